@@ -1,0 +1,50 @@
+# All set-up happens here: with only python3 and make, `make demo` and `make test` do the rest.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+CODE := $(wildcard cluster coordinator shards sql timers tests)
+UV := 0.13.8
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check lock clean
+
+help: ## list these commands
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/\1|\2/' | awk -F'|' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+
+setup: $(READY) ## make .venv with the locked dependencies (PYTHON=python3.13 chooses an interpreter)
+
+demo: setup ## fire 5,000 timers, kill a shard half way, check every record
+	@$(BIN)/shardclock demo
+
+test: setup ## run every test, on real Postgres and real Ray
+	@$(BIN)/python -m pytest
+
+check: setup ## format, lint, types, import contracts and the quick tests: before each commit
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m pytest -q -m "not ray and not slow"
+
+lock: ## resolve the dependencies again, at their newest, into requirements.lock
+	@set -e; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
+	$(PYTHON) -m venv "$$scratch"; \
+	"$$scratch/bin/pip" install --quiet uv==$(UV); \
+	"$$scratch/bin/uv" pip compile --quiet --upgrade --universal --generate-hashes --extra dev \
+	    --no-config --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
+	    --output-file requirements.lock pyproject.toml
+
+clean: ## remove what make made
+	rm -rf $(VENV) build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+
+# The stamp is written last, so a set-up that was interrupted starts again.
+$(READY): requirements.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "make: no $(PYTHON) here; say which with PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v <= (3, 14) or sys.exit("make: $(PYTHON) is Python %d.%d, Shardclock needs 3.11 to 3.14; say which with PYTHON=python3.13" % v)'
+	@$(PYTHON) -m venv --clear $(VENV) || { echo "make: $(PYTHON) can't make a venv; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@echo "installing the locked dependencies into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@touch $(READY)

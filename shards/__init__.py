@@ -1,0 +1,17 @@
+"""What fires: each shard keeps one part of the slots, leases what will soon be due, and fires it on time.
+
+A shard is three small loops around Postgres, with its memory between two of them:
+
+    claims   every poll, one walk over its slots: fire what is overdue, lease what is due within the horizon,
+             once a second also sweep *all* slots for what somebody else should have fired (`claiming`)
+    queue    what is leased, soonest first, bounded; an alarm for the soonest (`queue`)
+    fires    when the alarm rings, one statement takes the timers out of the table and appends their records;
+             what did not fire is read again and sorted out (`firing`)
+
+Nothing here needs the coordinator to be alive, nor any other shard to be dead. A shard may be frozen, cut off, or
+declared dead while it lives: the fence on each row (`claimed_by = holder`) keeps every firing to one. When it is
+asked to go it drains: it stops claiming, finishes the statement in flight, and ends its holder, which frees all it
+held in one write.
+
+`shard` puts the loops together, `actor` is the Ray actor around them, `clock` knows Postgres's time.
+"""

@@ -1,0 +1,56 @@
+"""Postgres's time, known from the round trips that are made anyway.
+
+Every answer carries the server's clock. It was read before the answer arrived, so at that moment the server's time
+is *at least* what the answer says; the tightest of the recent answers gives a bound that is late by a fraction of a
+millisecond and never early. Firing waits for the bound, so a timer is not sent before its due date.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+WINDOW_S = 10.0  # the bound forgets old answers, so that it follows a clock that is being slewed
+SAMPLES_MAX = 512
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class PostgresClock:
+    """Bound Postgres's time from below."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        # Candidates for the maximum of the window, best first: (taken at, offset); both ascending and descending.
+        self._samples: deque[tuple[float, float]] = deque(maxlen=SAMPLES_MAX)
+
+    def observe(self, server_time: datetime, *, sent_at: float) -> None:
+        """Learn from an answer that has just arrived.
+
+        units:   sent_at in seconds of the monotonic clock
+        """
+        received_at = self._monotonic()
+        server_s = seconds_of(server_time)
+        if self._samples and self._samples[0][1] > server_s - sent_at:
+            # The server's clock was set back: it can't be ahead of an answer's time at the question's moment.
+            self._samples.clear()
+        offset = server_s - received_at
+        while self._samples and self._samples[-1][1] <= offset:
+            self._samples.pop()
+        self._samples.append((received_at, offset))
+        while self._samples[0][0] < received_at - WINDOW_S:
+            self._samples.popleft()
+
+    def now_s(self) -> float:
+        """Give the earliest that Postgres's time can be, in seconds since 1970; before any answer, 0."""
+        return self._monotonic() + self._samples[0][1] if self._samples else 0.0
+
+    def now(self) -> datetime:
+        """Give the earliest that Postgres's time can be."""
+        return _EPOCH + timedelta(seconds=self.now_s())
+
+
+def seconds_of(moment: datetime) -> float:
+    """Turn a moment into seconds since 1970; exact to a microsecond until the year 2242, close enough after."""
+    return (moment - _EPOCH) / _MICROSECOND / 1e6

@@ -1,0 +1,78 @@
+"""The timers a shard holds in memory, soonest first."""
+
+import asyncio
+import heapq
+from collections.abc import Callable, Iterable
+
+from shards.clock import seconds_of
+from timers.model import ClaimedTimer
+
+
+class TimerQueue:
+    """Keep leased timers by the moment to fire them, and wake one waiter when the soonest comes.
+
+    A timer that is leased again replaces what was known of it. One task waits, any may add.
+    """
+
+    def __init__(self) -> None:
+        self._timers: dict[int, tuple[float, ClaimedTimer]] = {}
+        self._heap: list[tuple[float, int]] = []
+        self._sooner = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._timers)
+
+    def add(self, timers: Iterable[ClaimedTimer], *, not_before_s: float = 0.0) -> None:
+        """Hold timers until they are due.
+
+        units:   not_before_s in seconds since 1970, for those that could not be fired just now
+        """
+        soonest = self.soonest_s()
+        for timer in timers:
+            at = max(seconds_of(timer.due_date), not_before_s)
+            self._timers[timer.timer_key] = (at, timer)
+            heapq.heappush(self._heap, (at, timer.timer_key))
+        if self._heap and (soonest is None or self._heap[0][0] < soonest):
+            self._sooner.set()
+
+    def pop_due(self, now_s: float, limit: int) -> list[ClaimedTimer]:
+        """Take out the timers that are due, soonest first, at most `limit`."""
+        due: list[ClaimedTimer] = []
+        while len(due) < limit:
+            soonest = self.soonest_s()
+            if soonest is None or soonest > now_s:
+                break
+            _, timer_key = heapq.heappop(self._heap)
+            due.append(self._timers.pop(timer_key)[1])
+        return due
+
+    def soonest_s(self) -> float | None:
+        """Give the moment of the soonest timer, or None."""
+        while self._heap:
+            at, timer_key = self._heap[0]
+            held = self._timers.get(timer_key)
+            if held is not None and held[0] == at:
+                return at
+            heapq.heappop(self._heap)  # replaced since, or taken
+        return None
+
+    async def until_due(self, now_s: Callable[[], float]) -> None:
+        """Wait until the soonest timer is due, or somebody calls `wake`. An alarm only ever moves earlier."""
+        self._sooner.clear()
+        soonest = self.soonest_s()
+        if soonest is None:
+            await self._sooner.wait()
+            return
+        delay_s = soonest - now_s()
+        if delay_s <= 0:
+            await asyncio.sleep(0)  # a loop over due timers must let others run
+            return
+        alarm = asyncio.get_running_loop().call_later(delay_s, self._sooner.set)
+        try:
+            await self._sooner.wait()
+        finally:
+            alarm.cancel()
+
+    def wake(self) -> None:
+        """End the wait now."""
+        self._sooner.set()

@@ -1,0 +1,241 @@
+"""One shard at work: the loops, each kept apart from one turn of it."""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass
+
+import structlog
+
+from shards.claiming import Pace, Walk
+from shards.clock import PostgresClock
+from shards.firing import firing_of, leftover
+from shards.queue import TimerQueue
+from shards.settings import ShardSettings
+from sql.claims import fire_due, still_held, take_due
+from sql.holders import Incarnation, beat, end_holders, register_holder
+from sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
+from timers.model import ClaimedTimer
+from timers.refusal import InvalidTimer
+
+# What somebody else has locked is tried again this much later: a client's transaction usually lasts less.
+LOCKED_RETRY_S = 0.05
+# After a walk that Postgres refused, overdue timers go the long way for a while, where one bad row fails alone.
+UNFUSED_S = 10.0
+# A statement in flight gets this long to end when the shard is asked to go; then it is cut off.
+DRAIN_S = 0.7
+
+
+class HolderEnded(Exception):
+    """Somebody declared this holder dead; its timers belong to others now, so it must stop."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Count what became of timers, since the start."""
+
+    claimed: int = 0
+    fired: int = 0
+    fenced: int = 0
+    early: int = 0
+    locked: int = 0
+    refused: int = 0
+
+
+class Shard:
+    """Lease and fire the timers of one shard, until drained or ended."""
+
+    def __init__(self, incarnation: Incarnation, settings: ShardSettings) -> None:
+        self.holder = incarnation.holder
+        self.tally = Tally()
+        self._incarnation = incarnation
+        self._settings = settings
+        self._log = structlog.get_logger().bind(holder=f"{self.holder:016x}")
+        # Two connections: a claim over a long backlog must not keep a timer that is due from firing.
+        self._claims, self._fires = (
+            Session(
+                settings.dsn,
+                application=f"shardclock shard {use}",
+                timeout_s=settings.statement_timeout_s,
+                plans=QUEUE_PLANS,
+            )
+            for use in ("claims", "fires")
+        )
+        self._clock = PostgresClock()
+        self._queue = TimerQueue()
+        self._pace = Pace(settings)
+        self._stopping = asyncio.Event()
+        self._beaten_at = 0.0
+        self._fuse_from = 0.0
+
+    def __len__(self) -> int:
+        """Count the timers held in memory."""
+        return len(self._queue)
+
+    async def run(self) -> None:
+        """Register, then claim and fire until drained.
+
+        errors:  HolderEnded  another took over: stop, and let the coordinator start anew
+        """
+        loops = [
+            asyncio.create_task(self._until_stopped("claims", self.claim_turn), name="claims"),
+            asyncio.create_task(self._until_stopped("fires", self.fire_turn), name="fires"),
+        ]
+        try:
+            await asyncio.gather(*loops)
+        finally:
+            self._stop()
+            _, stuck = await asyncio.wait(loops, timeout=DRAIN_S)
+            for loop in stuck:
+                loop.cancel()
+            await asyncio.gather(*stuck, return_exceptions=True)
+            await self._hand_back()
+
+    async def drain(self) -> None:
+        """Ask the loops to end; `run` then hands back what is held, all within a second."""
+        self._stop()
+
+    async def claim_turn(self) -> bool:
+        """Make one turn of the claim loop: a sign of life if one is due, then the walks.
+
+        Returns whether more is waiting, so that the next turn should come at once.
+        """
+        await self._heartbeat()
+        busy = False
+        for walk in self._pace.walks(held=len(self._queue), now_s=time.monotonic()):
+            busy |= await self._walk(walk)
+        return busy
+
+    async def fire_turn(self) -> bool:
+        """Make one turn of the fire loop: wait for the soonest timer, fire what is due.
+
+        Always asks for the next turn at once: the wait is in here.
+        """
+        await self._queue.until_due(self._clock.now_s)
+        due = self._queue.pop_due(self._clock.now_s(), self._settings.fire_batch)
+        if due:
+            try:
+                await self._fire(due)
+            except StoreUnavailable:
+                # The outcome is unknown. Sending the same again decides it: what was fired is gone.
+                self._queue.add(due)
+                raise
+        return True
+
+    async def _heartbeat(self) -> None:
+        if time.monotonic() < self._beaten_at + self._settings.heartbeat_s:
+            return
+        if not self._beaten_at:
+            await register_holder(self._claims, self._incarnation)
+        sent_at = time.monotonic()
+        server_time = await beat(self._claims, self.holder, held=len(self._queue))
+        if server_time is None:
+            raise HolderEnded(f"holder {self.holder:016x} has been ended")
+        self._beaten_at = sent_at
+        self._clock.observe(server_time, sent_at=sent_at)
+
+    async def _walk(self, walk: Walk) -> bool:
+        settings, sent_at = self._settings, time.monotonic()
+        try:
+            taken = await take_due(
+                self._claims,
+                self.holder,
+                horizon_s=walk.horizon_s,
+                lease_s=settings.lease_s,
+                batch=settings.claim_batch,
+                scope=walk.scope,
+                fuse=sent_at >= self._fuse_from,
+            )
+        except StatementRefused:
+            self._fuse_from = time.monotonic() + UNFUSED_S
+            raise
+        self._clock.observe(taken.server_time, sent_at=sent_at)
+        self._queue.add(taken.claimed)
+        self._pace.learn(walk, taken)
+        self.tally.claimed += len(taken.claimed)
+        self.tally.fired += taken.fired
+        return taken.saturated
+
+    async def _fire(self, timers: Sequence[ClaimedTimer]) -> None:
+        try:
+            await self._fire_whole(timers)
+        except (StatementRefused, InvalidTimer) as error:
+            if len(timers) == 1:
+                # It fails alone. Its lease keeps it out of the way until somebody tries again.
+                self.tally.refused += 1
+                self._log.error("timer refused", timer_key=timers[0].timer_key, error=_one_line(error))
+                return
+            middle = len(timers) // 2
+            await self._fire(timers[:middle])
+            await self._fire(timers[middle:])
+
+    async def _fire_whole(self, timers: Sequence[ClaimedTimer]) -> None:
+        now, sent_at = self._clock.now(), time.monotonic()
+        fired = await fire_due(self._fires, self.holder, [firing_of(timer, now) for timer in timers])
+        self._clock.observe(fired.server_time, sent_at=sent_at)
+        self.tally.fired += len(fired.timer_keys)
+        if len(fired.timer_keys) < len(timers):
+            left = leftover(timers, fired)
+            self.tally.early += len(left.early)
+            self._queue.add(left.early)
+            await self._explain(left.unexplained)
+
+    async def _explain(self, timer_keys: Sequence[int]) -> None:
+        """Hold on to the timers that somebody has locked; let go of those that are no longer ours."""
+        held = await still_held(self._fires, self.holder, timer_keys) if timer_keys else []
+        self.tally.locked += len(held)
+        self.tally.fenced += len(timer_keys) - len(held)
+        self._queue.add(held, not_before_s=self._clock.now_s() + LOCKED_RETRY_S)
+
+    async def _until_stopped(self, name: str, turn: Callable[[], Awaitable[bool]]) -> None:
+        """Take turns until asked to stop; a turn that fails is logged, and the next one waits a little longer."""
+        failures = 0
+        while not self._stopping.is_set():
+            pause_s = self._settings.poll_s
+            try:
+                if await turn():
+                    pause_s = 0.0
+                if failures:
+                    self._log.info("going again", loop=name, after_failures=failures)
+                failures = 0
+            except HolderEnded:
+                raise
+            except Exception as error:  # noqa: BLE001 - the top of a loop
+                failures += 1
+                pause_s = self._retry_s(failures)
+                if failures == 1:
+                    self._log.warning("turn failed", loop=name, error=_one_line(error))
+            await self._pause(pause_s)
+
+    async def _pause(self, pause_s: float) -> None:
+        if pause_s <= 0:
+            await asyncio.sleep(0)
+            return
+        try:
+            async with asyncio.timeout(pause_s):
+                await self._stopping.wait()
+        except TimeoutError:
+            return
+
+    def _retry_s(self, failures: int) -> float:
+        limit_s = min(self._settings.poll_s * 2.0 ** min(failures, 10), self._settings.retry_max_s)
+        return limit_s * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, so that shards don't return as one
+
+    def _stop(self) -> None:
+        self._stopping.set()
+        self._queue.wake()
+
+    async def _hand_back(self) -> None:
+        """End this holder, which frees all it holds at once; without Postgres the leases run out by themselves."""
+        try:
+            await end_holders(self._claims, [self.holder], why="drained")
+        except StoreUnavailable as error:
+            self._log.warning("could not hand back", held=len(self._queue), error=_one_line(error))
+        await self._claims.close()
+        await self._fires.close()
+        self._log.info("drained", held=len(self._queue), **asdict(self.tally))
+
+
+def _one_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]

@@ -1,0 +1,43 @@
+"""Lend tests a real Postgres: one server per version and session, one database per test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from functools import cache
+
+import pytest
+
+from tests.postgres import Server
+
+VERSIONS = [16, 18]
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Callable[[int], Server]]:
+    """Give the server of a version, started when it is first asked for."""
+    with ExitStack() as servers:
+        yield cache(lambda version: servers.enter_context(closing(Server(version))))
+
+
+@pytest.fixture
+def dsn(postgres: Callable[[int], Server]) -> Iterator[str]:
+    """Name a migrated, empty database on Postgres 18; it is dropped after the test."""
+    with _clone(postgres(18)) as clone:
+        yield clone
+
+
+@pytest.fixture(params=VERSIONS, ids=lambda version: f"postgres{version}")
+def each_dsn(request: pytest.FixtureRequest, postgres: Callable[[int], Server]) -> Iterator[str]:
+    """As `dsn`, on each embedded version in turn."""
+    with _clone(postgres(request.param)) as clone:
+        yield clone
+
+
+@contextmanager
+def _clone(server: Server) -> Iterator[str]:
+    clone = server.clone()
+    try:
+        yield clone
+    finally:
+        server.drop(clone)

@@ -1,0 +1,113 @@
+"""Durations mean what they say, and write back to the same value."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from timers.duration import Duration, parse_duration
+from timers.refusal import InvalidTimer, shortened
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "months", "days", "elapsed"),
+    [
+        ("PT0S", 0, 0, timedelta(0)),
+        ("PT15M", 0, 0, timedelta(minutes=15)),
+        ("P1D", 0, 1, timedelta(0)),
+        ("PT24H", 0, 0, 24 * HOUR),
+        ("P1W2D", 0, 9, timedelta(0)),
+        ("P1Y2M3DT4H5M6S", 14, 3, timedelta(hours=4, minutes=5, seconds=6)),
+        ("PT05S", 0, 0, timedelta(seconds=5)),
+        ("PT0.5H", 0, 0, HOUR / 2),
+        ("PT0,5H", 0, 0, HOUR / 2),
+        ("PT1H1.5M", 0, 0, timedelta(minutes=61, seconds=30)),
+        # An exact microsecond, where a float would be off by several.
+        ("PT123456789012.123456S", 0, 0, timedelta(seconds=123456789012, microseconds=123456)),
+    ],
+    ids=shortened,
+)
+def test_a_duration_keeps_calendar_and_elapsed_time_apart(
+    text: str, months: int, days: int, elapsed: timedelta
+) -> None:
+    assert parse_duration(text) == Duration(months, days, elapsed)
+
+
+@pytest.mark.parametrize(
+    ("text", "microseconds"),
+    [("PT0.000000001S", 1), ("PT0.0000010S", 1), ("PT0.0000010001S", 2), ("PT0.9999999S", 1_000_000)],
+)
+def test_what_is_finer_than_a_microsecond_is_rounded_up(text: str, microseconds: int) -> None:
+    assert parse_duration(text).elapsed == timedelta(microseconds=microseconds)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "P", "PT", "P1DT", "PT1S\n", " PT1S", "pt1s", "1S", "P1", "PT1", "P1H", "T1S", "PTS", "PT1S2"),
+        *("-PT1S", "+PT1S", "PT-1S", "P-1D", "P0.5D", "P0.5M", "P1.5Y", "PT0.5H1M", "PT1H0.5M1S", "PT1M0.5H"),
+        *("PT.5S", "PT1.S", "PT1.5.5S", "PT1M1H", "PT5M5M", "P1D1W", "P٣D", "PT1S\0", "P0018-09-04T11:09:08"),
+        *("PT" + "1" * 100 + "S", "P\ud800", "PT1TS", "infinity", "NaN", "15 minutes"),
+    ],
+    ids=shortened,
+)
+def test_what_is_not_a_duration_is_refused_by_its_value(text: str) -> None:
+    with pytest.raises(InvalidTimer, match="is not an ISO 8601 duration; write one without a sign"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["P10000Y", "P120000M", "P3652425D", "PT87658200H", "P" + "9" * 60 + "Y", "PT" + "9" * 60 + "S"],
+    ids=shortened,
+)
+def test_ten_thousand_years_are_too_long(text: str) -> None:
+    with pytest.raises(InvalidTimer, match=r"must be shorter than 10,000 years"):
+        parse_duration(text)
+
+
+def test_just_under_ten_thousand_years_is_accepted() -> None:
+    assert str(parse_duration("P9999Y")) == "P9999Y"
+    assert str(parse_duration("PT87658199H")) == "PT87658199H"
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("P0D", "PT0S"),
+        ("P14M", "P1Y2M"),
+        ("P2W", "P14D"),
+        ("PT36H", "PT36H"),
+        ("PT90S", "PT1M30S"),
+        ("PT1,50S", "PT1.5S"),
+        ("PT0.0000001S", "PT0.000001S"),
+        ("P1DT0.25S", "P1DT0.25S"),
+    ],
+    ids=shortened,
+)
+def test_the_canonical_text_is_what_postgres_reads(text: str, canonical: str) -> None:
+    assert str(parse_duration(text)) == canonical
+
+
+@given(
+    months=st.integers(0, 12 * 3_000),
+    days=st.integers(0, 1_000_000),
+    elapsed=st.timedeltas(timedelta(0), timedelta(days=1_000_000)),
+)
+def test_the_canonical_text_reads_back_to_the_same_duration(months: int, days: int, elapsed: timedelta) -> None:
+    duration = Duration(months, days, elapsed)
+
+    assert parse_duration(str(duration)) == duration
+
+
+@given(text=st.text(alphabet="P0123456789YMWDTHS.,-+", max_size=30) | st.text(st.characters(codec=None)))
+def test_any_text_is_a_duration_or_refused_in_one_line(text: str) -> None:
+    try:
+        duration = parse_duration(text)
+    except InvalidTimer as refusal:
+        assert str(refusal).isprintable()  # noqa: PT017 - either outcome is right
+    else:
+        assert parse_duration(str(duration)) == duration

@@ -1,0 +1,109 @@
+"""Read and write ISO 8601 durations, keeping calendar time and elapsed time apart."""
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
+
+import isodate
+
+from timers.refusal import InvalidTimer, shortened
+
+# Every text that the schema's CHECKs let in is shorter, so a shard can read every row.
+DURATION_CHARS_MAX = 100
+# The Gregorian calendar repeats after 400 years, which are 4,800 months and 146,097 days.
+CYCLE_MONTHS = 4_800
+CYCLE_DAYS = 146_097
+DURATION_DAYS_MAX = 25 * CYCLE_DAYS
+
+DATE_HALF = re.compile(r"P(?:[0-9]+Y)?(?:[0-9]+M)?(?:[0-9]+W)?(?:[0-9]+D)?")
+TIME_HALF = re.compile(r"(?=[0-9])(?:[0-9]+H)?(?:[0-9]+M)?(?:[0-9]+S)?")
+FRACTION = re.compile(r"[.,]([0-9]+)([HMS])\Z")
+UNIT_US = {"H": 3_600_000_000, "M": 60_000_000, "S": 1_000_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """Hold a length of time: months and days on the calendar, then elapsed time; none of them negative."""
+
+    months: int
+    days: int
+    elapsed: timedelta
+
+    def __str__(self) -> str:
+        """Write the canonical ISO 8601 text, which Postgres's `::interval` reads to the same value.
+
+        shape:   weeks as days; hours may pass 24; a decimal point and at most 6 decimals; zero is PT0S
+        """
+        years, months = divmod(self.months, 12)
+        minutes, rest = divmod(self.elapsed, timedelta(minutes=1))
+        hours, minutes = divmod(minutes, 60)
+        seconds = str(rest.seconds)
+        if rest.microseconds:
+            seconds += f".{rest.microseconds:06}".rstrip("0")
+        date = _parts((years, "Y"), (months, "M"), (self.days, "D"))
+        time = _parts((hours, "H"), (minutes, "M")) + (f"{seconds}S" if rest else "")
+        if not date and not time:
+            return "PT0S"
+        return f"P{date}T{time}" if time else f"P{date}"
+
+
+# Files of timers repeat a few delays; texts are at most 100 characters, so the cache is bounded in bytes too.
+@lru_cache(maxsize=4_096)
+def parse_duration(text: str) -> Duration:
+    """Read an ISO 8601 duration such as P1DT12H or PT0.5S; the last part after the T may have a fraction.
+
+    units:   what is finer than a microsecond is rounded up
+    errors:  InvalidTimer  not a duration, negative, or 10,000 years and longer
+    """
+    if len(text) > DURATION_CHARS_MAX or not (halves := _halves(text)):
+        raise InvalidTimer(
+            f"{shortened(text)} is not an ISO 8601 duration; write one without a sign, such as PT15M, P1DT12H or PT0.5S"
+        )
+    date, time, fraction = halves
+    try:
+        duration = Duration(*_calendar_time(date), elapsed=_elapsed_time(time) + fraction)
+        if _is_in_bounds(duration):
+            return duration
+    except OverflowError:
+        pass
+    raise InvalidTimer(f"{shortened(text)} is too long; a duration must be shorter than 10,000 years")
+
+
+def ceiling(digits: str, *, unit_us: int) -> timedelta:
+    """Round a decimal fraction of a unit up to microseconds, exactly, so that nothing is ever due early."""
+    scale: int = 10 ** len(digits)
+    return timedelta(microseconds=-(-int(digits) * unit_us // scale))
+
+
+def _halves(text: str) -> tuple[str, str, timedelta] | None:
+    date, separator, time = text.partition("T")
+    fraction = timedelta(0)
+    if found := FRACTION.search(time):
+        fraction = ceiling(found[1], unit_us=UNIT_US[found[2]])
+        time = time[: found.start()] + found[2]
+    is_valid = DATE_HALF.fullmatch(date) and (TIME_HALF.fullmatch(time) if separator else date != "P")
+    return (date, time, fraction) if is_valid else None
+
+
+# isodate makes P1D and PT24H one value, hence a call for each half. It reads floats, which may round down,
+# hence whole numbers only.
+def _calendar_time(date: str) -> tuple[int, int]:
+    if date == "P":
+        return 0, 0
+    length = isodate.parse_duration(date, as_timedelta_if_possible=False)
+    return int(length.years) * 12 + int(length.months), length.tdelta.days
+
+
+def _elapsed_time(time: str) -> timedelta:
+    length: timedelta = isodate.parse_duration(f"PT{time}") if time else timedelta(0)
+    return length
+
+
+def _is_in_bounds(duration: Duration) -> bool:
+    days = duration.days + duration.months * CYCLE_DAYS // CYCLE_MONTHS
+    return timedelta(days=days) + duration.elapsed < timedelta(days=DURATION_DAYS_MAX)
+
+
+def _parts(*parts: tuple[int, str]) -> str:
+    return "".join(f"{number}{unit}" for number, unit in parts if number)

@@ -1,0 +1,157 @@
+"""Keep out of a payload what JSON in Postgres can't hold, and bound what it can."""
+
+import json
+import re
+from collections import Counter
+from decimal import Decimal
+from itertools import accumulate
+from typing import NoReturn
+
+from timers.refusal import InvalidTimer, shortened
+
+PAYLOAD_BYTES_MAX = 65_536
+DEPTH_MAX = 100
+INTEGER_DIGITS_MAX = 308
+
+STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+EXPONENTIAL = re.compile(r"[0-9.]+e[+-][0-9]+")
+# At worst 5e-324, which jsonb writes with 326 characters instead of 6.
+JSONB_GROWTH_MAX = 60
+BRACKET = re.compile(r"[\[\]{}]")
+# An odd number of backslashes before u0000; after an even number it is six harmless characters.
+ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*+\\u0000")
+TOO_DEEP = f"is nested deeper than {DEPTH_MAX} levels; flatten it"
+
+
+def parse_payload(text: str | bytes) -> str:
+    """Check a JSON text for a jsonb column and return it compact, as it is stored.
+
+    shape:   at most 65,536 bytes of UTF-8, as given and as jsonb writes it, and 100 levels
+    errors:  InvalidTimer  not JSON, or JSON that jsonb or a double can't hold
+    """
+    return _compact(read_json(text, bytes_max=PAYLOAD_BYTES_MAX))
+
+
+def payload_of(value: object) -> str:
+    """Write a JSON value as the compact text that is stored.
+
+    errors:  InvalidTimer  as `parse_payload`, or a value that JSON has no form for
+    """
+    # Read back, because only the text shows keys that became equal and integers too long for a double.
+    return parse_payload(_written(value))
+
+
+def read_json(text: str | bytes, *, bytes_max: int) -> object:
+    """Read JSON more strictly than Python does: no NaN, no number a double can't hold, no key twice.
+
+    errors:  InvalidTimer  names the text and what is wrong with it
+    """
+    shown = shortened(text)
+    decoded = _decoded(text, bytes_max)
+    try:
+        return DECODER.decode(decoded)
+    except json.JSONDecodeError as error:
+        reason = error.msg[:1].lower() + error.msg[1:].rstrip(": ")
+        raise InvalidTimer(f"{shown} is not JSON: {reason}, at character {error.pos + 1}") from None
+    except InvalidTimer as refusal:
+        raise InvalidTimer(f"{shown} {refusal}") from None
+    except RecursionError:
+        raise InvalidTimer(f"{shown} {TOO_DEEP}") from None
+
+
+def _decoded(text: str | bytes, bytes_max: int) -> str:
+    size = len(text) if isinstance(text, bytes) else _utf8_bytes(text)
+    if size > bytes_max:
+        raise InvalidTimer(_too_long(text, bytes_max))
+    if isinstance(text, str):
+        return text
+    try:
+        return text.decode()
+    except UnicodeDecodeError:
+        raise InvalidTimer(f"{shortened(text)} is not valid UTF-8; encode the text as UTF-8") from None
+
+
+def _utf8_bytes(text: str) -> int:
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        raise InvalidTimer(f"{shortened(text)} holds half of a surrogate pair; write both halves or none") from None
+
+
+def _compact(value: object) -> str:
+    text = _written(value)
+    if _jsonb_bytes(text) > PAYLOAD_BYTES_MAX:
+        raise InvalidTimer(_too_long(text, PAYLOAD_BYTES_MAX))
+    if _is_too_deep(text):
+        raise InvalidTimer(f"{shortened(text)} {TOO_DEEP}")
+    if "\\u0000" in text and ESCAPED_NUL.search(text):
+        raise InvalidTimer(f"{shortened(text)} holds a NUL character, which Postgres can't store; leave it out")
+    return text
+
+
+def _written(value: object) -> str:
+    try:
+        return ENCODER.encode(value)
+    except RecursionError:
+        raise InvalidTimer(f"{shortened(value)} {TOO_DEEP}") from None
+    except (TypeError, ValueError):
+        raise InvalidTimer(
+            f"{shortened(value)} has no form in JSON; use objects, arrays, text, finite numbers, booleans and null"
+        ) from None
+
+
+def _jsonb_bytes(text: str) -> int:
+    """Count the bytes of `payload::text`, which the schema bounds: jsonb adds spaces, writes no exponents."""
+    size = _utf8_bytes(text)
+    if size > PAYLOAD_BYTES_MAX or size * JSONB_GROWTH_MAX <= PAYLOAD_BYTES_MAX:
+        return size
+    bare = STRING.sub("", text)
+    grown = sum(len(f"{Decimal(number):f}") - len(number) for number in EXPONENTIAL.findall(bare))
+    return size + bare.count(",") + bare.count(":") + grown
+
+
+def _is_too_deep(text: str) -> bool:
+    if text.count("[") + text.count("{") <= DEPTH_MAX:
+        return False
+    steps = (1 if bracket in "[{" else -1 for bracket in BRACKET.findall(STRING.sub("", text)))
+    return any(depth > DEPTH_MAX for depth in accumulate(steps))
+
+
+def _too_long(text: str | bytes, bytes_max: int) -> str:
+    return f"{shortened(text)} is longer than {bytes_max:,} bytes; keep the document elsewhere and store its key"
+
+
+def _double(digits: str) -> float:
+    number = float(digits)
+    mantissa = digits.lower().partition("e")[0]
+    if number in (float("inf"), float("-inf")) or (number == 0 and mantissa.strip("-0.")):
+        _refuse_number(digits)
+    return number
+
+
+def _integer(digits: str) -> int:
+    if len(digits.lstrip("-")) > INTEGER_DIGITS_MAX:
+        _refuse_number(digits)
+    return int(digits)
+
+
+def _refuse_number(digits: str) -> NoReturn:
+    raise InvalidTimer(f"holds the number {shortened(digits)}, which no double holds; write it as a text")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise InvalidTimer(f"holds {name}, which is no JSON number; write null or a text")
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise InvalidTimer(f"has the key {shortened(twice)} twice; write each key once")
+    return fields
+
+
+DECODER = json.JSONDecoder(
+    object_pairs_hook=_object, parse_float=_double, parse_int=_integer, parse_constant=_refuse_constant
+)
+ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -1,0 +1,58 @@
+"""Refuse what can't be a timer, in one sentence that names the value, the rule and the way out."""
+
+import json
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+SHOWN_CHARS_MAX = 60
+INT_BITS_SHOWN_MAX = 180
+
+
+class InvalidTimer(ValueError):
+    """Carry the one sentence a user reads; it never spans lines and never holds an unprintable character."""
+
+
+def shortened(value: object) -> str:
+    """Show a refused value so that it can be found again, however long, deep or unprintable it is.
+
+    shape:   at most 60 characters, printable, on one line
+    """
+    match value:
+        case str() | bytes():
+            shown = repr(value[:SHOWN_CHARS_MAX])
+            cut = len(value) > SHOWN_CHARS_MAX or len(shown) > SHOWN_CHARS_MAX
+            return shown[: SHOWN_CHARS_MAX - 1] + "…" if cut else shown
+        case None | bool() | float():
+            return json.dumps(value)
+        case int():
+            # Python itself refuses to print more than 4,300 digits.
+            return str(value) if value.bit_length() <= INT_BITS_SHOWN_MAX else "an integer of over 50 digits"
+        case dict():
+            return "an object"
+        case list():
+            return "an array"
+    return f"a value of type {type(value).__name__[:30]}"
+
+
+def refusal_of(error: ValidationError, model: type[BaseModel]) -> InvalidTimer:
+    """Turn pydantic's report into the one sentence a user reads, about the first field at fault.
+
+    source:  each field's `description` in the model is its rule, so the API's reference and the refusal agree
+    """
+    first = error.errors(include_url=False)[0]
+    if not first["loc"]:
+        return InvalidTimer(_cause(first) or f"{shortened(first['input'])} is not an object of a timer's fields")
+    field = str(first["loc"][0])
+    if field not in model.model_fields:
+        known = ", ".join(model.model_fields)
+        return InvalidTimer(f"{shortened(field)} is not a field of a timer; the fields are {known}")
+    if cause := _cause(first):
+        return InvalidTimer(f"{field} {cause}")
+    rule = model.model_fields[field].description
+    return InvalidTimer(f"{field} {shortened(first['input'])} is refused: it must be {rule}")
+
+
+def _cause(report: Any) -> str:
+    cause = report.get("ctx", {}).get("error")
+    return str(cause) if isinstance(cause, InvalidTimer) else ""
