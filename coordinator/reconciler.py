@@ -44,7 +44,7 @@ class Reconciler:
         self._incarnation = incarnation
         self._fleet = fleet
         self._session = Session(
-            settings.dsn, application="shardclock coordinator", timeout_s=settings.statement_timeout_s
+            settings.dsn, application="shardclock coordinator", timeout_s=settings.coordinator_timeout_s
         )
         self._wards: dict[str, Ward] = {}
         self._silence = Silence(settings.silent_s)

@@ -3,20 +3,25 @@
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class ShardSettings(BaseModel):
-    """Hold one shard's settings; relations between them are checked by `cluster.settings`."""
+class ShardTuning(BaseModel):
+    """Hold the numbers a shard works by; relations between them are checked by `cluster.settings`."""
 
     model_config = ConfigDict(frozen=True)
 
+    poll_s: float = Field(0.1, gt=0, description="between two claims: bounds the lag of a timer that is due at once")
+    horizon_s: float = Field(2.0, gt=0, description="how far ahead to lease: absorbs a slow claim, bounds memory")
+    lease_s: float = Field(10.0, gt=0, description="how long a lease lasts: the last net when nobody notices a death")
+    claim_batch: int = Field(4_200, gt=0, description="timers taken by one claim: five for each of 840 slots")
+    fire_batch: int = Field(1_000, gt=0, description="timers fired by one statement: about 15 ms of work")
+    queue_max: int = Field(20_000, gt=0, description="timers held in memory, about 8 MB; one claim may overshoot it")
+    sweep_s: float = Field(1.0, gt=0, description="between two sweeps over everybody's slots")
+    sweep_grace_s: float = Field(3.0, gt=0, description="overdue by more than this, anybody's timer is swept")
+    heartbeat_s: float = Field(1.0, gt=0, description="between two signs of life in the holders table")
+    statement_timeout_s: float = Field(5.0, gt=0, description="below the lease, so that no statement outlives it")
+    retry_max_s: float = Field(1.0, gt=0, description="longest wait between two tries when Postgres is away")
+
+
+class ShardSettings(ShardTuning):
+    """Hold all that one shard is told."""
+
     dsn: str
-    poll_s: float = Field(0.1, description="between two claims: bounds the lag of a timer that is due at once")
-    horizon_s: float = Field(2.0, description="how far ahead to lease: absorbs a slow claim, bounds memory")
-    lease_s: float = Field(10.0, description="how long a lease lasts: the last net when nobody notices a death")
-    claim_batch: int = Field(4_200, description="timers taken by one claim: five for each of 840 slots")
-    fire_batch: int = Field(1_000, description="timers fired by one statement: about 15 ms of work")
-    queue_max: int = Field(20_000, description="timers held in memory, about 8 MB; one claim may overshoot it")
-    sweep_s: float = Field(1.0, description="between two sweeps over everybody's slots")
-    sweep_grace_s: float = Field(3.0, description="overdue by more than this, anybody's timer is swept")
-    heartbeat_s: float = Field(1.0, description="between two signs of life in the holders table")
-    statement_timeout_s: float = Field(5.0, description="below the lease, so that no statement outlives it")
-    retry_max_s: float = Field(1.0, description="longest wait between two tries when Postgres is away")

@@ -30,7 +30,7 @@ class Server:
         try:
             self._server = EmbeddedPostgres.start(self._data_dir, version=version)
             self._configure()
-            _run(migrate.migrate(self._dsn(TEMPLATE)))
+            _run(migrate(self._dsn(TEMPLATE)))
         except BaseException:
             self.close()
             raise

@@ -4,11 +4,11 @@
 -- out:   holder bigint, of those that were assigned; none if the caller no longer leads
 -- locks: the coordination row (shared: leadership can't change under us), the holders' rows
 -- index: holders_pkey
-with leading as materialized (
-    select true as yes from shardclock.coordination where leader = $1 and term = $2 for share
+with mandate as materialized (
+    select true as yes from shardclock.coordination where leader = $1::bigint and term = $2::bigint for share
 )
 update shardclock.holders h
-set shard = a.shard, shard_count = case when a.shard is null then null else $5 end
-from unnest($3::bigint[], $4::integer[]) as a (holder, shard), leading
+set shard = a.shard, shard_count = case when a.shard is null then null else $5::integer end
+from unnest($3::bigint[], $4::integer[]) as a (holder, shard), mandate
 where h.holder = a.holder and h.ended_at is null
 returning h.holder

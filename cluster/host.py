@@ -1,0 +1,139 @@
+"""The process that carries Ray: a child of `up`, so that whatever kills Ray kills only this, and `up` starts it anew.
+
+It is told what to do by its environment and its standard input: when that ends, because its parent closed it or was
+killed, it hands everything back and leaves.
+"""
+
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from cluster import logs
+from cluster.embedded import EmbeddedPostgres
+from cluster.rays import ensure_coordinator, lost_servers, prepare_environment, start_ray
+from cluster.settings import Settings, load_settings
+
+CLUSTER_ID = "SHARDCLOCK_HOST_CLUSTER_ID"
+TEMP_DIR = "SHARDCLOCK_HOST_TEMP_DIR"
+EMBEDDED = "SHARDCLOCK_HOST_EMBEDDED"
+
+WATCH_S = 0.25
+PING_S = 2.0
+SILENT_S = 15.0  # Ray restarts a dead coordinator in about a second; after this long, Ray itself is at fault
+STOP_S = 20.0  # Kubernetes kills after 60 s, Ray's own drain takes up to 30 s
+READY = "ready"
+
+
+def main() -> int:
+    """Carry Ray until told to stop; 0 after an orderly stop, 1 when Ray is lost."""
+    logs.configure()
+    log = structlog.get_logger()
+    settings, temp_dir = load_settings(), Path(os.environ[TEMP_DIR])
+    assert settings.dsn is not None, "up resolves it"
+    # Our hold keeps the embedded Postgres up until the shards have drained, even if our parent is killed.
+    postgres = EmbeddedPostgres.start(settings.data_dir, version=settings.postgres_version) if _embedded() else None
+    try:
+        return _carry(settings, settings.dsn, temp_dir)
+    except (RuntimeError, ConnectionError, OSError) as error:
+        log.error("Ray did not start", error=" ".join(str(error).split()))  # noqa: TRY400 - a sentence is enough
+        return 1
+    finally:
+        if postgres is not None:
+            postgres.close()
+        shutil.rmtree(temp_dir, ignore_errors=True)
+
+
+def _carry(settings: Settings, dsn: str, temp_dir: Path) -> int:
+    prepare_environment(settings, temp_dir)
+    import ray
+
+    stop = _stop_event()
+    start_ray(settings, temp_dir)
+    coordinator = ensure_coordinator(settings, dsn, os.environ[CLUSTER_ID])
+    print(json.dumps({"event": READY}), flush=True)  # noqa: T201 - what our parent waits for
+    watch = _Watch(coordinator, own_ray=settings.ray_address is None)
+    while not stop.wait(WATCH_S):
+        lost = watch.lost()
+        if lost:
+            structlog.get_logger().error("lost Ray", why=lost)
+            # No orderly way out: the driver would wait a minute for a server that is gone.
+            shutil.rmtree(temp_dir, ignore_errors=True)
+            os._exit(1)
+    _stop_coordinator(coordinator)
+    ray.shutdown()
+    return 0
+
+
+class _Watch:
+    """Tell whether Ray is still there."""
+
+    def __init__(self, coordinator: Any, *, own_ray: bool) -> None:
+        self._coordinator = coordinator
+        self._own_ray = own_ray
+        self._answered_at = time.monotonic()
+        self._asked_at = 0.0
+        self._question: Any = None
+
+    def lost(self) -> str:
+        """Say what is lost, or nothing; never waits."""
+        if self._own_ray and (servers := lost_servers()):
+            return f"{' and '.join(servers)} died"
+        self._ping()
+        silent_s = time.monotonic() - self._answered_at
+        return f"no coordinator for {silent_s:.0f} s" if silent_s > SILENT_S else ""
+
+    def _ping(self) -> None:
+        import ray
+
+        now = time.monotonic()
+        if self._question is None and now - self._asked_at >= PING_S:
+            self._asked_at, self._question = now, self._coordinator.ping.remote()
+        if self._question is None or not ray.wait([self._question], timeout=0)[0]:
+            return
+        try:
+            if ray.get(self._question):
+                self._answered_at = now
+        except ray.exceptions.RayError:
+            pass  # it is being restarted; the next ping tells
+        self._question = None
+
+
+def _stop_coordinator(coordinator: Any) -> None:
+    import ray
+
+    try:
+        ray.get(coordinator.stop.remote(), timeout=STOP_S)
+    except ray.exceptions.RayError as error:
+        structlog.get_logger().warning("stopped without a word from the coordinator", error=type(error).__name__)
+    ray.kill(coordinator, no_restart=True)
+
+
+def _stop_event() -> threading.Event:
+    """Make an event that is set by SIGTERM, SIGINT or the end of standard input."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+
+    def wait_for_the_end() -> None:
+        while os.read(sys.stdin.fileno(), 1024):
+            pass
+        stop.set()
+
+    threading.Thread(target=wait_for_the_end, name="stdin", daemon=True).start()
+    return stop
+
+
+def _embedded() -> bool:
+    return os.environ.get(EMBEDDED) == "1"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

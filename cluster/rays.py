@@ -1,0 +1,87 @@
+"""A Ray of our own, or one that is named; and the coordinator in it."""
+
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from cluster.settings import Settings
+
+NAMESPACE = "shardclock"
+COORDINATOR = "coordinator"
+OBJECT_STORE_BYTES = 100 * 1024 * 1024  # we pass no objects; Ray would take a third of the memory
+SERVERS = frozenset({"gcs_server", "raylet"})
+
+
+def prepare_environment(settings: Settings, temp_dir: Path) -> None:
+    """Set what Ray reads from the environment while it is imported: call this before `import ray`."""
+    given = settings.ray_auth_token
+    token = given.get_secret_value() if given else secrets.token_hex(32)
+    os.environ |= {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        # By default workers run at nice 15, and a timer that is due waits for everything else on the machine.
+        "RAY_worker_niceness": "0",
+        # Without these a local Ray writes a token into the home directory, and into the machine's /tmp/ray.
+        "RAY_TMPDIR": str(temp_dir),
+        "RAY_DEDUP_LOGS": "0",
+        "RAY_COLOR_PREFIX": "0",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    }
+    if given is not None or settings.ray_address is None:
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+
+
+def start_ray(settings: Settings, temp_dir: Path) -> None:
+    """Join the Ray cluster that is named, or start one of our own, on loopback, in its own directory.
+
+    errors:  RuntimeError, ConnectionError  Ray doesn't start or answer
+    """
+    import ray
+
+    common: dict[str, Any] = {
+        "namespace": NAMESPACE,
+        "logging_level": "error",
+        "runtime_env": {"worker_process_setup_hook": "cluster.logs.configure"},
+    }
+    if settings.ray_address is not None:
+        ray.init(address=settings.ray_address, **common)
+        return
+    ray.init(
+        address="local",
+        include_dashboard=False,
+        object_store_memory=OBJECT_STORE_BYTES,
+        _temp_dir=str(temp_dir),
+        _node_ip_address="127.0.0.1",
+        **common,
+    )
+
+
+def ensure_coordinator(settings: Settings, dsn: str, cluster_id: str) -> Any:
+    """Find the coordinator, or make it: a detached actor, restarted by Ray for as long as its cluster lives."""
+    import ray
+
+    from coordinator.actor import CoordinatorActor
+    from coordinator.fleet import ShardSpawner
+    from shards.actor import ShardActor
+
+    spawner = ShardSpawner(ShardActor, settings.of_shard(dsn), cluster_id)
+    return (
+        ray.remote(CoordinatorActor)
+        .options(name=COORDINATOR, lifetime="detached", get_if_exists=True, max_restarts=-1, num_cpus=0)
+        .remote(settings.of_coordinator(dsn), spawner)
+    )
+
+
+def lost_servers() -> list[str]:
+    """Name the Ray servers that this process started and that have died; Ray itself takes a minute to notice."""
+    return sorted(SERVERS - set(map(_name_if_alive, psutil.Process().children())))
+
+
+def _name_if_alive(process: psutil.Process) -> str:
+    try:
+        dead = process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+        return "" if dead else process.name()
+    except psutil.NoSuchProcess:
+        return ""

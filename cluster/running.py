@@ -1,0 +1,137 @@
+"""A running cluster: Postgres if it is ours, and the process that carries Ray. Whatever of it dies is started again."""
+
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from cluster import host
+from cluster.database import Database
+from cluster.settings import PREFIX, Settings
+
+READY_S = 60.0
+STOP_S = 30.0
+RESTART_MAX_S = 10.0  # longest pause before a host that keeps dying is started again
+TEND_S = 0.2
+
+Tell = Callable[[str], None]
+
+
+class ClusterFailed(Exception):
+    """The cluster doesn't come up; the message says what was tried."""
+
+
+class RunningCluster:
+    """Tend one host process and one database."""
+
+    def __init__(self, settings: Settings, database: Database, *, tell: Tell, logs: IO[bytes] | None = None) -> None:
+        self._settings = settings
+        self._database = database
+        self._tell = tell
+        self._logs = logs
+        # One identity for as long as we run: a new host takes the lead from its predecessor at once.
+        self._cluster_id = secrets.token_hex(8)
+        self._host: subprocess.Popen[bytes] | None = None
+        self._temp_dir: Path | None = None
+        self._failures = 0
+        self._start_at = 0.0
+
+    def start(self) -> None:
+        """Start Ray and the coordinator, and wait for them.
+
+        errors:  ClusterFailed  the host process ended, or said nothing for a minute
+        """
+        self._start_host()
+        assert self._host is not None
+        assert self._host.stdout is not None
+        # One line, or the end of the pipe when it dies.
+        if host.READY.encode() not in self._host.stdout.readline():
+            self.stop()
+            raise ClusterFailed("Ray did not start: see the log lines above")
+
+    def tend(self) -> None:
+        """Start again what has died; call this every `TEND_S`."""
+        if self._database.restart_if_dead():
+            self._tell("Postgres had died and was started again")
+        if self._host is not None and self._host.poll() is not None:
+            self._clear_host()
+            pause_s = min(2.0**self._failures - 1, RESTART_MAX_S)
+            self._failures += 1
+            self._start_at = time.monotonic() + pause_s
+            self._tell(f"Ray had died and is started again in {pause_s:.0f} s")
+        if self._host is None and time.monotonic() >= self._start_at:
+            self._start_host()
+
+    def stop(self) -> None:
+        """Let the host hand everything back, and end it; a second call does nothing."""
+        if self._host is None:
+            return
+        assert self._host.stdin is not None
+        self._host.stdin.close()
+        try:
+            self._host.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self._tell("the host did not stop in time and is killed; leases run out by themselves")
+            self._host.kill()
+            self._host.wait()
+        self._clear_host()
+
+    def _start_host(self) -> None:
+        self._temp_dir = Path(tempfile.mkdtemp(prefix="shardclock-ray-"))
+        # Ray writes the address of the last cluster here; without the directory it would fail.
+        (self._temp_dir / "ray").mkdir()
+        self._host = subprocess.Popen(
+            [sys.executable, "-m", "cluster.host"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._logs,
+            # A Ctrl-C in the terminal is ours to hear; the host hears from us.
+            start_new_session=True,
+            env=self._environment(self._temp_dir),
+        )
+
+    def _environment(self, temp_dir: Path) -> dict[str, str]:
+        settings = self._settings.model_dump(mode="json", exclude_none=True, exclude={"ray_auth_token", "dsn"})
+        token = self._settings.ray_auth_token
+        return {
+            **os.environ,
+            **{f"{PREFIX}{name.upper()}": str(value) for name, value in settings.items()},
+            **({f"{PREFIX}RAY_AUTH_TOKEN": token.get_secret_value()} if token else {}),
+            f"{PREFIX}DSN": self._database.dsn,
+            host.CLUSTER_ID: self._cluster_id,
+            host.TEMP_DIR: str(temp_dir),
+            host.EMBEDDED: "1" if self._database.is_embedded else "0",
+        }
+
+    def _clear_host(self) -> None:
+        if self._host is not None:
+            for pipe in (self._host.stdin, self._host.stdout):
+                if pipe is not None:
+                    pipe.close()
+            self._host = None
+        if self._temp_dir is not None:
+            shutil.rmtree(self._temp_dir, ignore_errors=True)
+            self._temp_dir = None
+
+
+@contextmanager
+def running_cluster(
+    settings: Settings, database: Database, *, tell: Tell, logs: IO[bytes] | None = None
+) -> Iterator[RunningCluster]:
+    """Run a cluster for the length of a block, and stop it in order at its end.
+
+    errors:  ClusterFailed  it doesn't come up
+    """
+    cluster = RunningCluster(settings, database, tell=tell, logs=logs)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()

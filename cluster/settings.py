@@ -1,0 +1,87 @@
+"""All settings: one frozen record, read from the environment (`SHARDCLOCK_*`) once, checked together."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from coordinator.settings import CoordinatorSettings, CoordinatorTuning
+from shards.settings import ShardSettings, ShardTuning
+from timers.model import SLOTS
+from timers.refusal import shortened
+
+PREFIX = "SHARDCLOCK_"
+
+
+class InvalidSettings(ValueError):
+    """Carries the one sentence about what is wrong with the settings."""
+
+
+def _default_data_dir() -> Path:
+    # The embedded server runs as a user of its own under root, who can't look into root's home.
+    if os.geteuid() == 0:
+        return Path("/var/lib/shardclock")
+    return Path(os.environ.get("XDG_DATA_HOME", "~/.local/share")).expanduser() / "shardclock"
+
+
+class Settings(ShardTuning, CoordinatorTuning, BaseSettings):
+    """Hold what the whole cluster is told."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
+
+    dsn: Annotated[str | None, NoDecode] = Field(None, description="the database; none: an embedded Postgres")
+    data_dir: Path = Field(default_factory=_default_data_dir, description="where the embedded Postgres keeps its data")
+    postgres_version: int = Field(18, description="of the embedded Postgres, when its data is first made: 16 or 18")
+    shards: int | None = Field(None, ge=1, le=SLOTS, description="wanted at start; none: as it was, at first 2")
+    ray_address: str | None = Field(None, description="a Ray cluster to join; none: one of our own")
+    ray_auth_token: SecretStr | None = Field(None, description="of the Ray cluster to join; our own draws one")
+
+    @model_validator(mode="after")
+    def _numbers_agree(self) -> Self:
+        for low, high, why in (
+            ("poll_s", "horizon_s", "or a timer falls due before it is claimed"),
+            ("statement_timeout_s", "lease_s", "or a statement outlives the lease it works under"),
+            ("horizon_s", "lease_s", "or a lease ends before its timer is due"),
+            ("heartbeat_s", "silent_s", "or a healthy shard is taken for dead"),
+            ("fire_batch", "queue_max", "or no batch is ever full"),
+            ("coordinator_timeout_s", "leader_lease_s", "or a slow statement costs the lead"),
+            ("reconcile_s", "leader_lease_s", "or the lease ends between two turns"),
+        ):
+            if getattr(self, low) >= getattr(self, high):
+                values = f"{getattr(self, low)} and {getattr(self, high)}"
+                raise InvalidSettings(f"{_name(low)} must be less than {_name(high)} ({values}), {why}")
+        return self
+
+    def of_shard(self, dsn: str) -> ShardSettings:
+        """Take out what a shard is told."""
+        return ShardSettings(dsn=dsn, **_part(self, ShardTuning))
+
+    def of_coordinator(self, dsn: str) -> CoordinatorSettings:
+        """Take out what the coordinator is told."""
+        return CoordinatorSettings(dsn=dsn, **_part(self, CoordinatorTuning))
+
+
+def load_settings(**given: Any) -> Settings:
+    """Read the environment, with what the command line gives on top; None there means not given.
+
+    errors:  InvalidSettings  names the variable, its value and the rule
+    """
+    try:
+        return Settings(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        cause = first.get("ctx", {}).get("error")
+        if isinstance(cause, InvalidSettings):
+            raise cause from None
+        field = ".".join(str(part) for part in first["loc"])
+        raise InvalidSettings(f"{_name(field)} is {shortened(first['input'])}: {first['msg']}") from None
+
+
+def _name(field: str) -> str:
+    return f"{PREFIX}{field.upper()}"
+
+
+def _part(settings: Settings, tuning: type[ShardTuning | CoordinatorTuning]) -> dict[str, Any]:
+    return {name: getattr(settings, name) for name in tuning.model_fields}
