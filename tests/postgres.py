@@ -14,7 +14,7 @@ from uuid import uuid4
 import asyncpg
 
 from cluster.embedded import EmbeddedPostgres
-from sql import migrate
+from sql.migrate import migrate
 
 ANSWER_S = 60
 TEMPLATE = "tmpl"
