@@ -16,6 +16,7 @@ once for each record. What it does elsewhere is done at least once.
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -54,6 +55,11 @@ class LogRecord:
     payload: str | None
     holder: int | None
     detail: str | None
+
+    @property
+    def count(self) -> int:
+        """Say how many occurrences the record stands for: more than one only where some were skipped."""
+        return int(json.loads(self.detail)["count"]) if self.intent == "SKIPPED" and self.detail else 1
 
 
 @dataclass(frozen=True, slots=True)

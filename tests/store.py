@@ -62,7 +62,9 @@ async def add_timers(dsn: str, count: int, due: str = "now() - interval '1 secon
     return sorted(row["timer_key"] for row in await query(dsn, text, count))
 
 
-async def add_schedule(dsn: str, schedule: str = "R/PT1H", due: str = "now() - interval '1 second'", **more: str) -> int:
+async def add_schedule(
+    dsn: str, schedule: str = "R/PT1H", due: str = "now() - interval '1 second'", **more: str
+) -> int:
     """Insert the first occurrence of a schedule, due already; its name is 'beat'."""
     rule = {"name": "'beat'", "schedule": f"'{schedule}'", "anchor": "now() - interval '1 hour 1 second'"}
     columns = rule | {"repetitions": "-1"} | more
@@ -108,7 +110,9 @@ class Hand:
         except _Undo:
             pass
 
-    async def take(self, *, scope: Scope = "own", horizon_s: float = 2.0, fuse: bool = False, batch: int = 4200) -> Taken:
+    async def take(
+        self, *, scope: Scope = "own", horizon_s: float = 2.0, fuse: bool = False, batch: int = 4200
+    ) -> Taken:
         """Take what is due, by the hand's own clock if it has one; nothing is fused unless told."""
         return await take_due(
             self.session,
@@ -124,7 +128,9 @@ class Hand:
     async def fire(self, timers: Sequence[ClaimedTimer], *, now: datetime | None = None) -> Fired:
         """Fire timers with what follows them, as a shard does."""
         moment = now or self.now or await self.value("select now()")
-        return await fire_due(self.session, self.holder, [firing_of(timer, moment) for timer in timers], now=now or self.now)
+        return await fire_due(
+            self.session, self.holder, [firing_of(timer, moment) for timer in timers], now=now or self.now
+        )
 
     async def send(self, firings: Sequence[Firing]) -> frozenset[int]:
         """Send firings as they are; the keys that fired come back."""

@@ -1,0 +1,67 @@
+"""The program `shardclock`, and how its errors end it."""
+
+import sys
+from typing import NoReturn
+
+import click
+import typer
+
+from cluster.cli import run, timers, watch
+from cluster.cli.output import BAD_INPUT, NOT_DONE, NOT_THERE, WRONG_SCHEMA, tell
+from cluster.embedded import EmbeddedPostgresError
+from cluster.importing import ImportBroken
+from cluster.running import ClusterFailed
+from cluster.settings import InvalidSettings
+from sql.migrate import WrongSchema
+from sql.session import StatementRefused, StoreUnavailable
+from timers.refusal import InvalidTimer
+
+app = typer.Typer(
+    name="shardclock",
+    help="A durable timer cluster: Postgres remembers each timer, Ray actors fire it, exactly once and on time.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for command in (
+    run.up, run.demo, run.migrate, run.scale,
+    timers.schedule, timers.list_, timers.show, timers.cancel, timers.reschedule,
+    watch.tail, watch.status,
+):  # fmt: skip
+    app.command(name=command.__name__.rstrip("_"))(command)
+
+EXITS: dict[type[Exception], int] = {
+    InvalidTimer: BAD_INPUT,
+    InvalidSettings: BAD_INPUT,
+    StoreUnavailable: NOT_THERE,
+    EmbeddedPostgresError: NOT_THERE,
+    ImportBroken: NOT_THERE,
+    ClusterFailed: NOT_THERE,
+    WrongSchema: WRONG_SCHEMA,
+    StatementRefused: NOT_DONE,
+}
+
+
+def main() -> NoReturn:
+    """Run a command; what goes wrong ends it with one line and a code that says what kind it was."""
+    try:
+        code = app(standalone_mode=False)
+    except tuple(EXITS) as error:
+        tell(f"shardclock: {_what(error)}")
+        code = EXITS[type(error)]
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        code = 130
+    except Exception as error:
+        # Typer carries a click of its own, so its errors are known by their shape.
+        if not hasattr(error, "format_message"):
+            raise
+        tell(f"shardclock: {error.format_message()} (see `shardclock --help`)")
+        code = BAD_INPUT
+    sys.exit(code or 0)
+
+
+def _what(error: Exception) -> str:
+    if isinstance(error, StoreUnavailable):
+        return f"Postgres does not answer: {error}; is it up, and is SHARDCLOCK_DSN right?"
+    return str(error)

@@ -1,0 +1,76 @@
+"""What commands print: tables for people, JSON for programs, one line for errors."""
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, is_dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+DONE, NOT_DONE, BAD_INPUT, NOT_THERE, WRONG_SCHEMA = range(5)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+Tenant = Annotated[str, typer.Option("--tenant", help="The tenant.")]
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+
+def tell(message: str) -> None:
+    """Say something beside the result."""
+    err.print(message, markup=False, soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON value on a line of its own."""
+    sys.stdout.write(json.dumps(plain(value), ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+def plain(value: Any) -> Any:
+    """Turn our records into what JSON knows; moments become ISO 8601 in UTC, holders 16 hex digits."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {name: _field(name, item) for name, item in asdict(value).items()}
+    if isinstance(value, dict):
+        return {name: _field(name, item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return _iso(value) if isinstance(value, datetime) else value
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print rows for people."""
+    out.print(table_of(title, columns, rows))
+
+
+def table_of(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """Lay rows out as a table; None is shown as nothing."""
+    table = Table(*columns, title=title or None, title_justify="left", box=None, header_style="bold", pad_edge=False)
+    for row in rows:
+        table.add_row(*("" if cell is None else _cell(cell) for cell in row))
+    return table
+
+
+def hex_of(holder: int | None) -> str | None:
+    """Show a holder or leader, a random 63-bit number, as its 16 hex digits."""
+    return None if holder is None else f"{holder:016x}"
+
+
+def _field(name: str, value: Any) -> Any:
+    if name in ("holder", "leader"):
+        return hex_of(value)
+    if name in ("payload", "detail") and isinstance(value, str):
+        return json.loads(value)
+    return plain(value)
+
+
+def _cell(value: object) -> str:
+    return value.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z" if isinstance(value, datetime) else str(value)
+
+
+def _iso(value: datetime) -> str:
+    return value.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,98 @@
+"""The commands that look: tail, status."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from cluster.cli.output import DONE, Json, hex_of, out, plain, print_json, print_table, tell
+from cluster.cli.store import with_session
+from sql.holders import Holder, list_holders
+from sql.log import Cursor, LogRecord, follow, log_end
+from sql.session import Session, StoreUnavailable
+from sql.status import Status, read_status
+
+RETRY_S = 1.0
+
+
+def tail(
+    from_start: Annotated[bool, typer.Option("--from-start", help="Begin with the oldest record kept.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="End when all that is there has been read.")] = False,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="End after so many records.")] = None,
+    as_json: Json = False,
+) -> int:
+    """Follow the command log, each record once."""
+
+    async def do(session: Session) -> int:
+        cursor = Cursor() if from_start else await log_end(session)
+        printed = 0
+        while True:
+            try:
+                async for records in follow(session, cursor):
+                    for record in records[: None if limit is None else limit - printed]:
+                        _print_record(record, as_json=as_json)
+                        cursor = Cursor(record.xid, record.position)
+                        printed += 1
+                    if printed == limit or (stop and not records):
+                        return DONE
+            except StoreUnavailable as error:
+                tell(f"Postgres does not answer ({error}); trying again")
+                await asyncio.sleep(RETRY_S)
+
+    return with_session(do)
+
+
+def status(as_json: Json = False) -> int:
+    """Show shards, holders and nodes; what is pending and overdue; and the lag."""
+
+    async def do(session: Session) -> int:
+        state, holders = await read_status(session), await list_holders(session)
+        if as_json:
+            print_json({**plain(state), "shards": [plain(holder) for holder in holders]})
+        else:
+            _print_status(state, holders)
+        return DONE
+
+    return with_session(do)
+
+
+def _print_record(record: LogRecord, *, as_json: bool) -> None:
+    if as_json:
+        print_json(record)
+        return
+    lag_ms = (record.recorded_at - record.due_date).total_seconds() * 1000
+    late = f"{lag_ms:+.1f} ms" if record.intent == "TRIGGERED" else ""
+    what = " ".join(filter(None, [record.tenant_id, record.name, record.detail]))
+    line = f"{record.recorded_at:%H:%M:%S.%f} {record.intent:<11} {record.timer_key:>10} {late:>12}  {what}"
+    out.print(line, markup=False, soft_wrap=True)
+
+
+def _print_status(state: Status, holders: list[Holder]) -> None:
+    serving = [holder for holder in holders if holder.shard is not None]
+    about = "about " if state.pending_estimated else ""
+    leader = f"{hex_of(state.leader)} in term {state.term}" if state.leader_alive else "none"
+    rows: list[tuple[str, object]] = [
+        ("shards", f"{len(serving)} of {state.shards_wanted} wanted, on {len({h.node_id for h in serving})} node(s)"),
+        ("leader", leader),
+        ("pending", f"{about}{state.pending:,}"),
+        ("overdue", f"{state.overdue:,}, the oldest by {state.oldest_overdue_s:.1f} s"),
+        ("lag", _lag(state)),
+    ]
+    print_table("", ["cluster", ""], rows)
+    columns = ["shard", "holder", "node", "host", "pid", "held", "seen"]
+    print_table("", columns, [_shard_row(holder) for holder in holders])
+    if not serving:
+        tell("no shard is running: start one with `shardclock up`")
+
+
+def _lag(state: Status) -> str:
+    if state.lag_p50_ms is None:
+        return "nothing has fired yet"
+    p50, p99, worst = state.lag_p50_ms, state.lag_p99_ms, state.lag_max_ms
+    return f"p50 {p50:.1f} ms, p99 {p99:.1f} ms, max {worst:.1f} ms (last {state.fired:,} firings)"
+
+
+def _shard_row(holder: Holder) -> tuple[object, ...]:
+    shard = "-" if holder.shard is None else f"{holder.shard} of {holder.shard_count}"
+    seen = f"{holder.silent_s:.1f} s ago"
+    return shard, hex_of(holder.holder), holder.node_id[:12], holder.host, holder.pid, holder.held, seen

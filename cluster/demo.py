@@ -1,0 +1,182 @@
+"""The main job, from end to end: a file of timers, a real cluster, a shard killed half way, a verdict from the rows."""
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from cluster.database import Database, open_database, wait_until_ready
+from cluster.importing import Report, import_lines, numbered_lines
+from cluster.running import TEND_S, ClusterFailed, RunningCluster, Tell, running_cluster
+from cluster.settings import Settings, load_settings
+from cluster.verdict import Kill, Verdict, judge, promises
+from sql.holders import Holder, list_holders
+from sql.log import Cursor, LogRecord, read_log
+from sql.session import Session, StoreUnavailable
+from sql.status import Status, read_status
+from timers.refusal import InvalidTimer
+
+EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "timers.ndjson"
+SHARDS = 2
+READY_S = 30.0
+PATIENCE_S = 30.0  # after the last due date: longer than a lease and a new start of Ray
+LOOK_S = 0.1
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the demo has read so far."""
+
+    cursor: Cursor = field(default_factory=Cursor)
+    records: list[LogRecord] = field(default_factory=list)
+    ended: int = 0
+    kill: Kill | None = None
+    status: Status | None = None
+    holders: Sequence[Holder] = ()
+
+    def learn(self, records: Sequence[LogRecord]) -> None:
+        """Take in the records behind the cursor."""
+        self.records += records
+        self.ended += sum(record.count for record in records if record.intent in ("TRIGGERED", "SKIPPED"))
+        if records:
+            self.cursor = Cursor(records[-1].xid, records[-1].position)
+
+
+def run_demo(file: Path, *, tell: Tell, live: bool) -> Verdict:
+    """Run a cluster of its own in a temporary directory, and fire a file's timers on it.
+
+    errors:  InvalidTimer   the file can't be read, or a line of it is refused
+             ClusterFailed  the cluster doesn't come up
+    """
+    data_dir = Path(tempfile.mkdtemp(prefix="shardclock-demo-"))
+    settings = load_settings(data_dir=data_dir / "postgres").model_copy(update={"dsn": None, "ray_address": None})
+    try:
+        # What Ray's processes log is kept out of the table, and shown by nobody.
+        with (data_dir / "ray.log").open("wb") as logs, open_database(settings) as database:
+            asyncio.run(wait_until_ready(database, tell=tell))
+            tell("starting Ray and two shards")
+            with running_cluster(settings, database, tell=tell, logs=logs) as cluster:
+                return asyncio.run(_Demo(settings, database, cluster, tell=tell).run(file, live=live))
+    finally:
+        shutil.rmtree(data_dir, ignore_errors=True)
+
+
+class _Demo:
+    """One run: wait for the shards, schedule, watch and kill, judge."""
+
+    def __init__(self, settings: Settings, database: Database, cluster: RunningCluster, *, tell: Tell) -> None:
+        self._settings = settings
+        self._cluster = cluster
+        self._tell = tell
+        self._session = Session(database.dsn, application="shardclock demo")
+        self._seen = Seen()
+
+    async def run(self, file: Path, *, live: bool) -> Verdict:
+        """Do it all."""
+        tending = asyncio.create_task(self._tend(), name="tend")
+        try:
+            async with self._session:
+                await self._wait_for_shards()
+                report = await self._schedule(file)
+                await self._watch(report, live=live)
+                return judge(report.timers, self._seen.records, self._seen.kill)
+        finally:
+            tending.cancel()
+
+    async def _tend(self) -> None:
+        """Start again whatever dies meanwhile: kill any process of the demo, and see."""
+        while True:
+            await asyncio.to_thread(self._cluster.tend)
+            await asyncio.sleep(TEND_S)
+
+    async def _wait_for_shards(self) -> None:
+        deadline = time.monotonic() + READY_S
+        while time.monotonic() < deadline:
+            await self._look()
+            if sum(holder.shard is not None for holder in self._seen.holders) == SHARDS:
+                return
+            await asyncio.sleep(LOOK_S)
+        raise ClusterFailed(f"{SHARDS} shards did not come up within {READY_S:.0f} s")
+
+    async def _schedule(self, file: Path) -> Report:
+        report, begin = Report(), time.monotonic()
+        try:
+            with file.open("rb") as lines:
+                await import_lines(self._session, numbered_lines(lines), report, keep=True)
+        except OSError as error:
+            raise InvalidTimer(f"can't read {file}: {error.strerror}; name a file with --file") from error
+        for refused in report.refused:
+            raise InvalidTimer(f"{file.name} line {refused.number}: {refused.why}")
+        took_s = time.monotonic() - begin
+        self._tell(f"{report.scheduled:,} timers scheduled from {file.name} in {took_s:.2f} s")
+        return report
+
+    async def _watch(self, report: Report, *, live: bool) -> None:
+        promised = sum(1 for timer in report.timers for _ in promises(*timer))
+        give_up_at = await self._last_due(report) + PATIENCE_S
+        with Live(console=Console(stderr=True), auto_refresh=False, transient=True, screen=False) as view:
+            while self._seen.ended < promised and time.monotonic() < give_up_at:
+                await self._look()
+                if self._seen.kill is None and self._seen.ended >= promised / 2:
+                    self._kill_a_shard()
+                if live:
+                    view.update(_table(self._seen, promised), refresh=True)
+                await asyncio.sleep(LOOK_S)
+
+    async def _last_due(self, report: Report) -> float:
+        """Find when the last firing is due, by our own clock; a repeat's last is its first and the rest."""
+        await self._look()
+        now = self._seen.status.server_time if self._seen.status else report.timers[0][0].due_date
+        last = max(
+            scheduled.due_date + (sum(1 for _ in promises(scheduled, timer)) - 1) * (scheduled.due_date - now)
+            for scheduled, timer in report.timers
+        )
+        return time.monotonic() + max(last - now, timedelta(0)).total_seconds()
+
+    async def _look(self) -> None:
+        """Read what is new; without Postgres, what was known stays."""
+        try:
+            self._seen.status = await read_status(self._session)
+            self._seen.holders = await list_holders(self._session)
+            self._seen.learn(await read_log(self._session, self._seen.cursor, limit=10_000))
+        except StoreUnavailable:
+            return
+
+    def _kill_a_shard(self) -> None:
+        victim = next((holder for holder in self._seen.holders if holder.shard is not None), None)
+        if victim is None or victim.shard is None or victim.shard_count is None or self._seen.status is None:
+            return
+        self._seen.kill = Kill(self._seen.status.server_time, victim.shard, victim.shard_count)
+        try:
+            os.kill(victim.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            self._seen.kill = None  # it died of something else; choose again
+            return
+        self._tell(f"kill -9 of shard {victim.shard} (pid {victim.pid})")
+
+
+def _table(seen: Seen, promised: int) -> Table:
+    table = Table("shard", "holder", "pid", "held", box=None, header_style="bold", pad_edge=False)
+    for holder in seen.holders:
+        shard = "starting" if holder.shard is None else f"{holder.shard} of {holder.shard_count}"
+        table.add_row(shard, f"{holder.holder:016x}", str(holder.pid), str(holder.held))
+    state = seen.status
+    lag = (
+        ""
+        if state is None or state.lag_p50_ms is None
+        else f"lag p50 {state.lag_p50_ms:.1f}, p99 {state.lag_p99_ms:.1f} ms"
+    )
+    pending = 0 if state is None else state.pending
+    table.title = f"fired {seen.ended:,} of {promised:,}, pending {pending:,}  {lag}"
+    table.title_justify = "left"
+    return table
