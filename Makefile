@@ -4,7 +4,6 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-CODE := $(wildcard cluster coordinator shards sql timers tests)
 UV := 0.13.8
 
 .DEFAULT_GOAL := help

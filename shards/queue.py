@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable
 from shards.clock import seconds_of
 from timers.model import ClaimedTimer
 
+# A timer that is leased again leaves its old place in the heap; so many may lie there beyond the timers themselves.
+STALE_MAX = 1_000
+
 
 class TimerQueue:
     """Keep leased timers by the moment to fire them, and wake one waiter when the soonest comes.
@@ -30,8 +33,12 @@ class TimerQueue:
         soonest = self.soonest_s()
         for timer in timers:
             at = max(seconds_of(timer.due_date), not_before_s)
+            held = self._timers.get(timer.timer_key)
             self._timers[timer.timer_key] = (at, timer)
-            heapq.heappush(self._heap, (at, timer.timer_key))
+            if held is None or held[0] != at:
+                heapq.heappush(self._heap, (at, timer.timer_key))
+        if len(self._heap) > 2 * len(self._timers) + STALE_MAX:
+            self._forget_stale()
         if self._heap and (soonest is None or self._heap[0][0] < soonest):
             self._sooner.set()
 
@@ -76,3 +83,7 @@ class TimerQueue:
     def wake(self) -> None:
         """End the wait now."""
         self._sooner.set()
+
+    def _forget_stale(self) -> None:
+        self._heap = [(at, timer_key) for timer_key, (at, _) in self._timers.items()]
+        heapq.heapify(self._heap)

@@ -118,9 +118,11 @@ async def _schedule_whole(
     if not timers:
         return []
     async with session.transaction() as connection:
-        # Each statement sees what was committed before it began: this one waits for an earlier attempt that is
-        # still under way, so the next one sees its timers, and their records if they have fired since.
+        # Each statement sees what was committed before it began. The first waits for an earlier attempt that is
+        # still under way, the second holds on to its timers: so the third finds each of them, either still
+        # pending or with the record of its end. One that ended under its eyes, it would make a second time.
         await connection.execute(statement("lock_keys"), keys[0])
+        await connection.execute(statement("hold_pending"), keys)
         added = await connection.fetch(statement("schedule_timers"), keys, *_columns(timers))
         outcomes = {row["timer_key"]: Scheduled(*row) for row in added}
         missing = [key for key in keys if key not in outcomes]

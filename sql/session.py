@@ -111,8 +111,6 @@ class Session:
         try:
             async with asyncio.timeout(timeout_s or self._timeout_s):
                 yield await self._open()
-        except asyncpg.DataError as error:
-            raise StatementRefused(_one_line(error)) from error
         except _PASSING as error:
             if not isinstance(error, _STATEMENT_ONLY):
                 self._drop()

@@ -48,11 +48,8 @@ class Header:
     def columns(self) -> list[tuple[str, str]]:
         """Give the name and type of each column."""
         if same := SAME.match(self.sections["out"]):
-            return COLUMNS_OF_VIEWS.get(same[1]) or Header.of(same[1]).columns
+            return Header.of(same[1]).columns
         return COLUMN.findall(self.sections["out"])
-
-
-COLUMNS_OF_VIEWS: dict[str, list[tuple[str, str]]] = {}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -65,10 +62,11 @@ def test_a_statement_opens_with_a_sentence_and_says_what_goes_in_comes_out_is_lo
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_statement_selects_whatever_columns_there_are(name: str) -> None:
+def test_no_statement_gives_whatever_columns_there_are(name: str) -> None:
     code = re.sub(r"--.*", "", statement(name))
+    top_level = re.findall(r"^(?:select|returning)\b(?:[^\n]|\n )*", code, re.MULTILINE)
 
-    assert not re.search(r"select\s+(\w+\.)?\*", code)
+    assert [clause for clause in top_level if re.search(r"(?:select|returning|,)\s*(?:\w+\.)?\*", clause)] == []
 
 
 async def test_postgres_agrees_with_every_header(each_dsn: str) -> None:
@@ -81,7 +79,7 @@ async def test_postgres_agrees_with_every_header(each_dsn: str) -> None:
             said[name] = (header.parameters, header.columns)
             found[name] = (
                 [(number, _name_of(kind)) for number, kind in enumerate(prepared.get_parameters(), 1)],
-                [(column.name, _name_of(column.type)) for column in prepared.get_attributes()],
+                [(it.name, _name_of(it.type)) for it in prepared.get_attributes() if it.type.name != "void"],
             )
     finally:
         await connection.close()

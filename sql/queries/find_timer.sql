@@ -1,7 +1,10 @@
 -- Finds a timer, pending or ended; of a name that was used often, the pending or else the latest.
 --
 -- in:    $1 timer_key bigint or null, $2 name text or null, $3 tenant_id text
--- out:   the columns of timer_history; one row or none
+-- out:   one row or none: timer_key bigint, state text, tenant_id text, name text, timer_type text,
+--        process_instance_key bigint, element_instance_key bigint, target_element_id text, due_date timestamptz,
+--        created_at timestamptz, schedule text, occurrence bigint, target text, payload text,
+--        ended_at timestamptz, holder bigint, detail text
 -- locks: nothing
 -- index: timers_pkey or timers_by_name, command_log_by_timer_key or command_log_by_name
 select

@@ -1,7 +1,7 @@
 -- Lists the timers that ended last.
 --
--- in:    $1 limit integer, $2 tenant_id text or null, $3 state text or null: TRIGGERED, CANCELED
--- out:   the columns of timer_history, the newest first
+-- in:    $1 limit bigint, $2 tenant_id text or null, $3 state text or null: TRIGGERED, CANCELED
+-- out:   the columns of find_timer, the newest first
 -- locks: nothing
 -- index: command_log_in_order, backwards
 select

@@ -1,6 +1,6 @@
 -- Reads the command log on from a cursor, up to where no transaction can still add anything.
 --
--- in:    $1 xid text and $2 position bigint: the last record that was read, $3 limit integer
+-- in:    $1 xid text and $2 position bigint: the last record that was read, $3 limit bigint
 -- out:   xid text, position bigint, recorded_at timestamptz, intent text, timer_key bigint, tenant_id text,
 --        name text, timer_type text, process_instance_key bigint, element_instance_key bigint,
 --        target_element_id text, due_date timestamptz, created_at timestamptz, schedule text, occurrence bigint,

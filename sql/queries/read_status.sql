@@ -2,7 +2,8 @@
 --
 -- in:    nothing
 -- out:   pending bigint, pending_estimated boolean, overdue bigint, oldest_overdue_s double precision, fired bigint,
---        lag_p50_ms, lag_p99_ms, lag_max_ms double precision (of the last thousand firings; null if there is none),
+--        lag_p50_ms double precision, lag_p99_ms double precision, lag_max_ms double precision (of the last thousand
+--        firings; null if there is none),
 --        shards_wanted integer, term bigint, leader bigint, leader_alive boolean, server_time timestamptz
 -- locks: nothing
 -- index: timers_by_slot for what is overdue; command_log_in_order, backwards

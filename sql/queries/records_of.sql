@@ -1,6 +1,6 @@
 -- Reads the last records of a timer, or of all the timers that bore a name.
 --
--- in:    $1 timer_key bigint or null, $2 name text or null, $3 tenant_id text, $4 limit integer
+-- in:    $1 timer_key bigint or null, $2 name text or null, $3 tenant_id text, $4 limit bigint
 -- out:   the columns of read_log, the newest first
 -- locks: nothing
 -- index: command_log_by_timer_key or command_log_by_name

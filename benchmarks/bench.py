@@ -1,0 +1,69 @@
+"""A cluster to measure, and the rows it recorded."""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from cluster.database import Database, open_database
+from cluster.running import RunningCluster
+from cluster.settings import Settings, load_settings
+from sql.holders import list_holders
+from sql.session import QUEUE_PLANS, Session
+
+PATIENCE_S = 300.0
+
+FILL = """
+insert into shardclock.timers (due_date)
+select now() + interval '1 day' + n * interval '1 millisecond' from generate_series(1, $1::integer) as n
+"""
+LAGS = """
+select
+    count(*) as fired,
+    count(*) filter (where recorded_at < due_date) as early,
+    count(*) - count(distinct timer_key) as double,
+    extract(epoch from max(recorded_at) - min(recorded_at))::double precision as took_s,
+    percentile_cont(array[0.5, 0.99, 1]) within group (
+        order by extract(epoch from recorded_at - due_date)::double precision * 1000
+    ) as lag_ms
+from shardclock.command_log
+where due_date >= $1 and due_date < $2
+"""
+
+
+@dataclass
+class Bench:
+    """One database, and a cluster on it that has not started yet."""
+
+    database: Database
+    cluster: RunningCluster
+
+    def session(self) -> Session:
+        """Open a session with the plans of a shard, and all the time it needs."""
+        return Session(self.database.dsn, application="benchmark", timeout_s=PATIENCE_S, plans=QUEUE_PLANS)
+
+    async def start(self, shards: int = 2) -> None:
+        """Start the cluster and wait for its shards."""
+        await asyncio.to_thread(self.cluster.start)
+        async with self.session() as session:
+            while sum(h.shard_count == shards for h in await list_holders(session)) < shards:
+                await asyncio.sleep(0.05)
+
+
+@contextmanager
+def bench() -> Iterator[Bench]:
+    """Lend a database and a cluster for one scenario."""
+    data_dir = Path(tempfile.mkdtemp(prefix="shardclock-bench-"))
+    settings: Settings = load_settings(data_dir=data_dir / "postgres").model_copy(update={"dsn": None})
+    try:
+        with (data_dir / "ray.log").open("wb") as logs, open_database(settings) as database:
+            cluster = RunningCluster(settings, database, tell=lambda _: None, logs=logs)
+            try:
+                yield Bench(database, cluster)
+            finally:
+                cluster.stop()
+    finally:
+        shutil.rmtree(data_dir, ignore_errors=True)

@@ -1,0 +1,197 @@
+"""The scenarios: what is set up, what is measured."""
+
+import asyncio
+import secrets
+import time
+from datetime import datetime, timedelta
+
+import psutil
+
+from benchmarks.bench import FILL, LAGS, Bench
+from sql.claims import take_due
+from sql.holders import Incarnation, end_holders, register_holder
+from sql.session import Session
+
+OVERDUE = 400_000
+PENDING = 1_000_000
+Figures = dict[str, object]
+
+
+async def drain(bench: Bench) -> Figures:
+    """Drain an overdue backlog, by the statement alone and by two shards on Ray."""
+    async with bench.session() as session:
+        await _overdue(session, OVERDUE)
+        began = time.monotonic()
+        await asyncio.gather(_drain_alone(bench, 0), _drain_alone(bench, 1))
+        alone = OVERDUE / (time.monotonic() - began)
+        async with session.connection(timeout_s=300) as connection:
+            await connection.execute("truncate shardclock.command_log")
+            await connection.execute("vacuum shardclock.timers")
+    await bench.start()
+    async with bench.session() as session:
+        begin, end = await _overdue(session, OVERDUE)
+        row = await _lags(session, begin, end, OVERDUE)
+    rate = OVERDUE / row["took_s"]  # type: ignore[operator]
+    return {"statement_alone_per_s": round(alone), "cluster_per_s": round(rate), "ratio": round(rate / alone, 2), **row}
+
+
+async def paced_1k(bench: Bench) -> Figures:
+    """Fire 1,000 timers a second for 15 s, with a million pending."""
+    return await _paced(bench, 1_000, 15)
+
+
+async def paced_10k(bench: Bench) -> Figures:
+    """Fire 10,000 timers a second for 15 s, with a million pending."""
+    return await _paced(bench, 10_000, 15)
+
+
+async def burst(bench: Bench) -> Figures:
+    """Fire 100,000 timers that are due in one instant, and a paced thousand that are due 5 s later."""
+    await bench.start()
+    async with bench.session() as session:
+        async with session.connection(timeout_s=60) as connection:
+            at: datetime = await connection.fetchval("select date_trunc('second', now()) + interval '6 seconds'")
+            await connection.execute(
+                "insert into shardclock.timers (due_date) select $1::timestamptz from generate_series(1, 100000)", at
+            )
+            await connection.execute(
+                "insert into shardclock.timers (due_date) select $1::timestamptz + interval '5 s' + n * interval '1 ms'"
+                " from generate_series(1, 1000) as n",
+                at,
+            )
+        instant = await _lags(session, at, at + timedelta(seconds=1), 100_000)
+        later = await _lags(session, at + timedelta(seconds=5), at + timedelta(seconds=7), 1_000)
+    return {"drained_s": _of(instant, 2) / 1000, "later_p50_ms": _of(later, 0), "later_p99_ms": _of(later, 1)}
+
+
+async def claim_cost(bench: Bench) -> Figures:
+    """Claim a thousand timers, and nothing at all, with 100 thousand and with 10 million pending."""
+    figures: Figures = {}
+    async with bench.session() as session:
+        holder = await _holder(session, 0, 1)
+        for millions, more in ((0.1, 100_000), (10, 9_900_000)):
+            async with session.connection(timeout_s=300) as connection:
+                await connection.execute(FILL, more)
+            figures[f"claim_1000_ms_at_{millions}m"] = await _claim_ms(session, holder, due=1_000)
+            figures[f"claim_none_ms_at_{millions}m"] = await _claim_ms(session, holder, due=0)
+    return figures
+
+
+async def idle(bench: Bench) -> Figures:
+    """Measure the processor time of two idle shards, the coordinator and Postgres, beside an idle Ray."""
+    await bench.start()
+    await asyncio.sleep(5)
+    mine = [p for p in psutil.Process().children(recursive=True) if _is_ours(p)]
+    mine += [p for p in psutil.process_iter() if p.name() == "postgres" and str(p.username()) != "nobody"]
+    before = {p.pid: _cpu_s(p) for p in mine}
+    ray = [p for p in psutil.Process().children(recursive=True) if p.pid not in before]
+    ray_before = {p.pid: _cpu_s(p) for p in ray}
+    seconds = 20.0
+    await asyncio.sleep(seconds)
+    spent: dict[str, float] = {}
+    for process in mine:
+        name = process.name().removeprefix("ray::").split(".")[0]
+        spent[name] = spent.get(name, 0.0) + (_cpu_s(process) - before[process.pid]) / seconds * 100
+    beside = sum(_cpu_s(p) - ray_before[p.pid] for p in ray) / seconds * 100
+    return {
+        "percent_of_a_core": {name: round(value, 2) for name, value in spent.items()},
+        "total_percent": round(sum(spent.values()), 2),
+        "idle_ray_percent": round(beside, 2),
+    }
+
+
+async def _paced(bench: Bench, rate: int, seconds: int) -> Figures:
+    async with bench.session() as session, session.connection(timeout_s=300) as connection:
+        await connection.execute(FILL, PENDING)
+        await connection.execute("vacuum analyze shardclock.timers")
+    await bench.start()
+    async with bench.session() as session:
+        async with session.connection(timeout_s=60) as connection:
+            at: datetime = await connection.fetchval("select date_trunc('second', now()) + interval '8 seconds'")
+            for second in range(seconds):
+                await connection.execute(
+                    "insert into shardclock.timers (due_date)"
+                    " select $1::timestamptz + n * interval '1 second' / $2::integer"
+                    " from generate_series(0, $2::integer - 1) as n",
+                    at + timedelta(seconds=second),
+                    rate,
+                )
+        return await _lags(session, at, at + timedelta(seconds=seconds), rate * seconds)
+
+
+async def _drain_alone(bench: Bench, shard: int) -> None:
+    async with bench.session() as session:
+        holder = await _holder(session, shard, 2)
+        while (await take_due(session, holder, horizon_s=0, lease_s=10, batch=4_200)).fired:
+            pass
+        await end_holders(session, [holder], why="measured")
+
+
+async def _holder(session: Session, shard: int, count: int) -> int:
+    holder = secrets.randbits(63)
+    await register_holder(session, Incarnation(holder, "benchmark", "benchmark", "", "", 0))
+    async with session.connection() as connection:
+        await connection.execute(
+            "update shardclock.holders set shard = $2, shard_count = $3 where holder = $1", holder, shard, count
+        )
+    return holder
+
+
+async def _overdue(session: Session, count: int) -> tuple[datetime, datetime]:
+    """Add overdue timers in one transaction, so that all of them are there at once."""
+    async with session.connection(timeout_s=300) as connection:
+        end: datetime = await connection.fetchval("select now()")
+        begin = end - timedelta(seconds=count / 10_000)
+        await connection.execute(
+            "insert into shardclock.timers (due_date) select $1::timestamptz + n * interval '0.1 ms'"
+            " from generate_series(0, $2::integer - 1) as n",
+            begin,
+            count,
+        )
+    return begin, end + timedelta(seconds=1)
+
+
+async def _lags(session: Session, begin: datetime, end: datetime, count: int) -> Figures:
+    while True:
+        async with session.connection(timeout_s=300) as connection:
+            fired = await connection.fetchval(
+                "select count(*) from shardclock.command_log where due_date >= $1 and due_date < $2", begin, end
+            )
+            if fired >= count:
+                row = await connection.fetchrow(LAGS, begin, end)
+                assert row is not None
+                return {**dict(row), "lag_ms": [round(lag, 2) for lag in row["lag_ms"]]}
+        await asyncio.sleep(2.0)
+
+
+async def _claim_ms(session: Session, holder: int, *, due: int) -> float:
+    times: list[float] = []
+    for _ in range(15):
+        async with session.connection(timeout_s=60) as connection:
+            await connection.execute(
+                "insert into shardclock.timers (due_date)"
+                " select now() + interval '1 s' from generate_series(1, $1::integer)",
+                due,
+            )
+        began = time.perf_counter()
+        taken = await take_due(session, holder, horizon_s=2, lease_s=10, batch=4_200)
+        times.append((time.perf_counter() - began) * 1000)
+        assert len(taken.claimed) == due
+        async with session.connection(timeout_s=60) as connection:
+            await connection.execute("delete from shardclock.timers where claimed_by is not null")
+    return round(sorted(times)[len(times) // 2], 2)
+
+
+def _of(figures: Figures, index: int) -> float:
+    lags = figures["lag_ms"]
+    assert isinstance(lags, list)
+    return float(lags[index])
+
+
+def _is_ours(process: psutil.Process) -> bool:
+    return "ShardActor" in process.name() or "CoordinatorAct" in process.name()
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)

@@ -1,0 +1,119 @@
+"""A claim turn takes no more than there is room for, and a backlog keeps nobody else from being on time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from shards.claiming import Pace, Walk
+from shards.settings import ShardSettings
+from sql.claims import Scope, Taken
+
+SETTINGS = ShardSettings(dsn="", poll_s=0.1, horizon_s=2.0, claim_batch=100, queue_max=1_000, sweep_s=1.0)
+NOW_S = 5_000.0
+
+AHEAD = Walk("own", 2.0)
+OVERDUE_ONLY = Walk("own", 0.0)
+UPCOMING = Walk("upcoming", 2.0)
+SWEEP = Walk("all", -3.0)
+
+
+@pytest.fixture
+def pace() -> Pace:
+    """Give a pace that has just swept."""
+    return Pace(SETTINGS, swept_at=NOW_S)
+
+
+def walks(pace: Pace, *, held: int = 0, now_s: float = NOW_S) -> list[Walk]:
+    return list(pace.walks(held=held, now_s=now_s))
+
+
+def taken(*, fired: int = 0, saturated: bool = False) -> Taken:
+    return Taken(datetime(2026, 1, 1, tzinfo=UTC), fired, saturated, [])
+
+
+def test_takes_what_is_overdue_and_what_soon_will_be_in_one_walk(pace: Pace) -> None:
+    assert walks(pace) == [AHEAD]
+
+
+def test_room_for_one_whole_claim_is_enough_to_look_ahead(pace: Pace) -> None:
+    assert walks(pace, held=900) == [AHEAD]
+    assert walks(pace, held=901) == [OVERDUE_ONLY]
+
+
+def test_a_full_queue_takes_only_what_is_overdue(pace: Pace) -> None:
+    assert walks(pace, held=1_000) == [OVERDUE_ONLY]
+    assert walks(pace, held=1_099) == [OVERDUE_ONLY]
+
+
+def test_a_queue_that_is_over_full_by_a_claim_takes_nothing_not_even_a_sweep(pace: Pace) -> None:
+    assert walks(pace, held=1_100, now_s=NOW_S + 60) == []
+    assert walks(pace, held=1_099, now_s=NOW_S + 60) == [OVERDUE_ONLY, SWEEP]
+
+
+def test_behind_it_looks_ahead_once_a_poll_and_takes_overdue_ones_all_the_time(pace: Pace) -> None:
+    pace.behind = True
+
+    assert walks(pace, now_s=NOW_S) == [UPCOMING, OVERDUE_ONLY]
+    assert walks(pace, now_s=NOW_S + 0.05) == [OVERDUE_ONLY]
+    assert walks(pace, now_s=NOW_S + 0.1) == [UPCOMING, OVERDUE_ONLY]
+
+
+def test_behind_with_a_full_queue_it_does_not_look_ahead(pace: Pace) -> None:
+    pace.behind = True
+
+    assert walks(pace, held=950) == [OVERDUE_ONLY]
+    assert walks(pace, held=900) == [UPCOMING, OVERDUE_ONLY], "as soon as there is room again"
+
+
+def test_sweeps_at_the_first_turn_and_then_at_its_interval() -> None:
+    pace = Pace(SETTINGS)
+
+    assert walks(pace, now_s=NOW_S) == [AHEAD, SWEEP]
+    assert walks(pace, now_s=NOW_S + 0.99) == [AHEAD]
+    assert walks(pace, now_s=NOW_S + 1.0) == [AHEAD, SWEEP]
+    assert walks(pace, now_s=NOW_S + 1.5) == [AHEAD]
+
+
+def test_a_walk_that_learns_changes_the_next_turn_not_the_one_under_way(pace: Pace) -> None:
+    turn = pace.walks(held=0, now_s=NOW_S)
+    assert next(turn) == AHEAD
+
+    pace.learn(AHEAD, taken(fired=50, saturated=True))
+
+    assert list(turn) == []
+    assert walks(pace) == [UPCOMING, OVERDUE_ONLY]
+
+
+@pytest.mark.parametrize(
+    ("walk", "fired", "saturated", "behind"),
+    [
+        (AHEAD, 0, False, False),  # all there was
+        (AHEAD, 9, False, False),  # some were overdue, and no more
+        (AHEAD, 0, True, False),  # more than a claim within the horizon, none overdue
+        (AHEAD, 9, True, True),  # overdue ones came first, and there may be more
+        (OVERDUE_ONLY, 0, True, True),  # overdue repeats, or plain ones that go the long way
+        (OVERDUE_ONLY, 9, True, True),
+        (OVERDUE_ONLY, 9, False, False),  # caught up
+    ],
+)
+def test_it_is_behind_when_a_walk_left_overdue_timers(
+    pace: Pace, walk: Walk, fired: int, saturated: bool, behind: bool
+) -> None:
+    for before in (False, True):
+        pace.behind = before
+
+        pace.learn(walk, taken(fired=fired, saturated=saturated))
+
+        assert pace.behind is behind
+
+
+@pytest.mark.parametrize("scope", ["upcoming", "all"])
+def test_other_walks_say_nothing_about_its_own_backlog(pace: Pace, scope: Scope) -> None:
+    for before in (False, True):
+        pace.behind = before
+
+        pace.learn(Walk(scope, 0.0), taken(fired=9, saturated=not before))
+
+        assert pace.behind is before
