@@ -73,6 +73,10 @@ class Cursor:
 class _WorkFailed(Exception):
     """Carries what a consumer's work raised out of the transaction, which it must roll back, unchanged."""
 
+    def __init__(self, error: Exception) -> None:
+        super().__init__(error)
+        self.error = error
+
 
 async def consume(dsn: str, group: str, work: Work, *, limit: int = READ_MAX) -> None:
     """Do a group's work for every record, in order, until cancelled; an outage is waited for.
@@ -112,7 +116,8 @@ async def consume_once(session: Session, group: str, work: Work, *, limit: int =
                 await connection.execute(statement("advance_cursor"), group, last["xid"], last["position"])
             return len(rows)
     except _WorkFailed as failure:
-        raise failure.__cause__ or failure from None
+        error = failure.error
+    raise error
 
 
 async def read_log(session: Session, cursor: Cursor, *, limit: int = READ_MAX) -> list[LogRecord]:
@@ -155,7 +160,7 @@ async def _do(work: Work, connection: Connection, records: Sequence[LogRecord]) 
     except Exception as error:
         if connection.is_closed():
             raise StoreUnavailable(f"lost while {len(records)} records were worked on: {error}") from error
-        raise _WorkFailed from error
+        raise _WorkFailed(error) from None
 
 
 def record_of(row: Record) -> LogRecord:

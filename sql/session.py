@@ -18,8 +18,6 @@ Connection = asyncpg.Connection
 QUEUE_PLANS = {
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
-    "enable_hashjoin": "off",
-    "enable_mergejoin": "off",
     "jit": "off",
     "plan_cache_mode": "force_generic_plan",
 }
@@ -36,6 +34,7 @@ _PASSING = (
     asyncpg.TransactionRollbackError,
     asyncpg.LockNotAvailableError,
     asyncpg.IdleInTransactionSessionTimeoutError,
+    asyncpg.ReadOnlySQLTransactionError,  # after a failover we may be talking to what is now a replica
 )
 # Sound trouble of the statement's own: the connection that reported it is still good.
 _STATEMENT_ONLY = (

@@ -23,13 +23,19 @@ with mine as materialized (
     ) t
 ),
 fired as (
-    -- The fence stands on the row that is deleted; a check in the step above would let a zombie through.
+    -- The fence stands on the row that is deleted; a check in the step above would let a zombie through. By an
+    -- array, not a join: whatever the planner believes of the table's size, it can only probe the key.
     delete from shardclock.timers t
-    using mine
-    where t.timer_key = mine.timer_key
+    where t.timer_key = any (array(select mine.timer_key from mine))
         and t.claimed_by = $1
         and t.due_date <= coalesce($7::timestamptz, now())
-    returning t.*, mine.next_occurrence, mine.next_due_date, mine.skipped
+    returning t.*
+),
+recurring as (
+    select f.*, mine.next_occurrence, mine.next_due_date, mine.skipped
+    from fired f
+    join mine on mine.timer_key = f.timer_key
+    where f.schedule is not null
 ),
 logged as (
     insert into shardclock.command_log (
@@ -37,14 +43,16 @@ logged as (
         intent, tenant_id, timer_type, target, target_element_id, name, schedule, payload, detail
     )
     select
-        f.timer_key, f.process_instance_key, f.element_instance_key, f.due_date, f.created_at,
-        f.occurrence + ended.later, $1,
-        ended.intent, f.tenant_id, f.timer_type, f.target, f.target_element_id, f.name, f.schedule, f.payload,
-        case when ended.intent = 'SKIPPED' then jsonb_build_object('count', f.skipped) end
-    from fired f
-    cross join lateral (values ('TRIGGERED', 0), ('SKIPPED', 1)) as ended (intent, later)
-    where ended.intent = 'TRIGGERED' or f.skipped > 0
-    order by f.due_date, f.timer_key, ended.later
+        f.timer_key, f.process_instance_key, f.element_instance_key, f.due_date, f.created_at, f.occurrence, $1,
+        'TRIGGERED', f.tenant_id, f.timer_type, f.target, f.target_element_id, f.name, f.schedule, f.payload, null
+    from (select * from fired order by due_date) f
+    union all
+    select
+        r.timer_key, r.process_instance_key, r.element_instance_key, r.due_date, r.created_at, r.occurrence + 1, $1,
+        'SKIPPED', r.tenant_id, r.timer_type, r.target, r.target_element_id, r.name, r.schedule, r.payload,
+        jsonb_build_object('count', r.skipped)
+    from recurring r
+    where r.skipped > 0
 ),
 recurred as (
     insert into shardclock.timers (
@@ -52,10 +60,10 @@ recurred as (
         tenant_id, timer_type, target, zone, target_element_id, name, schedule, payload
     )
     select
-        f.process_instance_key, f.element_instance_key, f.next_due_date, f.anchor, f.next_occurrence, f.repetitions,
-        f.tenant_id, f.timer_type, f.target, f.zone, f.target_element_id, f.name, f.schedule, f.payload
-    from fired f
-    where f.next_due_date is not null
+        r.process_instance_key, r.element_instance_key, r.next_due_date, r.anchor, r.next_occurrence, r.repetitions,
+        r.tenant_id, r.timer_type, r.target, r.zone, r.target_element_id, r.name, r.schedule, r.payload
+    from recurring r
+    where r.next_due_date is not null
 )
 select clock_timestamp() as server_time, now() as server_now, f.timer_key
 from (values (true)) as always (one)

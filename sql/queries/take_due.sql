@@ -40,10 +40,10 @@ due as materialized (
     ) d
 ),
 fired as (
+    -- By an array, not a join: whatever the planner believes of the table's size, it can only probe the key.
     delete from shardclock.timers t
-    using due
     where $6::boolean
-        and t.timer_key = due.timer_key
+        and t.timer_key = any (array(select due.timer_key from due))
         and t.due_date <= coalesce($7::timestamptz, now())
         and t.schedule is null
         and t.target = 'log'
@@ -63,8 +63,7 @@ logged as (
 claimed as (
     update shardclock.timers t
     set claimed_by = $1, claimed_until = coalesce($7::timestamptz, clock_timestamp()) + $3::interval
-    from due
-    where t.timer_key = due.timer_key
+    where t.timer_key = any (array(select due.timer_key from due))
         and not ($6::boolean and t.due_date <= coalesce($7::timestamptz, now()) and t.schedule is null and t.target = 'log')
     returning t.timer_key, t.due_date, t.schedule, t.anchor, t.occurrence
 )
