@@ -2,6 +2,8 @@
 
 import os
 import secrets
+import select
+import select
 import shutil
 import subprocess
 import sys
@@ -19,6 +21,7 @@ from cluster.settings import PREFIX, Settings
 READY_S = 60.0
 STOP_S = 30.0
 RESTART_MAX_S = 10.0  # longest pause before a host that keeps dying is started again
+STEADY_S = 60.0  # a host that lived this long did not die of its start: no pause is due
 TEND_S = 0.2
 
 Tell = Callable[[str], None]
@@ -49,12 +52,9 @@ class RunningCluster:
         errors:  ClusterFailed  the host process ended, or said nothing for a minute
         """
         self._start_host()
-        assert self._host is not None
-        assert self._host.stdout is not None
-        # One line, or the end of the pipe when it dies.
-        if host.READY.encode() not in self._host.stdout.readline():
+        if not self._is_ready():
             self.stop()
-            raise ClusterFailed("Ray did not start: see the log lines above")
+            raise ClusterFailed(f"Ray did not start within {READY_S:.0f} s: see the log lines above")
 
     def tend(self) -> None:
         """Start again what has died; call this every `TEND_S`."""
@@ -62,6 +62,8 @@ class RunningCluster:
             self._tell("Postgres had died and was started again")
         if self._host is not None and self._host.poll() is not None:
             self._clear_host()
+            if time.monotonic() - self._start_at > STEADY_S:
+                self._failures = 0
             pause_s = min(2.0**self._failures - 1, RESTART_MAX_S)
             self._failures += 1
             self._start_at = time.monotonic() + pause_s
@@ -83,7 +85,15 @@ class RunningCluster:
             self._host.wait()
         self._clear_host()
 
+    def _is_ready(self) -> bool:
+        assert self._host is not None
+        assert self._host.stdout is not None
+        # Readable means one line, or the end of the pipe when it died.
+        readable, _, _ = select.select([self._host.stdout], [], [], READY_S)
+        return bool(readable) and host.READY.encode() in self._host.stdout.readline()
+
     def _start_host(self) -> None:
+        self._start_at = time.monotonic()
         self._temp_dir = Path(tempfile.mkdtemp(prefix="shardclock-ray-"))
         # Ray writes the address of the last cluster here; without the directory it would fail.
         (self._temp_dir / "ray").mkdir()
