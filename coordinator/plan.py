@@ -23,10 +23,11 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """What is there: our actors, and the nodes that can take more."""
+    """What is there: our actors, the nodes they may stay on, and those of them that should get no new ones."""
 
     members: Sequence[Member]
     nodes: Sequence[str]
+    suspects: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,9 @@ def plan(wanted: int, fleet: Fleet) -> Plan:
     serving = _balanced(ready, wanted, fleet.nodes)
     # Those that leave serve on until others have started: fewer hands would only be slower.
     serving += sorted(leaving, key=_seniority)[: wanted - len(serving)]
-    retire = [member for member in fleet.members if member.ready and member not in serving]
+    retire = tuple(member for member in fleet.members if member.ready and member not in serving)
 
-    spawn = _spawns(wanted, staying, fleet.nodes)
+    spawn = tuple(_spawns(wanted, staying, _targets(fleet)))
     return Plan(assign=_assignment(serving, retire), shard_count=len(serving), retire=retire, spawn=spawn)
 
 
@@ -74,12 +75,16 @@ def _balanced(ready: Sequence[Member], wanted: int, nodes: Sequence[str]) -> lis
     return serving
 
 
+def _targets(fleet: Fleet) -> Sequence[str]:
+    return [node for node in fleet.nodes if node not in fleet.suspects] or fleet.nodes
+
+
 def _spawns(wanted: int, staying: Sequence[Member], nodes: Sequence[str]) -> list[str]:
     """Name the nodes for new actors: those that are missing, and one ahead of each that stands on a crowded node."""
     if not nodes:
         return []
     load = Counter(dict.fromkeys(nodes, 0))
-    load.update(member.node_id for member in staying)
+    load.update(member.node_id for member in staying if member.node_id in nodes)
     spawns: list[str] = []
     for _ in range(wanted - len(staying)):
         spawns.append(_emptiest(load))

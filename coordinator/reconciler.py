@@ -8,6 +8,7 @@ from typing import Any
 
 import structlog
 
+from coordinator.caution import Caution
 from coordinator.fleet import RayFleet, RayUnavailable
 from coordinator.plan import Fleet, Member, Plan, plan
 from coordinator.settings import CoordinatorSettings
@@ -17,6 +18,7 @@ from sql.leadership import Leadership, lead, resign
 from sql.partitions import ensure_log_partitions
 from sql.session import Session, StatementRefused, StoreUnavailable
 
+UNREACHABLE = "ActorUnavailableError"
 PARTITIONS_S = 3600.0  # partitions are made a week ahead; an hour is often enough
 
 
@@ -48,6 +50,7 @@ class Reconciler:
         )
         self._wards: dict[str, Ward] = {}
         self._silence = Silence(settings.silent_s)
+        self._caution = Caution()
         self._fresh = True
         self._partitions_at = 0.0
         self._changed = asyncio.Event()
@@ -91,7 +94,11 @@ class Reconciler:
         await self._keep_partitions()
         await self._adopt()
         holders = await self._living_holders()
-        fleet = Fleet(members=self._members(holders), nodes=await self._fleet.nodes())
+        fleet = Fleet(
+            members=self._members(holders),
+            nodes=await self._fleet.nodes(),
+            suspects=self._caution.suspects(now_s=time.monotonic()),
+        )
         await self._act(plan(leadership.shards_wanted, fleet), leadership)
 
     def stop(self) -> None:
@@ -110,7 +117,7 @@ class Reconciler:
             left = [h for h in await list_holders(self._session) if h.cluster_id == self._cluster_id]
             await end_holders(self._session, [h.holder for h in left], why="stopped")
             await resign(self._session, self._incarnation)
-        except (StoreUnavailable, RayUnavailable) as error:
+        except (StoreUnavailable, StatementRefused, RayUnavailable) as error:
             self._log.warning("stopped without handing back; leases run out by themselves", error=str(error))
         await self._session.close()
 
@@ -163,8 +170,17 @@ class Reconciler:
         if dead:
             ended = await end_holders(self._session, dead, why="dead")
             self._log.warning("took over", holders=[f"{holder:016x}" for holder in ended], why=gone)
+        self._learn(gone, mine)
         await self._drop(gone)
         return {name: holder for name, holder in mine.items() if name in self._wards}
+
+    def _learn(self, gone: dict[str, str], mine: dict[str, Holder]) -> None:
+        now_s = time.monotonic()
+        self._caution.learn_ages((now_s - self._wards[name].since for name in gone), now_s=now_s)
+        for actor_name, why in gone.items():
+            if why == UNREACHABLE:
+                holder = mine.get(actor_name)
+                self._caution.suspect(holder.node_id if holder else self._wards[actor_name].node_id, now_s=now_s)
 
     def _overdue_to_start(self, mine: dict[str, Holder]) -> list[str]:
         deadline = time.monotonic() - self._settings.start_s
@@ -194,15 +210,14 @@ class Reconciler:
             if not assigned:
                 return  # no longer leading: the next turn finds out
             self._log.info("assigned", shard_count=todo.shard_count, wanted=leadership.shards_wanted)
-        for node_id in todo.spawn:
+        for node_id in todo.spawn if self._caution.may_spawn(now_s=time.monotonic()) else ():
             actor_name, actor = await self._fleet.spawn(node_id)
             self._look_after(actor_name, actor, node_id)
         await self._retire([member.actor_name for member in todo.retire])
 
     async def _retire(self, actor_names: Iterable[str]) -> None:
         """Drain actors side by side and kill them; the holder of one that doesn't answer is ended next turn."""
-        wards = {name: self._wards.pop(name) for name in actor_names}
-        await asyncio.gather(*(self._let_go(name, ward) for name, ward in wards.items()))
+        await asyncio.gather(*(self._let_go(name, self._wards[name]) for name in actor_names))
 
     async def _let_go(self, actor_name: str, ward: Ward) -> None:
         try:
@@ -211,15 +226,16 @@ class Reconciler:
             self._log.info("retired", actor=actor_name)
         except Exception as error:  # noqa: BLE001 - an actor that can't drain is killed like one that did
             self._log.warning("would not drain", actor=actor_name, error=type(error).__name__)
-        ward.watch.cancel()
-        await self._fleet.kill(ward.actor)
+        ward.why_gone = "retired"
+        await self._drop([actor_name])
 
     async def _drop(self, gone: Iterable[str]) -> None:
-        """Forget actors that have ended; one that only seems so is killed, as far as Ray can reach it."""
+        """Forget actors that have ended; one that only seems so is killed, now or when Ray answers again."""
         for actor_name in list(gone):
-            ward = self._wards.pop(actor_name)
+            ward = self._wards[actor_name]
             ward.watch.cancel()
             await self._fleet.kill(ward.actor)
+            del self._wards[actor_name]
 
     async def _keep_partitions(self) -> None:
         if time.monotonic() >= self._partitions_at:

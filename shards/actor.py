@@ -11,6 +11,7 @@ from shards.settings import ShardSettings
 from shards.shard import Shard
 from sql.holders import Incarnation
 
+LEAVE_S = 0.5  # time for `watch` to tell why
 HOLDER_BITS = 63  # a holder is a bigint: positive, drawn anew at each start
 
 
@@ -35,6 +36,7 @@ class ShardActor:
         """Start the shard, once, and name its holder."""
         if self._work is None:
             self._work = asyncio.create_task(self._shard.run(), name="shard")
+            self._work.add_done_callback(_leave_if_failed)
         return self._shard.holder
 
     async def watch(self) -> None:
@@ -52,3 +54,9 @@ class ShardActor:
         if self._work is not None:
             await asyncio.wait([self._work])
         return self._shard.holder
+
+
+def _leave_if_failed(work: "asyncio.Task[None]") -> None:
+    """End the process of a shard that was ended or failed: the coordinator that would kill it may be gone for good."""
+    if not work.cancelled() and work.exception() is not None:
+        asyncio.get_running_loop().call_later(LEAVE_S, os._exit, 1)

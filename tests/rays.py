@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,11 +23,11 @@ from typing import Any, TextIO
 
 import psutil
 
-from cluster.rays import COORDINATOR, NAMESPACE, ensure_coordinator, prepare_environment
+from cluster.rays import COORDINATOR, ensure_coordinator, prepare_environment, start_ray
 from cluster.settings import load_settings
 from tests.waiting import eventually
 
-ANSWER_S = 45.0
+ANSWER_S = 30.0
 NODE = {
     "num_cpus": 1,
     "node_ip_address": "127.0.0.1",
@@ -117,7 +118,10 @@ class RayOfNodes:
         assert self._driver.stdin is not None
         assert self._driver.stdout is not None
         print(json.dumps({"do": do} | what), file=self._driver.stdin, flush=True)
+        impatience = threading.Timer(ANSWER_S, self._driver.kill)
+        impatience.start()
         line = self._driver.stdout.readline()
+        impatience.cancel()
         answer = json.loads(line or '{"failed": "the driver of Ray has ended"}')
         log = (self._temp_dir / "driver.log").read_text(errors="replace")[-2000:]
         assert "failed" not in answer, f"{do}: {answer['failed']}\n{log}"
@@ -127,18 +131,15 @@ class RayOfNodes:
 class _Driver:
     """What happens in Ray's own process."""
 
-    def __init__(self) -> None:
+    def __init__(self, temp_dir: Path) -> None:
         import ray.cluster_utils
 
-        self._ray = ray
-        self._cluster: Any = ray.cluster_utils.Cluster(initialize_head=True, head_node_args=NODE)
-        ray.init(
-            address=self._cluster.address,
-            namespace=NAMESPACE,
-            logging_level="error",
-            log_to_driver=False,
-            _node_ip_address="127.0.0.1",
-        )
+        start_ray(load_settings(), temp_dir)
+        self._ray: Any = ray
+        self._cluster: Any = ray.cluster_utils.Cluster()
+        # A Ray that is joined at 127.0.0.1 is looked for at the host's public address; so ours is started, and only
+        # the other nodes are the test cluster's.
+        self._cluster.head_node = ray._private.worker._global_node
 
     def head(self) -> str:
         return str(self._cluster.head_node.node_id)
@@ -168,10 +169,10 @@ class _Driver:
         self._cluster.remove_node(node, allow_graceful=False)
 
     def drain_node(self, node_id: str, deadline_s: float) -> None:
-        from ray._raylet import GcsClient
-        from ray.core.generated.autoscaler_pb2 import DrainNodeReason
+        from ray._raylet import GcsClient  # type: ignore[attr-defined]
+        from ray.core.generated.autoscaler_pb2 import DrainNodeReason  # type: ignore[attr-defined]
 
-        accepted, why = GcsClient(address=self._cluster.address).drain_node(
+        accepted, why = GcsClient(address=self._cluster.gcs_address).drain_node(
             node_id,
             DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION"),
             "a test says so",
@@ -199,8 +200,9 @@ class _Driver:
         self._until(lambda: len(self.nodes()) == 1)
 
     def close(self) -> None:
+        for node in list(self._cluster.worker_nodes):
+            self._cluster.remove_node(node, allow_graceful=False)
         self._ray.shutdown()
-        self._cluster.shutdown()
 
     def _actors(self) -> list[dict[str, Any]]:
         actors = self._ray._private.state.actors().values()
@@ -213,8 +215,8 @@ class _Driver:
         asyncio.run(wait())
 
 
-def _drive(answers: TextIO) -> None:
-    driver = _Driver()
+def _drive(temp_dir: Path, answers: TextIO) -> None:
+    driver = _Driver(temp_dir)
     for line in sys.stdin:
         asked = json.loads(line)
         try:
@@ -230,4 +232,4 @@ if __name__ == "__main__":
     # Ray prints to the standard output too; only answers go to the test.
     with os.fdopen(os.dup(sys.stdout.fileno()), "w") as to_the_test:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-        _drive(to_the_test)
+        _drive(Path(sys.argv[1]), to_the_test)
