@@ -40,11 +40,7 @@ def start_ray(settings: Settings, temp_dir: Path) -> None:
     """
     import ray
 
-    common: dict[str, Any] = {
-        "namespace": NAMESPACE,
-        "logging_level": "error",
-        "runtime_env": {"worker_process_setup_hook": "cluster.logs.configure"},
-    }
+    common: dict[str, Any] = {"namespace": NAMESPACE, "logging_level": "error"}
     if settings.ray_address is not None:
         ray.init(address=settings.ray_address, **common)
         return
@@ -62,9 +58,8 @@ def ensure_coordinator(settings: Settings, dsn: str, cluster_id: str) -> Any:
     """Find the coordinator, or make it: a detached actor, restarted by Ray for as long as its cluster lives."""
     import ray
 
-    from coordinator.actor import CoordinatorActor
+    from cluster.actors import CoordinatorActor, ShardActor
     from coordinator.fleet import ShardSpawner
-    from shards.actor import ShardActor
 
     spawner = ShardSpawner(ShardActor, settings.of_shard(dsn), cluster_id)
     return (

@@ -3,7 +3,6 @@
 import os
 import secrets
 import select
-import select
 import shutil
 import subprocess
 import sys
@@ -16,9 +15,11 @@ from typing import IO
 
 from cluster import host
 from cluster.database import Database
+from cluster.embedded import EmbeddedPostgresError
 from cluster.settings import PREFIX, Settings
 
 READY_S = 60.0
+RESTARTED_S = 30.0  # a host started again that isn't ready by then is started anew
 STOP_S = 30.0
 RESTART_MAX_S = 10.0  # longest pause before a host that keeps dying is started again
 STEADY_S = 60.0  # a host that lived this long did not die of its start: no pause is due
@@ -43,6 +44,8 @@ class RunningCluster:
         self._cluster_id = secrets.token_hex(8)
         self._host: subprocess.Popen[bytes] | None = None
         self._temp_dir: Path | None = None
+        self._ready = False
+        self._started_at = 0.0
         self._failures = 0
         self._start_at = 0.0
 
@@ -52,22 +55,19 @@ class RunningCluster:
         errors:  ClusterFailed  the host process ended, or said nothing for a minute
         """
         self._start_host()
-        if not self._is_ready():
+        if not self._hears_ready(READY_S):
             self.stop()
             raise ClusterFailed(f"Ray did not start within {READY_S:.0f} s: see the log lines above")
 
     def tend(self) -> None:
         """Start again what has died; call this every `TEND_S`."""
-        if self._database.restart_if_dead():
-            self._tell("Postgres had died and was started again")
+        self._tend_database()
+        if self._host is not None and self._is_stuck():
+            self._host.kill()
+            self._host.wait()
         if self._host is not None and self._host.poll() is not None:
             self._clear_host()
-            if time.monotonic() - self._start_at > STEADY_S:
-                self._failures = 0
-            pause_s = min(2.0**self._failures - 1, RESTART_MAX_S)
-            self._failures += 1
-            self._start_at = time.monotonic() + pause_s
-            self._tell(f"Ray had died and is started again in {pause_s:.0f} s")
+            self._start_at = time.monotonic() + self._pause_s()
         if self._host is None and time.monotonic() >= self._start_at:
             self._start_host()
 
@@ -85,15 +85,24 @@ class RunningCluster:
             self._host.wait()
         self._clear_host()
 
-    def _is_ready(self) -> bool:
-        assert self._host is not None
-        assert self._host.stdout is not None
-        # Readable means one line, or the end of the pipe when it died.
-        readable, _, _ = select.select([self._host.stdout], [], [], READY_S)
-        return bool(readable) and host.READY.encode() in self._host.stdout.readline()
+    def _tend_database(self) -> None:
+        try:
+            if self._database.restart_if_dead():
+                self._tell("Postgres had died and was started again")
+        except EmbeddedPostgresError as error:
+            self._tell(f"{error}; trying again")
+
+    def _pause_s(self) -> float:
+        """Say how long to wait before a dead host is started again: at first not at all, then ever longer."""
+        if time.monotonic() - self._started_at > STEADY_S:
+            self._failures = 0
+        pause_s = min(2.0**self._failures - 1, RESTART_MAX_S)
+        self._failures += 1
+        self._tell(f"Ray had died and is started again in {pause_s:.0f} s")
+        return pause_s
 
     def _start_host(self) -> None:
-        self._start_at = time.monotonic()
+        self._ready, self._started_at = False, time.monotonic()
         self._temp_dir = Path(tempfile.mkdtemp(prefix="shardclock-ray-"))
         # Ray writes the address of the last cluster here; without the directory it would fail.
         (self._temp_dir / "ray").mkdir()
@@ -106,6 +115,19 @@ class RunningCluster:
             start_new_session=True,
             env=self._environment(self._temp_dir),
         )
+
+    def _is_stuck(self) -> bool:
+        """Say whether the host waits for good: what died while Ray was starting can leave it so."""
+        if self._ready or self._hears_ready(0):
+            return False
+        return time.monotonic() - self._started_at > RESTARTED_S
+
+    def _hears_ready(self, wait_s: float) -> bool:
+        assert self._host is not None
+        assert self._host.stdout is not None
+        answered, _, _ = select.select([self._host.stdout], [], [], wait_s)
+        self._ready = bool(answered) and host.READY.encode() in self._host.stdout.readline()
+        return self._ready
 
     def _environment(self, temp_dir: Path) -> dict[str, str]:
         settings = self._settings.model_dump(mode="json", exclude_none=True, exclude={"ray_auth_token", "dsn"})

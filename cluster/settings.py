@@ -3,8 +3,9 @@
 import os
 from pathlib import Path
 from typing import Annotated, Any, Self
+from urllib.parse import parse_qs, urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from coordinator.settings import CoordinatorSettings, CoordinatorTuning
@@ -13,6 +14,7 @@ from timers.model import SLOTS
 from timers.refusal import shortened
 
 PREFIX = "SHARDCLOCK_"
+SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")  # libpq's
 
 
 class InvalidSettings(ValueError):
@@ -29,7 +31,7 @@ def _default_data_dir() -> Path:
 class Settings(ShardTuning, CoordinatorTuning, BaseSettings):
     """Hold what the whole cluster is told."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", allow_inf_nan=False)
 
     dsn: Annotated[str | None, NoDecode] = Field(None, description="the database; none: an embedded Postgres")
     data_dir: Path = Field(default_factory=_default_data_dir, description="where the embedded Postgres keeps its data")
@@ -37,6 +39,14 @@ class Settings(ShardTuning, CoordinatorTuning, BaseSettings):
     shards: int | None = Field(None, ge=1, le=SLOTS, description="wanted at start; none: as it was, at first 2")
     ray_address: str | None = Field(None, description="a Ray cluster to join; none: one of our own")
     ray_auth_token: SecretStr | None = Field(None, description="of the Ray cluster to join; our own draws one")
+
+    @field_validator("dsn")
+    @classmethod
+    def _dsn_is_a_url(cls, dsn: str | None) -> str | None:
+        """Refuse what can never connect, without repeating it: it may hold a password."""
+        if dsn is not None and not _is_postgres_url(dsn):
+            raise InvalidSettings(f"{_name('dsn')} must be a URL such as postgresql://user:password@host:5432/database")
+        return dsn
 
     @model_validator(mode="after")
     def _numbers_agree(self) -> Self:
@@ -77,6 +87,16 @@ def load_settings(**given: Any) -> Settings:
             raise cause from None
         field = ".".join(str(part) for part in first["loc"])
         raise InvalidSettings(f"{_name(field)} is {shortened(first['input'])}: {first['msg']}") from None
+
+
+def _is_postgres_url(dsn: str) -> bool:
+    try:
+        parts = urlsplit(dsn)
+        sslmode = parse_qs(parts.query).get("sslmode", ["prefer"])[-1]
+        port = parts.port
+    except ValueError:
+        return False
+    return parts.scheme in ("postgresql", "postgres") and port != 0 and sslmode in SSL_MODES
 
 
 def _name(field: str) -> str:

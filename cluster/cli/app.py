@@ -1,10 +1,12 @@
 """The program `shardclock`, and how its errors end it."""
 
+import os
 import sys
 from typing import NoReturn
 
 import click
 import typer
+from pydantic import ValidationError
 
 from cluster.cli import run, timers, watch
 from cluster.cli.output import BAD_INPUT, NOT_DONE, NOT_THERE, WRONG_SCHEMA, tell
@@ -14,7 +16,7 @@ from cluster.running import ClusterFailed
 from cluster.settings import InvalidSettings
 from sql.migrate import WrongSchema
 from sql.session import StatementRefused, StoreUnavailable
-from timers.refusal import InvalidTimer
+from timers.refusal import InvalidTimer, shortened
 
 app = typer.Typer(
     name="shardclock",
@@ -49,19 +51,36 @@ def main() -> NoReturn:
         code = app(standalone_mode=False)
     except tuple(EXITS) as error:
         tell(f"shardclock: {_what(error)}")
-        code = EXITS[type(error)]
+        code = NOT_THERE if _is_refused_entry(error) else EXITS[type(error)]
     except (click.exceptions.Abort, KeyboardInterrupt):
         code = 130
+    except BrokenPipeError:
+        # Our reader has gone, as with `| head`; what is still buffered must not fail at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = NOT_DONE
     except Exception as error:
         # Typer carries a click of its own, so its errors are known by their shape.
         if not hasattr(error, "format_message"):
             raise
-        tell(f"shardclock: {error.format_message()} (see `shardclock --help`)")
+        tell(f"shardclock: {error.format_message()}{_given(error)} (see `shardclock --help`)")
         code = BAD_INPUT
     sys.exit(code or 0)
 
 
+def _given(error: BaseException) -> str:
+    """Name the value that typer refused, which its message leaves out."""
+    cause = error.__cause__ or error.__context__
+    return f", not {shortened(cause.errors()[0]['input'])}" if isinstance(cause, ValidationError) else ""
+
+
+def _is_refused_entry(error: Exception) -> bool:
+    """Say whether Postgres didn't let us in: no such user, password or database."""
+    return isinstance(error, StatementRefused) and error.sqlstate.startswith(("28", "3D"))
+
+
 def _what(error: Exception) -> str:
+    if _is_refused_entry(error):
+        return f"{error}; is SHARDCLOCK_DSN right?"
     if isinstance(error, StoreUnavailable):
         return f"Postgres does not answer: {error}; is it up, and is SHARDCLOCK_DSN right?"
     return str(error)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 DONE, NOT_DONE, BAD_INPUT, NOT_THERE, WRONG_SCHEMA = range(5)
 
@@ -51,7 +52,7 @@ def table_of(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]
     """Lay rows out as a table; None is shown as nothing."""
     table = Table(*columns, title=title or None, title_justify="left", box=None, header_style="bold", pad_edge=False)
     for row in rows:
-        table.add_row(*("" if cell is None else _cell(cell) for cell in row))
+        table.add_row(*(Text("" if cell is None else _cell(cell)) for cell in row))  # a name may look like markup
     return table
 
 

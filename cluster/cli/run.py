@@ -54,6 +54,8 @@ def demo(
     as_json: Json = False,
 ) -> int:
     """Fire a file of timers on a cluster of its own, kill a shard half way, and check every record."""
+    # Told to stop, it cleans up as after Ctrl-C: its directory is temporary.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     verdict = run_demo(file, tell=tell, live=not as_json)
     if as_json:
         print_json(verdict)

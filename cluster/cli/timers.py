@@ -1,7 +1,8 @@
 """The commands about timers: schedule, list, show, cancel, reschedule."""
 
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Annotated, Any
@@ -11,19 +12,22 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from cluster.cli.output import BAD_INPUT, DONE, NOT_DONE, Json, Tenant, err, hex_of, print_json, print_table, tell
 from cluster.cli.store import with_session
-from cluster.importing import Report, import_lines, numbered_lines
+from cluster.importing import ImportBroken, Report, import_lines, numbered_lines
 from sql.history import TimerState, find_timer, list_ended, list_pending, records_of
 from sql.pending import Refused, cancel_timer, draw_keys, reschedule_timer, schedule_timers
 from sql.session import Session
 from timers.duration import Duration, parse_duration
-from timers.model import NewTimer
+from timers.model import BIGINT_MAX, NewTimer
 from timers.moment import parse_due_date
 from timers.payload import PAYLOAD_BYTES_MAX, read_json
 from timers.refusal import InvalidTimer
 
 SHOWN_REFUSALS = 20
 
-Key = Annotated[int | None, typer.Argument(metavar="[TIMER_KEY]", help="The timer's key.", show_default=False)]
+Key = Annotated[
+    int | None,
+    typer.Argument(metavar="[TIMER_KEY]", min=1, max=BIGINT_MAX, help="The timer's key.", show_default=False),
+]
 Name = Annotated[str | None, typer.Option("--name", help="The timer's name, instead of its key.")]
 In = Annotated[str | None, typer.Option("--in", metavar="DURATION", help="After an ISO 8601 delay, such as PT15M.")]
 At = Annotated[str | None, typer.Option("--at", metavar="DATE", help="At a moment, such as 2027-01-31T08:00:00Z.")]
@@ -52,6 +56,8 @@ def schedule(
         if any(given is not None for given in (delay, at, every, name, payload)):
             raise InvalidTimer("--file takes everything from its lines: leave out the options that describe one timer")
         return _schedule_file(file, start_line=start_line, refused_to=refused_to, as_json=as_json)
+    if refused_to is not None or start_line != 1:
+        raise InvalidTimer("--refused-to and --start-line go with --file")
     fields: dict[str, Any] = {"delay": delay, "due_date": at, "schedule": every, "name": name, "tenant_id": tenant}
     if payload is not None:
         fields["payload"] = read_json(payload, bytes_max=PAYLOAD_BYTES_MAX)
@@ -172,12 +178,29 @@ def _schedule_file(file: str, *, start_line: int, refused_to: Path | None, as_js
         tell(f"shardclock: can't read {file}: {error.strerror}")
         return BAD_INPUT
     report = Report()
-    with source as lines, _bar(total) as bar:
-        with_session(lambda session: _import(session, lines, report, start_line, bar))
-    if refused_to is not None:
-        refused_to.write_bytes(b"".join(refused.line for refused in report.refused))
-    _tell_report(report, as_json=as_json)
+    with source as lines, _open_for_refused(refused_to) as refused_file:
+        try:
+            with _bar(total) as bar:
+                with_session(lambda session: _import(session, lines, report, start_line, bar))
+        except ImportBroken:
+            _tell_report(report, refused_file, as_json=as_json)
+            raise
+        _tell_report(report, refused_file, as_json=as_json)
     return NOT_DONE if report.refused else DONE
+
+
+@contextmanager
+def _open_for_refused(path: Path | None) -> Iterator[IO[bytes] | None]:
+    """Open the file for refused lines before anything is scheduled, so that none is lost for want of a place."""
+    if path is None:
+        yield None
+        return
+    try:
+        file = path.open("wb")
+    except OSError as error:
+        raise InvalidTimer(f"can't write {path}: {error.strerror}; name another file with --refused-to") from error
+    with file:
+        yield file
 
 
 async def _import(session: Session, lines: IO[bytes], report: Report, start_line: int, bar: Progress) -> None:
@@ -201,7 +224,9 @@ def _bar(total: int | None) -> Progress:
     return bar
 
 
-def _tell_report(report: Report, *, as_json: bool) -> None:
+def _tell_report(report: Report, refused_file: IO[bytes] | None, *, as_json: bool) -> None:
+    if refused_file is not None:
+        refused_file.write(b"".join(refused.line for refused in report.refused))
     if as_json:
         refusals = [{"line": refused.number, "why": refused.why} for refused in report.refused]
         print_json({"scheduled": report.scheduled, "refused": refusals})

@@ -1,11 +1,12 @@
 """The commands that look: tail, status."""
 
 import asyncio
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from cluster.cli.output import DONE, Json, hex_of, out, plain, print_json, print_table, tell
+from cluster.cli.output import DONE, Json, hex_of, out, print_json, print_table, tell
 from cluster.cli.store import with_session
 from sql.holders import Holder, list_holders
 from sql.log import Cursor, LogRecord, follow, log_end
@@ -48,7 +49,7 @@ def status(as_json: Json = False) -> int:
     async def do(session: Session) -> int:
         state, holders = await read_status(session), await list_holders(session)
         if as_json:
-            print_json({**plain(state), "shards": [plain(holder) for holder in holders]})
+            print_json({**asdict(state), "shards": holders})
         else:
             _print_status(state, holders)
         return DONE
