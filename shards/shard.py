@@ -5,6 +5,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 
 import structlog
 
@@ -23,6 +24,8 @@ from timers.refusal import InvalidTimer
 LOCKED_RETRY_S = 0.05
 # After a walk that Postgres refused, overdue timers go the long way for a while, where one bad row fails alone.
 UNFUSED_S = 10.0
+# Postgres's time may turn out to be this much later than believed before an alarm is set anew; alarms are no finer.
+ALARM_SLACK_S = 0.001
 # A statement in flight gets this long to end when the shard is asked to go; then it is cut off.
 DRAIN_S = 0.7
 
@@ -133,7 +136,7 @@ class Shard:
         if server_time is None:
             raise HolderEnded(f"holder {self.holder:016x} has been ended")
         self._beaten_at = sent_at
-        self._clock.observe(server_time, sent_at=sent_at)
+        self._observe(server_time, sent_at=sent_at)
 
     async def _walk(self, walk: Walk) -> bool:
         settings, sent_at = self._settings, time.monotonic()
@@ -150,7 +153,7 @@ class Shard:
         except StatementRefused:
             self._fuse_from = time.monotonic() + UNFUSED_S
             raise
-        self._clock.observe(taken.server_time, sent_at=sent_at)
+        self._observe(taken.server_time, sent_at=sent_at)
         self._queue.add(taken.claimed)
         self._pace.learn(walk, taken)
         self.tally.claimed += len(taken.claimed)
@@ -173,7 +176,7 @@ class Shard:
     async def _fire_whole(self, timers: Sequence[ClaimedTimer]) -> None:
         now, sent_at = self._clock.now(), time.monotonic()
         fired = await fire_due(self._fires, self.holder, [firing_of(timer, now) for timer in timers])
-        self._clock.observe(fired.server_time, sent_at=sent_at)
+        self._observe(fired.server_time, sent_at=sent_at)
         self.tally.fired += len(fired.timer_keys)
         if len(fired.timer_keys) < len(timers):
             left = leftover(timers, fired)
@@ -187,6 +190,12 @@ class Shard:
         self.tally.locked += len(held)
         self.tally.fenced += len(timer_keys) - len(held)
         self._queue.add(held, not_before_s=self._clock.now_s() + LOCKED_RETRY_S)
+
+    def _observe(self, server_time: datetime, *, sent_at: float) -> None:
+        believed_s = self._clock.now_s()
+        self._clock.observe(server_time, sent_at=sent_at)
+        if self._clock.now_s() > believed_s + ALARM_SLACK_S:
+            self._queue.wake()  # its alarm was set by a clock that was behind
 
     async def _until_stopped(self, name: str, turn: Callable[[], Awaitable[bool]]) -> None:
         """Take turns until asked to stop; a turn that fails is logged, and the next one waits a little longer."""

@@ -101,11 +101,12 @@ async def consume_once(session: Session, group: str, work: Work, *, limit: int =
     shape:   how many records; 0 when there is none, or another member of the group is at work
     errors:  StoreUnavailable  whether it was done is unknown: call again, the cursor knows
              whatever `work` raises, and with it the batch is undone
-    source:  sql/queries/lock_cursor.sql, read_log.sql, advance_cursor.sql
+    source:  sql/queries/open_group.sql, lock_cursor.sql, read_log.sql, advance_cursor.sql
     """
+    # Not within the work's transaction: a group's second member would wait there until the first has done its first.
+    await session.rows("open_group", group)
     try:
         async with session.transaction(timeout_s=WORK_S) as connection:
-            await connection.execute(statement("open_group"), group)
             cursor = await connection.fetchrow(statement("lock_cursor"), group)
             if cursor is None:
                 return 0

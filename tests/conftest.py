@@ -7,10 +7,18 @@ from contextlib import ExitStack, closing, contextmanager
 from functools import cache
 
 import pytest
+import structlog
 
 from tests.postgres import Server
 
 VERSIONS = [16, 18]
+
+
+@pytest.fixture(autouse=True)
+def logs() -> Iterator[None]:
+    """Take back what a command run in this process has set: its stderr was the test's."""
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

@@ -65,9 +65,7 @@ class Shell:
         return Done(end.value.code, said.out, said.err)
 
 
-def run(
-    *arguments: object, environment: Mapping[str, str], stdin: bytes = b"", timeout_s: float = 4 * BOUND_S
-) -> Done:
+def run(*arguments: object, environment: Mapping[str, str], stdin: bytes = b"", timeout_s: float = 4 * BOUND_S) -> Done:
     """Run `shardclock` in a process of its own, to its end."""
     done = subprocess.run(
         [*PROGRAM, *map(str, arguments)],

@@ -1,7 +1,7 @@
 """Run one shard in a process of its own, so that a test can kill or freeze it: python -m tests.shard_process.
 
 argv:    the holder, and the settings as JSON
-prints:  its tally as JSON at the end
+says:    its tally as JSON at the end
 exit:    0 after a drain (SIGTERM), 3 when its holder was ended
 """
 
@@ -78,7 +78,7 @@ async def _main(holder: int, settings: ShardSettings) -> int:
     except HolderEnded:
         return HOLDER_ENDED
     finally:
-        print(json.dumps(asdict(shard.tally)), flush=True)
+        sys.stdout.write(json.dumps(asdict(shard.tally)))
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar
@@ -71,7 +71,7 @@ async def add_schedule(
     return (await add_timers(dsn, 1, due, **columns))[0]
 
 
-@dataclass
+@dataclass(eq=False)
 class Hand:
     """One connection that a test moves by hand: a statement at a time, in a transaction that it keeps open."""
 
@@ -105,10 +105,8 @@ class Hand:
 
     async def rollback(self) -> None:
         """Undo what was done since `begin`, if anything."""
-        try:
+        with suppress(_Undo):
             await self._stack.__aexit__(_Undo, _Undo(), None)
-        except _Undo:
-            pass
 
     async def take(
         self, *, scope: Scope = "own", horizon_s: float = 2.0, fuse: bool = False, batch: int = 4200

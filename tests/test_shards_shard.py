@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -171,7 +172,7 @@ async def test_a_timer_moved_earlier_fires_at_its_new_due_date(crew: Crew) -> No
 @pytest.mark.slow
 async def test_a_drained_shard_hands_back_within_a_second_and_another_fires_on_time(crew: Crew) -> None:
     keys = await add_timers(crew.dsn, 5_000, "now() + interval '2 s' + i * interval '0.1 ms'")
-    ahead = {"horizon_s": 5.0, "lease_s": 60.0, "queue_max": 20_000}
+    ahead: dict[str, Any] = {"horizon_s": 5.0, "lease_s": 60.0, "queue_max": 20_000}
     first = await crew.start(**ahead)
     await crew.until_held(first, 5_000)
 
@@ -189,6 +190,7 @@ async def test_a_drained_shard_hands_back_within_a_second_and_another_fires_on_t
     assert max(row["recorded_at"] - row["due_date"] for row in fired) < timedelta(seconds=1)
 
 
+@pytest.mark.slow
 async def test_a_shard_that_is_drained_under_load_fires_nothing_twice(crew: Crew) -> None:
     keys = await add_timers(crew.dsn, 3_000, "now() + (i % 1500) * interval '1 ms'")
     for _ in range(4):

@@ -172,13 +172,12 @@ async def test_while_one_member_of_a_group_works_the_others_do_nothing(dsn: str)
     await append(dsn, 3)
     found: Places = []
     async with session(dsn) as busy, session(dsn) as idle:
-        await consume_once(busy, "g", collect([]), limit=1)
 
         async def work(connection: Connection, records: Sequence[LogRecord]) -> None:
             assert await consume_once(idle, "g", collect(found)) == 0
             assert await consume_once(idle, "other", collect(found), limit=1) == 1
 
-        assert await consume_once(busy, "g", work) == 2
+        assert await consume_once(busy, "g", work) == 3
 
     assert len(found) == 1
 
@@ -338,5 +337,5 @@ async def write(writers: Sequence[Writer], chance: random.Random) -> None:
 async def until(condition: Callable[[], bool]) -> None:
     """Wait until something has come true, for a bounded time."""
     async with asyncio.timeout(BOUND_S):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - there is no event to wait for
             await asyncio.sleep(0.005)

@@ -16,6 +16,7 @@ import pytest
 from shards.firing import firing_of
 from sql.claims import Firing, Scope, still_held
 from sql.holders import end_holders
+from sql.session import StatementRefused
 from tests.store import BOUND_S, Hand, add_holder, add_schedule, add_timers, ends, intents, query, value, waits
 from timers.model import ClaimedTimer
 
@@ -141,7 +142,7 @@ async def test_a_holder_that_was_ended_takes_nothing_more(dsn: str, shards: tupl
     await end_holders(other.session, [ended.holder], why="silent")
 
     for scope in ("own", "upcoming", "all"):
-        taken = await ended.take(scope=scope, fuse=True)  # type: ignore[arg-type]
+        taken = await ended.take(scope=scope, fuse=True)
         assert (taken.fired, taken.claimed) == (0, [])
 
 
@@ -195,11 +196,11 @@ async def test_a_shard_goes_around_what_another_has_locked(dsn: str, shards: tup
 @pytest.mark.parametrize("count", [1, 2, 7, 11, 840])
 async def test_shards_share_all_slots_between_them_and_none_twice(dsn: str, count: int) -> None:
     keys = await add_timers(dsn, 840)
+    await add_holder(dsn, A)
     async with Hand(dsn, holder=A) as shard:
         taken = []
         for number in range(count):
-            await query(dsn, "delete from shardclock.holders")
-            await add_holder(dsn, A, number, count)
+            await shard.value("update shardclock.holders set shard = $1, shard_count = $2", number, count)
             mine = [timer.timer_key for timer in (await shard.take()).claimed]
             assert {key % 840 % count for key in mine} == {number}
             taken += mine
@@ -450,15 +451,16 @@ async def test_a_batch_sent_again_fires_nothing_twice_and_makes_no_second_next_o
     assert len(await pending(dsn)) == 1
 
 
-async def test_a_timer_named_twice_in_one_batch_fires_once(dsn: str, shards: tuple[Hand, Hand]) -> None:
+async def test_a_schedule_named_twice_in_one_batch_never_goes_on_twice(dsn: str, shards: tuple[Hand, Hand]) -> None:
     shard, _ = shards
     key = await add_schedule(dsn)
     (held,) = (await shard.take()).claimed
 
-    assert (await shard.fire([held, held])).timer_keys == {key}
+    with pytest.raises(StatementRefused, match="timers_by_name"):
+        await shard.fire([held, held])
 
-    assert await intents(dsn) == {(key, FIRED): 1}
-    assert len(await pending(dsn)) == 1
+    assert await pending(dsn) == [key]
+    assert await intents(dsn) == {}
 
 
 async def test_in_a_mixed_batch_each_timer_has_its_own_fate(dsn: str, shards: tuple[Hand, Hand], client: Hand) -> None:
@@ -627,9 +629,9 @@ async def test_any_interleaving_leaves_every_timer_pending_or_ended_exactly_once
     async with AsyncExitStack() as stack:
         game = Game(dsn, random.Random(seed))
         await game.sit_down(stack)
-        for _ in range(100):
+        for _ in range(50):
             await game.deal()
-            for _ in range(30):
+            for _ in range(25):
                 await game.step()
             await game.finish()
             await game.check()
@@ -645,7 +647,7 @@ class Game:
         self._dsn = dsn
         self._chance = chance
         self._busy: dict[Hand, asyncio.Task[Any]] = {}
-        self._memory: dict[Hand, list[ClaimedTimer]] = {}
+        self._memory: dict[Hand, dict[int, ClaimedTimer]] = {}
         self._in_transaction: set[Hand] = set()
         self._canceled: set[int] = set()
         self.outcomes: dict[str, int] = {}
@@ -666,7 +668,7 @@ class Game:
         await self._watch.execute("truncate shardclock.timers, shardclock.command_log, shardclock.holders")
         for shard in self._shards:
             await add_holder(self._dsn, shard.holder)
-            self._memory[shard] = []
+            self._memory[shard] = {}
         self._keys = await add_timers(self._dsn, 2, "now() + (i - 2) * interval '1 second'")
         self._keys.append(await add_schedule(self._dsn, "R/PT3S", anchor="now() - interval '4 seconds'"))
         self._next_holder = 10
@@ -679,9 +681,10 @@ class Game:
             return
         hand = self._chance.choice(free)
         self._now += timedelta(seconds=self._chance.choice([0, 0, 0, 0.5, 4]))
-        if hand in self._in_transaction and self._chance.random() < 0.6:
+        # A client does one thing a transaction: two that hold a row each and want the other's would deadlock.
+        if hand in self._in_transaction and (hand in self._clients or self._chance.random() < 0.6):
             self._in_transaction.discard(hand)
-            await (hand.commit() if self._chance.random() < 0.8 else self._undo(hand))
+            await (hand.commit() if self._chance.random() < 0.8 else hand.rollback())
             return
         if hand not in self._in_transaction:
             await hand.begin()
@@ -692,7 +695,7 @@ class Game:
         await self._until_it_ends_or_waits(hand, task)
 
     async def finish(self) -> None:
-        """Let all end what they are at, and then let one shard fire what is left, which proves it is not lost."""
+        """Let all end what they are at."""
         async with asyncio.timeout(BOUND_S):
             while self._busy or self._in_transaction:
                 for hand in sorted(self._in_transaction - self._busy.keys(), key=lambda it: it.pid):
@@ -730,9 +733,6 @@ class Game:
                 del self._busy[hand]
                 task.result()
 
-    async def _undo(self, hand: Hand) -> None:
-        await hand.rollback()
-
     async def _until_it_ends_or_waits(self, hand: Hand, task: asyncio.Task[Any]) -> None:
         async with asyncio.timeout(BOUND_S):
             while not task.done():
@@ -748,11 +748,13 @@ class Game:
         held = self._memory[shard]
         if held and self._chance.random() < 0.5:
             # A shard's memory is never wiped here: what it fired, lost or saw moved, it will send again.
-            await shard.send([firing_of(timer, self._now) for timer in held])
+            await shard.send([firing_of(timer, self._now) for timer in held.values()])
             return
         scope: Scope = self._chance.choice(["own", "upcoming", "all"])
         taken = await shard.take(scope=scope, fuse=self._chance.random() < 0.5, horizon_s=self._chance.choice([0, 2]))
-        held += taken.claimed
+        for timer in taken.claimed:
+            if self._chance.random() < 0.7:  # else it is left with what it knew before, if anything
+                held[timer.timer_key] = timer
 
     async def _client_move(self, client: Hand) -> None:
         which: dict[str, Any] = {"name": "beat"}

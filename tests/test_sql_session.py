@@ -86,11 +86,14 @@ async def test_a_backend_terminated_at_work_is_unavailable_once_and_then_replace
 
 
 async def test_a_backend_terminated_within_a_transaction_undoes_it(dsn: str) -> None:
+    async def work(client: Session) -> None:
+        async with client.transaction() as connection:
+            await connection.execute("insert into shardclock.consumers (group_name) values ('undone')")
+            await query(dsn, "select pg_terminate_backend($1, 10000)", connection.get_server_pid())
+
     async with session(dsn) as client:
         with pytest.raises(StoreUnavailable):
-            async with client.transaction() as connection:
-                await connection.execute("insert into shardclock.consumers (group_name) values ('undone')")
-                await query(dsn, "select pg_terminate_backend($1, 10000)", connection.get_server_pid())
+            await work(client)
 
         assert await client.row("log_end")
     assert await value(dsn, "select count(*) from shardclock.consumers") == 0

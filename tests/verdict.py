@@ -33,9 +33,8 @@ CHECKS = {
     "S4 fired and cancelled": """
         select timer_key
         from shardclock.command_log
-        where intent in ('TRIGGERED', 'CANCELED')
         group by timer_key
-        having count(*) > 1
+        having bool_or(intent = 'TRIGGERED') and bool_or(intent = 'CANCELED')
     """,
     "S4 ended and still pending": """
         select timer_key
@@ -60,7 +59,9 @@ CHECKS = {
     "S5 occurrences out of order": """
         select timer_key
         from (
-            select timer_key, occurrence, lag(occurrence) over (partition by tenant_id, name order by xid, position) as last
+            select
+                timer_key, occurrence,
+                lag(occurrence) over (partition by tenant_id, name order by xid, position) as last
             from shardclock.command_log
             where intent = 'TRIGGERED' and schedule is not null
         ) f

@@ -6,19 +6,23 @@ language plpgsql
 immutable
 as $$
 declare
-    fraction text := (regexp_match(given, '[.,]([0-9]+)S$'))[1];
-    whole interval;
+    fraction text[] := regexp_match(given, 'T.*[0-9][.,]([0-9]+)([HMS])$');
+    whole text := case when fraction is null then given else regexp_replace(given, '[.,][0-9]+([HMS])$', '\1') end;
 begin
-    if given !~ '^P(?=.)([0-9]{1,9}Y)?([0-9]{1,9}M)?([0-9]{1,9}W)?([0-9]{1,9}D)?(T(?=[0-9])([0-9]{1,9}H)?([0-9]{1,9}M)?([0-9]{1,12}([.,][0-9]{1,9})?S)?)?$' then
+    if length(given) > 100
+        or whole !~ '^P(?=.)([0-9]{1,9}Y)?([0-9]{1,9}M)?([0-9]{1,9}W)?([0-9]{1,9}D)?(T(?=[0-9])([0-9]{1,9}H)?([0-9]{1,9}M)?([0-9]{1,12}S)?)?$'
+    then
         raise exception '% "%" is not an ISO 8601 duration: write it like PT15M or P3DT12H', field, left(given, 60)
             using errcode = 'invalid_parameter_value';
     end if;
     -- Finer than a microsecond is rounded up, so that a timer is never early.
-    whole := regexp_replace(replace(given, ',', '.'), '([.][0-9]{6})[0-9]+S$', '\1S')::interval;
-    if substr(fraction, 7) ~ '[1-9]' then
-        whole := whole + interval '1 microsecond';
-    end if;
-    return whole;
+    return whole::interval + coalesce(
+        ceil(
+            ('0.' || fraction[1])::numeric
+            * case fraction[2] when 'H' then 3600000000 when 'M' then 60000000 else 1000000 end
+        ) * interval '1 microsecond',
+        interval '0'
+    );
 exception when interval_field_overflow or datetime_field_overflow then
     raise exception '% "%" is too long: it must end before year 10000', field, left(given, 60)
         using errcode = 'invalid_parameter_value';
@@ -106,9 +110,17 @@ begin
     end if;
 
     if schedule is not null then
-        rule := regexp_match(schedule, '^R(-1|[0-9]{0,10})/(P[0-9WDTHMS.,]+)$');
-        if rule is null or split_part(rule[2], 'T', 1) like '%M%' then
+        rule := regexp_match(
+            schedule,
+            '^R(-1|[0-9]{0,10})/(P(?=.)([0-9]+W)?([0-9]+D)?(T(?=[0-9])([0-9]+H)?([0-9]+M)?([0-9]+([.,][0-9]+)?S)?)?)$'
+        );
+        if rule is null then
             raise exception 'schedule "%" is not a repeat of fixed length: write it like R/PT1H or R5/P1D (weeks, days, hours, minutes, seconds)', left(schedule, 60)
+                using errcode = 'invalid_parameter_value';
+        end if;
+        -- As the table's CHECK has it.
+        if rule[2] !~ '^P([0-9]{1,5}W)?([0-9]{1,6}D)?(T([0-9]{1,7}H)?([0-9]{1,9}M)?([0-9]{1,10}([.,][0-9]{1,9})?S)?)?$' then
+            raise exception 'schedule "%" has too many digits: a period has at most 5 of weeks, 6 of days, 7 of hours, 9 of minutes, 10 of seconds and 9 after the point', left(schedule, 60)
                 using errcode = 'invalid_parameter_value';
         end if;
         period := shardclock.parse_delay(rule[2], 'schedule');

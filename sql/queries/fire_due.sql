@@ -1,6 +1,6 @@
 -- Fires leased timers: takes each out of `timers`, appends its record, writes its schedule's next occurrence.
 --
--- in:    $1 holder bigint, $2 timer_keys bigint[], $3 occurrences bigint[],
+-- in:    $1 holder bigint, $2 timer_keys bigint[] (each once), $3 occurrences bigint[],
 --        $4 next_occurrences bigint[] and $5 next_due_dates timestamptz[] (nulls: no next one),
 --        $6 skipped bigint[] (occurrences missed after this one), $7 now timestamptz or null
 -- out:   one row at least: server_time timestamptz, server_now timestamptz, then timer_key bigint of a fired

@@ -1,0 +1,112 @@
+"""Prove that each code block of the README and the docs does what it shows."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from tests.store import BOUND_S
+
+ROOT = Path(__file__).resolve().parents[1]
+BLOCK = re.compile(
+    r"(?:^<!-- not run: (?P<reason>[^\n]+) -->\n+)?"
+    r"^```(?P<kind>console|sql|python)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+LONG_RUNNING = ("up", "demo", "tail")  # checked to be commands, not run
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block of code, and where it stands."""
+
+    where: str
+    kind: str
+    text: str
+    reason: str | None
+
+
+def blocks() -> Iterator[Block]:
+    """Find all blocks that can be run."""
+    for file in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        text = file.read_text(encoding="utf-8")
+        for found in BLOCK.finditer(text):
+            line = text.count("\n", 0, found.start("kind")) + 1
+            yield Block(f"{file.relative_to(ROOT)}:{line}", found["kind"], found["text"], found["reason"])
+
+
+def of(kind: str) -> list[object]:
+    """List the blocks of a kind as parameters; one that isn't run is skipped with its reason."""
+    return [
+        pytest.param(b, id=b.where, marks=[pytest.mark.skip(reason=b.reason)] if b.reason else [])
+        for b in blocks()
+        if b.kind == kind
+    ]
+
+
+def commands(text: str) -> list[str]:
+    """Take out what is typed, with lines that end in a backslash joined."""
+    joined = text.replace("\\\n", " ")
+    return [line[2:] for line in joined.splitlines() if line.startswith("$ ")]
+
+
+def checked(command: str) -> str:
+    """Make what takes long, or sets up a machine, a check that it exists."""
+    words = shlex.split(command, comments=True)
+    if words[:1] == ["make"]:
+        targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        goals = [word for word in words[1:] if "=" not in word]
+        assert set(goals) <= set(targets), f"the Makefile has no {goals}"
+        return ":"
+    program = next((i for i, word in enumerate(words) if word.endswith("shardclock")), None)
+    verb = words[program + 1 : program + 2] if program is not None else []
+    if verb and verb[0] in LONG_RUNNING and "--stop" not in words:
+        return f"shardclock {verb[0]} --help > /dev/null"
+    return command
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", of("console"))
+def test_commands_end_well(block: Block) -> None:
+    script = "\n".join(["set -e", *map(checked, commands(block.text))])
+    with tempfile.TemporaryDirectory(prefix="shardclock-test-") as data_dir:
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=ROOT,
+            env=os.environ | {"SHARDCLOCK_DATA_DIR": data_dir, "PATH": path},
+            capture_output=True,
+            text=True,
+            timeout=4 * BOUND_S,
+            check=False,
+        )
+    assert done.returncode == 0, f"{block.where}: {done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("block", of("sql"))
+def test_sql_runs(block: Block, dsn: str) -> None:
+    async def execute() -> None:
+        connection = await asyncpg.connect(dsn, timeout=BOUND_S)
+        try:
+            await connection.execute(block.text, timeout=BOUND_S)
+        finally:
+            await connection.close(timeout=BOUND_S)
+
+    asyncio.run(execute())
+
+
+@pytest.mark.parametrize("block", of("python"))
+def test_python_runs(block: Block, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHARDCLOCK_DSN", dsn)
+    exec(compile(block.text, block.where, "exec"), {"__name__": "__main__"})

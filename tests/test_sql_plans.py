@@ -1,0 +1,296 @@
+"""Prove that a shard's statements read no more rows than they take, however many are pending."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+import pytest
+
+from sql.session import QUEUE_PLANS
+from sql.statements import statement
+from tests.postgres import Server
+from tests.store import Hand, add_holder, add_timers, query
+
+SLOTS = 840
+FAR = 1_000_000
+DUE = 4_200  # five in each slot
+BATCH = 4_200
+UNLIMITED = 8_400  # ten for each slot: more than there are
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a statement read of `timers`, as EXPLAIN counted it."""
+
+    rows: float
+    indexes: set[str]
+    scans: set[str]
+    pages: int
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One statement, prepared as a shard's session does, on a connection of its own."""
+
+    connection: asyncpg.Connection
+    name: str
+
+    async def explain(self, *literals: str) -> Reading:
+        """Run it, count what it read, and undo what it did."""
+        call = f"explain (analyze, buffers, timing off, format json) execute {self.name} ({', '.join(literals)})"
+        transaction = self.connection.transaction()
+        await transaction.start()
+        try:
+            plan = json.loads(await self.connection.fetchval(call))[0]["Plan"]
+        finally:
+            await transaction.rollback()
+        nodes = [node for node in nodes_of(plan) if node.get("Relation Name") == "timers" and is_scan(node)]
+        return Reading(
+            rows=sum(rows_read(node) for node in nodes),
+            indexes={node["Index Name"] for node in nodes if "Index Name" in node},
+            scans={node["Node Type"] for node in nodes},
+            pages=plan["Shared Hit Blocks"] + plan["Shared Read Blocks"],
+        )
+
+
+def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Walk a plan."""
+    yield plan
+    for part in plan.get("Plans", []):
+        yield from nodes_of(part)
+
+
+def is_scan(node: dict[str, Any]) -> bool:
+    """Tell what reads a table from what changes it."""
+    return bool(node["Node Type"].endswith("Scan"))
+
+
+def rows_read(node: dict[str, Any]) -> float:
+    """Count what a scan gave and what it threw away."""
+    removed = node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Index Recheck", 0)
+    return float((node["Actual Rows"] + removed) * node["Actual Loops"])
+
+
+async def prepare(dsn: str, name: str, **plans: str) -> Prepared:
+    """Open a session as a shard does, and prepare a statement."""
+    connection = await asyncpg.connect(dsn, server_settings=QUEUE_PLANS | plans)
+    await connection.execute(f"prepare {name} as {statement(name)}")
+    return Prepared(connection, name)
+
+
+def taking(
+    holder: int, *, horizon: str = "2 s", batch: int = UNLIMITED, scope: str = "own", fuse: bool = False
+) -> list[str]:
+    """Write the arguments of take_due."""
+    return [str(holder), f"'{horizon}'", "'10 s'", str(batch), f"'{scope}'", str(fuse), "null"]
+
+
+async def fill(dsn: str) -> None:
+    """Make a million timers that are due in a day or later, and some that are overdue, never analyzed."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute("alter table shardclock.timers set (autovacuum_enabled = off)")
+        insert = "insert into shardclock.timers (due_date) select {} from generate_series(1, {}) i"
+        await connection.execute(insert.format("now() + interval '1 day' + i * interval '0.1 second'", FAR))
+        await connection.execute(insert.format("now() - i * interval '0.001 second'", DUE))
+    finally:
+        await connection.close()
+    for shard_count in (1, 2, 7):
+        await add_holder(dsn, shard_count, 0, shard_count)
+
+
+@pytest.fixture(scope="module")
+def filled(postgres: Callable[[int], Server]) -> Iterator[str]:
+    """Name a database with a million timers, which tests leave as it is."""
+    server = postgres(18)
+    dsn = server.clone()
+    asyncio.run(fill(dsn))
+    yield dsn
+    server.drop(dsn)
+
+
+@pytest.fixture(scope="module", params=["never_analyzed", "analyzed"])
+def million(request: pytest.FixtureRequest, filled: str) -> str:
+    """Name that database, before the planner knows of its size and after."""
+    if request.param == "analyzed":
+        asyncio.run(query(filled, "analyze shardclock.timers"))
+    return filled
+
+
+# With a million pending
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fuse", [False, True], ids=["leasing", "fusing"])
+@pytest.mark.parametrize("shards", [1, 2, 7])
+async def test_a_claim_reads_each_timer_it_takes_three_times_and_no_other(
+    million: str, shards: int, fuse: bool
+) -> None:
+    take = await prepare(million, "take_due")
+
+    reading = await take.explain(*taking(shards, fuse=fuse))
+
+    taken = DUE / shards
+    assert taken * 0.9 <= reading.rows <= 3 * taken * 1.1, "once in the walk, once to fire it, once to lease it"
+    assert reading.indexes == {"timers_by_slot", "timers_pkey"}
+    assert reading.scans == {"Index Scan"}
+    await take.connection.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shards", [1, 2, 7])
+async def test_a_claim_stops_at_its_limit_in_each_slot(million: str, shards: int) -> None:
+    take = await prepare(million, "take_due")
+
+    reading = await take.explain(*taking(shards, batch=SLOTS // shards, fuse=True))
+
+    assert reading.rows <= 3 * (SLOTS / shards + 1)
+    await take.connection.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shards", [1, 2, 7])
+async def test_a_claim_that_finds_nothing_reads_nothing(million: str, shards: int) -> None:
+    take = await prepare(million, "take_due")
+
+    for scope in ("upcoming", "own", "all"):
+        reading = await take.explain(*taking(shards, scope=scope, horizon="2 s" if scope == "upcoming" else "-1 hour"))
+
+        slots = SLOTS if scope == "all" else SLOTS / shards
+        assert reading.rows == 0
+        assert reading.pages <= 6 * slots + 20, "a descent of the index for each slot"
+    await take.connection.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shards", [1, 2, 7])
+async def test_what_is_leased_already_is_read_once_by_each_claim_and_nothing_beyond(million: str, shards: int) -> None:
+    take = await prepare(million, "take_due")
+    transaction = take.connection.transaction()
+    await transaction.start()
+    claim = (
+        "update shardclock.timers set claimed_by = 9, claimed_until = now() + interval '10 s' where due_date < now()"
+    )
+    await take.connection.execute(claim)
+    await take.connection.execute("set local enable_seqscan = off")
+
+    reading = await take.explain(*taking(shards))
+
+    # The known price of a horizon: what waits in memory for the next two seconds is passed over again and again.
+    assert reading.rows <= DUE / shards * 1.1
+    await transaction.rollback()
+    await take.connection.close()
+
+
+@pytest.mark.slow
+async def test_a_fire_probes_the_key_of_each_timer_twice_and_touches_no_other(million: str) -> None:
+    fire = await prepare(million, "fire_due")
+    transaction = fire.connection.transaction()
+    await transaction.start()
+    claim = (
+        "with held as (update shardclock.timers set claimed_by = 9, claimed_until = now() + interval '10 s'"
+        " where timer_key in (select timer_key from shardclock.timers where due_date < now() limit 1000)"
+        " returning timer_key) select array_agg(timer_key) from held"
+    )
+    keys = await fire.connection.fetchval(claim)
+    array = f"'{{{', '.join(map(str, keys))}}}'::bigint[]"
+    ones, nulls = "array_fill(1::bigint, '{1000}')", "array_fill(null::bigint, '{1000}')"
+    moments, zeros = "array_fill(null::timestamptz, '{1000}')", "array_fill(0::bigint, '{1000}')"
+
+    reading = await fire.explain("9", array, ones, nulls, moments, zeros, "null")
+
+    assert 2000 <= reading.rows <= 2010
+    assert reading.indexes == {"timers_pkey"}
+    await transaction.rollback()
+    await fire.connection.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", [1, 50])
+async def test_a_list_of_the_soonest_reads_the_first_of_each_slot_only(million: str, limit: int) -> None:
+    listing = await prepare(million, "list_pending", plan_cache_mode="auto")
+
+    reading = await listing.explain(str(limit), "null")
+
+    assert reading.rows <= SLOTS * limit
+    assert reading.indexes == {"timers_by_slot"}
+    await listing.connection.close()
+
+
+@pytest.mark.slow
+async def test_what_a_client_asks_of_one_timer_reads_a_few_rows(million: str) -> None:
+    plain = "select max(timer_key) from shardclock.timers"
+    touched = "select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relname = 'timers'"
+    connection = await asyncpg.connect(million)
+    transaction = connection.transaction()
+    await transaction.start()
+    key = await connection.fetchval(plain)
+    await connection.execute("update shardclock.timers set name = 'n' where timer_key = $1", key)
+    before = await connection.fetchval(touched)
+
+    for ask in (
+        "select shardclock.reschedule_timer(timer_key => $1::bigint, delay => 'PT1H')",
+        "select shardclock.reschedule_timer(name => 'n', delay => 'PT1H') from (select $1::bigint) s",
+        "select shardclock.cancel_timer(name => 'n') from (select $1::bigint) s",
+        "select shardclock.cancel_timer(timer_key => $1::bigint)",
+        "select shardclock.schedule_timer(delay => 'PT1H', name => 'n') from (select $1::bigint) s",
+        "select from shardclock.timer_history where timer_key = $1::bigint",
+        "select from shardclock.timer_history where (name = 'n' and tenant_id = 'default') or timer_key = $1::bigint",
+    ):
+        await connection.execute(ask.replace("$1", str(key)))
+
+    assert await connection.fetchval(touched) - before < 40
+    await transaction.rollback()
+    await connection.close()
+
+
+# Traps
+
+
+async def test_a_plan_that_was_made_on_an_empty_table_stays_right_when_it_is_full(each_dsn: str) -> None:
+    await query(each_dsn, "alter table shardclock.timers set (autovacuum_enabled = off)")
+    await add_holder(each_dsn, 1)
+    take = await prepare(each_dsn, "take_due")
+    await take.explain(*taking(1, fuse=True))
+    await add_timers(each_dsn, 20_000, "now() + interval '1 day'")
+    await add_timers(each_dsn, SLOTS)
+
+    for fuse in (False, True):
+        reading = await take.explain(*taking(1, fuse=fuse))
+        assert SLOTS <= reading.rows <= 3 * SLOTS
+        assert reading.indexes == {"timers_by_slot", "timers_pkey"}
+    await take.connection.close()
+
+
+PLANNERS = [
+    {},
+    {"enable_hashjoin": "off", "enable_mergejoin": "off"},
+    {"enable_hashjoin": "off", "enable_mergejoin": "off", "enable_material": "off", "enable_sort": "off"},
+    {"enable_nestloop": "off"},
+    {"enable_indexscan": "off", "enable_seqscan": "on"},
+    {"enable_indexscan": "off", "enable_seqscan": "off", "enable_bitmapscan": "on"},
+]
+
+
+@pytest.mark.parametrize("fuse", [False, True], ids=["leasing", "fusing"])
+@pytest.mark.parametrize("planner", PLANNERS, ids=lambda it: "_".join(it) or "ours")
+async def test_a_claim_never_takes_more_than_its_limit_whatever_the_planner_does(
+    dsn: str, planner: dict[str, str], fuse: bool
+) -> None:
+    await query(dsn, "alter table shardclock.timers set (autovacuum_enabled = off)")
+    await add_holder(dsn, 1)
+    await add_timers(dsn, 3 * SLOTS, schedule="null")
+
+    async with Hand(dsn, holder=1, plans=QUEUE_PLANS | planner) as shard:
+        for left in (2 * SLOTS, SLOTS, 0, 0):
+            taken = await shard.take(batch=SLOTS, fuse=fuse)
+            untouched = await shard.value("select count(*) from shardclock.timers where claimed_by is null")
+
+            assert untouched == left
+            assert taken.fired + len(taken.claimed) in (0, SLOTS)
+            assert taken.saturated == (taken.fired + len(taken.claimed) > 0)
