@@ -55,7 +55,9 @@ class Settings(ShardTuning, CoordinatorTuning, BaseSettings):
             ("statement_timeout_s", "lease_s", "or a statement outlives the lease it works under"),
             ("horizon_s", "lease_s", "or a lease ends before its timer is due"),
             ("heartbeat_s", "silent_s", "or a healthy shard is taken for dead"),
+            ("statement_timeout_s", "silent_s", "or a shard that waits for one statement is taken for dead"),
             ("fire_batch", "queue_max", "or no batch is ever full"),
+            ("claim_batch", "queue_max", "or there is never room to look ahead"),
             ("coordinator_timeout_s", "leader_lease_s", "or a slow statement costs the lead"),
             ("reconcile_s", "leader_lease_s", "or the lease ends between two turns"),
         ):

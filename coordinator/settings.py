@@ -10,7 +10,7 @@ class CoordinatorTuning(BaseModel):
 
     reconcile_s: float = Field(0.5, gt=0, description="between two turns; a death or a new scale is acted on at once")
     leader_lease_s: float = Field(5.0, gt=0, description="how long a silent leader is waited for")
-    silent_s: float = Field(4.0, gt=0, description="a holder without a sign of life for this long is taken for dead")
+    silent_s: float = Field(5.0, gt=0, description="a holder without a sign of life for this long is taken for dead")
     start_s: float = Field(30.0, gt=0, description="an actor that has not registered by then is given up")
     drain_s: float = Field(3.0, gt=0, description="how long a shard that was asked to drain is waited for")
     coordinator_timeout_s: float = Field(2.0, gt=0, description="for one statement: below the leader's lease")

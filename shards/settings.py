@@ -17,7 +17,7 @@ class ShardTuning(BaseModel):
     sweep_s: float = Field(1.0, gt=0, description="between two sweeps over everybody's slots")
     sweep_grace_s: float = Field(3.0, gt=0, description="overdue by more than this, anybody's timer is swept")
     heartbeat_s: float = Field(1.0, gt=0, description="between two signs of life in the holders table")
-    statement_timeout_s: float = Field(5.0, gt=0, description="below the lease, so that no statement outlives it")
+    statement_timeout_s: float = Field(3.0, gt=0, description="below the lease, so that no statement outlives it")
     retry_max_s: float = Field(1.0, gt=0, description="longest wait between two tries when Postgres is away")
 
 

@@ -14,7 +14,7 @@ from shards.clock import PostgresClock
 from shards.firing import firing_of, leftover
 from shards.queue import TimerQueue
 from shards.settings import ShardSettings
-from sql.claims import fire_due, still_held, take_due
+from sql.claims import fire_due, held_by, still_held, take_due
 from sql.holders import Incarnation, beat, end_holders, register_holder
 from sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 from timers.model import ClaimedTimer
@@ -28,6 +28,8 @@ UNFUSED_S = 10.0
 ALARM_SLACK_S = 0.001
 # A statement in flight gets this long to end when the shard is asked to go; then it is cut off.
 DRAIN_S = 0.7
+# And handing back this long: without Postgres the leases run out by themselves.
+HAND_BACK_S = 1.0
 
 
 class HolderEnded(Exception):
@@ -71,6 +73,7 @@ class Shard:
         self._stopping = asyncio.Event()
         self._beaten_at = 0.0
         self._fuse_from = 0.0
+        self._missed_answer = False
 
     def __len__(self) -> int:
         """Count the timers held in memory."""
@@ -105,6 +108,7 @@ class Shard:
         Returns whether more is waiting, so that the next turn should come at once.
         """
         await self._heartbeat()
+        await self._recall()
         busy = False
         for walk in self._pace.walks(held=len(self._queue), now_s=time.monotonic()):
             busy |= await self._walk(walk)
@@ -120,7 +124,7 @@ class Shard:
         if due:
             try:
                 await self._fire(due)
-            except StoreUnavailable:
+            except BaseException:
                 # The outcome is unknown. Sending the same again decides it: what was fired is gone.
                 self._queue.add(due)
                 raise
@@ -138,6 +142,12 @@ class Shard:
         self._beaten_at = sent_at
         self._observe(server_time, sent_at=sent_at)
 
+    async def _recall(self) -> None:
+        """Learn what we lease if a claim's answer was lost: nobody else may fire it before the lease ends."""
+        if self._missed_answer:
+            self._queue.add(await held_by(self._claims, self.holder, horizon_s=self._settings.horizon_s))
+            self._missed_answer = False
+
     async def _walk(self, walk: Walk) -> bool:
         settings, sent_at = self._settings, time.monotonic()
         try:
@@ -152,6 +162,9 @@ class Shard:
             )
         except StatementRefused:
             self._fuse_from = time.monotonic() + UNFUSED_S
+            raise
+        except StoreUnavailable:
+            self._missed_answer = True
             raise
         self._observe(taken.server_time, sent_at=sent_at)
         self._queue.add(taken.claimed)
@@ -238,8 +251,9 @@ class Shard:
     async def _hand_back(self) -> None:
         """End this holder, which frees all it holds at once; without Postgres the leases run out by themselves."""
         try:
-            await end_holders(self._claims, [self.holder], why="drained")
-        except StoreUnavailable as error:
+            async with asyncio.timeout(HAND_BACK_S):
+                await end_holders(self._claims, [self.holder], why="drained")
+        except (StoreUnavailable, TimeoutError) as error:
             self._log.warning("could not hand back", held=len(self._queue), error=_one_line(error))
         await self._claims.close()
         await self._fires.close()

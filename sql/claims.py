@@ -105,3 +105,13 @@ async def still_held(session: Session, holder: int, timer_keys: Sequence[int]) -
     """
     rows = await session.rows("still_held", holder, timer_keys)
     return [ClaimedTimer(*row) for row in rows]
+
+
+async def held_by(session: Session, holder: int, *, horizon_s: float) -> list[ClaimedTimer]:
+    """Read what the holder leases of its own slots, after the answer to a claim was lost on its way.
+
+    errors:  StoreUnavailable  no answer in time: ask again
+    source:  sql/queries/held_by.sql
+    """
+    rows = await session.rows("held_by", holder, timedelta(seconds=horizon_s))
+    return [ClaimedTimer(*row) for row in rows]

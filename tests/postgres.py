@@ -39,7 +39,7 @@ class Server:
         """Make a database and give its DSN."""
         self._server.restart_if_dead()  # a test may have killed it
         name = f"t_{uuid4().hex}"
-        self._execute(f"create database {name} template {TEMPLATE}")
+        self._execute(f"create database {name} template {TEMPLATE} strategy file_copy")
         return self._dsn(name)
 
     def drop(self, dsn: str) -> None:

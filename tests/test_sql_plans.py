@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,6 +88,25 @@ def taking(
 ) -> list[str]:
     """Write the arguments of take_due."""
     return [str(holder), f"'{horizon}'", "'10 s'", str(batch), f"'{scope}'", str(fuse), "null"]
+
+
+# A thousand timers that are due, leased to holder 9.
+LEASE = """
+with held as (
+    update shardclock.timers set claimed_by = 9, claimed_until = now() + interval '10 s'
+    where timer_key in (select timer_key from shardclock.timers where due_date < now() limit 1000)
+    returning timer_key
+)
+select array_agg(timer_key) from held
+"""
+
+
+def firing(keys: Sequence[int]) -> list[str]:
+    """Write the arguments of fire_due: plain timers, all held by holder 9."""
+    filled = "array_fill({}, array[" + str(len(keys)) + "])"
+    ones, zeros = filled.format("1::bigint"), filled.format("0::bigint")
+    nulls, moments = filled.format("null::bigint"), filled.format("null::timestamptz")
+    return ["9", f"'{{{', '.join(map(str, keys))}}}'::bigint[]", ones, nulls, moments, zeros, "null"]
 
 
 async def fill(dsn: str) -> None:
@@ -192,17 +211,9 @@ async def test_a_fire_probes_the_key_of_each_timer_twice_and_touches_no_other(mi
     fire = await prepare(million, "fire_due")
     transaction = fire.connection.transaction()
     await transaction.start()
-    claim = (
-        "with held as (update shardclock.timers set claimed_by = 9, claimed_until = now() + interval '10 s'"
-        " where timer_key in (select timer_key from shardclock.timers where due_date < now() limit 1000)"
-        " returning timer_key) select array_agg(timer_key) from held"
-    )
-    keys = await fire.connection.fetchval(claim)
-    array = f"'{{{', '.join(map(str, keys))}}}'::bigint[]"
-    ones, nulls = "array_fill(1::bigint, '{1000}')", "array_fill(null::bigint, '{1000}')"
-    moments, zeros = "array_fill(null::timestamptz, '{1000}')", "array_fill(0::bigint, '{1000}')"
+    keys = await fire.connection.fetchval(LEASE)
 
-    reading = await fire.explain("9", array, ones, nulls, moments, zeros, "null")
+    reading = await fire.explain(*firing(keys))
 
     assert 2000 <= reading.rows <= 2010
     assert reading.indexes == {"timers_pkey"}
@@ -255,16 +266,22 @@ async def test_what_a_client_asks_of_one_timer_reads_a_few_rows(million: str) ->
 async def test_a_plan_that_was_made_on_an_empty_table_stays_right_when_it_is_full(each_dsn: str) -> None:
     await query(each_dsn, "alter table shardclock.timers set (autovacuum_enabled = off)")
     await add_holder(each_dsn, 1)
-    take = await prepare(each_dsn, "take_due")
+    take, fire = await prepare(each_dsn, "take_due"), await prepare(each_dsn, "fire_due")
     await take.explain(*taking(1, fuse=True))
+    await fire.explain(*firing([]))
     await add_timers(each_dsn, 20_000, "now() + interval '1 day'")
-    await add_timers(each_dsn, SLOTS)
+    await add_timers(each_dsn, 1000)
 
     for fuse in (False, True):
         reading = await take.explain(*taking(1, fuse=fuse))
-        assert SLOTS <= reading.rows <= 3 * SLOTS
+        assert 1000 <= reading.rows <= 3 * 1000
         assert reading.indexes == {"timers_by_slot", "timers_pkey"}
-    await take.connection.close()
+
+    reading = await fire.explain(*firing((await query(each_dsn, LEASE))[0][0]))
+    assert 2000 <= reading.rows <= 2010
+    assert reading.indexes == {"timers_pkey"}
+    for prepared in (take, fire):
+        await prepared.connection.close()
 
 
 PLANNERS = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -649,7 +649,7 @@ class Game:
         self._busy: dict[Hand, asyncio.Task[Any]] = {}
         self._memory: dict[Hand, dict[int, ClaimedTimer]] = {}
         self._in_transaction: set[Hand] = set()
-        self._canceled: set[int] = set()
+        self._stopping: set[Hand] = set()
         self.outcomes: dict[str, int] = {}
         self.waited = 0
 
@@ -671,7 +671,7 @@ class Game:
             self._memory[shard] = {}
         self._keys = await add_timers(self._dsn, 2, "now() + (i - 2) * interval '1 second'")
         self._keys.append(await add_schedule(self._dsn, "R/PT3S", anchor="now() - interval '4 seconds'"))
-        self._next_holder = 10
+        self._stopped = False
 
     async def step(self) -> None:
         """Let one player who doesn't wait for another do one thing."""
@@ -683,8 +683,7 @@ class Game:
         self._now += timedelta(seconds=self._chance.choice([0, 0, 0, 0.5, 4]))
         # A client does one thing a transaction: two that hold a row each and want the other's would deadlock.
         if hand in self._in_transaction and (hand in self._clients or self._chance.random() < 0.6):
-            self._in_transaction.discard(hand)
-            await (hand.commit() if self._chance.random() < 0.8 else hand.rollback())
+            await self._end(hand, commits=self._chance.random() < 0.8)
             return
         if hand not in self._in_transaction:
             await hand.begin()
@@ -699,8 +698,7 @@ class Game:
         async with asyncio.timeout(BOUND_S):
             while self._busy or self._in_transaction:
                 for hand in sorted(self._in_transaction - self._busy.keys(), key=lambda it: it.pid):
-                    self._in_transaction.discard(hand)
-                    await hand.commit()
+                    await self._end(hand, commits=True)
                 await asyncio.wait(self._busy.values(), timeout=0.01) if self._busy else None
                 self._settle()
 
@@ -723,9 +721,16 @@ class Game:
         )
         following = await self._watch.fetch("select occurrence from shardclock.timers where name = 'beat'")
         stopped = any(row["intent"] == CANCELED for row in schedule)
+        assert stopped or not self._stopped, "who cancels a schedule by its name stops it, whatever else goes on"
         assert len(following) == (0 if stopped else 1), "a schedule goes on until it is cancelled, and then no more"
         occurrences = [row["occurrence"] for row in schedule]
         assert len(set(occurrences)) == len(occurrences)
+
+    async def _end(self, hand: Hand, *, commits: bool) -> None:
+        self._in_transaction.discard(hand)
+        await (hand.commit() if commits else hand.rollback())
+        self._stopped |= commits and hand in self._stopping
+        self._stopping.discard(hand)
 
     def _settle(self) -> None:
         for hand, task in list(self._busy.items()):
@@ -757,12 +762,13 @@ class Game:
                 held[timer.timer_key] = timer
 
     async def _client_move(self, client: Hand) -> None:
-        which: dict[str, Any] = {"name": "beat"}
-        if self._chance.random() < 0.7:
-            which = {"timer_key": self._chance.choice(self._keys)}
-        moves: list[Callable[[], Awaitable[str]]] = [
-            lambda: client.cancel(**which),
-            lambda: client.reschedule(**which, due_date=self._now + timedelta(seconds=self._chance.choice([-1, 2]))),
-        ]
-        outcome = await self._chance.choice(moves)()
+        by_name = self._chance.random() < 0.4
+        which: dict[str, Any] = {"name": "beat"} if by_name else {"timer_key": self._chance.choice(self._keys)}
+        if self._chance.random() < 0.5:
+            outcome = await client.cancel(**which)
+            if by_name:
+                self._stopping.add(client)
+        else:
+            due_date = self._now + timedelta(seconds=self._chance.choice([-1, 2]))
+            outcome = await client.reschedule(**which, due_date=due_date)
         self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
