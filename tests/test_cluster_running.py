@@ -24,6 +24,7 @@ from cluster.embedded import EmbeddedPostgres
 from cluster.importing import Report, import_lines
 from cluster.verdict import judge
 from sql.log import Cursor, read_log
+from sql.migrate import migrate
 from sql.session import Session
 from tests.program import PROGRAM, processes_with, run, until
 from tests.store import query
@@ -161,6 +162,24 @@ def test_a_killed_up_takes_everything_down_with_it(up: Up) -> None:
 
     assert not ray_dir.exists()
     assert up.status()["shards"] == [], "its host handed back"
+
+
+def test_a_database_that_is_down_at_the_start_is_waited_for_and_said(place: Path) -> None:
+    postgres = EmbeddedPostgres.start(place / "named")
+    asyncio.run(migrate(postgres.dsn))
+    postgres.close()
+    up = Up(place, SHARDCLOCK_DSN=postgres.dsn)
+    try:
+        until(lambda: up.said.count("trying again in") > 1, "it to say that it tries again")
+        assert "does not answer" in up.said
+        assert up.process.poll() is None, up.said
+
+        postgres = EmbeddedPostgres.start(place / "named")
+        up.until_running()
+        until(up.serving, "two shards")
+    finally:
+        up.end()
+        postgres.close()
 
 
 def _one(up: Up, word: str) -> psutil.Process:
