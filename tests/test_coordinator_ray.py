@@ -252,7 +252,7 @@ async def test_timers_fire_without_a_coordinator_and_the_next_one_adopts_its_sha
 
 
 async def test_a_frozen_shard_is_replaced_and_stops_when_it_comes_to(rays: RayOfNodes, dsn: str) -> None:
-    await rays.coordinate(dsn, silent_s=2.0)
+    await rays.coordinate(dsn, silent_s=2.0, statement_timeout_s=1.5)
     frozen, _ = await until_serving(dsn, 2)
 
     async with exactly_once(dsn):
