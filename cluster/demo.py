@@ -18,7 +18,7 @@ from rich.table import Table
 from cluster.database import Database, open_database, wait_until_ready
 from cluster.importing import Report, import_lines, numbered_lines
 from cluster.running import TEND_S, ClusterFailed, RunningCluster, Tell, running_cluster
-from cluster.settings import Settings, load_settings
+from cluster.settings import load_settings
 from cluster.verdict import Kill, Verdict, judge, promises
 from sql.holders import Holder, list_holders
 from sql.log import Cursor, LogRecord, read_log
@@ -66,7 +66,7 @@ def run_demo(file: Path, *, tell: Tell, live: bool) -> Verdict:
             asyncio.run(wait_until_ready(database, tell=tell))
             tell("starting Ray and two shards")
             with running_cluster(settings, database, tell=tell, logs=logs) as cluster:
-                return asyncio.run(_Demo(settings, database, cluster, tell=tell).run(file, live=live))
+                return asyncio.run(_Demo(database, cluster, tell=tell).run(file, live=live))
     finally:
         shutil.rmtree(data_dir, ignore_errors=True)
 
@@ -74,8 +74,7 @@ def run_demo(file: Path, *, tell: Tell, live: bool) -> Verdict:
 class _Demo:
     """One run: wait for the shards, schedule, watch and kill, judge."""
 
-    def __init__(self, settings: Settings, database: Database, cluster: RunningCluster, *, tell: Tell) -> None:
-        self._settings = settings
+    def __init__(self, database: Database, cluster: RunningCluster, *, tell: Tell) -> None:
         self._cluster = cluster
         self._tell = tell
         self._session = Session(database.dsn, application="shardclock demo")

@@ -23,13 +23,14 @@ def prepare_environment(settings: Settings, temp_dir: Path) -> None:
         "RAY_USAGE_STATS_ENABLED": "0",
         # By default workers run at nice 15, and a timer that is due waits for everything else on the machine.
         "RAY_worker_niceness": "0",
-        # Without these a local Ray writes a token into the home directory, and into the machine's /tmp/ray.
+        # Where Ray writes the address of the current cluster: the default is one file for the whole machine.
         "RAY_TMPDIR": str(temp_dir),
         "RAY_DEDUP_LOGS": "0",
         "RAY_COLOR_PREFIX": "0",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     }
     if given is not None or settings.ray_address is None:
+        # Without both a local Ray writes a token into the home directory.
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
 
 

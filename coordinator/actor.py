@@ -32,10 +32,6 @@ class CoordinatorActor:
             self._work.result()
         return not self._work.done()
 
-    async def wake(self) -> None:
-        """Take the next turn now: something has changed in Postgres."""
-        self._reconciler.wake()
-
     async def stop(self) -> None:
         """Drain every shard and hand the lease back."""
         self._reconciler.stop()

@@ -32,7 +32,7 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do, in this order: assign, then retire, then spawn."""
+    """What to do, in this order: assign, then spawn, then retire."""
 
     assign: dict[int, int | None] = field(default_factory=dict)
     shard_count: int = 0

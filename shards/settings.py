@@ -13,7 +13,7 @@ class ShardTuning(BaseModel):
     lease_s: float = Field(10.0, gt=0, description="how long a lease lasts: the last net when nobody notices a death")
     claim_batch: int = Field(4_200, gt=0, description="timers taken by one claim: five for each of 840 slots")
     fire_batch: int = Field(1_000, gt=0, description="timers fired by one statement: about 15 ms of work")
-    queue_max: int = Field(20_000, gt=0, description="timers held in memory, about 8 MB; three claims may overshoot it")
+    queue_max: int = Field(20_000, gt=0, description="timers held in memory; three claims may overshoot it")
     sweep_s: float = Field(1.0, gt=0, description="between two sweeps over everybody's slots")
     sweep_grace_s: float = Field(3.0, gt=0, description="overdue by more than this, anybody's timer is swept")
     heartbeat_s: float = Field(1.0, gt=0, description="between two signs of life in the holders table")
