@@ -1,0 +1,65 @@
+"""Read wall clocks: which time zones there are, and which moment a local time stands for."""
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo, available_timezones
+
+from timers.refusal import InvalidTimer, shortened
+
+# Files of the zone database that are no zones, or that mean this machine's own.
+NO_ZONES = {"localtime", "posixrules", "Factory", "leapseconds", "tzdata.zi"}
+ZONE_CHARS_MAX = 64
+
+
+@lru_cache(maxsize=1_024)
+def zone_of(name: str) -> ZoneInfo:
+    """Find a time zone by its IANA name, spelled as IANA spells it.
+
+    errors:  InvalidTimer  there is no such zone; `localtime` is none, for it means something else on each machine
+    """
+    if name not in _names():
+        raise InvalidTimer(f"{shortened(name)} is not an IANA time zone; write one such as UTC or Europe/Berlin")
+    return ZoneInfo(name)
+
+
+def to_utc(local: datetime, zone: ZoneInfo) -> datetime:
+    """Find the moment of a local time, given without an offset.
+
+    A time that a clock skips moves forward by as much as the clock does; of a time that comes twice, the first.
+
+    errors:  OverflowError  the moment lies outside the years 1 to 9999
+    """
+    return local.replace(tzinfo=zone, fold=0).astimezone(UTC)
+
+
+def to_local(moment: datetime, zone: ZoneInfo) -> datetime:
+    """Read a zone's wall clock at a moment; the result has no offset, and fold=1 the second time round.
+
+    errors:  OverflowError  the wall clock leaves the years 1 to 9999
+    """
+    return moment.astimezone(zone).replace(tzinfo=None)
+
+
+def exists(local: datetime, zone: ZoneInfo) -> bool:
+    """Say whether a zone's clock ever shows this local time."""
+    return to_local(to_utc(local, zone), zone).replace(fold=0) == local.replace(fold=0)
+
+
+def comes_twice(local: datetime, zone: ZoneInfo) -> bool:
+    """Say whether a zone's clock shows this local time twice."""
+    first, second = (local.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1))
+    return first != second and exists(local, zone)
+
+
+def offset_at(moment: datetime, zone: ZoneInfo) -> timedelta:
+    """Say how far a zone's clock is ahead of UTC at a moment."""
+    offset = moment.astimezone(zone).utcoffset()
+    assert offset is not None, "a ZoneInfo always knows"
+    return offset
+
+
+@lru_cache(maxsize=1)
+def _names() -> frozenset[str]:
+    return frozenset(
+        name for name in available_timezones() if name not in NO_ZONES and not name.startswith(("posix/", "right/"))
+    )
