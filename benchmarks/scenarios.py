@@ -10,7 +10,7 @@ from statistics import median
 import psutil
 
 from benchmarks.bench import FILL, LAGS, Bench
-from sql.claims import take_due
+from sql.claims import Walk, take_due
 from sql.holders import Incarnation, end_holders, register_holder
 from sql.session import Session
 
@@ -133,7 +133,7 @@ async def _drained(session: Session, drains: Sequence[Coroutine[None, None, None
 async def _drain_alone(bench: Bench, shard: int) -> None:
     async with bench.session() as session:
         holder = await _holder(session, shard, 2)
-        while (await take_due(session, holder, horizon_s=0, lease_s=10, batch=4_200)).fired:
+        while (await take_due(session, holder, Walk("own", 0, 4_200), lease_s=10)).fired:
             pass
         await end_holders(session, [holder], why="measured")
 
@@ -185,7 +185,7 @@ async def _claim_ms(session: Session, holder: int, *, due: int) -> float:
                 due,
             )
         began = time.perf_counter()
-        taken = await take_due(session, holder, horizon_s=2, lease_s=10, batch=4_200)
+        taken = await take_due(session, holder, Walk("own", 2, 4_200), lease_s=10)
         times.append((time.perf_counter() - began) * 1000)
         assert len(taken.claimed) == due
         async with session.connection(timeout_s=60) as connection:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import IO
 
-from sql.pending import Refused, Scheduled, draw_keys, schedule_timers
+from sql.pending import Drawn, Refused, Scheduled, draw_keys, schedule_timers
 from sql.session import Session, StoreUnavailable
 from timers.model import LINE_BYTES_MAX, NewTimer
 from timers.refusal import InvalidTimer
@@ -94,12 +94,14 @@ def _checked(batch: Iterable[tuple[int, bytes]], report: Report) -> Iterator[tup
 
 async def _schedule(session: Session, timers: list[NewTimer], first_line: int) -> list[Scheduled | Refused]:
     """Send a batch until its outcome is known: under the same keys, so that no timer is written twice."""
-    keys: list[int] = []
+    if not timers:
+        return []
+    drawn: Drawn | None = None
     pause_s = 0.2
     for attempt in range(1, PATIENCE + 1):
         try:
-            keys = keys or await draw_keys(session, len(timers))
-            return await schedule_timers(session, keys, timers)
+            drawn = drawn or await draw_keys(session, len(timers))
+            return await schedule_timers(session, drawn, timers)
         except StoreUnavailable as error:
             if attempt == PATIENCE:
                 raise ImportBroken(

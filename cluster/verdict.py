@@ -9,7 +9,8 @@ from typing import TypeAlias
 from sql.log import LogRecord
 from sql.pending import Scheduled
 from timers.model import NewTimer, slot_of
-from timers.schedule import WITHOUT_END, parse_schedule
+from timers.occurrence import WITHOUT_END
+from timers.schedule import parse_schedule
 
 Firing: TypeAlias = tuple[str, str, int]  # tenant, name or key, occurrence
 TAKEOVER_MAX = timedelta(seconds=15)  # a lease and a sweep: later than that is lateness, not takeover
@@ -93,7 +94,7 @@ def promises(scheduled: Scheduled, timer: NewTimer) -> Iterator[Firing]:
     if timer.schedule is None:
         yield timer.tenant_id, str(scheduled.timer_key), 1
         return
-    repetitions = parse_schedule(timer.schedule).repetitions
+    repetitions = parse_schedule(timer.schedule, timer.zone).repetitions
     if repetitions == WITHOUT_END:
         raise ValueError(f"{timer.schedule} repeats without end: give it a count, such as R3/PT5S")
     name = timer.name or f"schedule-{scheduled.timer_key}"

@@ -11,15 +11,14 @@ import structlog
 from coordinator.caution import Caution
 from coordinator.fleet import RayFleet, RayUnavailable
 from coordinator.plan import Fleet, Member, Plan, plan
+from coordinator.retention import Retention
 from coordinator.settings import CoordinatorSettings
 from coordinator.silence import Silence
 from sql.holders import Holder, assign, end_holders, list_holders
 from sql.leadership import Leadership, lead, resign
-from sql.partitions import ensure_log_partitions
 from sql.session import Session, StatementRefused, StoreUnavailable
 
 UNREACHABLE = "ActorUnavailableError"
-PARTITIONS_S = 3600.0  # partitions are made a week ahead; an hour is often enough
 
 
 class Superseded(Exception):
@@ -52,7 +51,7 @@ class Reconciler:
         self._silence = Silence(settings.silent_s)
         self._caution = Caution()
         self._fresh = True
-        self._partitions_at = 0.0
+        self._retention = Retention(self._session, keep_days=settings.retention_days)
         self._changed = asyncio.Event()
         self._stopping = False
         self._log = structlog.get_logger().bind(coordinator=f"{incarnation:016x}")
@@ -91,7 +90,7 @@ class Reconciler:
         if not leadership.leads:
             await self._stand_by(leadership)
             return
-        await self._keep_partitions()
+        await self._retention.turn()
         await self._adopt()
         holders = await self._living_holders()
         fleet = Fleet(
@@ -236,11 +235,6 @@ class Reconciler:
             ward.watch.cancel()
             await self._fleet.kill(ward.actor)
             del self._wards[actor_name]
-
-    async def _keep_partitions(self) -> None:
-        if time.monotonic() >= self._partitions_at:
-            await ensure_log_partitions(self._session)
-            self._partitions_at = time.monotonic() + PARTITIONS_S
 
     async def _pause(self) -> None:
         try:

@@ -13,6 +13,7 @@ class CoordinatorTuning(BaseModel):
     silent_s: float = Field(5.0, gt=0, description="a holder without a sign of life for this long is taken for dead")
     start_s: float = Field(30.0, gt=0, description="an actor that has not registered by then is given up")
     drain_s: float = Field(3.0, gt=0, description="how long a shard that was asked to drain is waited for")
+    retention_days: int = Field(30, ge=1, description="how many past days of the command log are kept")
     coordinator_timeout_s: float = Field(2.0, gt=0, description="for one statement: below the leader's lease")
 
 

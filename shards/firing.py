@@ -1,26 +1,50 @@
-"""What to send for leased timers that are due, and what to make of the answer: pure decisions."""
+"""What to send for leased timers whose turn it is, and what to make of the answer: pure decisions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sql.claims import Fired, Firing
+from sql.claims import Fired, Firing, Planning
 from timers.model import ClaimedTimer
-from timers.schedule import following, parse_schedule
+from timers.occurrence import WITHOUT_END, Occurrence
+from timers.repeat import REPETITIONS_MAX
+from timers.schedule import Missed, first_of, following, parse_schedule
+
+
+def is_unplanned(timer: ClaimedTimer) -> bool:
+    """Say whether a timer is a schedule that a client wrote as mere text: it has no date of its own yet."""
+    return timer.schedule is not None and timer.anchor_occurrence is None
+
+
+def planning_of(timer: ClaimedTimer) -> Planning:
+    """Work out the first occurrence of an unplanned schedule; what has occurred under an older rule keeps its numbers.
+
+    errors:  InvalidTimer  its schedule can't be read, or never occurs
+    """
+    assert timer.schedule is not None, "a plain timer needs no plan"
+    assert timer.anchor is not None, "the table's checks see to it"
+    rule = parse_schedule(timer.schedule, timer.zone)
+    first = first_of(rule, timer.anchor, number=timer.occurrence)
+    last = min(timer.occurrence - 1 + rule.repetitions, REPETITIONS_MAX)
+    return Planning(timer, rule, first, WITHOUT_END if rule.repetitions == WITHOUT_END else last)
 
 
 def firing_of(timer: ClaimedTimer, now: datetime) -> Firing:
-    """Work out what follows a timer in its schedule, if it has one.
+    """Work out what becomes of a timer and what follows it in its schedule, if it has one.
 
     units:   now is Postgres's time or a little earlier, so that no occurrence is skipped that is still to come
-    errors:  InvalidTimer  its schedule can't be read; the table's checks should have kept it out
+    errors:  InvalidTimer  its schedule can't be read
     """
-    if timer.schedule is None or timer.anchor is None:
+    if timer.schedule is None or timer.anchor is None or timer.anchor_occurrence is None:
         return Firing(timer)
-    after = following(parse_schedule(timer.schedule), anchor=timer.anchor, occurrence=timer.occurrence, now=now)
-    if after.next is None:
-        return Firing(timer, skipped=after.skipped)
-    return Firing(timer, after.next.number, after.next.due_date, after.skipped)
+    after = following(
+        parse_schedule(timer.schedule, timer.zone),
+        Occurrence(timer.occurrence, timer.due_date, timer.anchor, timer.anchor_occurrence),
+        repetitions=timer.repetitions,
+        now=now,
+        missed=Missed(timer.missed),
+    )
+    return Firing(timer, *after)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sql.claims import RAMP_AFTER_S
+
 
 class ShardTuning(BaseModel):
     """Hold the numbers a shard works by; relations between them are checked by `cluster.settings`."""
@@ -15,7 +17,9 @@ class ShardTuning(BaseModel):
     fire_batch: int = Field(1_000, gt=0, description="timers fired by one statement: about 15 ms of work")
     queue_max: int = Field(20_000, gt=0, description="timers held in memory; three claims may overshoot it")
     sweep_s: float = Field(1.0, gt=0, description="between two sweeps over everybody's slots")
-    sweep_grace_s: float = Field(3.0, gt=0, description="overdue by more than this, anybody's timer is swept")
+    sweep_grace_s: float = Field(
+        3.0, gt=0, lt=RAMP_AFTER_S, description="overdue by more than this, anybody's timer is swept"
+    )
     heartbeat_s: float = Field(1.0, gt=0, description="between two signs of life in the holders table")
     statement_timeout_s: float = Field(3.0, gt=0, description="below the lease, so that no statement outlives it")
     retry_max_s: float = Field(1.0, gt=0, description="longest wait between two tries when Postgres is away")

@@ -9,12 +9,12 @@ from datetime import datetime
 
 import structlog
 
-from shards.claiming import Pace, Walk
+from shards.claiming import Pace
 from shards.clock import PostgresClock
-from shards.firing import firing_of, leftover
+from shards.firing import firing_of, is_unplanned, leftover, planning_of
 from shards.queue import TimerQueue
 from shards.settings import ShardSettings
-from sql.claims import fire_due, held_by, still_held, take_due
+from sql.claims import Walk, fire_due, held_by, plan_schedules, set_aside, still_held, take_due
 from sql.holders import Incarnation, beat, end_holders, register_holder
 from sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 from timers.model import ClaimedTimer
@@ -22,6 +22,9 @@ from timers.refusal import InvalidTimer
 
 # What somebody else has locked is tried again this much later: a client's transaction usually lasts less.
 LOCKED_RETRY_S = 0.05
+# SQLSTATE classes that a timer's own data cause (a value out of range, a check, a limit); anything else may be mended
+# without it.
+DATA_AT_FAULT = ("22", "23", "54")
 # After a walk that Postgres refused, overdue timers go the long way for a while, where one bad row fails alone.
 UNFUSED_S = 10.0
 # Postgres's time may turn out to be this much later than believed before an alarm is set anew; alarms are no finer.
@@ -45,6 +48,7 @@ class Tally:
     fenced: int = 0
     early: int = 0
     locked: int = 0
+    planned: int = 0
     refused: int = 0
 
 
@@ -71,6 +75,7 @@ class Shard:
         self._queue = TimerQueue()
         self._pace = Pace(settings)
         self._stopping = asyncio.Event()
+        self._claim_soon = asyncio.Event()
         self._beaten_at = 0.0
         self._fuse_from = 0.0
         self._missed_answer = False
@@ -85,8 +90,8 @@ class Shard:
         errors:  HolderEnded  another took over: stop, and let the coordinator start anew
         """
         loops = [
-            asyncio.create_task(self._until_stopped("claims", self.claim_turn), name="claims"),
-            asyncio.create_task(self._until_stopped("fires", self.fire_turn), name="fires"),
+            asyncio.create_task(self._until_stopped("claims", self.claim_turn, self._claim_soon), name="claims"),
+            asyncio.create_task(self._until_stopped("fires", self.fire_turn, self._stopping), name="fires"),
         ]
         try:
             await asyncio.gather(*loops)
@@ -107,6 +112,7 @@ class Shard:
 
         Returns whether more is waiting, so that the next turn should come at once.
         """
+        self._claim_soon.clear()
         await self._heartbeat()
         await self._recall()
         busy = False
@@ -154,10 +160,8 @@ class Shard:
             taken = await take_due(
                 self._claims,
                 self.holder,
-                horizon_s=walk.horizon_s,
+                walk,
                 lease_s=settings.lease_s,
-                batch=settings.claim_batch,
-                scope=walk.scope,
                 fuse=sent_at >= self._fuse_from,
             )
         except StatementRefused:
@@ -168,34 +172,50 @@ class Shard:
             raise
         self._observe(taken.server_time, sent_at=sent_at)
         self._queue.add(taken.claimed)
-        self._pace.learn(walk, taken)
         self.tally.claimed += len(taken.claimed)
         self.tally.fired += taken.fired
-        return taken.saturated
+        return self._pace.learn(walk, taken)
 
     async def _fire(self, timers: Sequence[ClaimedTimer]) -> None:
         try:
-            await self._fire_whole(timers)
+            await self._plan([timer for timer in timers if is_unplanned(timer)])
+            await self._fire_whole([timer for timer in timers if not is_unplanned(timer)])
         except (StatementRefused, InvalidTimer) as error:
             if len(timers) == 1:
-                # It fails alone. Its lease keeps it out of the way until somebody tries again.
-                self.tally.refused += 1
-                self._log.error("timer refused", timer_key=timers[0].timer_key, error=_one_line(error))
+                await self._refuse(timers[0], error)
                 return
             middle = len(timers) // 2
             await self._fire(timers[:middle])
             await self._fire(timers[middle:])
 
+    async def _plan(self, timers: Sequence[ClaimedTimer]) -> None:
+        """Give schedules their first date; a later claim takes them when it comes."""
+        if timers:
+            planned = await plan_schedules(self._fires, self.holder, [planning_of(timer) for timer in timers])
+            self.tally.planned += len(planned)
+
     async def _fire_whole(self, timers: Sequence[ClaimedTimer]) -> None:
+        if not timers:
+            return
         now, sent_at = self._clock.now(), time.monotonic()
-        fired = await fire_due(self._fires, self.holder, [firing_of(timer, now) for timer in timers])
+        firings = [firing_of(timer, now) for timer in timers]
+        fired = await fire_due(self._fires, self.holder, firings)
         self._observe(fired.server_time, sent_at=sent_at)
         self.tally.fired += len(fired.timer_keys)
+        if any(firing.next and firing.next.due_date <= now for firing in firings):
+            self._claim_soon.set()  # a schedule that catches up one by one need not wait for the next poll each time
         if len(fired.timer_keys) < len(timers):
             left = leftover(timers, fired)
             self.tally.early += len(left.early)
             self._queue.add(left.early)
             await self._explain(left.unexplained)
+
+    async def _refuse(self, timer: ClaimedTimer, error: StatementRefused | InvalidTimer) -> None:
+        """Let a timer that can't be fired fail alone: pause it if it is at fault, else wait for its lease to end."""
+        self.tally.refused += 1
+        self._log.error("timer refused", timer_key=timer.timer_key, error=_one_line(error))
+        if isinstance(error, InvalidTimer) or error.sqlstate.startswith(DATA_AT_FAULT):
+            await set_aside(self._fires, self.holder, timer.timer_key, why=str(error))
 
     async def _explain(self, timer_keys: Sequence[int]) -> None:
         """Hold on to the timers that somebody has locked; let go of those that are no longer ours."""
@@ -210,7 +230,7 @@ class Shard:
         if self._clock.now_s() > believed_s + ALARM_SLACK_S:
             self._queue.wake()  # its alarm was set by a clock that was behind
 
-    async def _until_stopped(self, name: str, turn: Callable[[], Awaitable[bool]]) -> None:
+    async def _until_stopped(self, name: str, turn: Callable[[], Awaitable[bool]], sooner: asyncio.Event) -> None:
         """Take turns until asked to stop; a turn that fails is logged, and the next one waits a little longer."""
         failures = 0
         while not self._stopping.is_set():
@@ -228,15 +248,15 @@ class Shard:
                 pause_s = self._retry_s(failures)
                 if failures == 1:
                     self._log.warning("turn failed", loop=name, error=_one_line(error))
-            await self._pause(pause_s)
+            await self._pause(pause_s, sooner)
 
-    async def _pause(self, pause_s: float) -> None:
+    async def _pause(self, pause_s: float, sooner: asyncio.Event) -> None:
         if pause_s <= 0:
             await asyncio.sleep(0)
             return
         try:
             async with asyncio.timeout(pause_s):
-                await self._stopping.wait()
+                await sooner.wait()
         except TimeoutError:
             return
 
@@ -246,6 +266,7 @@ class Shard:
 
     def _stop(self) -> None:
         self._stopping.set()
+        self._claim_soon.set()
         self._queue.wake()
 
     async def _hand_back(self) -> None:

@@ -1,4 +1,4 @@
-"""What a shard does to rows: take what is due, fire it, and ask what is still its own."""
+"""What a shard does to rows: take what is due, plan it or fire it, and ask what is still its own."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,67 +7,109 @@ from typing import Literal
 
 from sql.session import Session
 from timers.model import ClaimedTimer
+from timers.occurrence import Occurrence, Rule
 
-Scope = Literal["own", "upcoming", "all"]
+Scope = Literal["own", "all", "backlog"]
+
+# What is overdue by more was left by an outage, not by a takeover: it is the ramp's.
+RAMP_AFTER_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What one walk over the slots brought."""
+    """What one walk brought, and how fast this shard may take what an outage left (None: at any rate)."""
 
     server_time: datetime
     fired: int
     saturated: bool
+    left_by_outage: int
+    ramp_per_s: int | None
+    next_tenant: str
     claimed: list[ClaimedTimer]
 
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """One leased timer to fire, with what follows it in its schedule."""
+    """One leased timer whose turn it is, with what follows it in its schedule."""
 
     timer: ClaimedTimer
-    next_occurrence: int | None = None
-    next_due_date: datetime | None = None
+    fires: bool = True
     skipped: int = 0
+    next: Occurrence | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """One leased schedule that had no date yet, with the rule it was read to and its first occurrence."""
+
+    timer: ClaimedTimer
+    rule: Rule
+    first: Occurrence
+    repetitions: int
 
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """Which timers a fire statement fired, and when Postgres did it."""
+    """Which timers a fire statement took out of the table, and when Postgres did it."""
 
     server_time: datetime
     server_now: datetime
     timer_keys: frozenset[int]
 
 
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """Where to look for timers, and how far.
+
+    `own` walks the holder's slots from their oldest row, `all` every slot, whoever keeps it; `backlog` its own slots,
+    and every tenant's timers for a fair share of each. `floor_s` leaves out what is due longer ago (0: all that is
+    due), and of the tenants' timers what is not. A negative horizon takes only what is overdue by more than that.
+    """
+
+    scope: Scope
+    horizon_s: float
+    batch: int
+    floor_s: float | None = None
+    after_tenant: str = ""
+
+
 async def take_due(
     session: Session,
     holder: int,
+    walk: Walk,
     *,
-    horizon_s: float,
     lease_s: float,
-    batch: int,
-    scope: Scope = "own",
     fuse: bool = True,
     now: datetime | None = None,
 ) -> Taken:
-    """Fire what is overdue at once, and lease the timers that fall due within the horizon.
-
-    `own` walks the holder's slots from their oldest row; `upcoming` looks past what is overdue; `all` walks every
-    slot, whoever keeps it. A negative horizon takes only what is overdue by more than that.
+    """Fire what is overdue at once, and lease the timers that fall due within the walk's horizon.
 
     shape:   about `batch` timers in all, soonest first; often none
     errors:  StoreUnavailable  no answer in time: end this turn; leases that were taken run out by themselves
     source:  sql/queries/take_due.sql
     """
-    horizon, lease = timedelta(seconds=horizon_s), timedelta(seconds=lease_s)
-    rows = await session.rows("take_due", holder, horizon, lease, batch, scope, fuse, now)
+    rows = await session.rows(
+        "take_due",
+        holder,
+        timedelta(seconds=walk.horizon_s),
+        timedelta(seconds=lease_s),
+        walk.batch,
+        walk.scope,
+        None if walk.floor_s is None else timedelta(seconds=walk.floor_s),
+        fuse,
+        timedelta(seconds=RAMP_AFTER_S),
+        walk.after_tenant,
+        now,
+    )
     first = rows[0]
     return Taken(
         server_time=first["server_time"],
         fired=first["fired"],
         saturated=first["saturated"],
-        claimed=[ClaimedTimer(*row[3:]) for row in rows if row["timer_key"] is not None],
+        left_by_outage=first["left_by_outage"],
+        ramp_per_s=first["ramp_per_s"],
+        next_tenant=first["next_tenant"],
+        claimed=[ClaimedTimer(*row[6:]) for row in rows if row["timer_key"] is not None],
     )
 
 
@@ -76,18 +118,22 @@ async def fire_due(session: Session, holder: int, firings: Sequence[Firing], *, 
 
     Sending the same firings again is safe: what was fired is gone, and the fence stands on each row.
 
-    shape:   the keys of those fired; fewer than sent were fenced, cancelled, moved, early, or locked
+    shape:   the keys of those that are gone; fewer than sent were fenced, cancelled, moved, early, or locked
     errors:  StoreUnavailable  the outcome is unknown: send the same firings again
     source:  sql/queries/fire_due.sql
     """
+    nexts = [firing.next for firing in firings]
     rows = await session.rows(
         "fire_due",
         holder,
         [firing.timer.timer_key for firing in firings],
         [firing.timer.occurrence for firing in firings],
-        [firing.next_occurrence for firing in firings],
-        [firing.next_due_date for firing in firings],
+        [firing.fires for firing in firings],
         [firing.skipped for firing in firings],
+        [following and following.number for following in nexts],
+        [following and following.due_date for following in nexts],
+        [following and following.anchor for following in nexts],
+        [following and following.anchor_number for following in nexts],
         now,
     )
     return Fired(
@@ -95,6 +141,36 @@ async def fire_due(session: Session, holder: int, firings: Sequence[Firing], *, 
         server_now=rows[0]["server_now"],
         timer_keys=frozenset(row["timer_key"] for row in rows if row["timer_key"] is not None),
     )
+
+
+async def plan_schedules(session: Session, holder: int, plannings: Sequence[Planning]) -> frozenset[int]:
+    """Give leased schedules their first date; the keys of those that got it come back.
+
+    errors:  StoreUnavailable  the outcome is unknown: whoever leases them next plans those that need it
+    source:  sql/queries/plan_schedules.sql
+    """
+    firsts = [planning.first for planning in plannings]
+    rows = await session.rows(
+        "plan_schedules",
+        holder,
+        [planning.timer.timer_key for planning in plannings],
+        [str(planning.rule) for planning in plannings],
+        [planning.rule.zone.key for planning in plannings],
+        [first.due_date for first in firsts],
+        [first.anchor for first in firsts],
+        [first.anchor_number for first in firsts],
+        [planning.repetitions for planning in plannings],
+    )
+    return frozenset(row["timer_key"] for row in rows)
+
+
+async def set_aside(session: Session, holder: int, timer_key: int, *, why: str) -> bool:
+    """Pause a leased timer that can't be fired, and record why; False if it is no longer the holder's.
+
+    errors:  StoreUnavailable  the outcome is unknown: its lease runs out, and the next holder sees to it
+    source:  sql/queries/set_aside.sql
+    """
+    return bool(await session.rows("set_aside", holder, timer_key, why))
 
 
 async def still_held(session: Session, holder: int, timer_keys: Sequence[int]) -> list[ClaimedTimer]:

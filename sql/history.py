@@ -1,10 +1,13 @@
 """Looking at timers, pending and ended: what `list` and `show` tell."""
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import astuple, dataclass
 from datetime import datetime
 
 from sql.log import LogRecord, record_of
-from sql.session import Record, Session
+from sql.session import Session, StatementRefused
+from sql.verbs import Which
+from timers.refusal import InvalidTimer
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,8 @@ class TimerState:
     due_date: datetime
     created_at: datetime
     schedule: str | None
+    zone: str | None
+    missed: str | None
     occurrence: int
     target: str
     payload: str | None
@@ -30,24 +35,53 @@ class TimerState:
     detail: str | None
 
 
-async def list_pending(session: Session, *, limit: int, tenant_id: str | None = None) -> list[TimerState]:
-    """List the pending timers that are due soonest.
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which timers to find; what is None doesn't narrow. Due dates from `due_from` to before `due_before`."""
 
+    tenant_id: str | None = None
+    name_prefix: str | None = None
+    due_from: datetime | None = None
+    due_before: datetime | None = None
+    process_instance_key: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some of the timers found, and what to ask with for more: None is the end."""
+
+    timers: list[TimerState]
+    next: str | None
+
+
+async def find_timers(
+    session: Session, state: str, wanted: Filter, *, size: int = 1_000, page: str | None = None
+) -> Page:
+    """Find timers that are PENDING or PAUSED, soonest first, or TRIGGERED, CANCELED, SKIPPED or ENDED, newest first.
+
+    shape:   at most `size` of them, which is at most 10,000
     errors:  StoreUnavailable  no answer in time
-    source:  sql/queries/list_pending.sql
+             InvalidTimer      no such state or page, or a name without its tenant
+    source:  sql/queries/find_timers.sql
     """
-    return [_state(row) for row in await session.rows("list_pending", limit, tenant_id)]
+    try:
+        rows = await session.rows("find_timers", state, *astuple(wanted), page, size)
+    except StatementRefused as error:
+        raise InvalidTimer(str(error)) from error
+    found = [dict(row) for row in rows]
+    pages = [row.pop("page") for row in found]
+    return Page([TimerState(**row) for row in found], next=pages[-1] if len(found) == size else None)
 
 
-async def list_ended(
-    session: Session, *, limit: int, tenant_id: str | None = None, state: str | None = None
-) -> list[TimerState]:
-    """List the timers that ended last, the newest first; `state` is TRIGGERED, CANCELED or either.
+async def find_keys(session: Session, state: str, wanted: Filter, *, size: int, after_key: int = 0) -> list[int]:
+    """Find the keys of timers that are PENDING or PAUSED, for whoever wants to change them all.
 
+    shape:   at most `size`, ascending; the last one is the next page's `after_key`
     errors:  StoreUnavailable  no answer in time
-    source:  sql/queries/list_ended.sql
+    source:  sql/queries/find_keys.sql
     """
-    return [_state(row) for row in await session.rows("list_ended", limit, tenant_id, state)]
+    rows = await session.rows("find_keys", state, *astuple(wanted), after_key, size)
+    return [row["timer_key"] for row in rows]
 
 
 async def find_timer(
@@ -59,7 +93,7 @@ async def find_timer(
     source:  sql/queries/find_timer.sql
     """
     row = await session.row("find_timer", timer_key, name, tenant_id)
-    return _state(row) if row else None
+    return TimerState(**dict(row)) if row else None
 
 
 async def records_of(
@@ -78,5 +112,32 @@ async def records_of(
     return [record_of(row) for row in await session.rows("records_of", timer_key, name, tenant_id, limit)]
 
 
-def _state(row: Record) -> TimerState:
-    return TimerState(**dict(row))
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """A holder, and whether it gave a sign of life at the moment in question."""
+
+    holder: int
+    actor_name: str
+    host: str
+    pid: int
+    alive: bool
+
+
+async def records_around(session: Session, which: Which, moment: datetime, *, limit: int = 100) -> list[LogRecord]:
+    """Read what was recorded of a timer, or of all that bore its name, before and after a moment.
+
+    shape:   at most `limit` on either side, the oldest first
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/queries/records_around.sql
+    """
+    rows = await session.rows("records_around", which.timer_key, which.name, which.tenant_id, moment, limit)
+    return [record_of(row) for row in rows]
+
+
+async def witnesses(session: Session, holders: Collection[int], moment: datetime) -> list[Witness]:
+    """Read who these holders are, and who else was there at a moment.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/queries/witnesses.sql
+    """
+    return [Witness(*row) for row in await session.rows("witnesses", list(holders), moment)]

@@ -49,3 +49,14 @@ async def scale(session: Session, shards_wanted: int) -> tuple[int, int]:
     row = await session.row("scale", shards_wanted)
     assert row is not None, "the coordination row is written by a migration"
     return row["before"], row["shards_wanted"]
+
+
+async def set_ramp(session: Session, ramp_per_s: int | None) -> tuple[int | None, int | None]:
+    """Set how many timers that an outage left overdue are fired in a second, None for no limit; before and now.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/queries/set_ramp.sql
+    """
+    row = await session.row("set_ramp", ramp_per_s)
+    assert row is not None, "the coordination row is written by a migration"
+    return row["before"], row["ramp_per_s"]

@@ -1,4 +1,4 @@
-"""Scheduling, cancelling and moving timers: what a client does.
+"""Scheduling timers: what a client does first.
 
 A connection lost in mid-commit is neither success nor failure. So keys are drawn before the timers are written, and
 `schedule_timers` may be sent again with the same keys as often as needed: it adds what is missing and reports all.
@@ -7,20 +7,19 @@ A connection lost in mid-commit is neither success nor failure. So keys are draw
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sql.session import Session, StatementRefused
 from sql.statements import statement
-from timers.duration import Duration
 from timers.model import NewTimer
+from timers.occurrence import Occurrence
 from timers.refusal import InvalidTimer, shortened
-from timers.schedule import parse_schedule
+from timers.schedule import first_of, parse_schedule
 
 # What the table refuses although the model let it through, told as the model tells it.
 _RULES = {
     "due_date_is_in_years_1_to_9999": "its due date is out of range; a timer is due in the years 1 to 9999",
     "payload_is_at_most_64_kib": "its payload is too large; the limit is 65,536 bytes (64 KiB)",
-    "schedule_is_a_repeat_of_fixed_length": "its schedule's period is too long; it must be shorter than 10,000 years",
 }
 _OUT_OF_RANGE = "22008"
 
@@ -40,105 +39,98 @@ class Refused:
     why: str
 
 
-async def draw_keys(session: Session, count: int) -> list[int]:
-    """Draw keys for timers that are still to be written.
+class Drawn(NamedTuple):
+    """Hold keys for timers still to be written, and the moment that their schedules are counted from."""
+
+    keys: Sequence[int]
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """One timer with its key, and its schedule's first occurrence if it has a schedule."""
+
+    key: int
+    timer: NewTimer
+    first: Occurrence | None
+    repetitions: int
+
+
+async def draw_keys(session: Session, count: int) -> Drawn:
+    """Draw keys, one at least, for timers that are still to be written.
 
     errors:  StoreUnavailable  call again; keys are never used up
     source:  sql/queries/draw_keys.sql
     """
-    return [row["timer_key"] for row in await session.rows("draw_keys", count)]
+    rows = await session.rows("draw_keys", count)
+    return Drawn([row["timer_key"] for row in rows], at=rows[0]["drawn_at"])
 
 
-async def schedule_timers(
-    session: Session, keys: Sequence[int], timers: Sequence[NewTimer]
-) -> list[Scheduled | Refused]:
+async def schedule_timers(session: Session, drawn: Drawn, timers: Sequence[NewTimer]) -> list[Scheduled | Refused]:
     """Write timers under keys drawn before, all that can be written; one at fault is refused alone.
 
     shape:   one outcome for each timer, in their order
     errors:  StoreUnavailable  the outcome is unknown: send the same keys and timers again
     source:  sql/queries/schedule_timers.sql
     """
+    outcomes: dict[int, Scheduled | Refused] = {}
+    planned: list[_Planned] = []
+    for key, timer in zip(drawn.keys, timers, strict=True):
+        try:
+            planned.append(_plan(key, timer, drawn.at))
+        except InvalidTimer as refusal:
+            outcomes[key] = Refused(str(refusal))
+    outcomes |= await _write(session, planned)
+    return [outcomes[key] for key in drawn.keys]
+
+
+def _plan(key: int, timer: NewTimer, drawn_at: datetime) -> _Planned:
+    if timer.schedule is None:
+        return _Planned(key, timer, first=None, repetitions=1)
+    rule = parse_schedule(timer.schedule, timer.zone)
+    return _Planned(key, timer, first_of(rule, drawn_at), rule.repetitions)
+
+
+async def _write(session: Session, planned: Sequence[_Planned]) -> dict[int, Scheduled | Refused]:
     try:
-        return await _schedule_whole(session, keys, timers)
+        return await _write_whole(session, planned)
     except StatementRefused as error:
-        if len(timers) == 1:
-            return [Refused(_sentence(error, timers[0]))]
-        middle = len(timers) // 2
-        first = await schedule_timers(session, keys[:middle], timers[:middle])
-        return first + await schedule_timers(session, keys[middle:], timers[middle:])
+        if len(planned) == 1:
+            return {planned[0].key: Refused(_sentence(error, planned[0].timer))}
+        middle = len(planned) // 2
+        return await _write(session, planned[:middle]) | await _write(session, planned[middle:])
 
 
-async def cancel_timer(
-    session: Session,
-    *,
-    timer_key: int | None = None,
-    name: str | None = None,
-    tenant_id: str = "default",
-    reason: str | None = None,
-) -> str:
-    """Cancel a pending timer, by key or by name, and say how it ended: CANCELED, TRIGGERED or UNKNOWN.
-
-    errors:  StoreUnavailable  the outcome is unknown: call again, the answer stays true
-             InvalidTimer      neither key nor name, or both
-    source:  sql/queries/cancel_timer.sql
-    """
-    return await _state(session, "cancel_timer", timer_key, name, tenant_id, reason)
-
-
-async def reschedule_timer(
-    session: Session,
-    when: datetime | Duration,
-    *,
-    timer_key: int | None = None,
-    name: str | None = None,
-    tenant_id: str = "default",
-) -> str:
-    """Move a pending timer, and say what became of it: RESCHEDULED, TRIGGERED, CANCELED or UNKNOWN.
-
-    errors:  StoreUnavailable  the outcome is unknown: call again
-             InvalidTimer      neither key nor name, or a moment beyond year 9999
-    source:  sql/queries/reschedule_timer.sql
-    """
-    due_date, delay = (None, str(when)) if isinstance(when, Duration) else (when, None)
-    return await _state(session, "reschedule_timer", timer_key, name, tenant_id, due_date, delay)
-
-
-async def _state(session: Session, name: str, *args: Any) -> str:
-    try:
-        row = await session.row(name, *args)
-    except StatementRefused as error:
-        raise InvalidTimer(str(error)) from error
-    assert row is not None, "a function call gives one row"
-    return str(row["state"])
-
-
-async def _schedule_whole(
-    session: Session, keys: Sequence[int], timers: Sequence[NewTimer]
-) -> list[Scheduled | Refused]:
-    if not timers:
-        return []
+async def _write_whole(session: Session, planned: Sequence[_Planned]) -> dict[int, Scheduled | Refused]:
+    if not planned:
+        return {}
+    keys = [plan.key for plan in planned]
     async with session.transaction() as connection:
         # Each statement sees what was committed before it began. The first waits for an earlier attempt that is
         # still under way, the second holds on to its timers: so the third finds each of them, either still
         # pending or with the record of its end. One that ended under its eyes, it would make a second time.
         await connection.execute(statement("lock_keys"), keys[0])
         await connection.execute(statement("hold_pending"), keys)
-        added = await connection.fetch(statement("schedule_timers"), keys, *_columns(timers))
+        added = await connection.fetch(statement("schedule_timers"), keys, *_columns(planned))
         outcomes = {row["timer_key"]: Scheduled(*row) for row in added}
         missing = [key for key in keys if key not in outcomes]
         if missing:
             rows = await connection.fetch(statement("known_keys"), missing)
             outcomes |= {row["timer_key"]: Scheduled(*row) for row in rows}
-    return [outcomes.get(key) or Refused(_taken(timer)) for key, timer in zip(keys, timers, strict=True)]
+    return {plan.key: outcomes.get(plan.key) or Refused(_taken(plan.timer)) for plan in planned}
 
 
-def _columns(timers: Sequence[NewTimer]) -> list[list[Any]]:
-    rules = [parse_schedule(timer.schedule) if timer.schedule else None for timer in timers]
+def _columns(planned: Sequence[_Planned]) -> list[list[Any]]:
+    timers = [plan.timer for plan in planned]
+    firsts = [plan.first for plan in planned]
     return [
-        [timer.due_date for timer in timers],
-        [_wait(timer) for timer in timers],
+        [first.due_date if first else timer.due_date for first, timer in zip(firsts, timers, strict=True)],
+        [None if timer.delay is None else str(timer.delay) for timer in timers],
         [timer.schedule for timer in timers],
-        [rule.repetitions if rule else 1 for rule in rules],
+        [first and first.anchor for first in firsts],
+        [first.anchor_number if first else 0 for first in firsts],
+        [plan.repetitions for plan in planned],
+        [timer.missed for timer in timers],
         [timer.name for timer in timers],
         [timer.tenant_id for timer in timers],
         [timer.payload for timer in timers],
@@ -149,12 +141,6 @@ def _columns(timers: Sequence[NewTimer]) -> list[list[Any]]:
         [timer.element_instance_key for timer in timers],
         [timer.zone for timer in timers],
     ]
-
-
-def _wait(timer: NewTimer) -> str | None:
-    if timer.schedule:
-        return str(Duration(months=0, days=0, elapsed=parse_schedule(timer.schedule).period))
-    return str(timer.delay) if timer.delay is not None else None
 
 
 def _taken(timer: NewTimer) -> str:

@@ -1,8 +1,9 @@
 """The cluster's state, as Postgres knows it."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from sql.claims import RAMP_AFTER_S
 from sql.session import Session
 
 
@@ -12,8 +13,11 @@ class Status:
 
     pending: int
     pending_estimated: bool
+    paused: int
     overdue: int
     oldest_overdue_s: float
+    left_by_outage: int
+    ramp_per_s: int | None
     fired: int
     lag_p50_ms: float | None
     lag_p99_ms: float | None
@@ -24,6 +28,11 @@ class Status:
     leader_alive: bool
     server_time: datetime
 
+    @property
+    def caught_up_in_s(self) -> float | None:
+        """Estimate when what an outage left will have fired; None if nobody can tell: no ramp, or one of 0."""
+        return self.left_by_outage / self.ramp_per_s if self.ramp_per_s else None
+
 
 async def read_status(session: Session) -> Status:
     """Read the cluster's state.
@@ -31,6 +40,18 @@ async def read_status(session: Session) -> Status:
     errors:  StoreUnavailable  no answer in time
     source:  sql/queries/read_status.sql
     """
-    row = await session.row("read_status")
+    row = await session.row("read_status", timedelta(seconds=RAMP_AFTER_S))
     assert row is not None
     return Status(**dict(row))
+
+
+async def read_clock(session: Session) -> datetime:
+    """Read Postgres's clock.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/queries/read_clock.sql
+    """
+    row = await session.row("read_clock")
+    assert row is not None
+    at: datetime = row["server_time"]
+    return at

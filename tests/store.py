@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 import asyncpg
 
 from shards.firing import firing_of
-from sql.claims import Fired, Firing, Scope, Taken, fire_due, take_due
+from sql.claims import Fired, Firing, Scope, Taken, Walk, fire_due, take_due
 from sql.session import QUEUE_PLANS, Session
 from timers.model import ClaimedTimer
 
@@ -109,16 +109,21 @@ class Hand:
             await self._stack.__aexit__(_Undo, _Undo(), None)
 
     async def take(
-        self, *, scope: Scope = "own", horizon_s: float = 2.0, fuse: bool = False, batch: int = 4200
+        self,
+        *,
+        scope: Scope = "own",
+        horizon_s: float = 2.0,
+        fuse: bool = False,
+        batch: int = 4200,
+        floor_s: float | None = None,
+        after_tenant: str = "",
     ) -> Taken:
         """Take what is due, by the hand's own clock if it has one; nothing is fused unless told."""
         return await take_due(
             self.session,
             self.holder,
-            horizon_s=horizon_s,
+            Walk(scope, horizon_s, batch, floor_s, after_tenant),
             lease_s=10.0,
-            batch=batch,
-            scope=scope,
             fuse=fuse,
             now=self.now,
         )

@@ -129,7 +129,7 @@ def test_fires_and_hands_everything_back_when_told_to_stop(up: Up) -> None:
     until(up.serving, "two shards")
     run("schedule", "--in", "PT0.2S", "--name", "soon", environment=up.environment)
     run("schedule", "--at", "2040-01-01T00:00:00Z", "--name", "waits", environment=up.environment)
-    ended = lambda: run("list", "--state", "triggered", "--json", environment=up.environment).json  # noqa: E731
+    ended = lambda: run("list", "--state", "triggered", "--json", environment=up.environment).json["timers"]  # noqa: E731
     assert [timer["name"] for timer in until(ended, "the timer to fire")] == ["soon"]
     run("schedule", "--in", "PT1.9S", "--name", "claimed", environment=up.environment)
 

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,7 @@ def fire_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.fixture
 def claim_calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Record the scope of each walk, with a + where it fires by itself."""
-    return _recorded(monkeypatch, "take_due", lambda *_, scope, fuse, **__: scope + "+" * fuse)
+    return _recorded(monkeypatch, "take_due", lambda *args, fuse, **_: args[2].scope + "+" * fuse)
 
 
 def _recorded(monkeypatch: pytest.MonkeyPatch, name: str, what: Callable[..., Any]) -> list[Any]:
@@ -245,8 +246,7 @@ async def test_a_timer_whose_record_is_refused_fails_alone_on_both_paths(crew: C
     assert await breaches(crew.db, keys) == {}
 
 
-async def test_a_schedule_that_can_not_be_read_fails_alone(crew: Crew) -> None:
-    await crew.db.execute("alter table shardclock.timers drop constraint schedule_is_a_repeat_of_fixed_length")
+async def test_a_schedule_that_can_not_be_read_fails_alone_and_is_set_aside(crew: Crew) -> None:
     keys = await add_timers(crew.dsn, 100, "now() + interval '0.3 s'")
     poison = await add_schedule(crew.dsn, "R/often", "now() + interval '0.3 s'")
     overdue = await add_schedule(crew.dsn, "R/seldom", name="'seldom'")
@@ -257,8 +257,29 @@ async def test_a_schedule_that_can_not_be_read_fails_alone(crew: Crew) -> None:
     await eventually(lambda: shard.tally.refused == 2)
 
     assert {row["timer_key"] for row in await crew.fired()} == {*keys, healthy}
-    left = await crew.db.fetch("select timer_key from shardclock.timers where schedule not like 'R/PT%'")
-    assert {row["timer_key"] for row in left} == {poison, overdue}
+    aside = await crew.db.fetch("select timer_key from shardclock.timer_history where state = 'PAUSED'")
+    assert {row["timer_key"] for row in aside} == {poison, overdue}
+    whys = await crew.db.fetch("select detail ->> 'refused' as why from shardclock.command_log where intent = 'PAUSED'")
+    assert all("has no valid period" in row["why"] for row in whys)
+    assert len(whys) == 2
+
+
+async def test_a_schedule_that_sql_wrote_down_is_planned_by_a_shard_and_then_fires_on_its_grid(crew: Crew) -> None:
+    key = await crew.db.fetchval("select shardclock.schedule_timer(schedule => '* * * * * *', name => 'tick')")
+    never = await crew.db.fetchval("select shardclock.schedule_timer(schedule => '0 0 30 2 *', name => 'never')")
+
+    shard = await crew.start()
+    await crew.until_fired(2)
+
+    first, second = (await crew.fired())[:2]
+    assert (first["timer_key"], first["occurrence"], second["occurrence"]) == (key, 1, 2)
+    assert first["due_date"].microsecond == 0
+    assert second["due_date"] - first["due_date"] == timedelta(seconds=1)
+    assert (shard.tally.planned, shard.tally.refused) == (1, 1)
+    aside = await crew.db.fetchrow("select timer_key, detail from shardclock.command_log where intent = 'PAUSED'")
+    assert aside is not None
+    assert aside["timer_key"] == never
+    assert "never occurs" in aside["detail"]
 
 
 async def test_a_poison_timer_is_left_alone_until_its_lease_ends(crew: Crew, fire_calls: list[int]) -> None:
@@ -353,7 +374,7 @@ async def test_a_clock_that_is_always_ahead_never_fires_early_and_never_spins(
 
     async def ahead(*args: Any, **kwargs: Any) -> Taken:
         taken: Taken = await real(*args, **kwargs)
-        return Taken(taken.server_time + timedelta(seconds=5), taken.fired, taken.saturated, taken.claimed)
+        return replace(taken, server_time=taken.server_time + timedelta(seconds=5))
 
     monkeypatch.setattr(shard_module, "take_due", ahead)
     keys = await add_timers(crew.dsn, 100, "now() + interval '1 s' + i * interval '2 ms'")

@@ -6,23 +6,24 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shards.claiming import Pace, Walk
+from shards.claiming import Pace
+from shards.ramp import Ramp
 from shards.settings import ShardSettings
-from sql.claims import Scope, Taken
+from sql.claims import Taken, Walk
 
 SETTINGS = ShardSettings(dsn="", poll_s=0.1, horizon_s=2.0, claim_batch=100, queue_max=1_000, sweep_s=1.0)
 NOW_S = 5_000.0
 
-AHEAD = Walk("own", 2.0)
-OVERDUE_ONLY = Walk("own", 0.0)
-UPCOMING = Walk("upcoming", 2.0)
-SWEEP = Walk("all", -3.0)
+AHEAD = Walk("own", 2.0, 100)
+OVERDUE_ONLY = Walk("own", 0.0, 100)
+UPCOMING = Walk("own", 2.0, 100, floor_s=0.0)
+SWEEP = Walk("all", -3.0, 100)
 
 
 @pytest.fixture
 def pace() -> Pace:
-    """Give a pace that has just swept."""
-    return Pace(SETTINGS, swept_at=NOW_S)
+    """Give a pace that has just swept, and that no ramp holds back."""
+    return Pace(SETTINGS, ramp=Ramp(per_s=None), swept_at=NOW_S)
 
 
 def walks(pace: Pace, *, held: int = 0, now_s: float = NOW_S) -> list[Walk]:
@@ -30,7 +31,7 @@ def walks(pace: Pace, *, held: int = 0, now_s: float = NOW_S) -> list[Walk]:
 
 
 def taken(*, fired: int = 0, saturated: bool = False) -> Taken:
-    return Taken(datetime(2026, 1, 1, tzinfo=UTC), fired, saturated, [])
+    return Taken(datetime(2026, 1, 1, tzinfo=UTC), fired, saturated, 0, None, "", [])
 
 
 def test_takes_what_is_overdue_and_what_soon_will_be_in_one_walk(pace: Pace) -> None:
@@ -68,7 +69,7 @@ def test_behind_with_a_full_queue_it_does_not_look_ahead(pace: Pace) -> None:
 
 
 def test_sweeps_at_the_first_turn_and_then_at_its_interval() -> None:
-    pace = Pace(SETTINGS)
+    pace = Pace(SETTINGS, ramp=Ramp(per_s=None))
 
     assert walks(pace, now_s=NOW_S) == [AHEAD, SWEEP]
     assert walks(pace, now_s=NOW_S + 0.99) == [AHEAD]
@@ -109,11 +110,11 @@ def test_it_is_behind_when_a_walk_left_overdue_timers(
         assert pace.behind is behind
 
 
-@pytest.mark.parametrize("scope", ["upcoming", "all"])
-def test_other_walks_say_nothing_about_its_own_backlog(pace: Pace, scope: Scope) -> None:
+@pytest.mark.parametrize("walk", [UPCOMING, SWEEP, Walk("backlog", 0.0, 100, floor_s=10.0)])
+def test_other_walks_say_nothing_about_its_own_backlog(pace: Pace, walk: Walk) -> None:
     for before in (False, True):
         pace.behind = before
 
-        pace.learn(Walk(scope, 0.0), taken(fired=9, saturated=not before))
+        pace.learn(walk, taken(fired=9, saturated=not before))
 
         assert pace.behind is before

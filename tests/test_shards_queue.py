@@ -20,7 +20,7 @@ TURNS = 20  # of the event loop: enough for any callback that is ready
 
 def timer(timer_key: int, due_s: float) -> ClaimedTimer:
     due_date = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=due_s)
-    return ClaimedTimer(timer_key, due_date, None, None, 1)
+    return ClaimedTimer(timer_key, due_date, None, "UTC", "fire_once", None, 0, 1, 1)
 
 
 def keys(timers: list[ClaimedTimer]) -> list[int]:

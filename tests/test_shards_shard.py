@@ -62,6 +62,19 @@ async def test_a_repeat_fires_each_occurrence_on_its_grid_and_in_order(each_crew
         assert len({row["timer_key"] for row in mine}) == count
 
 
+async def test_missed_occurrences_that_are_fired_one_by_one_do_not_wait_for_a_poll_each(crew: Crew) -> None:
+    await add_schedule(
+        crew.dsn, "R60/PT1M", missed="'fire_all'", anchor="now() - interval '61 minutes'", repetitions="60",
+        due="now() - interval '1 hour'",
+    )  # fmt: skip
+
+    await crew.start(poll_s=5.0, horizon_s=6.0)
+    await crew.until_fired(60, within_s=15.0)
+
+    rows = await crew.db.fetch("select intent, occurrence from shardclock.command_log order by position")
+    assert [tuple(row) for row in rows] == [("TRIGGERED", number) for number in range(1, 61)]
+
+
 async def test_a_repeat_that_missed_occurrences_fires_once_for_the_gap_and_says_how_many(crew: Crew) -> None:
     anchor = "now() - interval '65 minutes'"
     await add_schedule(crew.dsn, "R/PT10M", "now() - interval '55 minutes'", anchor=anchor)
@@ -70,7 +83,10 @@ async def test_a_repeat_that_missed_occurrences_fires_once_for_the_gap_and_says_
     await crew.until_fired(1)
 
     records = await crew.db.fetch("select intent, occurrence, detail from shardclock.command_log order by position")
-    assert [tuple(row) for row in records] == [("TRIGGERED", 1, None), ("SKIPPED", 2, '{"count": 5}')]
+    assert [tuple(row) for row in records] == [
+        ("TRIGGERED", 1, None),
+        ("SKIPPED", 2, '{"count": 5, "policy": "fire_once"}'),
+    ]
     assert await crew.db.fetchval("select occurrence from shardclock.timers") == 7
 
 

@@ -15,7 +15,8 @@ import asyncpg
 import pytest
 
 from sql.log import Cursor, LogRecord, consume, consume_once, follow, log_end, read_log
-from sql.session import Connection, Session, StoreUnavailable
+from sql.session import Connection, StoreUnavailable
+from tests.asking import session
 from tests.store import BOUND_S, Hand, add_timers, query, value
 
 ROOT = Path(__file__).parent.parent
@@ -33,11 +34,6 @@ async def work(connection, records):
 
 asyncio.run(consume(sys.argv[1], "group", work, limit=20))
 """
-
-
-def session(dsn: str) -> Session:
-    """Open a reader's session."""
-    return Session(dsn, application="test", timeout_s=BOUND_S)
 
 
 async def append(dsn: str, count: int) -> None:

@@ -1,11 +1,10 @@
-"""Prove that the schema comes up to date once and whole, and that the log always has a place for its records."""
+"""Prove that the schema comes up to date once and whole."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import asyncpg
@@ -13,11 +12,11 @@ import pytest
 
 from sql import migrate as module
 from sql.migrate import Migration, WrongSchema, as_script, migrate, migrations, require_current
-from sql.partitions import ensure_log_partitions
-from sql.session import Session, StatementRefused
+from sql.session import StatementRefused
+from tests.asking import session
 from tests.conftest import VERSIONS
 from tests.postgres import Server
-from tests.store import BOUND_S, Hand, add_holder, add_timers, ends, intents, query, value, waits
+from tests.store import query, value
 
 # All that makes a schema, with nothing in it that differs between two databases.
 CATALOG = {
@@ -41,7 +40,9 @@ CATALOG = {
         select p.proname, pg_get_functiondef(p.oid), obj_description(p.oid, 'pg_proc')
         from pg_proc p where p.pronamespace = 'shardclock'::regnamespace order by 1, 2""",
     "views": "select viewname, definition from pg_views where schemaname = 'shardclock' order by 1",
-    "rows": "select shards_wanted, term, leader from shardclock.coordination",
+    "indexes": "select indexname, indexdef from pg_indexes where schemaname = 'shardclock' order by 1",
+    "rows": "select shards_wanted, term, leader, ramp_per_s from shardclock.coordination",
+    "zones": "select zone from shardclock.zones order by 1",
     "bookkeeping": "select version, name, checksum from shardclock.migrations order by 1",
 }
 
@@ -61,11 +62,6 @@ async def empty(request: pytest.FixtureRequest, postgres: Callable[[int], Server
 async def catalog(dsn: str) -> dict[str, list[tuple[object, ...]]]:
     """Read all that makes the schema."""
     return {name: [tuple(row) for row in await query(dsn, text)] for name, text in CATALOG.items()}
-
-
-def session(dsn: str) -> Session:
-    """Open a session."""
-    return Session(dsn, application="test", timeout_s=BOUND_S)
 
 
 async def test_an_empty_database_is_brought_up_to_date_and_the_second_time_there_is_nothing_to_do(empty: str) -> None:
@@ -174,108 +170,3 @@ async def test_a_migration_that_fails_leaves_the_database_as_it_was(
         await migrate(empty)
 
     assert await value(empty, "select to_regnamespace('shardclock')") is None
-
-
-# The log's partitions
-
-
-async def partitions(dsn: str) -> list[str]:
-    """List the log's partitions."""
-    text = "select inhrelid::regclass::text from pg_inherits where inhparent = 'shardclock.command_log'::regclass"
-    return sorted(row[0].removeprefix("shardclock.command_log_") for row in await query(dsn, text))
-
-
-def days(first: int, last: int) -> list[str]:
-    """Name the partitions of days from today on."""
-    return [(datetime.now(UTC) + timedelta(days=day)).strftime("%Y%m%d") for day in range(first, last + 1)]
-
-
-async def test_today_and_the_week_ahead_have_partitions_and_making_them_again_makes_none(each_dsn: str) -> None:
-    expected = [*days(0, 7), "default"]
-    assert await partitions(each_dsn) == expected
-
-    async with session(each_dsn) as client:
-        assert await ensure_log_partitions(client) == 0
-
-    assert await partitions(each_dsn) == expected
-
-
-async def test_missing_partitions_are_made_once_by_many_at_a_time(each_dsn: str) -> None:
-    for day in days(3, 5):
-        await query(each_dsn, f"drop table shardclock.command_log_{day}")
-    clients = [session(each_dsn) for _ in range(4)]
-
-    made = await asyncio.gather(*(ensure_log_partitions(client) for client in clients))
-
-    assert sorted(made) == [0, 0, 0, 3]
-    assert await partitions(each_dsn) == [*days(0, 7), "default"]
-    for client in clients:
-        await client.close()
-
-
-async def test_a_new_partition_is_like_the_log_in_columns_and_indexes(dsn: str) -> None:
-    (day,) = days(2, 2)
-    shape = f"""
-        select array_agg(attname || ' ' || atttypid::regtype || attnotnull || coalesce(pg_get_expr(adbin, adrelid), '')
-            order by attnum), (select count(*) from pg_index where indrelid = attrelid)
-        from pg_attribute left join pg_attrdef on adrelid = attrelid and adnum = attnum
-        where attnum > 0 and attrelid = any (array[$1::text, 'shardclock.command_log_{day}']::regclass[])
-        group by attrelid"""
-    await query(dsn, f"drop table shardclock.command_log_{day}")
-    async with session(dsn) as client:
-        await ensure_log_partitions(client)
-
-    rows = await query(dsn, shape, "shardclock.command_log")
-
-    assert len(rows) == 2
-    assert rows[0] == rows[1]
-
-
-async def test_a_record_lies_in_the_partition_of_its_day(each_dsn: str) -> None:
-    (key,) = await add_timers(each_dsn, 1)
-    await query(each_dsn, "select shardclock.cancel_timer($1)", key)
-
-    where = await value(each_dsn, "select tableoid::regclass::text from shardclock.command_log")
-    day = await value(
-        each_dsn, "select to_char(recorded_at at time zone 'UTC', 'YYYYMMDD') from shardclock.command_log"
-    )
-    assert where == f"shardclock.command_log_{day}"
-
-
-async def test_without_its_day_s_partition_a_record_lies_in_the_default_and_stays_there(each_dsn: str) -> None:
-    # Given a day without its partition, on which a timer fired
-    for day in days(0, 1):
-        await query(each_dsn, f"drop table shardclock.command_log_{day}")
-    await add_holder(each_dsn, 1)
-    (key,) = await add_timers(each_dsn, 1)
-    async with Hand(each_dsn, holder=1) as shard:
-        assert (await shard.take(fuse=True)).fired == 1
-
-    # When the partitions are made after all
-    async with session(each_dsn) as client:
-        made = [await ensure_log_partitions(client) for _ in range(2)]
-
-    # Then the others are made, and the record is where it was.
-    assert made == [1, 0]
-    assert await partitions(each_dsn) == [*days(1, 7), "default"]
-    assert await value(each_dsn, "select tableoid::regclass::text from shardclock.command_log") == (
-        "shardclock.command_log_default"
-    )
-    assert await intents(each_dsn) == {(key, "TRIGGERED"): 1}
-
-
-async def test_making_partitions_holds_up_no_firing_even_while_it_waits_for_a_reader(dsn: str) -> None:
-    (day,) = days(7, 7)
-    await query(dsn, f"drop table shardclock.command_log_{day}")
-    await add_holder(dsn, 1)
-    (key,) = await add_timers(dsn, 1)
-    async with Hand(dsn) as reader, Hand(dsn) as maker, Hand(dsn, holder=1) as shard:
-        await reader.begin()
-        await reader.value("select count(*) from shardclock.command_log")
-        making = await waits(maker, ensure_log_partitions(maker.session))
-
-        held = (await shard.take()).claimed
-        assert (await shard.fire(held)).timer_keys == {key}
-
-        await reader.commit()
-        assert await ends(making) == 1

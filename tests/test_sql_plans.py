@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -67,8 +68,8 @@ def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def is_scan(node: dict[str, Any]) -> bool:
-    """Tell what reads a table from what changes it."""
-    return bool(node["Node Type"].endswith("Scan"))
+    """Tell what reads a table from what changes it, and from what was never begun."""
+    return bool(node["Node Type"].endswith("Scan") and node["Actual Loops"])
 
 
 def rows_read(node: dict[str, Any]) -> float:
@@ -85,10 +86,17 @@ async def prepare(dsn: str, name: str, **plans: str) -> Prepared:
 
 
 def taking(
-    holder: int, *, horizon: str = "2 s", batch: int = UNLIMITED, scope: str = "own", fuse: bool = False
+    holder: int,
+    *,
+    horizon: str = "2 s",
+    batch: int = UNLIMITED,
+    scope: str = "own",
+    fuse: bool = False,
+    floor: str | None = None,
 ) -> list[str]:
     """Write the arguments of take_due."""
-    return [str(holder), f"'{horizon}'", "'10 s'", str(batch), f"'{scope}'", str(fuse), "null"]
+    below = "null" if floor is None else f"'{floor}'"
+    return [str(holder), f"'{horizon}'", "'10 s'", str(batch), f"'{scope}'", below, str(fuse), "'10 s'", "''", "null"]
 
 
 # A thousand timers that are due, leased to holder 9.
@@ -102,12 +110,28 @@ select array_agg(timer_key) from held
 """
 
 
+MAKE_SCHEDULES = """
+update shardclock.timers
+set schedule = '@daily', anchor = now(), anchor_occurrence = null, repetitions = -1, name = timer_key::text
+where timer_key = any ($1)
+"""
+
+
 def firing(keys: Sequence[int]) -> list[str]:
     """Write the arguments of fire_due: plain timers, all held by holder 9."""
     filled = "array_fill({}, array[" + str(len(keys)) + "])"
-    ones, zeros = filled.format("1::bigint"), filled.format("0::bigint")
-    nulls, moments = filled.format("null::bigint"), filled.format("null::timestamptz")
-    return ["9", f"'{{{', '.join(map(str, keys))}}}'::bigint[]", ones, nulls, moments, zeros, "null"]
+    ones, zeros, fires = filled.format("1::bigint"), filled.format("0::bigint"), filled.format("true")
+    numbers, moments = filled.format("null::bigint"), filled.format("null::timestamptz")
+    keys_text = f"'{{{', '.join(map(str, keys))}}}'::bigint[]"
+    return ["9", keys_text, ones, fires, zeros, numbers, moments, moments, numbers, "null"]
+
+
+def planning(keys: Sequence[int]) -> list[str]:
+    """Write the arguments of plan_schedules for timers held by holder 9."""
+    filled = "array_fill({}, array[" + str(len(keys)) + "])"
+    texts, moments = filled.format("'@daily'::text"), filled.format("now() + interval '1 h'")
+    zones, ones, counts = filled.format("'UTC'::text"), filled.format("1::bigint"), filled.format("-1")
+    return ["9", f"'{{{', '.join(map(str, keys))}}}'::bigint[]", texts, zones, moments, moments, ones, counts]
 
 
 async def fill(dsn: str) -> None:
@@ -178,10 +202,14 @@ async def test_a_claim_stops_at_its_limit_in_each_slot(million: str, shards: int
 async def test_a_claim_that_finds_nothing_reads_nothing(million: str, shards: int) -> None:
     take = await prepare(million, "take_due")
 
-    for scope in ("upcoming", "own", "all"):
-        reading = await take.explain(*taking(shards, scope=scope, horizon="2 s" if scope == "upcoming" else "-1 hour"))
+    for arguments, slots in (
+        (taking(shards, horizon="2 s", floor="0 s"), SLOTS / shards),
+        (taking(shards, horizon="-1 hour"), SLOTS / shards),
+        (taking(shards, horizon="-1 hour", floor="2 hours", scope="backlog"), SLOTS / shards),
+        (taking(shards, horizon="-1 hour", scope="all"), SLOTS),
+    ):
+        reading = await take.explain(*arguments)
 
-        slots = SLOTS if scope == "all" else SLOTS / shards
         assert reading.rows == 0
         assert reading.pages <= 6 * slots + 20, "a descent of the index for each slot"
     await take.connection.close()
@@ -223,18 +251,6 @@ async def test_a_fire_probes_the_key_of_each_timer_twice_and_touches_no_other(mi
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("limit", [1, 50])
-async def test_a_list_of_the_soonest_reads_the_first_of_each_slot_only(million: str, limit: int) -> None:
-    listing = await prepare(million, "list_pending", plan_cache_mode="auto")
-
-    reading = await listing.explain(str(limit), "null")
-
-    assert reading.rows <= SLOTS * limit
-    assert reading.indexes == {"timers_by_slot"}
-    await listing.connection.close()
-
-
-@pytest.mark.slow
 async def test_what_a_client_asks_of_one_timer_reads_a_few_rows(million: str) -> None:
     plain = "select max(timer_key) from shardclock.timers"
     touched = "select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relname = 'timers'"
@@ -246,19 +262,114 @@ async def test_what_a_client_asks_of_one_timer_reads_a_few_rows(million: str) ->
     before = await connection.fetchval(touched)
 
     for ask in (
-        "select shardclock.reschedule_timer(timer_key => $1::bigint, delay => 'PT1H')",
-        "select shardclock.reschedule_timer(name => 'n', delay => 'PT1H') from (select $1::bigint) s",
-        "select shardclock.cancel_timer(name => 'n') from (select $1::bigint) s",
-        "select shardclock.cancel_timer(timer_key => $1::bigint)",
-        "select shardclock.schedule_timer(delay => 'PT1H', name => 'n') from (select $1::bigint) s",
-        "select from shardclock.timer_history where timer_key = $1::bigint",
-        "select from shardclock.timer_history where (name = 'n' and tenant_id = 'default') or timer_key = $1::bigint",
+        "select shardclock.reschedule_timer(timer_key => $1, delay => 'PT1H')",
+        "select shardclock.reschedule_timer(name => 'n', shift => 'PT1H')",
+        "select shardclock.pause_timer(name => 'n')",
+        "select shardclock.resume_timer(timer_key => $1)",
+        "select shardclock.run_timer(name => 'n')",
+        "select shardclock.reschedule_timer(name => 'n', schedule => '0 8 * * MON')",
+        "select shardclock.cancel_timer(name => 'n')",
+        "select shardclock.cancel_timer(timer_key => $1)",
+        "select shardclock.cancel_process_instance(7)",
+        "select shardclock.schedule_timer(delay => 'PT1H', name => 'n', process_instance_key => 7)",
+        "select shardclock.cancel_process_instance(7)",
+        "select from shardclock.timer_history where timer_key = $1",
+        "select from shardclock.timer_history where (name = 'n' and tenant_id = 'default') or timer_key = $1",
     ):
         await connection.execute(ask.replace("$1", str(key)))
 
-    assert await connection.fetchval(touched) - before < 40
+    assert await connection.fetchval(touched) - before < 60
     await transaction.rollback()
     await connection.close()
+
+
+@pytest.mark.slow
+async def test_a_plan_probes_the_key_of_each_schedule_and_touches_no_other(million: str) -> None:
+    plan = await prepare(million, "plan_schedules")
+    transaction = plan.connection.transaction()
+    await transaction.start()
+    keys = (await plan.connection.fetchval(LEASE))[:100]
+    await plan.connection.execute(MAKE_SCHEDULES, keys)
+
+    reading = await plan.explain(*planning(keys))
+
+    assert 100 <= reading.rows <= 110
+    assert reading.indexes == {"timers_pkey"}
+    await transaction.rollback()
+    await plan.connection.close()
+
+
+# What an outage left
+
+TENANTS = 300
+
+
+@pytest.fixture(scope="module", params=["never_analyzed", "analyzed"])
+def outage(request: pytest.FixtureRequest, postgres: Callable[[int], Server]) -> Iterator[str]:
+    """Name a database in which one tenant has 50,000 overdue timers, and each of many others has ten."""
+    server = postgres(18)
+    dsn = server.clone()
+    asyncio.run(break_down(dsn, analyze=request.param == "analyzed"))
+    yield dsn
+    server.drop(dsn)
+
+
+async def break_down(dsn: str, *, analyze: bool) -> None:
+    """Leave timers overdue for an hour, some due just now, and as many that are not due yet."""
+    await query(dsn, "alter table shardclock.timers set (autovacuum_enabled = off)")
+    await add_timers(dsn, 50_000, "now() - interval '1 hour'", tenant_id="'big'")
+    await add_timers(dsn, 10 * TENANTS, "now() - interval '1 hour'", tenant_id=f"'t' || i % {TENANTS}")
+    await add_timers(dsn, 840, tenant_id="'now'")
+    await add_timers(dsn, 20_000, "now() + interval '1 day'", tenant_id=f"'t' || i % {TENANTS}")
+    await add_holder(dsn, 1)
+    if analyze:
+        await query(dsn, "analyze shardclock.timers")
+
+
+@pytest.mark.parametrize("fuse", [False, True], ids=["leasing", "fusing"])
+async def test_a_fair_walk_over_a_backlog_reads_what_it_takes_and_a_row_a_tenant(outage: str, *, fuse: bool) -> None:
+    take = await prepare(outage, "take_due")
+
+    reading = await take.explain(*taking(1, horizon="-10 s", floor="10 s", scope="backlog", batch=2_010, fuse=fuse))
+
+    # Two hundred tenants and whoever is oldest have ten each.
+    assert reading.rows <= 200 + 3 * 2_010 + SLOTS
+    assert reading.indexes == {"timers_by_slot", "timers_by_tenant", "timers_pkey"}
+    assert reading.scans == {"Index Scan", "Index Only Scan"}
+    await take.connection.close()
+
+
+async def test_a_walk_with_a_floor_reads_nothing_that_an_outage_left(outage: str) -> None:
+    take = await prepare(outage, "take_due")
+
+    for scope in ("own", "all"):
+        reading = await take.explain(*taking(1, floor="10 s", scope=scope, fuse=True))
+
+        assert reading.rows <= 3 * 840
+        assert reading.indexes == {"timers_by_slot", "timers_pkey"}
+    await take.connection.close()
+
+
+async def test_fair_walks_give_every_tenant_the_same_in_turn(outage: str) -> None:
+    taken_of: Counter[str] = Counter()
+    after, walks = "", 0
+    async with Hand(outage, holder=1) as shard:
+        await shard.begin()
+        while walks == 0 or after:
+            taken = await shard.take(scope="backlog", horizon_s=-10, floor_s=10.0, batch=804, after_tenant=after)
+            text = "select tenant_id from shardclock.timers where timer_key = any ($1)"
+            keys = [timer.timer_key for timer in taken.claimed]
+            taken_of.update(row["tenant_id"] for row in await shard.connection.fetch(text, keys))
+            assert taken.left_by_outage == len(taken.claimed) <= 804
+            assert taken.saturated
+            after, walks = taken.next_tenant, walks + 1
+        await shard.rollback()
+
+    assert walks == 2
+    small = [taken_of[f"t{number}"] for number in range(TENANTS)]
+    assert min(small) >= 4, "a walk gives four to each of two hundred tenants"
+    assert taken_of["now"] == 0
+    assert taken_of.total() <= 2 * 804
 
 
 # Traps

@@ -22,6 +22,7 @@ from timers.model import ClaimedTimer
 
 A, B = 101, 102
 FIRED, CANCELED, MOVED, SKIPPED = "TRIGGERED", "CANCELED", "RESCHEDULED", "SKIPPED"
+SCOPES: tuple[Scope, ...] = ("own", "all", "backlog")
 
 
 @pytest.fixture
@@ -141,7 +142,7 @@ async def test_a_holder_that_was_ended_takes_nothing_more(dsn: str, shards: tupl
     await add_timers(dsn, 1)
     await end_holders(other.session, [ended.holder], why="silent")
 
-    for scope in ("own", "upcoming", "all"):
+    for scope in SCOPES:
         taken = await ended.take(scope=scope, fuse=True)
         assert (taken.fired, taken.claimed) == (0, [])
 
@@ -247,7 +248,7 @@ async def test_upcoming_passes_over_what_is_overdue(dsn: str, shards: tuple[Hand
     shard, _ = shards
     overdue, soon = await add_timers(dsn, 2, "now() + (i * 2 - 3) * interval '1 second'")
 
-    assert [timer.timer_key for timer in (await shard.take(scope="upcoming", fuse=True)).claimed] == [soon]
+    assert [timer.timer_key for timer in (await shard.take(floor_s=0.0, fuse=True)).claimed] == [soon]
     taken = await shard.take(horizon_s=0, fuse=True)
 
     assert (taken.fired, taken.claimed) == (1, [])
@@ -417,7 +418,7 @@ async def test_what_a_schedule_missed_is_recorded_with_its_count(dsn: str, shard
     await shard.fire((await shard.take()).claimed)
 
     rows = await query(dsn, "select intent, occurrence, detail from shardclock.command_log order by position")
-    assert [tuple(row) for row in rows] == [(FIRED, 1, None), (SKIPPED, 2, '{"count": 9}')]
+    assert [tuple(row) for row in rows] == [(FIRED, 1, None), (SKIPPED, 2, '{"count": 9, "policy": "fire_once"}')]
     assert await intents(dsn) == {(key, FIRED): 1, (key, SKIPPED): 1}
     assert await value(dsn, "select occurrence from shardclock.timers") == 11
 
@@ -760,8 +761,10 @@ class Game:
             # A shard's memory is never wiped here: what it fired, lost or saw moved, it will send again.
             await shard.send([firing_of(timer, self._now) for timer in held.values()])
             return
-        scope: Scope = self._chance.choice(["own", "upcoming", "all"])
-        taken = await shard.take(scope=scope, fuse=self._chance.random() < 0.5, horizon_s=self._chance.choice([0, 2]))
+        floor_s = self._chance.choice([None, 0.0])
+        scope = self._chance.choice(SCOPES if floor_s is None else SCOPES[:1])
+        fuse, horizon_s = self._chance.random() < 0.5, self._chance.choice([0, 2])
+        taken = await shard.take(scope=scope, floor_s=floor_s, fuse=fuse, horizon_s=horizon_s)
         for timer in taken.claimed:
             if self._chance.random() < 0.7:  # else it is left with what it knew before, if anything
                 held[timer.timer_key] = timer

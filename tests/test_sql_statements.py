@@ -16,7 +16,7 @@ NAMES = sorted(path.stem for path in QUERIES.glob("*.sql"))
 SECTIONS = ["in", "out", "locks", "index"]
 # Postgres's own short names, so that a header may write what the statement writes.
 SHORT = {"int8": "bigint", "int4": "integer", "float8": "double precision", "bool": "boolean"}
-TYPE = "text|bigint|integer|boolean|interval|timestamptz|jsonb|double precision"
+TYPE = "text|bigint|integer|boolean|interval|timestamptz|date|jsonb|double precision"
 PARAMETER = re.compile(rf"\$(\d+) \w+ ((?:{TYPE})(?:\[\])?)(?![\w\[])")
 COLUMN = re.compile(rf"\b(\w+) ({TYPE})(?![\w\[])")
 SAME = re.compile(r"the columns of (\w+)")

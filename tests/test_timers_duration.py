@@ -1,12 +1,13 @@
 """Durations mean what they say, and write back to the same value."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timers.duration import Duration, parse_duration
+from timers.duration import Duration, later, parse_duration
 from timers.refusal import InvalidTimer, shortened
 
 HOUR = timedelta(hours=1)
@@ -90,6 +91,67 @@ def test_just_under_ten_thousand_years_is_accepted() -> None:
 )
 def test_the_canonical_text_is_what_postgres_reads(text: str, canonical: str) -> None:
     assert str(parse_duration(text)) == canonical
+
+
+@pytest.mark.parametrize(
+    ("start", "text", "zone", "end"),
+    [
+        ("2024-01-31T00:00:00Z", "P1M", "UTC", "2024-02-29T00:00:00Z"),
+        ("2024-02-29T00:00:00Z", "P1Y", "UTC", "2025-02-28T00:00:00Z"),
+        # Months before days: 29 February and a day, not 1 February and a month.
+        ("2024-01-31T00:00:00Z", "P1M1D", "UTC", "2024-03-01T00:00:00Z"),
+        # The night before the clock goes forward: a day later on the clock, or 24 hours later.
+        ("2024-03-30T12:00:00+01:00", "P1D", "Europe/Berlin", "2024-03-31T12:00:00+02:00"),
+        ("2024-03-30T12:00:00+01:00", "PT24H", "Europe/Berlin", "2024-03-31T13:00:00+02:00"),
+        ("2024-10-26T12:00:00+02:00", "P1D", "Europe/Berlin", "2024-10-27T12:00:00+01:00"),
+        ("2024-10-26T12:00:00+02:00", "PT24H", "Europe/Berlin", "2024-10-27T11:00:00+01:00"),
+        # Into the hour that is skipped, and into the one that comes twice.
+        ("2024-03-30T02:30:00+01:00", "P1D", "Europe/Berlin", "2024-03-31T03:30:00+02:00"),
+        ("2024-10-26T02:30:00+02:00", "P1D", "Europe/Berlin", "2024-10-27T02:30:00+02:00"),
+        ("2024-03-30T01:30:00+01:00", "P1DT1H", "Europe/Berlin", "2024-03-31T03:30:00+02:00"),
+        # Nothing on the calendar: the second pass of an hour stays the second.
+        ("2024-10-27T02:30:00+01:00", "PT1M", "Europe/Berlin", "2024-10-27T02:31:00+01:00"),
+        ("2011-12-29T22:00:00-10:00", "P1DT1H", "Pacific/Apia", "2011-12-31T23:00:00+14:00"),
+    ],
+)
+def test_a_duration_is_added_on_the_wall_clock_and_then_as_elapsed_time(
+    start: str, text: str, zone: str, end: str
+) -> None:
+    sum_ = later(datetime.fromisoformat(start).astimezone(UTC), parse_duration(text), ZoneInfo(zone))
+
+    assert sum_ == datetime.fromisoformat(end)
+    assert sum_.tzinfo is UTC
+
+
+def test_a_duration_is_added_many_times_at_once() -> None:
+    start = datetime(2024, 1, 31, tzinfo=UTC)
+    length = Duration(months=1, days=1, elapsed=HOUR)
+
+    sums = [later(start, length, ZoneInfo("UTC"), times=times) for times in (0, 1, 2, -2)]
+
+    assert sums == [
+        start,
+        datetime(2024, 3, 1, 1, tzinfo=UTC),
+        datetime(2024, 4, 2, 2, tzinfo=UTC),
+        datetime(2023, 11, 27, 22, tzinfo=UTC),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("length", "times"),
+    [
+        (Duration(12, 0, timedelta(0)), 7_977),
+        (Duration(12, 0, timedelta(0)), -2_024),
+        (Duration(0, 1, timedelta(0)), 3_000_000),
+        (Duration(0, 0, HOUR), 10**12),
+        (Duration(1, 1, HOUR), 10**30),
+        # The wall clock leaves the year 9999 before UTC does.
+        (Duration(0, 2_913_173, timedelta(0)), 1),
+    ],
+)
+def test_beyond_the_years_1_to_9999_there_is_no_sum(length: Duration, times: int) -> None:
+    with pytest.raises(OverflowError):
+        later(datetime(2024, 1, 1, 12, tzinfo=UTC), length, ZoneInfo("Pacific/Kiritimati"), times=times)
 
 
 @given(

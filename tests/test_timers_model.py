@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from timers.duration import Duration
 from timers.model import LINE_BYTES_MAX, SLOTS, NewTimer, TimerType, slot_of
 from timers.refusal import InvalidTimer, shortened
+from timers.schedule import Missed
 
 ANY_TEXT = st.text(st.characters(codec=None))
 ANY_VALUE = st.none() | st.booleans() | st.integers() | st.floats() | ANY_TEXT | st.lists(st.none())
@@ -54,6 +55,51 @@ def test_a_schedule_is_kept_as_its_canonical_text() -> None:
     assert NewTimer.from_fields({"schedule": "R-1/PT0,5H"}).schedule == "R/PT30M"
 
 
+@pytest.mark.parametrize(
+    ("fields", "schedule", "zone"),
+    [
+        ({"schedule": "R/P1D", "zone": "Europe/Berlin"}, "R/P1D", "Europe/Berlin"),
+        ({"schedule": "0 8 * * mon-fri", "zone": "Europe/Berlin"}, "0 8 * * MON-FRI", "Europe/Berlin"),
+        (
+            {"schedule": "R/2026-07-31T08:00/P1D", "zone": "Europe/Berlin"},
+            "R/2026-07-31T06:00:00Z/P1D",
+            "Europe/Berlin",
+        ),
+        ({"schedule": "R/2026-07-31T08:00[Europe/Berlin]/P1D"}, "R/2026-07-31T06:00:00Z/P1D", "Europe/Berlin"),
+        (
+            {"schedule": "R/2026-07-31T08:00[Europe/Berlin]/P1D", "zone": "UTC"},
+            "R/2026-07-31T06:00:00Z/P1D",
+            "Europe/Berlin",
+        ),
+    ],
+)
+def test_the_zone_is_that_of_the_schedule(fields: dict[str, object], schedule: str, zone: str) -> None:
+    timer = NewTimer.from_fields(fields)
+
+    assert (timer.schedule, timer.zone, timer.missed) == (schedule, zone, Missed.FIRE_ONCE)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"due_date": "2026-07-31T08:00", "zone": "Europe/Berlin"},
+        {"due_date": "2026-07-31T08:00[Europe/Berlin]"},
+        {"due_date": "2026-07-31T08:00+02:00[Europe/Berlin]", "zone": "Europe/Berlin"},
+        {"due_date": "2026-07-31T02:00-04:00", "zone": "Europe/Berlin"},
+    ],
+)
+def test_a_due_date_may_be_a_local_time(fields: dict[str, object]) -> None:
+    timer = NewTimer.from_fields(fields)
+
+    assert timer.due_date == datetime(2026, 7, 31, 6, tzinfo=UTC)
+    assert timer.zone == "Europe/Berlin"
+
+
+@pytest.mark.parametrize("missed", list(Missed))
+def test_a_schedule_says_what_becomes_of_missed_occurrences(missed: Missed) -> None:
+    assert NewTimer.from_fields({"schedule": "R/P1D", "missed": str(missed)}).missed is missed
+
+
 def test_a_timer_that_was_checked_can_not_be_changed() -> None:
     timer = NewTimer.from_fields({"delay": "PT1S"})
 
@@ -74,7 +120,7 @@ def test_a_timer_that_was_checked_can_not_be_changed() -> None:
         ({"due_date": 1_769_846_400}, "due_date 1769846400 is refused: it must be an ISO 8601 date-time"),
         ({"due_date": "infinity"}, "due_date 'infinity' is not an ISO 8601 date-time"),
         ({"schedule": "R-2/PT1S"}, "schedule 'R-2/PT1S' has the count -2"),
-        ({"schedule": ["R/PT1S"]}, "schedule an array is refused: it must be an ISO 8601 repeat"),
+        ({"schedule": ["R/PT1S"]}, "schedule an array is refused: it must be an ISO 8601 repeat or cron"),
         ({"name": ""}, "name '' is refused: it must be 1 to 200 characters"),
         ({"name": "x" * 201}, "… is refused: it must be 1 to 200 characters"),
         ({"name": "a\0"}, "name 'a\\x00' is refused"),
@@ -87,7 +133,26 @@ def test_a_timer_that_was_checked_can_not_be_changed() -> None:
         ({"timer_type": "OTHER"}, "timer_type 'OTHER' is refused: it must be one of BOUNDARY, INTERMEDIATE"),
         ({"timer_type": 1}, "timer_type 1 is refused"),
         ({"target": "webhook"}, "target 'webhook' is refused: it must be a known target (log)"),
-        ({"zone": "Europe/Berlin"}, "zone 'Europe/Berlin' is refused: it must be UTC, the only zone"),
+        ({"zone": "localtime"}, "zone 'localtime' is not an IANA time zone; write one such as UTC or Europe/Berlin"),
+        ({"zone": "europe/berlin"}, "zone 'europe/berlin' is not an IANA time zone"),
+        ({"zone": None}, "zone null is refused: it must be an IANA time zone, as text such as Europe/Berlin"),
+        ({"zone": 1}, "zone 1 is refused: it must be an IANA time zone"),
+        ({"zone": "Mars", "schedule": "R/P1D"}, "zone 'Mars' is not an IANA time zone"),
+        ({"zone": "Mars", "due_date": "2026-01-31T08:00[Mars]"}, "zone 'Mars' is not an IANA time zone"),
+        ({"due_date": "2026-01-31T08:00"}, "due_date '2026-01-31T08:00' has no offset from UTC"),
+        ({"due_date": "2026-01-31T08:00", "zone": "UTC"}, "due_date '2026-01-31T08:00' has no offset from UTC"),
+        ({"due_date": "2026-01-31T08:00[Mars]"}, "due_date 'Mars' is not an IANA time zone"),
+        ({"due_date": "2026-01-31T08:00[UTC]", "zone": "Asia/Tokyo"}, "names the time zone UTC, but its zone is Asia"),
+        ({"schedule": "R/2026-01-31T08:00[UTC]/P1D", "zone": "Asia/Tokyo"}, "names the time zone UTC, but its zone is"),
+        ({"schedule": "R/2026-01-31T08:00/P1D"}, "schedule 'R/2026-01-31T08:00/P1D' has no valid start or end"),
+        ({"schedule": "* * *"}, "schedule '* * *' has 3 fields"),
+        (
+            {"missed": "skip"},
+            "missed 'skip' says what becomes of a schedule's missed occurrences, and this timer has no",
+        ),
+        ({"missed": "fire_once"}, "and this timer has no schedule; leave it out"),
+        ({"missed": "later", "schedule": "R/P1D"}, "missed 'later' is refused: it must be one of fire_once, fire_all"),
+        ({"missed": 1, "schedule": "R/P1D"}, "missed 1 is refused"),
         ({"process_instance_key": True}, "process_instance_key true is refused: it must be a whole number"),
         ({"process_instance_key": "1"}, "process_instance_key '1' is refused"),
         ({"process_instance_key": 1.0}, "process_instance_key 1.0 is refused"),
@@ -96,7 +161,7 @@ def test_a_timer_that_was_checked_can_not_be_changed() -> None:
         ({"element_instance_key": 10**5_000}, "element_instance_key an integer of over 50 digits is refused"),
         ({"payload": "\0"}, "payload '\"\\\\u0000\"' holds a NUL character"),
         ({"payload": "x" * 65_536}, "is longer than 65,536 bytes"),
-        ({"slot": 5}, "'slot' is not a field of a timer; the fields are due_date, delay, schedule, name"),
+        ({"slot": 5}, "'slot' is not a field of a timer; the fields are zone, due_date, delay, schedule, missed"),
         ({"\ud800": 5}, "is not an object of a timer's fields"),
     ],
     ids=shortened,

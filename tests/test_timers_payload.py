@@ -130,7 +130,9 @@ def test_hostile_payloads_are_read_in_one_pass(text: str) -> None:
     with suppress(InvalidTimer):
         parse_payload(text)
 
-    assert time.process_time() - started < 0.25  # quadratic reading takes seconds
+    assert (
+        time.process_time() - started < 1.5
+    )  # some hundredths on a busy machine; quadratic reading takes many seconds
 
 
 @given(text=ANY_TEXT | st.binary() | JSON_VALUES.map(json.dumps))

@@ -1,183 +1,215 @@
-"""A schedule stays on its grid: nothing is fired twice, and what was missed is counted."""
+"""A schedule keeps to its grid, and what nobody fired in time is fired once, fired one by one or skipped."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timers.moment import LATEST_DUE_DATE
+from timers.cron import Cron
+from timers.occurrence import WITHOUT_END, Occurrence, Rule
 from timers.refusal import InvalidTimer, shortened
-from timers.schedule import (
-    WITHOUT_END,
-    Following,
-    Occurrence,
-    Repeat,
-    canonical_schedule,
-    following,
-    parse_schedule,
-)
+from timers.repeat import Repeat
+from timers.schedule import MISSED_AFTER, Following, Missed, begin, first_of, following, parse_schedule
+
+Named = Callable[[int], Occurrence]
 
 ANCHOR = datetime(2024, 1, 1, tzinfo=UTC)
-SECOND = timedelta(seconds=1)
+HOUR = timedelta(hours=1)
 MICROSECOND = timedelta(microseconds=1)
+HOURLY = parse_schedule("R/PT1H")
+EVERY_HOUR = parse_schedule("0 0 * * * *")
+
+
+def hour(number: int) -> Occurrence:
+    """Name an occurrence of the hourly repeat."""
+    return Occurrence(number, ANCHOR + number * HOUR, ANCHOR, 0)
+
+
+def hour_of_cron(number: int) -> Occurrence:
+    """Name an occurrence of the hourly cron rule."""
+    return Occurrence(number, ANCHOR + number * HOUR, ANCHOR + number * HOUR, number)
 
 
 @pytest.mark.parametrize(
-    ("text", "repetitions", "period"),
+    ("text", "kind"),
     [
-        ("R/PT5S", WITHOUT_END, 5 * SECOND),
-        ("R-1/PT5S", WITHOUT_END, 5 * SECOND),
-        ("R0/PT5S", 1, 5 * SECOND),
-        ("R1/PT5S", 1, 5 * SECOND),
-        ("R3/P1W", 3, timedelta(weeks=1)),
-        ("R007/P1DT12H", 7, timedelta(hours=36)),
-        ("R2147483647/PT0.000001S", 2_147_483_647, MICROSECOND),
+        ("R/PT1H", Repeat),
+        ("R3/2024-01-01T00:00:00Z/P1M", Repeat),
+        ("0 0 8 * * MON-FRI", Cron),
+        ("0 8 * * MON-FRI", Cron),
+        ("@daily", Cron),
+    ],
+)
+def test_a_schedule_is_a_repeat_or_cron(text: str, kind: type) -> None:
+    assert isinstance(parse_schedule(text), kind)
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "canonical", "zone_found"),
+    [
+        ("R-1/PT0,5H", "UTC", "R/PT30M", "UTC"),
+        ("R/P1D", "Europe/Berlin", "R/P1D", "Europe/Berlin"),
+        ("R/2024-07-01T09:00[Europe/Berlin]/P1D", "UTC", "R/2024-07-01T07:00:00Z/P1D", "Europe/Berlin"),
+        ("R/2024-07-01T09:00[Europe/Berlin]/P1D", "Europe/Berlin", "R/2024-07-01T07:00:00Z/P1D", "Europe/Berlin"),
+        ("R/2024-07-01T09:00/P1D", "Europe/Berlin", "R/2024-07-01T07:00:00Z/P1D", "Europe/Berlin"),
+        (" 0 0  8 * * mon ", "Europe/Berlin", "0 0 8 * * MON", "Europe/Berlin"),
+    ],
+)
+def test_the_stored_text_and_zone_read_back_to_the_same_rule(
+    text: str, zone: str, canonical: str, zone_found: str
+) -> None:
+    rule = parse_schedule(text, zone)
+
+    assert (str(rule), rule.zone.key) == (canonical, zone_found)
+    assert parse_schedule(canonical, zone_found) == rule
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "sentence"),
+    [
+        ("R/PT1H", "localtime", "'localtime' is not an IANA time zone"),
+        ("R/2024-07-01T09:00[Europe/Berlin]/P1D", "Asia/Tokyo", "names the time zone Europe/Berlin, but its zone is"),
+        ("R/PT", "UTC", "'R/PT' has no valid period"),
+        ("r3/PT1S", "UTC", "is not an ISO 8601 repeat"),
+        ("PT1S", "UTC", "is not an ISO 8601 repeat"),
+        ("", "UTC", "'' has 0 fields"),
+        ("* * *", "UTC", "'* * *' has 3 fields"),
+        ("\ud800" * 100_000, "UTC", "is longer than"),
     ],
     ids=shortened,
 )
-def test_a_repeat_says_how_often_and_how_far_apart(text: str, repetitions: int, period: timedelta) -> None:
-    assert parse_schedule(text) == Repeat(repetitions, period)
-
-
-@pytest.mark.parametrize(
-    ("text", "canonical"),
-    [
-        ("R-1/P1D", "R/P1D"),
-        ("R/PT24H", "R/PT24H"),
-        ("R0/P1W", "R1/P7D"),
-        ("R007/PT0,50H", "R7/PT30M"),
-        ("R3/PT0.0000001S", "R3/PT0.000001S"),
-    ],
-)
-def test_the_stored_text_keeps_days_and_hours_apart(text: str, canonical: str) -> None:
-    assert canonical_schedule(text) == canonical
-    assert parse_schedule(canonical) == parse_schedule(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "rule"),
-    [
-        ("R-2/PT1S", "has the count -2"),
-        ("R2147483648/PT1S", "has the count 2147483648"),
-        ("R-0/PT1S", "has the count"),
-        ("R/PT0S", "has a period of zero"),
-        ("R/P0D", "has a period of zero"),
-        ("R/P1M", "fixed length in weeks, days, hours, minutes and seconds"),
-        ("R/P1YT1S", "fixed length in weeks, days, hours, minutes and seconds"),
-        ("R/PT", "has no valid period: 'PT' is not an ISO 8601 duration"),
-        ("R/-PT1S", "has no valid period"),
-        ("R/PT1S\n", "has no valid period"),
-        ("R/P9999Y9999M", "has no valid period"),
-        ("R3/2024-01-01T00:00:00Z/P1D", "has a start or an end, which is not understood yet"),
-        ("R3/PT10S/2024-06-01T00:00:00Z", "has a start or an end, which is not understood yet"),
-        ("R//PT10S", "has a start or an end, which is not understood yet"),
-        *[(text, "is not an ISO 8601 repeat") for text in ("", "/", "R", "R3", "R5/", "r3/PT1S", "R+3/PT1S")],
-        *[(text, "is not an ISO 8601 repeat") for text in (" R/PT1S", "R٣/PT1S", "0 0 8 * * MON", "@daily")],
-        ("R" + "1" * 100_000 + "/PT1S", "is not an ISO 8601 repeat"),
-    ],
-    ids=shortened,
-)
-def test_a_schedule_that_is_not_understood_is_refused_with_its_rule(text: str, rule: str) -> None:
+def test_a_schedule_that_is_not_understood_is_refused_with_its_rule(text: str, zone: str, sentence: str) -> None:
     with pytest.raises(InvalidTimer) as refused:
-        parse_schedule(text)
+        parse_schedule(text, zone)
 
-    assert rule in str(refused.value)
+    assert sentence in str(refused.value)
+    assert str(refused.value).isprintable()
 
 
-def test_on_time_the_next_occurrence_is_one_period_on() -> None:
-    due_date = ANCHOR + 2 * SECOND
+@pytest.mark.parametrize(
+    "text", ["0 0 0 30 2 *", "0 0 31 4 *", "R/P1D/2024-01-01T23:00:00Z", "R/P9999Y", "R/9999-12-31T12:00Z/P1D"]
+)
+def test_a_schedule_that_never_occurs_says_so(text: str) -> None:
+    created = datetime(9_999, 12, 31, 18, tzinfo=UTC) if "9999-" in text else ANCHOR
+    rule = parse_schedule(text)
 
-    assert following(Repeat(3, SECOND), anchor=ANCHOR, occurrence=1, now=ANCHOR + SECOND) == Following(
-        skipped=0, next=Occurrence(2, due_date)
+    assert begin(rule, created) is None
+    with pytest.raises(InvalidTimer, match=r"^schedule '.+' never occurs after .+Z; choose one with a date"):
+        first_of(rule, created)
+
+
+def test_a_schedule_begins_with_the_number_that_it_is_given() -> None:
+    assert first_of(HOURLY, ANCHOR, number=5) == Occurrence(5, ANCHOR + HOUR, ANCHOR, 4)
+    assert first_of(EVERY_HOUR, ANCHOR, number=5) == Occurrence(5, ANCHOR + HOUR, ANCHOR + HOUR, 5)
+    assert begin(HOURLY, ANCHOR) == first_of(HOURLY, ANCHOR) == hour(1)
+
+
+@pytest.mark.parametrize("missed", list(Missed))
+def test_on_time_the_next_occurrence_follows_whatever_the_policy(missed: Missed) -> None:
+    late = hour(1).due_date + timedelta(seconds=5)
+
+    assert following(HOURLY, hour(1), repetitions=-1, now=late, missed=missed) == Following(True, 0, hour(2))
+    assert following(EVERY_HOUR, hour_of_cron(1), repetitions=-1, now=late, missed=missed) == Following(
+        True, 0, hour_of_cron(2)
     )
 
 
-def test_an_occurrence_due_exactly_now_counts_as_missed() -> None:
-    now = ANCHOR + 2 * SECOND
+@pytest.mark.parametrize("missed", list(Missed))
+def test_the_last_occurrence_is_followed_by_none(missed: Missed) -> None:
+    for current in (hour(3), hour(4)):  # a rule that was changed may already be past its last
+        assert following(HOURLY, current, repetitions=3, now=current.due_date, missed=missed) == Following(
+            True, 0, None
+        )
 
-    assert following(Repeat(WITHOUT_END, SECOND), anchor=ANCHOR, occurrence=1, now=now) == Following(
-        skipped=1, next=Occurrence(3, ANCHOR + 3 * SECOND)
+
+@pytest.mark.parametrize(("rule", "named"), [(HOURLY, hour), (EVERY_HOUR, hour_of_cron)])
+def test_fire_once_fires_one_for_the_whole_gap(rule: Rule, named: Named) -> None:
+    now = ANCHOR + 10 * HOUR
+
+    # The tenth is due exactly now, so it is among those that were missed.
+    assert following(rule, named(3), repetitions=-1, now=now) == Following(True, 7, named(11))
+    assert following(rule, named(3), repetitions=-1, now=now - MICROSECOND) == Following(True, 6, named(10))
+
+
+@pytest.mark.parametrize(("rule", "named"), [(HOURLY, hour), (EVERY_HOUR, hour_of_cron)])
+def test_fire_all_fires_each_in_its_turn(rule: Rule, named: Named) -> None:
+    now = ANCHOR + 10 * HOUR
+
+    assert following(rule, named(3), repetitions=-1, now=now, missed=Missed.FIRE_ALL) == Following(True, 0, named(4))
+
+
+@pytest.mark.parametrize(("rule", "named"), [(HOURLY, hour), (EVERY_HOUR, hour_of_cron)])
+def test_skip_fires_none_of_the_gap_but_the_one_that_is_on_time(rule: Rule, named: Named) -> None:
+    on_time, too_late = ANCHOR + 10 * HOUR + MISSED_AFTER, ANCHOR + 10 * HOUR + MISSED_AFTER + MICROSECOND
+
+    for now, expected in ((on_time, Following(False, 7, named(10))), (too_late, Following(False, 8, named(11)))):
+        assert following(rule, named(3), repetitions=-1, now=now, missed=Missed.SKIP) == expected
+
+
+def test_skip_still_fires_after_a_takeover() -> None:
+    limit = hour(3).due_date + MISSED_AFTER
+
+    assert following(HOURLY, hour(3), repetitions=-1, now=limit, missed=Missed.SKIP) == Following(True, 0, hour(4))
+    assert following(HOURLY, hour(3), repetitions=-1, now=limit + MICROSECOND, missed=Missed.SKIP) == Following(
+        False, 1, hour(4)
     )
 
 
-def test_the_last_occurrence_is_followed_by_none() -> None:
-    now = ANCHOR + 3 * SECOND
+@pytest.mark.parametrize(
+    ("missed", "expected"),
+    [
+        (Missed.FIRE_ONCE, Following(True, 2, None)),
+        (Missed.FIRE_ALL, Following(True, 0, hour(4))),
+        (Missed.SKIP, Following(False, 3, None)),
+    ],
+)
+def test_what_was_missed_is_bounded_by_the_repetitions(missed: Missed, expected: Following) -> None:
+    now = ANCHOR + 10 * HOUR
 
-    assert following(Repeat(3, SECOND), anchor=ANCHOR, occurrence=3, now=now) == Following(0, None)
-
-
-def test_what_was_missed_is_bounded_by_the_repetitions() -> None:
-    now = ANCHOR + timedelta(days=1)
-
-    assert following(Repeat(5, SECOND), anchor=ANCHOR, occurrence=2, now=now) == Following(3, None)
-
-
-def test_an_occurrence_fired_before_its_due_date_skips_nothing() -> None:
-    assert following(Repeat(WITHOUT_END, SECOND), anchor=ANCHOR, occurrence=7, now=ANCHOR) == Following(
-        skipped=0, next=Occurrence(8, ANCHOR + 8 * SECOND)
-    )
+    assert following(HOURLY, hour(3), repetitions=5, now=now, missed=missed) == expected
 
 
-def test_a_century_of_missed_microseconds_is_counted_exactly() -> None:
-    now = datetime(2124, 1, 1, tzinfo=UTC)
-    missed = (now - ANCHOR) // MICROSECOND
+def test_the_repetitions_are_the_rows_and_not_the_rules() -> None:
+    thrice = parse_schedule("R3/PT1H")
 
-    assert following(Repeat(WITHOUT_END, MICROSECOND), anchor=ANCHOR, occurrence=1, now=now) == Following(
-        skipped=missed - 1, next=Occurrence(missed + 1, now + MICROSECOND)
-    )
+    assert following(thrice, hour(3), repetitions=7, now=hour(3).due_date).next == hour(4)
+    assert following(HOURLY, hour(3), repetitions=3, now=hour(3).due_date).next is None
 
 
-@pytest.mark.parametrize("days", [366 * 7_976, 3_000_000, 3_652_424])
-def test_a_schedule_ends_before_the_year_10000(days: int) -> None:
-    repeat = Repeat(WITHOUT_END, timedelta(days=days))
+@pytest.mark.parametrize("missed", list(Missed))
+def test_a_due_date_that_a_user_moved_leaves_the_grid_alone(missed: Missed) -> None:
+    moved = hour(3)._replace(due_date=ANCHOR + timedelta(hours=3, minutes=20))
 
-    assert following(repeat, anchor=ANCHOR, occurrence=1, now=ANCHOR) == Following(0, None)
+    assert following(HOURLY, moved, repetitions=-1, now=moved.due_date, missed=missed) == Following(True, 0, hour(4))
 
 
-def test_the_latest_due_date_is_not_the_one_postgres_takes_for_infinity() -> None:
-    anchor = LATEST_DUE_DATE - 2 * MICROSECOND
-    repeat = Repeat(WITHOUT_END, MICROSECOND)
+def test_a_day_of_missed_seconds_is_counted_without_a_loop() -> None:
+    every_second = parse_schedule("* * * * * *")
+    first = first_of(every_second, ANCHOR)
 
-    assert following(repeat, anchor=anchor, occurrence=1, now=anchor).next == Occurrence(2, LATEST_DUE_DATE)
-    assert following(repeat, anchor=anchor, occurrence=2, now=anchor).next is None
+    after = following(every_second, first, repetitions=-1, now=ANCHOR + timedelta(days=1))
+
+    assert (after.skipped, after.next and after.next.number) == (86_399, 86_401)
 
 
 @given(
+    rule=st.sampled_from([HOURLY, EVERY_HOUR, parse_schedule("R/PT7H/2024-01-03T00:00:00Z")]),
+    number=st.integers(1, 60),
     repetitions=st.just(WITHOUT_END) | st.integers(1, 60),
-    period_us=st.integers(1, 40),
-    occurrence=st.integers(1, 60),
-    late_us=st.integers(-100, 1_500),
+    late=st.timedeltas(-3 * HOUR, 100 * HOUR) | st.integers(0, 100).map(lambda hours: hours * HOUR),
 )
 def test_the_next_occurrence_is_what_counting_one_by_one_finds(
-    repetitions: int, period_us: int, occurrence: int, late_us: int
+    rule: Rule, number: int, repetitions: int, late: timedelta
 ) -> None:
-    repeat = Repeat(repetitions, period_us * MICROSECOND)
-    now = ANCHOR + (occurrence * period_us + late_us) * MICROSECOND
+    current = first_of(rule, ANCHOR, number=number)
+    now = current.due_date + late
 
-    found = following(repeat, anchor=ANCHOR, occurrence=occurrence, now=now)
+    skipped, after = 0, rule.next(current)
+    while after and after.due_date <= now and (repetitions == WITHOUT_END or after.number <= repetitions):
+        skipped, after = skipped + 1, rule.next(after)
+    if after and repetitions != WITHOUT_END and after.number > repetitions:
+        after = None
 
-    assert found == counted_one_by_one(repeat, occurrence=occurrence, now=now)
-
-
-def counted_one_by_one(repeat: Repeat, *, occurrence: int, now: datetime) -> Following:
-    """Find by a naive loop what `following` finds by arithmetic."""
-    skipped, number = 0, occurrence + 1
-    while repeat.repetitions == WITHOUT_END or number <= repeat.repetitions:
-        due_date = ANCHOR + number * repeat.period
-        if due_date > now:
-            return Following(skipped, Occurrence(number, due_date))
-        skipped, number = skipped + 1, number + 1
-    return Following(skipped, None)
-
-
-@given(text=st.text(alphabet="R/P0123456789YMWDTHS.,-", max_size=30) | st.text(st.characters(codec=None)))
-def test_any_text_is_a_schedule_or_refused_in_one_line(text: str) -> None:
-    try:
-        repeat = parse_schedule(text)
-    except InvalidTimer as refusal:
-        assert str(refusal).isprintable()  # noqa: PT017 - either outcome is right
-    else:
-        assert parse_schedule(canonical_schedule(text)) == repeat
-        assert repeat.period >= MICROSECOND
-        assert repeat.repetitions == WITHOUT_END or repeat.repetitions >= 1
+    assert following(rule, current, repetitions=repetitions, now=now) == Following(True, skipped, after)

@@ -1,19 +1,22 @@
-"""Read and write ISO 8601 durations, keeping calendar time and elapsed time apart."""
+"""Read, write and add ISO 8601 durations, keeping calendar time and elapsed time apart."""
 
 import re
+from calendar import monthrange
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import MAXYEAR, MINYEAR, datetime, timedelta
 from functools import lru_cache
+from zoneinfo import ZoneInfo
 
 import isodate
 
 from timers.refusal import InvalidTimer, shortened
+from timers.zone import to_local, to_utc
 
 # Every text that the schema's CHECKs let in is shorter, so a shard can read every row.
 DURATION_CHARS_MAX = 100
-# The Gregorian calendar repeats after 400 years, which are 4,800 months and 146,097 days.
-CYCLE_MONTHS = 4_800
+# The Gregorian calendar repeats after 400 years, which are 4,800 months and 146,097 days: a whole number of seconds.
 CYCLE_DAYS = 146_097
+MONTH_AVERAGE = timedelta(days=CYCLE_DAYS) / 4_800
 DURATION_DAYS_MAX = 25 * CYCLE_DAYS
 
 DATE_HALF = re.compile(r"P(?:[0-9]+Y)?(?:[0-9]+M)?(?:[0-9]+W)?(?:[0-9]+D)?")
@@ -29,6 +32,13 @@ class Duration:
     months: int
     days: int
     elapsed: timedelta
+
+    def average(self) -> timedelta:
+        """Say how long it is on average over the calendar's cycle, exactly, with days of 24 hours.
+
+        errors:  OverflowError  longer than Python's 2.7 million years
+        """
+        return self.months * MONTH_AVERAGE + timedelta(days=self.days) + self.elapsed
 
     def __str__(self) -> str:
         """Write the canonical ISO 8601 text, which Postgres's `::interval` reads to the same value.
@@ -70,10 +80,33 @@ def parse_duration(text: str) -> Duration:
     raise InvalidTimer(f"{shortened(text)} is too long; a duration must be shorter than 10,000 years")
 
 
+def later(moment: datetime, length: Duration, zone: ZoneInfo, *, times: int = 1) -> datetime:
+    """Add a duration to a moment so many times at once: months and days on the zone's wall clock, then elapsed time.
+
+    Months come first and stop at the last day of a shorter month. A local time that a clock skips moves forward, of
+    one that comes twice it is the first.
+
+    shape:   aware, in UTC
+    errors:  OverflowError  the years 1 to 9999 end before that, in UTC or on the wall clock
+    """
+    if times and (length.months or length.days):
+        local = _months_on(to_local(moment, zone), times * length.months) + timedelta(days=times * length.days)
+        moment = to_utc(local, zone)
+    return moment + times * length.elapsed
+
+
 def ceiling(digits: str, *, unit_us: int) -> timedelta:
     """Round a decimal fraction of a unit up to microseconds, exactly, so that nothing is ever due early."""
     scale: int = 10 ** len(digits)
     return timedelta(microseconds=-(-int(digits) * unit_us // scale))
+
+
+def _months_on(local: datetime, months: int) -> datetime:
+    year, month = divmod(local.year * 12 + local.month - 1 + months, 12)
+    if not MINYEAR <= year <= MAXYEAR:
+        raise OverflowError("years end at 9999")
+    day = min(local.day, monthrange(year, month + 1)[1])
+    return local.replace(year=year, month=month + 1, day=day)
 
 
 def _halves(text: str) -> tuple[str, str, timedelta] | None:
@@ -101,8 +134,7 @@ def _elapsed_time(time: str) -> timedelta:
 
 
 def _is_in_bounds(duration: Duration) -> bool:
-    days = duration.days + duration.months * CYCLE_DAYS // CYCLE_MONTHS
-    return timedelta(days=days) + duration.elapsed < timedelta(days=DURATION_DAYS_MAX)
+    return duration.average() < timedelta(days=DURATION_DAYS_MAX)
 
 
 def _parts(*parts: tuple[int, str]) -> str:

@@ -1,12 +1,14 @@
 """Say what a user may ask for, and what a shard keeps in memory of a timer it has claimed."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Literal, Self, get_args
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -14,6 +16,7 @@ from pydantic import (
     PlainValidator,
     StringConstraints,
     ValidationError,
+    ValidationInfo,
     model_validator,
 )
 
@@ -21,7 +24,8 @@ from timers.duration import Duration, parse_duration
 from timers.moment import parse_due_date
 from timers.payload import payload_of, read_json
 from timers.refusal import InvalidTimer, refusal_of, shortened
-from timers.schedule import canonical_schedule
+from timers.schedule import Missed, parse_schedule
+from timers.zone import UTC_ZONE, agreed_zone, zone_of
 
 SLOTS = 840
 LINE_BYTES_MAX = 131_072
@@ -48,24 +52,46 @@ class TimerType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClaimedTimer:
-    """Hold what a shard needs to fire a timer; `schedule` and `anchor` are both set, or both None."""
+    """Hold what a shard needs to fire a timer; a schedule without `anchor_occurrence` is one it has yet to plan."""
 
     timer_key: int
     due_date: datetime
     schedule: str | None
+    zone: str
+    missed: str
     anchor: datetime | None
+    anchor_occurrence: int | None
     occurrence: int
+    repetitions: int
 
 
-def _text_read_by(parse: Callable[[str], object]) -> PlainValidator:
-    def read(value: object) -> object:
+def _text_read_by(parse: Callable[[str, str], object]) -> PlainValidator:
+    def read(value: object, info: ValidationInfo) -> object:
         if value is None:
             return None
         if not isinstance(value, str):
             raise ValueError("not a text")  # noqa: TRY004 - pydantic reports no TypeError
-        return parse(value)
+        # A zone at fault is not there; then its own refusal comes first.
+        return parse(value, info.data.get("zone", "UTC"))
 
     return PlainValidator(read, json_schema_input_type=str | None)
+
+
+def _due_date(text: str, zone: str) -> datetime:
+    # UTC may only mean that nobody chose, and then a local time has no offset.
+    return parse_due_date(text, None if zone == "UTC" else zone_of(zone))
+
+
+def _delay(text: str, _zone: str) -> Duration:
+    return parse_duration(text)
+
+
+def _schedule(text: str, zone: str) -> str:
+    return str(parse_schedule(text, zone))
+
+
+def _zone(name: str) -> str:
+    return zone_of(name).key
 
 
 def _payload(value: object) -> str | None:
@@ -84,14 +110,23 @@ class NewTimer(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    due_date: Annotated[datetime | None, _text_read_by(parse_due_date)] = Field(
-        None, description="an ISO 8601 date-time with an offset, as text such as 2026-01-31T08:00:00Z"
+    # It comes first, for the others are read on its clock.
+    zone: Annotated[str, AfterValidator(_zone)] = Field(
+        "UTC", description="an IANA time zone, as text such as Europe/Berlin"
     )
-    delay: Annotated[Duration | None, _text_read_by(parse_duration)] = Field(
+    due_date: Annotated[datetime | None, _text_read_by(_due_date)] = Field(
+        None,
+        description="an ISO 8601 date-time with an offset, as text such as 2026-01-31T08:00:00Z,"
+        " or a local time of the zone",
+    )
+    delay: Annotated[Duration | None, _text_read_by(_delay)] = Field(
         None, description="an ISO 8601 duration, as text such as PT15M"
     )
-    schedule: Annotated[str | None, _text_read_by(canonical_schedule)] = Field(
-        None, description="an ISO 8601 repeat of fixed length, as text such as R/PT1H"
+    schedule: Annotated[str | None, _text_read_by(_schedule)] = Field(
+        None, description="an ISO 8601 repeat or cron, as text such as R/PT1H or 0 0 8 * * MON-FRI"
+    )
+    missed: Missed = Field(
+        Missed.FIRE_ONCE, strict=False, description=f"one of {', '.join(Missed)}, as text, beside a schedule"
     )
     name: Name | None = Field(None, description=NAME_RULE)
     tenant_id: Name = Field("default", description=NAME_RULE)
@@ -100,12 +135,21 @@ class NewTimer(BaseModel):
     target_element_id: Name | None = Field(None, description=NAME_RULE)
     process_instance_key: Key | None = Field(None, description=KEY_RULE)
     element_instance_key: Key | None = Field(None, description=KEY_RULE)
-    zone: Literal["UTC"] = Field(
-        "UTC", description="UTC, the only zone understood yet; elsewhere, give the due date with its offset"
-    )
     payload: Annotated[str | None, BeforeValidator(_payload, json_schema_input_type=object)] = Field(
         None, description="a JSON value; null is no payload"
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_in_the_zone_of_its_text(cls, fields: object) -> object:
+        if not isinstance(fields, dict) or fields.get("zone", "UTC") != "UTC":
+            return fields
+        for text in (fields.get("due_date"), fields.get("schedule")):
+            if isinstance(text, str) and "[" in text:
+                # What is wrong with the text, its own field says best.
+                with suppress(InvalidTimer):
+                    return fields | {"zone": agreed_zone(text, UTC_ZONE).key}
+        return fields
 
     @model_validator(mode="after")
     def _says_when_once(self) -> Self:
@@ -113,6 +157,11 @@ class NewTimer(BaseModel):
         if len(given) != 1:
             found = " and ".join(given) or "none"
             raise InvalidTimer(f"a timer needs exactly one of due_date, delay and schedule; this one has {found}")
+        if self.schedule is None and "missed" in self.model_fields_set:
+            raise InvalidTimer(
+                f"missed {shortened(self.missed)} says what becomes of a schedule's missed occurrences,"
+                " and this timer has no schedule; leave it out"
+            )
         return self
 
     @classmethod

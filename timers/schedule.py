@@ -1,127 +1,99 @@
-"""Say when a schedule's next occurrence is due, however many were missed, without counting them one by one.
+"""Read schedules of every kind, and say what follows an occurrence when some were missed.
 
-A schedule is the rule that makes one timer after another. Occurrence k of it is due at anchor + k·period,
-counted from 1, so that no delay in firing ever moves the grid.
+A schedule is the rule that makes one timer after another: an ISO 8601 repeat or cron. Both kinds keep to a grid, so
+no delay in firing ever moves what comes after. What has piled up meanwhile is up to the timer's `missed`.
 """
 
-import re
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from timers.duration import DURATION_CHARS_MAX, Duration, parse_duration
-from timers.moment import LATEST_DUE_DATE
+from timers.cron import looks_like_cron, parse_cron
+from timers.moment import canonical_moment
+from timers.occurrence import WITHOUT_END, Occurrence, Rule
 from timers.refusal import InvalidTimer, shortened
+from timers.repeat import parse_repeat
+from timers.zone import zone_of
 
-WITHOUT_END = -1
-REPETITIONS_MAX = 2_147_483_647
-SCHEDULE_CHARS_MAX = DURATION_CHARS_MAX + 16
-REPEAT = re.compile(r"R(?P<count>-?[0-9]+)?/(?P<interval>.+)", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True)
-class Repeat:
-    """Hold an ISO 8601 repeat of fixed length: how many times (-1 is without end), and how far apart."""
-
-    repetitions: int
-    period: timedelta
+# An occurrence that is later than this was missed; less is a takeover.
+MISSED_AFTER = timedelta(seconds=60)
 
 
-# Cron will join this as a second kind of schedule.
-Schedule: TypeAlias = Repeat
+class Missed(StrEnum):
+    """Name what becomes of occurrences that nobody fired in time."""
 
-
-class Occurrence(NamedTuple):
-    """Name one occurrence of a schedule and its due date."""
-
-    number: int
-    due_date: datetime
+    FIRE_ONCE = "fire_once"
+    FIRE_ALL = "fire_all"
+    SKIP = "skip"
 
 
 class Following(NamedTuple):
-    """Tell what comes after an occurrence: how many were missed, and the next one, or None at the end."""
+    """Tell what to make of an occurrence: whether it fires, how many are skipped, and the next, or None at the end.
 
+    What doesn't fire is itself among the skipped.
+    """
+
+    fires: bool
     skipped: int
     next: Occurrence | None
 
 
-# Every firing of a schedule reads its text again; a cluster has few distinct ones, of 116 characters at most.
+# Every firing of a schedule reads its text again; a cluster has few distinct ones, and they are short.
 @lru_cache(maxsize=4_096)
-def parse_schedule(text: str) -> Repeat:
-    """Read a repeat: Rn/… fires n times, R0/… once, R/… and R-1/… without end.
+def parse_schedule(text: str, zone: str = "UTC") -> Rule:
+    """Read an ISO 8601 repeat or a cron expression, on the wall clock of a zone.
 
-    units:   days are 24 hours, since the zone is UTC
-    errors:  InvalidTimer  not a repeat, a count or period out of bounds, or a form not understood yet
+    A zone that a repeat names in brackets is the schedule's, and then `zone` must be the same, or UTC.
+
+    shape:   `str()` of it, with its zone, reads back to the same rule
+    errors:  InvalidTimer  neither a repeat nor cron, or no such zone
     """
-    repetitions, interval = _read(text)
-    return Repeat(repetitions, period=timedelta(days=interval.days) + interval.elapsed)
+    beside = zone_of(zone)
+    return parse_cron(text, beside) if looks_like_cron(text) else parse_repeat(text, beside)
 
 
-@lru_cache(maxsize=4_096)
-def canonical_schedule(text: str) -> str:
-    """Write a schedule as it is stored: P1D and PT24H stay apart, for they will differ once there are zones.
+def begin(rule: Rule, created: datetime, *, number: int = 1) -> Occurrence | None:
+    """Find the first occurrence of a schedule made at `created`, or None if it never occurs."""
+    return rule.first(created, number=number)
 
-    errors:  InvalidTimer  as `parse_schedule`
+
+def first_of(rule: Rule, created: datetime, *, number: int = 1) -> Occurrence:
+    """Find the first occurrence of a schedule made at `created`.
+
+    errors:  InvalidTimer  there is none
     """
-    repetitions, interval = _read(text)
-    return f"R{'' if repetitions == WITHOUT_END else repetitions}/{interval}"
+    if occurrence := begin(rule, created, number=number):
+        return occurrence
+    raise InvalidTimer(
+        f"schedule {shortened(str(rule))} never occurs after {canonical_moment(created)};"
+        " choose one with a date in the calendar, before its end and the year 10000"
+    )
 
 
-def following(schedule: Schedule, *, anchor: datetime, occurrence: int, now: datetime) -> Following:
-    """Find what follows the occurrence that fires now: the first due strictly after now (`fire_once`).
+def following(
+    rule: Rule, current: Occurrence, *, repetitions: int, now: datetime, missed: Missed = Missed.FIRE_ONCE
+) -> Following:
+    """Decide about the occurrence whose turn it is, and find the next one.
 
-    shape:   `skipped` counts the occurrences after this one that are due by now and will never fire; `next`
-             is None when the repetitions are used up or the due date would pass the year 9999
-    units:   `anchor` and `now` are aware and in UTC; arithmetic is in whole microseconds
+    fire_once: it fires, for all that are due by now; fire_all: it fires, and the next one comes, due or not;
+    skip: if it is too late it is skipped, with all that are too late as well; else as fire_once.
+
+    shape:   the next is due strictly after now, or is not too late to fire, or may be anything with fire_all; its
+             number is at most `repetitions`
+    units:   `current.due_date` is the row's, which a user may have moved off the grid; `repetitions` is the last
+             occurrence's number, -1 without end; from the row too, since numbers go on when a rule is changed
     """
-    missed_up_to = max((now - anchor) // schedule.period, occurrence)
-    if schedule.repetitions != WITHOUT_END and missed_up_to >= schedule.repetitions:
-        return Following(skipped=max(schedule.repetitions - occurrence, 0), next=None)
-    return Following(skipped=missed_up_to - occurrence, next=_occurrence(schedule, missed_up_to + 1, anchor))
+    if missed == Missed.FIRE_ALL:
+        return Following(fires=True, skipped=0, next=_within(repetitions, rule.next(current)))
+    fires = missed == Missed.FIRE_ONCE or now - current.due_date <= MISSED_AFTER
+    skipped, after = rule.after(current, now if fires else now - MISSED_AFTER - datetime.resolution)
+    if repetitions != WITHOUT_END:
+        skipped = min(skipped, max(repetitions - current.number, 0))
+    return Following(fires=fires, skipped=skipped + (not fires), next=_within(repetitions, after))
 
 
-def _occurrence(schedule: Schedule, number: int, anchor: datetime) -> Occurrence | None:
-    try:
-        due_date = anchor + number * schedule.period
-    except OverflowError:
+def _within(repetitions: int, occurrence: Occurrence | None) -> Occurrence | None:
+    if occurrence and repetitions != WITHOUT_END and occurrence.number > repetitions:
         return None
-    return Occurrence(number, due_date) if due_date <= LATEST_DUE_DATE else None
-
-
-def _read(text: str) -> tuple[int, Duration]:
-    match = REPEAT.fullmatch(text) if len(text) <= SCHEDULE_CHARS_MAX else None
-    if match is None:
-        raise InvalidTimer(f"{shortened(text)} is not an ISO 8601 repeat; write R/PT1H, or R3/PT1H for three times")
-    return _repetitions(text, match["count"]), _interval(text, match["interval"])
-
-
-def _repetitions(text: str, count: str | None) -> int:
-    if count is None or count == "-1":
-        return WITHOUT_END
-    repetitions = int(count)
-    if count.startswith("-") or repetitions > REPETITIONS_MAX:
-        raise InvalidTimer(
-            f"{shortened(text)} has the count {shortened(repetitions)};"
-            f" write R0 to R{REPETITIONS_MAX}, or R without end"
-        )
-    return max(repetitions, 1)
-
-
-def _interval(text: str, interval: str) -> Duration:
-    if "/" in interval:
-        raise InvalidTimer(
-            f"{shortened(text)} has a start or an end, which is not understood yet; write it without, like R/PT1H"
-        )
-    try:
-        duration = parse_duration(interval)
-    except InvalidTimer as refusal:
-        raise InvalidTimer(f"{shortened(text)} has no valid period: {refusal}") from None
-    if duration.months:
-        raise InvalidTimer(
-            f"{shortened(text)} repeats by years or months, which is not understood yet;"
-            " write a fixed length in weeks, days, hours, minutes and seconds, such as R/P30D"
-        )
-    if not duration.days and not duration.elapsed:
-        raise InvalidTimer(f"{shortened(text)} has a period of zero; write one longer than zero, such as PT1S")
-    return duration
+    return occurrence

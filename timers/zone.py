@@ -1,5 +1,6 @@
 """Read wall clocks: which time zones there are, and which moment a local time stands for."""
 
+import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo, available_timezones
@@ -8,7 +9,10 @@ from timers.refusal import InvalidTimer, shortened
 
 # Files of the zone database that are no zones, or that mean this machine's own.
 NO_ZONES = {"localtime", "posixrules", "Factory", "leapseconds", "tzdata.zi"}
-ZONE_CHARS_MAX = 64
+IN_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
+# Any text about time is shorter, so what comes later need not be searched.
+SEARCHED_CHARS_MAX = 300
+UTC_ZONE = ZoneInfo("UTC")
 
 
 @lru_cache(maxsize=1_024)
@@ -20,6 +24,24 @@ def zone_of(name: str) -> ZoneInfo:
     if name not in _names():
         raise InvalidTimer(f"{shortened(name)} is not an IANA time zone; write one such as UTC or Europe/Berlin")
     return ZoneInfo(name)
+
+
+def agreed_zone(text: str, beside: ZoneInfo) -> ZoneInfo:
+    """Find the one zone that a text names in brackets, such as `[Europe/Berlin]`; or else the zone given beside it.
+
+    UTC beside it is what stands there when nobody chose, so it contradicts no name in the text.
+
+    errors:  InvalidTimer  there is no such zone, or the text names two, or another than the one beside it
+    """
+    named = sorted(set(IN_BRACKETS.findall(text[:SEARCHED_CHARS_MAX])))
+    if not named:
+        return beside
+    zone = zone_of(named[0])
+    if len(named) > 1:
+        raise InvalidTimer(f"{shortened(text)} names the time zones {zone} and {shortened(named[1])}; write only one")
+    if beside not in {zone, UTC_ZONE}:
+        raise InvalidTimer(f"{shortened(text)} names the time zone {zone}, but its zone is {beside}; give only one")
+    return zone
 
 
 def to_utc(local: datetime, zone: ZoneInfo) -> datetime:

@@ -8,7 +8,8 @@ import click
 import typer
 from pydantic import ValidationError
 
-from cluster.cli import run, timers, watch
+from cluster.cli import explain, look, ramp, reschedule, run, schedule, verbs, watch
+from cluster.cli.many import BulkBroken
 from cluster.cli.output import BAD_INPUT, NOT_DONE, NOT_THERE, WRONG_SCHEMA, tell
 from cluster.embedded import EmbeddedPostgresError
 from cluster.importing import ImportBroken
@@ -27,11 +28,14 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (
-    run.up, run.demo, run.migrate, run.scale,
-    timers.schedule, timers.list_, timers.show, timers.cancel, timers.reschedule,
+    run.up, run.demo, run.migrate, run.scale, ramp.ramp,
+    schedule.schedule, look.preview, look.list_, look.show, explain.explain,
+    verbs.cancel, reschedule.reschedule, verbs.pause, verbs.resume, verbs.run_now,
     watch.tail, watch.status,
 ):  # fmt: skip
-    app.command(name=command.__name__.rstrip("_"))(command)
+    # `ramp -1` is a wrong rate, not an unknown option.
+    context = {"ignore_unknown_options": command is ramp.ramp}
+    app.command(name=command.__name__.rstrip("_").replace("_", "-"), context_settings=context)(command)
 
 EXITS: dict[type[Exception], int] = {
     InvalidTimer: BAD_INPUT,
@@ -39,6 +43,7 @@ EXITS: dict[type[Exception], int] = {
     StoreUnavailable: NOT_THERE,
     EmbeddedPostgresError: NOT_THERE,
     ImportBroken: NOT_THERE,
+    BulkBroken: NOT_THERE,
     ClusterFailed: NOT_THERE,
     WrongSchema: WRONG_SCHEMA,
     StatementRefused: NOT_DONE,
@@ -48,6 +53,7 @@ EXITS: dict[type[Exception], int] = {
 def main() -> NoReturn:
     """Run a command; what goes wrong ends it with one line and a code that says what kind it was."""
     try:
+        _check_words(sys.argv[1:])
         code = app(standalone_mode=False)
     except tuple(EXITS) as error:
         tell(f"shardclock: {_what(error)}")
@@ -65,6 +71,15 @@ def main() -> NoReturn:
         tell(f"shardclock: {error.format_message()}{_given(error)} (see `shardclock --help`)")
         code = BAD_INPUT
     sys.exit(code or 0)
+
+
+def _check_words(words: list[str]) -> None:
+    """Refuse bytes that are no text: Postgres could neither store nor find them."""
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise InvalidTimer(f"{shortened(word)} is not valid UTF-8; encode it as UTF-8") from None
 
 
 def _given(error: BaseException) -> str:

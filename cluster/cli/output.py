@@ -6,16 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, is_dataclass
 from datetime import datetime
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
+
+from sql.log import LogRecord
 
 DONE, NOT_DONE, BAD_INPUT, NOT_THERE, WRONG_SCHEMA = range(5)
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-Tenant = Annotated[str, typer.Option("--tenant", help="The tenant.")]
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -43,12 +45,12 @@ def plain(value: Any) -> Any:
     return _iso(value) if isinstance(value, datetime) else value
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+def print_table(title: str, columns: Sequence[str | Column], rows: Iterable[Sequence[object]]) -> None:
     """Print rows for people."""
     out.print(table_of(title, columns, rows))
 
 
-def table_of(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+def table_of(title: str, columns: Sequence[str | Column], rows: Iterable[Sequence[object]]) -> Table:
     """Lay rows out as a table; None is shown as nothing."""
     table = Table(*columns, title=title or None, title_justify="left", box=None, header_style="bold", pad_edge=False)
     for row in rows:
@@ -56,9 +58,24 @@ def table_of(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]
     return table
 
 
+def print_records(records: Sequence[LogRecord]) -> None:
+    """Print what was recorded, for people; nothing if there is nothing."""
+    rows = [(r.recorded_at, r.intent, r.timer_key, r.due_date, r.occurrence, r.detail) for r in records]
+    if rows:
+        print_table("\nrecords", ["recorded", "intent", "timer_key", "due", "occurrence", "detail"], rows)
+
+
 def hex_of(holder: int | None) -> str | None:
     """Show a holder or leader, a random 63-bit number, as its 16 hex digits."""
     return None if holder is None else f"{holder:016x}"
+
+
+def on_clock(moment: datetime | None, clock: ZoneInfo | None) -> datetime | None:
+    """Read a moment on a zone's clock, to be shown with its offset, where the clock goes so far and one is given."""
+    try:
+        return moment.astimezone(clock) if moment and clock else moment
+    except OverflowError:
+        return moment
 
 
 def _field(name: str, value: Any) -> Any:
@@ -70,7 +87,9 @@ def _field(name: str, value: Any) -> Any:
 
 
 def _cell(value: object) -> str:
-    return value.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z" if isinstance(value, datetime) else str(value)
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ", timespec="milliseconds").replace("+00:00", "Z")
+    return str(value)
 
 
 def _iso(value: datetime) -> str:

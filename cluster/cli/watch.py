@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from cluster.cli.output import DONE, Json, hex_of, out, print_json, print_table, tell
+from cluster.cli.ramp import outage_of
 from cluster.cli.store import with_session
 from sql.holders import Holder, list_holders
 from sql.log import Cursor, LogRecord, follow, log_end
@@ -44,12 +45,13 @@ def tail(
 
 
 def status(as_json: Json = False) -> int:
-    """Show shards, holders and nodes; what is pending and overdue; and the lag."""
+    """Show shards, holders and nodes; what is pending, paused and overdue; the lag; and what an outage left."""
 
     async def do(session: Session) -> int:
-        state, holders = await read_status(session), await list_holders(session)
+        state = await read_status(session)
+        holders = await list_holders(session)
         if as_json:
-            print_json({**asdict(state), "shards": holders})
+            print_json({**asdict(state), "caught_up_in_s": state.caught_up_in_s, "shards": holders})
         else:
             _print_status(state, holders)
         return DONE
@@ -75,10 +77,12 @@ def _print_status(state: Status, holders: list[Holder]) -> None:
     rows: list[tuple[str, object]] = [
         ("shards", f"{len(serving)} of {state.shards_wanted} wanted, on {len({h.node_id for h in serving})} node(s)"),
         ("leader", leader),
-        ("pending", f"{about}{state.pending:,}"),
+        ("pending", f"{about}{state.pending:,}, {state.paused:,} of them paused"),
         ("overdue", f"{state.overdue:,}, the oldest by {state.oldest_overdue_s:.1f} s"),
         ("lag", _lag(state)),
     ]
+    if state.left_by_outage:
+        rows.append(("left by an outage", outage_of(state, is_served=bool(serving))))
     print_table("", ["cluster", ""], rows)
     columns = ["shard", "holder", "node", "host", "pid", "held", "seen"]
     print_table("", columns, [_shard_row(holder) for holder in holders])

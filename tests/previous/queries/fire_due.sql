@@ -1,0 +1,70 @@
+-- Fires leased timers: takes each out of `timers`, appends its record, writes its schedule's next occurrence.
+--
+-- in:    $1 holder bigint, $2 timer_keys bigint[] (each once), $3 occurrences bigint[],
+--        $4 next_occurrences bigint[] and $5 next_due_dates timestamptz[] (nulls: no next one),
+--        $6 skipped bigint[] (occurrences missed after this one), $7 now timestamptz or null
+-- out:   one row at least: server_time timestamptz, server_now timestamptz, then timer_key bigint of a fired
+--        timer, or null; fewer than sent were fenced, cancelled, moved, early, or locked by somebody
+-- locks: the fired rows, for the statement; skips what others have locked, so that no open transaction of a
+--        client delays anybody's timers but its own
+-- index: timers_pkey, two probes a row
+with mine as materialized (
+    select t.timer_key, s.next_occurrence, s.next_due_date, s.skipped
+    from unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::timestamptz[], $6::bigint[])
+        as s (timer_key, occurrence, next_occurrence, next_due_date, skipped)
+    cross join lateral (
+        select t.timer_key
+        from shardclock.timers t
+        where t.timer_key = s.timer_key
+            and t.claimed_by = $1
+            and t.occurrence = s.occurrence
+            and t.due_date <= coalesce($7::timestamptz, now())
+        for update of t skip locked
+    ) t
+),
+fired as (
+    -- The fence stands on the row that is deleted; a check in the step above would let a zombie through. By an
+    -- array, not a join: whatever the planner believes of the table's size, it can only probe the key.
+    delete from shardclock.timers t
+    where t.timer_key = any (array(select mine.timer_key from mine))
+        and t.claimed_by = $1
+        and t.due_date <= coalesce($7::timestamptz, now())
+    returning t.*
+),
+recurring as (
+    select f.*, mine.next_occurrence, mine.next_due_date, mine.skipped
+    from fired f
+    join mine on mine.timer_key = f.timer_key
+    where f.schedule is not null
+),
+logged as (
+    insert into shardclock.command_log (
+        timer_key, process_instance_key, element_instance_key, due_date, created_at, occurrence, holder,
+        intent, tenant_id, timer_type, target, target_element_id, name, schedule, payload, detail
+    )
+    select
+        f.timer_key, f.process_instance_key, f.element_instance_key, f.due_date, f.created_at, f.occurrence, $1,
+        'TRIGGERED', f.tenant_id, f.timer_type, f.target, f.target_element_id, f.name, f.schedule, f.payload, null
+    from (select * from fired order by due_date) f
+    union all
+    select
+        r.timer_key, r.process_instance_key, r.element_instance_key, r.due_date, r.created_at, r.occurrence + 1, $1,
+        'SKIPPED', r.tenant_id, r.timer_type, r.target, r.target_element_id, r.name, r.schedule, r.payload,
+        jsonb_build_object('count', r.skipped)
+    from recurring r
+    where r.skipped > 0
+),
+recurred as (
+    insert into shardclock.timers (
+        process_instance_key, element_instance_key, due_date, anchor, occurrence, repetitions,
+        tenant_id, timer_type, target, zone, target_element_id, name, schedule, payload
+    )
+    select
+        r.process_instance_key, r.element_instance_key, r.next_due_date, r.anchor, r.next_occurrence, r.repetitions,
+        r.tenant_id, r.timer_type, r.target, r.zone, r.target_element_id, r.name, r.schedule, r.payload
+    from recurring r
+    where r.next_due_date is not null
+)
+select clock_timestamp() as server_time, now() as server_now, f.timer_key
+from (values (true)) as always (one)
+left join fired f on true

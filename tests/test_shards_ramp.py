@@ -1,0 +1,229 @@
+"""What an outage left overdue is fired at the ramp's rate, oldest first, fair between tenants; the rest is on time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from shards.claiming import Pace
+from shards.ramp import Ramp
+from shards.settings import ShardSettings
+from sql.claims import Taken, Walk
+from sql.leadership import set_ramp
+from sql.session import Session
+from sql.status import read_status
+from tests.crew import Crew, crew_of
+from tests.store import Hand, add_holder, add_timers, query, value
+from tests.waiting import eventually
+
+OLD = "now() - interval '1 hour' + i * interval '1 ms'"
+BACKLOG = Walk("backlog", -10.0, 100, floor_s=10.0)
+NOTHING = Taken(datetime(2026, 1, 1, tzinfo=UTC), 0, saturated=False, left_by_outage=0, ramp_per_s=1_000,
+                next_tenant="", claimed=[])  # fmt: skip
+
+
+@pytest.fixture
+async def crew(dsn: str) -> AsyncIterator[Crew]:
+    """Lend a crew that ends with the test."""
+    async with crew_of(dsn) as crew:
+        yield crew
+
+
+# How much: decisions without a database
+
+
+def test_nothing_that_an_outage_left_is_taken_before_the_rate_is_known() -> None:
+    ramp = Ramp()
+
+    assert ramp.holds_back(100, now_s=5.0)
+    assert ramp.room(100) == 0
+
+
+def test_room_grows_with_time_up_to_a_second_and_shrinks_by_what_was_taken() -> None:
+    ramp = Ramp()
+    ramp.holds_back(100, now_s=5.0)
+    ramp.learn(BACKLOG, NOTHING)
+
+    assert ramp.holds_back(100, now_s=5.0625)
+    assert ramp.room(100) == 62
+    assert not ramp.holds_back(100, now_s=60.0)
+    assert ramp.room(10_000) == 1_000
+
+    ramp.learn(BACKLOG, replace(NOTHING, left_by_outage=990))
+    assert ramp.holds_back(100, now_s=60.0)
+    assert ramp.room(100) == 10
+
+
+def test_a_rate_of_zero_lets_nothing_through_and_no_rate_everything() -> None:
+    stopped, free = Ramp(), Ramp()
+    stopped.learn(BACKLOG, replace(NOTHING, ramp_per_s=0))
+    free.learn(BACKLOG, replace(NOTHING, ramp_per_s=None))
+
+    assert stopped.holds_back(100, now_s=1e6)
+    assert stopped.room(100) == 0
+    assert not free.holds_back(100, now_s=1e6)
+    assert free.room(100) == 100
+
+
+def test_it_goes_by_tenants_from_the_walk_that_finds_too_much_until_a_round_that_finds_no_more() -> None:
+    ramp = Ramp(per_s=None)
+    ramp.learn(Walk("own", 2.0, 100), replace(NOTHING, saturated=True, left_by_outage=1, ramp_per_s=None))
+    assert ramp.holds_back(100, now_s=0.0)
+
+    # A round over many tenants takes several walks; what one of them left counts until the round is over.
+    for saturated, next_tenant, goes_on in [
+        (True, "m", True), (False, "", True), (False, "m", True), (False, "", False)
+    ]:  # fmt: skip
+        ramp.learn(BACKLOG, replace(NOTHING, saturated=saturated, next_tenant=next_tenant, ramp_per_s=None))
+        assert (ramp.catching_up, ramp.after_tenant) == (goes_on, next_tenant)
+
+
+def test_a_burst_that_has_just_fallen_due_is_no_outage() -> None:
+    ramp = Ramp(per_s=None)
+
+    ramp.learn(Walk("own", 2.0, 100), replace(NOTHING, saturated=True, ramp_per_s=None))
+
+    assert not ramp.catching_up
+
+
+def test_held_back_a_turn_leaves_the_backlog_to_walks_of_its_own() -> None:
+    pace = Pace(ShardSettings(dsn="", claim_batch=100, queue_max=1_000), swept_at=1_000.0)
+    list(pace.walks(held=0, now_s=1_000.0))
+    pace.ramp.learn(BACKLOG, replace(NOTHING, ramp_per_s=200))
+
+    assert list(pace.walks(held=0, now_s=1_000.1)) == [
+        Walk("own", 2.0, 100, floor_s=10.0),
+        Walk("backlog", -10.0, 20, floor_s=10.0),
+    ]
+    assert list(pace.walks(held=0, now_s=1_001.0)) == [Walk("own", 2.0, 100), Walk("all", -3.0, 100)]
+    pace.ramp.catching_up = True
+    assert list(pace.walks(held=0, now_s=1_002.0)) == [
+        Walk("own", 2.0, 100, floor_s=10.0),
+        Walk("all", -3.0, 100, floor_s=10.0),
+        Walk("backlog", -10.0, 100, floor_s=10.0),
+        Walk("all", -10.0, 100),
+    ]
+
+
+# Which: one walk, by hand
+
+
+async def test_a_walk_over_the_backlog_takes_as_much_of_each_tenant_and_of_the_oldest(dsn: str) -> None:
+    await add_holder(dsn, 1)
+    flood = await add_timers(dsn, 500, OLD, tenant_id="'flood'")
+    await add_timers(dsn, 50, "now() - interval '1 minute'", tenant_id="'small'")
+    await add_timers(dsn, 50, "now() - interval '1 minute'", tenant_id="'fresh' || i")
+    await add_timers(dsn, 20, "now() - interval '1 second'", tenant_id="'small'")
+
+    async with Hand(dsn, holder=1) as shard:
+        taken = await shard.take(scope="backlog", horizon_s=-10, floor_s=10, batch=530, fuse=True)
+
+    assert (taken.left_by_outage, taken.saturated, taken.next_tenant) == (80, True, "")
+    fired = Counter(row[0] for row in await query(dsn, "select tenant_id from shardclock.command_log"))
+    # Ten for each of the 52 tenants, and ten for the oldest, whosever they are.
+    assert 10 <= fired["flood"] <= 20
+    assert 10 <= fired["small"] <= 20
+    assert {fired[f"fresh{i}"] for i in range(1, 51)} == {1}
+    assert await value(dsn, "select min(timer_key) from shardclock.timers where tenant_id = 'flood'") > flood[9]
+
+
+async def test_a_walk_over_many_tenants_goes_on_where_the_last_one_ended(dsn: str) -> None:
+    await add_holder(dsn, 1, shard=0, shard_count=840)  # its own slot is (almost) empty: the tenants are what counts
+    await add_timers(dsn, 450, OLD, tenant_id="to_char(i, '\"t\"000')")
+    reached: list[str] = []
+
+    async with Hand(dsn, holder=1) as shard:
+        for _ in range(3):
+            taken = await shard.take(
+                scope="backlog", horizon_s=-10, floor_s=10, batch=4200, fuse=True, after_tenant="".join(reached[-1:])
+            )
+            reached.append(taken.next_tenant)
+
+    assert reached[2] == ""
+    assert reached[:2] == sorted(reached[:2])
+    assert await value(dsn, "select count(*) from shardclock.timers") == 0
+
+
+async def test_a_walk_of_few_takes_no_more_than_it_may(dsn: str) -> None:
+    await add_holder(dsn, 1)
+    await add_timers(dsn, 2_000, OLD, tenant_id="(array['default', 'a', 'b'])[i % 3 + 1]")
+
+    async with Hand(dsn, holder=1) as shard:
+        for batch in (1, 2, 7, 100):
+            taken = await shard.take(scope="backlog", horizon_s=-10, floor_s=10, batch=batch, fuse=True)
+            assert 1 <= taken.fired <= batch + 1, "one for each tenant at least, and one for the oldest"
+
+
+async def test_a_walk_with_a_floor_leaves_what_an_outage_left_alone(dsn: str) -> None:
+    await add_holder(dsn, 1)
+    await add_timers(dsn, 5, OLD)
+    fresh = await add_timers(dsn, 3, "now() - interval '1 second'")
+
+    async with Hand(dsn, holder=1) as shard:
+        taken = await shard.take(floor_s=10, fuse=True)
+
+    assert (taken.fired, taken.left_by_outage) == (3, 0)
+    rows = await query(dsn, "select timer_key from shardclock.command_log order by 1")
+    assert [row[0] for row in rows] == fresh
+
+
+# All of it: shards at work
+
+
+async def test_an_outage_is_caught_up_with_at_the_rate_that_an_operator_sets(crew: Crew) -> None:
+    await add_timers(crew.dsn, 3_000, OLD)
+    async with Session(crew.dsn, application="test") as operator:
+        assert await set_ramp(operator, 0) == (150_000, 0)
+        await crew.start(0, 2)
+        await crew.start(1, 2)
+        on_time = await add_timers(crew.dsn, 50, "now() + i * interval '10 ms'")
+        await crew.until_fired(50)
+
+        status = await read_status(operator)
+        assert (status.left_by_outage, status.ramp_per_s, status.caught_up_in_s) == (3_000, 0, None)
+        lags = await query(
+            crew.dsn,
+            "select max(recorded_at - due_date) from shardclock.command_log where timer_key = any ($1)",
+            on_time,
+        )
+        assert lags[0][0].total_seconds() < 1.0
+
+        await set_ramp(operator, 1_000)
+        await eventually(lambda: _at_least(crew, 550))
+        status = await read_status(operator)
+        assert status.caught_up_in_s == status.left_by_outage / 1_000
+        await crew.until_fired(3_050)
+    spans = await query(
+        crew.dsn,
+        "select extract(epoch from max(recorded_at) - min(recorded_at)) from shardclock.command_log"
+        " where due_date < now() - interval '30 minutes'",
+    )
+    # 3,000 at 1,000 a second, of which a second's worth may come at once: not faster than in 2 s.
+    assert spans[0][0] > 1.8
+
+
+async def test_a_tenant_with_a_few_timers_does_not_wait_for_another_with_many(crew: Crew) -> None:
+    await add_timers(crew.dsn, 20_000, OLD, tenant_id="'flood'")
+    few = await add_timers(crew.dsn, 20, "now() - interval '20 s'", tenant_id="'few'")
+    async with Session(crew.dsn, application="test") as operator:
+        await set_ramp(operator, 4_000)
+
+    await crew.start(0, 1)
+    await crew.until_fired(20_000)
+    await crew.until_empty()
+
+    ahead = await value(
+        crew.dsn,
+        "select count(*) from shardclock.command_log where tenant_id = 'flood' and (xid, position) <"
+        " (select max(xid), max(position) from shardclock.command_log where timer_key = any ($1))",
+        few,
+    )
+    assert ahead < 4_000
+
+
+async def _at_least(crew: Crew, count: int) -> bool:
+    return await crew.count_fired() >= count

@@ -1,0 +1,299 @@
+"""Read cron text: the times of day, the days of each month, and whether a time that comes twice fires twice.
+
+Six fields are Spring's cron (second minute hour day-of-month month day-of-week), five are Unix cron (without the
+second). They differ in three ways: in Spring both day fields must match, in Unix either will do, unless one of them
+begins with `*`; steps over `*` in the day-of-week count from Monday in Spring and from Sunday in Unix; and `?` is
+Spring's alone. All else is read alike, so Unix cron may also say L, LW, L-3, 15W, 5L and 5#2.
+"""
+
+import re
+from calendar import SATURDAY, SUNDAY
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+from timers.refusal import InvalidTimer, shortened
+
+CRON_CHARS_MAX = 200
+NICKNAMES = {
+    "@yearly": "0 0 0 1 1 *",
+    "@annually": "0 0 0 1 1 *",
+    "@monthly": "0 0 0 1 * *",
+    "@weekly": "0 0 0 * * 0",
+    "@daily": "0 0 0 * * *",
+    "@midnight": "0 0 0 * * *",
+    "@hourly": "0 0 * * * *",
+}
+MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+WEEKDAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+SPRING_FIELDS, UNIX_FIELDS, QUARTZ_FIELDS = 6, 5, 7
+
+ITEM = re.compile(r"(?:\*|(?P<low>[0-9]+|[A-Z]{3})(?:-(?P<high>[0-9]+|[A-Z]{3}))?)(?:/(?P<step>[0-9]+))?")
+LAST_DAY = re.compile(r"L(?:-(?P<back>[0-9]+))?")
+WORKDAY = re.compile(r"(?P<day>[0-9]+)W")
+WEEKDAY_IN_MONTH = re.compile(r"(?P<day>[0-9]+|[A-Z]{3})(?:L|#(?P<nth>[0-9]+))")
+
+MONTH_LENGTHS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+# Bit d stands for day d of a month, so bit 0 is never set; these are the days 0, 7, 14, 21 and 28.
+EVERY_SEVENTH = 0b10000001000000100000010000001
+
+
+class Month(NamedTuple):
+    """Tell one month from another as far as cron can: the weekday of its first day (0 is Monday), and its length."""
+
+    first: int
+    length: int
+
+
+class YearDays(NamedTuple):
+    """Hold the matching days of one kind of year: a bit set for each month, and how many they are."""
+
+    months: tuple[int, ...]
+    total: int
+
+
+class Fields(NamedTuple):
+    """Hold what a cron text means.
+
+    shape:   `seconds`, `minutes` and `hours` ascend and are not empty; `years` has one entry for each kind of year, at
+             2 × (weekday of 1 January) + (1 in a leap year); `fires_twice` is about local times that come twice
+    """
+
+    text: str
+    seconds: tuple[int, ...]
+    minutes: tuple[int, ...]
+    hours: tuple[int, ...]
+    years: tuple[YearDays, ...]
+    fires_twice: bool
+
+    @property
+    def times_per_day(self) -> int:
+        """Count the matching seconds of a matching day."""
+        return len(self.hours) * len(self.minutes) * len(self.seconds)
+
+
+class Kind(NamedTuple):
+    """Say what one field may hold: numbers, names for them from the lowest on, and where `*` begins to count steps."""
+
+    name: str
+    lowest: int
+    highest: int
+    star: int
+    names: tuple[str, ...] = ()
+    more: str = ""
+
+
+Picker = Callable[[Month], int]
+
+SECOND = Kind("second", 0, 59, star=0)
+MINUTE = Kind("minute", 0, 59, star=0)
+HOUR = Kind("hour", 0, 23, star=0)
+DAY = Kind("day-of-month", 1, 31, star=1, more=", L, LW, L-3 or 15W")
+MONTH = Kind("month", 1, 12, star=1, names=MONTHS)
+UNIX_WEEKDAY = Kind("day-of-week", 0, 7, star=0, names=WEEKDAYS, more=", 5L or 5#2")
+SPRING_WEEKDAY = UNIX_WEEKDAY._replace(star=1)
+
+
+def parse_fields(text: str) -> Fields:
+    """Read a cron text of five or six fields, or a nickname such as @daily.
+
+    errors:  InvalidTimer  not cron; a rule that is well formed and never matches, such as 30 February, is let through
+    """
+    words = _words(text)
+    canonical = " ".join(words)
+    if canonical.startswith("@"):
+        canonical = canonical.lower()
+        words = _nickname(canonical, text).split()
+    try:
+        return _fields(canonical, words)
+    except InvalidTimer as refusal:
+        raise InvalidTimer(f"{shortened(text)} {refusal}") from None
+
+
+def _words(text: str) -> list[str]:
+    if len(text) > CRON_CHARS_MAX:
+        raise InvalidTimer(f"{shortened(text)} is longer than {CRON_CHARS_MAX} characters; write a shorter cron rule")
+    trimmed = text.strip(" \t\r\n")
+    if not trimmed.replace("\t", " ").isprintable() or not trimmed.isascii():
+        raise InvalidTimer(
+            f"{shortened(text)} holds a character that cron has no use for;"
+            " write ASCII letters, digits, signs and spaces on one line"
+        )
+    return trimmed.upper().split()
+
+
+def _nickname(nickname: str, text: str) -> str:
+    if nickname not in NICKNAMES:
+        raise InvalidTimer(f"{shortened(text)} is not a nickname that we know; write one of {', '.join(NICKNAMES)}")
+    return NICKNAMES[nickname]
+
+
+def _fields(text: str, words: list[str]) -> Fields:
+    is_spring = len(words) == SPRING_FIELDS
+    if len(words) == UNIX_FIELDS:
+        words = ["0", *words]
+    if len(words) != SPRING_FIELDS:
+        raise InvalidTimer(_miscounted(len(words)))
+    second, minute, hour, day, month, weekday = words
+    return Fields(
+        text,
+        _numbers(second, SECOND),
+        _numbers(minute, MINUTE),
+        _numbers(hour, HOUR),
+        _kinds_of_year(_days(day, weekday, is_spring=is_spring), _numbers(month, MONTH)),
+        fires_twice=minute.startswith("*") or hour.startswith("*"),
+    )
+
+
+def _miscounted(count: int) -> str:
+    if count == QUARTZ_FIELDS:
+        return "has seven fields, the seventh being Quartz's year; write six, without the year"
+    return (
+        f"has {count} field{'' if count == 1 else 's'}; write six (second minute hour day-of-month month day-of-week)"
+        " or five (without the second)"
+    )
+
+
+def _numbers(word: str, kind: Kind) -> tuple[int, ...]:
+    bits = 0
+    for item in word.split(","):
+        bits |= _item(item, kind)
+    return tuple(number for number in range(kind.highest + 1) if bits >> number & 1)
+
+
+def _item(item: str, kind: Kind) -> int:
+    match = ITEM.fullmatch(item)
+    if match is None:
+        raise _misread(item, kind)
+    low, high, step = match.groups()
+    if low is None:
+        first, last = kind.star, kind.highest
+    elif high is not None:
+        first, last = _range(item, kind, low, high)
+    else:
+        first = _number(low, kind)
+        last = kind.highest if step else first
+    if step and not int(step):
+        raise InvalidTimer(f"has the {kind.name} {shortened(item)}, whose step is zero; write a step of 1 or more")
+    return sum(1 << number for number in range(first, last + 1, int(step or 1)))
+
+
+def _range(item: str, kind: Kind, low: str, high: str) -> tuple[int, int]:
+    first, last = _number(low, kind), _number(high, kind)
+    if kind.names is WEEKDAYS:
+        # A week may begin or end with Sunday. From Sunday to Sunday would be one day to some and seven to others.
+        first, last = first % 7, last or (7 if high == "SUN" else 0)
+        if (first, last) == (0, 7) and (low, high) != ("0", "7"):
+            raise InvalidTimer(f"has the {kind.name} {shortened(item)}; write SUN for Sundays, or * for every day")
+    if first > last:
+        raise InvalidTimer(
+            f"has the {kind.name} {shortened(item)}, which runs backwards; write the lower bound first,"
+            " or two ranges with a comma"
+        )
+    return first, last
+
+
+def _number(word: str, kind: Kind) -> int:
+    if word in kind.names:
+        return kind.names.index(word) + kind.lowest
+    if not word.isdigit():
+        raise _misread(word, kind)
+    number = int(word)
+    if not kind.lowest <= number <= kind.highest:
+        raise InvalidTimer(f"has the {kind.name} {shortened(word)}; write {kind.lowest} to {kind.highest}")
+    return number
+
+
+def _misread(item: str, kind: Kind) -> InvalidTimer:
+    if item == "?":
+        return InvalidTimer(
+            f"has the {kind.name} '?', which only stands alone in a day field of six-field cron; write *"
+        )
+    names = f" or {kind.names[0]} to {kind.names[-1]}" if kind.names else ""
+    return InvalidTimer(
+        f"has the {kind.name} {shortened(item)}; write * or {kind.lowest} to {kind.highest}{names},"
+        f" in lists (1,2), ranges (1-5) and steps (*/2){kind.more}"
+    )
+
+
+def _days(day: str, weekday: str, *, is_spring: bool) -> tuple[int, ...]:
+    """Find the matching days of each kind of month: from 28 days with a Monday first to 31 with a Sunday first."""
+    both = is_spring or day.startswith("*") or weekday.startswith("*")
+    if is_spring:
+        day, weekday = ("*" if word == "?" else word for word in (day, weekday))
+    kind = SPRING_WEEKDAY if is_spring else UNIX_WEEKDAY
+    by_day = [_day_of_month(item) for item in day.split(",")]
+    by_weekday = [_day_of_week(item, kind) for item in weekday.split(",")]
+    months = [Month(first, length) for length in range(28, 32) for first in range(7)]
+    chosen = [(_picked(by_day, month), _picked(by_weekday, month)) for month in months]
+    return tuple(one & other if both else one | other for one, other in chosen)
+
+
+def _picked(pickers: list[Picker], month: Month) -> int:
+    bits = 0
+    for picker in pickers:
+        bits |= picker(month)
+    return bits & (2 << month.length) - 2
+
+
+def _day_of_month(item: str) -> Picker:
+    if item == "LW":
+        return lambda month: 1 << _workday(month.length, month)
+    if match := LAST_DAY.fullmatch(item):
+        back = int(match["back"] or 0)
+        if match["back"] and not 1 <= back < DAY.highest:
+            raise InvalidTimer(f"has the {DAY.name} {shortened(item)}; write L-1 to L-30")
+        return lambda month: 1 << max(month.length - back, 0)
+    if match := WORKDAY.fullmatch(item):
+        day = _number(match["day"], DAY)
+        return lambda month: 1 << _workday(day, month) if day <= month.length else 0
+    bits = _item(item, DAY)
+    return lambda _: bits
+
+
+def _workday(day: int, month: Month) -> int:
+    """Find the Monday to Friday that is nearest to a day without leaving its month."""
+    weekday = (month.first + day - 1) % 7
+    if weekday == SATURDAY:
+        return day - 1 if day > 1 else day + 2
+    if weekday == SUNDAY:
+        return day + 1 if day < month.length else day - 2
+    return day
+
+
+def _day_of_week(item: str, kind: Kind) -> Picker:
+    if match := WEEKDAY_IN_MONTH.fullmatch(item):
+        day = _number(match["day"], kind) % 7
+        if match["nth"] is None:
+            return lambda month: 1 << _sevenths(day, month).bit_length() - 1
+        nth = int(match["nth"])
+        if not 1 <= nth <= 5:
+            raise InvalidTimer(f"has the {kind.name} {shortened(item)}; write #1 to #5")
+        return lambda month: 1 << _first(day, month) + 7 * (nth - 1)
+    bits = _item(item, kind)
+    days = {day % 7 for day in range(8) if bits >> day & 1}
+    return lambda month: sum(_sevenths(day, month) for day in days)
+
+
+def _first(weekday: int, month: Month) -> int:
+    # Cron's Sunday is 0, the calendar's Monday is.
+    return (weekday - 1 - month.first) % 7 + 1
+
+
+def _sevenths(weekday: int, month: Month) -> int:
+    return EVERY_SEVENTH << _first(weekday, month) & (2 << month.length) - 2
+
+
+# Most rules share their days (every day, Monday to Friday), so most share one table of about 3 kB.
+@lru_cache(maxsize=1_024)
+def _kinds_of_year(days: tuple[int, ...], months: tuple[int, ...]) -> tuple[YearDays, ...]:
+    return tuple(_year_days(days, months, first, leap) for first in range(7) for leap in (0, 1))
+
+
+def _year_days(days: tuple[int, ...], months: tuple[int, ...], first: int, leap: int) -> YearDays:
+    found = []
+    for month, length in enumerate(MONTH_LENGTHS, start=1):
+        days_in_it = length + (leap if month == 2 else 0)
+        found.append(days[7 * (days_in_it - 28) + first] if month in months else 0)
+        first = (first + days_in_it) % 7
+    return YearDays(tuple(found), sum(bits.bit_count() for bits in found))

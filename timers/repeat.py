@@ -1,0 +1,161 @@
+"""Make one due date after another from an ISO 8601 repeat, however many lie between, without counting them.
+
+An occurrence is due at its anchor + k·period, all k at once, so no delay in firing and no short month moves the grid.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from timers.duration import Duration, later, parse_duration
+from timers.moment import LATEST_DUE_DATE, canonical_moment, parse_due_date
+from timers.occurrence import WITHOUT_END, Later, Occurrence
+from timers.refusal import InvalidTimer, shortened
+from timers.zone import UTC_ZONE, agreed_zone, to_local
+
+REPETITIONS_MAX = 2_147_483_647
+REPEAT_CHARS_MAX = 300
+# A zone's name has slashes of its own, in brackets.
+PART = r"(?:[^/\[\]]|\[[^\[\]]*\])*"
+REPEAT = re.compile(rf"R(?P<count>-?[0-9]+)?/(?:(?P<first>{PART})/)?(?P<last>{PART})")
+MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Hold how often (-1 is without end), how far apart, on which wall clock, and from when or until when."""
+
+    repetitions: int
+    period: Duration
+    zone: ZoneInfo
+    start: datetime | None = None
+    end: datetime | None = None
+
+    def __str__(self) -> str:
+        """Write the canonical ISO 8601 text; without the zone, which is kept beside it."""
+        count = "" if self.repetitions == WITHOUT_END else self.repetitions
+        start = f"{canonical_moment(self.start)}/" if self.start else ""
+        end = f"/{canonical_moment(self.end)}" if self.end else ""
+        return f"R{count}/{start}{self.period}{end}"
+
+    def first(self, created: datetime, *, number: int = 1) -> Occurrence | None:
+        """Find the first occurrence: a period after `created`, or the start, or the grid's first point since then."""
+        if self.start is None:
+            return self._occurrence(number, created, number - 1)
+        if self.start >= created:
+            return self._occurrence(number, self.start, number)
+        steps = self._steps_up_to(created - MICROSECOND, self.start) + 1
+        return self._occurrence(number, self.start, number - steps)
+
+    def next(self, current: Occurrence) -> Occurrence | None:
+        """Find the occurrence that follows on the grid, due or not."""
+        return self._occurrence(current.number + 1, current.anchor, current.anchor_number)
+
+    def after(self, current: Occurrence, now: datetime) -> Later:
+        """Count by arithmetic the occurrences after `current` that are due by now, and find the next one."""
+        until = min(now, self.end or now)
+        due = current.anchor_number + self._steps_up_to(until, current.anchor)
+        last = max(due, current.number)
+        return Later(last - current.number, self._occurrence(last + 1, current.anchor, current.anchor_number))
+
+    def _occurrence(self, number: int, anchor: datetime, anchor_number: int) -> Occurrence | None:
+        due_date = self._due_date(number - anchor_number, anchor)
+        if due_date is None or (self.end and due_date > self.end):
+            return None
+        return Occurrence(number, due_date, anchor, anchor_number)
+
+    def _steps_up_to(self, moment: datetime, anchor: datetime) -> int:
+        """Find the last step that is due by then: estimated from the average period, then corrected.
+
+        Due dates never run backwards, but two may be one: Samoa had no 30 December 2011. Months, leap years and
+        offsets stray from the average by a few days in all, however many steps; so correcting takes one or two.
+        """
+        steps = (moment - anchor) // self.period.average()
+        if not (self.period.months or self.period.days):
+            return steps
+        steps = max(steps, 0)
+        while (due_date := self._due_date(steps + 1, anchor)) and due_date <= moment:
+            steps += 1
+        while steps > 0 and not ((due_date := self._due_date(steps, anchor)) and due_date <= moment):
+            steps -= 1
+        return steps
+
+    def _due_date(self, steps: int, anchor: datetime) -> datetime | None:
+        try:
+            due_date = later(anchor, self.period, self.zone, times=steps)
+        except OverflowError:
+            return None
+        return due_date if due_date <= LATEST_DUE_DATE else None
+
+
+def parse_repeat(text: str, zone: ZoneInfo) -> Repeat:
+    """Read a repeat: R3/PT1H, R/2024-03-29T10:00[Europe/Berlin]/P1D, R/start/end or R/P1D/end.
+
+    Rn/… fires n times, R0/… once, R/… and R-1/… without end. A zone in the text is the schedule's; otherwise it is the
+    one given, on whose clock local times are read unless it is UTC, which may only mean that nobody chose.
+
+    errors:  InvalidTimer  not a repeat, a count or period out of bounds, an end without a period between, no such
+                           moment, or zones that disagree
+    """
+    match = REPEAT.fullmatch(text) if len(text) <= REPEAT_CHARS_MAX else None
+    if match is None or not match["last"]:
+        raise InvalidTimer(
+            f"{shortened(text)} is not an ISO 8601 repeat; write R/PT1H, R3/PT1H for three times,"
+            " or R/2026-01-31T08:00:00Z/P1D from a start on"
+        )
+    repetitions = _repetitions(text, match["count"])
+    zone = agreed_zone(text, zone)
+    first, last = match["first"], match["last"]
+    # Zeebe reads an empty start as none.
+    if not first:
+        return Repeat(repetitions, _period(text, last), zone)
+    if first.startswith("P"):
+        return Repeat(repetitions, _period(text, first), zone, end=_moment(text, last, zone))
+    start = _moment(text, first, zone)
+    period = _period(text, last) if last.startswith("P") else _between(text, start, _moment(text, last, zone))
+    return Repeat(repetitions, period, zone, start=start)
+
+
+def _repetitions(text: str, count: str | None) -> int:
+    if count is None or count == "-1":
+        return WITHOUT_END
+    repetitions = int(count)
+    if count.startswith("-") or repetitions > REPETITIONS_MAX:
+        raise InvalidTimer(
+            f"{shortened(text)} has the count {shortened(repetitions)};"
+            f" write R0 to R{REPETITIONS_MAX}, or R without end"
+        )
+    return max(repetitions, 1)
+
+
+def _period(text: str, part: str) -> Duration:
+    try:
+        period = parse_duration(part)
+    except InvalidTimer as refusal:
+        raise InvalidTimer(f"{shortened(text)} has no valid period: {refusal}") from None
+    if not period.average():
+        raise InvalidTimer(f"{shortened(text)} has a period of zero; write one longer than zero, such as PT1S")
+    return period
+
+
+def _moment(text: str, part: str, zone: ZoneInfo) -> datetime:
+    try:
+        moment = parse_due_date(part, None if zone == UTC_ZONE else zone)
+    except InvalidTimer as refusal:
+        raise InvalidTimer(f"{shortened(text)} has no valid start or end: {refusal}") from None
+    try:
+        to_local(moment, zone)
+    except OverflowError:
+        raise InvalidTimer(
+            f"{shortened(text)} leaves the years 0001 to 9999 on the clock of {zone}; choose another start or end"
+        ) from None
+    return moment
+
+
+def _between(text: str, start: datetime, end: datetime) -> Duration:
+    if end <= start:
+        raise InvalidTimer(
+            f"{shortened(text)} ends before it begins, or at once; its end must come after its start, by one period"
+        )
+    return Duration(months=0, days=0, elapsed=end - start)
