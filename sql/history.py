@@ -57,7 +57,7 @@ class Page:
 async def find_timers(
     session: Session, state: str, wanted: Filter, *, size: int = 1_000, page: str | None = None
 ) -> Page:
-    """Find timers that are PENDING or PAUSED, soonest first, or TRIGGERED, CANCELED, SKIPPED or ENDED, newest first.
+    """Find timers: PENDING soonest first, PAUSED by key, or TRIGGERED, CANCELED, SKIPPED or ENDED, newest first.
 
     shape:   at most `size` of them, which is at most 10,000
     errors:  StoreUnavailable  no answer in time

@@ -168,18 +168,33 @@ async def test_without_its_day_s_partition_a_record_lies_in_the_default_until_th
     assert await intents(each_dsn) == {(key, "TRIGGERED"): 1}
 
 
-async def test_every_day_that_the_default_took_in_gets_its_own_and_the_order_stays(each_dsn: str) -> None:
+async def test_the_days_that_the_default_took_in_become_a_partition_and_the_order_stays(each_dsn: str) -> None:
     for ahead in (-1, -3, -2):
         await records(each_dsn, ahead, partition=ahead == -3)
     async with session(each_dsn) as reader, session(each_dsn) as maker:
         before = await read(reader)
         assert await homes(each_dsn) == {days(-3, -3)[0]: 3, "default": 6}
 
-        assert await ensure_log_partitions(maker) == 2
+        assert await ensure_log_partitions(maker) == 1
 
-        assert await homes(each_dsn) == dict.fromkeys(days(-3, -1), 3)
+        (oldest,), (latest,) = days(-3, -3), days(-1, -1)
+        assert await homes(each_dsn) == {oldest: 3, latest: 6}, (
+            "named by its last day, or it would be dropped too early"
+        )
         assert await read(reader) == before == [1001, 1002, 1003, 3001, 3002, 3003, 2001, 2002, 2003]
         assert await ensure_log_partitions(maker) == 0
+
+
+async def test_a_day_of_its_own_between_two_that_the_default_took_in_leaves_all_where_they_are(each_dsn: str) -> None:
+    for ahead in (-1, -3, -2):
+        await records(each_dsn, ahead, partition=ahead == -2)
+    before = await homes(each_dsn)
+
+    async with session(each_dsn) as maker, session(each_dsn) as reader:
+        assert await ensure_log_partitions(maker) == 0
+
+        assert await homes(each_dsn) == before
+        assert len(await read(reader)) == 9
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["first_read", "prepared"])

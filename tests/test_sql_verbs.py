@@ -426,7 +426,7 @@ async def test_a_schedule_that_waits_to_be_planned_can_not_be_moved_yet_and_says
             await reschedule_timer(client.session, Which(name="n"), to)
         assert refused.value.sqlstate == "55000", "it is no fault of what was asked"
         assert str(refused.value) == (
-            f"timer {key} has no date yet: its schedule is about to be planned by a running cluster, try again then"
+            f"timer {key} has no date yet: a running cluster plans its schedule, unless it is paused; try again then"
         )
     assert await shift_timers(client.session, [key], Shift("PT1H"), operation="o") == 0
     assert await client.value("select count(*) from shardclock.run_timers(array[$1::bigint])", key) == 0

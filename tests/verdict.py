@@ -17,7 +17,7 @@ CHECKS = {
         where not exists (select from shardclock.timers t where t.timer_key = a.timer_key)
             and not exists (
                 select from shardclock.command_log l
-                where l.timer_key = a.timer_key and l.intent in ('TRIGGERED', 'CANCELED')
+                where l.timer_key = a.timer_key and l.intent in ('TRIGGERED', 'CANCELED', 'SKIPPED')
             )
     """,
     "S3 double": """

@@ -54,7 +54,7 @@ def list_(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """List timers that are pending or paused, soonest first, or ended ones, newest first.
+    """List timers that are pending, soonest first, or paused, or ended ones, newest first.
 
     With --json: {"timers": [...], "next_page": TOKEN or null}, dates in UTC.
     """

@@ -86,10 +86,6 @@ begin
                     using errcode = 'invalid_parameter_value';
             end if;
         end loop;
-        if fields[i] = '' or fields[i] ~ ',$' then
-            raise exception 'schedule "%" has an empty part in its %', left(given, 60), names[number]
-                using errcode = 'invalid_parameter_value';
-        end if;
     end loop;
 end
 $$;
@@ -645,7 +641,7 @@ begin
         end if;
         select t.anchor_occurrence is null into unplanned from shardclock.timers t where t.timer_key = key;
         if unplanned then
-            raise exception 'timer % has no date yet: its schedule is about to be planned by a running cluster, try again then', key
+            raise exception 'timer % has no date yet: a running cluster plans its schedule, unless it is paused; try again then', key
                 using errcode = 'object_not_in_prerequisite_state';
         end if;
     end loop;

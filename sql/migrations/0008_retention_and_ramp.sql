@@ -7,48 +7,38 @@ alter table shardclock.coordination
 comment on column shardclock.coordination.ramp_per_s is
     'How many timers that an outage left overdue the cluster fires in a second, fair between tenants; null: no limit.';
 
--- Days that the default partition had to take, because their own was missing, get one as soon as they are over.
+-- What the default partition had to take, because a day's own was missing, becomes a partition once that day is over:
+-- the table itself, so no record is moved, however many there are.
 create function shardclock.rehome_log_default()
 returns integer
 language plpgsql
 as $$
 declare
-    made integer := 0;
-    day date;
+    first_day date;
+    last_day date;
     partition_name text;
 begin
-    for day in
-        select distinct (l.recorded_at at time zone 'UTC')::date
-        from shardclock.command_log_default l
-        where l.recorded_at < (now() at time zone 'UTC')::date::timestamp at time zone 'UTC'
-    loop
-        partition_name := 'command_log_' || to_char(day, 'YYYYMMDD');
-        continue when to_regclass('shardclock.' || partition_name) is not null;
-        begin
-            execute format(
-                'create table shardclock.%I (like shardclock.command_log including defaults including constraints)',
-                partition_name
-            );
-            execute format(
-                'with moved as (delete from shardclock.command_log_default where recorded_at >= %2$L and recorded_at < %3$L returning *)
-                insert into shardclock.%1$I select * from moved',
-                partition_name, day::timestamp at time zone 'UTC', (day + 1)::timestamp at time zone 'UTC'
-            );
-            -- Nobody may have planned to look where these records were and look when they are gone. Whoever writes to the
-            -- log waits behind us while we wait for the lock: not for long.
-            set local lock_timeout = '200ms';
-            lock table shardclock.command_log in access exclusive mode;
-            execute format(
-                'alter table shardclock.command_log attach partition shardclock.%I for values from (%L) to (%L)',
-                partition_name, day::timestamp at time zone 'UTC', (day + 1)::timestamp at time zone 'UTC'
-            );
-            made := made + 1;
-        exception when lock_not_available then
-            -- Somebody keeps the log open: another call is soon enough.
-            return made;
-        end;
-    end loop;
-    return made;
+    select min(l.recorded_at at time zone 'UTC'), max(l.recorded_at at time zone 'UTC') into first_day, last_day
+    from shardclock.command_log_default l;
+    if last_day is null or last_day >= (now() at time zone 'UTC')::date then
+        return 0;
+    end if;
+    -- Named by its last day, so that it is not dropped too early.
+    partition_name := 'command_log_' || to_char(last_day, 'YYYYMMDD');
+    -- Whoever writes to the log waits behind us while we wait for the lock: not for long.
+    set local lock_timeout = '200ms';
+    lock table shardclock.command_log in access exclusive mode;
+    alter table shardclock.command_log detach partition shardclock.command_log_default;
+    execute format('alter table shardclock.command_log_default rename to %I', partition_name);
+    execute format(
+        'alter table shardclock.command_log attach partition shardclock.%I for values from (%L) to (%L)',
+        partition_name, first_day::timestamp at time zone 'UTC', (last_day + 1)::timestamp at time zone 'UTC'
+    );
+    create table shardclock.command_log_default partition of shardclock.command_log default;
+    return 1;
+exception when lock_not_available or check_violation or invalid_object_definition or duplicate_table then
+    -- Somebody keeps the log open, or a day in between has a partition of its own: the records are safe where they are.
+    return 0;
 end
 $$;
 

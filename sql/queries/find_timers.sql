@@ -6,7 +6,7 @@
 -- out:   timer_key bigint, state text, tenant_id text, name text, timer_type text, process_instance_key bigint,
 --        element_instance_key bigint, target_element_id text, due_date timestamptz, created_at timestamptz,
 --        schedule text, zone text, missed text, occurrence bigint, target text, payload text, ended_at timestamptz,
---        holder bigint, detail text, page text; pending and paused soonest first, ended ones newest first
+--        holder bigint, detail text, page text; pending soonest first, paused by key, ended ones newest first
 -- locks: nothing
 -- index: timers_by_tenant, timers_by_name_prefix, timers_by_process_instance or timers_by_slot; command_log_in_order
 select
