@@ -459,6 +459,43 @@ $$;
 
 comment on function shardclock.run_timers is 'Makes the pending timers among these due now; a schedule runs once more and keeps its dates. Returns their keys.';
 
+-- One timer, by its key or its name: found, changed, and if it has slipped away meanwhile, looked for again.
+create function shardclock.change_timer(verb text, timer_key bigint, name text, tenant_id text, reason text)
+returns text
+language plpgsql
+as $$
+#variable_conflict use_variable
+declare
+    key bigint;
+    state text;
+begin
+    perform shardclock.check_one_timer(timer_key, name);
+    loop
+        key := shardclock.pending_key(timer_key, name, tenant_id);
+        exit when key is null;
+        case verb
+            when 'cancel' then perform shardclock.cancel_timers(array[key], reason);
+            when 'pause' then perform shardclock.pause_timers(array[key], reason);
+            when 'resume' then perform shardclock.resume_timers(array[key]);
+            when 'run' then perform shardclock.run_timers(array[key]);
+        end case;
+        if found then
+            return case verb
+                when 'cancel' then 'CANCELED' when 'pause' then 'PAUSED' when 'resume' then 'PENDING' else 'RESCHEDULED'
+            end;
+        end if;
+        select case when t.paused_due_date is null then 'PENDING' else 'PAUSED' end into state
+        from shardclock.timers t
+        where t.timer_key = key;
+        if found then
+            return state; -- there was nothing to change
+        end if;
+        -- It ended while we waited for its row. A schedule that fired has its next occurrence under the same name.
+    end loop;
+    return shardclock.ended_as(timer_key, name, tenant_id);
+end
+$$;
+
 create or replace function shardclock.cancel_timer(
     timer_key bigint default null,
     name text default null,
@@ -466,24 +503,9 @@ create or replace function shardclock.cancel_timer(
     reason text default null
 )
 returns text
-language plpgsql
+language sql
 as $$
-#variable_conflict use_variable
-declare
-    key bigint;
-begin
-    perform shardclock.check_one_timer(timer_key, name);
-    loop
-        key := shardclock.pending_key(timer_key, name, tenant_id);
-        perform shardclock.cancel_timers(array[key], reason);
-        if found then
-            return 'CANCELED';
-        end if;
-        -- It ended while we waited for its row. A schedule that fired has its next occurrence under the same name.
-        exit when key is null;
-    end loop;
-    return shardclock.ended_as(timer_key, name, tenant_id);
-end
+    select shardclock.change_timer('cancel', timer_key, name, tenant_id, reason)
 $$;
 
 comment on function shardclock.cancel_timer is
@@ -496,25 +518,9 @@ create function shardclock.pause_timer(
     reason text default null
 )
 returns text
-language plpgsql
+language sql
 as $$
-#variable_conflict use_variable
-declare
-    key bigint;
-begin
-    perform shardclock.check_one_timer(timer_key, name);
-    loop
-        key := shardclock.pending_key(timer_key, name, tenant_id);
-        exit when key is null;
-        perform shardclock.pause_timers(array[key], reason);
-        if found or exists (
-            select from shardclock.timers t where t.timer_key = key and t.paused_due_date is not null
-        ) then
-            return 'PAUSED';
-        end if;
-    end loop;
-    return shardclock.ended_as(timer_key, name, tenant_id);
-end
+    select shardclock.change_timer('pause', timer_key, name, tenant_id, reason)
 $$;
 
 comment on function shardclock.pause_timer is
@@ -526,25 +532,9 @@ create function shardclock.resume_timer(
     tenant_id text default 'default'
 )
 returns text
-language plpgsql
+language sql
 as $$
-#variable_conflict use_variable
-declare
-    key bigint;
-begin
-    perform shardclock.check_one_timer(timer_key, name);
-    loop
-        key := shardclock.pending_key(timer_key, name, tenant_id);
-        exit when key is null;
-        perform shardclock.resume_timers(array[key]);
-        if found or exists (
-            select from shardclock.timers t where t.timer_key = key and t.paused_due_date is null
-        ) then
-            return 'PENDING';
-        end if;
-    end loop;
-    return shardclock.ended_as(timer_key, name, tenant_id);
-end
+    select shardclock.change_timer('resume', timer_key, name, tenant_id, null)
 $$;
 
 comment on function shardclock.resume_timer is
@@ -556,28 +546,9 @@ create function shardclock.run_timer(
     tenant_id text default 'default'
 )
 returns text
-language plpgsql
+language sql
 as $$
-#variable_conflict use_variable
-declare
-    key bigint;
-    timer shardclock.timers;
-begin
-    perform shardclock.check_one_timer(timer_key, name);
-    loop
-        key := shardclock.pending_key(timer_key, name, tenant_id);
-        exit when key is null;
-        perform shardclock.run_timers(array[key]);
-        if found then
-            return 'RESCHEDULED';
-        end if;
-        select t.* into timer from shardclock.timers t where t.timer_key = key;
-        if found then
-            return case when timer.paused_due_date is null then 'PENDING' else 'PAUSED' end;
-        end if;
-    end loop;
-    return shardclock.ended_as(timer_key, name, tenant_id);
-end
+    select shardclock.change_timer('run', timer_key, name, tenant_id, null)
 $$;
 
 comment on function shardclock.run_timer is
