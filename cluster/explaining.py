@@ -42,7 +42,7 @@ async def gather(session: Session, which: Which, moment: datetime, now: datetime
 
     errors:  StoreUnavailable  no answer in time
     """
-    timer = await find_timer(session, timer_key=which.timer_key, name=which.name, tenant_id=which.tenant_id)
+    timer = await find_timer(session, which)
     records = await records_around(session, which, moment)
     about = _deciding(records, timer, moment)
     holders = {record.holder for record in records if record.holder is not None}

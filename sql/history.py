@@ -84,32 +84,24 @@ async def find_keys(session: Session, state: str, wanted: Filter, *, size: int, 
     return [row["timer_key"] for row in rows]
 
 
-async def find_timer(
-    session: Session, *, timer_key: int | None = None, name: str | None = None, tenant_id: str = "default"
-) -> TimerState | None:
+async def find_timer(session: Session, which: Which) -> TimerState | None:
     """Find a timer; of a name that was used often, the pending one or else the latest.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/queries/find_timer.sql
     """
-    row = await session.row("find_timer", timer_key, name, tenant_id)
+    row = await session.row("find_timer", which.timer_key, which.name, which.tenant_id)
     return TimerState(**dict(row)) if row else None
 
 
-async def records_of(
-    session: Session,
-    *,
-    timer_key: int | None = None,
-    name: str | None = None,
-    tenant_id: str = "default",
-    limit: int = 20,
-) -> list[LogRecord]:
+async def records_of(session: Session, which: Which, *, limit: int = 20) -> list[LogRecord]:
     """Read the last records of a timer, or of all that bore its name, the newest first.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/queries/records_of.sql
     """
-    return [record_of(row) for row in await session.rows("records_of", timer_key, name, tenant_id, limit)]
+    rows = await session.rows("records_of", which.timer_key, which.name, which.tenant_id, limit)
+    return [record_of(row) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)

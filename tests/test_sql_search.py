@@ -165,13 +165,13 @@ async def test_a_timer_is_found_by_key_or_name_with_all_that_is_known_of_it(clie
     key = await schedule(client, due_date=START, name="n", zone="Asia/Tokyo")
     await pause_timer(client.session, Which(key))
 
-    paused = await find_timer(client.session, timer_key=key)
+    paused = await find_timer(client.session, Which(key))
 
     assert paused
-    assert paused == await find_timer(client.session, name="n")
+    assert paused == await find_timer(client.session, Which(name="n"))
     assert (paused.state, paused.due_date, paused.zone, paused.missed) == (PAUSED, START, "Asia/Tokyo", "fire_once")
     assert (await find_timers(client.session, PAUSED, Filter())).timers == [paused]
-    assert await find_timer(client.session, name="n", tenant_id="other") is None
+    assert await find_timer(client.session, Which(name="n", tenant_id="other")) is None
 
 
 # Pages

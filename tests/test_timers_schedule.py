@@ -11,7 +11,7 @@ from timers.cron import Cron
 from timers.occurrence import WITHOUT_END, Occurrence, Rule
 from timers.refusal import InvalidTimer, shortened
 from timers.repeat import Repeat
-from timers.schedule import MISSED_AFTER, Following, Missed, begin, first_of, following, parse_schedule
+from timers.schedule import MISSED_AFTER, Following, Missed, first_of, following, parse_schedule
 
 Named = Callable[[int], Occurrence]
 
@@ -95,7 +95,7 @@ def test_a_schedule_that_never_occurs_says_so(text: str) -> None:
     created = datetime(9_999, 12, 31, 18, tzinfo=UTC) if "9999-" in text else ANCHOR
     rule = parse_schedule(text)
 
-    assert begin(rule, created) is None
+    assert rule.first(created) is None
     with pytest.raises(InvalidTimer, match=r"^schedule '.+' never occurs after .+Z; choose one with a date"):
         first_of(rule, created)
 
@@ -103,7 +103,7 @@ def test_a_schedule_that_never_occurs_says_so(text: str) -> None:
 def test_a_schedule_begins_with_the_number_that_it_is_given() -> None:
     assert first_of(HOURLY, ANCHOR, number=5) == Occurrence(5, ANCHOR + HOUR, ANCHOR, 4)
     assert first_of(EVERY_HOUR, ANCHOR, number=5) == Occurrence(5, ANCHOR + HOUR, ANCHOR + HOUR, 5)
-    assert begin(HOURLY, ANCHOR) == first_of(HOURLY, ANCHOR) == hour(1)
+    assert first_of(HOURLY, ANCHOR) == hour(1)
 
 
 @pytest.mark.parametrize("missed", list(Missed))

@@ -53,17 +53,12 @@ def parse_schedule(text: str, zone: str = "UTC") -> Rule:
     return parse_cron(text, beside) if looks_like_cron(text) else parse_repeat(text, beside)
 
 
-def begin(rule: Rule, created: datetime, *, number: int = 1) -> Occurrence | None:
-    """Find the first occurrence of a schedule made at `created`, or None if it never occurs."""
-    return rule.first(created, number=number)
-
-
 def first_of(rule: Rule, created: datetime, *, number: int = 1) -> Occurrence:
     """Find the first occurrence of a schedule made at `created`.
 
     errors:  InvalidTimer  there is none
     """
-    if occurrence := begin(rule, created, number=number):
+    if occurrence := rule.first(created, number=number):
         return occurrence
     raise InvalidTimer(
         f"schedule {shortened(str(rule))} never occurs after {canonical_moment(created)};"

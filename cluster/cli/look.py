@@ -2,7 +2,7 @@
 
 import shlex
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 from zoneinfo import ZoneInfo
 
 import typer
@@ -82,12 +82,11 @@ def show(timer_key: Key = None, name: Name = None, tenant: Tenant = DEFAULT_TENA
     which = which_of(timer_key, name, tenant)
 
     async def do(session: Session) -> int:
-        named: dict[str, Any] = {"timer_key": which.timer_key, "name": which.name, "tenant_id": which.tenant_id}
-        timer = await find_timer(session, **named)
+        timer = await find_timer(session, which)
         if timer is None:
             tell(f"shardclock: {no_timer(which)}")
             return NOT_DONE
-        records = await records_of(session, **named)
+        records = await records_of(session, which)
         if as_json:
             print_json({"timer": timer, "records": records})
         else:

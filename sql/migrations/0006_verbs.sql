@@ -5,6 +5,7 @@ drop function shardclock.schedule_timer(
     timestamptz, text, text, text, text, jsonb, text, text, text, bigint, bigint, text
 );
 drop function shardclock.reschedule_timer(bigint, text, text, timestamptz, text);
+drop function shardclock.after(interval, text, text);
 
 create function shardclock.check_zone(zone text)
 returns void
