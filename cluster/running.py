@@ -43,7 +43,7 @@ class RunningCluster:
         # One identity for as long as we run: a new host takes the lead from its predecessor at once.
         self._cluster_id = secrets.token_hex(8)
         self._host: subprocess.Popen[bytes] | None = None
-        self._temp_dir: Path | None = None
+        self._temp_dirs: list[Path] = []
         self._ready = False
         self._started_at = 0.0
         self._failures = 0
@@ -103,9 +103,10 @@ class RunningCluster:
 
     def _start_host(self) -> None:
         self._ready, self._started_at = False, time.monotonic()
-        self._temp_dir = Path(tempfile.mkdtemp(prefix="shardclock-ray-"))
+        temp_dir = Path(tempfile.mkdtemp(prefix="shardclock-ray-"))
+        self._temp_dirs.append(temp_dir)
         # Ray writes the address of the last cluster here; without the directory it would fail.
-        (self._temp_dir / "ray").mkdir()
+        (temp_dir / "ray").mkdir()
         self._host = subprocess.Popen(
             [sys.executable, "-m", "cluster.host"],
             stdin=subprocess.PIPE,
@@ -113,7 +114,7 @@ class RunningCluster:
             stderr=self._logs,
             # A Ctrl-C in the terminal is ours to hear; the host hears from us.
             start_new_session=True,
-            env=self._environment(self._temp_dir),
+            env=self._environment(temp_dir),
         )
 
     def _is_stuck(self) -> bool:
@@ -148,9 +149,9 @@ class RunningCluster:
                 if pipe is not None:
                     pipe.close()
             self._host = None
-        if self._temp_dir is not None:
-            shutil.rmtree(self._temp_dir, ignore_errors=True)
-            self._temp_dir = None
+        # All of them, each time: an orphan of a Ray that was killed may have written to its own once more.
+        for temp_dir in self._temp_dirs:
+            shutil.rmtree(temp_dir, ignore_errors=True)
 
 
 @contextmanager
