@@ -55,8 +55,7 @@ def explain(story: Story, moment: datetime) -> Explanation:
 
     shape:   verdict NONE, NOT_YET_MADE, CANCELED, REFUSED, PAUSED, OVERDUE, FIRED, SKIPPED or NOT_DUE
     """
-    begun = min([record.created_at for record in story.records] + ([story.timer.created_at] if story.timer else []),
-                default=None)  # fmt: skip
+    begun = min(_births(story), default=None)
     if begun is None:
         return Explanation("NONE", "nothing is recorded of it: it was never made, or longer ago than the log is kept")
     if begun > moment:
@@ -91,8 +90,13 @@ def _stopped(story: Story, moment: datetime) -> Explanation | None:
 
 def _made_anew(story: Story, since: datetime, moment: datetime) -> bool:
     """Say whether another timer was given the name of one that had ended."""
-    made = [record.created_at for record in story.records] + ([story.timer.created_at] if story.timer else [])
-    return any(since < created_at <= moment for created_at in made)
+    return any(since < created_at <= moment for created_at in _births(story))
+
+
+def _births(story: Story) -> list[datetime]:
+    """Say when each of the timers was made that the story tells of."""
+    pending = [story.timer.created_at] if story.timer else []
+    return pending + [record.created_at for record in story.records]
 
 
 def _overdue(story: Story, moment: datetime) -> Explanation | None:

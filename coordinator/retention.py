@@ -1,4 +1,4 @@
-"""Keep the command log's days: made ahead, dropped behind. It never holds up the reconcile loop."""
+"""Keep the command log's days: made ahead, dropped behind. What fails here fails alone, and is tried again."""
 
 import time
 

@@ -30,7 +30,7 @@ class Ramp:
 
     def room(self, batch: int) -> int:
         """Say how many may be taken now, at most a batch."""
-        return batch if self.per_s is None else int(min(self._room, batch))
+        return batch if self.per_s is None else max(0, int(min(self._room, batch)))
 
     def learn(self, walk: Walk, taken: Taken) -> None:
         """Take note of what a walk took, and of the rate it brought."""

@@ -6,9 +6,11 @@ statement a typed function, and nothing above this package ever sees a connectio
 
     session      one connection that comes back after it was lost
     migrate      the schema brought up to date, or held against what this program needs
-    pending      scheduling, cancelling, listing: what a client does
-    claims       taking and firing: what a shard does
+    pending      scheduling: what a client does first
+    verbs        cancelling, moving, pausing, running now: what a client does later
+    history      finding timers, past and present, and what was recorded of them
+    claims       taking, planning and firing: what a shard does
     holders      who is there: the incarnations of shard actors
-    leadership   which coordinator leads, how many shards are wanted
+    leadership   which coordinator leads, how many shards are wanted, how fast an outage is caught up with
     log          the command log, read so that no record is skipped and none read twice
 """

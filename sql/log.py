@@ -34,7 +34,7 @@ READ_MAX = 500
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """One thing that happened: `intent` is TRIGGERED, CANCELED, RESCHEDULED or SKIPPED."""
+    """One thing that happened: `intent` is TRIGGERED, CANCELED, RESCHEDULED, SKIPPED, PAUSED or RESUMED."""
 
     xid: int
     position: int

@@ -58,6 +58,18 @@ def test_room_grows_with_time_up_to_a_second_and_shrinks_by_what_was_taken() -> 
     assert ramp.room(100) == 10
 
 
+def test_what_was_taken_too_much_is_waited_for() -> None:
+    ramp = Ramp()
+    ramp.holds_back(100, now_s=5.0)
+    ramp.learn(BACKLOG, replace(NOTHING, left_by_outage=300))
+
+    assert ramp.room(100) == 0
+    assert ramp.holds_back(100, now_s=5.25)
+    assert ramp.room(100) == 0
+    assert ramp.holds_back(100, now_s=5.375)
+    assert ramp.room(100) == 75
+
+
 def test_a_rate_of_zero_lets_nothing_through_and_no_rate_everything() -> None:
     stopped, free = Ramp(), Ramp()
     stopped.learn(BACKLOG, replace(NOTHING, ramp_per_s=0))
