@@ -57,7 +57,9 @@ class Bench:
 def bench() -> Iterator[Bench]:
     """Lend a database and a cluster for one scenario."""
     data_dir = Path(tempfile.mkdtemp(prefix="shardclock-bench-"))
-    settings: Settings = load_settings(data_dir=data_dir / "postgres").model_copy(update={"dsn": None})
+    settings: Settings = load_settings(data_dir=data_dir / "postgres").model_copy(
+        update={"dsn": None, "metrics_port": 0}
+    )
     try:
         with (data_dir / "ray.log").open("wb") as logs, open_database(settings) as database:
             cluster = RunningCluster(settings, database, tell=lambda _: None, logs=logs)

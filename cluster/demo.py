@@ -59,7 +59,9 @@ def run_demo(file: Path, *, tell: Tell, live: bool) -> Verdict:
              ClusterFailed  the cluster doesn't come up
     """
     data_dir = Path(tempfile.mkdtemp(prefix="shardclock-demo-"))
-    settings = load_settings(data_dir=data_dir / "postgres").model_copy(update={"dsn": None, "ray_address": None})
+    settings = load_settings(data_dir=data_dir / "postgres").model_copy(
+        update={"dsn": None, "ray_address": None, "metrics_port": 0}
+    )
     try:
         # What Ray's processes log is kept out of the table, and shown by nobody.
         with (data_dir / "ray.log").open("wb") as logs, open_database(settings) as database:

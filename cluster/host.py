@@ -24,6 +24,7 @@ from cluster.settings import Settings, load_settings
 CLUSTER_ID = "SHARDCLOCK_HOST_CLUSTER_ID"
 TEMP_DIR = "SHARDCLOCK_HOST_TEMP_DIR"
 EMBEDDED = "SHARDCLOCK_HOST_EMBEDDED"
+KEEP_RUNNING = "SHARDCLOCK_HOST_KEEP_RUNNING"
 
 WATCH_S = 0.25
 PING_S = 2.0
@@ -39,7 +40,9 @@ def main() -> int:
     settings, temp_dir = load_settings(), Path(os.environ[TEMP_DIR])
     assert settings.dsn is not None, "up resolves it"
     # Our hold keeps the embedded Postgres up until the shards have drained, even if our parent is killed.
-    postgres = EmbeddedPostgres.start(settings.data_dir, version=settings.postgres_version) if _embedded() else None
+    postgres = (
+        EmbeddedPostgres.start(settings.data_dir, version=settings.postgres_version) if _is_set(EMBEDDED) else None
+    )
     try:
         return _carry(settings, settings.dsn, temp_dir)
     except (RuntimeError, ConnectionError, OSError) as error:
@@ -67,7 +70,8 @@ def _carry(settings: Settings, dsn: str, temp_dir: Path) -> int:
             # No orderly way out: the driver would wait a minute for a server that is gone.
             shutil.rmtree(temp_dir, ignore_errors=True)
             os._exit(1)
-    _stop_coordinator(coordinator)
+    if not _is_set(KEEP_RUNNING):
+        _stop_coordinator(coordinator)
     ray.shutdown()
     return 0
 
@@ -131,8 +135,8 @@ def _stop_event() -> threading.Event:
     return stop
 
 
-def _embedded() -> bool:
-    return os.environ.get(EMBEDDED) == "1"
+def _is_set(name: str) -> bool:
+    return os.environ.get(name) == "1"
 
 
 if __name__ == "__main__":

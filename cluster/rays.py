@@ -2,6 +2,7 @@
 
 import os
 import secrets
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ OBJECT_STORE_BYTES = 100 * 1024 * 1024  # we pass no objects; Ray would take a t
 SERVERS = frozenset({"gcs_server", "raylet"})
 
 
+class RayRefused(Exception):
+    """Ray did not do what it was asked, or gave no answer; the message says what it was."""
+
+
 def prepare_environment(settings: Settings, temp_dir: Path) -> None:
     """Set what Ray reads from the environment while it is imported: call this before `import ray`."""
-    given = settings.ray_auth_token
-    token = given.get_secret_value() if given else secrets.token_hex(32)
     os.environ |= {
         "RAY_USAGE_STATS_ENABLED": "0",
         # By default workers run at nice 15, and a timer that is due waits for everything else on the machine.
@@ -29,8 +32,10 @@ def prepare_environment(settings: Settings, temp_dir: Path) -> None:
         "RAY_COLOR_PREFIX": "0",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     }
+    given = settings.ray_auth_token
     if given is not None or settings.ray_address is None:
         # Without both a local Ray writes a token into the home directory.
+        token = given.get_secret_value() if given else secrets.token_hex(32)
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
 
 
@@ -68,6 +73,32 @@ def ensure_coordinator(settings: Settings, dsn: str, cluster_id: str) -> Any:
         .options(name=COORDINATOR, lifetime="detached", get_if_exists=True, max_restarts=-1, num_cpus=0)
         .remote(settings.of_coordinator(dsn), spawner)
     )
+
+
+def drain_node(settings: Settings, node_id: str, *, within_s: float) -> None:
+    """Tell Ray that a node goes in so many seconds: the coordinator then moves its shards.
+
+    errors:  RayRefused  it will not, or can't be reached
+    """
+    address = settings.ray_address or os.environ.get("RAY_ADDRESS")
+    if address is None:
+        raise RayRefused(f"node {node_id[:12]} can't be drained without SHARDCLOCK_RAY_ADDRESS")
+    if settings.ray_auth_token is not None:
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": settings.ray_auth_token.get_secret_value()}
+    from ray._raylet import GcsClient  # type: ignore[attr-defined]
+    from ray.core.generated.autoscaler_pb2 import DrainNodeReason  # type: ignore[attr-defined]
+
+    try:
+        accepted, why = GcsClient(address=address).drain_node(
+            node_id,
+            DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION"),  # it goes, whatever runs on it
+            "shardclock leave",
+            int((time.time() + within_s) * 1000),
+        )
+    except Exception as error:  # Ray's client raises what it likes
+        raise RayRefused(f"Ray at {address} does not drain node {node_id[:12]}: {error}") from error
+    if not accepted:
+        raise RayRefused(f"Ray at {address} does not drain node {node_id[:12]}: {why}")
 
 
 def lost_servers() -> list[str]:

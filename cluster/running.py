@@ -16,6 +16,7 @@ from typing import IO
 from cluster import host
 from cluster.database import Database
 from cluster.embedded import EmbeddedPostgresError
+from cluster.exporting import Exporting
 from cluster.settings import PREFIX, Settings
 
 READY_S = 60.0
@@ -33,15 +34,25 @@ class ClusterFailed(Exception):
 
 
 class RunningCluster:
-    """Tend one host process and one database."""
+    """Tend one host process, one database and one exporter."""
 
-    def __init__(self, settings: Settings, database: Database, *, tell: Tell, logs: IO[bytes] | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        *,
+        tell: Tell,
+        logs: IO[bytes] | None = None,
+        keep_running: bool = False,
+    ) -> None:
         self._settings = settings
+        self._keep_running = keep_running
         self._database = database
         self._tell = tell
         self._logs = logs
         # One identity for as long as we run: a new host takes the lead from its predecessor at once.
-        self._cluster_id = secrets.token_hex(8)
+        self._cluster_id = settings.cluster_id or secrets.token_hex(8)
+        self._exporting = Exporting(settings, database.dsn, tell=tell, unready=self.unready)
         self._host: subprocess.Popen[bytes] | None = None
         self._temp_dirs: list[Path] = []
         self._ready = False
@@ -54,6 +65,7 @@ class RunningCluster:
 
         errors:  ClusterFailed  the host process ended, or said nothing for a minute
         """
+        self._exporting.tend()
         self._start_host()
         if not self._hears_ready(READY_S):
             self.stop()
@@ -62,6 +74,7 @@ class RunningCluster:
     def tend(self) -> None:
         """Start again what has died; call this every `TEND_S`."""
         self._tend_database()
+        self._exporting.tend()
         if self._host is not None and self._is_stuck():
             self._host.kill()
             self._host.wait()
@@ -71,8 +84,16 @@ class RunningCluster:
         if self._host is None and time.monotonic() >= self._start_at:
             self._start_host()
 
+    def unready(self) -> list[str]:
+        """Say what is still to come before timers fire."""
+        return [] if self._ready else ["Ray has not started"]
+
     def stop(self) -> None:
         """Let the host hand everything back, and end it; a second call does nothing."""
+        self._stop_host()
+        self._exporting.stop()
+
+    def _stop_host(self) -> None:
         if self._host is None:
             return
         assert self._host.stdin is not None
@@ -131,16 +152,20 @@ class RunningCluster:
         return self._ready
 
     def _environment(self, temp_dir: Path) -> dict[str, str]:
-        settings = self._settings.model_dump(mode="json", exclude_none=True, exclude={"ray_auth_token", "dsn"})
+        settings = self._settings.model_dump(
+            mode="json", exclude_none=True, exclude={"ray_auth_token", "dsn", "metrics_socket"}
+        )
         token = self._settings.ray_auth_token
         return {
             **os.environ,
             **{f"{PREFIX}{name.upper()}": str(value) for name, value in settings.items()},
             **({f"{PREFIX}RAY_AUTH_TOKEN": token.get_secret_value()} if token else {}),
             f"{PREFIX}DSN": self._database.dsn,
+            f"{PREFIX}METRICS_SOCKET": self._exporting.socket_path,
             host.CLUSTER_ID: self._cluster_id,
             host.TEMP_DIR: str(temp_dir),
             host.EMBEDDED: "1" if self._database.is_embedded else "0",
+            host.KEEP_RUNNING: "1" if self._keep_running else "0",
         }
 
     def _clear_host(self) -> None:
@@ -156,13 +181,18 @@ class RunningCluster:
 
 @contextmanager
 def running_cluster(
-    settings: Settings, database: Database, *, tell: Tell, logs: IO[bytes] | None = None
+    settings: Settings,
+    database: Database,
+    *,
+    tell: Tell,
+    logs: IO[bytes] | None = None,
+    keep_running: bool = False,
 ) -> Iterator[RunningCluster]:
-    """Run a cluster for the length of a block, and stop it in order at its end.
+    """Run a cluster for the length of a block, and stop it in order at its end, unless Ray is to keep it running.
 
     errors:  ClusterFailed  it doesn't come up
     """
-    cluster = RunningCluster(settings, database, tell=tell, logs=logs)
+    cluster = RunningCluster(settings, database, tell=tell, logs=logs, keep_running=keep_running)
     try:
         cluster.start()
         yield cluster

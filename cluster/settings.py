@@ -9,6 +9,7 @@ from pydantic import Field, SecretStr, ValidationError, field_validator, model_v
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from coordinator.settings import CoordinatorSettings, CoordinatorTuning
+from metrics.report import SOCKET_PATH_MAX
 from shards.settings import ShardSettings, ShardTuning
 from timers.model import SLOTS
 from timers.refusal import shortened
@@ -39,6 +40,15 @@ class Settings(ShardTuning, CoordinatorTuning, BaseSettings):
     shards: int | None = Field(None, ge=1, le=SLOTS, description="wanted at start; none: as it was, at first 2")
     ray_address: str | None = Field(None, description="a Ray cluster to join; none: one of our own")
     ray_auth_token: SecretStr | None = Field(None, description="of the Ray cluster to join; our own draws one")
+    cluster_id: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$",
+        description="names this cluster on its database; none: drawn",
+    )
+    metrics_host: str = Field("127.0.0.1", description="where the metrics are served: 0.0.0.0 is everywhere")
+    metrics_port: int = Field(9840, ge=0, le=65_535, description="and on which port: 0 is any free one")
+    metrics_socket: str | None = Field(None, description="where shards report to this node's exporter; none: drawn")
+    metrics_store: bool = Field(True, description="whether this exporter reads the tables too; one a cluster is enough")
 
     @field_validator("dsn")
     @classmethod
@@ -47,6 +57,14 @@ class Settings(ShardTuning, CoordinatorTuning, BaseSettings):
         if dsn is not None and not _is_postgres_url(dsn):
             raise InvalidSettings(f"{_name('dsn')} must be a URL such as postgresql://user:password@host:5432/database")
         return dsn
+
+    @field_validator("metrics_socket")
+    @classmethod
+    def _socket_path_is_short(cls, path: str | None) -> str | None:
+        length, most = len((path or "").encode()), SOCKET_PATH_MAX
+        if length > most:
+            raise InvalidSettings(f"{_name('metrics_socket')} has {length} bytes; a socket's path has at most {most}")
+        return path
 
     @model_validator(mode="after")
     def _numbers_agree(self) -> Self:
@@ -59,6 +77,7 @@ class Settings(ShardTuning, CoordinatorTuning, BaseSettings):
             ("fire_batch", "queue_max", "or no batch is ever full"),
             ("claim_batch", "queue_max", "or there is never room to look ahead"),
             ("coordinator_timeout_s", "leader_lease_s", "or a slow statement costs the lead"),
+            ("forecast_s", "shards_ahead_s", "or a spike is there before it is seen"),
             ("reconcile_s", "leader_lease_s", "or the lease ends between two turns"),
         ):
             if getattr(self, low) >= getattr(self, high):
@@ -68,11 +87,11 @@ class Settings(ShardTuning, CoordinatorTuning, BaseSettings):
 
     def of_shard(self, dsn: str) -> ShardSettings:
         """Take out what a shard is told."""
-        return ShardSettings(dsn=dsn, **_part(self, ShardTuning))
+        return ShardSettings(dsn=dsn, metrics_socket=self.metrics_socket, **_part(self, ShardTuning))
 
     def of_coordinator(self, dsn: str) -> CoordinatorSettings:
         """Take out what the coordinator is told."""
-        return CoordinatorSettings(dsn=dsn, **_part(self, CoordinatorTuning))
+        return CoordinatorSettings(dsn=dsn, metrics_socket=self.metrics_socket, **_part(self, CoordinatorTuning))
 
 
 def load_settings(**given: Any) -> Settings:

@@ -11,6 +11,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 ACTOR_PREFIX = "shard-"
 ANSWER_S = 5.0
+CPUS_PER_SHARD = 1  # a busy shard keeps about one core busy; it claims none, so that it starts whatever else runs
 
 T = TypeVar("T")
 
@@ -72,6 +73,15 @@ class RayFleet:
         actor_name = ACTOR_PREFIX + secrets.token_hex(6)
         return actor_name, await _ask(lambda: self._spawner.spawn(actor_name, node_id))
 
+    async def ask_for_nodes(self, shards: int) -> None:
+        """Ask Ray's autoscaler, if there is one, for room for so many shards in all; 0 takes the request back.
+
+        errors:  RayUnavailable  no answer in time
+        """
+        from ray.autoscaler.sdk import request_resources
+
+        await _ask(lambda: request_resources(bundles=[{"CPU": CPUS_PER_SHARD}] * shards))
+
     async def kill(self, actor: Any) -> None:
         """End an actor at once, if it is still there.
 
@@ -95,7 +105,12 @@ def _staying_nodes() -> list[str]:
 
     nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
     leaving = state.get_draining_nodes()
-    return sorted(node["NodeID"] for node in nodes if node["Alive"] and node["NodeID"] not in leaving)
+    return sorted(
+        node["NodeID"]
+        for node in nodes
+        # A head that is told of no CPU is to be left alone; so it is done on Kubernetes.
+        if node["Alive"] and node["Resources"].get("CPU", 0) > 0 and node["NodeID"] not in leaving
+    )
 
 
 def _named_actors() -> dict[str, Any]:

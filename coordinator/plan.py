@@ -23,11 +23,15 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """What is there: our actors, the nodes they may stay on, and those of them that should get no new ones."""
+    """What is there: our actors, the nodes they may stay on and those of them that should get no new ones.
+
+    Guests are holders of other clusters that still keep slots, from when their cluster led.
+    """
 
     members: Sequence[Member]
     nodes: Sequence[str]
     suspects: frozenset[str] = frozenset()
+    guests: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,10 @@ def plan(wanted: int, fleet: Fleet) -> Plan:
     retire = tuple(member for member in fleet.members if member.ready and member not in serving)
 
     spawn = tuple(_spawns(wanted, staying, _targets(fleet)))
-    return Plan(assign=_assignment(serving, retire), shard_count=len(serving), retire=retire, spawn=spawn)
+    assign = _assignment(serving, retire)
+    if serving:
+        assign |= dict.fromkeys(fleet.guests)  # they fire what they lease, and claim no more
+    return Plan(assign=assign, shard_count=len(serving), retire=retire, spawn=spawn)
 
 
 def _balanced(ready: Sequence[Member], wanted: int, nodes: Sequence[str]) -> list[Member]:

@@ -8,17 +8,20 @@ from typing import Any
 
 import structlog
 
+from coordinator.account import UNREACHABLE, Account
 from coordinator.caution import Caution
 from coordinator.fleet import RayFleet, RayUnavailable
 from coordinator.plan import Fleet, Member, Plan, plan
 from coordinator.retention import Retention
+from coordinator.scaling import Scaling
 from coordinator.settings import CoordinatorSettings
 from coordinator.silence import Silence
+from metrics.report import Reporter
 from sql.holders import Holder, assign, end_holders, list_holders
 from sql.leadership import Leadership, lead, resign
 from sql.session import Session, StatementRefused, StoreUnavailable
 
-UNREACHABLE = "ActorUnavailableError"
+HANDED_OVER_S = 0.1  # between two looks whether another cluster serves
 
 
 class Superseded(Exception):
@@ -52,6 +55,9 @@ class Reconciler:
         self._caution = Caution()
         self._fresh = True
         self._retention = Retention(self._session, keep_days=settings.retention_days)
+        self._scaling = Scaling(settings, fleet.ask_for_nodes)
+        self._account = Account()
+        self._reporter = Reporter(settings.metrics_socket)
         self._changed = asyncio.Event()
         self._stopping = False
         self._log = structlog.get_logger().bind(coordinator=f"{incarnation:016x}")
@@ -66,7 +72,7 @@ class Reconciler:
                 failing = False
             except Superseded:
                 self._log.warning("superseded")
-                await self._session.close()
+                await self._close()
                 return
             except (StoreUnavailable, StatementRefused, RayUnavailable) as error:
                 # Without news of Postgres nobody can be called silent.
@@ -74,8 +80,10 @@ class Reconciler:
                 if not failing:
                     self._log.warning("turn failed", error=str(error))
                 failing = True
+            self._report()
             await self._pause()
         await self._wind_down()
+        await self._close()
 
     async def turn(self) -> None:
         """Read, decide, act: once."""
@@ -87,18 +95,21 @@ class Reconciler:
             fresh=self._fresh,
         )
         self._fresh = False
-        if not leadership.leads:
-            await self._stand_by(leadership)
-            return
-        await self._retention.turn()
+        self._learn_lead(leadership)
+        wanted = leadership.shards_wanted
+        if leadership.leads:
+            await self._retention.turn()
+            wanted = await self._scaling.turn(leadership, self._incarnation)
         await self._adopt()
-        holders = await self._living_holders()
+        holders = await self._living_holders(leads=leadership.leads)
+        mine = {h.actor_name: h for h in holders if h.cluster_id == self._cluster_id}
         fleet = Fleet(
-            members=self._members(holders),
+            members=self._members(mine),
             nodes=await self._fleet.nodes(),
             suspects=self._caution.suspects(now_s=time.monotonic()),
+            guests=[h.holder for h in holders if h.cluster_id != self._cluster_id and h.shard is not None],
         )
-        await self._act(plan(leadership.shards_wanted, fleet), leadership)
+        await self._act(plan(wanted, fleet), leadership)
 
     def stop(self) -> None:
         """Ask the loop to end; `run` then drains every shard and hands the lease back."""
@@ -109,23 +120,44 @@ class Reconciler:
         """Take the next turn now."""
         self._changed.set()
 
+    def _learn_lead(self, leadership: Leadership) -> None:
+        """Take note of who leads; while another cluster does, our shards stand by: started, and without slots."""
+        if not leadership.leads and leadership.leader is not None and leadership.cluster_id == self._cluster_id:
+            raise Superseded
+        if leadership.leads != self._account.leads:
+            self._log.info("leads" if leadership.leads else "stands by", term=leadership.term)
+        self._account.leads = leadership.leads
+
     async def _wind_down(self) -> None:
         try:
             await self._adopt()
+            await resign(self._session, self._incarnation)
+            await self._hand_over()
             await self._retire(list(self._wards))
             left = [h for h in await list_holders(self._session) if h.cluster_id == self._cluster_id]
             await end_holders(self._session, [h.holder for h in left], why="stopped")
-            await resign(self._session, self._incarnation)
         except (StoreUnavailable, StatementRefused, RayUnavailable) as error:
             self._log.warning("stopped without handing back; leases run out by themselves", error=str(error))
+
+    async def _hand_over(self) -> None:
+        """Let our shards fire on until a cluster that stands by has taken their slots; without one, don't wait."""
+        deadline = time.monotonic() + self._settings.handover_s
+        while time.monotonic() < deadline:
+            holders = await list_holders(self._session)
+            keep = any(h.shard is not None for h in holders if h.cluster_id == self._cluster_id)
+            heirs = any(h.silent_s < self._settings.silent_s for h in holders if h.cluster_id != self._cluster_id)
+            if not keep or not heirs:
+                return
+            await asyncio.sleep(HANDED_OVER_S)
+
+    async def _close(self) -> None:
+        self._report(leaving=True)
+        self._reporter.close()
+        await self._scaling.close()
         await self._session.close()
 
-    async def _stand_by(self, leadership: Leadership) -> None:
-        """Let go: another cluster leads, and its shards do the work."""
-        if leadership.cluster_id == self._cluster_id:
-            raise Superseded
-        await self._adopt()
-        await self._retire(list(self._wards))
+    def _report(self, *, leaving: bool = False) -> None:
+        self._reporter.send(self._account.report(f"coordinator {self._incarnation:016x}", leaving=leaving))
 
     async def _adopt(self) -> None:
         """Look after the actors that an earlier incarnation made."""
@@ -149,29 +181,32 @@ class Reconciler:
             self._wards[actor_name].why_gone = why
             self.wake()
 
-    async def _living_holders(self) -> dict[str, Holder]:
-        """Read the holders, end those that are dead, silent or another cluster's, and drop their actors.
+    async def _living_holders(self, *, leads: bool) -> list[Holder]:
+        """Read the holders, end those of ours that are gone, and drop their actors; who leads ends anybody silent.
 
-        shape:   the living holders of this cluster, by their actor's name
+        shape:   the living holders, other clusters' among them
         """
         holders = await list_holders(self._session)
         mine = {holder.actor_name: holder for holder in holders if holder.cluster_id == self._cluster_id}
-        silent = self._silence.of(
-            {holder.actor_name: holder.seen_at for holder in mine.values()}, now_s=time.monotonic()
-        )
+        silent = self._silence.of({holder.actor_name: holder.seen_at for holder in holders}, now_s=time.monotonic())
         for actor_name in self._wards.keys() & silent:
             self._wards[actor_name].why_gone = "silent"
         gone = {name: ward.why_gone for name, ward in self._wards.items() if ward.why_gone}
         gone |= dict.fromkeys(self._overdue_to_start(mine), "never started")
-        dead = [
-            holder.holder for holder in holders if holder.actor_name in gone or holder.actor_name not in self._wards
-        ]
+        dead = {
+            h.holder: gone.get(h.actor_name, "silent" if h.actor_name in silent else "")
+            for h in holders
+            if h.actor_name in gone
+            or (h.cluster_id == self._cluster_id and h.actor_name not in self._wards)
+            or (leads and h.actor_name in silent)
+        }
         if dead:
-            ended = await end_holders(self._session, dead, why="dead")
-            self._log.warning("took over", holders=[f"{holder:016x}" for holder in ended], why=gone)
+            ended = await end_holders(self._session, list(dead), why="dead")
+            self._account.take_over(ended, dead)
+            self._log.warning("took over", holders=[f"{it.holder:016x}" for it in ended], why=gone)
         self._learn(gone, mine)
         await self._drop(gone)
-        return {name: holder for name, holder in mine.items() if name in self._wards}
+        return [h for h in holders if h.holder not in dead]
 
     def _learn(self, gone: dict[str, str], mine: dict[str, Holder]) -> None:
         now_s = time.monotonic()
@@ -198,7 +233,7 @@ class Reconciler:
         ]
 
     async def _act(self, todo: Plan, leadership: Leadership) -> None:
-        if todo.assign:
+        if todo.assign and leadership.leads:
             assigned = await assign(
                 self._session,
                 leader=self._incarnation,
@@ -211,6 +246,7 @@ class Reconciler:
             self._log.info("assigned", shard_count=todo.shard_count, wanted=leadership.shards_wanted)
         for node_id in todo.spawn if self._caution.may_spawn(now_s=time.monotonic()) else ():
             actor_name, actor = await self._fleet.spawn(node_id)
+            self._account.started += 1
             self._look_after(actor_name, actor, node_id)
         await self._retire([member.actor_name for member in todo.retire])
 

@@ -13,6 +13,11 @@ class CoordinatorTuning(BaseModel):
     silent_s: float = Field(5.0, gt=0, description="a holder without a sign of life for this long is taken for dead")
     start_s: float = Field(30.0, gt=0, description="an actor that has not registered by then is given up")
     drain_s: float = Field(3.0, gt=0, description="how long a shard that was asked to drain is waited for")
+    handover_s: float = Field(5.0, gt=0, description="how long a cluster that stops fires on for one that stands by")
+    forecast_s: float = Field(5.0, gt=0, description="between two looks at what is coming, under a policy")
+    shards_ahead_s: float = Field(120.0, gt=0, description="how long before a spike its shards are there")
+    nodes_ahead_s: float = Field(300.0, gt=0, description="how long before a spike Ray's autoscaler is asked for nodes")
+    give_back_s: float = Field(300.0, gt=0, description="how long a need is remembered before shards are given back")
     retention_days: int = Field(30, ge=1, description="how many past days of the command log are kept")
     coordinator_timeout_s: float = Field(2.0, gt=0, description="for one statement: below the leader's lease")
 
@@ -21,3 +26,4 @@ class CoordinatorSettings(CoordinatorTuning):
     """Hold all that the coordinator is told."""
 
     dsn: str
+    metrics_socket: str | None = None

@@ -29,3 +29,4 @@ class ShardSettings(ShardTuning):
     """Hold all that one shard is told."""
 
     dsn: str
+    metrics_socket: str | None = None

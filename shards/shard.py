@@ -4,18 +4,20 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 import structlog
 
+from metrics.families import LAG_EDGES
+from metrics.report import Reporter
 from shards.claiming import Pace
 from shards.clock import PostgresClock
 from shards.firing import firing_of, is_unplanned, leftover, planning_of
 from shards.queue import TimerQueue
 from shards.settings import ShardSettings
+from shards.tally import Present, Tally, report_of
 from sql.claims import Walk, fire_due, held_by, plan_schedules, set_aside, still_held, take_due
-from sql.holders import Incarnation, beat, end_holders, register_holder
+from sql.holders import Beat, Incarnation, beat, end_holders, register_holder
 from sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 from timers.model import ClaimedTimer
 from timers.refusal import InvalidTimer
@@ -33,23 +35,11 @@ ALARM_SLACK_S = 0.001
 DRAIN_S = 0.7
 # And handing back this long: without Postgres the leases run out by themselves.
 HAND_BACK_S = 1.0
+REPORT_S = 1.0  # between two reports to this node's exporter
 
 
 class HolderEnded(Exception):
     """Somebody declared this holder dead; its timers belong to others now, so it must stop."""
-
-
-@dataclass(slots=True)
-class Tally:
-    """Count what became of timers, since the start."""
-
-    claimed: int = 0
-    fired: int = 0
-    fenced: int = 0
-    early: int = 0
-    locked: int = 0
-    planned: int = 0
-    refused: int = 0
 
 
 class Shard:
@@ -79,6 +69,9 @@ class Shard:
         self._beaten_at = 0.0
         self._fuse_from = 0.0
         self._missed_answer = False
+        self._last_beat = Beat(datetime.max.replace(tzinfo=UTC), shard=None, shard_count=None)
+        self._round_trip_s = 0.0
+        self._reporter = Reporter(settings.metrics_socket)
 
     def __len__(self) -> int:
         """Count the timers held in memory."""
@@ -92,6 +85,7 @@ class Shard:
         loops = [
             asyncio.create_task(self._until_stopped("claims", self.claim_turn, self._claim_soon), name="claims"),
             asyncio.create_task(self._until_stopped("fires", self.fire_turn, self._stopping), name="fires"),
+            asyncio.create_task(self._report_until_stopped(), name="reports"),
         ]
         try:
             await asyncio.gather(*loops)
@@ -142,11 +136,12 @@ class Shard:
         if not self._beaten_at:
             await register_holder(self._claims, self._incarnation)
         sent_at = time.monotonic()
-        server_time = await beat(self._claims, self.holder, held=len(self._queue))
-        if server_time is None:
+        answer = await beat(self._claims, self.holder, held=len(self._queue))
+        if answer is None:
             raise HolderEnded(f"holder {self.holder:016x} has been ended")
-        self._beaten_at = sent_at
-        self._observe(server_time, sent_at=sent_at)
+        self._last_beat, self._beaten_at = answer, sent_at
+        self._round_trip_s = time.monotonic() - sent_at
+        self._observe(answer.server_time, sent_at=sent_at)
 
     async def _recall(self) -> None:
         """Learn what we lease if a claim's answer was lost: nobody else may fire it before the lease ends."""
@@ -156,6 +151,7 @@ class Shard:
 
     async def _walk(self, walk: Walk) -> bool:
         settings, sent_at = self._settings, time.monotonic()
+        measured = self.tally.lateness.measures(behind=self._pace.behind)
         try:
             taken = await take_due(
                 self._claims,
@@ -163,6 +159,7 @@ class Shard:
                 walk,
                 lease_s=settings.lease_s,
                 fuse=sent_at >= self._fuse_from,
+                lag_edges=LAG_EDGES if measured else None,
             )
         except StatementRefused:
             self._fuse_from = time.monotonic() + UNFUSED_S
@@ -172,8 +169,7 @@ class Shard:
             raise
         self._observe(taken.server_time, sent_at=sent_at)
         self._queue.add(taken.claimed)
-        self.tally.claimed += len(taken.claimed)
-        self.tally.fired += taken.fired
+        self.tally.take(walk, taken, measured=measured)
         return self._pace.learn(walk, taken)
 
     async def _fire(self, timers: Sequence[ClaimedTimer]) -> None:
@@ -199,9 +195,9 @@ class Shard:
             return
         now, sent_at = self._clock.now(), time.monotonic()
         firings = [firing_of(timer, now) for timer in timers]
-        fired = await fire_due(self._fires, self.holder, firings)
+        fired = await fire_due(self._fires, self.holder, firings, lag_edges=LAG_EDGES)
         self._observe(fired.server_time, sent_at=sent_at)
-        self.tally.fired += len(fired.timer_keys)
+        self.tally.fire(firings, fired)
         if any(firing.next and firing.next.due_date <= now for firing in firings):
             self._claim_soon.set()  # a schedule that catches up one by one need not wait for the next poll each time
         if len(fired.timer_keys) < len(timers):
@@ -245,10 +241,26 @@ class Shard:
                 raise
             except Exception as error:  # noqa: BLE001 - the top of a loop
                 failures += 1
+                self.tally.failures[name] += 1
                 pause_s = self._retry_s(failures)
                 if failures == 1:
                     self._log.warning("turn failed", loop=name, error=_one_line(error))
             await self._pause(pause_s, sooner)
+
+    async def _report_until_stopped(self) -> None:
+        while not self._stopping.is_set():
+            self._report()
+            await self._pause(REPORT_S, self._stopping)
+
+    def _report(self, *, leaving: bool = False) -> None:
+        present = Present(
+            shard=self._last_beat.shard,
+            shard_count=self._last_beat.shard_count,
+            held=len(self._queue),
+            clock_offset_s=time.time() - self._clock.now_s(),
+            round_trip_s=self._round_trip_s,
+        )
+        self._reporter.send(report_of(f"{self.holder:016x}", self.tally, present, leaving=leaving))
 
     async def _pause(self, pause_s: float, sooner: asyncio.Event) -> None:
         if pause_s <= 0:
@@ -274,11 +286,14 @@ class Shard:
         try:
             async with asyncio.timeout(HAND_BACK_S):
                 await end_holders(self._claims, [self.holder], why="drained")
+            self.tally.released += len(self._queue)
         except (StoreUnavailable, TimeoutError) as error:
             self._log.warning("could not hand back", held=len(self._queue), error=_one_line(error))
         await self._claims.close()
         await self._fires.close()
-        self._log.info("drained", held=len(self._queue), **asdict(self.tally))
+        self._report(leaving=True)
+        self._reporter.close()
+        self._log.info("drained", held=len(self._queue), **self.tally.counts())
 
 
 def _one_line(error: BaseException) -> str:

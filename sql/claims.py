@@ -1,5 +1,6 @@
 """What a shard does to rows: take what is due, plan it or fire it, and ask what is still its own."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,11 +17,23 @@ RAMP_AFTER_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
+class Lags:
+    """How late timers of one target and type were: of so many, all within the same number of the edges asked about."""
+
+    target: str
+    timer_type: str
+    edges_within: int
+    timers: int
+    sum_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Taken:
     """What one walk brought, and how fast this shard may take what an outage left (None: at any rate)."""
 
     server_time: datetime
     fired: int
+    lags: Sequence[Lags]
     saturated: bool
     left_by_outage: int
     ramp_per_s: int | None
@@ -55,6 +68,7 @@ class Fired:
     server_time: datetime
     server_now: datetime
     timer_keys: frozenset[int]
+    lags: Sequence[Lags]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +94,12 @@ async def take_due(
     *,
     lease_s: float,
     fuse: bool = True,
+    lag_edges: Sequence[timedelta] | None = None,
     now: datetime | None = None,
 ) -> Taken:
     """Fire what is overdue at once, and lease the timers that fall due within the walk's horizon.
 
-    shape:   about `batch` timers in all, soonest first; often none
+    shape:   about `batch` timers in all, soonest first; often none; no lags without edges to measure them by
     errors:  StoreUnavailable  no answer in time: end this turn; leases that were taken run out by themselves
     source:  sql/queries/take_due.sql
     """
@@ -99,21 +114,30 @@ async def take_due(
         fuse,
         timedelta(seconds=RAMP_AFTER_S),
         walk.after_tenant,
+        lag_edges,
         now,
     )
     first = rows[0]
     return Taken(
         server_time=first["server_time"],
         fired=first["fired"],
+        lags=_lags(first["lags"]),
         saturated=first["saturated"],
         left_by_outage=first["left_by_outage"],
         ramp_per_s=first["ramp_per_s"],
         next_tenant=first["next_tenant"],
-        claimed=[ClaimedTimer(*row[6:]) for row in rows if row["timer_key"] is not None],
+        claimed=[ClaimedTimer(*row[7:]) for row in rows if row["timer_key"] is not None],
     )
 
 
-async def fire_due(session: Session, holder: int, firings: Sequence[Firing], *, now: datetime | None = None) -> Fired:
+async def fire_due(
+    session: Session,
+    holder: int,
+    firings: Sequence[Firing],
+    *,
+    lag_edges: Sequence[timedelta] = (),
+    now: datetime | None = None,
+) -> Fired:
     """Fire leased timers: each leaves `timers`, gets its record, and is followed by its next occurrence.
 
     Sending the same firings again is safe: what was fired is gone, and the fence stands on each row.
@@ -123,7 +147,7 @@ async def fire_due(session: Session, holder: int, firings: Sequence[Firing], *, 
     source:  sql/queries/fire_due.sql
     """
     nexts = [firing.next for firing in firings]
-    rows = await session.rows(
+    row = await session.row(
         "fire_due",
         holder,
         [firing.timer.timer_key for firing in firings],
@@ -134,13 +158,11 @@ async def fire_due(session: Session, holder: int, firings: Sequence[Firing], *, 
         [following and following.due_date for following in nexts],
         [following and following.anchor for following in nexts],
         [following and following.anchor_number for following in nexts],
+        lag_edges,
         now,
     )
-    return Fired(
-        server_time=rows[0]["server_time"],
-        server_now=rows[0]["server_now"],
-        timer_keys=frozenset(row["timer_key"] for row in rows if row["timer_key"] is not None),
-    )
+    assert row is not None
+    return Fired(row["server_time"], row["server_now"], frozenset(row["timer_keys"]), _lags(row["lags"]))
 
 
 async def plan_schedules(session: Session, holder: int, plannings: Sequence[Planning]) -> frozenset[int]:
@@ -191,3 +213,7 @@ async def held_by(session: Session, holder: int, *, horizon_s: float) -> list[Cl
     """
     rows = await session.rows("held_by", holder, timedelta(seconds=horizon_s))
     return [ClaimedTimer(*row) for row in rows]
+
+
+def _lags(text: str | None) -> list[Lags]:
+    return [Lags(*fields) for fields in json.loads(text)] if text else []

@@ -37,6 +37,24 @@ class Incarnation:
     pid: int
 
 
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """What a sign of life brought back: Postgres's time, and the shard that the holder keeps, if any."""
+
+    server_time: datetime
+    shard: int | None
+    shard_count: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A holder that was ended, what it held then, and how long its last sign of life was ago."""
+
+    holder: int
+    held: int
+    silent_s: float
+
+
 async def register_holder(session: Session, incarnation: Incarnation) -> None:
     """Record a new incarnation, as yet without an assignment.
 
@@ -47,23 +65,23 @@ async def register_holder(session: Session, incarnation: Incarnation) -> None:
     await session.rows("register_holder", it.holder, it.cluster_id, it.actor_name, it.node_id, it.host, it.pid)
 
 
-async def beat(session: Session, holder: int, *, held: int) -> datetime | None:
-    """Say that a holder is alive; Postgres's time comes back, or None if the holder has been ended.
+async def beat(session: Session, holder: int, *, held: int) -> Beat | None:
+    """Say that a holder is alive; None comes back if it has been ended.
 
     errors:  StoreUnavailable  no answer in time: try again
     source:  sql/queries/beat.sql
     """
     row = await session.row("beat", holder, held)
-    return row["server_time"] if row else None
+    return Beat(*row) if row else None
 
 
-async def end_holders(session: Session, holders: Sequence[int], *, why: str) -> list[int]:
+async def end_holders(session: Session, holders: Sequence[int], *, why: str) -> list[Ended]:
     """End holders, which frees all their claims at once; those that this call ended come back.
 
     errors:  StoreUnavailable  the outcome is unknown: call again, each ends once
     source:  sql/queries/end_holders.sql
     """
-    return [row["holder"] for row in await session.rows("end_holders", holders, why)]
+    return [Ended(*row) for row in await session.rows("end_holders", holders, why)]
 
 
 async def list_holders(session: Session) -> list[Holder]:

@@ -1,4 +1,4 @@
-"""Which coordinator leads, in which term, and how many shards are wanted."""
+"""Which coordinator leads, in which term, and how many shards are wanted, by an operator or by a policy."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,6 +15,23 @@ class Leadership:
     leader: int | None
     cluster_id: str | None
     shards_wanted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How many shards are wanted, and between which bounds the forecast may move that; None: it may not."""
+
+    shards_wanted: int
+    shards_min: int | None
+    shards_max: int | None
+    target_per_s: int
+    shards_alive: int
+    log_records: int
+
+    @property
+    def capacity_per_s(self) -> int:
+        """Say how many timers a second the living shards are reckoned to fire."""
+        return self.shards_alive * self.target_per_s
 
 
 async def lead(session: Session, leader: int, *, cluster_id: str, lease_s: float, fresh: bool) -> Leadership:
@@ -41,7 +58,7 @@ async def resign(session: Session, leader: int) -> None:
 
 
 async def scale(session: Session, shards_wanted: int) -> tuple[int, int]:
-    """Set how many shards are wanted; the number before and the number now come back.
+    """Set how many shards are wanted, which ends any policy; the number before and the number now come back.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/queries/scale.sql
@@ -49,6 +66,47 @@ async def scale(session: Session, shards_wanted: int) -> tuple[int, int]:
     row = await session.row("scale", shards_wanted)
     assert row is not None, "the coordination row is written by a migration"
     return row["before"], row["shards_wanted"]
+
+
+async def read_policy(session: Session) -> Policy:
+    """Read how many shards are wanted, and by which policy.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/queries/read_policy.sql
+    """
+    row = await session.row("read_policy")
+    assert row is not None, "the coordination row is written by a migration"
+    return Policy(*row)
+
+
+async def set_policy(
+    session: Session, *, shards_min: int | None, shards_max: int | None, target_per_s: int | None
+) -> None:
+    """Let the forecast say how many shards are wanted, between two numbers; what is None stays as it was.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+             StatementRefused  the least would be more than the most
+    source:  sql/queries/set_policy.sql
+    """
+    await session.rows("set_policy", shards_min, shards_max, target_per_s)
+
+
+async def follow_forecast(session: Session, leader: int, *, term: int, shards_wanted: int) -> bool:
+    """Set how many shards are wanted, as the leader; False if it leads no more, or the policy is another one now.
+
+    errors:  StoreUnavailable  the outcome is unknown: read and decide again
+    source:  sql/queries/follow_forecast.sql
+    """
+    return bool(await session.rows("follow_forecast", leader, term, shards_wanted))
+
+
+async def hand_over(session: Session, cluster_id: str, *, lease_s: float) -> bool:
+    """Give the lead to a cluster, which must take it within the lease; False if it leads already.
+
+    errors:  StoreUnavailable  the outcome is unknown: look who leads
+    source:  sql/queries/hand_over.sql
+    """
+    return bool(await session.rows("hand_over", cluster_id, timedelta(seconds=lease_s)))
 
 
 async def set_ramp(session: Session, ramp_per_s: int | None) -> tuple[int | None, int | None]:

@@ -48,7 +48,7 @@ class Crew:
     async def end(self, holder: int) -> None:
         """Declare a holder dead, as the coordinator does."""
         async with Session(self.dsn, application="test") as session:
-            assert await end_holders(session, [holder], why="test") == [holder]
+            assert [ended.holder for ended in await end_holders(session, [holder], why="test")] == [holder]
 
     async def assign(self, shards: Mapping[Shard, tuple[int, int] | None]) -> None:
         """Give shards new assignments, all at once."""

@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from subprocess import PIPE, Popen
 from typing import Any
 
@@ -78,7 +78,7 @@ async def _main(holder: int, settings: ShardSettings) -> int:
     except HolderEnded:
         return HOLDER_ENDED
     finally:
-        sys.stdout.write(json.dumps(asdict(shard.tally)))
+        sys.stdout.write(json.dumps(shard.tally.counts()))
     return 0
 
 

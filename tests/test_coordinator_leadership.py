@@ -13,7 +13,7 @@ from coordinator.fleet import RayFleet
 from coordinator.reconciler import Reconciler, Superseded
 from coordinator.settings import CoordinatorSettings
 from sql.holders import Incarnation, assign, beat, list_holders, register_holder
-from sql.leadership import Leadership, lead, resign
+from sql.leadership import Leadership, hand_over, lead, resign
 from sql.session import Session, StoreUnavailable
 from tests.store import query, value
 from tests.waiting import eventually
@@ -131,10 +131,12 @@ class FakeActor:
 class FakeFleet(RayFleet):
     """Records what was spawned and killed; an actor registers when the test says so."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: str = "shard") -> None:
+        self.names = names
         self.there: dict[str, Any] = {}
         self.killed: list[Any] = []
         self.placed: list[str] = []
+        self.asked_for: list[int] = []
 
     async def nodes(self) -> list[str]:
         return ["node"]
@@ -143,13 +145,16 @@ class FakeFleet(RayFleet):
         return dict(self.there)
 
     async def spawn(self, node_id: str) -> tuple[str, Any]:
-        actor_name, actor = f"shard-{len(self.there) + 1}", FakeActor()
+        actor_name, actor = f"{self.names}-{len(self.there) + 1}", FakeActor()
         self.there[actor_name] = actor
         self.placed.append(node_id)
         return actor_name, actor
 
     async def kill(self, actor: Any) -> None:
         self.killed.append(actor)
+
+    async def ask_for_nodes(self, shards: int) -> None:
+        self.asked_for.append(shards)
 
 
 @pytest.fixture
@@ -173,6 +178,11 @@ async def serving(session: Session, reconciler: Reconciler) -> list[int]:
     return [holder.holder for holder in found]
 
 
+async def kept(session: Session) -> dict[int, int | None]:
+    """Say which shard each living holder keeps."""
+    return {holder.holder: holder.shard for holder in await list_holders(session)}
+
+
 async def living(session: Session) -> list[int]:
     return sorted(holder.holder for holder in await list_holders(session))
 
@@ -192,25 +202,70 @@ async def test_a_superseded_coordinator_stops_and_touches_nothing(session: Sessi
     assert await value(dsn, "select leader from shardclock.coordination") == 2
 
 
-async def test_a_coordinator_that_stands_by_lets_its_shards_go(session: Session, dsn: str, fleet: FakeFleet) -> None:
-    old = reconciler_of(dsn, fleet)
-    await serving(session, old)
-    actors = list(fleet.there.values())
-    await run_out(dsn)
+async def test_shards_of_a_cluster_that_lost_the_lead_serve_until_the_new_leaders_do(
+    session: Session, dsn: str, fleet: FakeFleet
+) -> None:
+    blue, green_fleet = reconciler_of(dsn, fleet), FakeFleet("green")
+    await serving(session, blue)
+    green = reconciler_of(dsn, green_fleet, leader=2, cluster_id=GREEN)
+    await green.turn()
+    await register_holder(session, incarnation(21, cluster_id=GREEN, actor_name="green-1"))
+    await hand_over(session, GREEN, lease_s=LEASE_S)
+
+    await blue.turn()
+
+    assert await kept(session) == {11: 0, 12: 1, 21: None}
+    await green.turn()
+    assert await kept(session) == {11: None, 12: None, 21: 0}
+    assert not fleet.killed, "what they lease they still fire"
+
+
+async def test_a_cluster_that_stands_by_starts_its_shards_and_gives_them_no_slots(
+    session: Session, dsn: str, fleet: FakeFleet
+) -> None:
     await ask(session, 2, GREEN)
+    reconciler = reconciler_of(dsn, fleet)
+    await reconciler.turn()
+    await register_holder(session, incarnation(11, actor_name="shard-1"))
+    await register_holder(session, incarnation(12, actor_name="shard-2"))
 
-    await old.turn()
+    await reconciler.turn()
 
-    assert [actor.drained for actor in actors] == [1, 1]
-    assert set(fleet.killed) == set(actors)
+    assert await kept(session) == {11: None, 12: None}
+    assert list(fleet.there) == ["shard-1", "shard-2"]
 
 
-async def test_a_new_leader_ends_the_other_clusters_holders(session: Session, dsn: str, fleet: FakeFleet) -> None:
+async def test_who_leads_leaves_the_living_of_other_clusters_alone_and_ends_the_silent(
+    session: Session, dsn: str, fleet: FakeFleet
+) -> None:
     await register_holder(session, incarnation(99, cluster_id=GREEN, actor_name="shard-of-green"))
+    reconciler = reconciler_of(dsn, fleet, silent_s=0.05)
+    await reconciler.turn()
+    assert await living(session) == [99]
 
-    await reconciler_of(dsn, fleet).turn()
+    async def ended() -> bool:
+        await reconciler.turn()
+        return await living(session) == []
 
-    assert await living(session) == []
+    await eventually(ended)
+
+
+async def test_only_the_cluster_that_is_named_can_take_a_lead_that_was_handed_over(session: Session, dsn: str) -> None:
+    await ask(session, 1, BLUE, fresh=True)
+    assert await hand_over(session, GREEN, lease_s=LEASE_S)
+
+    assert not (await ask(session, 1, BLUE)).leads
+    assert not (await ask(session, 3, "red", fresh=True)).leads
+    assert await ask(session, 2, GREEN) == Leadership(True, 2, 2, GREEN, 2)
+    assert not await hand_over(session, GREEN, lease_s=LEASE_S), "it leads already"
+
+
+async def test_a_lead_that_nobody_takes_in_time_is_anybodys(session: Session, dsn: str) -> None:
+    await ask(session, 1, BLUE, fresh=True)
+    await hand_over(session, GREEN, lease_s=LEASE_S)
+    await run_out(dsn)
+
+    assert (await ask(session, 1, BLUE)).leads
 
 
 async def test_a_death_is_acted_on_in_the_next_turn(session: Session, dsn: str, fleet: FakeFleet) -> None:

@@ -161,7 +161,7 @@ def test_a_rule_that_was_changed_goes_on_with_the_numbers(text: str, occurrence:
 
 def test_those_that_did_not_fire_are_told_apart_by_postgres_own_time() -> None:
     early, cancelled, on_time = plain(1, ANCHOR + MICROSECOND), plain(2, ANCHOR), plain(3, ANCHOR - MINUTE)
-    fired = Fired(server_time=ANCHOR + MINUTE, server_now=ANCHOR, timer_keys=frozenset([3]))
+    fired = Fired(server_time=ANCHOR + MINUTE, server_now=ANCHOR, timer_keys=frozenset([3]), lags=())
 
     assert leftover([early, cancelled, on_time], fired) == Leftover(early=[early], unexplained=[2])
 
@@ -169,4 +169,4 @@ def test_those_that_did_not_fire_are_told_apart_by_postgres_own_time() -> None:
 def test_nothing_is_left_over_when_all_fired() -> None:
     sent = [plain(key) for key in (1, 2)]
 
-    assert leftover(sent, Fired(ANCHOR, ANCHOR, frozenset([1, 2]))) == Leftover(early=[], unexplained=[])
+    assert leftover(sent, Fired(ANCHOR, ANCHOR, frozenset([1, 2]), ())) == Leftover(early=[], unexplained=[])

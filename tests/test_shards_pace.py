@@ -31,7 +31,7 @@ def walks(pace: Pace, *, held: int = 0, now_s: float = NOW_S) -> list[Walk]:
 
 
 def taken(*, fired: int = 0, saturated: bool = False) -> Taken:
-    return Taken(datetime(2026, 1, 1, tzinfo=UTC), fired, saturated, 0, None, "", [])
+    return Taken(datetime(2026, 1, 1, tzinfo=UTC), fired, (), saturated, 0, None, "", [])
 
 
 def test_takes_what_is_overdue_and_what_soon_will_be_in_one_walk(pace: Pace) -> None:

@@ -22,7 +22,7 @@ from tests.waiting import eventually
 
 OLD = "now() - interval '1 hour' + i * interval '1 ms'"
 BACKLOG = Walk("backlog", -10.0, 100, floor_s=10.0)
-NOTHING = Taken(datetime(2026, 1, 1, tzinfo=UTC), 0, saturated=False, left_by_outage=0, ramp_per_s=1_000,
+NOTHING = Taken(datetime(2026, 1, 1, tzinfo=UTC), 0, lags=(), saturated=False, left_by_outage=0, ramp_per_s=1_000,
                 next_tenant="", claimed=[])  # fmt: skip
 
 

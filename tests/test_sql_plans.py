@@ -96,8 +96,12 @@ def taking(
 ) -> list[str]:
     """Write the arguments of take_due."""
     below = "null" if floor is None else f"'{floor}'"
-    return [str(holder), f"'{horizon}'", "'10 s'", str(batch), f"'{scope}'", below, str(fuse), "'10 s'", "''", "null"]
+    return [
+        str(holder), f"'{horizon}'", "'10 s'", str(batch), f"'{scope}'", below, str(fuse), "'10 s'", "''", EDGES, "null"
+    ]  # fmt: skip
 
+
+EDGES = "'{0.001 s, 0.1 s, 10 s}'::interval[]"
 
 # A thousand timers that are due, leased to holder 9.
 LEASE = """
@@ -123,7 +127,7 @@ def firing(keys: Sequence[int]) -> list[str]:
     ones, zeros, fires = filled.format("1::bigint"), filled.format("0::bigint"), filled.format("true")
     numbers, moments = filled.format("null::bigint"), filled.format("null::timestamptz")
     keys_text = f"'{{{', '.join(map(str, keys))}}}'::bigint[]"
-    return ["9", keys_text, ones, fires, zeros, numbers, moments, moments, numbers, "null"]
+    return ["9", keys_text, ones, fires, zeros, numbers, moments, moments, numbers, EDGES, "null"]
 
 
 def planning(keys: Sequence[int]) -> list[str]:

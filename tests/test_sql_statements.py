@@ -18,7 +18,7 @@ SECTIONS = ["in", "out", "locks", "index"]
 SHORT = {"int8": "bigint", "int4": "integer", "float8": "double precision", "bool": "boolean"}
 TYPE = "text|bigint|integer|boolean|interval|timestamptz|date|jsonb|double precision"
 PARAMETER = re.compile(rf"\$(\d+) \w+ ((?:{TYPE})(?:\[\])?)(?![\w\[])")
-COLUMN = re.compile(rf"\b(\w+) ({TYPE})(?![\w\[])")
+COLUMN = re.compile(rf"\b(\w+) ((?:{TYPE})(?:\[\])?)(?![\w\[])")
 SAME = re.compile(r"the columns of (\w+)")
 
 

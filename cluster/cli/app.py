@@ -8,13 +8,14 @@ import click
 import typer
 from pydantic import ValidationError
 
-from cluster.cli import explain, look, ramp, reschedule, run, schedule, verbs, watch
+from cluster.cli import explain, look, moving, ramp, reschedule, run, scaling, schedule, verbs, watch
 from cluster.cli.many import BulkBroken
 from cluster.cli.output import BAD_INPUT, NOT_DONE, NOT_THERE, WRONG_SCHEMA, tell
 from cluster.embedded import EmbeddedPostgresError
 from cluster.importing import ImportBroken
 from cluster.running import ClusterFailed
 from cluster.settings import InvalidSettings
+from metrics.server import PortTaken
 from sql.migrate import WrongSchema
 from sql.session import StatementRefused, StoreUnavailable
 from timers.refusal import InvalidTimer, shortened
@@ -28,13 +29,14 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 for command in (
-    run.up, run.demo, run.migrate, run.scale, ramp.ramp,
+    run.up, run.demo, run.migrate, run.exporter, scaling.scale, scaling.forecast, ramp.ramp,
+    moving.switch, moving.leave,
     schedule.schedule, look.preview, look.list_, look.show, explain.explain,
     verbs.cancel, reschedule.reschedule, verbs.pause, verbs.resume, verbs.run_now,
     watch.tail, watch.status,
 ):  # fmt: skip
-    # `ramp -1` is a wrong rate, not an unknown option.
-    context = {"ignore_unknown_options": command is ramp.ramp}
+    # `ramp -1` is a wrong rate, `scale -1` a wrong number: neither is an unknown option.
+    context = {"ignore_unknown_options": command in (ramp.ramp, scaling.scale)}
     app.command(name=command.__name__.rstrip("_").replace("_", "-"), context_settings=context)(command)
 
 EXITS: dict[type[Exception], int] = {
@@ -45,6 +47,7 @@ EXITS: dict[type[Exception], int] = {
     ImportBroken: NOT_THERE,
     BulkBroken: NOT_THERE,
     ClusterFailed: NOT_THERE,
+    PortTaken: NOT_THERE,
     WrongSchema: WRONG_SCHEMA,
     StatementRefused: NOT_DONE,
 }

@@ -1,10 +1,10 @@
-"""The commands that run things: up, demo, migrate, scale."""
+"""The commands that run things: up, exporter, demo, migrate."""
 
 import asyncio
 import signal
 import sys
 import threading
-import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -12,40 +12,62 @@ import typer
 
 from cluster import logs
 from cluster.cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
-from cluster.cli.store import with_session
 from cluster.database import Database, open_database, wait_until_ready
 from cluster.demo import EXAMPLE, run_demo
+from cluster.exporting import place_of
 from cluster.running import TEND_S, running_cluster
-from cluster.settings import load_settings
+from cluster.settings import InvalidSettings, load_settings
+from metrics.exporter import Exporter
 from sql import migrate as migrations
-from sql.holders import list_holders
 from sql.leadership import scale as set_scale
 from sql.session import Session
 from timers.model import SLOTS
-from timers.refusal import InvalidTimer
 
 POLL_S = 0.1
 
 
 def up(
     shards: Annotated[int | None, typer.Option("--shards", min=1, max=SLOTS, help="How many; else as it was.")] = None,
+    keep_running: Annotated[
+        bool, typer.Option("--keep-running", help="Leave a Ray that was joined as it is at the end, shards and all.")
+    ] = False,
 ) -> int:
     """Run the cluster until Ctrl-C or SIGTERM, which hands everything back."""
     logs.configure()
     settings = load_settings(shards=shards)
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    if keep_running and settings.ray_address is None:
+        raise InvalidSettings("--keep-running needs a Ray that lives on: name it with SHARDCLOCK_RAY_ADDRESS")
+    stop = _stop_event()
     with open_database(settings) as database:
         if not _is_ready(database, stop):
             return DONE
         if settings.shards is not None:
             asyncio.run(_scale(database.dsn, settings.shards))
-        with running_cluster(settings, database, tell=tell) as cluster:
+        with running_cluster(settings, database, tell=tell, keep_running=keep_running) as cluster:
             tell(f"running on {database.place}; `shardclock status` shows it, Ctrl-C stops it")
             while not stop.wait(TEND_S):
                 cluster.tend()
-            tell("stopping: handing claims back")
+            tell("stopping: the shards keep running" if keep_running else "stopping: handing claims back")
+    return DONE
+
+
+def exporter() -> int:
+    """Serve this node's metrics until Ctrl-C or SIGTERM: what its shards report, and what the tables say."""
+    logs.configure()
+    settings = load_settings()
+    if settings.metrics_socket is None:
+        raise InvalidSettings("SHARDCLOCK_METRICS_SOCKET must name the socket where this node's shards report")
+    stop = _stop_event()
+    # Without the tables no database is needed, and none may be started for it.
+    with open_database(settings) if settings.metrics_store else nullcontext() as database:
+        place = place_of(settings, settings.metrics_socket, database.dsn if database else None)
+        exporter = Exporter(place)
+        try:
+            exporter.start()
+            tell(f"metrics at {exporter.address}/metrics")
+            stop.wait()
+        finally:
+            exporter.close()
     return DONE
 
 
@@ -82,40 +104,16 @@ def migrate(
     return DONE
 
 
-def scale(
-    shards: Annotated[int, typer.Argument(help="How many shards are wanted, 1 to 840.")],
-    wait_s: Annotated[float, typer.Option("--wait", metavar="SECONDS", help="Wait until they serve.")] = 0.0,
-    as_json: Json = False,
-) -> int:
-    """Change how many shards the cluster runs, while it fires."""
-    if not 1 <= shards <= SLOTS:
-        raise InvalidTimer(f"{shards} shards are not possible: choose 1 to {SLOTS}")
-
-    async def do(session: Session) -> int:
-        before, wanted = await set_scale(session, shards)
-        serving = await _serving(session, wanted, wait_s)
-        if as_json:
-            print_json({"before": before, "wanted": wanted, "serving": serving})
-        else:
-            print_table("", ["before", "wanted", "serving"], [(before, wanted, serving)])
-        return DONE if serving == wanted or not wait_s else NOT_DONE
-
-    return with_session(do)
-
-
-async def _serving(session: Session, wanted: int, wait_s: float) -> int:
-    deadline = time.monotonic() + wait_s
-    while True:
-        holders = await list_holders(session)
-        serving = sum(holder.shard is not None for holder in holders)
-        if serving == wanted or time.monotonic() >= deadline:
-            return serving
-        await asyncio.sleep(POLL_S)
-
-
 async def _scale(dsn: str, shards: int) -> None:
     async with Session(dsn, application="shardclock up") as session:
         await set_scale(session, shards)
+
+
+def _stop_event() -> threading.Event:
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
 
 
 def _is_ready(database: Database, stop: threading.Event) -> bool:

@@ -4,9 +4,12 @@
 --        $4 fires boolean[] (false: it was missed, and only what follows it is written),
 --        $5 skipped bigint[] (occurrences that will not fire: from this one on if it doesn't fire, else after it),
 --        $6 next_occurrences bigint[], $7 next_due_dates timestamptz[], $8 next_anchors timestamptz[] and
---        $9 next_anchor_occurrences bigint[] (nulls: no next one), $10 now timestamptz or null
--- out:   one row at least: server_time timestamptz, server_now timestamptz, then timer_key bigint of a timer that has
---        gone, or null; fewer than sent were fenced, cancelled, moved, paused, early, or locked by somebody
+--        $9 next_anchor_occurrences bigint[] (nulls: no next one), $10 lag_edges interval[], ascending,
+--        $11 now timestamptz or null
+-- out:   one row: server_time timestamptz, server_now timestamptz, timer_keys bigint[] of those that have gone (fewer
+--        than sent were fenced, cancelled, moved, paused, early, or locked by somebody), lags text (JSON: of those that
+--        fired, an array of [target, timer_type, how many edges its lag is within, timers, their lags' sum in seconds])
+--        or null
 -- locks: the fired rows, for the statement; skips what others have locked, so that no open transaction of a
 --        client delays anybody's timers but its own
 -- index: timers_pkey, two probes a row
@@ -24,7 +27,7 @@ with mine as materialized (
         where t.timer_key = s.timer_key
             and t.claimed_by = $1
             and t.occurrence = s.occurrence
-            and t.due_date <= coalesce($10::timestamptz, now())
+            and t.due_date <= coalesce($11::timestamptz, now())
         for update of t skip locked
     ) t
 ),
@@ -34,7 +37,7 @@ fired as (
     delete from shardclock.timers t
     where t.timer_key = any (array(select mine.timer_key from mine))
         and t.claimed_by = $1
-        and t.due_date <= coalesce($10::timestamptz, now())
+        and t.due_date <= coalesce($11::timestamptz, now())
     returning t.*
 ),
 recurring as (
@@ -75,7 +78,28 @@ recurred as (
         r.tenant_id, r.timer_type, r.target, r.zone, r.missed, r.target_element_id, r.name, r.schedule, r.payload
     from recurring r
     where r.next_due_date is not null
+),
+done as materialized (
+    select
+        coalesce(array_agg(f.timer_key), '{}') as timer_keys,
+        clock_timestamp() as at,
+        array(select clock_timestamp() - e.edge from unnest($10::interval[]) as e (edge) order by e.edge desc) as edges
+    from fired f
+),
+lags as materialized (
+    select
+        f.target, f.timer_type,
+        width_bucket(f.due_date, done.edges) as within,
+        count(*) as timers,
+        sum(date_part('epoch', done.at - f.due_date)) as sum_s
+    from fired f
+    cross join done
+    where f.schedule is null or f.timer_key = any (array(select mine.timer_key from mine where mine.fires))
+    group by 1, 2, 3
 )
-select clock_timestamp() as server_time, now() as server_now, f.timer_key
-from (values (true)) as always (one)
-left join fired f on true
+select
+    clock_timestamp() as server_time,
+    now() as server_now,
+    done.timer_keys,
+    (select jsonb_agg(jsonb_build_array(l.target, l.timer_type, l.within, l.timers, l.sum_s))::text from lags l) as lags
+from done

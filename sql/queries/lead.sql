@@ -14,9 +14,10 @@ with taken as (
     where c.singleton
         and (
             c.leader = $1
-            or c.leader is null
+            or c.lease_until is null
             or c.lease_until <= clock_timestamp()
-            or ($4 and c.cluster_id = $2)
+            -- Handed over to this cluster, or taken over from its own predecessor.
+            or ((c.leader is null or $4) and c.cluster_id = $2)
         )
     returning true as leads, c.term, c.leader, c.cluster_id, c.shards_wanted
 )

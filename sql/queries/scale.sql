@@ -1,4 +1,4 @@
--- Sets how many shards are wanted; the leading coordinator acts on it.
+-- Sets how many shards are wanted, and ends any policy; the leading coordinator acts on it.
 --
 -- in:    $1 shards_wanted integer
 -- out:   one row: shards_wanted integer, before integer
@@ -8,7 +8,7 @@ with old as materialized (
     select shards_wanted as before from shardclock.coordination where singleton for update
 )
 update shardclock.coordination c
-set shards_wanted = $1
+set shards_wanted = $1, shards_min = null, shards_max = null
 from old
 where c.singleton
 returning c.shards_wanted, old.before

@@ -6,9 +6,11 @@
 --        $6 floor interval or null: only what is due later than this long ago (of the backlog: not later),
 --        $7 fuse boolean: fire overdue plain timers here instead of leasing them,
 --        $8 ramp_after interval: what is overdue by more is what an outage left,
---        $9 after_tenant text: a walk over tenants goes on after this one, $10 now timestamptz or null
--- out:   one row at least: server_time timestamptz, fired bigint, saturated boolean (there may be more),
---        left_by_outage bigint of what was taken, ramp_per_s integer of this shard or null, next_tenant text to go on
+--        $9 after_tenant text: a walk over tenants goes on after this one,
+--        $10 lag_edges interval[], ascending, or null: don't measure the lags, $11 now timestamptz or null
+-- out:   one row at least: server_time timestamptz, fired bigint, lags text (JSON: of what was fired here, an array of
+--        [target, timer_type, how many edges its lag is within, timers, their lags' sum in seconds]) or null,
+--        saturated boolean (there may be more), left_by_outage bigint of what was taken, ramp_per_s integer of this shard or null, next_tenant text to go on
 --        after ('' is the beginning), then the leased timer, soonest first, or nulls: timer_key bigint,
 --        due_date timestamptz, schedule text, zone text, missed text, anchor timestamptz, anchor_occurrence bigint,
 --        occurrence bigint, repetitions integer
@@ -27,7 +29,7 @@ with recursive me as materialized (
     where h.holder = $1::bigint and h.ended_at is null
 ),
 gone as materialized (
-    select h.holder from shardclock.holders h where h.ended_at > coalesce($10::timestamptz, now()) - $3::interval
+    select h.holder from shardclock.holders h where h.ended_at > coalesce($11::timestamptz, now()) - $3::interval
 ),
 tenant (tenant_id, oldest, number) as (
     -- One probe a tenant, and so many a walk; the next walk goes on where this one ends.
@@ -58,7 +60,7 @@ tenant (tenant_id, oldest, number) as (
 behind as materialized (
     select t.tenant_id, t.number
     from tenant t
-    where t.oldest <= coalesce($10::timestamptz, now()) - $6::interval
+    where t.oldest <= coalesce($11::timestamptz, now()) - $6::interval
 ),
 share as materialized (
     -- One for each tenant, and one for whoever is oldest.
@@ -81,13 +83,13 @@ due as materialized (
             from shardclock.timers t
             where t.slot = s.slot
                 -- Never clock_timestamp() here: it is volatile, and the walk would not stop at the horizon.
-                and t.due_date <= coalesce($10::timestamptz, now()) + $2::interval
+                and t.due_date <= coalesce($11::timestamptz, now()) + $2::interval
                 and t.due_date > case
-                    when $5 = 'backlog' or $6 is null then '-infinity' else coalesce($10::timestamptz, now()) - $6
+                    when $5 = 'backlog' or $6 is null then '-infinity' else coalesce($11::timestamptz, now()) - $6
                 end
                 and (
                     t.claimed_until is null
-                    or t.claimed_until <= coalesce($10::timestamptz, now())
+                    or t.claimed_until <= coalesce($11::timestamptz, now())
                     or t.claimed_by = any (array(select gone.holder from gone))
                 )
             order by t.due_date
@@ -105,10 +107,10 @@ due as materialized (
         from shardclock.timers t
         where t.tenant_id = b.tenant_id
             and t.tenant_id <> 'default'
-            and t.due_date <= coalesce($10::timestamptz, now()) - $6
+            and t.due_date <= coalesce($11::timestamptz, now()) - $6
             and (
                 t.claimed_until is null
-                or t.claimed_until <= coalesce($10::timestamptz, now())
+                or t.claimed_until <= coalesce($11::timestamptz, now())
                 or t.claimed_by = any (array(select gone.holder from gone))
             )
         order by t.due_date
@@ -121,7 +123,7 @@ fired as (
     delete from shardclock.timers t
     where $7::boolean
         and t.timer_key = any (array(select due.timer_key from due))
-        and t.due_date <= coalesce($10::timestamptz, now())
+        and t.due_date <= coalesce($11::timestamptz, now())
         and t.schedule is null
         and t.target = 'log'
     returning t.*
@@ -139,19 +141,39 @@ logged as (
 ),
 claimed as (
     update shardclock.timers t
-    set claimed_by = $1, claimed_until = coalesce($10::timestamptz, clock_timestamp()) + $3
+    set claimed_by = $1, claimed_until = coalesce($11::timestamptz, clock_timestamp()) + $3
     where t.timer_key = any (array(select due.timer_key from due))
-        and not ($7 and t.due_date <= coalesce($10::timestamptz, now()) and t.schedule is null and t.target = 'log')
+        and not ($7 and t.due_date <= coalesce($11::timestamptz, now()) and t.schedule is null and t.target = 'log')
     returning
         t.timer_key, t.due_date, t.schedule, t.zone, t.missed, t.anchor, t.anchor_occurrence, t.occurrence, t.repetitions
+),
+done as materialized (
+    -- The clock is read when all are deleted; their records are written right after.
+    select
+        count(*) as timers,
+        clock_timestamp() as at,
+        array(select clock_timestamp() - e.edge from unnest($10::interval[]) as e (edge) order by e.edge desc) as edges
+    from fired f
+),
+lags as materialized (
+    select
+        f.target, f.timer_type,
+        width_bucket(f.due_date, done.edges) as within,
+        count(*) as timers,
+        sum(date_part('epoch', done.at - f.due_date)) as sum_s
+    from fired f
+    cross join done
+    where $10 is not null
+    group by 1, 2, 3
 )
 select
     clock_timestamp() as server_time,
-    (select count(*) from fired) as fired,
+    (select done.timers from done) as fired,
+    (select jsonb_agg(jsonb_build_array(l.target, l.timer_type, l.within, l.timers, l.sum_s))::text from lags l) as lags,
     (select count(*) from due) >= $4
         or exists (select from due group by due.place, due.share having count(*) >= due.share) as saturated,
     (
-        select count(*) from due where due.due_date <= coalesce($10::timestamptz, now()) - $8::interval
+        select count(*) from due where due.due_date <= coalesce($11::timestamptz, now()) - $8::interval
     ) as left_by_outage,
     (select me.ramp_per_s from me) as ramp_per_s,
     coalesce((select t.tenant_id from tenant t where t.number = least(200, $4)), '') as next_tenant,

@@ -1,0 +1,38 @@
+"""A node that is about to go: its shards move elsewhere first."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from cluster.rays import RayRefused, drain_node
+from cluster.settings import Settings
+from sql.holders import Holder, end_holders, list_holders
+from sql.session import Session
+
+POLL_S = 0.2
+
+
+async def leave(
+    session: Session, settings: Settings, host: str, *, within_s: float, tell: Callable[[str], None]
+) -> int:
+    """Have a host's shards moved, and end at last those that are still there: their timers are free at once.
+
+    shape:   how many were left and were ended
+    errors:  StoreUnavailable  no answer in time: leases run out by themselves
+    """
+    deadline = time.monotonic() + within_s
+    here = await _holders_on(session, host)
+    for node_id in {holder.node_id for holder in here}:
+        try:
+            await asyncio.to_thread(drain_node, settings, node_id, within_s=within_s)
+        except RayRefused as error:
+            tell(f"{error}; waiting for its shards all the same")
+    while here and time.monotonic() < deadline:
+        await asyncio.sleep(POLL_S)
+        here = await _holders_on(session, host)
+    await end_holders(session, [holder.holder for holder in here], why="left")
+    return len(here)
+
+
+async def _holders_on(session: Session, host: str) -> list[Holder]:
+    return [holder for holder in await list_holders(session) if holder.host == host]

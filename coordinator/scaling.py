@@ -1,0 +1,116 @@
+"""How many shards are wanted under a policy: looked up in the tables now and then, ahead of the load."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import structlog
+
+from coordinator.demand import GiveBack, Load, shards_for
+from coordinator.settings import CoordinatorSettings
+from sql.forecast import read_forecast
+from sql.leadership import Leadership, Policy, follow_forecast, read_policy
+from sql.measures import EVER, count_due
+from sql.session import Session, StatementRefused, StoreUnavailable
+
+NOW = EVER - EVER
+ASK_AGAIN_S = 60.0  # Ray forgets what it was asked when its head is lost
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What one look brought."""
+
+    policy: Policy
+    load: Load
+
+
+class Scaling:
+    """Follow the forecast for as long as a policy says so, on a connection of its own: no turn waits for a look."""
+
+    def __init__(self, settings: CoordinatorSettings, ask_for_nodes: Callable[[int], Awaitable[None]]) -> None:
+        self._settings = settings
+        self._ask_for_nodes = ask_for_nodes
+        self._session = Session(
+            settings.dsn, application="shardclock forecast", timeout_s=settings.coordinator_timeout_s
+        )
+        self._look: asyncio.Task[Outlook] | None = None
+        self._look_at_s = 0.0
+        self._records: tuple[float, int] | None = None
+        self._shards = GiveBack(settings.give_back_s)
+        self._nodes = GiveBack(settings.give_back_s)
+        self._asked: tuple[int, float] = (0, 0.0)
+        self._log = structlog.get_logger()
+
+    async def turn(self, leadership: Leadership, leader: int) -> int:
+        """Say how many shards are wanted now; what the forecast asks for is written down first.
+
+        errors:  StoreUnavailable  no answer in time
+        """
+        outlook = self._outlook()
+        if outlook is None:
+            return leadership.shards_wanted
+        if outlook.policy.shards_min is None or outlook.policy.shards_max is None:
+            await self._ask(0)
+            return leadership.shards_wanted
+        await self._ask(self._follow(self._nodes, outlook, within_s=self._settings.nodes_ahead_s))
+        wanted = self._follow(self._shards, outlook, within_s=self._settings.shards_ahead_s)
+        if wanted == leadership.shards_wanted:
+            return wanted
+        followed = await follow_forecast(self._session, leader, term=leadership.term, shards_wanted=wanted)
+        if followed:
+            self._log.info("follows the forecast", wanted=wanted, before=leadership.shards_wanted)
+        return wanted if followed else leadership.shards_wanted
+
+    async def close(self) -> None:
+        """End a look that is under way."""
+        if self._look is not None:
+            self._look.cancel()
+            await asyncio.wait([self._look])
+        await self._session.close()
+
+    def _outlook(self) -> Outlook | None:
+        """Give what the last look brought, once; and begin another one when it is time."""
+        now_s, seen = time.monotonic(), None
+        if self._look is not None and self._look.done():
+            error = self._look.exception()
+            if error is None:
+                seen = self._look.result()
+            elif isinstance(error, StoreUnavailable | StatementRefused):
+                self._log.warning("no forecast", error=str(error))
+            else:
+                raise error
+            self._look = None
+        if self._look is None and now_s >= self._look_at_s:
+            self._look_at_s = now_s + self._settings.forecast_s
+            self._look = asyncio.create_task(self._read(), name="forecast")
+        return seen
+
+    async def _read(self) -> Outlook:
+        policy = await read_policy(self._session)
+        recent_per_s = self._recent_per_s(policy.log_records)
+        overdue = await count_due(self._session, (EVER, NOW))
+        return Outlook(policy, Load(await read_forecast(self._session), sum(overdue.timers), recent_per_s))
+
+    def _recent_per_s(self, records: int) -> float:
+        """Count how many records the log gained a second since the last look."""
+        before, now_s = self._records, time.monotonic()
+        self._records = now_s, records
+        return (records - before[1]) / (now_s - before[0]) if before else 0.0
+
+    def _follow(self, lately: GiveBack, outlook: Outlook, *, within_s: float) -> int:
+        policy = outlook.policy
+        assert policy.shards_min is not None
+        assert policy.shards_max is not None
+        if not lately:
+            lately.follow(policy.shards_wanted, now_s=time.monotonic())  # what was wanted before we came stays a while
+        asked = shards_for(outlook.load.per_s(within_s=within_s), target_per_s=policy.target_per_s)
+        return min(max(lately.follow(asked, now_s=time.monotonic()), policy.shards_min), policy.shards_max)
+
+    async def _ask(self, shards: int) -> None:
+        """Tell Ray's autoscaler how many shards there shall be room for, when that changes and now and then."""
+        asked, at_s = self._asked
+        if shards != asked or (shards and time.monotonic() > at_s + ASK_AGAIN_S):
+            await self._ask_for_nodes(shards)
+            self._asked = shards, time.monotonic()

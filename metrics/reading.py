@@ -1,0 +1,52 @@
+"""The tables as last read; scrapes that come close together share one reading."""
+
+import asyncio
+import time
+
+import structlog
+
+from metrics.tables import Tables, read_tables
+from sql.migrate import WrongSchema, require_current
+from sql.session import Session, StatementRefused, StoreUnavailable
+
+FRESH_S = 5.0
+STATEMENT_S = 3.0
+ALL_S = 8.0  # Prometheus gives up after 10
+
+
+class Reading:
+    """Read the tables when asked, at most every few seconds."""
+
+    def __init__(self, dsn: str) -> None:
+        self._session = Session(dsn, application="shardclock metrics", timeout_s=STATEMENT_S)
+        self._turn = asyncio.Lock()
+        self._tables: Tables | None = None
+        self._read_at_s = -FRESH_S
+        self._log = structlog.get_logger()
+        self.why_not = "the tables have not been read yet"
+
+    async def fresh(self) -> Tables | None:
+        """Give what the tables say, at most a few seconds old; None if they can't be read, and `why_not` says why."""
+        async with self._turn:
+            if time.monotonic() >= self._read_at_s + FRESH_S:
+                self._tables = await self._read()
+                self._read_at_s = time.monotonic()
+            return self._tables
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._session.close()
+
+    async def _read(self) -> Tables | None:
+        try:
+            async with asyncio.timeout(ALL_S):
+                await require_current(self._session)
+                tables = await read_tables(self._session)
+        except (StoreUnavailable, StatementRefused, WrongSchema, TimeoutError) as error:
+            why_not = " ".join(str(error).split()) or "Postgres gave no answer in time"
+            if why_not != self.why_not:
+                self._log.warning("the tables can't be read", error=why_not)
+            self.why_not = why_not
+            return None
+        self.why_not = ""
+        return tables

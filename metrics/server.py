@@ -1,0 +1,99 @@
+"""The exporter's pages: `/metrics`, `/healthz`, `/readyz`."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socket import AF_INET, AF_INET6
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+TEXT = "text/plain; charset=utf-8"
+REQUEST_S = 10.0  # a client that says nothing must not hold a thread for ever
+
+
+class PortTaken(Exception):
+    """The metrics port can't be listened on; the message names it and the way out."""
+
+
+@dataclass(frozen=True)
+class Pages:
+    """What there is to serve; an answer of faults means not healthy, or not ready."""
+
+    registry: CollectorRegistry
+    unhealthy: Callable[[], list[str]]
+    unready: Callable[[], list[str]]
+
+
+class MetricsServer:
+    """Serve the pages from a thread of its own."""
+
+    def __init__(self, host: str, port: int, pages: Pages) -> None:
+        """Listen.
+
+        errors:  PortTaken  somebody else listens there, or we may not
+        """
+        try:
+            self._server = _Server((host, port), pages)
+        except OSError as error:
+            raise PortTaken(
+                f"the metrics port {port} of {host} can't be listened on ({error.strerror}): "
+                "set SHARDCLOCK_METRICS_PORT to a free one, or to 0 for any"
+            ) from None
+        self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
+        self._thread.start()
+
+    @property
+    def address(self) -> str:
+        """Name where it listens, as a URL without a path."""
+        host, port = self._server.server_address[:2]
+        return f"http://[{host!s}]:{port}" if ":" in str(host) else f"http://{host!s}:{port}"
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], pages: Pages) -> None:
+        self.address_family = AF_INET6 if ":" in address[0] else AF_INET
+        self.pages = pages
+        super().__init__(address, _Handler)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = REQUEST_S
+    server: _Server
+
+    def do_GET(self) -> None:
+        pages = self.server.pages
+        path = self.path.partition("?")[0]
+        if path == "/metrics":
+            encode, content_type = choose_encoder(self.headers.get("Accept", ""))
+            self._answer(HTTPStatus.OK, content_type, encode(pages.registry))
+        elif path == "/healthz":
+            self._judge(pages.unhealthy())
+        elif path == "/readyz":
+            self._judge(pages.unready())
+        else:
+            self._answer(HTTPStatus.NOT_FOUND, TEXT, b"/metrics, /healthz and /readyz are here\n")
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        """Say nothing: a scrape every few seconds is no news."""
+
+    def _judge(self, faults: list[str]) -> None:
+        status = HTTPStatus.SERVICE_UNAVAILABLE if faults else HTTPStatus.OK
+        self._answer(status, TEXT, "".join(f"{line}\n" for line in faults or ["ok"]).encode())
+
+    def _answer(self, status: HTTPStatus, content_type: str, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)

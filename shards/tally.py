@@ -1,0 +1,143 @@
+"""What became of timers since a shard's start, and how it is told to this node's exporter."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from metrics.families import LAG_EDGES_S, NO_SHARD
+from metrics.report import Report, Sample, Spread
+from sql.claims import Fired, Firing, Lags, Taken, Walk
+from timers.model import SLOTS
+
+COUNTERS = {
+    "timers_claimed": "claimed",
+    "timers_fired": "fired",
+    "timers_fenced": "fenced",
+    "timers_swept": "swept",
+    "timers_early": "early",
+    "timers_locked": "locked",
+    "timers_planned": "planned",
+    "timers_refused": "refused",
+    "occurrences_skipped": "skipped",
+}
+# Of the walks that each leave a backlog behind, one in so many is measured: it costs them a twentieth of their time.
+MEASURED_OF_BACKLOG = 5
+
+
+@dataclass(slots=True)
+class Lateness:
+    """How late the fired timers were, by target and type.
+
+    While a shard works off a backlog, whose timers are all about equally late, a walk that was not measured is taken
+    to be like the last one that was.
+    """
+
+    counts: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    sums_s: dict[tuple[str, str], float] = field(default_factory=dict)
+    _like: Sequence[Lags] = ()
+    _unmeasured: int = 0
+
+    def measures(self, *, behind: bool) -> bool:
+        """Say whether to measure the next walk."""
+        self._unmeasured = (self._unmeasured + 1) % MEASURED_OF_BACKLOG if behind and self._like else 0
+        return self._unmeasured == 0
+
+    def learn(self, lags: Sequence[Lags]) -> None:
+        """Take in what was measured."""
+        for lag in lags:
+            self._add(lag, lag.timers)
+        if lags:
+            self._like = lags
+
+    def estimate(self, timers: int) -> None:
+        """Take in so many that were not measured, as like the last ones that were."""
+        total, left = sum(lag.timers for lag in self._like), timers
+        for lag in sorted(self._like, key=lambda lag: lag.timers):
+            share = timers * lag.timers // total
+            self._add(lag, share)
+            left -= share
+        if self._like:
+            self._add(max(self._like, key=lambda lag: lag.timers), left)
+
+    def _add(self, lag: Lags, timers: int) -> None:
+        key = lag.target, lag.timer_type
+        counts = self.counts.setdefault(key, [0] * (len(LAG_EDGES_S) + 1))
+        counts[len(LAG_EDGES_S) - lag.edges_within] += timers
+        self.sums_s[key] = self.sums_s.get(key, 0.0) + lag.sum_s * timers / lag.timers
+
+
+@dataclass(slots=True)
+class Tally:
+    """Count what became of timers, since the start."""
+
+    claimed: int = 0
+    fired: int = 0
+    fenced: int = 0
+    swept: int = 0
+    early: int = 0
+    locked: int = 0
+    planned: int = 0
+    refused: int = 0
+    skipped: int = 0
+    released: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    lateness: Lateness = field(default_factory=Lateness)
+
+    def take(self, walk: Walk, taken: Taken, *, measured: bool) -> None:
+        """Take in what a walk leased and fired."""
+        self.claimed += len(taken.claimed)
+        self.fired += taken.fired
+        if walk.scope == "all":
+            self.swept += len(taken.claimed) + taken.fired
+        if measured:
+            self.lateness.learn(taken.lags)
+        else:
+            self.lateness.estimate(taken.fired)
+
+    def fire(self, firings: Sequence[Firing], fired: Fired) -> None:
+        """Take in what became of leased timers whose turn had come."""
+        gone = [firing for firing in firings if firing.timer.timer_key in fired.timer_keys]
+        self.fired += sum(firing.fires for firing in gone)
+        self.skipped += sum(firing.skipped for firing in gone)
+        self.lateness.learn(fired.lags)
+
+    def counts(self) -> dict[str, int]:
+        """Give the counts by name."""
+        return {attribute: getattr(self, attribute) for attribute in COUNTERS.values()}
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """How a shard is now."""
+
+    shard: int | None
+    shard_count: int | None
+    held: int
+    clock_offset_s: float
+    round_trip_s: float
+
+    @property
+    def slots_owned(self) -> int:
+        """Count the slots it keeps."""
+        if self.shard is None or self.shard_count is None:
+            return 0
+        return len(range(self.shard, SLOTS, self.shard_count))
+
+
+def report_of(source: str, tally: Tally, present: Present, *, leaving: bool = False) -> Report:
+    """Put together what a shard says of itself."""
+    samples = [Sample(name, (), getattr(tally, attribute)) for name, attribute in COUNTERS.items()]
+    samples += [Sample("turn_failures", (loop,), tally.failures[loop]) for loop in ("claims", "fires")]
+    samples += [
+        Sample("timers_released", ("drained",), tally.released),
+        Sample("timers_held", (), present.held),
+        Sample("slots_owned", (), present.slots_owned),
+        Sample("clock_offset_seconds", (), present.clock_offset_s),
+        Sample("clock_round_trip_seconds", (), present.round_trip_s),
+    ]
+    lateness = tally.lateness
+    spreads = [
+        Spread("fire_lag_seconds", key, tuple(counts), lateness.sums_s[key]) for key, counts in lateness.counts.items()
+    ]
+    shard = NO_SHARD if present.shard is None else str(present.shard)
+    return Report(source, shard, samples, spreads, leaving)
