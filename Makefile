@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 UV := 0.13.8
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lock clean
+.PHONY: help setup demo test check prometheus lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/\1|\2/' | awk -F'|' '{ printf "  make %-8s %s\n", $$1, $$2 }'
@@ -26,6 +26,10 @@ check: setup ## format, lint, types, import contracts and the quick tests: befor
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m pytest -q -m "not ray and not slow"
+
+prometheus: ## install Debian's Prometheus, which the monitoring tests start (needs root; without it they are skipped)
+	apt-get install --yes --no-install-recommends prometheus
+	@systemctl disable --now prometheus 2>/dev/null || true # ours are started by the tests
 
 lock: ## resolve the dependencies again, at their newest, into requirements.lock
 	@set -e; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \

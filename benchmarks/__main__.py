@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from benchmarks import scenarios
+from benchmarks import operating, scenarios
 from benchmarks.bench import Bench, bench
 
 SCENARIOS: dict[str, Callable[[Bench], Coroutine[Any, Any, dict[str, object]]]] = {
@@ -17,6 +17,10 @@ SCENARIOS: dict[str, Callable[[Bench], Coroutine[Any, Any, dict[str, object]]]] 
     "burst": scenarios.burst,
     "claim-cost": scenarios.claim_cost,
     "idle": scenarios.idle,
+    "metrics-cost": operating.metrics_cost,
+    "forecast-cost": operating.forecast_cost,
+    "scale-up": operating.scale_up,
+    "spike": operating.spike,
 }
 
 

@@ -16,23 +16,6 @@ from sql.session import QUEUE_PLANS, Session
 
 PATIENCE_S = 300.0
 
-FILL = """
-insert into shardclock.timers (due_date)
-select now() + interval '1 day' + n * interval '1 millisecond' from generate_series(1, $1::integer) as n
-"""
-LAGS = """
-select
-    count(*) as fired,
-    count(*) filter (where recorded_at < due_date) as early,
-    count(*) - count(distinct timer_key) as double,
-    extract(epoch from max(recorded_at) - min(recorded_at))::double precision as took_s,
-    percentile_cont(array[0.5, 0.99, 1]) within group (
-        order by extract(epoch from recorded_at - due_date)::double precision * 1000
-    ) as lag_ms
-from shardclock.command_log
-where due_date >= $1 and due_date < $2
-"""
-
 
 @dataclass
 class Bench:

@@ -1,23 +1,22 @@
 """The scenarios: what is set up, what is measured."""
 
 import asyncio
-import secrets
 import time
 from collections.abc import Coroutine, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from statistics import median
 
 import psutil
 
-from benchmarks.bench import FILL, LAGS, Bench
+from benchmarks.bench import Bench
+from benchmarks.rows import FILL, Figures, add_overdue, holder_of, lag_of, lags, pace, soon
 from sql.claims import Walk, take_due
-from sql.holders import Incarnation, end_holders, register_holder
+from sql.holders import end_holders
 from sql.session import Session
 
 OVERDUE = 400_000
 PENDING = 1_000_000
 SETTLE_S = 8.0  # Ray starts its idle workers after it has answered
-Figures = dict[str, object]
 
 
 async def drain(bench: Bench) -> Figures:
@@ -47,8 +46,8 @@ async def burst(bench: Bench) -> Figures:
     await bench.start()
     await asyncio.sleep(SETTLE_S)
     async with bench.session() as session:
+        at = await soon(session, 6)
         async with session.connection(timeout_s=60) as connection:
-            at: datetime = await connection.fetchval("select date_trunc('second', now()) + interval '6 seconds'")
             await connection.execute(
                 "insert into shardclock.timers (due_date) select $1::timestamptz from generate_series(1, 100000)", at
             )
@@ -57,16 +56,16 @@ async def burst(bench: Bench) -> Figures:
                 " from generate_series(1, 1000) as n",
                 at,
             )
-        instant = await _lags(session, at, at + timedelta(seconds=1), 100_000)
-        later = await _lags(session, at + timedelta(seconds=5), at + timedelta(seconds=7), 1_000)
-    return {"drained_s": _of(instant, 2) / 1000, "later_p50_ms": _of(later, 0), "later_p99_ms": _of(later, 1)}
+        instant = await lags(session, at, at + timedelta(seconds=1), 100_000)
+        later = await lags(session, at + timedelta(seconds=5), at + timedelta(seconds=7), 1_000)
+    return {"drained_s": lag_of(instant, 2) / 1000, "later_p50_ms": lag_of(later, 0), "later_p99_ms": lag_of(later, 1)}
 
 
 async def claim_cost(bench: Bench) -> Figures:
     """Claim a thousand timers, and nothing at all, with 100 thousand and with 10 million pending."""
     figures: Figures = {}
     async with bench.session() as session:
-        holder = await _holder(session, 0, 1)
+        holder = await holder_of(session, 0, 1)
         for millions, more in ((0.1, 100_000), (10, 9_900_000)):
             async with session.connection(timeout_s=300) as connection:
                 await connection.execute(FILL, more)
@@ -105,24 +104,16 @@ async def _paced(bench: Bench, rate: int, seconds: int) -> Figures:
     await bench.start()
     await asyncio.sleep(SETTLE_S)
     async with bench.session() as session:
-        async with session.connection(timeout_s=60) as connection:
-            at: datetime = await connection.fetchval("select date_trunc('second', now()) + interval '8 seconds'")
-            for second in range(seconds):
-                await connection.execute(
-                    "insert into shardclock.timers (due_date)"
-                    " select $1::timestamptz + n * interval '1 second' / $2::integer"
-                    " from generate_series(0, $2::integer - 1) as n",
-                    at + timedelta(seconds=second),
-                    rate,
-                )
-        return await _lags(session, at, at + timedelta(seconds=seconds), rate * seconds)
+        at = await soon(session, 8)
+        await pace(session, at, rate=rate, seconds=seconds)
+        return await lags(session, at, at + timedelta(seconds=seconds), rate * seconds)
 
 
 async def _drained(session: Session, drains: Sequence[Coroutine[None, None, None]]) -> int:
     """Give the timers fired in a second, from the first record to the last."""
-    begin, end = await _overdue(session, OVERDUE)
+    begin, end = await add_overdue(session, OVERDUE)
     await asyncio.gather(*drains)
-    figures = await _lags(session, begin, end, OVERDUE)
+    figures = await lags(session, begin, end, OVERDUE)
     assert figures["double"] == figures["early"] == 0
     async with session.connection(timeout_s=300) as connection:
         await connection.execute("truncate shardclock.command_log")
@@ -132,47 +123,10 @@ async def _drained(session: Session, drains: Sequence[Coroutine[None, None, None
 
 async def _drain_alone(bench: Bench, shard: int) -> None:
     async with bench.session() as session:
-        holder = await _holder(session, shard, 2)
+        holder = await holder_of(session, shard, 2)
         while (await take_due(session, holder, Walk("own", 0, 4_200), lease_s=10)).fired:
             pass
         await end_holders(session, [holder], why="measured")
-
-
-async def _holder(session: Session, shard: int, count: int) -> int:
-    holder = secrets.randbits(63)
-    await register_holder(session, Incarnation(holder, "benchmark", "benchmark", "", "", 0))
-    async with session.connection() as connection:
-        await connection.execute(
-            "update shardclock.holders set shard = $2, shard_count = $3 where holder = $1", holder, shard, count
-        )
-    return holder
-
-
-async def _overdue(session: Session, count: int) -> tuple[datetime, datetime]:
-    """Add overdue timers in one transaction, so that all of them are there at once."""
-    async with session.connection(timeout_s=300) as connection:
-        end: datetime = await connection.fetchval("select now()")
-        begin = end - timedelta(seconds=count / 10_000)
-        await connection.execute(
-            "insert into shardclock.timers (due_date) select $1::timestamptz + n * interval '0.1 ms'"
-            " from generate_series(0, $2::integer - 1) as n",
-            begin,
-            count,
-        )
-    return begin, end + timedelta(seconds=1)
-
-
-async def _lags(session: Session, begin: datetime, end: datetime, count: int) -> Figures:
-    while True:
-        async with session.connection(timeout_s=300) as connection:
-            fired = await connection.fetchval(
-                "select count(*) from shardclock.command_log where due_date >= $1 and due_date < $2", begin, end
-            )
-            if fired >= count:
-                row = await connection.fetchrow(LAGS, begin, end)
-                assert row is not None
-                return {**dict(row), "lag_ms": [round(lag, 2) for lag in row["lag_ms"]]}
-        await asyncio.sleep(2.0)
 
 
 async def _claim_ms(session: Session, holder: int, *, due: int) -> float:
@@ -191,12 +145,6 @@ async def _claim_ms(session: Session, holder: int, *, due: int) -> float:
         async with session.connection(timeout_s=60) as connection:
             await connection.execute("delete from shardclock.timers where claimed_by is not null")
     return round(sorted(times)[len(times) // 2], 2)
-
-
-def _of(figures: Figures, index: int) -> float:
-    lags = figures["lag_ms"]
-    assert isinstance(lags, list)
-    return float(lags[index])
 
 
 def _is_ours(process: psutil.Process) -> bool:

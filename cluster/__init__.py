@@ -1,11 +1,11 @@
 """Start and stop everything, in one order.
 
 **Up.** Settings are read from the environment once and checked together; a wrong one ends the start with one
-line. Then Postgres: the one that is named, or our own, whose data lives in a directory (`cluster.embedded`).
-It is migrated, or its schema version is checked. Then Ray: the cluster that is named, or one of our own with
-an address and a temp directory of its own, so that it never meets another Ray on this machine. Last the
-coordinator, a detached actor, which starts the shards. Each step needs only the ones before it, so whatever
-fails, what stands already can be taken down.
+line. Then Postgres: the one that is named, or our own, whose data lives in a directory (`cluster.embedded`). It
+is migrated, or its schema version is checked. Then Ray: the cluster that is named, or one of our own with an
+address and a temp directory of its own, so that it never meets another Ray on this machine. Last the
+coordinator, a detached actor, which starts the shards. Beside them all an exporter serves what is measured.
+Each step needs only the ones before it, so whatever fails, what stands already can be taken down.
 
 **Down**, on SIGINT or SIGTERM, is the same road backwards. Each shard hands back the timers it has claimed
 (`drain()`), so that others fire them at once instead of when their lease runs out; then its actor is killed,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cluster.settings import Settings
 from metrics.exporter import Exporter, Place
-from metrics.server import PortTaken
+from metrics.server import CannotListen
 
 RETRY_S = 5.0
 
@@ -35,7 +35,7 @@ class Exporting:
         try:
             self._exporter.start()
             self._tell(f"metrics at {self._exporter.address}/metrics")
-        except (PortTaken, OSError) as error:
+        except CannotListen as error:
             if str(error) != self._told:
                 self._tell(f"{error}; timers fire without it, and it is tried again every {RETRY_S:.0f} s")
             self._told, self._try_at_s = str(error), time.monotonic() + RETRY_S

@@ -7,7 +7,10 @@ carries on.
 
 No timer depends on it. It makes takeover quick (about 0.2 s instead of the lease's 10 s), scaling smooth, and nodes
 empty before they go. Two clusters on one database have two coordinators, of which one leads: the lease and its term
-are a row in Postgres (`sql.leadership`). The other stands by and keeps no shard actors.
+are a row in Postgres (`sql.leadership`). The other stands by: its shard actors are started and have no slots, so that
+the lead can be given to it without a timer being late.
+
+How many shards are wanted is an operator's number, or follows the forecast within bounds (`scaling`, `demand`).
 
 `reconciler` holds the loop and one turn of it, `actor` is the Ray actor around it.
 """

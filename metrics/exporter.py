@@ -18,7 +18,7 @@ from metrics.board import Board
 from metrics.page import families_of, of_exporter
 from metrics.reading import Reading
 from metrics.report import InvalidReport, Sample, Spread, decode
-from metrics.server import MetricsServer, Pages
+from metrics.server import CannotListen, MetricsServer, Pages
 from metrics.tables import samples_of
 
 LOOP_S = 15.0  # for anything asked of the loop, which has its own, tighter bounds
@@ -55,11 +55,12 @@ class Exporter(Collector):
     def start(self) -> None:
         """Listen for reports, then serve the pages.
 
-        errors:  PortTaken  reports are heard all the same; call again when the port may be free
-                 OSError    the socket can't be made
+        errors:  PortTaken     reports are heard all the same; call again when the port may be free
+                 CannotListen  the socket can't be made; call again when it may be
         """
         if not self._thread.is_alive():
             self._thread.start()
+        if not self._ear.is_open:
             self._run(self._open())
         registry = CollectorRegistry()
         for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR, self):
@@ -92,8 +93,14 @@ class Exporter(Collector):
 
     async def _open(self) -> None:
         path = self._place.socket_path
-        path.unlink(missing_ok=True)  # of an exporter that was killed
-        await self._loop.create_datagram_endpoint(lambda: self._ear, local_addr=str(path), family=socket.AF_UNIX)
+        try:
+            path.unlink(missing_ok=True)  # of an exporter that was killed
+            await self._loop.create_datagram_endpoint(lambda: self._ear, local_addr=str(path), family=socket.AF_UNIX)
+        except OSError as error:
+            raise CannotListen(
+                f"the metrics socket {path} can't be made ({error.strerror}): SHARDCLOCK_METRICS_SOCKET must name a "
+                "file in a directory that is there and may be written to"
+            ) from None
         if self._place.dsn is not None:
             self._reading = Reading(self._place.dsn)
 
@@ -133,6 +140,10 @@ class _Ear(asyncio.DatagramProtocol):
         self.board = Board()
         self.refused = 0
         self._transport: asyncio.BaseTransport | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport

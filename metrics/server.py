@@ -14,8 +14,12 @@ TEXT = "text/plain; charset=utf-8"
 REQUEST_S = 10.0  # a client that says nothing must not hold a thread for ever
 
 
-class PortTaken(Exception):
-    """The metrics port can't be listened on; the message names it and the way out."""
+class CannotListen(Exception):
+    """The metrics port, or the socket for reports, can't be used; the message names it and the way out."""
+
+
+class PortTaken(CannotListen):
+    """The metrics port is somebody else's, or not for us."""
 
 
 @dataclass(frozen=True)

@@ -14,5 +14,7 @@ declared dead while it lives: the fence on each row (`claimed_by = holder`) keep
 asked to go it drains: it stops claiming, finishes the statement in flight, and ends its holder, which frees all it
 held in one write.
 
+What became of timers is counted (`tally`), and told once a second to the node's exporter (`metrics`), if there is one.
+
 `shard` puts the loops together, `actor` is the Ray actor around them, `clock` knows Postgres's time.
 """

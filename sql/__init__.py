@@ -12,5 +12,7 @@ statement a typed function, and nothing above this package ever sees a connectio
     claims       taking, planning and firing: what a shard does
     holders      who is there: the incarnations of shard actors
     leadership   which coordinator leads, how many shards are wanted, how fast an outage is caught up with
+    measures     what metrics read: load, who serves, what holds Postgres up
+    forecast     the load of the next quarter of an hour
     log          the command log, read so that no record is skipped and none read twice
 """

@@ -15,7 +15,7 @@ from cluster.embedded import EmbeddedPostgresError
 from cluster.importing import ImportBroken
 from cluster.running import ClusterFailed
 from cluster.settings import InvalidSettings
-from metrics.server import PortTaken
+from metrics.server import CannotListen
 from sql.migrate import WrongSchema
 from sql.session import StatementRefused, StoreUnavailable
 from timers.refusal import InvalidTimer, shortened
@@ -47,7 +47,7 @@ EXITS: dict[type[Exception], int] = {
     ImportBroken: NOT_THERE,
     BulkBroken: NOT_THERE,
     ClusterFailed: NOT_THERE,
-    PortTaken: NOT_THERE,
+    CannotListen: NOT_THERE,
     WrongSchema: WRONG_SCHEMA,
     StatementRefused: NOT_DONE,
 }

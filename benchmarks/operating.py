@@ -1,0 +1,183 @@
+"""The scenarios of those who operate a cluster: what measuring costs, what a forecast costs, what scaling does."""
+
+import asyncio
+import tempfile
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from statistics import median
+
+from benchmarks.bench import Bench
+from benchmarks.rows import Figures, add_overdue, holder_of, lag_of, lags, pace, soon
+from metrics.exporter import Exporter, Place
+from metrics.families import LAG_EDGES
+from shards.tally import Lateness
+from sql.claims import Walk, take_due
+from sql.forecast import read_forecast
+from sql.holders import end_holders, list_holders
+from sql.leadership import scale, set_policy
+from sql.session import Session
+
+BACKLOG = 300_000
+ROUNDS = 7
+PENDING = 10_000_000
+BASE_PER_S = 1_000
+SPIKE_PER_S = 10_000
+SPIKE_S = 15
+TARGET_PER_S = 2_500
+
+
+async def metrics_cost(bench: Bench) -> Figures:
+    """Drain a backlog with its lags measured as a shard does and the pages scraped each second, and without either."""
+    with_s, without_s = [], []
+    async with bench.session() as session, _scraped(bench):
+        for _ in range(ROUNDS):
+            without_s.append(await _drain(bench, session, measured=False))
+            with_s.append(await _drain(bench, session, measured=True))
+    ratio = median(without / measured for without, measured in zip(without_s, with_s, strict=True))
+    return {
+        "measured_per_s": [round(BACKLOG / took_s) for took_s in with_s],
+        "unmeasured_per_s": [round(BACKLOG / took_s) for took_s in without_s],
+        "median_of_ratios": round(ratio, 3),
+    }
+
+
+async def forecast_cost(bench: Bench) -> Figures:
+    """Forecast with ten million timers due in the next 15 minutes, and claim beside it and without it."""
+    async with bench.session() as session, bench.session() as other:
+        async with session.connection(timeout_s=300) as connection:
+            await connection.execute(
+                "insert into shardclock.timers (due_date)"
+                " select now() + interval '5 minutes' + n * interval '600 seconds' / $1::integer"
+                " from generate_series(1, $1::integer) as n",
+                PENDING,
+            )
+            await connection.execute("vacuum analyze shardclock.timers")
+        holder = await holder_of(session, 0, 1)
+        forecasts = [await _timed(read_forecast(session)) for _ in range(15)]
+        alone = [await _timed(_claim(session, holder)) for _ in range(50)]
+        looking = asyncio.create_task(_look_on(other))
+        beside = [await _timed(_claim(session, holder)) for _ in range(50)]
+        looking.cancel()
+        await asyncio.wait([looking])
+    return {
+        "forecast_ms": [round(1000 * s, 1) for s in sorted(forecasts)],
+        "claim_ms_alone": round(1000 * median(alone), 2),
+        "claim_ms_beside_forecasts": round(1000 * median(beside), 2),
+    }
+
+
+async def scale_up(bench: Bench) -> Figures:
+    """Scale from 2 shards to 8 while 10,000 timers a second fire."""
+    await bench.start()
+    await asyncio.sleep(8)
+    async with bench.session() as session:
+        at = await soon(session, 8)
+        await pace(session, at, rate=10_000, seconds=20)
+        await asyncio.sleep(10)
+        began_s = time.monotonic()
+        await scale(session, 8)
+        while sum(holder.shard_count == 8 for holder in await list_holders(session)) < 8:
+            await asyncio.sleep(0.1)
+        took_s = time.monotonic() - began_s
+        figures = await lags(session, at, at + timedelta(seconds=20), 200_000)
+    return {"scaled_in_s": round(took_s, 1), **figures}
+
+
+async def spike(bench: Bench) -> Figures:
+    """Announce a spike of ten times the load a minute ahead, and meet it with the forecast; then without."""
+    await bench.start()
+    async with bench.session() as session:
+        await scale(session, 1)
+        without = await _meet_spike(session)
+        await set_policy(session, shards_min=1, shards_max=4, target_per_s=TARGET_PER_S)
+        with_forecast = await _meet_spike(session)
+    return {
+        "without_forecast": without,
+        "with_forecast": with_forecast,
+        "p99_ms": [lag_of(without, 1), lag_of(with_forecast, 1)],
+    }
+
+
+async def _meet_spike(session: Session) -> Figures:
+    at = await soon(session, 62)
+    await pace(session, at - timedelta(seconds=60), rate=BASE_PER_S, seconds=60)
+    await pace(session, at, rate=SPIKE_PER_S, seconds=SPIKE_S)
+    await asyncio.sleep(70)
+    shards = sum(holder.shard is not None for holder in await list_holders(session))
+    figures = await lags(session, at, at + timedelta(seconds=SPIKE_S), SPIKE_PER_S * SPIKE_S)
+    return {"shards_at_the_spike": shards, **figures}
+
+
+@asynccontextmanager
+async def _scraped(bench: Bench) -> AsyncIterator[None]:
+    """Run an exporter on the database, scraped each second as by an eager Prometheus."""
+    with tempfile.TemporaryDirectory(prefix="shardclock-bench-") as folder:
+        exporter = Exporter(Place("127.0.0.1", 0, Path(folder) / "exporter.sock", bench.database.dsn))
+        exporter.start()
+        scraping = asyncio.create_task(_scrape(f"{exporter.address}/metrics"))
+        try:
+            yield
+        finally:
+            scraping.cancel()
+            await asyncio.wait([scraping])
+            exporter.close()
+
+
+async def _scrape(url: str) -> None:
+    while True:
+        await asyncio.to_thread(lambda: urllib.request.urlopen(url, timeout=10).read())  # noqa: S310 - our own page
+        await asyncio.sleep(1)
+
+
+async def _drain(bench: Bench, session: Session, *, measured: bool) -> float:
+    """Drain a backlog by two loops; in seconds."""
+    await add_overdue(session, BACKLOG)
+    began_s = time.monotonic()
+    await asyncio.gather(*(_drain_part(bench, shard, measured=measured) for shard in (0, 1)))
+    took_s = time.monotonic() - began_s
+    async with session.connection(timeout_s=300) as connection:
+        await connection.execute("truncate shardclock.command_log")
+        await connection.execute("vacuum shardclock.timers")
+    return took_s
+
+
+async def _drain_part(bench: Bench, shard: int, *, measured: bool) -> None:
+    lateness = Lateness()
+    async with bench.session() as session:
+        holder = await holder_of(session, shard, 2)
+        while True:
+            measures = measured and lateness.measures(behind=True)
+            taken = await take_due(
+                session, holder, Walk("own", 0, 4_200), lease_s=10, lag_edges=LAG_EDGES if measures else None
+            )
+            if not taken.fired:
+                break
+            lateness.learn(taken.lags)
+            if measured and not measures:
+                lateness.estimate(taken.fired)
+        await end_holders(session, [holder], why="measured")
+
+
+async def _claim(session: Session, holder: int) -> None:
+    """Claim a thousand timers, as a shard does."""
+    async with session.connection(timeout_s=60) as connection:
+        await connection.execute(
+            "insert into shardclock.timers (due_date) select now() + interval '1 s' from generate_series(1, 1000)"
+        )
+    taken = await take_due(session, holder, Walk("own", 2, 4_200), lease_s=10, lag_edges=LAG_EDGES)
+    assert len(taken.claimed) == 1_000
+
+
+async def _look_on(session: Session) -> None:
+    while True:
+        await read_forecast(session)
+
+
+async def _timed(work: Awaitable[object]) -> float:
+    began_s = time.perf_counter()
+    await work
+    return time.perf_counter() - began_s
