@@ -22,6 +22,7 @@ from sql.leadership import scale, set_policy
 from sql.session import Session
 
 BACKLOG = 300_000
+BACKLOG_WALK = Walk("own", 0, 4_200)
 ROUNDS = 7
 PENDING = 10_000_000
 BASE_PER_S = 1_000
@@ -150,9 +151,9 @@ async def _drain_part(bench: Bench, shard: int, *, measured: bool) -> None:
     async with bench.session() as session:
         holder = await holder_of(session, shard, 2)
         while True:
-            measures = measured and lateness.measures(behind=True)
+            measures = measured and lateness.measures(BACKLOG_WALK, behind=True)
             taken = await take_due(
-                session, holder, Walk("own", 0, 4_200), lease_s=10, lag_edges=LAG_EDGES if measures else None
+                session, holder, BACKLOG_WALK, lease_s=10, lag_edges=LAG_EDGES if measures else None
             )
             if not taken.fired:
                 break

@@ -55,7 +55,7 @@ class Reconciler:
         self._caution = Caution()
         self._fresh = True
         self._retention = Retention(self._session, keep_days=settings.retention_days)
-        self._scaling = Scaling(settings, fleet.ask_for_nodes)
+        self._scaling = Scaling(settings, self._session, fleet.ask_for_nodes)
         self._account = Account()
         self._reporter = Reporter(settings.metrics_socket)
         self._changed = asyncio.Event()

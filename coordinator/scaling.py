@@ -27,12 +27,15 @@ class Outlook:
 
 
 class Scaling:
-    """Follow the forecast for as long as a policy says so, on a connection of its own: no turn waits for a look."""
+    """Follow the forecast for as long as a policy says so; looks have a connection of their own, and no turn waits."""
 
-    def __init__(self, settings: CoordinatorSettings, ask_for_nodes: Callable[[int], Awaitable[None]]) -> None:
+    def __init__(
+        self, settings: CoordinatorSettings, session: Session, ask_for_nodes: Callable[[int], Awaitable[None]]
+    ) -> None:
         self._settings = settings
+        self._session = session
         self._ask_for_nodes = ask_for_nodes
-        self._session = Session(
+        self._looks = Session(
             settings.dsn, application="shardclock forecast", timeout_s=settings.coordinator_timeout_s
         )
         self._look: asyncio.Task[Outlook] | None = None
@@ -68,7 +71,7 @@ class Scaling:
         if self._look is not None:
             self._look.cancel()
             await asyncio.wait([self._look])
-        await self._session.close()
+        await self._looks.close()
 
     def _outlook(self) -> Outlook | None:
         """Give what the last look brought, once; and begin another one when it is time."""
@@ -88,10 +91,10 @@ class Scaling:
         return seen
 
     async def _read(self) -> Outlook:
-        policy = await read_policy(self._session)
+        policy = await read_policy(self._looks)
         recent_per_s = self._recent_per_s(policy.log_records)
-        overdue = await count_due(self._session, (EVER, NOW))
-        return Outlook(policy, Load(await read_forecast(self._session), sum(overdue.timers), recent_per_s))
+        overdue = await count_due(self._looks, (EVER, NOW))
+        return Outlook(policy, Load(await read_forecast(self._looks), sum(overdue.timers), recent_per_s))
 
     def _recent_per_s(self, records: int) -> float:
         """Count how many records the log gained a second since the last look."""

@@ -27,13 +27,15 @@ class Board:
 
     A source's counters run from its start. What they gained since its last report goes to the shard that it keeps
     *now*: a holder that was shard 5 and is shard 3 adds to shard 3 from then on. A series is dropped when no living
-    source stands behind it any more.
+    source stands behind it any more. One that was silent and is heard again, a frozen process say, adds what it gained
+    meanwhile: what it did before was counted.
 
     units:   now_s in seconds of the monotonic clock
     """
 
     reports: int = 0
     _sources: dict[str, _Source] = field(default_factory=dict)
+    _silent: dict[str, Report] = field(default_factory=dict)
     _counters: dict[Key, float] = field(default_factory=dict)
     _spreads: dict[Key, Spread] = field(default_factory=dict)
 
@@ -47,7 +49,8 @@ class Board:
         if before is None and len(self._sources) >= SOURCES_MAX:
             return
         self.reports += 1
-        self._count(report, before.report if before else Report(report.source))
+        silent = self._silent.pop(report.source, Report(report.source))
+        self._count(report, before.report if before else silent)
         items: list[Sample | Spread] = [*report.samples, *report.spreads]
         series = frozenset(_series(report, item) for item in items)
         if report.leaving:
@@ -58,10 +61,12 @@ class Board:
             self._drop_orphans()
 
     def expire(self, *, now_s: float) -> None:
-        """Forget the sources that have been silent, and their series."""
+        """Drop the sources that have been silent, and their series."""
         silent = [name for name, source in self._sources.items() if now_s - source.heard_at_s > SILENT_S]
         for name in silent:
-            del self._sources[name]
+            self._silent[name] = self._sources.pop(name).report
+        while len(self._silent) > SOURCES_MAX:
+            del self._silent[next(iter(self._silent))]
         if silent:
             self._drop_orphans()
 

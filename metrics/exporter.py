@@ -1,6 +1,7 @@
 """The exporter of one node: it hears reports, has the tables read, and serves both."""
 
 import asyncio
+import errno
 import socket
 import threading
 import time
@@ -79,7 +80,6 @@ class Exporter(Collector):
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
         self._loop.close()
-        self._place.socket_path.unlink(missing_ok=True)
 
     def collect(self) -> Iterator[Metric]:
         """Give every family there is something to say about."""
@@ -94,18 +94,20 @@ class Exporter(Collector):
     async def _open(self) -> None:
         path = self._place.socket_path
         try:
-            path.unlink(missing_ok=True)  # of an exporter that was killed
+            _make_room(path)
             await self._loop.create_datagram_endpoint(lambda: self._ear, local_addr=str(path), family=socket.AF_UNIX)
         except OSError as error:
             raise CannotListen(
-                f"the metrics socket {path} can't be made ({error.strerror}): SHARDCLOCK_METRICS_SOCKET must name a "
-                "file in a directory that is there and may be written to"
+                f"the metrics socket {path} can't be made ({error.strerror or error}): SHARDCLOCK_METRICS_SOCKET must "
+                "name a file in a directory that is there and may be written to"
             ) from None
         if self._place.dsn is not None:
             self._reading = Reading(self._place.dsn)
 
     async def _shut(self) -> None:
-        self._ear.close()
+        if self._ear.is_open:
+            self._ear.close()
+            self._place.socket_path.unlink(missing_ok=True)
         if self._reading is not None:
             await self._reading.close()
 
@@ -161,3 +163,17 @@ class _Ear(asyncio.DatagramProtocol):
     def close(self) -> None:
         if self._transport is not None:
             self._transport.close()
+
+
+def _make_room(path: Path) -> None:
+    """Remove the file of an exporter that was killed; one that somebody listens on, or that is no socket, stays."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(str(path))
+        except FileNotFoundError:
+            return
+        except ConnectionRefusedError:
+            if path.is_socket():
+                path.unlink(missing_ok=True)
+            return  # anything else is in the way, and binding says so
+    raise OSError(errno.EADDRINUSE, "another exporter listens there")

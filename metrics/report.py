@@ -1,6 +1,7 @@
 """What a source says of itself, and how it is sent: a datagram to a file, which nobody answers."""
 
 import json
+import math
 import socket
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -93,12 +94,12 @@ def decode(datagram: bytes) -> Report:
             spreads=[_spread(item) for item in said["spreads"]],
             leaving=said["leaving"] is True,
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise InvalidReport(f"{type(error).__name__}: {error}") from error
 
 
 def _sample(item: Any) -> Sample:
-    sample = Sample(_text(item["name"]), _labels(item["labels"]), float(item["value"]))
+    sample = Sample(_text(item["name"]), _labels(item["labels"]), _finite(item["value"]))
     family = REPORTED[sample.name]
     if family.kind == "histogram" or not _accepts(family, sample.labels):
         raise ValueError(f"{sample.name} {sample.labels}")
@@ -106,7 +107,8 @@ def _sample(item: Any) -> Sample:
 
 
 def _spread(item: Any) -> Spread:
-    spread = Spread(_text(item["name"]), _labels(item["labels"]), tuple(map(int, item["counts"])), float(item["sum"]))
+    counts = tuple(map(int, item["counts"]))
+    spread = Spread(_text(item["name"]), _labels(item["labels"]), counts, _finite(item["sum"]))
     family = REPORTED[spread.name]
     is_whole = len(spread.counts) == len(family.edges) + 1 and min(spread.counts) >= 0
     if family.kind != "histogram" or not is_whole or not _accepts(family, spread.labels):
@@ -122,6 +124,13 @@ def _shard(value: Any) -> str:
     if value not in LABELS["shard"]:
         raise ValueError(f"shard {value!r}")
     return _text(value)
+
+
+def _finite(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{value!r} is no number")
+    return number
 
 
 def _labels(values: Iterable[Any]) -> Labels:

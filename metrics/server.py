@@ -1,5 +1,6 @@
 """The exporter's pages: `/metrics`, `/healthz`, `/readyz`."""
 
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,11 +8,13 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socket import AF_INET, AF_INET6
 
+import structlog
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 TEXT = "text/plain; charset=utf-8"
 REQUEST_S = 10.0  # a client that says nothing must not hold a thread for ever
+CLOSE_S = 0.1  # between two looks whether to stop
 
 
 class CannotListen(Exception):
@@ -46,7 +49,7 @@ class MetricsServer:
                 f"the metrics port {port} of {host} can't be listened on ({error.strerror}): "
                 "set SHARDCLOCK_METRICS_PORT to a free one, or to 0 for any"
             ) from None
-        self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(CLOSE_S,), name="metrics", daemon=True)
         self._thread.start()
 
     @property
@@ -64,11 +67,17 @@ class MetricsServer:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    allow_reuse_port = False  # or a second exporter would share the port, and each be asked now and then
 
     def __init__(self, address: tuple[str, int], pages: Pages) -> None:
         self.address_family = AF_INET6 if ":" in address[0] else AF_INET
         self.pages = pages
         super().__init__(address, _Handler)
+
+    def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002 - the base class's signature
+        """Say in a line what the base class prints with a traceback: mostly, a client that has gone meanwhile."""
+        error = sys.exception()
+        structlog.get_logger().warning("a page was not served", error=f"{type(error).__name__}: {error}")
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -151,7 +151,7 @@ class Shard:
 
     async def _walk(self, walk: Walk) -> bool:
         settings, sent_at = self._settings, time.monotonic()
-        measured = self.tally.lateness.measures(behind=self._pace.behind)
+        measured = self.tally.lateness.measures(walk, behind=self._pace.behind)
         try:
             taken = await take_due(
                 self._claims,
@@ -257,7 +257,7 @@ class Shard:
             shard=self._last_beat.shard,
             shard_count=self._last_beat.shard_count,
             held=len(self._queue),
-            clock_offset_s=time.time() - self._clock.now_s(),
+            clock_offset_s=time.time() - self._clock.now_s() if self._beaten_at else 0.0,  # unknown as yet
             round_trip_s=self._round_trip_s,
         )
         self._reporter.send(report_of(f"{self.holder:016x}", self.tally, present, leaving=leaving))

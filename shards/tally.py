@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from metrics.families import LAG_EDGES_S, NO_SHARD
 from metrics.report import Report, Sample, Spread
-from sql.claims import Fired, Firing, Lags, Taken, Walk
+from sql.claims import Fired, Firing, Lags, Scope, Taken, Walk
 from timers.model import SLOTS
 
 COUNTERS = {
@@ -23,47 +23,56 @@ COUNTERS = {
 # Of the walks that each leave a backlog behind, one in so many is measured: it costs them a twentieth of their time.
 MEASURED_OF_BACKLOG = 5
 
+Kind = tuple[Scope, float | None]
+
 
 @dataclass(slots=True)
 class Lateness:
     """How late the fired timers were, by target and type.
 
     While a shard works off a backlog, whose timers are all about equally late, a walk that was not measured is taken
-    to be like the last one that was.
+    to be like the last one of its kind that was: what an outage left is much later than what is just overdue.
     """
 
     counts: dict[tuple[str, str], list[int]] = field(default_factory=dict)
     sums_s: dict[tuple[str, str], float] = field(default_factory=dict)
-    _like: Sequence[Lags] = ()
-    _unmeasured: int = 0
+    _like: dict[Kind, Sequence[Lags]] = field(default_factory=dict)
+    _unmeasured: Counter[Kind] = field(default_factory=Counter)
 
-    def measures(self, *, behind: bool) -> bool:
-        """Say whether to measure the next walk."""
-        self._unmeasured = (self._unmeasured + 1) % MEASURED_OF_BACKLOG if behind and self._like else 0
-        return self._unmeasured == 0
+    def measures(self, walk: Walk, *, behind: bool) -> bool:
+        """Say whether to measure a walk."""
+        kind = _kind(walk)
+        # A sweep is rare: the last one may have been another world.
+        estimates = behind and walk.scope != "all" and kind in self._like
+        self._unmeasured[kind] = (self._unmeasured[kind] + 1) % MEASURED_OF_BACKLOG if estimates else 0
+        return self._unmeasured[kind] == 0
 
-    def learn(self, lags: Sequence[Lags]) -> None:
-        """Take in what was measured."""
+    def learn(self, lags: Sequence[Lags], walk: Walk | None = None) -> None:
+        """Take in what was measured, of a walk or of leased timers."""
         for lag in lags:
             self._add(lag, lag.timers)
-        if lags:
-            self._like = lags
+        if lags and walk is not None:
+            self._like[_kind(walk)] = lags
 
-    def estimate(self, timers: int) -> None:
-        """Take in so many that were not measured, as like the last ones that were."""
-        total, left = sum(lag.timers for lag in self._like), timers
-        for lag in sorted(self._like, key=lambda lag: lag.timers):
+    def estimate(self, timers: int, walk: Walk) -> None:
+        """Take in so many that were not measured, as like the last of such a walk that were."""
+        like = sorted(self._like[_kind(walk)], key=lambda lag: lag.timers)
+        total, left = sum(lag.timers for lag in like), timers
+        for lag in like:
             share = timers * lag.timers // total
             self._add(lag, share)
             left -= share
-        if self._like:
-            self._add(max(self._like, key=lambda lag: lag.timers), left)
+        self._add(like[-1], left)
 
     def _add(self, lag: Lags, timers: int) -> None:
         key = lag.target, lag.timer_type
         counts = self.counts.setdefault(key, [0] * (len(LAG_EDGES_S) + 1))
         counts[len(LAG_EDGES_S) - lag.edges_within] += timers
         self.sums_s[key] = self.sums_s.get(key, 0.0) + lag.sum_s * timers / lag.timers
+
+
+def _kind(walk: Walk) -> Kind:
+    return walk.scope, walk.floor_s
 
 
 @dataclass(slots=True)
@@ -90,9 +99,9 @@ class Tally:
         if walk.scope == "all":
             self.swept += len(taken.claimed) + taken.fired
         if measured:
-            self.lateness.learn(taken.lags)
+            self.lateness.learn(taken.lags, walk)
         else:
-            self.lateness.estimate(taken.fired)
+            self.lateness.estimate(taken.fired, walk)
 
     def fire(self, firings: Sequence[Firing], fired: Fired) -> None:
         """Take in what became of leased timers whose turn had come."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import cache
@@ -12,6 +13,9 @@ import structlog
 from tests.postgres import Server
 
 VERSIONS = [16, 18]
+
+# Clusters of several sessions on one machine would fight over the port that is the default.
+os.environ["SHARDCLOCK_METRICS_PORT"] = "0"
 
 
 @pytest.fixture(autouse=True)

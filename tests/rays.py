@@ -90,6 +90,10 @@ class RayOfNodes:
         """Count the shard actors that Ray knows to be alive."""
         return int(await self._ask("shard_actors"))
 
+    async def asked_resources(self) -> list[dict[str, float]]:
+        """Read what Ray's autoscaler is asked to make room for."""
+        return list(await self._ask("asked_resources"))
+
     async def clear(self) -> None:
         """Take away all that a test has put on it."""
         await self._ask("clear")
@@ -185,6 +189,12 @@ class _Driver:
 
     def shard_actors(self) -> int:
         return sum(actor["Name"].startswith("shard-") for actor in self._actors())
+
+    def asked_resources(self) -> list[dict[str, float]]:
+        from ray.experimental.internal_kv import _internal_kv_get
+
+        asked = _internal_kv_get(b"autoscaler_resource_request")
+        return list(json.loads(asked)) if asked else []
 
     def clear(self) -> None:
         names = self._ray.util.list_named_actors()

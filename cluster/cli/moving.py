@@ -3,16 +3,18 @@
 import asyncio
 import socket
 import time
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
 from cluster.cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
 from cluster.cli.store import with_session
+from cluster.cli.watch import SILENT_S
 from cluster.leaving import leave as move_away
 from cluster.settings import load_settings
 from sql.holders import Holder, list_holders
-from sql.leadership import hand_over
+from sql.leadership import hand_over, read_policy
 from sql.session import Session
 from timers.refusal import InvalidTimer, shortened
 
@@ -22,14 +24,18 @@ LEASE_S = 10.0  # the cluster that is named has so long to take the lead; then a
 
 def switch(
     cluster_id: Annotated[str, typer.Argument(metavar="CLUSTER_ID", help="The cluster that shall fire from now on.")],
-    wait_s: Annotated[float, typer.Option("--wait", metavar="SECONDS", help="Wait until it keeps every slot.")] = 30.0,
+    wait_s: Annotated[
+        float,
+        typer.Option("--wait", metavar="SECONDS", help="Wait so long for its shards, then until they keep all slots."),
+    ] = 30.0,
     as_json: Json = False,
 ) -> int:
-    """Let another cluster on this database fire, which stands by with its shards started."""
+    """Let another cluster on this database fire, once as many of its shards stand by as are wanted."""
 
     async def do(session: Session) -> int:
+        if not await _until_it_stands_by(session, cluster_id, wait_s):
+            return NOT_DONE
         began_s = time.monotonic()
-        await _require_ready(session, cluster_id)
         switched = await hand_over(session, cluster_id, lease_s=LEASE_S)
         serving = await _until_it_serves(session, cluster_id, wait_s)
         took_s = time.monotonic() - began_s
@@ -56,16 +62,33 @@ def leave(
     return with_session(do)
 
 
-async def _require_ready(session: Session, cluster_id: str) -> None:
-    """Refuse to give the lead to a cluster that has nobody to do the work."""
-    holders = await list_holders(session)
-    if any(_is_ready(holder, cluster_id) for holder in holders):
-        return
+async def _until_it_stands_by(session: Session, cluster_id: str, wait_s: float) -> bool:
+    """Wait until a cluster has as many living shards as are wanted; with fewer it would fire late.
+
+    errors:  InvalidTimer  it has none at all
+    """
+    deadline, told = time.monotonic() + wait_s, False
+    while True:
+        holders, wanted = await list_holders(session), (await read_policy(session)).shards_wanted
+        ready = sum(_is_ready(holder, cluster_id) for holder in holders)
+        if ready >= wanted:
+            return True
+        missing = f"cluster {shortened(cluster_id)} has {ready} of {wanted} shards ready"
+        if time.monotonic() >= deadline:
+            if not ready:
+                raise InvalidTimer(f"{_unknown(cluster_id, holders)}; start it, or name another")
+            tell(f"shardclock: {missing}, so nothing was switched: wait longer, or `shardclock scale {ready}` first")
+            return False
+        if not told:
+            tell(f"{missing if ready else _unknown(cluster_id, holders)}; waiting")
+            told = True
+        await asyncio.sleep(POLL_S)
+
+
+def _unknown(cluster_id: str, holders: Sequence[Holder]) -> str:
     known = sorted({holder.cluster_id for holder in holders})
     there = f"there are {', '.join(known)}" if known else "no cluster runs on this database"
-    raise InvalidTimer(
-        f"cluster {shortened(cluster_id)} has no shard that is ready: {there}; start it, or name another"
-    )
+    return f"cluster {shortened(cluster_id)} has no shard that is ready: {there}"
 
 
 async def _until_it_serves(session: Session, cluster_id: str, wait_s: float) -> int:
@@ -81,4 +104,4 @@ async def _until_it_serves(session: Session, cluster_id: str, wait_s: float) -> 
 
 
 def _is_ready(holder: Holder, cluster_id: str) -> bool:
-    return holder.cluster_id == cluster_id and holder.silent_s < 5.0
+    return holder.cluster_id == cluster_id and holder.silent_s < SILENT_S

@@ -1,6 +1,7 @@
 """The commands that look: tail, status."""
 
 import asyncio
+from collections import Counter
 from dataclasses import asdict
 from typing import Annotated
 
@@ -15,6 +16,7 @@ from sql.session import Session, StoreUnavailable
 from sql.status import Status, read_status
 
 RETRY_S = 1.0
+SILENT_S = 5.0  # as the coordinator has it
 
 
 def tail(
@@ -81,13 +83,22 @@ def _print_status(state: Status, holders: list[Holder]) -> None:
         ("overdue", f"{state.overdue:,}, the oldest by {state.oldest_overdue_s:.1f} s"),
         ("lag", _lag(state)),
     ]
+    if standing_by := _standing_by(holders):
+        rows.append(("stands by", standing_by))
     if state.left_by_outage:
         rows.append(("left by an outage", outage_of(state, is_served=bool(serving))))
     print_table("", ["cluster", ""], rows)
-    columns = ["shard", "holder", "node", "host", "pid", "held", "seen"]
+    columns = ["shard", "cluster", "holder", "node", "host", "pid", "held", "seen"]
     print_table("", columns, [_shard_row(holder) for holder in holders])
     if not serving:
         tell("no shard is running: start one with `shardclock up`")
+
+
+def _standing_by(holders: list[Holder]) -> str:
+    """Name the clusters that keep no slots while another does, with how many living shards each is ready to."""
+    serving = {holder.cluster_id for holder in holders if holder.shard is not None}
+    ready = Counter(h.cluster_id for h in holders if serving and h.cluster_id not in serving and h.silent_s < SILENT_S)
+    return ", ".join(f"{cluster_id} with {count} shard(s)" for cluster_id, count in sorted(ready.items()))
 
 
 def _lag(state: Status) -> str:
@@ -100,4 +111,13 @@ def _lag(state: Status) -> str:
 def _shard_row(holder: Holder) -> tuple[object, ...]:
     shard = "-" if holder.shard is None else f"{holder.shard} of {holder.shard_count}"
     seen = f"{holder.silent_s:.1f} s ago"
-    return shard, hex_of(holder.holder), holder.node_id[:12], holder.host, holder.pid, holder.held, seen
+    return (
+        shard,
+        holder.cluster_id,
+        hex_of(holder.holder),
+        holder.node_id[:12],
+        holder.host,
+        holder.pid,
+        holder.held,
+        seen,
+    )

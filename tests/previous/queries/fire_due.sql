@@ -1,24 +1,30 @@
 -- Fires leased timers: takes each out of `timers`, appends its record, writes its schedule's next occurrence.
 --
 -- in:    $1 holder bigint, $2 timer_keys bigint[] (each once), $3 occurrences bigint[],
---        $4 next_occurrences bigint[] and $5 next_due_dates timestamptz[] (nulls: no next one),
---        $6 skipped bigint[] (occurrences missed after this one), $7 now timestamptz or null
--- out:   one row at least: server_time timestamptz, server_now timestamptz, then timer_key bigint of a fired
---        timer, or null; fewer than sent were fenced, cancelled, moved, early, or locked by somebody
+--        $4 fires boolean[] (false: it was missed, and only what follows it is written),
+--        $5 skipped bigint[] (occurrences that will not fire: from this one on if it doesn't fire, else after it),
+--        $6 next_occurrences bigint[], $7 next_due_dates timestamptz[], $8 next_anchors timestamptz[] and
+--        $9 next_anchor_occurrences bigint[] (nulls: no next one), $10 now timestamptz or null
+-- out:   one row at least: server_time timestamptz, server_now timestamptz, then timer_key bigint of a timer that has
+--        gone, or null; fewer than sent were fenced, cancelled, moved, paused, early, or locked by somebody
 -- locks: the fired rows, for the statement; skips what others have locked, so that no open transaction of a
 --        client delays anybody's timers but its own
 -- index: timers_pkey, two probes a row
 with mine as materialized (
-    select t.timer_key, s.next_occurrence, s.next_due_date, s.skipped
-    from unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::timestamptz[], $6::bigint[])
-        as s (timer_key, occurrence, next_occurrence, next_due_date, skipped)
+    select
+        t.timer_key, s.fires, s.skipped, s.next_occurrence, s.next_due_date, s.next_anchor, s.next_anchor_occurrence
+    from unnest(
+        $2::bigint[], $3::bigint[], $4::boolean[], $5::bigint[], $6::bigint[], $7::timestamptz[], $8::timestamptz[], $9::bigint[]
+    ) as s (
+        timer_key, occurrence, fires, skipped, next_occurrence, next_due_date, next_anchor, next_anchor_occurrence
+    )
     cross join lateral (
         select t.timer_key
         from shardclock.timers t
         where t.timer_key = s.timer_key
             and t.claimed_by = $1
             and t.occurrence = s.occurrence
-            and t.due_date <= coalesce($7::timestamptz, now())
+            and t.due_date <= coalesce($10::timestamptz, now())
         for update of t skip locked
     ) t
 ),
@@ -28,11 +34,13 @@ fired as (
     delete from shardclock.timers t
     where t.timer_key = any (array(select mine.timer_key from mine))
         and t.claimed_by = $1
-        and t.due_date <= coalesce($7::timestamptz, now())
+        and t.due_date <= coalesce($10::timestamptz, now())
     returning t.*
 ),
 recurring as (
-    select f.*, mine.next_occurrence, mine.next_due_date, mine.skipped
+    select
+        f.*, mine.fires, mine.skipped, mine.next_occurrence, mine.next_due_date, mine.next_anchor,
+        mine.next_anchor_occurrence
     from fired f
     join mine on mine.timer_key = f.timer_key
     where f.schedule is not null
@@ -46,22 +54,25 @@ logged as (
         f.timer_key, f.process_instance_key, f.element_instance_key, f.due_date, f.created_at, f.occurrence, $1,
         'TRIGGERED', f.tenant_id, f.timer_type, f.target, f.target_element_id, f.name, f.schedule, f.payload, null
     from (select * from fired order by due_date) f
+    where f.schedule is null or f.timer_key = any (array(select mine.timer_key from mine where mine.fires))
     union all
     select
-        r.timer_key, r.process_instance_key, r.element_instance_key, r.due_date, r.created_at, r.occurrence + 1, $1,
+        r.timer_key, r.process_instance_key, r.element_instance_key, r.due_date, r.created_at,
+        r.occurrence + case when r.fires then 1 else 0 end, $1,
         'SKIPPED', r.tenant_id, r.timer_type, r.target, r.target_element_id, r.name, r.schedule, r.payload,
-        jsonb_build_object('count', r.skipped)
+        jsonb_build_object('count', r.skipped, 'policy', r.missed)
     from recurring r
     where r.skipped > 0
 ),
 recurred as (
     insert into shardclock.timers (
-        process_instance_key, element_instance_key, due_date, anchor, occurrence, repetitions,
-        tenant_id, timer_type, target, zone, target_element_id, name, schedule, payload
+        process_instance_key, element_instance_key, due_date, anchor, anchor_occurrence, occurrence, repetitions,
+        tenant_id, timer_type, target, zone, missed, target_element_id, name, schedule, payload
     )
     select
-        r.process_instance_key, r.element_instance_key, r.next_due_date, r.anchor, r.next_occurrence, r.repetitions,
-        r.tenant_id, r.timer_type, r.target, r.zone, r.target_element_id, r.name, r.schedule, r.payload
+        r.process_instance_key, r.element_instance_key, r.next_due_date, r.next_anchor, r.next_anchor_occurrence,
+        r.next_occurrence, r.repetitions,
+        r.tenant_id, r.timer_type, r.target, r.zone, r.missed, r.target_element_id, r.name, r.schedule, r.payload
     from recurring r
     where r.next_due_date is not null
 )

@@ -1,50 +1,127 @@
--- Fires what is overdue and leases what will soon be due, in one walk over the shard's slots.
+-- Fires what is overdue and leases what will soon be due, in one walk over the shard's slots, or over all of them.
 --
 -- in:    $1 holder bigint, $2 horizon interval, $3 lease interval, $4 batch integer,
---        $5 scope text: 'own' slots | 'upcoming' own slots, due after now only | 'all' slots of every shard,
---        $6 fuse boolean: fire overdue plain timers here instead of leasing them, $7 now timestamptz or null
--- out:   one row at least: server_time timestamptz, fired bigint, saturated boolean (a slot may hold more),
---        then the leased timer, soonest first, or nulls: timer_key bigint, due_date timestamptz, schedule text,
---        anchor timestamptz, occurrence bigint
+--        $5 scope text: 'own' slots | 'all' slots of every shard | 'backlog': own slots, and every tenant's timers for
+--        a fair share of each,
+--        $6 floor interval or null: only what is due later than this long ago (of the backlog: not later),
+--        $7 fuse boolean: fire overdue plain timers here instead of leasing them,
+--        $8 ramp_after interval: what is overdue by more is what an outage left,
+--        $9 after_tenant text: a walk over tenants goes on after this one, $10 now timestamptz or null
+-- out:   one row at least: server_time timestamptz, fired bigint, saturated boolean (there may be more),
+--        left_by_outage bigint of what was taken, ramp_per_s integer of this shard or null, next_tenant text to go on
+--        after ('' is the beginning), then the leased timer, soonest first, or nulls: timer_key bigint,
+--        due_date timestamptz, schedule text, zone text, missed text, anchor timestamptz, anchor_occurrence bigint,
+--        occurrence bigint, repetitions integer
 -- locks: the taken rows, for the statement; skips what others have locked
--- index: timers_by_slot, each slot from its oldest row; then timers_pkey, a probe a row
-with me as materialized (
+-- index: timers_by_slot, each slot from its oldest row, and timers_by_tenant, each tenant likewise; then timers_pkey,
+--        a probe a row
+with recursive me as materialized (
     -- The assignment is read here, by every claim: no shard ever acts on a stale one, and an ended holder takes nothing.
     select
         case when $5::text = 'all' then 0 else h.shard end as first_slot,
-        case when $5::text = 'all' then 1 else h.shard_count end as step
+        case when $5::text = 'all' then 1 else h.shard_count end as step,
+        -- Rounded up: a slow ramp must not stand still for having many shards.
+        ceil(c.ramp_per_s / coalesce(h.shard_count, 1)::numeric)::integer as ramp_per_s
     from shardclock.holders h
+    cross join shardclock.coordination c
     where h.holder = $1::bigint and h.ended_at is null
 ),
-due as materialized (
-    select d.timer_key, s.slot, me.step
-    from me
-    cross join lateral generate_series(me.first_slot, 839, me.step) as s (slot)
+gone as materialized (
+    select h.holder from shardclock.holders h where h.ended_at > coalesce($10::timestamptz, now()) - $3::interval
+),
+tenant (tenant_id, oldest, number) as (
+    -- One probe a tenant, and so many a walk; the next walk goes on where this one ends.
+    (
+        select t.tenant_id, t.due_date, 1
+        from me
+        cross join lateral (
+            select t.tenant_id, t.due_date
+            from shardclock.timers t
+            where t.tenant_id > $9::text and t.tenant_id <> 'default'
+            order by t.tenant_id, t.due_date
+            limit 1
+        ) t
+        where $5 = 'backlog'
+    )
+    union all
+    select t.tenant_id, t.due_date, p.number + 1
+    from tenant p
     cross join lateral (
-        select t.timer_key
+        select t.tenant_id, t.due_date
         from shardclock.timers t
-        where t.slot = s.slot
-            -- Never clock_timestamp() here: it is volatile, and the walk would not stop at the horizon.
-            and t.due_date <= coalesce($7::timestamptz, now()) + $2::interval
-            and t.due_date > case when $5 = 'upcoming' then coalesce($7::timestamptz, now()) else '-infinity' end
+        where t.tenant_id > p.tenant_id and t.tenant_id <> 'default'
+        order by t.tenant_id, t.due_date
+        limit 1
+    ) t
+    where p.number < least(200, $4::integer)
+),
+behind as materialized (
+    select t.tenant_id, t.number
+    from tenant t
+    where t.oldest <= coalesce($10::timestamptz, now()) - $6::interval
+),
+share as materialized (
+    -- One for each tenant, and one for whoever is oldest.
+    select greatest(1, $4 / (1 + count(*)))::integer as timers from behind
+),
+slots as materialized (
+    select s.slot, greatest(1, share.timers * me.step / 840) as share
+    from me
+    cross join share
+    cross join lateral generate_series(me.first_slot, 839, me.step) as s (slot)
+    -- A batch that is smaller than the number of slots must not always begin with the same ones.
+    order by case when share.timers < 840 then random() end
+),
+due as materialized (
+    (
+        select d.timer_key, d.due_date, s.slot as place, s.share
+        from slots s
+        cross join lateral (
+            select t.timer_key, t.due_date
+            from shardclock.timers t
+            where t.slot = s.slot
+                -- Never clock_timestamp() here: it is volatile, and the walk would not stop at the horizon.
+                and t.due_date <= coalesce($10::timestamptz, now()) + $2::interval
+                and t.due_date > case
+                    when $5 = 'backlog' or $6 is null then '-infinity' else coalesce($10::timestamptz, now()) - $6
+                end
+                and (
+                    t.claimed_until is null
+                    or t.claimed_until <= coalesce($10::timestamptz, now())
+                    or t.claimed_by = any (array(select gone.holder from gone))
+                )
+            order by t.due_date
+            limit s.share
+            for update of t skip locked
+        ) d
+        limit (select share.timers from share)
+    )
+    union all
+    select d.timer_key, d.due_date, 840 + b.number as place, share.timers as share
+    from behind b
+    cross join share
+    cross join lateral (
+        select t.timer_key, t.due_date
+        from shardclock.timers t
+        where t.tenant_id = b.tenant_id
+            and t.tenant_id <> 'default'
+            and t.due_date <= coalesce($10::timestamptz, now()) - $6
             and (
                 t.claimed_until is null
-                or t.claimed_until <= coalesce($7::timestamptz, now())
-                or t.claimed_by = any (array(
-                    select h.holder from shardclock.holders h where h.ended_at > coalesce($7::timestamptz, now()) - $3::interval
-                ))
+                or t.claimed_until <= coalesce($10::timestamptz, now())
+                or t.claimed_by = any (array(select gone.holder from gone))
             )
         order by t.due_date
-        limit greatest(1, $4::integer * me.step / 840)
+        limit share.timers
         for update of t skip locked
     ) d
 ),
 fired as (
     -- By an array, not a join: whatever the planner believes of the table's size, it can only probe the key.
     delete from shardclock.timers t
-    where $6::boolean
+    where $7::boolean
         and t.timer_key = any (array(select due.timer_key from due))
-        and t.due_date <= coalesce($7::timestamptz, now())
+        and t.due_date <= coalesce($10::timestamptz, now())
         and t.schedule is null
         and t.target = 'log'
     returning t.*
@@ -62,18 +139,23 @@ logged as (
 ),
 claimed as (
     update shardclock.timers t
-    set claimed_by = $1, claimed_until = coalesce($7::timestamptz, clock_timestamp()) + $3::interval
+    set claimed_by = $1, claimed_until = coalesce($10::timestamptz, clock_timestamp()) + $3
     where t.timer_key = any (array(select due.timer_key from due))
-        and not ($6::boolean and t.due_date <= coalesce($7::timestamptz, now()) and t.schedule is null and t.target = 'log')
-    returning t.timer_key, t.due_date, t.schedule, t.anchor, t.occurrence
+        and not ($7 and t.due_date <= coalesce($10::timestamptz, now()) and t.schedule is null and t.target = 'log')
+    returning
+        t.timer_key, t.due_date, t.schedule, t.zone, t.missed, t.anchor, t.anchor_occurrence, t.occurrence, t.repetitions
 )
 select
     clock_timestamp() as server_time,
     (select count(*) from fired) as fired,
-    exists (
-        select from due group by due.slot, due.step having count(*) >= greatest(1, $4::integer * due.step / 840)
-    ) as saturated,
-    c.timer_key, c.due_date, c.schedule, c.anchor, c.occurrence
+    (select count(*) from due) >= $4
+        or exists (select from due group by due.place, due.share having count(*) >= due.share) as saturated,
+    (
+        select count(*) from due where due.due_date <= coalesce($10::timestamptz, now()) - $8::interval
+    ) as left_by_outage,
+    (select me.ramp_per_s from me) as ramp_per_s,
+    coalesce((select t.tenant_id from tenant t where t.number = least(200, $4)), '') as next_tenant,
+    c.timer_key, c.due_date, c.schedule, c.zone, c.missed, c.anchor, c.anchor_occurrence, c.occurrence, c.repetitions
 from (values (true)) as always (one)
 left join claimed c on true
 order by c.due_date

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Moves the work from one cluster to another on the same database: each upgrade on machines, and the way back.
+#
+#   examples/blue-green.sh NEW START STOP
+#   examples/blue-green.sh green 'systemctl start shardclock@green' 'systemctl stop shardclock@blue'
+#
+# NEW is the SHARDCLOCK_CLUSTER_ID of the cluster that START starts; STOP stops the old one. Run it with the newer
+# release's `shardclock` on PATH and with SHARDCLOCK_DSN set. A step that fails ends it before the old cluster is
+# stopped: that one fires on. Each step finds it if it is done already, so say it again when the cause is mended.
+set -euo pipefail
+
+WAIT_S=${WAIT_S:-120} # for Ray and the shards to start
+
+main() {
+    [ $# -eq 3 ] || refuse "say which cluster, how to start it, and how to stop the old one: $0 NEW START STOP"
+    step "the schema" shardclock migrate
+    step "the cluster $1, beside the one that fires" bash -c "$2"
+    step "the lead to $1, once its shards stand by" shardclock switch "$1" --wait "$WAIT_S"
+    step "an end to the old cluster" bash -c "$3"
+    echo "upgrade: done, $1 fires"
+}
+
+step() {
+    echo "upgrade: $1"
+    shift
+    "$@"
+}
+
+refuse() {
+    echo "upgrade: $1" >&2
+    exit 2
+}
+
+main "$@"

@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# Brings up one colour of an overlay's two Ray clusters, gives it the lead, and takes the other colour down: the first
+# installation, each upgrade, and the way back, which is an upgrade to the colour you came from.
+#
+#   k8s/upgrade.sh OVERLAY COLOUR        k8s/upgrade.sh prod green
+#
+# Safe to stop and to start again at any point: each step looks first whether it is done. No timer is lost or fired
+# twice wherever it stops, because the two clusters meet in Postgres.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+WAIT_S=${WAIT_S:-600} # for a node to be found, the image to be pulled, and Ray to start
+LOOK_S=${LOOK_S:-2}   # between two looks
+
+main() {
+    [ $# -eq 2 ] || refuse 2 "say which overlay and which colour: $0 OVERLAY COLOUR, such as $0 prod green"
+    overlay=$1 colour=$2
+    check_overlay
+    check_colour
+    command -v kubectl > /dev/null || refuse 3 "kubectl is not on PATH; install it, then say this again"
+    namespace=$(sed -n 's/^namespace: *//p' "overlays/$overlay/kustomization.yaml")
+    new=shardclock-$colour old=shardclock-$other
+
+    say "on $(kubectl config current-context), namespace $namespace: to the $colour Ray cluster"
+    step "what both clusters share, and the schema" share
+    step "the $colour Ray cluster" apply "overlays/$overlay/$colour"
+    step "its coordinator and its shards, standing by or serving" wait_until is_warm
+    if exists raycluster "$old"; then
+        step "the lead to the $colour cluster" in_cluster shardclock switch "$new" --wait 120
+    fi
+    step "every slot with a living shard" wait_until is_serving
+    if exists raycluster "$old"; then
+        step "an end to the $other Ray cluster" end_old
+    fi
+    say "done: $new serves; \`kubectl -n $namespace get raycluster\` shows it"
+}
+
+check_overlay() {
+    case $overlay in
+        *[!a-z0-9-]* | "") refuse 2 "'$overlay' is no overlay's name: choose $(overlays)" ;;
+    esac
+    [ -f "overlays/$overlay/kustomization.yaml" ] || refuse 2 "there is no overlay '$overlay': choose $(overlays)"
+}
+
+check_colour() {
+    case $colour in
+        blue) other=green ;;
+        green) other=blue ;;
+        *) refuse 2 "there is no colour '$colour': choose blue or green" ;;
+    esac
+}
+
+# The namespace first: without it there is nowhere to keep the secrets.
+share() {
+    kubectl create namespace "$namespace" --dry-run=client --output=yaml | kubectl apply --filename=-
+    check_secrets
+    # A Job can't be changed, only made anew.
+    on delete job shardclock-migrate --ignore-not-found --wait
+    apply "overlays/$overlay"
+    on wait job/shardclock-migrate --for=condition=complete --timeout="${WAIT_S}s" > /dev/null ||
+        refuse 4 "the schema was not brought up to date in $WAIT_S s: \`kubectl -n $namespace logs job/shardclock-migrate\` says why"
+    on rollout status deployment/shardclock-metrics --timeout="${WAIT_S}s"
+}
+
+check_secrets() {
+    local name key
+    while read -r name key; do
+        [ -n "$(on get secret "$name" --ignore-not-found --output="jsonpath={.data.$key}")" ] ||
+            refuse 2 "the secret $name with the key $key is missing in namespace $namespace: make it as docs/operate/kubernetes.md says"
+    done < "overlays/$overlay/secrets"
+}
+
+# As many shard actors as are wanted have registered, with a shard or, while the other colour leads, without.
+is_warm() {
+    local status wanted
+    status=$(in_cluster shardclock status --json) || return 1
+    wanted=$(number shards_wanted "$status")
+    [ "$wanted" -gt 0 ] && [ "$(grep -oE "\"cluster_id\": *\"$new\"" <<< "$status" | wc -l)" -ge "$wanted" ]
+}
+
+# Those of the new cluster that have a shard are as many as are wanted.
+is_serving() {
+    local status
+    status=$(in_cluster shardclock status --json) || return 1
+    [ "$(tr -d '\n' <<< "$status" | grep -oE '\{[^{}]*\}' | grep -E "\"cluster_id\": *\"$new\"" |
+        grep -cE '"shard": *[0-9]')" -ge "$(number shards_wanted "$status")" ]
+}
+
+number() {
+    local found
+    found=$(grep -oE "\"$1\": *[0-9]+" <<< "$2" | grep -oE '[0-9]+$' | head -n 1)
+    echo "${found:-0}"
+}
+
+end_old() { kubectl delete --kustomize "overlays/$overlay/$other" --ignore-not-found --wait --timeout="${WAIT_S}s"; }
+
+wait_until() {
+    local until=$((SECONDS + WAIT_S))
+    until "$@"; do
+        [ "$SECONDS" -lt "$until" ] ||
+            refuse 3 "not within $WAIT_S s: \`kubectl -n $namespace get pods\` shows which pod waits, and nothing was taken down"
+        sleep "$LOOK_S"
+    done
+}
+
+apply() { kubectl apply --kustomize "$1"; }
+
+exists() { [ -n "$(on get "$1" "$2" --ignore-not-found --output=name)" ]; }
+
+in_cluster() { on exec deployment/shardclock-metrics -- "$@"; }
+
+on() { kubectl --namespace "$namespace" "$@"; }
+
+step() {
+    say "$1"
+    shift
+    "$@"
+}
+
+overlays() { (cd overlays && printf '%s\n' */ | sed 's:/$::' | paste -sd' ' | sed 's/ / or /g'); }
+
+say() { echo "upgrade: $*"; }
+
+refuse() {
+    echo "upgrade: $2" >&2
+    exit "$1"
+}
+
+main "$@"

@@ -1,0 +1,212 @@
+"""What must set off each alert, and what must not: series over time, in promtool's notation, a sample every 30 s."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+# Two exporters read the same tables, and each of two nodes reports a shard: a sum of the one and a maximum of the
+# other would both be wrong.
+EXPORTERS = ("a:9840", "b:9840")
+LONG = 480  # samples: four hours
+
+
+def tables(name: str, values: str, **labels: str) -> dict[str, str]:
+    """Let both exporters say the same of the tables."""
+    more = "".join(f', {label}="{value}"' for label, value in labels.items())
+    return {f'shardclock_{name}{{job="shardclock", instance="{place}"{more}}}': values for place in EXPORTERS}
+
+
+def shards(name: str, *values: str, **labels: str) -> dict[str, str]:
+    """Let the shards 0 and 1 report, each from its node: the same, unless there is a value for each."""
+    more = "".join(f', {label}="{value}"' for label, value in labels.items())
+    return {
+        f'shardclock_{name}{{job="shardclock", instance="{place}", shard="{shard}"{more}}}': values[shard % len(values)]
+        for shard, place in enumerate(EXPORTERS)
+    }
+
+
+def one(name: str, values: str, **labels: str) -> dict[str, str]:
+    """Let one node report something."""
+    more = "".join(f', {label}="{value}"' for label, value in labels.items())
+    return {f'shardclock_{name}{{job="shardclock", instance="a:9840"{more}}}': values}
+
+
+def steady(value: float, samples: int = LONG) -> str:
+    """Stay at a value."""
+    return f"{value:g}+0x{samples}"
+
+
+def growing(by: float, samples: int = LONG) -> str:
+    """Grow by as much with each sample."""
+    return f"0+{by:g}x{samples}"
+
+
+def lag(fired: str, in_time: str) -> dict[str, str]:
+    """Let each of two shards fire timers, some of them within 0.1 s."""
+    return {
+        **shards("fire_lag_seconds_bucket", in_time, target="log", timer_type="USER", le="0.1"),
+        **shards("fire_lag_seconds_bucket", fired, target="log", timer_type="USER", le="+Inf"),
+        **shards("fire_lag_seconds_count", fired, target="log", timer_type="USER"),
+    }
+
+
+HEALTHY: dict[str, str] = {
+    **lag(growing(100), growing(99.8)),
+    **shards("timers_fired_total", growing(100)),
+    **shards("timers_refused_total", steady(0)),
+    **shards("clock_offset_seconds", steady(0.01), steady(-0.01)),
+    **shards("clock_round_trip_seconds", steady(0.001)),
+    **one("takeovers_total", steady(0), reason="died"),
+    **tables("store_up", steady(1)),
+    **tables("oldest_overdue_seconds", steady(0.2)),
+    **tables("shards_alive", steady(2)),
+    **tables("shards_wanted", steady(2)),
+    **tables("slots_assigned", steady(840)),
+    **tables("leader_alive", steady(1)),
+    **tables("forecast_peak_timers_per_second", steady(500)),
+    **tables("capacity_timers_per_second", steady(2000)),
+    **tables("log_partitions_ahead", steady(8)),
+    **tables("oldest_transaction_seconds", steady(0.5)),
+    **tables("oldest_snapshot_seconds", steady(2)),
+    **tables("table_rows", steady(1_000_000), table="timers"),
+    **tables("table_dead_rows", steady(50_000), table="timers"),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A state of the cluster: what differs from a healthy one, and which alerts fire then, how often."""
+
+    what: str
+    about: str
+    differs: dict[str, str] = field(default_factory=dict)
+    fires: tuple[str, ...] = ()
+    at: str = "30m"
+    without: str = ""  # a prefix of the healthy series that are not there
+
+    @property
+    def series(self) -> dict[str, str]:
+        """List all series there are."""
+        kept = {name: values for name, values in HEALTHY.items() if not self.without or self.without not in name}
+        return kept | self.differs
+
+    @property
+    def firing(self) -> dict[str, int]:
+        """Count what fires, by name."""
+        return {name: self.fires.count(name) for name in self.fires}
+
+
+NOT_FIRING = shards("timers_fired_total", steady(1000))
+
+CASES = [
+    Case("a third of the timers late for an hour", "ShardclockLagBudgetBurnFast",
+         lag(growing(90), growing(60)), ("ShardclockLagBudgetBurnFast", "ShardclockLagBudgetBurnSlow"), at="1h"),
+    Case("a tenth late for four hours, the second half of the page's rule", "ShardclockLagBudgetBurnFast",
+         lag(growing(100), growing(90)), ("ShardclockLagBudgetBurnFast", "ShardclockLagBudgetBurnSlow"), at="3h"),
+    Case("half of them late, but only nine timers", "ShardclockLagBudgetBurnFast",
+         lag("0+0x30 1+1x8 9+0x40", "0+0x30 0.5+0.5x8 4.5+0x40"), at="40m"),
+    Case("a third late for an hour, and that an hour ago", "ShardclockLagBudgetBurnFast",
+         lag(growing(90), f"0+60x120 {60 * 121}+90x240"), ("ShardclockLagBudgetBurnSlow",), at="2h30m"),
+    Case("2 % late for hours", "ShardclockLagBudgetBurnSlow",
+         lag(growing(100), growing(98)), ("ShardclockLagBudgetBurnSlow",), at="3h"),
+    Case("0.8 % late for hours, within what is allowed", "ShardclockLagBudgetBurnSlow",
+         lag(growing(1000), growing(992)), at="3h"),
+    Case("all late, two timers an hour", "ShardclockLagBudgetBurnSlow",
+         lag("0+0x59 1+0x119 2+0x119 3+0x200", steady(0)), at="3h"),
+
+    Case("overdue by minutes while shards live", "ShardclockOverdueWhileShardsLive",
+         tables("oldest_overdue_seconds", growing(30)), ("ShardclockOverdueWhileShardsLive",)),
+    Case("overdue by 20 s at times", "ShardclockOverdueWhileShardsLive",
+         tables("oldest_overdue_seconds", steady(20))),
+    Case("overdue for one minute", "ShardclockOverdueWhileShardsLive",
+         tables("oldest_overdue_seconds", "0+0x57 60 90 60+0x100")),
+    Case("shards that live and fire nothing of what is due", "ShardclockNothingFires",
+         tables("oldest_overdue_seconds", steady(25)) | NOT_FIRING, ("ShardclockNothingFires",)),
+    Case("everything dead but the table's reader, with timers due", "ShardclockNothingFires",
+         tables("oldest_overdue_seconds", growing(30)) | tables("shards_alive", steady(0))
+         | tables("capacity_timers_per_second", steady(0)),
+         ("ShardclockNothingFires", "ShardclockNoShardAlive"), without="shard="),
+    Case("nothing due and nothing fired", "ShardclockNothingFires",
+         tables("oldest_overdue_seconds", steady(0)) | NOT_FIRING),
+    Case("a backlog that is being fired", "ShardclockNothingFires",
+         tables("oldest_overdue_seconds", steady(29))),
+    Case("a timer refused a quarter of an hour ago", "ShardclockTimerRefused",
+         shards("timers_refused_total", "0+0x30 1+0x100"), ("ShardclockTimerRefused",)),
+    Case("a timer refused an hour ago", "ShardclockTimerRefused",
+         shards("timers_refused_total", "0+0x30 1+0x300"), at="80m"),
+
+    Case("no shard alive", "ShardclockNoShardAlive",
+         tables("shards_alive", steady(0)) | tables("capacity_timers_per_second", steady(0)),
+         ("ShardclockNoShardAlive",)),
+    Case("no shard alive for half a minute", "ShardclockNoShardAlive",
+         tables("shards_alive", "2+0x59 0 2+0x100")),
+    Case("one of two shards missing", "ShardclockShardsMissing",
+         tables("shards_alive", steady(1)), ("ShardclockShardsMissing",)),
+    Case("new shards that are about to start", "ShardclockShardsMissing",
+         tables("shards_wanted", "2+0x55 8+0x100")),
+    Case("a shard lost every other minute", "ShardclockShardFlapping",
+         one("takeovers_total", "0+0x30 1+0x5 2+0x5 3+0x5 4+0x5 5+0x60", reason="died"),
+         ("ShardclockShardFlapping",)),
+    Case("a node lost with ten shards", "ShardclockShardFlapping",
+         one("takeovers_total", "0+0x50 10+0x100", reason="unreachable")),
+    Case("slots without a shard", "ShardclockSlotsUnassigned",
+         tables("slots_assigned", steady(420)), ("ShardclockSlotsUnassigned",)),
+    Case("slots without a shard during a takeover", "ShardclockSlotsUnassigned",
+         tables("slots_assigned", "840+0x57 420 840+0x100")),
+    Case("no slot assigned because no shard is alive", "ShardclockSlotsUnassigned",
+         tables("slots_assigned", steady(0)) | tables("shards_alive", steady(0))
+         | tables("capacity_timers_per_second", steady(0)), ("ShardclockNoShardAlive",)),
+    Case("no coordinator", "ShardclockNoLeader",
+         tables("leader_alive", steady(0)), ("ShardclockNoLeader",)),
+    Case("a coordinator that was replaced", "ShardclockNoLeader",
+         tables("leader_alive", "1+0x56 0 0 1+0x100")),
+    Case("one node's clock two seconds behind", "ShardclockClockOffset",
+         shards("clock_offset_seconds", steady(0.01), steady(-2)), ("ShardclockClockOffset",)),
+    Case("every node's clock ahead, so Postgres's behind", "ShardclockClockOffset",
+         shards("clock_offset_seconds", steady(3)), ("ShardclockClockOffset", "ShardclockClockOffset")),
+    Case("an offset that slow answers explain", "ShardclockClockOffset",
+         shards("clock_offset_seconds", steady(0.8)) | shards("clock_round_trip_seconds", steady(0.7))),
+    Case("a peak above what two shards can do, without a policy", "ShardclockForecastOverCapacity",
+         tables("forecast_peak_timers_per_second", steady(2500)), ("ShardclockForecastOverCapacity",)),
+    Case("a peak that the policy's most can do", "ShardclockForecastOverCapacity",
+         tables("forecast_peak_timers_per_second", steady(2500)) | tables("shards_max", steady(4))),
+    Case("a peak above the policy's most", "ShardclockForecastOverCapacity",
+         tables("forecast_peak_timers_per_second", steady(4500)) | tables("shards_max", steady(4)),
+         ("ShardclockForecastOverCapacity",)),
+    Case("a peak that the shards wanted can do while one is missing", "ShardclockForecastOverCapacity",
+         tables("forecast_peak_timers_per_second", steady(1500)) | tables("capacity_timers_per_second", steady(1000))
+         | tables("shards_alive", steady(1)), ("ShardclockShardsMissing",)),
+
+    Case("Postgres away", "ShardclockStoreDown",
+         tables("store_up", "1+0x50 0+0x100"), ("ShardclockStoreDown",)),
+    Case("Postgres away for one of two exporters", "ShardclockStoreDown",
+         {'shardclock_store_up{job="shardclock", instance="b:9840"}': steady(0)}),
+    Case("no exporter ever", "ShardclockExporterAbsent",
+         fires=("ShardclockExporterAbsent",), without="shardclock_"),
+    Case("exporters gone since ten minutes", "ShardclockExporterAbsent",
+         tables("store_up", "1+0x40 stale"), ("ShardclockExporterAbsent",)),
+    Case("another installation's exporter gone", "ShardclockExporterAbsent",
+         {'shardclock_store_up{job="other", instance="c:9840"}': "1+0x40 stale"}, ("ShardclockExporterAbsent",)),
+    Case("one of two exporters gone", "ShardclockExporterAbsent",
+         {'shardclock_store_up{job="shardclock", instance="b:9840"}': "1+0x40 stale"}),
+    Case("two days of the log left", "ShardclockLogPartitionMissing",
+         tables("log_partitions_ahead", steady(2)), ("ShardclockLogPartitionMissing",)),
+    Case("today's day of the log missing", "ShardclockLogPartitionMissing",
+         tables("log_partitions_ahead", steady(0)), ("ShardclockLogPartitionMissing",)),
+    Case("the hour before the next day is made", "ShardclockLogPartitionMissing",
+         tables("log_partitions_ahead", steady(7))),
+    Case("a write transaction of a quarter of an hour", "ShardclockOldTransaction",
+         tables("oldest_transaction_seconds", growing(30)), ("ShardclockOldTransaction",)),
+    Case("a write transaction of four minutes", "ShardclockOldTransaction",
+         tables("oldest_transaction_seconds", steady(240))),
+    Case("a snapshot of half an hour", "ShardclockOldSnapshot",
+         tables("oldest_snapshot_seconds", growing(30)), ("ShardclockOldSnapshot",)),
+    Case("a report that took eleven minutes", "ShardclockOldSnapshot",
+         tables("oldest_snapshot_seconds", "0+0x30 0+30x22 0+0x100")),
+    Case("more dead rows than live ones", "ShardclockBloat",
+         tables("table_dead_rows", steady(3_000_000), table="timers"), ("ShardclockBloat",)),
+    Case("dead rows that vacuum clears each minute", "ShardclockBloat",
+         tables("table_dead_rows", "3000000 0 " * 60, table="timers")),
+    Case("a small table with many dead rows", "ShardclockBloat",
+         tables("table_rows", steady(2), table="holders") | tables("table_dead_rows", steady(90_000), table="holders")),
+]  # fmt: skip

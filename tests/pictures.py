@@ -1,0 +1,84 @@
+"""Make the pictures of docs/operate/pictures anew: `python -m tests.pictures`, for about four minutes.
+
+A real cluster under load is watched by a real Prometheus while a shard is killed, a spike comes, everything is killed
+and comes back; then the dashboards are drawn from what Prometheus has recorded.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+from tests.rules import ROOT, rule_file
+from tests.watched import Watched
+
+# What is pending beside the load: a wave, due when the pictures are done.
+WAVE = """
+insert into shardclock.timers (due_date)
+select now() + m * interval '1 minute' + n * interval '1 minute' / c.timers
+from generate_series(4, 20) as m
+cross join lateral (select (14000 + 12000 * sin(m / 2.5))::integer as timers) as c
+cross join lateral generate_series(1, c.timers) as n
+"""
+SPIKE = """
+insert into shardclock.timers (due_date)
+select now() + interval '45 s' + n * interval '1 ms' from generate_series(1, 10000) as n
+"""
+
+
+def main() -> None:
+    """Play the scenes, then draw."""
+    watched = Watched(rule_file(), per_s=100, scrape_s=1.0)
+    try:
+        marks = _play(watched)
+        _draw(watched, marks)
+    finally:
+        watched.close()
+
+
+def _play(watched: Watched) -> dict[str, float]:
+    watched.sql(WAVE)
+    watched.sql("vacuum analyze shardclock.timers")
+    watched.command("scale", "--min", 2, "--max", 4, "--target", 250)
+    begun = time.time()
+    marks: dict[str, float] = {}
+    _for(20, "steady load")
+    marks["a shard is killed"] = time.time()
+    watched.kill_a_shard()
+    _for(25, "takeover")
+    marks["10,000 timers are scheduled for the same ten seconds"] = time.time()
+    watched.sql(SPIKE)
+    _for(45, "the spike is foreseen")
+    marks["their time comes"] = time.time()
+    _for(35, "the spike")
+    marks["every shard is killed"] = time.time()
+    for process in watched.up.processes("ShardActor"):
+        process.kill()
+    _for(30, "back again")
+    return {"begun": begun, **marks}
+
+
+def _draw(watched: Watched, marks: dict[str, float]) -> None:
+    assert watched.prometheus is not None
+    minutes = (time.time() - marks.pop("begun")) / 60
+    words = [f"--mark={at:.1f}={what}" for what, at in marks.items()]
+    subprocess.run(
+        [
+            sys.executable, "-m", "k8s.monitoring.drawing", "--prometheus", watched.prometheus.url,
+            "--minutes", f"{minutes:.3f}", "--rate-interval", "15s", *words,
+        ],
+        cwd=ROOT,
+        check=True,
+    )  # fmt: skip
+
+
+def _for(seconds: float, what: str) -> None:
+    """Let time pass: the pictures are of what happens meanwhile."""
+    sys.stdout.write(f"{what}: {seconds:.0f} s\n")
+    sys.stdout.flush()
+    time.sleep(seconds)
+
+
+if __name__ == "__main__":
+    main()

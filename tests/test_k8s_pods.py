@@ -1,0 +1,255 @@
+"""Hold the pods against the code that runs in them: commands, settings, ports, secrets; and against pod security."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import pytest
+import typer
+
+from cluster import host
+from cluster.cli.app import app
+from cluster.rays import prepare_environment
+from cluster.settings import PREFIX, Settings, load_settings
+from tests.manifests import K8S, OVERLAYS, ROOT, Object, Pod, build, of_kind, pods, port_of, probes, whole
+
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+IMAGE = f"shardclock:{VERSION}"
+PROGRAM = "shardclock"
+WORKER_PORTS = range(10_002, 20_000)  # Ray hands them out
+VOLUMES = {"configMap", "downwardAPI", "emptyDir", "persistentVolumeClaim", "projected", "secret"}
+# KubeRay gives these no probes, and says when they are done.
+UNPROBED = {"autoscaler", "migrate"}
+
+each_overlay = pytest.mark.parametrize("overlay", OVERLAYS)
+
+
+def containers(overlay: str) -> Iterator[tuple[Pod, Object]]:
+    """List all containers of an overlay, each with its pod."""
+    found = [(pod, container) for pod in pods(whole(overlay)) for container in pod.containers]
+    assert len(found) >= 9, "nothing to check"
+    yield from found
+
+
+def commands(container: Object) -> Iterator[list[str]]:
+    """List the commands of ours that a container runs, in its life and in its probes."""
+    hooks = list(container.get("lifecycle", {}).values())
+    ran = [container.get("command", []), *(each.get("exec", {}).get("command", []) for each in hooks)]
+    ran += [probe.get("exec", {}).get("command", []) for probe in probes(container).values()]
+    yield from (words for words in ran if words[:1] == [PROGRAM])
+
+
+@each_overlay
+def test_every_command_is_one_of_the_command_line(overlay: str) -> None:
+    program = typer.main.get_command(app)
+    seen = set()
+    for _, container in containers(overlay):
+        for _, verb, *options in commands(container):
+            command = program.commands[verb]  # type: ignore[attr-defined]
+            command.make_context(verb, list(options))  # refuses an option that isn't there
+            seen.add(verb)
+    assert seen == {"migrate", "up", "exporter", "leave"}
+
+
+@each_overlay
+def test_every_setting_is_one_that_is_read(overlay: str) -> None:
+    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
+    known |= {name for name in vars(host).values() if isinstance(name, str)}
+    given = {name for found in of_kind(whole(overlay), "ConfigMap", "shardclock-settings") for name in found["data"]}
+    given |= {entry["name"] for _, container in containers(overlay) for entry in container.get("env", [])}
+    ours = {name for name in given if name.startswith(PREFIX)}
+    assert {"SHARDCLOCK_DSN", "SHARDCLOCK_CLUSTER_ID", "SHARDCLOCK_METRICS_SOCKET"} <= ours
+    assert ours - known == set()
+
+
+@each_overlay
+def test_ray_gets_the_environment_that_we_give_it_ourselves(overlay: str) -> None:
+    # Given what `up` sets before it starts a Ray of its own, but for its places and secrets
+    with mock.patch.dict(os.environ, clear=True):
+        prepare_environment(load_settings(ray_address="head:6379"), Path("/tmp"))
+        wanted = {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
+    wanted.pop("RAY_TMPDIR")
+
+    # Then each container of Ray's has it
+    rays = [c for _, c in containers(overlay) if c["name"] in ("ray-head", "ray-worker")]
+    assert len(rays) == 4
+    for container in rays:
+        given = {entry["name"]: entry.get("value") for entry in container["env"] if entry["name"].startswith("RAY_")}
+        assert given == wanted
+
+
+@each_overlay
+def test_no_service_can_set_our_settings(overlay: str) -> None:
+    # A Service `shardclock-metrics` would put SHARDCLOCK_METRICS_PORT=tcp://... into each pod of its namespace.
+    assert {pod.where for pod in pods(whole(overlay)) if pod.spec.get("enableServiceLinks") is not False} == set()
+
+
+@each_overlay
+def test_ports_are_those_that_the_code_and_ray_listen_on(overlay: str) -> None:
+    with mock.patch.dict(os.environ, clear=True):
+        default = load_settings().metrics_port
+    exporters = 0
+    for pod, container in containers(overlay):
+        ports = {port["name"]: port["containerPort"] for port in container.get("ports", [])}
+        assert not set(ports.values()) & set(WORKER_PORTS), pod.where
+        if "exporter" in ports:
+            assert ports == {"exporter": default}
+            exporters += 1
+    assert exporters == 5
+    assert {
+        found["data"]["SHARDCLOCK_METRICS_PORT"]
+        for found in of_kind(whole(overlay), "ConfigMap", "shardclock-settings")
+    } == {str(default)}
+    for cluster in of_kind(whole(overlay), "RayCluster"):
+        head, (worker,) = cluster["spec"]["headGroupSpec"], cluster["spec"]["workerGroupSpecs"]
+        for group, names in (
+            (head, {"gcs-server": "port", "raylet": "node-manager-port"}),
+            (worker, {"raylet": "node-manager-port"}),
+        ):
+            (container,) = group["template"]["spec"]["containers"]
+            assert {name: str(port_of(container, name)) for name in names} == {
+                name: group["rayStartParams"][option] for name, option in names.items()
+            }
+
+
+@each_overlay
+def test_shards_stay_off_the_head_and_ray_is_told_to_ask_for_a_token(overlay: str) -> None:
+    for cluster in of_kind(whole(overlay), "RayCluster"):
+        spec = cluster["spec"]
+        assert spec["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
+        assert spec["authOptions"]["mode"] == "token"
+        assert f"\nray=={spec['rayVersion']} " in (ROOT / "requirements.lock").read_text()
+        # KubeRay refuses any other policy under this autoscaler.
+        assert all("restartPolicy" not in pod.spec for pod in pods([cluster]))
+
+
+@each_overlay
+def test_boot_shares_with_its_node_what_a_ray_driver_needs(overlay: str) -> None:
+    heads = [pod for pod in pods(whole(overlay)) if pod.labels.get("ray.io/node-type") == "head"]
+    assert len(heads) == 2
+    for pod in heads:
+        boot, ray, autoscaler = (pod.container(name) for name in ("boot", "ray-head", "autoscaler"))
+        assert _mounts(boot) == _mounts(ray)
+        assert {"/tmp/ray", "/dev/shm", "/run/shardclock"} <= _mounts(ray).keys()
+        # It looks for its node's raylet among the processes that it sees.
+        assert pod.spec["shareProcessNamespace"] is True
+        assert _mounts(autoscaler)["/tmp/ray"] == _mounts(ray)["/tmp/ray"]
+
+
+@each_overlay
+def test_a_worker_has_time_to_leave_and_its_shards_find_its_exporter(overlay: str) -> None:
+    workers = [pod for pod in pods(whole(overlay)) if pod.labels.get("ray.io/node-type") == "worker"]
+    assert len(workers) == 2
+    for pod in workers:
+        ray, exporter = pod.container("ray-worker"), pod.container("exporter")
+        (leave,) = commands(ray)
+        assert leave == [PROGRAM, "leave", "--within", "25"]
+        assert pod.spec["terminationGracePeriodSeconds"] == 60
+        assert _mounts(ray)["/run/shardclock"] == _mounts(exporter)["/run/shardclock"]
+
+
+def _mounts(container: Object) -> dict[str, str]:
+    return {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+
+
+@each_overlay
+def test_every_pod_is_fit_for_a_restricted_namespace(overlay: str) -> None:
+    (namespace,) = of_kind(whole(overlay), "Namespace")
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    for pod, container in containers(overlay):
+        where = f"{pod.where}: {container['name']}"
+        security = pod.spec["securityContext"]
+        assert security["runAsNonRoot"] is True, where
+        assert security["runAsUser"] > 0, where
+        assert security["seccompProfile"] == {"type": "RuntimeDefault"}, where
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.spec.keys(), where
+        assert {kind for volume in pod.spec.get("volumes", []) for kind in volume.keys() - {"name"}} <= VOLUMES, where
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }, where
+        assert not any("hostPort" in port for port in container.get("ports", [])), where
+
+
+@each_overlay
+def test_every_mount_has_its_volume_and_every_place_to_write_has_an_end(overlay: str) -> None:
+    for pod, container in containers(overlay):
+        volumes = {volume["name"]: volume for volume in pod.spec.get("volumes", [])}
+        claims = {"data"} if pod.where.startswith("StatefulSet") else set()
+        assert set(_mounts(container).values()) <= volumes.keys() | claims, pod.where
+        assert "/tmp" in _mounts(container), pod.where
+        for volume in volumes.values():
+            assert "sizeLimit" in volume.get("emptyDir", {"sizeLimit": 0}), pod.where
+
+
+@each_overlay
+def test_every_container_says_what_it_takes_and_how_to_ask_it(overlay: str) -> None:
+    for pod, container in containers(overlay):
+        where = f"{pod.where}: {container['name']}"
+        resources = container["resources"]
+        assert {"cpu", "memory"} <= resources["requests"].keys(), where
+        assert resources["limits"].keys() == {"memory"}, where  # a CPU limit would show as lag
+        if container["name"] not in UNPROBED:
+            assert {"liveness", "readiness"} <= probes(container).keys(), where
+        for probe in probes(container).values():
+            asked = probe.get("httpGet") or probe.get("tcpSocket") or {"port": 0}
+            assert "exec" in probe or port_of(container, asked["port"]), where
+
+
+@each_overlay
+def test_only_the_autoscaler_can_ask_the_api_server(overlay: str) -> None:
+    (account,) = of_kind(whole(overlay), "ServiceAccount")
+    assert account["automountServiceAccountToken"] is False
+    for pod, container in containers(overlay):
+        assert pod.spec["automountServiceAccountToken"] is False, pod.where
+        has_token = any("serviceaccount" in path for path in _mounts(container))
+        assert has_token == (container["name"] == "autoscaler"), f"{pod.where}: {container['name']}"
+
+
+@each_overlay
+def test_images_are_ours_or_pinned(overlay: str) -> None:
+    images = {container["image"] for _, container in containers(overlay)}
+    images |= {cluster["spec"]["imageName"] for cluster in of_kind(whole(overlay), "Cluster")}
+    assert IMAGE in images
+    for image in images - {IMAGE}:
+        assert re.fullmatch(r"[\w./-]+:\d+\.\d+(\.\d+)?(-[a-z]+)?", image), image
+
+
+@each_overlay
+def test_the_secrets_that_pods_need_are_those_that_the_overlay_names(overlay: str) -> None:
+    named = {tuple(line.split()) for line in (K8S / "overlays" / overlay / "secrets").read_text().splitlines()}
+    # CloudNativePG makes its own, named after its cluster.
+    made = {(f"{cluster['metadata']['name']}-app", "uri") for cluster in of_kind(whole(overlay), "Cluster")}
+    asked = set()
+    for found in whole(overlay):
+        asked |= set(_secrets_in(found))
+        if found["kind"] == "RayCluster":
+            asked.add((found["spec"]["authOptions"]["secretName"], "auth_token"))  # the key that KubeRay reads
+    assert asked == named | made
+
+
+def _secrets_in(found: object) -> Iterator[tuple[str, str]]:
+    if isinstance(found, list):
+        for part in found:
+            yield from _secrets_in(part)
+    elif isinstance(found, dict):
+        if "secretKeyRef" in found:
+            reference = found["secretKeyRef"]
+            # Without its secret a container must not start: an unset DSN would mean an embedded Postgres.
+            assert not reference.get("optional"), reference
+            yield reference["name"], reference["key"]
+        for part in found.values():
+            yield from _secrets_in(part)
+
+
+def test_the_two_colours_differ_in_nothing_but_their_names() -> None:
+    for overlay in OVERLAYS:
+        blue, green = (repr(build(f"overlays/{overlay}/{colour}")) for colour in ("blue", "green"))
+        assert blue != green
+        assert blue.replace("-blue", "-green") == green

@@ -1,0 +1,115 @@
+"""Prove that measuring reads few rows, however many are pending: it must slow no claim."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from metrics.tables import AGE_EDGES, FROM_EVER_ON
+from sql.forecast import EDGES, read_forecast
+from sql.measures import EVER, count_due
+from sql.session import Session
+from tests.store import query, value
+from tests.test_sql_plans import DUE, FAR, SLOTS, Prepared, filled, million, prepare
+
+__all__ = ["filled", "million"]  # pytest finds fixtures in the module
+
+pytestmark = pytest.mark.slow
+PENDING = FAR + DUE
+SCANS = {"Index Scan", "Index Only Scan"}
+NO_PLANS = {"enable_seqscan": "on", "enable_bitmapscan": "on", "plan_cache_mode": "auto", "jit": "on"}
+
+
+def literal(edges: tuple[timedelta, ...]) -> str:
+    return "array[" + ", ".join(f"interval '{edge.total_seconds()} s'" for edge in edges) + "]"
+
+
+async def prepared(dsn: str, name: str) -> Prepared:
+    """Prepare as exporters and coordinators do: they ask for no plans of their own."""
+    return await prepare(dsn, name, **NO_PLANS)
+
+
+async def test_counting_a_million_reads_an_eighth_of_them(million: str) -> None:
+    count = await prepared(million, "count_due")
+
+    reading = await count.explain(literal(FROM_EVER_ON), "null")
+
+    assert 0 < reading.rows <= PENDING * (10 + 60) / SLOTS * 1.1
+    assert reading.indexes == {"timers_by_slot"}
+    assert reading.scans <= SCANS
+    await count.connection.close()
+
+
+async def test_counting_what_is_overdue_reads_that_and_nothing_else(million: str) -> None:
+    count = await prepared(million, "count_due")
+
+    reading = await count.explain(literal(AGE_EDGES), "null")
+
+    assert DUE <= reading.rows <= DUE * (1 + 10 / SLOTS) * 1.1
+    assert reading.indexes == {"timers_by_slot"}
+    await count.connection.close()
+
+
+async def test_a_forecast_of_a_quiet_quarter_of_an_hour_reads_nothing(million: str) -> None:
+    count = await prepared(million, "count_due")
+
+    reading = await count.explain(literal(EDGES), "null")
+
+    assert reading.rows == 0
+    assert reading.scans <= SCANS
+    assert reading.pages <= 6 * (SLOTS + 10) + 20, "a descent of the index for each slot"
+    await count.connection.close()
+
+
+async def test_a_forecast_of_a_busy_one_reads_what_is_in_it(million: str) -> None:
+    count = await prepared(million, "count_due")
+    in_a_day = "now() + interval '1 day 1 minute'"
+
+    reading = await count.explain(literal(EDGES), in_a_day)
+
+    in_it = EDGES[-1].total_seconds() * 10
+    assert in_it * 0.9 <= reading.rows <= in_it * 1.1
+    await count.connection.close()
+
+
+async def test_the_cluster_is_measured_by_two_probes_a_slot(million: str) -> None:
+    measure = await prepared(million, "measure_cluster")
+
+    reading = await measure.explain()
+
+    assert reading.rows <= SLOTS
+    assert reading.indexes == {"timers_by_slot"}
+    assert reading.scans <= SCANS
+    await measure.connection.close()
+
+
+async def test_an_estimate_of_a_million_is_close(million: str) -> None:
+    async with Session(million, application="test") as session:
+        exact = [row[0] for row in await query(million, COUNT)]
+        due = await count_due(session, (EVER, EVER - EVER, timedelta(days=1.5), timedelta(days=400)))
+
+    assert due.estimated
+    assert list(due.timers) == pytest.approx(exact, rel=0.02)
+
+
+COUNT = """
+select count(*) from shardclock.timers
+group by width_bucket(due_date, array[now(), now() + interval '1.5 days'])
+order by width_bucket(due_date, array[now(), now() + interval '1.5 days'])
+"""
+
+
+async def test_a_forecast_is_what_is_coming(million: str) -> None:
+    async with Session(million, application="test") as session:
+        now = await value(million, "select now() + interval '1 day 1 hour'")
+        forecast = await read_forecast(session, now=now)
+
+    assert not forecast.estimated
+    assert forecast.minutes == pytest.approx([600] * 15, abs=1)
+    assert forecast.peak_per_s == pytest.approx(10.0, rel=0.02)
+
+
+def test_the_fixture_is_a_million(million: str) -> None:
+    assert asyncio.run(value(million, "select count(*) from shardclock.timers")) == PENDING
