@@ -152,14 +152,12 @@ async def _drain_part(bench: Bench, shard: int, *, measured: bool) -> None:
         holder = await holder_of(session, shard, 2)
         while True:
             measures = measured and lateness.measures(BACKLOG_WALK, behind=True)
-            taken = await take_due(
-                session, holder, BACKLOG_WALK, lease_s=10, lag_edges=LAG_EDGES if measures else None
-            )
+            taken = await take_due(session, holder, BACKLOG_WALK, lease_s=10, lag_edges=LAG_EDGES if measures else None)
             if not taken.fired:
                 break
-            lateness.learn(taken.lags)
+            lateness.learn(taken.lags, BACKLOG_WALK)
             if measured and not measures:
-                lateness.estimate(taken.fired)
+                lateness.estimate(taken.fired, BACKLOG_WALK)
         await end_holders(session, [holder], why="measured")
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from tests.program import until
 
-ABSENT = "Prometheus is not installed here: `make prometheus` says how to get it"
+ABSENT = "Prometheus is not installed here: `make prometheus` installs Debian's"
 ANSWER_S = 10.0
 
 

@@ -44,7 +44,8 @@ class Prepared:
 
     async def explain(self, *literals: str) -> Reading:
         """Run it, count what it read, and undo what it did."""
-        call = f"explain (analyze, buffers, timing off, format json) execute {self.name} ({', '.join(literals)})"
+        arguments = f"({', '.join(literals)})" if literals else ""
+        call = f"explain (analyze, buffers, timing off, format json) execute {self.name} {arguments}"
         transaction = self.connection.transaction()
         await transaction.start()
         try:
