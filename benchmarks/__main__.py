@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from benchmarks import operating, scenarios
+from benchmarks import operating, scenarios, sizing
 from benchmarks.bench import Bench, bench
 
 SCENARIOS: dict[str, Callable[[Bench], Coroutine[Any, Any, dict[str, object]]]] = {
@@ -21,6 +21,7 @@ SCENARIOS: dict[str, Callable[[Bench], Coroutine[Any, Any, dict[str, object]]]] 
     "forecast-cost": operating.forecast_cost,
     "scale-up": operating.scale_up,
     "spike": operating.spike,
+    "cost": sizing.cost,
 }
 
 

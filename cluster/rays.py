@@ -63,6 +63,7 @@ def start_ray(settings: Settings, temp_dir: Path) -> None:
 def ensure_coordinator(settings: Settings, dsn: str, cluster_id: str) -> Any:
     """Find the coordinator, or make it: a detached actor, restarted by Ray for as long as its cluster lives."""
     import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     from cluster.actors import CoordinatorActor, ShardActor
     from coordinator.fleet import ShardSpawner
@@ -70,7 +71,15 @@ def ensure_coordinator(settings: Settings, dsn: str, cluster_id: str) -> Any:
     spawner = ShardSpawner(ShardActor, settings.of_shard(dsn), cluster_id)
     return (
         ray.remote(CoordinatorActor)
-        .options(name=COORDINATOR, lifetime="detached", get_if_exists=True, max_restarts=-1, num_cpus=0)
+        .options(
+            name=COORDINATOR,
+            lifetime="detached",
+            get_if_exists=True,
+            max_restarts=-1,
+            num_cpus=0,
+            # Here, beside whoever made it: a node that only carries shards can then be emptied, and go.
+            scheduling_strategy=NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True),
+        )
         .remote(settings.of_coordinator(dsn), spawner)
     )
 

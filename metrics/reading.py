@@ -7,7 +7,7 @@ import structlog
 
 from metrics.tables import Tables, read_tables
 from sql.migrate import WrongSchema, require_current
-from sql.session import Session, StatementRefused, StoreUnavailable
+from sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 
 FRESH_S = 5.0
 STATEMENT_S = 3.0
@@ -18,7 +18,7 @@ class Reading:
     """Read the tables when asked, at most every few seconds."""
 
     def __init__(self, dsn: str) -> None:
-        self._session = Session(dsn, application="shardclock metrics", timeout_s=STATEMENT_S)
+        self._session = Session(dsn, application="shardclock metrics", timeout_s=STATEMENT_S, plans=QUEUE_PLANS)
         self._turn = asyncio.Lock()
         self._tables: Tables | None = None
         self._read_at_s = -FRESH_S
@@ -43,7 +43,9 @@ class Reading:
                 await require_current(self._session)
                 tables = await read_tables(self._session)
         except (StoreUnavailable, StatementRefused, WrongSchema, TimeoutError) as error:
-            why_not = " ".join(str(error).split()) or "Postgres gave no answer in time"
+            why_not = " ".join(str(error).split()) or "no answer in time"
+            if not isinstance(error, WrongSchema):
+                why_not = f"Postgres does not answer as it should: {why_not}"
             if why_not != self.why_not:
                 self._log.warning("the tables can't be read", error=why_not)
             self.why_not = why_not

@@ -1,0 +1,76 @@
+"""What a timer costs, for those who plan a cluster: processor, write-ahead log, disk, memory."""
+
+import asyncio
+import os
+from datetime import timedelta
+
+import psutil
+
+from benchmarks.bench import Bench
+from benchmarks.rows import Figures, lags, pace, soon
+from sql.measures import measure_cluster, measure_tables
+from sql.session import Session
+
+RATES = (1_000, 5_000, 10_000)
+SECONDS = 20
+SETTLE_S = 8.0
+
+
+async def cost(bench: Bench) -> Figures:
+    """Fire at three paces, and tell what a timer cost at each: of Postgres, of the shards, of the disk."""
+    await bench.start()
+    await asyncio.sleep(SETTLE_S)
+    async with bench.session() as session:
+        server = await _server(session)
+        figures: Figures = {str(rate): await _cost_at(session, server, rate) for rate in RATES}
+        tables = {table.table_name: table for table in await measure_tables(session)}
+    log = tables["command_log"]
+    figures["log_bytes_per_record"] = round(log.bytes / (sum(RATES) * SECONDS))
+    figures["shard_rss_mb"] = sorted(round(shard.memory_info().rss / 1e6) for shard in _shards())
+    return figures
+
+
+async def _cost_at(session: Session, server: psutil.Process, rate: int) -> Figures:
+    at = await soon(session, 10)
+    await pace(session, at, rate=rate, seconds=SECONDS)
+    until = await soon(session, 0)
+    await asyncio.sleep(max(0.0, (at - until).total_seconds() - 0.5))
+    before = await measure_cluster(session)
+    postgres_s, shards_s = _cpu_s(_family(server)), _cpu_s(_shards())
+    await asyncio.sleep(SECONDS)
+    after = await measure_cluster(session)
+    postgres_s, shards_s = _cpu_s(_family(server)) - postgres_s, _cpu_s(_shards()) - shards_s
+    fired = after.log_records - before.log_records
+    lag = await lags(session, at, at + timedelta(seconds=SECONDS), rate * SECONDS)
+    return {
+        "postgres_us_per_timer": round(1e6 * postgres_s / fired),
+        "shards_us_per_timer": round(1e6 * shards_s / fired),
+        "wal_bytes_to_fire": round((after.wal_bytes - before.wal_bytes) / fired),
+        "lag_ms": lag["lag_ms"],
+    }
+
+
+async def _server(session: Session) -> psutil.Process:
+    """Find the Postgres that we work on, by the backend that answers us."""
+    async with session.connection() as connection:
+        backend: int = await connection.fetchval("select pg_backend_pid()")
+    return psutil.Process(psutil.Process(backend).ppid())
+
+
+def _family(process: psutil.Process) -> list[psutil.Process]:
+    return [process, *process.children(recursive=True)]
+
+
+def _shards() -> list[psutil.Process]:
+    return [child for child in psutil.Process(os.getpid()).children(recursive=True) if "ShardActor" in child.name()]
+
+
+def _cpu_s(processes: list[psutil.Process]) -> float:
+    total = 0.0
+    for process in processes:
+        try:
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        total += times.user + times.system
+    return total
