@@ -171,6 +171,9 @@ async def _claim_s(session: Session, holder: int) -> float:
     taken = await take_due(session, holder, Walk("own", 2, 4_200), lease_s=10, lag_edges=LAG_EDGES)
     took_s = time.perf_counter() - began_s
     assert len(taken.claimed) == 1_000
+    async with session.connection(timeout_s=60) as connection:
+        # Or the next claim passes over them.
+        await connection.execute("delete from shardclock.timers where claimed_by is not null")
     return took_s
 
 
