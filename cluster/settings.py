@@ -45,9 +45,13 @@ class Settings(ShardTuning, CoordinatorTuning, BaseSettings):
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$",
         description="names this cluster on its database; none: drawn",
     )
-    metrics_host: str = Field("127.0.0.1", description="where the metrics are served: 0.0.0.0 is everywhere")
+    metrics_host: str = Field(
+        "127.0.0.1", min_length=1, description="where the metrics are served: 0.0.0.0 is everywhere"
+    )
     metrics_port: int = Field(9840, ge=0, le=65_535, description="and on which port: 0 is any free one")
-    metrics_socket: str | None = Field(None, description="where shards report to this node's exporter; none: drawn")
+    metrics_socket: str | None = Field(
+        None, min_length=1, description="where shards report to this node's exporter; none: drawn"
+    )
     metrics_store: bool = Field(True, description="whether this exporter reads the tables too; one a cluster is enough")
 
     @field_validator("dsn")

@@ -34,6 +34,10 @@ class Caution:
             if self._failed_starts > 1:  # the first may have met with an accident
                 self._spawn_at = now_s + min(2.0 ** (self._failed_starts - 1), PAUSE_MAX_S)
 
+    def pardon(self) -> None:
+        """Let actors be started at once again: what made them fail is over."""
+        self._failed_starts, self._spawn_at = 0, 0.0
+
     def may_spawn(self, *, now_s: float) -> bool:
         """Say whether new actors may be started now."""
         return now_s >= self._spawn_at

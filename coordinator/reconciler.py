@@ -100,6 +100,8 @@ class Reconciler:
         if leadership.leads:
             await self._retention.turn()
             wanted = await self._scaling.turn(leadership, self._incarnation)
+        else:
+            await self._scaling.rest()
         await self._adopt()
         holders = await self._living_holders(leads=leadership.leads)
         mine = {h.actor_name: h for h in holders if h.cluster_id == self._cluster_id}
@@ -126,12 +128,15 @@ class Reconciler:
             raise Superseded
         if leadership.leads != self._account.leads:
             self._log.info("leads" if leadership.leads else "stands by", term=leadership.term)
+            if leadership.leads:
+                self._caution.pardon()  # a leader of the release before stand-by ends our shards as fast as they start
         self._account.leads = leadership.leads
 
     async def _wind_down(self) -> None:
         try:
             await self._adopt()
             await resign(self._session, self._incarnation)
+            await self._scaling.rest()
             await self._hand_over()
             await self._retire(list(self._wards))
             left = [h for h in await list_holders(self._session) if h.cluster_id == self._cluster_id]

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import structlog
 
 from coordinator.demand import GiveBack, Load, shards_for
+from coordinator.fleet import RayUnavailable
 from coordinator.settings import CoordinatorSettings
 from sql.forecast import read_forecast
 from sql.leadership import Leadership, Policy, follow_forecast, read_policy
 from sql.measures import EVER, count_due
-from sql.session import Session, StatementRefused, StoreUnavailable
+from sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 
 NOW = EVER - EVER
 ASK_AGAIN_S = 60.0  # Ray forgets what it was asked when its head is lost
@@ -36,14 +37,17 @@ class Scaling:
         self._session = session
         self._ask_for_nodes = ask_for_nodes
         self._looks = Session(
-            settings.dsn, application="shardclock forecast", timeout_s=settings.coordinator_timeout_s
+            settings.dsn,
+            application="shardclock forecast",
+            timeout_s=settings.coordinator_timeout_s,
+            plans=QUEUE_PLANS,
         )
         self._look: asyncio.Task[Outlook] | None = None
         self._look_at_s = 0.0
         self._records: tuple[float, int] | None = None
-        self._shards = GiveBack(settings.give_back_s)
-        self._nodes = GiveBack(settings.give_back_s)
-        self._asked: tuple[int, float] = (0, 0.0)
+        self._forget(term=0)
+        # Unknown: an earlier incarnation may have asked, and what it asked for stands until it is taken back.
+        self._asked: tuple[int, float] = (-1, 0.0)
         self._log = structlog.get_logger()
 
     async def turn(self, leadership: Leadership, leader: int) -> int:
@@ -51,11 +55,14 @@ class Scaling:
 
         errors:  StoreUnavailable  no answer in time
         """
+        if leadership.term != self._term:
+            await self._end_look()  # it may be hours old, and see another leader's number
+            self._forget(term=leadership.term)
         outlook = self._outlook()
         if outlook is None:
             return leadership.shards_wanted
         if outlook.policy.shards_min is None or outlook.policy.shards_max is None:
-            await self._ask(0)
+            await self.rest()
             return leadership.shards_wanted
         await self._ask(self._follow(self._nodes, outlook, within_s=self._settings.nodes_ahead_s))
         wanted = self._follow(self._shards, outlook, within_s=self._settings.shards_ahead_s)
@@ -66,12 +73,27 @@ class Scaling:
             self._log.info("follows the forecast", wanted=wanted, before=leadership.shards_wanted)
         return wanted if followed else leadership.shards_wanted
 
+    async def rest(self) -> None:
+        """Take back what was asked of Ray's autoscaler, without a policy or the lead."""
+        self._forget(term=self._term)
+        await self._ask(0)
+
     async def close(self) -> None:
         """End a look that is under way."""
+        await self._end_look()
+        await self._looks.close()
+
+    async def _end_look(self) -> None:
         if self._look is not None:
             self._look.cancel()
             await asyncio.wait([self._look])
-        await self._looks.close()
+            self._look = None
+
+    def _forget(self, *, term: int) -> None:
+        """Begin anew: what was needed under another leader or before a policy says nothing."""
+        self._term = term
+        self._shards = GiveBack(self._settings.give_back_s)
+        self._nodes = GiveBack(self._settings.give_back_s)
 
     def _outlook(self) -> Outlook | None:
         """Give what the last look brought, once; and begin another one when it is time."""
@@ -114,6 +136,11 @@ class Scaling:
     async def _ask(self, shards: int) -> None:
         """Tell Ray's autoscaler how many shards there shall be room for, when that changes and now and then."""
         asked, at_s = self._asked
-        if shards != asked or (shards and time.monotonic() > at_s + ASK_AGAIN_S):
+        if shards == asked and not (shards and time.monotonic() > at_s + ASK_AGAIN_S):
+            return
+        try:
             await self._ask_for_nodes(shards)
+        except RayUnavailable as error:  # shards are scaled all the same, on the nodes there are
+            self._log.warning("could not ask for nodes", shards=shards, error=str(error))
+        else:
             self._asked = shards, time.monotonic()

@@ -18,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from metrics.exporter import Exporter, Place
 from metrics.report import BYTES_MAX, Report, Reporter, decode
+from tests.program import until
 from tests.store import BOUND_S
 
 Numbers = dict[tuple[str, ...], float]
@@ -76,6 +77,7 @@ class Exporting:
 
     exporter: Exporter
     socket_path: str
+    told: int = 0
 
     @property
     def address(self) -> str:
@@ -84,20 +86,29 @@ class Exporting:
         return self.exporter.address
 
     def get(self, path: str = "/metrics", **headers: str) -> Page:
-        """Ask for a page."""
+        """Ask for a page, once all that was told has been heard."""
+        until(lambda: self._heard() >= self.told, "the exporter to hear what it was told")
         return get(self.address, path, **headers)
 
     def tell(self, *reports: Report) -> None:
-        """Send reports as a shard does; they are heard in order, and before the next page is made."""
+        """Send reports as a shard does."""
         reporter = Reporter(self.socket_path)
         for report in reports:
             reporter.send(report)
         reporter.close()
+        self.told += len(reports)
 
     def tell_raw(self, datagram: bytes) -> None:
         """Send anything."""
+        self.told += 1
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as mouth:
             mouth.sendto(datagram, self.socket_path)
+
+    def _heard(self) -> float:
+        if not self.told:
+            return 0.0
+        page = get(self.address)
+        return (page.number("exporter_reports_total") or 0) + (page.number("exporter_reports_refused_total") or 0)
 
 
 @contextmanager

@@ -41,6 +41,7 @@ def _play(watched: Watched) -> dict[str, float]:
     watched.sql(WAVE)
     watched.sql("vacuum analyze shardclock.timers")
     watched.command("scale", "--min", 2, "--max", 4, "--target", 250)
+    _for(10, "the policy is seen")
     begun = time.time()
     marks: dict[str, float] = {}
     _for(20, "steady load")

@@ -149,6 +149,12 @@ async def until_it_stands_by(machine: Machine, name: str) -> None:
     await eventually(stands_by, within_s=COME_UP_S)
 
 
+async def is_named(machine: Machine, name: str) -> bool:
+    """Say whether the lead was given to a cluster that has not taken it yet."""
+    text = "select cluster_id = $1 and leader is null from shardclock.coordination"
+    return bool(await value(machine.dsn, text, name))
+
+
 async def leads(machine: Machine, name: str) -> bool:
     text = "select cluster_id = $1 and leader is not null from shardclock.coordination"
     return bool(await value(machine.dsn, text, name))
@@ -303,11 +309,18 @@ async def test_a_new_cluster_that_dies_when_it_is_named_costs_nothing(machine: M
     await both(machine)
 
     async with exactly_once(machine, lag_max_s=SWITCH_LAG_S):
-        machine.kill(GREEN)
-        # Its shards have not been missed yet.
-        done = await asyncio.to_thread(machine.command, "switch", GREEN, "--wait", 3, "--json")
+        # Given green named, and too slow to take the lead
+        (coordinator,) = machine.ups[GREEN].processes("CoordinatorActor")
+        coordinator.suspend()
+        switch = asyncio.create_task(asyncio.to_thread(machine.command, "switch", GREEN, "--wait", 3, "--json"))
+        await eventually(lambda: is_named(machine, GREEN))
+
+        await asyncio.to_thread(machine.kill, GREEN)
+
+        # Then blue, whose shards have fired on, leads again when green's time is up.
+        done = await switch
         assert (done.code, done.json["switched"], done.json["serving"]) == (NOT_DONE, True, 0), done
-        assert not await leads(machine, BLUE)
+        assert await is_named(machine, GREEN)
         await eventually(lambda: leads(machine, BLUE), within_s=12)
         await until_served_by(machine, BLUE, within_s=1)
 

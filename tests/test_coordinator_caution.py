@@ -23,6 +23,15 @@ def test_one_failed_start_costs_no_time_and_more_of_them_ever_more() -> None:
     assert caution.may_spawn(now_s=200.0 + PAUSE_MAX_S)
 
 
+def test_who_comes_to_lead_starts_its_shards_at_once_however_often_they_failed_before() -> None:
+    caution = Caution()
+    caution.learn_ages([STARTING_S / 2] * 20, now_s=100.0)
+    caution.pardon()
+    assert caution.may_spawn(now_s=100.0)
+    caution.learn_ages([STARTING_S / 2], now_s=101.0)
+    assert caution.may_spawn(now_s=101.0)
+
+
 def test_an_actor_that_had_worked_is_replaced_at_once() -> None:
     caution = Caution()
     caution.learn_ages([STARTING_S / 2, STARTING_S + 1], now_s=100.0)

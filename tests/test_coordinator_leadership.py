@@ -250,6 +250,25 @@ async def test_who_leads_leaves_the_living_of_other_clusters_alone_and_ends_the_
     await eventually(ended)
 
 
+async def test_shards_that_another_leader_ended_as_they_started_are_started_at_once_when_it_has_gone(
+    session: Session, dsn: str, fleet: FakeFleet
+) -> None:
+    await ask(session, 2, GREEN)
+    reconciler = reconciler_of(dsn, fleet)
+    await reconciler.turn()
+    for actor in fleet.there.values():
+        actor.dies.set()
+    fleet.there.clear()
+    await eventually(lambda: all(ward.why_gone for ward in reconciler._wards.values()))
+    await reconciler.turn()
+    assert not fleet.there, "it waits before it tries again"
+
+    await resign(session, 2)
+    await reconciler.turn()
+
+    assert len(fleet.there) == 2
+
+
 async def test_only_the_cluster_that_is_named_can_take_a_lead_that_was_handed_over(session: Session, dsn: str) -> None:
     await ask(session, 1, BLUE, fresh=True)
     assert await hand_over(session, GREEN, lease_s=LEASE_S)

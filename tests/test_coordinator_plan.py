@@ -122,6 +122,49 @@ def test_nodes_within_one_of_each_other_are_even_enough() -> None:
     assert plan(3, Fleet(serving("a", "a", "b"), ["a", "b"])).spawn == ()
 
 
+# Two clusters: guests are holders of another one that still keep slots.
+
+
+def test_the_slots_of_guests_are_taken_over_in_the_same_breath() -> None:
+    todo = plan(2, Fleet([member("a", "a"), member("b", "b")], ["a", "b"], guests=[91, 92]))
+
+    assert todo.shard_count == 2
+    assert sorted(todo.assign.items()) == sorted(
+        {member("a", "a").holder: 0, member("b", "b").holder: 1, 91: None, 92: None}.items()
+    )
+    assert todo.retire == (), "they are not ours to retire"
+
+
+def test_guests_serve_on_for_as_long_as_nobody_else_is_ready() -> None:
+    todo = plan(2, Fleet([starting("a", "a")], ["a"], guests=[91]))
+
+    assert todo.assign == {}
+    assert todo.spawn == ("a",)
+
+
+def test_guests_are_dropped_though_nothing_else_changes() -> None:
+    assert plan(2, Fleet(serving("a", "b"), ["a", "b"], guests=[91])).assign == {91: None}
+
+
+def test_guests_are_no_hands_that_count() -> None:
+    assert plan(3, Fleet(serving("a", "a"), ["a"], guests=[91])).spawn == ("a",)
+
+
+@given(st.integers(0, 5), st.integers(0, 5), st.integers(1, SHARDS_MAX), st.sets(st.integers(1, 99), max_size=4))
+def test_guests_lose_their_slots_exactly_when_ours_keep_them_all(
+    ready: int, new: int, wanted: int, guests: set[int]
+) -> None:
+    members = serving(*["a"] * ready) + [starting(f"new-{number}", "a") for number in range(new)]
+    fleet = Fleet(members, ["a"], guests=sorted(guests))
+
+    todo = plan(wanted, fleet)
+
+    assert {guest for guest in guests if guest in todo.assign} == (guests if ready else set())
+    assert replace(todo, assign={who: what for who, what in todo.assign.items() if who not in guests}) == plan(
+        wanted, replace(fleet, guests=())
+    )
+
+
 @dataclass
 class Simulation:
     """A fleet that does what it is told: what is spawned is ready a round later."""

@@ -12,6 +12,11 @@ from tests.prometheus import promtool
 from tests.rules import ROOT, RUNBOOKS, alerts, rule_file, rule_test, rules, sped_up
 
 ALERTS = alerts()
+LONG = ("13h", "21h")  # of data take promtool some seconds
+
+
+def _parameter(case: Case) -> Any:
+    return pytest.param(case, id=case.what, marks=[pytest.mark.slow] if case.at in LONG else [])
 
 
 @pytest.fixture
@@ -25,7 +30,7 @@ def test_promtool_accepts_the_rules(place: Path) -> None:
     assert f"{len(rules())} rules found" in promtool("check", "rules", "rules.yaml", cwd=place)
 
 
-@pytest.mark.parametrize("case", [Case("a healthy cluster", "all"), *CASES], ids=lambda case: case.what)
+@pytest.mark.parametrize("case", [_parameter(case) for case in [Case("a healthy cluster", "all"), *CASES]])
 def test_what_fires_is_what_must(place: Path, case: Case) -> None:
     (place / "test.json").write_text(rule_test(case.series, at=case.at, firing=case.firing))
     assert "SUCCESS" in promtool("test", "rules", "test.json", cwd=place)

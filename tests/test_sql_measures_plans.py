@@ -7,32 +7,29 @@ from datetime import timedelta
 
 import pytest
 
+from coordinator.scaling import Scaling
+from coordinator.settings import CoordinatorSettings
+from metrics.reading import Reading
 from metrics.tables import AGE_EDGES, FROM_EVER_ON
 from sql.forecast import EDGES, read_forecast
 from sql.measures import EVER, count_due
-from sql.session import Session
-from tests.store import query, value
-from tests.test_sql_plans import DUE, FAR, SLOTS, Prepared, filled, million, prepare
+from sql.session import QUEUE_PLANS, Session
+from tests.store import add_timers, query, value
+from tests.test_sql_plans import DUE, FAR, SLOTS, filled, million, prepare
 
 __all__ = ["filled", "million"]  # pytest finds fixtures in the module
 
 pytestmark = pytest.mark.slow
 PENDING = FAR + DUE
-SCANS = {"Index Scan", "Index Only Scan", "Bitmap Heap Scan"}  # whatever the planner likes, but never the whole table
-NO_PLANS = {"enable_seqscan": "on", "enable_bitmapscan": "on", "plan_cache_mode": "auto", "jit": "on"}
+SCANS = {"Index Scan", "Index Only Scan"}
 
 
 def literal(edges: tuple[timedelta, ...]) -> str:
     return "array[" + ", ".join(f"interval '{edge.total_seconds()} s'" for edge in edges) + "]"
 
 
-async def prepared(dsn: str, name: str) -> Prepared:
-    """Prepare as exporters and coordinators do: they ask for no plans of their own."""
-    return await prepare(dsn, name, **NO_PLANS)
-
-
 async def test_counting_a_million_reads_an_eighth_of_them(million: str) -> None:
-    count = await prepared(million, "count_due")
+    count = await prepare(million, "count_due")
 
     reading = await count.explain(literal(FROM_EVER_ON), "null")
 
@@ -42,7 +39,7 @@ async def test_counting_a_million_reads_an_eighth_of_them(million: str) -> None:
 
 
 async def test_counting_what_is_overdue_reads_that_and_nothing_else(million: str) -> None:
-    count = await prepared(million, "count_due")
+    count = await prepare(million, "count_due")
 
     reading = await count.explain(literal(AGE_EDGES), "null")
 
@@ -52,7 +49,7 @@ async def test_counting_what_is_overdue_reads_that_and_nothing_else(million: str
 
 
 async def test_a_forecast_of_a_quiet_quarter_of_an_hour_reads_nothing(million: str) -> None:
-    count = await prepared(million, "count_due")
+    count = await prepare(million, "count_due")
 
     reading = await count.explain(literal(EDGES), "null")
 
@@ -63,7 +60,7 @@ async def test_a_forecast_of_a_quiet_quarter_of_an_hour_reads_nothing(million: s
 
 
 async def test_a_forecast_of_a_busy_one_reads_what_is_in_it(million: str) -> None:
-    count = await prepared(million, "count_due")
+    count = await prepare(million, "count_due")
     in_a_day = "now() + interval '1 day 1 minute'"
 
     reading = await count.explain(literal(EDGES), in_a_day)
@@ -74,7 +71,7 @@ async def test_a_forecast_of_a_busy_one_reads_what_is_in_it(million: str) -> Non
 
 
 async def test_the_cluster_is_measured_by_two_probes_a_slot(million: str) -> None:
-    measure = await prepared(million, "measure_cluster")
+    measure = await prepare(million, "measure_cluster")
 
     reading = await measure.explain()
 
@@ -109,5 +106,40 @@ async def test_a_forecast_is_what_is_coming(million: str) -> None:
     assert forecast.peak_per_s == pytest.approx(10.0, rel=0.02)
 
 
-def test_the_fixture_is_a_million(million: str) -> None:
-    assert asyncio.run(value(million, "select count(*) from shardclock.timers")) == PENDING
+@pytest.mark.parametrize("plans", [{}, {"enable_seqscan": "on", "enable_bitmapscan": "on", "plan_cache_mode": "auto"}])
+async def test_counting_never_joins_with_the_whole_table_whoever_asks(million: str, plans: dict[str, str]) -> None:
+    # Commands ask by the planner's own leave.
+    count = await prepare(million, "count_due", **plans)
+
+    reading = await count.explain(literal(FROM_EVER_ON), "null")
+
+    assert reading.rows <= PENDING * (10 + 60) / SLOTS * 1.1
+    await count.connection.close()
+
+
+async def test_plans_that_were_made_on_an_empty_table_stay_right_when_it_is_full(each_dsn: str) -> None:
+    await query(each_dsn, "alter table shardclock.timers set (autovacuum_enabled = off)")
+    count, measure = await prepare(each_dsn, "count_due"), await prepare(each_dsn, "measure_cluster")
+    for _ in range(7):
+        await count.explain(literal(EDGES), "null")
+        await measure.explain()
+    await add_timers(each_dsn, 20_000, "now() + interval '1 day'")
+    await add_timers(each_dsn, 1_000)
+
+    assert (await count.explain(literal(AGE_EDGES), "null")).rows == pytest.approx(1_000, rel=0.25)
+    assert (await measure.explain()).rows <= SLOTS
+    for one in (count, measure):
+        await one.connection.close()
+
+
+def test_what_is_asked_again_and_again_is_asked_by_those_plans() -> None:
+    async def ask_for_none(shards: int) -> None:
+        raise AssertionError(shards)
+
+    async def sessions() -> list[Session]:
+        settings = CoordinatorSettings(dsn="postgresql://nowhere/x")
+        scaling = Scaling(settings, Session(settings.dsn, application="test"), ask_for_none)
+        return [Reading(settings.dsn)._session, scaling._looks]
+
+    for session in asyncio.run(sessions()):
+        assert QUEUE_PLANS.items() <= session._server_settings.items()

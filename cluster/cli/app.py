@@ -60,7 +60,7 @@ def main() -> NoReturn:
         code = app(standalone_mode=False)
     except tuple(EXITS) as error:
         tell(f"shardclock: {_what(error)}")
-        code = NOT_THERE if _is_refused_entry(error) else EXITS[type(error)]
+        code = NOT_THERE if _is_refused_entry(error) else next(EXITS[kind] for kind in EXITS if isinstance(error, kind))
     except (click.exceptions.Abort, KeyboardInterrupt):
         code = 130
     except BrokenPipeError:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from cluster.cli.options import WAIT_S_MAX
 from cluster.cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
 from cluster.cli.store import with_session
 from cluster.cli.watch import SILENT_S
@@ -26,7 +27,13 @@ def switch(
     cluster_id: Annotated[str, typer.Argument(metavar="CLUSTER_ID", help="The cluster that shall fire from now on.")],
     wait_s: Annotated[
         float,
-        typer.Option("--wait", metavar="SECONDS", help="Wait so long for its shards, then until they keep all slots."),
+        typer.Option(
+            "--wait",
+            metavar="SECONDS",
+            min=0,
+            max=WAIT_S_MAX,
+            help="Wait so long for its shards, then until they keep all slots.",
+        ),
     ] = 30.0,
     as_json: Json = False,
 ) -> int:
@@ -49,7 +56,9 @@ def switch(
 
 
 def leave(
-    within_s: Annotated[float, typer.Option("--within", metavar="SECONDS", min=0, help="At the latest.")] = 25.0,
+    within_s: Annotated[
+        float, typer.Option("--within", metavar="SECONDS", min=0, max=WAIT_S_MAX, help="At the latest.")
+    ] = 25.0,
 ) -> int:
     """Have this host's shards moved to other nodes before it goes: what a Kubernetes preStop hook runs."""
     settings, host = load_settings(), socket.gethostname()

@@ -15,6 +15,7 @@ from timers.refusal import InvalidTimer
 from timers.zone import zone_of
 
 DEFAULT_TENANT = "default"
+WAIT_S_MAX = 86_400.0  # of any wait: longer is a slip of the hand, and infinity would fail later
 
 Key = Annotated[
     int | None,

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from cluster.cli.options import WAIT_S_MAX
 from cluster.cli.output import DONE, NOT_DONE, Json, out, print_json, print_table, tell
 from cluster.cli.store import with_session
 from sql.forecast import Forecast, read_forecast
@@ -32,7 +33,9 @@ def scale(
     target: Annotated[
         int | None, typer.Option("--target", metavar="PER_SECOND", help="Timers a second that one shard shall fire.")
     ] = None,
-    wait_s: Annotated[float, typer.Option("--wait", metavar="SECONDS", help="Wait until they serve.")] = 0.0,
+    wait_s: Annotated[
+        float, typer.Option("--wait", metavar="SECONDS", min=0, max=WAIT_S_MAX, help="Wait until they serve.")
+    ] = 0.0,
     as_json: Json = False,
 ) -> int:
     """Show or set how many shards the cluster runs: a number, or bounds between which it follows the forecast."""

@@ -31,6 +31,7 @@ paused as materialized (
         where t.slot = s.slot
             and t.due_date = '9999-12-31 23:59:59.999998+00'
             and t.paused_due_date is not null
+        offset 0 -- slot by slot: a join would read the whole table
     ) t
 ),
 day as materialized (
@@ -53,6 +54,7 @@ open as materialized (
     from pg_stat_activity a
     where a.pid <> pg_backend_pid() and a.backend_type = 'client backend'
 )
+-- A transaction may have begun after ours did: its age is not negative.
 select
     c.shards_wanted,
     c.shards_min,
@@ -73,8 +75,8 @@ select
     (select case when q.is_called then q.last_value else 0 end from shardclock.rescheduled_seq q) as rescheduled,
     (select case when q.is_called then q.last_value else 0 end from shardclock.paused_seq q) as pauses,
     (select case when q.is_called then q.last_value else 0 end from shardclock.resumed_seq q) as resumed,
-    coalesce(open.transaction_s, 0)::double precision as oldest_transaction_s,
-    coalesce(open.snapshot_s, 0)::double precision as oldest_snapshot_s,
+    greatest(open.transaction_s, 0)::double precision as oldest_transaction_s,
+    greatest(open.snapshot_s, 0)::double precision as oldest_snapshot_s,
     (pg_current_wal_lsn() - '0/0')::bigint as wal_bytes,
     coalesce(missing.n, 8)::bigint as log_partitions_ahead,
     (select max(m.version) from shardclock.migrations m) as schema_version

@@ -29,7 +29,7 @@ def _legend(span: Span, marks: Mapping[float, str]) -> str:
         f"({chr(ord('a') + n)}) {what} at {_clock(at - span.start)}"
         for n, (at, what) in enumerate(sorted(marks.items()))
     ]
-    return "; ".join([f"{_clock(span.end - span.start)} minutes:seconds in all", *letters])
+    return "; ".join([f"{_clock(span.end - span.start)} minutes in all", *letters])
 
 
 def _draw_panel(picture: Picture, panel: Panel, source: Source, marks: Mapping[float, str]) -> None:

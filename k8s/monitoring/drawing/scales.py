@@ -64,7 +64,7 @@ def _round_step(rough: float, *, binary: bool) -> float:
     if binary and rough > 1:
         return float(2 ** math.ceil(math.log2(rough)))
     power = 10.0 ** math.floor(math.log10(rough))
-    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.8)
 
 
 def _in(value: float, sizes: tuple[tuple[float, str], ...], digits: int, *, zero: str) -> str:

@@ -1,0 +1,175 @@
+"""Prove what the coordinator says of itself: whom it took over from, why, and how long that took."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from coordinator.account import REASONS, Account
+from coordinator.reconciler import Reconciler
+from coordinator.settings import CoordinatorSettings
+from metrics.families import LABELS, TAKEOVER_EDGES_S
+from metrics.report import decode, encode
+from sql.holders import Ended, beat, list_holders
+from sql.leadership import lead
+from sql.session import Session
+from tests.exporting import Ear, listening, value_of
+from tests.store import query
+from tests.test_coordinator_leadership import GREEN, LEASE_S, FakeFleet, reconciler_of, serving
+from tests.waiting import eventually
+
+
+@pytest.mark.parametrize(
+    ("why", "reason"),
+    [("ActorDiedError", "died"), ("ActorUnavailableError", "unreachable"), ("silent", "silent"),
+     ("left", "other"), ("retired", "other"), ("RaySystemError", "other"), ("", "other")],
+)  # fmt: skip
+def test_a_takeover_is_counted_by_its_reason(why: str, reason: str) -> None:
+    account = Account()
+
+    account.take_over([Ended(7, held=3, silent_s=0.2)], {7: why})
+
+    report = decode(encode(account.report("coordinator 1")))
+    assert {one: value_of(report, "takeovers", one) for one in {*REASONS.values(), "other"}} == {
+        one: float(one == reason) for one in {*REASONS.values(), "other"}
+    }
+
+
+def test_a_holder_of_which_nothing_is_known_is_counted_too() -> None:
+    account = Account()
+
+    account.take_over([Ended(7, 0, 1.0), Ended(8, 0, 1.0)], {})
+
+    assert account.takeovers == {"other": 2}
+
+
+def test_what_the_dead_held_is_released_and_the_seconds_are_in_their_buckets() -> None:
+    account = Account()
+
+    account.take_over([Ended(1, 5, 0.1), Ended(2, 6, 0.11), Ended(3, 0, 61.0)], {})
+
+    (spread,) = decode(encode(account.report("coordinator 1"))).spreads
+    assert spread.counts == (1, 1, *[0] * (len(TAKEOVER_EDGES_S) - 2), 1)
+    assert spread.sum == pytest.approx(61.21)
+    assert account.released == 11
+
+
+def test_every_reason_is_said_from_the_start_so_that_the_first_death_is_a_rise() -> None:
+    report = decode(encode(Account().report("coordinator 1")))
+
+    said = {sample.labels[0] for sample in report.samples if sample.name == "takeovers"}
+    assert said == LABELS["reason"] - {"drained"}
+    assert value_of(report, "timers_released", "died") == 0
+    assert sum(report.spreads[0].counts) == 0
+
+
+@pytest.mark.parametrize(("leads", "number"), [(None, 0), (False, 0), (True, 1)])
+def test_who_leads_says_one(leads: bool | None, number: int) -> None:
+    assert value_of(decode(encode(Account(leads=leads).report("c"))), "coordinator_leads") == number
+
+
+# In the coordinator
+
+
+@pytest.fixture
+async def session(dsn: str) -> AsyncIterator[Session]:
+    async with Session(dsn, application="test") as opened:
+        yield opened
+
+
+@pytest.fixture
+def ear() -> Iterator[Ear]:
+    with listening() as one:
+        yield one
+
+
+def reporting(dsn: str, fleet: FakeFleet, ear: Ear, **more: float) -> Reconciler:
+    settings = CoordinatorSettings(dsn=dsn, leader_lease_s=LEASE_S, metrics_socket=ear.socket_path, **more)
+    return Reconciler(settings, cluster_id="blue", incarnation=1, fleet=fleet)
+
+
+async def test_a_death_is_counted_with_what_the_dead_held(session: Session, dsn: str) -> None:
+    fleet = FakeFleet()
+    reconciler = reconciler_of(dsn, fleet)
+    first, _ = await serving(session, reconciler)
+    await beat(session, first, held=42)
+    fleet.there["shard-1"].dies.set()
+    await asyncio.wait_for(reconciler._changed.wait(), 10)
+
+    await reconciler.turn()
+    await reconciler.turn()
+
+    account = reconciler._account
+    assert (account.takeovers.total(), account.released, sum(account.seconds)) == (1, 42, 1)
+    assert 0 < account.seconds_sum < 10
+    assert account.started == 3
+    assert account.leads
+
+
+async def test_a_shard_that_drained_by_itself_is_no_takeover(session: Session, dsn: str) -> None:
+    fleet = FakeFleet()
+    reconciler = reconciler_of(dsn, fleet)
+    await serving(session, reconciler)
+    await query(dsn, "update shardclock.holders set ended_at = now(), ended_why = 'drained', shard = null,"
+                     " shard_count = null where holder = 11")  # fmt: skip
+    fleet.there["shard-1"].dies.set()
+    await asyncio.wait_for(reconciler._changed.wait(), 10)
+
+    await reconciler.turn()
+
+    assert reconciler._account.takeovers.total() == 0
+
+
+async def test_a_silent_shard_is_counted_as_silent_with_the_seconds_it_was(session: Session, dsn: str) -> None:
+    fleet = FakeFleet()
+    reconciler = reconciler_of(dsn, fleet, silent_s=0.3)
+    await serving(session, reconciler)
+
+    async def ended() -> bool:
+        await reconciler.turn()
+        return [holder.holder for holder in await list_holders(session)] == []
+
+    await eventually(ended)
+    account = reconciler._account
+    assert account.takeovers == {"silent": 2}
+    assert account.seconds_sum >= 2 * 0.3
+
+
+async def test_each_turn_is_reported_and_the_end_is_a_leave(session: Session, dsn: str, ear: Ear) -> None:
+    reconciler = reporting(dsn, FakeFleet(), ear, reconcile_s=0.02)
+    running = asyncio.create_task(reconciler.run())
+    await eventually(lambda: len(ear.hear()) > 2 and value_of(ear.reports[-1], "coordinator_leads") == 1)
+
+    reconciler.stop()
+    async with asyncio.timeout(20):
+        await running
+
+    assert {report.source for report in ear.hear()} == {"coordinator 0000000000000001"}
+    assert {report.shard for report in ear.reports} == {"none"}
+    assert value_of(ear.reports[-1], "shards_started") == 2
+    assert [report.leaving for report in ear.reports] == [*[False] * (len(ear.reports) - 1), True]
+
+
+async def test_a_coordinator_that_stands_by_says_so(session: Session, dsn: str, ear: Ear) -> None:
+    await lead(session, 2, cluster_id=GREEN, lease_s=LEASE_S, fresh=True)
+    reconciler = reporting(dsn, FakeFleet(), ear, reconcile_s=0.02)
+    running = asyncio.create_task(reconciler.run())
+
+    await eventually(lambda: bool(ear.hear()))
+
+    assert value_of(ear.reports[-1], "coordinator_leads") == 0
+    running.cancel()
+    await asyncio.wait([running])
+
+
+async def test_a_turn_that_fails_is_reported_on_too(dsn: str, ear: Ear) -> None:
+    reconciler = reporting("postgresql://user@127.0.0.1:1/nowhere", FakeFleet(), ear, reconcile_s=0.02)
+    running = asyncio.create_task(reconciler.run())
+
+    await eventually(lambda: len(ear.hear()) > 2)
+
+    assert value_of(ear.reports[-1], "coordinator_leads") == 0
+    running.cancel()
+    await asyncio.wait([running])

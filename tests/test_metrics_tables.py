@@ -1,0 +1,133 @@
+"""Prove that an exporter serves what the tables say, and says so when it can't read them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from metrics.exporter import Exporter, Place
+from metrics.families import LABELS
+from metrics.report import Report, Sample
+from metrics.tables import read_tables
+from sql.migrate import migrations
+from tests.commands import DOWN, SECRET
+from tests.exporting import Exporting, exporting, get, short_dir
+from tests.store import add_timers, query
+
+FIRED = Report("a", "3", [Sample("timers_fired", (), 5)])
+
+
+@pytest.fixture
+def reads(dsn: str) -> Iterator[Exporting]:
+    """Run an exporter that reads a migrated, empty database."""
+    with exporting(dsn) as one:
+        yield one
+
+
+def test_what_the_tables_say_is_on_the_page(dsn: str, reads: Exporting) -> None:
+    asyncio.run(add_timers(dsn, 3, "now() - interval '2 seconds'"))
+    asyncio.run(add_timers(dsn, 4, "now() + interval '90 seconds'"))
+
+    page = reads.get()
+
+    assert page.number("store_up") == 1
+    assert page.number("pending_timers") == 7
+    assert page.number("overdue_timers") == 3
+    assert page.numbers("overdue_timers_by_age") == {
+        ("under_1s",): 0, ("under_10s",): 3, ("under_1m",): 0, ("under_10m",): 0, ("over_10m",): 0,
+    }  # fmt: skip
+    assert 2 <= (page.number("oldest_overdue_seconds") or 0) < 60
+    assert page.numbers("forecast_timers") == {(f"{n:02}",): 4 if n == 2 else 0 for n in range(1, 16)}
+    assert page.number("forecast_peak_timers_per_second") == pytest.approx(0.4)
+    assert page.number("shards_min") is None, "there is no policy"
+    assert page.numbers("table_rows").keys() == {(table,) for table in LABELS["table"]}
+    assert page.number("schema_version") == migrations()[-1].version
+    assert [reads.get(path).status for path in ("/healthz", "/readyz")] == [200, 200]
+
+
+def test_scrapes_at_the_same_time_and_soon_after_share_one_reading(
+    reads: Exporting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readings = []
+
+    async def counted(session: Any) -> Any:
+        readings.append(session)
+        return await read_tables(session)
+
+    monkeypatch.setattr("metrics.reading.read_tables", counted)
+
+    with ThreadPoolExecutor(8) as clients:
+        pages = list(clients.map(lambda _: reads.get(), range(8)))
+    pages += [reads.get(), reads.get()]
+
+    assert {page.number("store_up") for page in pages} == {1}
+    assert len(readings) == 1
+
+
+def test_without_postgres_it_says_so_and_stays_healthy() -> None:
+    with exporting(DOWN) as one:
+        one.tell(FIRED)
+        page, ready = one.get(), one.get("/readyz")
+
+        assert page.number("store_up") == 0
+        assert page.number("pending_timers") is None, "what is not known is not said"
+        assert page.numbers("timers_fired_total") == {("3",): 5}
+        assert one.get("/healthz").status == 200
+        assert ready.status == 503
+        assert len(ready.text.splitlines()) == 1
+        assert "refused" in ready.text or "Connect call failed" in ready.text
+        assert SECRET not in ready.text
+
+
+def test_when_postgres_comes_back_it_is_ready_again(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metrics.reading.FRESH_S", 0.0)
+    answers = iter([OSError("gone")])
+
+    async def away_once(session: Any) -> Any:
+        for error in answers:
+            raise TimeoutError from error
+        return await read_tables(session)
+
+    monkeypatch.setattr("metrics.reading.read_tables", away_once)
+    with exporting(dsn) as one:
+        assert (one.get("/readyz").status, one.get("/readyz").status) == (503, 200)
+        assert one.get().number("store_up") == 1
+
+
+def test_a_schema_that_is_too_old_makes_it_unready_and_names_the_way_out(dsn: str, reads: Exporting) -> None:
+    last = migrations()[-1].version
+    asyncio.run(query(dsn, "delete from shardclock.migrations where version = $1", last))
+
+    ready = reads.get("/readyz")
+
+    assert (ready.status, reads.get().number("store_up")) == (503, 0)
+    assert f"version {last - 1}, this program needs {last}: run `shardclock migrate`" in ready.text
+
+
+def test_a_database_that_is_not_there_makes_it_unready(dsn: str) -> None:
+    with exporting(dsn.replace("/t_", "/no_", 1)) as one:
+        ready = one.get("/readyz")
+
+        assert ready.status == 503
+        assert "does not exist" in ready.text
+
+
+def test_what_others_lack_makes_it_unready_too(dsn: str) -> None:
+    lacks = ["Ray has not started"]
+    with short_dir() as place:
+        exporter = Exporter(Place("127.0.0.1", 0, place / "e.sock", DOWN), unready=lambda: lacks)
+        with closing(exporter):
+            exporter.start()
+            assert exporter.address is not None
+            first = get(exporter.address, "/readyz").text.splitlines()
+            lacks.clear()
+            second = get(exporter.address, "/readyz").text.splitlines()
+
+    assert first[0] == "Ray has not started"
+    assert first[1:] == second
+    assert len(second) == 1
