@@ -7,6 +7,7 @@ from datetime import timedelta
 import psutil
 
 from benchmarks.bench import Bench
+from benchmarks.processes import cpu_s, family_of, server_of
 from benchmarks.rows import Figures, lags, pace, soon
 from sql.measures import measure_cluster, measure_tables
 from sql.session import Session
@@ -21,7 +22,7 @@ async def cost(bench: Bench) -> Figures:
     await bench.start()
     await asyncio.sleep(SETTLE_S)
     async with bench.session() as session:
-        server = await _server(session)
+        server = await server_of(session)
         figures: Figures = {str(rate): await _cost_at(session, server, rate) for rate in RATES}
         tables = {table.table_name: table for table in await measure_tables(session)}
     log = tables["command_log"]
@@ -36,10 +37,10 @@ async def _cost_at(session: Session, server: psutil.Process, rate: int) -> Figur
     until = await soon(session, 0)
     await asyncio.sleep(max(0.0, (at - until).total_seconds() - 0.5))
     before = await measure_cluster(session)
-    postgres_s, shards_s = _cpu_s(_family(server)), _cpu_s(_shards())
+    postgres_s, shards_s = cpu_s(family_of(server)), cpu_s(_shards())
     await asyncio.sleep(SECONDS)
     after = await measure_cluster(session)
-    postgres_s, shards_s = _cpu_s(_family(server)) - postgres_s, _cpu_s(_shards()) - shards_s
+    postgres_s, shards_s = cpu_s(family_of(server)) - postgres_s, cpu_s(_shards()) - shards_s
     fired = after.log_records - before.log_records
     lag = await lags(session, at, at + timedelta(seconds=SECONDS), rate * SECONDS)
     return {
@@ -50,27 +51,5 @@ async def _cost_at(session: Session, server: psutil.Process, rate: int) -> Figur
     }
 
 
-async def _server(session: Session) -> psutil.Process:
-    """Find the Postgres that we work on, by the backend that answers us."""
-    async with session.connection() as connection:
-        backend: int = await connection.fetchval("select pg_backend_pid()")
-    return psutil.Process(psutil.Process(backend).ppid())
-
-
-def _family(process: psutil.Process) -> list[psutil.Process]:
-    return [process, *process.children(recursive=True)]
-
-
 def _shards() -> list[psutil.Process]:
     return [child for child in psutil.Process(os.getpid()).children(recursive=True) if "ShardActor" in child.name()]
-
-
-def _cpu_s(processes: list[psutil.Process]) -> float:
-    total = 0.0
-    for process in processes:
-        try:
-            times = process.cpu_times()
-        except psutil.NoSuchProcess:
-            continue
-        total += times.user + times.system
-    return total

@@ -1,0 +1,31 @@
+"""Whose processor time it was."""
+
+from collections.abc import Iterable
+
+import psutil
+
+from sql.session import Session
+
+
+async def server_of(session: Session) -> psutil.Process:
+    """Find the Postgres that we work on, by the backend that answers us."""
+    async with session.connection() as connection:
+        backend: int = await connection.fetchval("select pg_backend_pid()")
+    return psutil.Process(psutil.Process(backend).ppid())
+
+
+def family_of(process: psutil.Process) -> list[psutil.Process]:
+    """List a process and all that it started."""
+    return [process, *process.children(recursive=True)]
+
+
+def cpu_s(processes: Iterable[psutil.Process]) -> float:
+    """Add up the processor time of processes, and of the children that they have outlived."""
+    total = 0.0
+    for process in processes:
+        try:
+            times = process.cpu_times()
+        except psutil.NoSuchProcess:
+            continue
+        total += times.user + times.system + times.children_user + times.children_system
+    return total
