@@ -39,9 +39,16 @@ from shardclock.command_log where intent = 'TRIGGERED'
 
 
 @pytest.fixture(scope="module")
-def ray() -> Iterator[RayOfNodes]:
+def one_ray() -> Iterator[RayOfNodes]:
     with closing(RayOfNodes()) as rays:
         yield rays
+
+
+@pytest.fixture
+async def ray(one_ray: RayOfNodes) -> AsyncIterator[RayOfNodes]:
+    """Give a Ray with nothing on it: a coordinator that is left would keep its own database."""
+    yield one_ray
+    await one_ray.clear()
 
 
 @pytest.fixture
