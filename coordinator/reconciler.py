@@ -197,7 +197,9 @@ class Reconciler:
         for actor_name in self._wards.keys() & silent:
             self._wards[actor_name].why_gone = "silent"
         gone = {name: ward.why_gone for name, ward in self._wards.items() if ward.why_gone}
-        gone |= dict.fromkeys(self._overdue_to_start(mine), "never started")
+        late = self._overdue_to_start(mine)
+        gone |= dict.fromkeys(late, "never started")
+        self._account.takeovers["never_started"] += len(late)  # nobody's holder, so not among the ended
         dead = {
             h.holder: gone.get(h.actor_name, "silent" if h.actor_name in silent else "")
             for h in holders

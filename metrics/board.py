@@ -28,7 +28,8 @@ class Board:
     A source's counters run from its start. What they gained since its last report goes to the shard that it keeps
     *now*: a holder that was shard 5 and is shard 3 adds to shard 3 from then on. A series is dropped when no living
     source stands behind it any more. One that was silent and is heard again, a frozen process say, adds what it gained
-    meanwhile: what it did before was counted.
+    meanwhile: what it did before was counted. One that had reported before this board began adds what it gains from
+    now on: what it did before was another exporter's to count.
 
     units:   now_s in seconds of the monotonic clock
     """
@@ -49,7 +50,8 @@ class Board:
         if before is None and len(self._sources) >= SOURCES_MAX:
             return
         self.reports += 1
-        silent = self._silent.pop(report.source, Report(report.source))
+        unknown = report if report.number > 1 else Report(report.source)
+        silent = self._silent.pop(report.source, unknown)
         self._count(report, before.report if before else silent)
         items: list[Sample | Spread] = [*report.samples, *report.spreads]
         series = frozenset(_series(report, item) for item in items)

@@ -67,7 +67,12 @@ REPORTED = _by_name(
     Family("timers_fired", "counter", "Timers fired.", ("shard",)),
     Family("timers_claimed", "counter", "Timers leased.", ("shard",)),
     Family("timers_fenced", "counter", "Timers that were no longer the shard's when it came to fire them.", ("shard",)),
-    Family("timers_swept", "counter", "Timers taken that another shard should have fired by then.", ("shard",)),
+    Family(
+        "timers_swept",
+        "counter",
+        "Overdue timers that a sweep over everybody's slots took, its shard's own among them.",
+        ("shard",),
+    ),
     Family("timers_early", "counter", "Timers that Postgres found too early, and that were fired later.", ("shard",)),
     Family("timers_locked", "counter", "Timers that waited for somebody's transaction.", ("shard",)),
     Family("timers_refused", "counter", "Timers that can't be fired as they are: see the log.", ("shard",)),

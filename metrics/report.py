@@ -5,7 +5,7 @@ import math
 import socket
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from metrics.families import LABELS, NO_SHARD, REPORTED, Family
@@ -43,14 +43,16 @@ class Spread:
 class Report:
     """All that one source has to say; what it said before is in it.
 
-    shape:   `shard` stands for the label of that name, which the samples leave out
+    shape:   `shard` stands for the label of that name, which the samples leave out; `number` counts a source's
+             reports from 1
     """
 
     source: str
     shard: str = NO_SHARD
     samples: Sequence[Sample] = ()
     spreads: Sequence[Spread] = ()
-    leaving: bool = field(default=False)
+    leaving: bool = False
+    number: int = 1
 
 
 class Reporter:
@@ -58,6 +60,7 @@ class Reporter:
 
     def __init__(self, path: str | None) -> None:
         self._path = path
+        self._sent = 0
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) if path else None
         if self._socket is not None:
             self._socket.setblocking(False)
@@ -66,8 +69,9 @@ class Reporter:
         """Send without waiting; a report that can't be sent now is in the next one."""
         if self._socket is None or self._path is None:
             return
+        self._sent += 1
         with suppress(OSError):
-            self._socket.sendto(encode(report), self._path)
+            self._socket.sendto(encode(replace(report, number=self._sent)), self._path)
 
     def close(self) -> None:
         """Close the socket."""
@@ -93,6 +97,7 @@ def decode(datagram: bytes) -> Report:
             samples=[_sample(item) for item in said["samples"]],
             spreads=[_spread(item) for item in said["spreads"]],
             leaving=said["leaving"] is True,
+            number=int(said["number"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise InvalidReport(f"{type(error).__name__}: {error}") from error

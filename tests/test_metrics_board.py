@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -51,6 +52,16 @@ def test_a_total_is_what_its_sources_have_gained(board: Board) -> None:
     assert value(board) == 17
     assert len(board) == 2
     assert board.reports == 4
+
+
+def test_a_source_that_had_reported_to_an_exporter_before_counts_from_now_on(board: Board) -> None:
+    board.hear(report("a", fired=10, lags=[10]), now_s=0)
+    board.hear(replace(report("older", fired=1_000_000, lags=[1_000_000]), number=77), now_s=1)
+    assert value(board) == 10
+
+    board.hear(replace(report("older", fired=1_000_003, lags=[1_000_003]), number=78), now_s=2)
+    assert value(board) == 13
+    assert [sum(spread.counts) for spread in board.spreads()] == [13]
 
 
 def test_each_shard_has_its_own_total(board: Board) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
@@ -440,3 +441,30 @@ async def test_the_schema_is_brought_up_to_date_under_a_release_that_is_at_work(
         assert later in {timer.timer_key for timer in taken}
         assert len((await new.fire(taken)).timer_keys) == 2
     assert {n for (_, intent), n in (await intents(each_dsn)).items() if intent == "TRIGGERED"} == {1}
+
+
+async def test_a_role_with_grants_of_its_own_goes_on_cancelling(each_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    released = migrations()[:VERSION]
+    await query(each_dsn, "drop schema shardclock cascade")
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "migrations", lambda: released)
+        await migrate(each_dsn)
+    role = f"clerk_{secrets.token_hex(8)}"
+    for statement in (
+        f"create role {role}",
+        f"grant usage on schema shardclock to {role}",
+        f"grant all on all tables in schema shardclock to {role}",
+        f"grant usage on all sequences in schema shardclock to {role}",
+    ):
+        await query(each_dsn, statement)
+
+    await migrate(each_dsn)
+
+    db = await asyncpg.connect(each_dsn)
+    try:
+        await db.execute(f"set role {role}")
+        await db.execute("select shardclock.schedule_timer(delay => 'PT1H', name => 'n')")
+        assert await db.fetchval("select shardclock.cancel_timer(name => 'n')") == "CANCELED"
+    finally:
+        await db.execute(f"reset role; drop owned by {role}; drop role {role}")
+        await db.close()

@@ -24,6 +24,25 @@ comment on sequence shardclock.rescheduled_seq is 'How many timers clients have 
 comment on sequence shardclock.paused_seq is 'How many timers clients have paused: a count for metrics.';
 comment on sequence shardclock.resumed_seq is 'How many timers clients have resumed: a count for metrics.';
 
+-- Whoever may write to the log may count: a role with grants of its own goes on cancelling.
+do $$
+declare
+    role record;
+begin
+    for role in
+        select distinct case a.grantee when 0 then 'public' else quote_ident(pg_get_userbyid(a.grantee)) end as name
+        from pg_class c
+        cross join aclexplode(c.relacl) a
+        where c.oid = 'shardclock.position_seq'::regclass and a.privilege_type = 'USAGE'
+    loop
+        execute format(
+            'grant usage on sequence shardclock.canceled_seq, shardclock.rescheduled_seq, shardclock.paused_seq,'
+            ' shardclock.resumed_seq to %s', role.name
+        );
+    end loop;
+end
+$$;
+
 -- Every verb writes its records through this one.
 create or replace function shardclock.log_of(timers shardclock.timers, intent text, due_date timestamptz, detail jsonb)
 returns void
