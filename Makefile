@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 UV := 0.13.8
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check prometheus lock clean
+.PHONY: help setup demo test check lint prometheus lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/\1|\2/' | awk -F'|' '{ printf "  make %-8s %s\n", $$1, $$2 }'
@@ -20,12 +20,14 @@ demo: setup ## fire 5,000 timers, kill a shard half way, check every record
 test: setup ## run every test, on real Postgres and real Ray
 	@$(BIN)/python -m pytest
 
-check: setup ## format, lint, types, import contracts and the quick tests: before each commit
+check: lint ## lint, and the quick tests: before each commit
+	$(BIN)/python -m pytest -q -m "not ray and not slow"
+
+lint: setup ## format, lint, types and import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python -m pytest -q -m "not ray and not slow"
 
 prometheus: ## install Debian's Prometheus, which the monitoring tests start (needs root; without it they are skipped)
 	apt-get install --yes --no-install-recommends prometheus
