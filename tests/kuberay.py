@@ -132,6 +132,7 @@ class Machine:
             "PATH": f"{PROGRAMS}:{os.environ['PATH']}",
             "HOME": str(self.place),
             "RAY_TMPDIR": str(self.place / name),
+            "TMPDIR": str(self.place / name),
             "SHARDCLOCK_METRICS_HOST": "127.0.0.1",
             "SHARDCLOCK_METRICS_SOCKET": str(self.place / name / "exporter.sock"),
         }

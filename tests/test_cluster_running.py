@@ -43,7 +43,14 @@ class Up:
         self.place = place
         self.mark = str(place)
         self._said = (place / "said").open("w+b")
-        self.environment = {"SHARDCLOCK_DATA_DIR": str(place / "data"), "SHARDCLOCK_TEST": self.mark, **environment}
+        # What a killed one leaves is found here; a short path, because Ray puts sockets below it.
+        self._temp = tempfile.mkdtemp(prefix="sc-")
+        self.environment = {
+            "SHARDCLOCK_DATA_DIR": str(place / "data"),
+            "SHARDCLOCK_TEST": self.mark,
+            "TMPDIR": self._temp,
+            **environment,
+        }
         self.process = subprocess.Popen(
             [*PROGRAM, "up"], stdout=subprocess.DEVNULL, stderr=self._said, env=os.environ | self.environment
         )
@@ -97,6 +104,7 @@ class Up:
             for process in self.processes():
                 process.kill()
             self._said.close()
+            shutil.rmtree(self._temp, ignore_errors=True)
 
 
 def _title(process: psutil.Process) -> str:

@@ -137,6 +137,7 @@ class FakeFleet(RayFleet):
         self.killed: list[Any] = []
         self.placed: list[str] = []
         self.asked_for: list[int] = []
+        self.reconcilers: list[Reconciler] = []
 
     async def nodes(self) -> list[str]:
         return ["node"]
@@ -158,13 +159,17 @@ class FakeFleet(RayFleet):
 
 
 @pytest.fixture
-def fleet() -> FakeFleet:
-    return FakeFleet()
+async def fleet() -> AsyncIterator[FakeFleet]:
+    fleet = FakeFleet()
+    yield fleet
+    for reconciler in fleet.reconcilers:
+        await reconciler._close()
 
 
 def reconciler_of(dsn: str, fleet: FakeFleet, leader: int = 1, cluster_id: str = BLUE, **more: float) -> Reconciler:
     settings = CoordinatorSettings(dsn=dsn, leader_lease_s=LEASE_S, **more)
-    return Reconciler(settings, cluster_id=cluster_id, incarnation=leader, fleet=fleet)
+    fleet.reconcilers.append(Reconciler(settings, cluster_id=cluster_id, incarnation=leader, fleet=fleet))
+    return fleet.reconcilers[-1]
 
 
 async def serving(session: Session, reconciler: Reconciler) -> list[int]:
@@ -218,6 +223,7 @@ async def test_shards_of_a_cluster_that_lost_the_lead_serve_until_the_new_leader
     await green.turn()
     assert await kept(session) == {11: None, 12: None, 21: 0}
     assert not fleet.killed, "what they lease they still fire"
+    await green._close()
 
 
 async def test_a_cluster_that_stands_by_starts_its_shards_and_gives_them_no_slots(
