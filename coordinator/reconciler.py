@@ -199,7 +199,7 @@ class Reconciler:
         gone = {name: ward.why_gone for name, ward in self._wards.items() if ward.why_gone}
         late = self._overdue_to_start(mine)
         gone |= dict.fromkeys(late, "never started")
-        self._account.takeovers["never_started"] += len(late)  # nobody's holder, so not among the ended
+        self._account.takeovers.update(["never_started"] * len(late))  # nobody's holder, so not among the ended
         dead = {
             h.holder: gone.get(h.actor_name, "silent" if h.actor_name in silent else "")
             for h in holders

@@ -65,7 +65,7 @@ def test_the_docs_overlay_adds_the_label_that_a_prometheus_selects_by(tmp_path: 
 
 
 def test_the_docs_line_takes_out_the_rule_file() -> None:
-    (line,) = re.findall(r"^\$ (sed .*) > \S+$", DOCS, re.MULTILINE)
+    (line,) = re.findall(r"^\$ (sed .*) \| grep -c \S+$", DOCS, re.MULTILINE)
     done = subprocess.run(line, shell=True, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == rule_file()
 
