@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from cluster.holding import Hold, read_hold
 from sql.claims import RAMP_AFTER_S
 from sql.history import TimerState, Witness, find_timer, records_around, witnesses
 from sql.log import LogRecord
@@ -26,6 +27,7 @@ class Story:
     records: Sequence[LogRecord]
     witnesses: Sequence[Witness]
     now: datetime
+    hold: Hold | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,8 @@ class Explanation:
     record: LogRecord | None = None
 
 
-async def gather(session: Session, which: Which, moment: datetime, now: datetime) -> Story:
-    """Read what is known of a timer around a moment.
+async def gather(session: Session, which: Which, moment: datetime, now: datetime, *, identity: str = "") -> Story:
+    """Read what is known of a timer around a moment, for an installation.
 
     errors:  StoreUnavailable  no answer in time
     """
@@ -47,7 +49,8 @@ async def gather(session: Session, which: Which, moment: datetime, now: datetime
     about = _deciding(records, timer, moment)
     holders = {record.holder for record in records if record.holder is not None}
     due_date = about.due_date if about else timer.due_date if timer else moment
-    return Story(timer, records, await witnesses(session, holders, due_date), now)
+    seen = await witnesses(session, holders, due_date)
+    return Story(timer, records, seen, now, await read_hold(session, identity))
 
 
 def explain(story: Story, moment: datetime) -> Explanation:
@@ -106,6 +109,8 @@ def _overdue(story: Story, moment: datetime) -> Explanation | None:
         return None
     late = story.now - timer.due_date
     why = f"it is due since {_shown(timer.due_date)}, {_length(late)} ago, and has not fired"
+    if story.hold is not None and story.hold.of_all:
+        return Explanation("OVERDUE", f"{why}: on hold, {story.hold.why}; `shardclock release` lets it fire")
     if not any(witness.alive for witness in story.witnesses):
         return Explanation("OVERDUE", f"{why}: no shard was running when it fell due")
     if timer.holder is not None:

@@ -45,6 +45,11 @@ class Settings(ShardTuning, CoordinatorTuning, BaseSettings):
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$",
         description="names this cluster on its database; none: drawn",
     )
+    identity: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$",
+        description="names the installation that a database belongs to; none: it has no name",
+    )
     metrics_host: str = Field(
         "127.0.0.1", min_length=1, description="where the metrics are served: 0.0.0.0 is everywhere"
     )
@@ -76,8 +81,9 @@ class Settings(ShardTuning, CoordinatorTuning, BaseSettings):
             ("poll_s", "horizon_s", "or a timer falls due before it is claimed"),
             ("statement_timeout_s", "lease_s", "or a statement outlives the lease it works under"),
             ("horizon_s", "lease_s", "or a lease ends before its timer is due"),
-            ("heartbeat_s", "silent_s", "or a healthy shard is taken for dead"),
-            ("statement_timeout_s", "silent_s", "or a shard that waits for one statement is taken for dead"),
+            ("heartbeat_s", "suspect_s", "or a healthy shard is suspended"),
+            ("suspect_s", "silent_s", "or a shard is ended that was never suspended"),
+            ("statement_timeout_s", "silent_s", "or a shard of which one sign of life got stuck is taken for dead"),
             ("fire_batch", "queue_max", "or no batch is ever full"),
             ("claim_batch", "queue_max", "or there is never room to look ahead"),
             ("coordinator_timeout_s", "leader_lease_s", "or a slow statement costs the lead"),
@@ -91,11 +97,15 @@ class Settings(ShardTuning, CoordinatorTuning, BaseSettings):
 
     def of_shard(self, dsn: str) -> ShardSettings:
         """Take out what a shard is told."""
-        return ShardSettings(dsn=dsn, metrics_socket=self.metrics_socket, **_part(self, ShardTuning))
+        return ShardSettings(
+            dsn=dsn, identity=self.identity or "", metrics_socket=self.metrics_socket, **_part(self, ShardTuning)
+        )
 
     def of_coordinator(self, dsn: str) -> CoordinatorSettings:
         """Take out what the coordinator is told."""
-        return CoordinatorSettings(dsn=dsn, metrics_socket=self.metrics_socket, **_part(self, CoordinatorTuning))
+        return CoordinatorSettings(
+            dsn=dsn, identity=self.identity or "", metrics_socket=self.metrics_socket, **_part(self, CoordinatorTuning)
+        )
 
 
 def load_settings(**given: Any) -> Settings:

@@ -21,6 +21,7 @@ class Account:
     leads: bool | None = None
     started: int = 0
     released: int = 0
+    suspended: int = 0
     takeovers: Counter[str] = field(default_factory=Counter)
     seconds: list[int] = field(default_factory=lambda: [0] * (len(TAKEOVER_EDGES_S) + 1))
     seconds_sum: float = 0.0
@@ -41,6 +42,7 @@ class Account:
             samples=[
                 Sample("coordinator_leads", (), bool(self.leads)),
                 Sample("shards_started", (), self.started),
+                Sample("shards_suspended", (), self.suspended),
                 Sample("timers_released", ("died",), self.released),
                 *(Sample("takeovers", (reason,), self.takeovers[reason]) for reason in reasons),
             ],

@@ -7,18 +7,28 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One shard actor of ours: starting while it has no holder, then serving until it is retired."""
+    """One shard actor of ours: starting while it has no holder, then serving until it is retired.
+
+    One that is suspect has been silent for a moment; the table says of it whether it is suspended.
+    """
 
     actor_name: str
     node_id: str
     holder: int | None = None
     shard: int | None = None
     shard_count: int | None = None
+    suspect: bool = False
+    suspended: bool = False
+
+    @property
+    def registered(self) -> bool:
+        """Say whether it has a holder."""
+        return self.holder is not None
 
     @property
     def ready(self) -> bool:
         """Say whether it can be given a shard."""
-        return self.holder is not None
+        return self.registered and not self.suspect
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +46,15 @@ class Fleet:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to do, in this order: assign, then spawn, then retire."""
+    """What to do, in this order: assign, then spawn, then retire.
+
+    Those to `suspend` or `resume` are among those that `assign` names.
+    """
 
     assign: dict[int, int | None] = field(default_factory=dict)
     shard_count: int = 0
+    suspend: Sequence[int] = ()
+    resume: Sequence[int] = ()
     retire: Sequence[Member] = ()
     spawn: Sequence[str] = ()
 
@@ -51,22 +66,37 @@ def plan(wanted: int, fleet: Fleet) -> Plan:
     replacement starts, and new shards take their part the moment they are there. A member on a node that is leaving,
     or on one with two more than another, is replaced first and retired when its replacement is ready.
 
+    A member that is suspect is suspended: the others share its slots and may take what it claims, but it is neither
+    retired nor replaced, for it may only have paused. Where all are suspect there is nobody to share with: the
+    assignment stays as it is, and one more is started.
+
     shape:   `spawn` names a node for each new actor; empty where nothing can be done
     """
     staying = [member for member in fleet.members if member.node_id in fleet.nodes]
     ready = sorted((member for member in staying if member.ready), key=_seniority)
     leaving = [member for member in fleet.members if member.node_id not in fleet.nodes and member.ready]
+    suspects = [member for member in fleet.members if member.registered and member.suspect]
 
     serving = _balanced(ready, wanted, fleet.nodes)
     # Those that leave serve on until others have started: fewer hands would only be slower.
     serving += sorted(leaving, key=_seniority)[: wanted - len(serving)]
     retire = tuple(member for member in fleet.members if member.ready and member not in serving)
 
-    spawn = tuple(_spawns(wanted, staying, _targets(fleet)))
-    assign = _assignment(serving, retire)
+    spawn = _spawns(wanted, staying, _targets(fleet))
+    if fleet.nodes and suspects and len(suspects) == len(fleet.members):
+        spawn = spawn or [_emptiest(_load(staying, _targets(fleet)))]
+    assign, suspend = _assignment(serving, retire), tuple[int, ...]()
     if serving:
-        assign |= dict.fromkeys(fleet.guests)  # they fire what they lease, and claim no more
-    return Plan(assign=assign, shard_count=len(serving), retire=retire, spawn=spawn)
+        suspend = tuple(member.holder for member in suspects if member.holder and not member.suspended)
+        assign |= dict.fromkeys((*suspend, *fleet.guests))  # guests fire what they lease, and claim no more
+    return Plan(
+        assign=assign,
+        shard_count=len(serving),
+        suspend=suspend,
+        resume=tuple(member.holder for member in serving if member.holder and member.suspended),
+        retire=retire,
+        spawn=tuple(spawn),
+    )
 
 
 def _balanced(ready: Sequence[Member], wanted: int, nodes: Sequence[str]) -> list[Member]:
@@ -83,15 +113,20 @@ def _balanced(ready: Sequence[Member], wanted: int, nodes: Sequence[str]) -> lis
 
 
 def _targets(fleet: Fleet) -> Sequence[str]:
-    return [node for node in fleet.nodes if node not in fleet.suspects] or fleet.nodes
+    """Choose the nodes that may get new actors: rather none where one could not be reached, or is silent."""
+    doubtful = fleet.suspects | {member.node_id for member in fleet.members if member.suspect}
+    return (
+        [node for node in fleet.nodes if node not in doubtful]
+        or [node for node in fleet.nodes if node not in fleet.suspects]
+        or fleet.nodes
+    )
 
 
 def _spawns(wanted: int, staying: Sequence[Member], nodes: Sequence[str]) -> list[str]:
     """Name the nodes for new actors: those that are missing, and one ahead of each that stands on a crowded node."""
     if not nodes:
         return []
-    load = Counter(dict.fromkeys(nodes, 0))
-    load.update(member.node_id for member in staying if member.node_id in nodes)
+    load = _load(staying, nodes)
     spawns: list[str] = []
     for _ in range(wanted - len(staying)):
         spawns.append(_emptiest(load))
@@ -99,6 +134,12 @@ def _spawns(wanted: int, staying: Sequence[Member], nodes: Sequence[str]) -> lis
     if not spawns and len(staying) == wanted and max(load.values()) - min(load.values()) > 1:
         spawns.append(_emptiest(load))
     return spawns
+
+
+def _load(staying: Sequence[Member], nodes: Sequence[str]) -> Counter[str]:
+    load = Counter(dict.fromkeys(nodes, 0))
+    load.update(member.node_id for member in staying if member.node_id in nodes)
+    return load
 
 
 def _emptiest(load: Counter[str]) -> str:
@@ -122,7 +163,7 @@ def _assignment(serving: Sequence[Member], retire: Sequence[Member]) -> dict[int
     changed = {
         m.holder: numbers[m.holder]
         for m in serving
-        if m.holder is not None and (m.shard, m.shard_count) != (numbers[m.holder], count)
+        if m.holder is not None and (m.suspended or (m.shard, m.shard_count) != (numbers[m.holder], count))
     }
     dropped = {m.holder: None for m in retire if m.holder is not None and m.shard is not None}
     return {**changed, **dropped}

@@ -51,7 +51,7 @@ class Reconciler:
             settings.dsn, application="shardclock coordinator", timeout_s=settings.coordinator_timeout_s
         )
         self._wards: dict[str, Ward] = {}
-        self._silence = Silence(settings.silent_s)
+        self._silence = Silence()
         self._caution = Caution()
         self._fresh = True
         self._retention = Retention(self._session, keep_days=settings.retention_days)
@@ -93,6 +93,7 @@ class Reconciler:
             cluster_id=self._cluster_id,
             lease_s=self._settings.leader_lease_s,
             fresh=self._fresh,
+            identity=self._settings.identity,
         )
         self._fresh = False
         self._learn_lead(leadership)
@@ -106,7 +107,7 @@ class Reconciler:
         holders = await self._living_holders(leads=leadership.leads)
         mine = {h.actor_name: h for h in holders if h.cluster_id == self._cluster_id}
         fleet = Fleet(
-            members=self._members(mine),
+            members=self._members(mine, self._suspects(mine)),
             nodes=await self._fleet.nodes(),
             suspects=self._caution.suspects(now_s=time.monotonic()),
             guests=[h.holder for h in holders if h.cluster_id != self._cluster_id and h.shard is not None],
@@ -150,7 +151,11 @@ class Reconciler:
         while time.monotonic() < deadline:
             holders = await list_holders(self._session)
             keep = any(h.shard is not None for h in holders if h.cluster_id == self._cluster_id)
-            heirs = any(h.silent_s < self._settings.silent_s for h in holders if h.cluster_id != self._cluster_id)
+            heirs = any(
+                h.silent_s < self._settings.silent_s and h.held_why is None
+                for h in holders
+                if h.cluster_id != self._cluster_id
+            )
             if not keep or not heirs:
                 return
             await asyncio.sleep(HANDED_OVER_S)
@@ -193,7 +198,8 @@ class Reconciler:
         """
         holders = await list_holders(self._session)
         mine = {holder.actor_name: holder for holder in holders if holder.cluster_id == self._cluster_id}
-        silent = self._silence.of({holder.actor_name: holder.seen_at for holder in holders}, now_s=time.monotonic())
+        self._silence.look({holder.actor_name: holder.seen_at for holder in holders}, now_s=time.monotonic())
+        silent = self._silence.longer_than(self._settings.silent_s)
         for actor_name in self._wards.keys() & silent:
             self._wards[actor_name].why_gone = "silent"
         gone = {name: ward.why_gone for name, ward in self._wards.items() if ward.why_gone}
@@ -227,7 +233,12 @@ class Reconciler:
         deadline = time.monotonic() - self._settings.start_s
         return [name for name, ward in self._wards.items() if name not in mine and ward.since < deadline]
 
-    def _members(self, holders: dict[str, Holder]) -> list[Member]:
+    def _suspects(self, mine: dict[str, Holder]) -> set[str]:
+        """Name those of ours that may be gone; one that is suspended must be heard before it is counted on again."""
+        suspended = (name for name, holder in mine.items() if holder.suspended_at)
+        return self._silence.longer_than(self._settings.suspect_s) | self._silence.unheard(suspended)
+
+    def _members(self, holders: dict[str, Holder], suspects: set[str]) -> list[Member]:
         return [
             Member(
                 actor_name=name,
@@ -235,27 +246,39 @@ class Reconciler:
                 holder=holder.holder if holder else None,
                 shard=holder.shard if holder else None,
                 shard_count=holder.shard_count if holder else None,
+                suspect=name in suspects,
+                suspended=bool(holder and holder.suspended_at),
             )
             for name, ward in self._wards.items()
         ]
 
     async def _act(self, todo: Plan, leadership: Leadership) -> None:
-        if todo.assign and leadership.leads:
-            assigned = await assign(
-                self._session,
-                leader=self._incarnation,
-                term=leadership.term,
-                shards=todo.assign,
-                shard_count=todo.shard_count,
-            )
-            if not assigned:
-                return  # no longer leading: the next turn finds out
-            self._log.info("assigned", shard_count=todo.shard_count, wanted=leadership.shards_wanted)
+        if todo.assign and leadership.leads and not await self._assign(todo, leadership):
+            return  # no longer leading: the next turn finds out
         for node_id in todo.spawn if self._caution.may_spawn(now_s=time.monotonic()) else ():
             actor_name, actor = await self._fleet.spawn(node_id)
             self._account.started += 1
             self._look_after(actor_name, actor, node_id)
         await self._retire([member.actor_name for member in todo.retire])
+
+    async def _assign(self, todo: Plan, leadership: Leadership) -> bool:
+        """Give all shards their part at once; False if this coordinator no longer leads."""
+        assigned = await assign(
+            self._session,
+            leader=self._incarnation,
+            term=leadership.term,
+            shards=todo.assign,
+            shard_count=todo.shard_count,
+            suspended=todo.suspend,
+        )
+        if assigned:
+            self._account.suspended += len(todo.suspend)
+            if todo.suspend:
+                self._log.warning("suspended", holders=[f"{holder:016x}" for holder in todo.suspend])
+            if todo.resume:
+                self._log.info("resumed", holders=[f"{holder:016x}" for holder in todo.resume])
+            self._log.info("assigned", shard_count=todo.shard_count, wanted=leadership.shards_wanted)
+        return assigned
 
     async def _retire(self, actor_names: Iterable[str]) -> None:
         """Drain actors side by side and kill them; the holder of one that doesn't answer is ended next turn."""

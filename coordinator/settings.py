@@ -8,8 +8,11 @@ class CoordinatorTuning(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    reconcile_s: float = Field(0.5, gt=0, description="between two turns; a death or a new scale is acted on at once")
+    reconcile_s: float = Field(0.25, gt=0, description="between two turns; a death or a new scale is acted on at once")
     leader_lease_s: float = Field(5.0, gt=0, description="how long a silent leader is waited for")
+    suspect_s: float = Field(
+        1.2, gt=0, description="a shard without a sign of life for this long is suspended: four beats and a little"
+    )
     silent_s: float = Field(5.0, gt=0, description="a holder without a sign of life for this long is taken for dead")
     start_s: float = Field(30.0, gt=0, description="an actor that has not registered by then is given up")
     drain_s: float = Field(3.0, gt=0, description="how long a shard that was asked to drain is waited for")
@@ -26,4 +29,5 @@ class CoordinatorSettings(CoordinatorTuning):
     """Hold all that the coordinator is told."""
 
     dsn: str
+    identity: str = ""
     metrics_socket: str | None = None

@@ -20,7 +20,7 @@ LABELS: Mapping[str, frozenset[str]] = {
     "shard": frozenset([*map(str, range(SLOTS)), NO_SHARD]),
     "target": frozenset(["log"]),
     "timer_type": frozenset(kind.value for kind in TimerType),
-    "loop": frozenset(["claims", "fires"]),
+    "loop": frozenset(["beats", "claims", "fires"]),
     "reason": frozenset(["drained", "died", "silent", "unreachable", "never_started", "other"]),
     "age": frozenset(["under_1s", "under_10s", "under_1m", "under_10m", "over_10m"]),
     "minute": frozenset(f"{minute:02}" for minute in range(1, 16)),
@@ -93,6 +93,7 @@ REPORTED = _by_name(
     ),
     Family("coordinator_leads", "gauge", "1 for a coordinator that leads, 0 for one that stands by."),
     Family("shards_started", "counter", "Shard actors that the coordinator has started."),
+    Family("shards_suspended", "counter", "Times that a silent shard's timers were given to others, and it lived on."),
 )
 
 # What is read in the tables.
@@ -108,6 +109,7 @@ READ = _by_name(
     Family("ramp_timers_per_second", "gauge", "How fast what an outage left is fired; absent without a limit."),
     Family("shards_wanted", "gauge", "Shards wanted."),
     Family("shards_alive", "gauge", "Shards that keep slots and gave a sign of life within 5 s."),
+    Family("holders_on_hold", "gauge", "Shard actors that live and fire nothing: a copy, or another's database."),
     Family("shards_min", "gauge", "The least that the policy allows; absent without a policy."),
     Family("shards_max", "gauge", "The most that the policy allows; absent without a policy."),
     Family("slots_assigned", "gauge", "Slots that a living shard keeps, of 840."),

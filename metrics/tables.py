@@ -78,6 +78,7 @@ def _of_cluster(cluster: ClusterMeasures) -> Iterator[Sample]:
         "ramp_timers_per_second": cluster.ramp_per_s,
         "shards_wanted": cluster.shards_wanted,
         "shards_alive": cluster.shards_alive,
+        "holders_on_hold": cluster.holders_on_hold,
         "shards_min": cluster.shards_min,
         "shards_max": cluster.shards_max,
         "slots_assigned": cluster.slots_assigned,

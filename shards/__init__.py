@@ -1,7 +1,8 @@
 """What fires: each shard keeps one part of the slots, leases what will soon be due, and fires it on time.
 
-A shard is three small loops around Postgres, with its memory between two of them:
+A shard is four small loops around Postgres, with its memory between two of them:
 
+    beats    a sign of life four times a second, whatever the other loops wait for (`pulse`)
     claims   every poll, one walk over its slots: fire what is overdue, lease what is due within the horizon,
              once a second also sweep *all* slots for what somebody else should have fired (`claiming`);
              what an outage left overdue is taken at a rate, and fairly between tenants (`ramp`)

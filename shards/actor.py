@@ -27,6 +27,7 @@ class ShardActor:
                 node_id=ray.get_runtime_context().get_node_id(),
                 host=socket.gethostname(),
                 pid=os.getpid(),
+                identity=settings.identity,
             ),
             settings,
         )

@@ -20,7 +20,7 @@ class ShardTuning(BaseModel):
     sweep_grace_s: float = Field(
         3.0, gt=0, lt=RAMP_AFTER_S, description="overdue by more than this, anybody's timer is swept"
     )
-    heartbeat_s: float = Field(1.0, gt=0, description="between two signs of life in the holders table")
+    heartbeat_s: float = Field(0.25, gt=0, description="between two signs of life in the holders table")
     statement_timeout_s: float = Field(3.0, gt=0, description="below the lease, so that no statement outlives it")
     retry_max_s: float = Field(1.0, gt=0, description="longest wait between two tries when Postgres is away")
 
@@ -29,4 +29,5 @@ class ShardSettings(ShardTuning):
     """Hold all that one shard is told."""
 
     dsn: str
+    identity: str = ""
     metrics_socket: str | None = None

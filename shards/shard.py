@@ -4,7 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 import structlog
 
@@ -13,11 +13,12 @@ from metrics.report import Reporter
 from shards.claiming import Pace
 from shards.clock import PostgresClock
 from shards.firing import firing_of, is_unplanned, leftover, planning_of
+from shards.pulse import HolderEnded, Pulse
 from shards.queue import TimerQueue
 from shards.settings import ShardSettings
 from shards.tally import Present, Tally, report_of
 from sql.claims import Walk, fire_due, held_by, plan_schedules, set_aside, still_held, take_due
-from sql.holders import Beat, Incarnation, beat, end_holders, register_holder
+from sql.holders import Incarnation, end_holders
 from sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 from timers.model import ClaimedTimer
 from timers.refusal import InvalidTimer
@@ -38,20 +39,15 @@ HAND_BACK_S = 1.0
 REPORT_S = 1.0  # between two reports to this node's exporter
 
 
-class HolderEnded(Exception):
-    """Somebody declared this holder dead; its timers belong to others now, so it must stop."""
-
-
 class Shard:
     """Lease and fire the timers of one shard, until drained or ended."""
 
     def __init__(self, incarnation: Incarnation, settings: ShardSettings) -> None:
         self.holder = incarnation.holder
         self.tally = Tally()
-        self._incarnation = incarnation
         self._settings = settings
         self._log = structlog.get_logger().bind(holder=f"{self.holder:016x}")
-        # Two connections: a claim over a long backlog must not keep a timer that is due from firing.
+        # Beside the pulse's, two connections: a claim over a long backlog must not keep a due timer from firing.
         self._claims, self._fires = (
             Session(
                 settings.dsn,
@@ -61,16 +57,14 @@ class Shard:
             )
             for use in ("claims", "fires")
         )
+        self._pulse = Pulse(incarnation, settings)
         self._clock = PostgresClock()
         self._queue = TimerQueue()
         self._pace = Pace(settings)
         self._stopping = asyncio.Event()
         self._claim_soon = asyncio.Event()
-        self._beaten_at = 0.0
         self._fuse_from = 0.0
         self._missed_answer = False
-        self._last_beat = Beat(datetime.max.replace(tzinfo=UTC), shard=None, shard_count=None)
-        self._round_trip_s = 0.0
         self._reporter = Reporter(settings.metrics_socket)
 
     def __len__(self) -> int:
@@ -78,14 +72,18 @@ class Shard:
         return len(self._queue)
 
     async def run(self) -> None:
-        """Register, then claim and fire until drained.
+        """Register, then beat, claim and fire until drained.
 
         errors:  HolderEnded  another took over: stop, and let the coordinator start anew
         """
         loops = [
-            asyncio.create_task(self._until_stopped("claims", self.claim_turn, self._claim_soon), name="claims"),
-            asyncio.create_task(self._until_stopped("fires", self.fire_turn, self._stopping), name="fires"),
-            asyncio.create_task(self._report_until_stopped(), name="reports"),
+            asyncio.create_task(work, name=name)
+            for name, work in (
+                ("beats", self._until_stopped("beats", self.beat_turn, self._stopping)),
+                ("claims", self._until_stopped("claims", self.claim_turn, self._claim_soon)),
+                ("fires", self._until_stopped("fires", self.fire_turn, self._stopping)),
+                ("reports", self._report_until_stopped()),
+            )
         ]
         try:
             await asyncio.gather(*loops)
@@ -101,24 +99,31 @@ class Shard:
         """Ask the loops to end; `run` then hands back what is held, all within a second."""
         self._stop()
 
-    async def claim_turn(self) -> bool:
-        """Make one turn of the claim loop: a sign of life if one is due, then the walks.
+    async def beat_turn(self) -> float:
+        """Make one turn of the beat loop: a sign of life.
 
-        Returns whether more is waiting, so that the next turn should come at once.
+        units:   the seconds that the next turn can wait come back, as from every turn
         """
+        first = not self._pulse.began
+        await self._pulse.beat(held=len(self._queue))
+        self._observe(self._pulse.last.server_time, sent_at=self._pulse.sent_at)
+        if first:
+            self._claim_soon.set()
+        return self._settings.heartbeat_s
+
+    async def claim_turn(self) -> float:
+        """Make one turn of the claim loop: the walks, once the holder is known; at once again if they leave some."""
         self._claim_soon.clear()
-        await self._heartbeat()
+        if not self._pulse.began:
+            return self._settings.poll_s
         await self._recall()
         busy = False
         for walk in self._pace.walks(held=len(self._queue), now_s=time.monotonic()):
             busy |= await self._walk(walk)
-        return busy
+        return 0.0 if busy else self._settings.poll_s
 
-    async def fire_turn(self) -> bool:
-        """Make one turn of the fire loop: wait for the soonest timer, fire what is due.
-
-        Always asks for the next turn at once: the wait is in here.
-        """
+    async def fire_turn(self) -> float:
+        """Make one turn of the fire loop: wait for the soonest timer, fire what is due; the wait is in here."""
         await self._queue.until_due(self._clock.now_s)
         due = self._queue.pop_due(self._clock.now_s(), self._settings.fire_batch)
         if due:
@@ -128,20 +133,7 @@ class Shard:
                 # The outcome is unknown. Sending the same again decides it: what was fired is gone.
                 self._queue.add(due)
                 raise
-        return True
-
-    async def _heartbeat(self) -> None:
-        if time.monotonic() < self._beaten_at + self._settings.heartbeat_s:
-            return
-        if not self._beaten_at:
-            await register_holder(self._claims, self._incarnation)
-        sent_at = time.monotonic()
-        answer = await beat(self._claims, self.holder, held=len(self._queue))
-        if answer is None:
-            raise HolderEnded(f"holder {self.holder:016x} has been ended")
-        self._last_beat, self._beaten_at = answer, sent_at
-        self._round_trip_s = time.monotonic() - sent_at
-        self._observe(answer.server_time, sent_at=sent_at)
+        return 0.0
 
     async def _recall(self) -> None:
         """Learn what we lease if a claim's answer was lost: nobody else may fire it before the lease ends."""
@@ -226,14 +218,12 @@ class Shard:
         if self._clock.now_s() > believed_s + ALARM_SLACK_S:
             self._queue.wake()  # its alarm was set by a clock that was behind
 
-    async def _until_stopped(self, name: str, turn: Callable[[], Awaitable[bool]], sooner: asyncio.Event) -> None:
+    async def _until_stopped(self, name: str, turn: Callable[[], Awaitable[float]], sooner: asyncio.Event) -> None:
         """Take turns until asked to stop; a turn that fails is logged, and the next one waits a little longer."""
         failures = 0
         while not self._stopping.is_set():
-            pause_s = self._settings.poll_s
             try:
-                if await turn():
-                    pause_s = 0.0
+                pause_s = await turn()
                 if failures:
                     self._log.info("going again", loop=name, after_failures=failures)
                 failures = 0
@@ -254,11 +244,11 @@ class Shard:
 
     def _report(self, *, leaving: bool = False) -> None:
         present = Present(
-            shard=self._last_beat.shard,
-            shard_count=self._last_beat.shard_count,
+            shard=self._pulse.last.shard,
+            shard_count=self._pulse.last.shard_count,
             held=len(self._queue),
-            clock_offset_s=time.time() - self._clock.now_s() if self._beaten_at else 0.0,  # unknown as yet
-            round_trip_s=self._round_trip_s,
+            clock_offset_s=time.time() - self._clock.now_s() if self._pulse.began else 0.0,  # unknown as yet
+            round_trip_s=self._pulse.round_trip_s,
         )
         self._reporter.send(report_of(f"{self.holder:016x}", self.tally, present, leaving=leaving))
 
@@ -289,8 +279,8 @@ class Shard:
             self.tally.released += len(self._queue)
         except (StoreUnavailable, TimeoutError) as error:
             self._log.warning("could not hand back", held=len(self._queue), error=_one_line(error))
-        await self._claims.close()
-        await self._fires.close()
+        for connection in (self._claims, self._fires, self._pulse):
+            await connection.close()
         self._report(leaving=True)
         self._reporter.close()
         self._log.info("drained", held=len(self._queue), **self.tally.counts())

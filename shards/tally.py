@@ -136,7 +136,7 @@ class Present:
 def report_of(source: str, tally: Tally, present: Present, *, leaving: bool = False) -> Report:
     """Put together what a shard says of itself."""
     samples = [Sample(name, (), getattr(tally, attribute)) for name, attribute in COUNTERS.items()]
-    samples += [Sample("turn_failures", (loop,), tally.failures[loop]) for loop in ("claims", "fires")]
+    samples += [Sample("turn_failures", (loop,), tally.failures[loop]) for loop in ("beats", "claims", "fires")]
     samples += [
         Sample("timers_released", ("drained",), tally.released),
         Sample("timers_held", (), present.held),

@@ -11,6 +11,7 @@ statement a typed function, and nothing above this package ever sees a connectio
     history      finding timers, past and present, and what was recorded of them
     claims       taking, planning and firing: what a shard does
     holders      who is there: the incarnations of shard actors
+    identity     whose database this is, and whether it is a copy
     leadership   which coordinator leads, how many shards are wanted, how fast an outage is caught up with
     measures     what metrics read: load, who serves, what holds Postgres up
     forecast     the load of the next quarter of an hour

@@ -1,6 +1,6 @@
 """Who is there: the incarnations of shard actors, and which slots each of them keeps."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -22,12 +22,15 @@ class Holder:
     held: int
     started_at: datetime
     seen_at: datetime
+    suspended_at: datetime | None
     silent_s: float
+    identity: str | None = None
+    held_why: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Incarnation:
-    """What a shard actor says of itself when it starts."""
+    """What a shard actor says of itself when it starts; `identity` is the installation it is configured for, or ''."""
 
     holder: int
     cluster_id: str
@@ -35,20 +38,22 @@ class Incarnation:
     node_id: str
     host: str
     pid: int
+    identity: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """What a sign of life brought back: Postgres's time, and the shard that the holder keeps, if any."""
+    """What a sign of life brought back: Postgres's time, the holder's shard, if any, and why it is on hold, if so."""
 
     server_time: datetime
     shard: int | None
     shard_count: int | None
+    held_why: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A holder that was ended, what it held then, and how long its last sign of life was ago."""
+    """A holder that was ended, what it held then, and how long it was silent until others could take that."""
 
     holder: int
     held: int
@@ -56,13 +61,15 @@ class Ended:
 
 
 async def register_holder(session: Session, incarnation: Incarnation) -> None:
-    """Record a new incarnation, as yet without an assignment.
+    """Record a new incarnation, as yet without an assignment; a database that is nobody's becomes its own.
 
     errors:  StoreUnavailable  the outcome is unknown: call again, it is recorded once
     source:  sql/queries/register_holder.sql
     """
     it = incarnation
-    await session.rows("register_holder", it.holder, it.cluster_id, it.actor_name, it.node_id, it.host, it.pid)
+    await session.rows(
+        "register_holder", it.holder, it.cluster_id, it.actor_name, it.node_id, it.host, it.pid, it.identity
+    )
 
 
 async def beat(session: Session, holder: int, *, held: int) -> Beat | None:
@@ -94,13 +101,22 @@ async def list_holders(session: Session) -> list[Holder]:
 
 
 async def assign(
-    session: Session, *, leader: int, term: int, shards: Mapping[int, int | None], shard_count: int
+    session: Session,
+    *,
+    leader: int,
+    term: int,
+    shards: Mapping[int, int | None],
+    shard_count: int,
+    suspended: Collection[int] = (),
 ) -> bool:
     """Give each holder its shard (or none), all in one transaction; False if the caller no longer leads.
+
+    Those of them that are `suspended` lose what they claim to whoever takes it; the others claim again for themselves.
 
     shape:   `shards` maps holder to shard, 0 to shard_count - 1
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/queries/assign.sql
     """
-    rows = await session.rows("assign", leader, term, list(shards), list(shards.values()), shard_count)
+    holders, flags = list(shards), [holder in suspended for holder in shards]
+    rows = await session.rows("assign", leader, term, holders, list(shards.values()), flags, shard_count)
     return bool(rows) or not shards

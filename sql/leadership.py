@@ -34,16 +34,18 @@ class Policy:
         return self.shards_alive * self.target_per_s
 
 
-async def lead(session: Session, leader: int, *, cluster_id: str, lease_s: float, fresh: bool) -> Leadership:
+async def lead(
+    session: Session, leader: int, *, cluster_id: str, lease_s: float, fresh: bool, identity: str = ""
+) -> Leadership:
     """Take or renew the leader's lease.
 
     A `fresh` coordinator follows a predecessor of its own cluster at once; later it only ever renews, so that a
-    predecessor that was merely frozen can't take the lease back.
+    predecessor that was merely frozen can't take the lease back. One whose `identity` is on hold here never leads.
 
     errors:  StoreUnavailable  the outcome is unknown: act as if not leading
     source:  sql/queries/lead.sql
     """
-    row = await session.row("lead", leader, cluster_id, timedelta(seconds=lease_s), fresh)
+    row = await session.row("lead", leader, cluster_id, timedelta(seconds=lease_s), fresh, identity)
     assert row is not None, "the coordination row is written by a migration"
     return Leadership(*row)
 

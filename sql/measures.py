@@ -29,6 +29,7 @@ class ClusterMeasures:
     ramp_per_s: int | None
     leader_alive: bool
     shards_alive: int
+    holders_on_hold: int
     slots_assigned: int
     paused: int
     oldest_overdue_s: float

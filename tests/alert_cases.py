@@ -61,6 +61,7 @@ HEALTHY: dict[str, str] = {
     **tables("oldest_overdue_seconds", steady(0.2)),
     **tables("shards_alive", steady(2)),
     **tables("shards_wanted", steady(2)),
+    **tables("holders_on_hold", steady(0)),
     **tables("slots_assigned", steady(840)),
     **tables("leader_alive", steady(1)),
     **tables("forecast_peak_timers_per_second", steady(500)),
@@ -155,6 +156,14 @@ CASES = [
     Case("a timer refused an hour ago", "ShardclockTimerRefused",
          shards("timers_refused_total", "0+0x30 1+0x300"), at="80m"),
 
+    Case("a cluster of another installation beside those that fire", "ShardclockOnHold",
+         tables("holders_on_hold", steady(2)), ("ShardclockOnHold",)),
+    Case("a copy on which nobody fires", "ShardclockOnHold",
+         tables("holders_on_hold", steady(2)) | tables("shards_alive", steady(0)) | tables("leader_alive", steady(0))
+         | tables("capacity_timers_per_second", steady(0)) | tables("oldest_overdue_seconds", growing(30)) | NOT_FIRING,
+         ("ShardclockOnHold", "ShardclockNoShardAlive", "ShardclockNoLeader", "ShardclockNothingFires")),
+    Case("shards on hold for half a minute", "ShardclockOnHold",
+         tables("holders_on_hold", "0+0x59 2 0+0x100")),
     Case("no shard alive", "ShardclockNoShardAlive",
          tables("shards_alive", steady(0)) | tables("capacity_timers_per_second", steady(0)),
          ("ShardclockNoShardAlive",)),

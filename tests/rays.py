@@ -98,6 +98,11 @@ class RayOfNodes:
         """Take away all that a test has put on it."""
         await self._ask("clear")
 
+    def processes(self, word: str) -> list[psutil.Process]:
+        """Find its processes with a word in their command lines."""
+        family = psutil.Process(self._driver.pid).children(recursive=True)
+        return [it for it in family if word in " ".join([it.name(), *it.cmdline()])]
+
     def close(self) -> None:
         """End it, with all its processes and files."""
         family = psutil.Process(self._driver.pid).children(recursive=True) if self._driver.poll() is None else []

@@ -246,6 +246,7 @@ COMMANDS: list[list[Any]] = [
     ["cancel", "--all", "--yes"], ["reschedule", 1, "--in", "PT1S"], ["reschedule", 1, "--cron", "@daily"],
     ["reschedule", "--all", "--shift", "PT1S"], ["explain", 1], ["pause", 1], ["resume", 1], ["run-now", 1], ["ramp"],
     ["ramp", 1], ["tail", "--stop"], ["status"], ["scale", 2], ["scale"], ["forecast"], ["switch", "x"], ["leave"],
+    ["release"],
 ]  # fmt: skip
 
 
@@ -365,7 +366,7 @@ def test_ctrl_c_ends_a_tail_quietly(shell: Shell) -> None:
 
 
 HELPED = [
-    "up", "demo", "migrate", "exporter", "scale", "forecast", "ramp", "switch", "leave",
+    "up", "demo", "migrate", "exporter", "scale", "forecast", "ramp", "switch", "leave", "release",
     "schedule", "preview", "list", "show", "explain", "cancel", "reschedule",
     "pause", "resume", "run-now", "tail", "status",
 ]  # fmt: skip

@@ -22,7 +22,7 @@ from tests.commands import BAD_INPUT, DOWN, NOT_THERE, SECRET, assert_refused
 from tests.exporting import Exporting as Node
 from tests.exporting import get, short_dir
 from tests.program import PROGRAM, Shell, run, until
-from tests.test_cluster_running import Up
+from tests.up import Up
 
 FIRED = Report("a", "3", [Sample("timers_fired", (), 5)])
 

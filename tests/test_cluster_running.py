@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import shutil
 import signal
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -26,92 +24,20 @@ from cluster.verdict import judge
 from sql.log import Cursor, read_log
 from sql.migrate import migrate
 from sql.session import Session
-from tests.program import PROGRAM, processes_with, run, until
+from tests.program import run, until
 from tests.store import query
+from tests.up import STOP_S, Up
 
-STOP_S = 15.0  # generous: it takes about 3 s on two idle cores
 FIRE_S = 45.0
 TIMERS = 1_500
 
+# Longer than a shard waits before it sweeps what is anybody's.
+WAITED = (
+    "select count(*) from shardclock.holders where ended_at is null and shardclock.held_why(identity) is not null"
+    " and identity = 'staging' and seen_at > started_at + interval '5 s'"
+)
+
 pytestmark = pytest.mark.ray
-
-
-class Up:
-    """One `shardclock up` as a process, with all it has started."""
-
-    def __init__(self, place: Path, **environment: str) -> None:
-        self.place = place
-        self.mark = str(place)
-        self._said = (place / "said").open("w+b")
-        # What a killed one leaves is found here; a short path, because Ray puts sockets below it.
-        self._temp = tempfile.mkdtemp(prefix="sc-")
-        self.environment = {
-            "SHARDCLOCK_DATA_DIR": str(place / "data"),
-            "SHARDCLOCK_TEST": self.mark,
-            "TMPDIR": self._temp,
-            **environment,
-        }
-        self.process = subprocess.Popen(
-            [*PROGRAM, "up"], stdout=subprocess.DEVNULL, stderr=self._said, env=os.environ | self.environment
-        )
-
-    @property
-    def said(self) -> str:
-        """Read what it has said on stderr."""
-        return (self.place / "said").read_text()
-
-    def until_running(self) -> None:
-        """Wait until it says so."""
-        until(lambda: "running on" in self.said or self.process.poll() is not None, "the cluster to come up")
-        assert self.process.poll() is None, self.said
-
-    def processes(self, word: str = "") -> list[psutil.Process]:
-        """Find its living processes, those with a word in their command lines."""
-        return [process for process in processes_with("SHARDCLOCK_TEST", self.mark) if word in _title(process)]
-
-    def ray_dir(self) -> Path:
-        """Name the directory that Ray works in."""
-        return Path(self.processes("cluster.host")[0].environ()["SHARDCLOCK_HOST_TEMP_DIR"])
-
-    def status(self) -> Any:
-        """Ask the program how it is, or nothing if it can't tell."""
-        done = run("status", "--json", environment=self.environment)
-        return done.json if done.code == 0 else None
-
-    def serving(self) -> list[Any]:
-        """List the shards, once both serve."""
-        status = self.status()
-        shards = [shard for shard in status["shards"] if shard["shard"] is not None] if status else []
-        return shards if len(shards) == 2 else []
-
-    def is_whole(self) -> bool:
-        """Say whether each of its processes is there, and both shards that Postgres knows of live."""
-        parts = ("cluster.host", "gcs_server ", "raylet ", "CoordinatorActor")
-        shards = self.serving() if all(map(self.processes, parts)) else []
-        return bool(shards) and all(psutil.pid_exists(shard["pid"]) for shard in shards)
-
-    def end(self) -> None:
-        """Leave nothing behind, however the test went."""
-        self.process.terminate()
-        try:
-            self.process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        try:
-            until(lambda: not self.processes(), "its processes to end", within_s=STOP_S)
-        finally:
-            for process in self.processes():
-                process.kill()
-            self._said.close()
-            shutil.rmtree(self._temp, ignore_errors=True)
-
-
-def _title(process: psutil.Process) -> str:
-    try:
-        return " ".join([process.name(), *process.cmdline()])
-    except psutil.Error:
-        return ""
 
 
 @pytest.fixture
@@ -187,6 +113,49 @@ def test_a_database_that_is_down_at_the_start_is_waited_for_and_said(place: Path
         until(up.serving, "two shards")
     finally:
         up.end()
+        postgres.close()
+
+
+def test_a_copy_of_a_database_fires_nothing_until_it_is_released(place: Path) -> None:
+    postgres = EmbeddedPostgres.start(place / "named")
+    asyncio.run(query(postgres.dsn, "create database production"))
+    production, copy = (postgres.dsn.replace("/postgres?", f"/{name}?") for name in ("production", "staging"))
+    asyncio.run(migrate(production))
+    try:
+        # Given a database that a cluster has run on, and a copy of it with a timer that fell due
+        up = Up(place, SHARDCLOCK_DSN=production, SHARDCLOCK_IDENTITY="prod")
+        try:
+            up.until_running()
+            until(up.serving, "two shards")
+            assert up.status()["hold"] is None
+        finally:
+            up.end()
+        run("schedule", "--in", "PT0S", "--name", "reminder", environment=up.environment)
+        asyncio.run(query(postgres.dsn, "create database staging template production strategy file_copy"))
+
+        # When a cluster runs on the copy
+        up = Up(place, SHARDCLOCK_DSN=copy, SHARDCLOCK_IDENTITY="staging", SHARDCLOCK_SHARDS="3")
+        try:
+            up.until_running()
+            assert "ON HOLD: the database is a copy" in up.said
+
+            # Then it lives and stands by, and fires nothing,
+            until(lambda: asyncio.run(query(copy, WAITED))[0][0] == 2, "two shards to have been on hold for a while")
+            status = up.status()
+            assert "is a copy" in status["hold"]
+            assert (status["overdue"], status["leader_alive"], status["shards_wanted"]) == (1, False, 2)
+            assert asyncio.run(_fired(copy)) == 0
+            # until it is released.
+            assert run("release", "--yes", environment=up.environment).code == 0
+            until(lambda: asyncio.run(_fired(copy)) == 1, "the timer to fire")
+            until(up.serving, "two shards")
+            assert up.status()["hold"] is None
+            assert '"event": "on hold"' in up.said
+            assert '"event": "released"' in up.said
+        finally:
+            up.end()
+        assert asyncio.run(_fired(production)) == 0
+    finally:
         postgres.close()
 
 

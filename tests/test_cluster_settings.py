@@ -52,7 +52,8 @@ def test_the_command_line_goes_before_the_environment(monkeypatch: pytest.Monkey
         ("poll_s", "horizon_s", (2, 2)),
         ("statement_timeout_s", "lease_s", (10, 10)),
         ("horizon_s", "lease_s", (12, 10)),
-        ("heartbeat_s", "silent_s", (4, 4)),
+        ("heartbeat_s", "suspect_s", (2, 2)),
+        ("suspect_s", "silent_s", (4, 4)),
         ("fire_batch", "queue_max", (500, 500)),
         ("coordinator_timeout_s", "leader_lease_s", (5, 5)),
         ("reconcile_s", "leader_lease_s", (6, 5)),
@@ -80,7 +81,8 @@ def test_numbers_that_disagree_are_refused_with_both(
      ("claim_batch", "many"), ("postgres_version", "new"), ("poll_s", "nan"), ("lease_s", "inf"),
      ("metrics_port", "-1"), ("metrics_port", "65536"), ("metrics_port", "http"), ("metrics_port", "tcp://10.0.0.1:9840"),
      ("metrics_store", "maybe"), ("cluster_id", "-dash"), ("cluster_id", "two words"),
-     ("cluster_id", "naïve"), ("give_back_s", "0"), ("nodes_ahead_s", "-5"), ("handover_s", "inf")],
+     ("cluster_id", "naïve"), ("identity", "two words"),
+     ("give_back_s", "0"), ("nodes_ahead_s", "-5"), ("handover_s", "inf")],
 )  # fmt: skip
 def test_a_value_out_of_bounds_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, field: str, given: str) -> None:
     monkeypatch.setenv(f"SHARDCLOCK_{field.upper()}", given)
@@ -93,7 +95,7 @@ def test_a_value_out_of_bounds_is_refused_by_name(monkeypatch: pytest.MonkeyPatc
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("field", ["metrics_host", "metrics_socket", "cluster_id"])
+@pytest.mark.parametrize("field", ["metrics_host", "metrics_socket", "cluster_id", "identity"])
 def test_a_variable_that_is_set_to_nothing_is_refused_where_that_means_something_else(
     monkeypatch: pytest.MonkeyPatch, field: str
 ) -> None:
@@ -109,7 +111,7 @@ def test_the_metrics_are_served_on_loopback_unless_told_otherwise(monkeypatch: p
     settings = load_settings()
 
     assert (settings.metrics_host, settings.metrics_port, settings.metrics_store) == ("127.0.0.1", 9840, True)
-    assert (settings.metrics_socket, settings.cluster_id) == (None, None)
+    assert (settings.metrics_socket, settings.cluster_id, settings.identity) == (None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -161,12 +163,12 @@ def test_the_record_is_frozen() -> None:
 
 @pytest.mark.parametrize("part", [ShardSettings, CoordinatorSettings])
 def test_each_part_is_told_everything_it_asks_for(monkeypatch: pytest.MonkeyPatch, part: Any) -> None:
-    numbers = [name for name in part.model_fields if name not in ("dsn", "metrics_socket")]
+    numbers = [name for name in part.model_fields if name not in ("dsn", "identity", "metrics_socket")]
     defaults = load_settings()
     changed: dict[str, Any] = {
         name: getattr(defaults, name) + (1 if isinstance(getattr(defaults, name), int) else 0.01) for name in numbers
     }
-    changed["metrics_socket"] = "/run/e.sock"
+    changed |= {"metrics_socket": "/run/e.sock", "identity": "prod"}
     for name, number in changed.items():
         monkeypatch.setenv(f"SHARDCLOCK_{name.upper()}", str(number))
     settings = load_settings()

@@ -24,7 +24,7 @@ from sql.session import Session
 from tests.commands import BAD_INPUT, DONE, DOWN, NOT_DONE, NOT_THERE
 from tests.program import PROGRAM, Done, run
 from tests.store import query, value
-from tests.test_cluster_running import STOP_S, Up
+from tests.up import STOP_S, Up
 from tests.waiting import eventually
 from timers.model import NewTimer
 

@@ -56,6 +56,13 @@ def test_what_the_dead_held_is_released_and_the_seconds_are_in_their_buckets() -
     assert account.released == 11
 
 
+def test_a_suspension_is_counted_and_is_no_takeover() -> None:
+    report = decode(encode(Account(suspended=3).report("coordinator 1")))
+
+    assert value_of(report, "shards_suspended") == 3
+    assert sum(sample.value for sample in report.samples if sample.name == "takeovers") == 0
+
+
 def test_every_reason_is_said_from_the_start_so_that_the_first_death_is_a_rise() -> None:
     report = decode(encode(Account().report("coordinator 1")))
 

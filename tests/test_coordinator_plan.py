@@ -165,6 +165,104 @@ def test_guests_lose_their_slots_exactly_when_ours_keep_them_all(
     )
 
 
+# Suspects: silent for a moment, perhaps gone, perhaps not.
+
+
+def silent(one: Member, *, suspended: bool = False) -> Member:
+    """Make a member suspect; a suspended one has no slots."""
+    if suspended:
+        return replace(one, suspect=True, suspended=True, shard=None, shard_count=None)
+    return replace(one, suspect=True)
+
+
+def holder_of(one: Member) -> int:
+    assert one.holder is not None
+    return one.holder
+
+
+def test_a_suspect_is_suspended_and_the_others_share_its_slots_but_it_is_neither_replaced_nor_retired() -> None:
+    zero, one, two = serving("a", "b", "a")
+
+    todo = plan(3, Fleet([zero, silent(one), two], ["a", "b"]))
+
+    assert todo == Plan(
+        assign={holder_of(zero): 0, holder_of(two): 1, holder_of(one): None},
+        shard_count=2,
+        suspend=(holder_of(one),),
+    )
+
+
+def test_a_suspended_one_that_stays_silent_changes_nothing_more() -> None:
+    zero, _ = serving("a", "b")
+    survivor = replace(zero, shard_count=1)
+
+    assert plan(2, Fleet([survivor, silent(member("s1", "b"), suspended=True)], ["a", "b"])) == Plan(shard_count=1)
+
+
+def test_a_suspended_one_that_is_heard_again_is_resumed_with_slots() -> None:
+    back = replace(member("s1", "b"), suspended=True)
+
+    todo = plan(2, Fleet([member("s0", "a", 0, 1), back], ["a", "b"]))
+
+    assert todo.assign == {member("s0", "a").holder: 0, back.holder: 1}
+    assert (todo.shard_count, todo.suspend, todo.resume) == (2, (), (back.holder,))
+
+
+def test_when_all_are_suspect_the_assignment_stays_and_one_more_is_started_where_nobody_is_silent() -> None:
+    fleet = [silent(one) for one in serving("a", "b")]
+
+    assert plan(2, Fleet(fleet, ["a", "b", "c"])) == Plan(spawn=("c",))
+    assert plan(2, Fleet([*fleet, starting("new", "c")], ["a", "b", "c"])) == Plan()
+
+
+def test_a_single_shard_that_falls_silent_gets_an_heir_at_once_and_is_retired_only_when_it_comes_to() -> None:
+    (only,) = serving("a")
+    heir = member("heir", "a")
+
+    assert plan(1, Fleet([silent(only)], ["a"])) == Plan(spawn=("a",))
+
+    todo = plan(1, Fleet([silent(only), heir], ["a"]))
+    assert todo == Plan(assign={holder_of(heir): 0, holder_of(only): None}, shard_count=1, suspend=(holder_of(only),))
+
+    awake = replace(silent(only, suspended=True), suspect=False)
+    todo = plan(1, Fleet([awake, member("heir", "a", 0, 1)], ["a"]))
+    assert todo == Plan(shard_count=1, retire=(awake,))
+
+
+def test_of_two_silent_ones_the_first_to_be_heard_gets_all_slots() -> None:
+    one = replace(member("s0", "a", 0, 1))
+    other = replace(member("s1", "a"), suspended=True)
+
+    todo = plan(2, Fleet([silent(one), other], ["a"]))
+
+    assert todo.assign == {other.holder: 0, one.holder: None}
+    assert (todo.suspend, todo.resume) == ((one.holder,), (other.holder,))
+
+
+def test_one_that_is_suspended_though_it_has_its_slots_is_resumed() -> None:
+    zero, one = serving("a", "b")
+
+    todo = plan(2, Fleet([zero, replace(one, suspended=True)], ["a", "b"]))
+
+    assert (todo.assign, todo.resume) == ({one.holder: 1}, (one.holder,))
+
+
+def test_a_suspect_on_a_node_that_leaves_keeps_no_slots_either() -> None:
+    stays, leaves = serving("a", "b")
+
+    todo = plan(2, Fleet([stays, silent(leaves)], ["a"]))
+
+    assert (todo.assign, todo.suspend) == ({stays.holder: 0, leaves.holder: None}, (leaves.holder,))
+    assert todo.spawn == ("a",)
+
+
+def test_new_actors_are_started_where_nobody_is_silent_if_there_is_such_a_node() -> None:
+    zero, one = serving("a", "b")
+
+    assert plan(3, Fleet([silent(zero), one], ["a", "b"])).spawn == ("b",)
+    assert plan(3, Fleet([silent(zero), silent(one)], ["a", "b"])).spawn == ("a",)
+
+
 @dataclass
 class Simulation:
     """A fleet that does what it is told: what is spawned is ready a round later."""
@@ -177,6 +275,7 @@ class Simulation:
     def round(self) -> Plan:
         """Plan, check that every slot has a shard while anyone is ready, and carry it out."""
         todo = plan(self.wanted, Fleet(self.members, self.nodes))
+        assert not any(one.suspect for one in todo.retire), "who may only have paused is left alone"
         retired = {gone.actor_name for gone in todo.retire}
         self.members = [self._assigned(one, todo) for one in self.members if one.actor_name not in retired]
         self._assert_covered()
@@ -193,12 +292,17 @@ class Simulation:
     def _assigned(self, one: Member, todo: Plan) -> Member:
         if one.holder not in todo.assign:
             return one
-        return replace(one, shard=todo.assign[one.holder], shard_count=todo.shard_count)
+        shard = todo.assign[one.holder]
+        count = None if shard is None else todo.shard_count
+        return replace(one, shard=shard, shard_count=count, suspended=one.holder in todo.suspend)
 
     def _assert_covered(self) -> None:
         ready = [one for one in self.members if one.ready]
-        shards = sorted(one.shard for one in ready if one.shard is not None)
+        if not ready and any(one.suspect for one in self.members):
+            return  # nobody to take over: all stays as it was
+        shards = sorted(one.shard for one in self.members if one.shard is not None)
         assert shards == list(range(len(ready)))
+        assert all(one.suspended == one.suspect for one in self.members if one.registered)
         assert {one.shard_count for one in ready} <= {len(ready)}
 
     def _next(self) -> int:
@@ -244,3 +348,21 @@ def test_deaths_and_new_sizes_on_the_way_leave_no_slot_alone_either(fleet: Simul
     for _ in range(2 * SHARDS_MAX + 4):
         fleet.round()
     assert fleet.round() == Plan(shard_count=fleet.wanted)
+
+
+@given(simulations(), st.data())
+def test_silences_on_the_way_leave_no_slot_alone_and_all_who_come_to_are_resumed(
+    fleet: Simulation, data: st.DataObject
+) -> None:
+    for _ in range(10):
+        quiet = data.draw(st.sets(st.integers(0, SHARDS_MAX), max_size=6))
+        fleet.members = [
+            replace(one, suspect=one.registered and number in quiet) for number, one in enumerate(fleet.members)
+        ]
+        fleet.round()
+
+    fleet.members = [replace(one, suspect=False) for one in fleet.members]
+    for _ in range(2 * SHARDS_MAX + 14):
+        fleet.round()
+    assert fleet.round() == Plan(shard_count=fleet.wanted)
+    assert not any(one.suspended for one in fleet.members)

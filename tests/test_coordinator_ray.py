@@ -32,6 +32,7 @@ BATCH += [NewTimer.from_fields({"schedule": "R3/PT0.4S"})]
 TERM = "select term from shardclock.coordination"
 PATIENCE_S = 15.0  # a lease and a sweep
 TAKEOVER_S = 2.0  # what the cluster promises
+LATE = "interval '0.3 s'"
 
 
 @pytest.fixture(scope="module")
@@ -170,11 +171,21 @@ async def want(dsn: str, count: int) -> None:
 
 
 async def kill_shard(dsn: str, victim: Holder) -> Kill:
+    return await strike(dsn, victim, signal.SIGKILL)
+
+
+async def strike(dsn: str, victim: Holder, sign: signal.Signals) -> Kill:
+    """Send a shard's process a signal, and note when, by Postgres's clock, and whose timers wait from then on."""
     assert victim.shard is not None
     assert victim.shard_count is not None
     kill = Kill(await value(dsn, "select clock_timestamp()"), victim.shard, victim.shard_count)
-    os.kill(victim.pid, signal.SIGKILL)
+    os.kill(victim.pid, sign)
     return kill
+
+
+async def caught_up(dsn: str) -> bool:
+    """Say whether no timer has been overdue for long."""
+    return not await value(dsn, f"select exists (select from shardclock.timers where due_date < now() - {LATE})")
 
 
 async def test_a_killed_shard_is_taken_over_and_replaced_within_two_seconds(rays: RayOfNodes, dsn: str) -> None:
@@ -250,8 +261,29 @@ async def test_timers_fire_without_a_coordinator_and_the_next_one_adopts_its_sha
     assert load.takeover_s <= TAKEOVER_S
 
 
+async def test_a_frozen_shard_is_taken_over_in_two_seconds_and_has_its_part_again_when_it_comes_to(
+    rays: RayOfNodes, dsn: str
+) -> None:
+    await rays.coordinate(dsn)
+    frozen, _ = before = await until_serving(dsn, 2)
+
+    async with exactly_once(dsn) as load:
+        load.kill = await strike(dsn, frozen, signal.SIGSTOP)
+        try:
+            await until_serving(dsn, 1, within_s=TAKEOVER_S)
+            await eventually(lambda: caught_up(dsn), within_s=TAKEOVER_S)
+        finally:
+            os.kill(frozen.pid, signal.SIGCONT)
+        after = await until_serving(dsn, 2)
+
+    print(f"taken over in {load.takeover_s:.2f} s")  # noqa: T201 - the figure, under -s
+    assert 0 < load.takeover_s <= TAKEOVER_S
+    assert {holder.holder for holder in after} == {holder.holder for holder in before}, "none was ended"
+    assert {holder.suspended_at for holder in after} == {None}
+
+
 async def test_a_frozen_shard_is_replaced_and_stops_when_it_comes_to(rays: RayOfNodes, dsn: str) -> None:
-    await rays.coordinate(dsn, silent_s=2.0, statement_timeout_s=1.5)
+    await rays.coordinate(dsn, silent_s=3.5)
     frozen, _ = await until_serving(dsn, 2)
 
     async with exactly_once(dsn):

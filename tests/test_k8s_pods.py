@@ -248,6 +248,18 @@ def _secrets_in(found: object) -> Iterator[tuple[str, str]]:
             yield from _secrets_in(part)
 
 
+def test_each_overlay_names_an_installation_of_its_own_which_every_container_of_ours_reads() -> None:
+    names = []
+    for overlay in OVERLAYS:
+        (settings,) = of_kind(whole(overlay), "ConfigMap", "shardclock-settings")
+        names.append(settings["data"]["SHARDCLOCK_IDENTITY"])
+        for pod, container in containers(overlay):
+            if any(words[1] in ("up", "exporter", "migrate") for words in commands(container)):
+                sources = [source.get("configMapRef", {}).get("name") for source in container["envFrom"]]
+                assert "shardclock-settings" in sources, (pod.where, container["name"])
+    assert len(set(names)) == len(OVERLAYS)
+
+
 def test_the_two_colours_differ_in_nothing_but_their_names() -> None:
     for overlay in OVERLAYS:
         blue, green = (repr(build(f"overlays/{overlay}/{colour}")) for colour in ("blue", "green"))

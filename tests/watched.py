@@ -20,7 +20,7 @@ from sql.migrate import migrate
 from tests.program import run, until
 from tests.prometheus import Prometheus, program
 from tests.store import BOUND_S, query
-from tests.test_cluster_running import Up
+from tests.up import Up
 
 # Scheduled a second ahead or more, so that it is late only if something is wrong.
 PACED = """

@@ -8,7 +8,7 @@ import click
 import typer
 from pydantic import ValidationError
 
-from cluster.cli import explain, look, moving, ramp, reschedule, run, scaling, schedule, verbs, watch
+from cluster.cli import explain, look, moving, ramp, release, reschedule, run, scaling, schedule, verbs, watch
 from cluster.cli.many import BulkBroken
 from cluster.cli.output import BAD_INPUT, NOT_DONE, NOT_THERE, WRONG_SCHEMA, tell
 from cluster.embedded import EmbeddedPostgresError
@@ -30,7 +30,7 @@ app = typer.Typer(
 )
 for command in (
     run.up, run.demo, run.migrate, run.exporter, scaling.scale, scaling.forecast, ramp.ramp,
-    moving.switch, moving.leave,
+    moving.switch, moving.leave, release.release,
     schedule.schedule, look.preview, look.list_, look.show, explain.explain,
     verbs.cancel, reschedule.reschedule, verbs.pause, verbs.resume, verbs.run_now,
     watch.tail, watch.status,

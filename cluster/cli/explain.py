@@ -9,6 +9,7 @@ from cluster.cli.output import DONE, NOT_DONE, Json, out, print_json, print_reco
 from cluster.cli.store import with_session
 from cluster.explaining import explain as explained
 from cluster.explaining import gather
+from cluster.settings import load_settings
 from sql.session import Session
 from sql.status import read_clock
 
@@ -32,7 +33,7 @@ def explain(
     async def do(session: Session) -> int:
         now = await read_clock(session)
         moment = asked or now
-        story = await gather(session, which, moment, now)
+        story = await gather(session, which, moment, now, identity=load_settings().identity or "")
         answer = explained(story, moment)
         around = sorted(story.records, key=lambda record: abs(record.recorded_at - moment))[:RECORDS_SHOWN]
         records = [record for record in story.records if record in around]

@@ -11,7 +11,7 @@ import typer
 from cluster.cli.options import WAIT_S_MAX
 from cluster.cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
 from cluster.cli.store import with_session
-from cluster.cli.watch import SILENT_S
+from cluster.holding import SILENT_S
 from cluster.leaving import leave as move_away
 from cluster.settings import load_settings
 from sql.holders import Holder, list_holders
@@ -74,7 +74,7 @@ def leave(
 async def _until_it_stands_by(session: Session, cluster_id: str, wait_s: float) -> bool:
     """Wait until a cluster has as many living shards as are wanted; with fewer it would fire late.
 
-    errors:  InvalidTimer  it has none at all
+    errors:  InvalidTimer  it has none at all, or is on hold
     """
     deadline, told = time.monotonic() + wait_s, False
     while True:
@@ -83,6 +83,8 @@ async def _until_it_stands_by(session: Session, cluster_id: str, wait_s: float) 
         if ready >= wanted:
             return True
         missing = f"cluster {shortened(cluster_id)} has {ready} of {wanted} shards ready"
+        if why := next((h.held_why for h in holders if h.cluster_id == cluster_id and h.held_why), None):
+            raise InvalidTimer(f"cluster {shortened(cluster_id)} is on hold, {why}; `shardclock release` says more")
         if time.monotonic() >= deadline:
             if not ready:
                 raise InvalidTimer(f"{_unknown(cluster_id, holders)}; start it, or name another")
@@ -113,4 +115,4 @@ async def _until_it_serves(session: Session, cluster_id: str, wait_s: float) -> 
 
 
 def _is_ready(holder: Holder, cluster_id: str) -> bool:
-    return holder.cluster_id == cluster_id and holder.silent_s < SILENT_S
+    return holder.cluster_id == cluster_id and holder.silent_s < SILENT_S and holder.held_why is None

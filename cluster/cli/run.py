@@ -16,9 +16,10 @@ from cluster.database import Database, open_database, wait_until_ready
 from cluster.demo import EXAMPLE, run_demo
 from cluster.exporting import place_of
 from cluster.running import TEND_S, running_cluster
-from cluster.settings import InvalidSettings, load_settings
+from cluster.settings import InvalidSettings, Settings, load_settings
 from metrics.exporter import Exporter
 from sql import migrate as migrations
+from sql.identity import read_identity
 from sql.leadership import scale as set_scale
 from sql.session import Session
 from timers.model import SLOTS
@@ -41,8 +42,7 @@ def up(
     with open_database(settings) as database:
         if not _is_ready(database, stop):
             return DONE
-        if settings.shards is not None:
-            asyncio.run(_scale(database.dsn, settings.shards))
+        asyncio.run(_prepare(database.dsn, settings))
         with running_cluster(settings, database, tell=tell, keep_running=keep_running) as cluster:
             tell(f"running on {database.place}; `shardclock status` shows it, Ctrl-C stops it")
             while not stop.wait(TEND_S):
@@ -104,9 +104,14 @@ def migrate(
     return DONE
 
 
-async def _scale(dsn: str, shards: int) -> None:
+async def _prepare(dsn: str, settings: Settings) -> None:
+    """Say that the cluster is on hold, if it is; if not, set how many shards are wanted."""
     async with Session(dsn, application="shardclock up") as session:
-        await set_scale(session, shards)
+        identity = await read_identity(session, settings.identity or "")
+        if identity.held_why is not None:
+            tell(f"ON HOLD: {identity.held_why}; nothing fires until `shardclock release`")
+        elif settings.shards is not None:
+            await set_scale(session, settings.shards)
 
 
 def _stop_event() -> threading.Event:

@@ -10,13 +10,14 @@ import typer
 from cluster.cli.output import DONE, Json, hex_of, out, print_json, print_table, tell
 from cluster.cli.ramp import outage_of
 from cluster.cli.store import with_session
+from cluster.holding import SILENT_S, read_hold
+from cluster.settings import load_settings
 from sql.holders import Holder, list_holders
 from sql.log import Cursor, LogRecord, follow, log_end
 from sql.session import Session, StoreUnavailable
 from sql.status import Status, read_status
 
 RETRY_S = 1.0
-SILENT_S = 5.0  # as the coordinator has it
 
 
 def tail(
@@ -52,10 +53,14 @@ def status(as_json: Json = False) -> int:
     async def do(session: Session) -> int:
         state = await read_status(session)
         holders = await list_holders(session)
+        hold = await read_hold(session, load_settings().identity or "")
         if as_json:
-            print_json({**asdict(state), "caught_up_in_s": state.caught_up_in_s, "shards": holders})
+            caught_up = {"caught_up_in_s": state.caught_up_in_s}
+            print_json({**asdict(state), **caught_up, "hold": hold.why if hold else None, "shards": holders})
         else:
             _print_status(state, holders)
+            if hold:
+                out.print(f"\n{hold.line}", style="red", markup=False, soft_wrap=True)
         return DONE
 
     return with_session(do)

@@ -2,12 +2,15 @@
 --
 -- in:    nothing
 -- out:   holder bigint, cluster_id text, actor_name text, node_id text, host text, pid integer, shard integer,
---        shard_count integer, held integer, started_at timestamptz, seen_at timestamptz, silent_s double precision
+--        shard_count integer, held integer, started_at timestamptz, seen_at timestamptz,
+--        suspended_at timestamptz or null, silent_s double precision, identity text (what it is configured for;
+--        '' for none), held_why text (why it takes nothing) or null
 -- locks: nothing
 -- index: none, the table is small
 select
     holder, cluster_id, actor_name, node_id, host, pid, shard, shard_count, held, started_at, seen_at,
-    extract(epoch from clock_timestamp() - seen_at)::double precision as silent_s
+    suspended_at, extract(epoch from clock_timestamp() - seen_at)::double precision as silent_s,
+    identity, shardclock.held_why(identity) as held_why
 from shardclock.holders
 where ended_at is null
 order by shard nulls last, started_at

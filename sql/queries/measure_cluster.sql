@@ -2,8 +2,8 @@
 --
 -- in:    nothing
 -- out:   shards_wanted integer, shards_min integer or null, shards_max integer or null, target_per_s integer,
---        ramp_per_s integer or null (no limit), leader_alive boolean, shards_alive bigint, slots_assigned bigint,
---        paused bigint, oldest_overdue_s double precision, scheduled bigint, log_records bigint, canceled bigint,
+--        ramp_per_s integer or null (no limit), leader_alive boolean, shards_alive bigint, holders_on_hold bigint,
+--        slots_assigned bigint, paused bigint, oldest_overdue_s double precision, scheduled bigint, log_records bigint, canceled bigint,
 --        rescheduled bigint, pauses bigint, resumed bigint, oldest_transaction_s double precision,
 --        oldest_snapshot_s double precision, wal_bytes bigint, log_partitions_ahead bigint, schema_version integer
 -- locks: nothing
@@ -63,6 +63,10 @@ select
     c.ramp_per_s,
     coalesce(c.lease_until > now(), false) as leader_alive,
     (select count(*) from alive) as shards_alive,
+    (
+        select count(*) from shardclock.holders h
+        where h.ended_at is null and h.seen_at > now() - interval '5 s' and shardclock.held_why(h.identity) is not null
+    ) as holders_on_hold,
     (
         select count(*) from generate_series(0, 839) as s (slot)
         where exists (select from alive where s.slot % alive.shard_count = alive.shard)

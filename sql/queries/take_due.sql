@@ -16,7 +16,7 @@
 --        occurrence bigint, repetitions integer
 -- locks: the taken rows, for the statement; skips what others have locked
 -- index: timers_by_slot, each slot from its oldest row, and timers_by_tenant, each tenant likewise; then timers_pkey,
---        a probe a row
+--        a probe a row; holders_pkey, holders_ended, holders_suspended
 with recursive me as materialized (
     -- The assignment is read here, by every claim: no shard ever acts on a stale one, and an ended holder takes nothing.
     select
@@ -26,10 +26,17 @@ with recursive me as materialized (
         ceil(c.ramp_per_s / coalesce(h.shard_count, 1)::numeric)::integer as ramp_per_s
     from shardclock.holders h
     cross join shardclock.coordination c
-    where h.holder = $1::bigint and h.ended_at is null
+    where h.holder = $1::bigint
+        and h.ended_at is null
+        -- A copy of the database, or somebody else's, fires nothing: docs/decisions/0016-a-copy-does-not-fire.md.
+        and shardclock.held_why(h.identity) is null
 ),
 gone as materialized (
+    -- Whose claims are free. By two selects, each of its own small index: an "or" would read every holder there was.
     select h.holder from shardclock.holders h where h.ended_at > coalesce($11::timestamptz, now()) - $3::interval
+    union all
+    -- One that was suspended and has come to doesn't take from itself.
+    select h.holder from shardclock.holders h where h.suspended_at is not null and h.ended_at is null and h.holder <> $1
 ),
 tenant (tenant_id, oldest, number) as (
     -- One probe a tenant, and so many a walk; the next walk goes on where this one ends.
@@ -90,6 +97,8 @@ due as materialized (
                 and (
                     t.claimed_until is null
                     or t.claimed_until <= coalesce($11::timestamptz, now())
+                    -- No lease can end so late: it was taken by a clock that has been set back since.
+                    or t.claimed_until > coalesce($11::timestamptz, now()) + 2 * $3::interval
                     or t.claimed_by = any (array(select gone.holder from gone))
                 )
             order by t.due_date
@@ -111,6 +120,7 @@ due as materialized (
             and (
                 t.claimed_until is null
                 or t.claimed_until <= coalesce($11::timestamptz, now())
+                or t.claimed_until > coalesce($11::timestamptz, now()) + 2 * $3::interval
                 or t.claimed_by = any (array(select gone.holder from gone))
             )
         order by t.due_date
