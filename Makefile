@@ -7,10 +7,10 @@ READY := $(VENV)/.ready
 UV := 0.13.8
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint prometheus lock clean
+.PHONY: help setup demo test check lint chaos chaos-long chaos-broken prometheus faketime lock clean
 
 help: ## list these commands
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/\1|\2/' | awk -F'|' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
 
 setup: $(READY) ## make .venv with the locked dependencies (PYTHON=python3.13 chooses an interpreter)
 
@@ -29,9 +29,21 @@ lint: setup ## format, lint, types and import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+chaos: setup ## break everything for ten minutes under load, and judge what was recorded (SEED=7 repeats a run)
+	$(BIN)/python -m tests.chaos --minutes 10 $(if $(SEED),--seed $(SEED))
+
+chaos-long: setup ## the same for an hour
+	$(BIN)/python -m tests.chaos --minutes 60 $(if $(SEED),--seed $(SEED))
+
+chaos-broken: setup ## break the product in ten ways, and see that the judge finds each (seven minutes)
+	$(BIN)/python -m tests.chaos.broken
+
 prometheus: ## install Debian's Prometheus, which the monitoring tests start (needs root; without it they are skipped)
 	apt-get install --yes --no-install-recommends prometheus
 	@systemctl disable --now prometheus 2>/dev/null || true # ours are started by the tests
+
+faketime: ## install Debian's libfaketime, with which a test sets Postgres's clock wrong (needs root; without it it is skipped)
+	apt-get install --yes --no-install-recommends libfaketime
 
 lock: ## resolve the dependencies again, at their newest, into requirements.lock
 	@set -e; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \

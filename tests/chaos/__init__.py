@@ -1,0 +1,25 @@
+"""A rig that breaks everything, and a checker that proves the promises from what was recorded.
+
+What is done:
+    plan       what clients will do and what will be broken, and when: drawn from one seed, before anything runs
+    menus      which faults a run draws from, and how often
+    load       clients: they send what the plan says when it says so, whether or not earlier answers have come
+    nemesis    breaks things as the plan says; faults  what can be broken, and how
+    proxy      the network between the cluster and Postgres, so that it can be cut, slowed, or lose one reply
+    stage      what is broken: a Postgres of the run's own, and a cluster on it, with or without Ray
+    running    one run, from the first client to the last record
+
+What is recorded:
+    recorder   commit order, from a logical replication slot that was made before the run
+    history    all that was recorded: pure data; files  the same as JSON lines
+
+What is said of it:
+    lives      the history told timer by timer, in one pass
+    promises   one check each; oracle  when a schedule should have fired, by other code than ours
+    windows    what each fault excuses, and until when; orphans  slots that nobody keeps; takeover  how long it took
+    checker    the verdict: valid, invalid or unknown
+    report     one page, and one picture: picture, marks
+    broken     builds that are broken on purpose: the checker must find each of them; tape  runs written by hand
+
+Data goes one way: plan → load, nemesis → history → checker → report. Nothing of the product is asked for a verdict.
+"""

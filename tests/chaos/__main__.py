@@ -1,0 +1,116 @@
+"""Break everything, and say whether the promises held: python -m tests.chaos --minutes 10.
+
+exit:    0 valid, 1 a promise was broken, 2 nothing can be said (nothing fired, or the recording has a hole)
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import platform
+import secrets
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from tests.chaos.checker import judge
+from tests.chaos.files import save
+from tests.chaos.history import Bounds, History, patient
+from tests.chaos.menus import menu
+from tests.chaos.plan import Plan, draw
+from tests.chaos.report import report
+from tests.chaos.running import run
+from tests.chaos.stage import POSTGRES, Cluster, Processes, RayCluster, stage_for
+
+EXITS = {"valid": 0, "invalid": 1, "unknown": 2}
+CALLS_PER_S = 25.0  # about 80 timers a second
+CLUSTERS = ("ray", "processes")
+
+
+def main() -> int:
+    """Read the arguments, do the run, write the report."""
+    given = _arguments()
+    plan = draw(
+        given.seed,
+        length_s=given.minutes * 60,
+        calls_per_s=given.calls_per_s,
+        menu=menu(ray=given.cluster == "ray", length_s=given.minutes * 60),
+    )
+    again = f"python -m tests.chaos --cluster {given.cluster} --minutes {given.minutes:g} --seed {given.seed}"
+    _tell(f"the same run again: {again}")
+    given.to.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory(prefix="sc-") as place,
+        (given.to / "cluster.log").open("wb") as log,
+        _bar() as bar,
+    ):
+        cluster: Cluster = RayCluster(Path(place), log=log) if given.cluster == "ray" else Processes(4, log=log)
+        history = asyncio.run(_run(plan, cluster, bar))
+    _tell("judging")
+    history = patient(history, given.patience)
+    verdict = judge(history)
+    save(history, given.to)
+    page = report(history, verdict, given.to, versions=_versions(given.cluster), repeat=again)
+    for finding in verdict.findings:
+        if finding.violations:
+            _tell(f"{finding.promise} {finding.title}: {finding.violations} of {finding.cases}")
+            for row in finding.shown:
+                _tell(f"    {row}")
+    _tell(f"{verdict.status}: {page}")
+    return EXITS[verdict.status]
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long clients and faults go on")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="of an earlier run, to repeat it")
+    parser.add_argument("--cluster", choices=CLUSTERS, default="ray", help="with Ray, or shards alone")
+    parser.add_argument("--calls-per-s", type=float, default=CALLS_PER_S, help="of all clients together")
+    parser.add_argument("--to", type=Path, default=Path("build/chaos"), help="where the report is written")
+    parser.add_argument(
+        "--patience", type=float, default=1.0, help="times by which lateness may be longer than promised"
+    )
+    return parser.parse_args()
+
+
+async def _run(plan: Plan, cluster: Cluster, bar: Progress) -> History:
+    async with stage_for(cluster) as stage:
+        ticking = asyncio.create_task(_tick(bar, plan.length_s))
+        try:
+            return await run(plan, stage, bounds=Bounds(), tell=bar.console.print)
+        finally:
+            ticking.cancel()
+
+
+async def _tick(bar: Progress, length_s: float) -> None:
+    task = bar.add_task("breaking things", total=length_s)
+    while True:
+        await asyncio.sleep(1.0)
+        bar.advance(task)
+
+
+def _bar() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=Console(stderr=True, highlight=False), transient=True)
+
+
+def _versions(cluster: str) -> dict[str, object]:
+    return {
+        "Postgres": POSTGRES,
+        "Ray": version("ray") if cluster == "ray" else "not used",
+        "Python": platform.python_version(),
+        "cores": os.cpu_count(),
+    }
+
+
+def _tell(words: str) -> None:
+    sys.stderr.write(f"{words}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

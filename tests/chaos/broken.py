@@ -1,0 +1,270 @@
+"""Builds that are broken on purpose, each in one way that has happened to somebody: the checker must find them all.
+
+    python -m tests.chaos.broken
+
+Each is a copy of the sources with a few words replaced, and does the same run as the sound build, on shards without
+Ray. What the sound build's run finds is shown first: it must be nothing, or the others' red would mean nothing.
+exit:    0 the sound build is valid, and every broken one is invalid
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.chaos.checker import judge
+from tests.chaos.history import Bounds
+from tests.chaos.plan import Menu, draw
+from tests.chaos.running import run
+from tests.chaos.stage import Processes, stage_for
+
+ROOT = Path(__file__).resolve().parents[2]
+PARTS = ("cluster", "coordinator", "k8s", "metrics", "shards", "sql", "tests", "timers")
+AT_ONCE = 2
+SEED = 7
+SECONDS = 60
+FAULTS = (
+    "declare a living shard dead",
+    "put a shard's clock ahead",
+    "kill postmaster",
+    "kill shard",
+    "lose clients' commit answers",
+    "freeze shard after a claim",
+)
+TUNING: dict[str, Any] = {"claim_batch": 10, "fire_batch": 10, "queue_max": 500}
+CLAIM_MAX = 20
+LATE_S = 2.5  # two trials at a time on two cores; what a broken build delays, it delays by more
+TRIAL_S = 400.0
+RESTART_S = 20.0  # longer than takeover may take: the others must do
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Words of one file that are replaced; they must be there, or the build would be sound."""
+
+    file: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A build, what is wrong with it, and the promises of which the checker must find one broken."""
+
+    name: str
+    edits: Sequence[Edit]
+    breaks: Sequence[str]
+
+
+_NESTED = "".join(
+    f' "enable_{way}": "off",' for way in ("hashjoin", "mergejoin", "material", "memoize", "sort", "hashagg")
+)
+_LEASE = """                and (
+                    t.claimed_until is null"""
+_NOW = "coalesce($11::timestamptz, now())"
+
+BUILDS = (
+    Build("sound", (), ()),
+    Build(
+        "no fence",
+        (
+            Edit(
+                "sql/queries/fire_due.sql",
+                "            and t.claimed_by = $1\n",
+                "            and $1::bigint is not null\n",
+            ),
+            Edit("sql/queries/fire_due.sql", "        and t.claimed_by = $1\n", "        and $1::bigint is not null\n"),
+        ),
+        ("S8",),
+    ),
+    Build(
+        "no due_date <= now() in fire",
+        (
+            Edit(
+                "sql/queries/fire_due.sql",
+                f"            and t.due_date <= {_NOW}\n",
+                f"            and {_NOW} > '-infinity'\n",
+            ),
+            Edit(
+                "sql/queries/fire_due.sql", f"        and t.due_date <= {_NOW}\n", f"        and {_NOW} > '-infinity'\n"
+            ),
+        ),
+        ("S1",),
+    ),
+    Build(
+        "clock from the shard",
+        (
+            Edit(
+                "shards/shard.py",
+                "fire_due(self._fires, self.holder, firings, lag_edges=LAG_EDGES)",
+                "fire_due(self._fires, self.holder, firings, lag_edges=LAG_EDGES, now=now)",
+            ),
+        ),
+        ("S1",),
+    ),
+    Build("lease ignored", (Edit("sql/queries/take_due.sql", _LEASE, _LEASE.replace("(", "(true or", 1)),), ("S8",)),
+    Build(
+        "no sweep",
+        (Edit("shards/claiming.py", "sweeps = now_s >= self.swept_at + settings.sweep_s", "sweeps = False"),),
+        ("L1", "L3"),
+    ),
+    Build(
+        "retry without re-read",
+        (
+            Edit(
+                "sql/queries/schedule_timers.sql",
+                "where not exists (select from shardclock.command_log l where l.timer_key = s.timer_key)\n",
+                "",
+            ),
+        ),
+        ("S3", "S7"),
+    ),
+    Build(
+        "cursor by position",
+        (
+            Edit(
+                "sql/queries/read_log.sql",
+                "(l.xid, l.position) > ($1::text::xid8, $2::bigint)",
+                "l.position > $2::bigint and $1::text is not null",
+            ),
+            Edit("sql/queries/read_log.sql", "and l.xid < pg_snapshot_xmin(pg_current_snapshot())", ""),
+            Edit("sql/queries/read_log.sql", "order by l.xid, l.position", "order by l.position"),
+        ),
+        ("L4",),
+    ),
+    Build(
+        "answers before it is on disk",
+        (Edit("sql/session.py", '"timezone": "UTC",', '"timezone": "UTC", "synchronous_commit": "off",'),),
+        ("D1", "S2"),
+    ),
+    Build(
+        "in (... limit)",
+        (
+            Edit(
+                "sql/queries/take_due.sql",
+                """    set claimed_by = $1, claimed_until = coalesce($11::timestamptz, clock_timestamp()) + $3
+    where t.timer_key = any (array(select due.timer_key from due))
+""",
+                """    set claimed_by = $1, claimed_until = coalesce($11::timestamptz, clock_timestamp()) + $3
+    where t.timer_key in (
+        select i.timer_key
+        from shardclock.timers i
+        cross join me
+        where i.due_date <= coalesce($11::timestamptz, now()) + $2::interval
+            and i.slot % me.step = me.first_slot
+            and (i.claimed_until is null or i.claimed_until <= coalesce($11::timestamptz, now()))
+        limit $4::integer
+        for update of i skip locked
+    )
+""",
+            ),
+            # FACTS of every such bug: it takes one plan of several, so this build has that one.
+            Edit("sql/session.py", '    "jit": "off",', f'    "jit": "off",{_NESTED}'),
+        ),
+        ("B1",),
+    ),
+)
+
+
+def main() -> int:
+    """Run the trial of every build, and show what was found."""
+    given = _arguments()
+    if given.trial:
+        sys.stdout.write(json.dumps(asyncio.run(_trial(given.seed))))
+        return 0
+    chosen = [build for build in BUILDS if not given.only or build.name in ("sound", *given.only)]
+    with ThreadPoolExecutor(AT_ONCE) as trials:
+        found = dict(zip(chosen, trials.map(partial(try_build, seed=given.seed), chosen), strict=True))
+    table = Table("build", "verdict", "broken promises", "as expected", title=f"seed {given.seed}")
+    for build, result in found.items():
+        table.add_row(build.name, result.status, ", ".join(result.broken), "yes" if result.fits(build) else "NO")
+        if not result.fits(build):
+            _tell("\n    ".join([f"{build.name}:", *result.why]))
+    Console().print(table)
+    return 0 if all(result.fits(build) for build, result in found.items()) else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What the checker said of a build's run."""
+
+    status: str
+    broken: Sequence[str]
+    why: Sequence[str]
+
+    def fits(self, build: Build) -> bool:
+        """Say whether it is what must be said of that build."""
+        if not build.breaks:
+            return self.status == "valid"
+        return self.status == "invalid" and bool(set(self.broken) & set(build.breaks))
+
+
+def try_build(build: Build, *, seed: int = SEED) -> Result:
+    """Make a build in a directory of its own, run its trial there, and clear it away."""
+    with tempfile.TemporaryDirectory(prefix="sc-build-") as place:
+        make(build, Path(place))
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.chaos.broken", "--trial", "--seed", str(seed)],
+            cwd=place,
+            capture_output=True,
+            timeout=TRIAL_S,
+            check=False,
+        )
+    if done.returncode:
+        return Result("broke down", [], done.stderr.decode()[-4000:].splitlines())
+    return Result(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def make(build: Build, place: Path) -> None:
+    """Copy the sources, and break them."""
+    for part in PARTS:
+        shutil.copytree(ROOT / part, place / part, ignore=shutil.ignore_patterns("__pycache__"))
+    for edit in build.edits:
+        file = place / edit.file
+        text = file.read_text(encoding="utf-8")
+        if edit.old not in text:
+            raise ValueError(f"{build.name}: {edit.file} has no {edit.old!r} any more")
+        file.write_text(text.replace(edit.old, edit.new), encoding="utf-8")
+
+
+async def _trial(seed: int) -> dict[str, object]:
+    plan = draw(seed, length_s=SECONDS, calls_per_s=25.0, menu=[Menu(fault, 1, 2.0, 5.0, 2.0) for fault in FAULTS])
+    cluster = Processes(3, restart_s=RESTART_S, build=Path.cwd(), **TUNING)
+    async with stage_for(cluster) as stage:
+        history = await run(plan, stage, bounds=Bounds(normal_s=LATE_S, claim_max=CLAIM_MAX), tell=_tell)
+    verdict = judge(history)
+    return {
+        "status": verdict.status,
+        "broken": [it.promise for it in verdict.findings if it.violations],
+        "why": [*verdict.reasons, *(row for it in verdict.findings for row in it.shown)],
+    }
+
+
+def _tell(words: str) -> None:
+    sys.stderr.write(f"{words}\n")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.broken", description=__doc__)
+    parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--only", action="append", metavar="BUILD", help="this one and the sound one; may be repeated")
+    parser.add_argument("--trial", action="store_true", help="run the trial of the sources that lie here")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

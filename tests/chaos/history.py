@@ -1,0 +1,191 @@
+"""All that a run has recorded: what clients asked and were told, what was committed in which order, what was broken."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Literal, NamedTuple, TypeAlias
+
+Outcome = Literal["ok", "fail", "unknown"]
+FaultKind = Literal["kill", "freeze", "cut", "store", "head", "load", "lock", "clock", "poison"]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One timer that a client wants: a plain one, or a schedule.
+
+    `due_date` is set where the client named the moment; `delay_s` where it gave a delay, which counts from the moment
+    that Postgres wrote the row. A schedule is a `rule` (ISO 8601 repeat or cron). `poison` says that it can't be fired.
+    """
+
+    timer_key: int
+    name: str | None = None
+    due_date: datetime | None = None
+    delay_s: float | None = None
+    rule: str | None = None
+    payload: str | None = None
+    poison: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One thing that a client asked, and what it was told.
+
+    `verb` is schedule, cancel or reschedule. A schedule brings `timers`, under keys drawn before; the other verbs name
+    one timer, by `timer_key` or by `name` within the tenant, and a reschedule moves it to `delay_s` from now. `resends`
+    is the number of the call that this one repeats with the same keys. Moments are seconds since 1970 by the rig's
+    clock; `ended_at` is None if no end was seen at all. `ok`: the answer came. `fail`: it was refused, nothing
+    happened. `unknown`: the connection was lost, or time was up. `answer` is the state that a verb returned (CANCELED,
+    TRIGGERED, RESCHEDULED, SKIPPED, UNKNOWN ...); for a schedule `refused` tells which keys were refused.
+    """
+
+    number: int
+    verb: Literal["schedule", "cancel", "reschedule"]
+    tenant_id: str
+    began_at: float
+    ended_at: float | None
+    outcome: Outcome
+    timers: Sequence[Asked] = ()
+    timer_key: int | None = None
+    name: str | None = None
+    delay_s: float | None = None
+    answer: str | None = None
+    refused: Sequence[int] = ()
+    resends: int | None = None
+    error: str | None = None
+
+
+class TimerWritten(NamedTuple):
+    """A row of `timers` as an insert (`new`) or an update left it."""
+
+    new: bool
+    timer_key: int
+    due_date: datetime
+    tenant_id: str
+    name: str | None
+    schedule: str | None
+    occurrence: int
+    claimed_by: int | None
+    claimed_until: datetime | None
+    paused: bool
+
+
+class TimerDeleted(NamedTuple):
+    """A row of `timers` that was deleted."""
+
+    timer_key: int
+
+
+class Recorded(NamedTuple):
+    """A row appended to the command log."""
+
+    xid: int
+    position: int
+    recorded_at: datetime
+    timer_key: int
+    tenant_id: str
+    name: str | None
+    due_date: datetime
+    occurrence: int
+    intent: str
+    holder: int | None
+    schedule: str | None
+    payload: str | None
+    detail: str | None
+
+
+class HolderWritten(NamedTuple):
+    """A row of `holders` as an insert or update left it."""
+
+    holder: int
+    shard: int | None
+    shard_count: int | None
+    pid: int
+    seen_at: datetime
+    ended_at: datetime | None
+    suspended_at: datetime | None
+
+
+Change: TypeAlias = TimerWritten | TimerDeleted | Recorded | HolderWritten
+
+
+class Commit(NamedTuple):
+    """One transaction that committed, with its changes in the order in which it made them."""
+
+    lsn: int
+    xid: int
+    committed_at: datetime
+    changes: tuple[Change, ...]
+
+
+class Read(NamedTuple):
+    """One record as a reader of the log got it, in the order in which it got them."""
+
+    reader: str
+    xid: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that was broken, from when to when by the rig's clock, and whose timers it hit.
+
+    `victims` are holders that could not work meanwhile: killed, frozen or cut off. `recovers_within_s` is what the
+    product promises for it: how late timers may be, counted from `began_at` for a shard that is killed, frozen or cut,
+    and from `ended_at` for all others; None where nothing is promised but safety. A fault that is not to disturb
+    anybody (`disturbs` is false: the coordinator dies, a reader stays open) excuses no timer's lag.
+    """
+
+    number: int
+    kind: FaultKind
+    name: str
+    began_at: float
+    ended_at: float
+    victims: Sequence[int] = ()
+    recovers_within_s: float | None = None
+    disturbs: bool = True
+    detail: Mapping[str, object] = field(default_factory=dict)
+
+
+class Pending(NamedTuple):
+    """A timer that was still in the table at the end."""
+
+    timer_key: int
+    due_date: datetime
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What lag is normal when nothing is broken, and how long the whole must take to be there again after a fault."""
+
+    normal_s: float = 1.0
+    back_within_s: float = 30.0
+    claim_max: int = 4_200 + 840
+    answer_s: float = 15.0
+
+
+@dataclass(slots=True)
+class History:
+    """A whole run. `commits` is complete and in commit order; `began_at` and `ended_at` are by the rig's clock."""
+
+    seed: int
+    began_at: float
+    ended_at: float
+    bounds: Bounds = field(default_factory=Bounds)
+    calls: list[Call] = field(default_factory=list)
+    commits: list[Commit] = field(default_factory=list)
+    reads: list[Read] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    pending: list[Pending] = field(default_factory=list)
+    poisoned: frozenset[int] = frozenset()
+
+
+def patient(history: History, times: float) -> History:
+    """Allow timers to be later by a factor, for a machine that has other work to do; safety is not a matter of time."""
+    faults = [
+        replace(fault, recovers_within_s=None if fault.recovers_within_s is None else fault.recovers_within_s * times)
+        for fault in history.faults
+    ]
+    return replace(history, faults=faults, bounds=replace(history.bounds, normal_s=history.bounds.normal_s * times))

@@ -1,0 +1,72 @@
+"""Break things as the plan says, and write down what was broken, from when to when."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+import time
+
+from tests.chaos.faults import TYPES
+from tests.chaos.faults.fault import FaultType, Hit, NothingToBreak
+from tests.chaos.history import Call, Fault
+from tests.chaos.plan import Break, Plan
+from tests.chaos.stage import AWAY, Stage
+
+RETRIES_S = 20.0  # a fault that meets another one's ruins is tried again for this long
+
+
+class Nemesis:
+    """Do what a plan says to the stage; `faults` is what was broken, `missed` what there was nothing to break for."""
+
+    def __init__(self, stage: Stage, plan: Plan) -> None:
+        self.faults: list[Fault] = []
+        self.missed: list[str] = []
+        self.calls: list[Call] = []
+        self.poisoned: frozenset[int] = frozenset()
+        self._stage = stage
+        self._plan = plan
+        self._numbers = itertools.count(1)
+
+    async def run(self) -> None:
+        """Break everything at its time, and wait until all is mended."""
+        begin = time.monotonic()
+        async with asyncio.TaskGroup() as breaks:
+            for number, it in enumerate(self._plan.breaks):
+                await asyncio.sleep(begin + it.at_s - time.monotonic())
+                chance = random.Random(f"{self._plan.seed} {number}")
+                breaks.create_task(self._break(it, chance), name=f"{it.fault} {number}")
+
+    async def _break(self, it: Break, chance: random.Random) -> None:
+        kind = TYPES[it.fault]
+        give_up_at = time.monotonic() + RETRIES_S
+        while True:
+            began_at = time.time()
+            try:
+                hit = await kind.act(self._stage, chance, it.for_s)
+            except (*AWAY, NothingToBreak, LookupError) as error:
+                # Of two faults at a time one may find nothing left to break.
+                if time.monotonic() > give_up_at:
+                    self.missed.append(f"{it.fault}: {type(error).__name__} {error}")
+                    return
+                await asyncio.sleep(1.0)
+            else:
+                self._learn(kind, hit, began_at)
+                return
+
+    def _learn(self, kind: FaultType, hit: Hit, began_at: float) -> None:
+        self.calls += hit.calls
+        self.poisoned |= hit.poisoned
+        self.faults.append(
+            Fault(
+                number=next(self._numbers),
+                kind=kind.kind,
+                name=kind.name,
+                began_at=hit.began_at or began_at,
+                ended_at=hit.ended_at or time.time(),
+                victims=hit.victims,
+                recovers_within_s=self._stage.cluster.takeover_s if kind.takeover else kind.recovers_within_s,
+                disturbs=kind.disturbs,
+                detail=hit.detail,
+            )
+        )

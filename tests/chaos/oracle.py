@@ -1,0 +1,91 @@
+"""When a schedule occurs, worked out without a line of the product's: ISO 8601 repeats of elapsed time, and cron."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Protocol
+
+from cronsim import CronSim, CronSimError
+
+REPEAT = re.compile(r"R(-1|\d*)/PT(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?")
+
+
+class Rule(Protocol):
+    """Tell when a schedule occurs. `count` is how often in all, None without end."""
+
+    count: int | None
+
+    def due(self, first: datetime, number: int) -> datetime | None:
+        """Find the occurrence of this number, given the first; None if that can't be an occurrence at all."""
+
+    def latest_first(self, made: datetime) -> datetime:
+        """Find the first occurrence of a schedule that was made at this moment."""
+
+
+class Repeat:
+    """A repeat of elapsed time: due every so often, counted from the first."""
+
+    def __init__(self, count: int | None, period: timedelta) -> None:
+        self.count = count
+        self.period = period
+
+    def due(self, first: datetime, number: int) -> datetime:
+        """Count periods from the first one."""
+        return first + (number - 1) * self.period
+
+    def latest_first(self, made: datetime) -> datetime:
+        """Add one period."""
+        return made + self.period
+
+
+class Cron:
+    """A cron rule of five or six fields in UTC, stepped through by cronsim, once for all schedules of the run."""
+
+    count: int | None = None
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._grid: list[datetime] = []
+        self._places: dict[datetime, int] = {}
+        self._steps: CronSim | None = None
+
+    def due(self, first: datetime, number: int) -> datetime | None:
+        """Step from the first one on; what was stepped through is kept."""
+        if not self._grid or first < self._grid[0]:
+            self._steps, self._grid, self._places = CronSim(self.text, first - timedelta(seconds=1)), [], {}
+        while not self._grid or self._grid[-1] < first:
+            self._step()
+        place = self._places.get(first)
+        if place is None:
+            return None
+        while len(self._grid) < place + number:
+            self._step()
+        return self._grid[place + number - 1]
+
+    def latest_first(self, made: datetime) -> datetime:
+        """Step once."""
+        return next(CronSim(self.text, made))
+
+    def _step(self) -> None:
+        assert self._steps is not None, "made with the grid"
+        self._places[moment := next(self._steps)] = len(self._grid)
+        self._grid.append(moment)
+
+
+@cache
+def read_rule(text: str) -> Rule | None:
+    """Read a rule; None if this oracle doesn't know its kind."""
+    match = REPEAT.fullmatch(text)
+    if match:
+        count, hours, minutes, seconds = match.groups()
+        period = timedelta(hours=int(hours or 0), minutes=int(minutes or 0), seconds=float(seconds or 0))
+        return Repeat(None if count in ("", "-1") else max(1, int(count)), period) if period else None
+    if text.startswith("R"):
+        return None
+    try:
+        next(CronSim(text, datetime(2030, 1, 1, tzinfo=UTC)))
+    except (CronSimError, StopIteration):
+        return None
+    return Cron(text)

@@ -1,0 +1,73 @@
+"""Which slots nobody kept after a shard was lost, and until when: their timers go a longer way, if within a bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from tests.chaos.history import Fault
+from tests.chaos.lives import Firing, Presence, Run
+from tests.chaos.windows import has_victims
+
+SLOTS = 840
+
+
+class Orphans(NamedTuple):
+    """Slots whose shard was lost at `began_s` and that were kept again from `until_s` on; `late_s` is promised."""
+
+    slots: frozenset[int]
+    began_s: float
+    until_s: float
+    late_s: float
+
+
+def orphans_of(run: Run) -> list[Orphans]:
+    """Find them for each fault that took shards away and promises how late their timers may be."""
+    found = []
+    for fault in run.history.faults:
+        if has_victims(fault) and fault.recovers_within_s is not None:
+            slots = slots_of(run, fault)
+            found.append(Orphans(slots, fault.began_at, _kept_again_s(run, fault, slots), fault.recovers_within_s))
+    return found
+
+
+def waits_for_takeover(orphans: Iterable[Orphans], firing: Firing, *, allowed_s: float) -> bool:
+    """Say whether a timer lay in orphaned slots when it was ready, and fired as soon as is promised for those."""
+    slot = firing.record.timer_key % SLOTS
+    late_s = firing.fired_s - firing.ready_s
+    return any(
+        slot in it.slots
+        and it.began_s <= firing.ready_s + allowed_s
+        and firing.ready_s <= it.until_s
+        and late_s <= it.late_s + allowed_s
+        for it in orphans
+    )
+
+
+def slots_of(run: Run, fault: Fault) -> frozenset[int]:
+    """Find the slots that a fault's victims kept when it began."""
+    slots: set[int] = set()
+    for holder in fault.victims:
+        told = [it for it in run.holders.get(holder, ()) if it.committed_s <= fault.began_at]
+        slots |= _slots_in(told[-1]) if told else set()
+    return frozenset(slots)
+
+
+def _kept_again_s(run: Run, fault: Fault, slots: frozenset[int]) -> float:
+    """Find when all of them were others' again; or when their shard was let go on, if that came first."""
+    latest = run.history.ended_at if fault.kind == "kill" else fault.ended_at
+    kept: dict[int, set[int]] = {}
+    told = [it for holder, all_told in run.holders.items() if holder not in fault.victims for it in all_told]
+    for presence in sorted(told, key=lambda it: it.number):
+        is_news = kept.get(presence.row.holder) != (now := _slots_in(presence) & slots)
+        kept[presence.row.holder] = now
+        if is_news and presence.committed_s >= fault.began_at and slots <= set().union(*kept.values()):
+            return min(latest, presence.committed_s)
+    return latest
+
+
+def _slots_in(presence: Presence) -> set[int]:
+    row = presence.row
+    if row.shard is None or row.shard_count is None or row.ended_at is not None or row.suspended_at is not None:
+        return set()
+    return set(range(row.shard, SLOTS, row.shard_count))

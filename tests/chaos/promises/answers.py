@@ -1,0 +1,36 @@
+"""L2 and L4: each call comes to an end, and each reader of the log gets each record once, in order."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from tests.chaos.history import Recorded
+from tests.chaos.lives import Run
+from tests.chaos.promises.wording import call_of
+
+
+def nobody_waits_for_ever(run: Run) -> Iterator[str | None]:
+    """Hold how long each call took against the bound; one without an end hangs."""
+    answer_s = run.history.bounds.answer_s
+    for call in run.history.calls:
+        if call.ended_at is None:
+            yield f"{call_of(call)}: it never came back"
+        else:
+            took_s = call.ended_at - call.began_at
+            yield f"{call_of(call)}: it took {took_s:.1f} s" if took_s > answer_s else None
+
+
+def read_once(run: Run) -> Iterator[str | None]:
+    """Hold what each reader got against all that was recorded: ascending in (xid, position), and nothing left out."""
+    written = {(it.xid, it.position) for commit in run.history.commits for it in commit.changes if type(it) is Recorded}
+    missing = defaultdict[str, set[tuple[int, int]]](lambda: set(written))
+    last: dict[str, tuple[int, int]] = {}
+    for read in run.history.reads:
+        place = read.xid, read.position
+        before = last.get(read.reader, (-1, -1))
+        missing[read.reader].discard(place)
+        last[read.reader] = place
+        yield None if place > before else f"{read.reader}: read {place} after {before}"
+    for reader, places in missing.items():
+        yield from (f"{reader}: never read {place}" for place in sorted(places))

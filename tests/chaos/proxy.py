@@ -1,0 +1,287 @@
+"""The network between the cluster and Postgres: a TCP proxy that cuts, holds, slows, or loses one reply.
+
+It reads the frames of both directions (a type, a length, a body: Postgres's protocol, version 3), so that it can act at
+a moment that no signal could be timed for: before a claim leaves, when its answer arrives, in the middle of the
+transaction that fires.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from sql.statements import statement
+
+Moment = Literal["before", "inside", "after"]
+Select = Callable[["Link"], bool]
+
+CHUNK_BYTES = 65_536
+HEAD_BYTES = 5  # of a frame: its type and its length, which counts itself
+SSL_REQUEST = 80_877_103
+SYNC, PARSE, BIND, QUERY, READY = b"S", b"P", b"B", b"Q", b"Z"
+WATCHED = ("take_due", "fire_due")
+
+
+@dataclass(eq=False)
+class Link:
+    """One connection through the proxy."""
+
+    application: str
+    port: int  # of the client's end: it tells whose it is
+    client: asyncio.StreamWriter
+    server: asyncio.StreamWriter
+    open: asyncio.Event = field(default_factory=asyncio.Event)
+    delay_s: float = 0.0
+    loses: str | None = None
+    doing: str | None = None
+    _prepared: dict[bytes, str | None] = field(default_factory=dict)
+
+    def learn(self, kind: bytes, body: bytes) -> None:
+        """Take note of which of the watched statements is being sent."""
+        if kind == PARSE:
+            name, text, _ = body.split(b"\0", 2)
+            self._prepared[name] = next((it for it in WATCHED if text.startswith(_first_line(it))), None)
+        elif kind == BIND:
+            self.doing = self._prepared.get(body.split(b"\0", 2)[1])
+        elif kind == QUERY:
+            self.doing = "commit" if body.upper().startswith(b"COMMIT") else None
+
+    def close(self) -> None:
+        """Break it off, with a reset for whoever still sends."""
+        for writer in (self.client, self.server):
+            writer.transport.abort()
+
+
+@dataclass(eq=False)
+class Trap:
+    """Wait for a statement of a link to reach a moment; then call, and hold the link until `release`."""
+
+    select: Select
+    statement: str
+    moment: Moment
+    caught: asyncio.Future[Link]
+    released: asyncio.Event = field(default_factory=asyncio.Event)
+    spring: Callable[[Link], None] = lambda _: None
+
+    async def at(self, link: Link, doing: str | None, moment: Moment) -> None:
+        """Let a link pass, unless this is what is waited for."""
+        if self.caught.done() or (doing, moment) != (self.statement, self.moment) or not self.select(link):
+            return
+        self.spring(link)
+        self.caught.set_result(link)
+        await self.released.wait()
+
+
+class Proxy:
+    """Listen on loopback and pass everything on to a Postgres's socket, as told."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+        self._links: set[Link] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._refused: list[Select] = []
+        self._held: list[Select] = []
+        self._slowed: list[tuple[Select, float]] = []
+        self._traps: list[Trap] = []
+        self._server: asyncio.Server | None = None
+
+    @property
+    def port(self) -> int:
+        """Say where it listens."""
+        assert self._server is not None
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def start(self) -> None:
+        """Listen on any free port."""
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+
+    async def close(self) -> None:
+        """Break everything off and stop listening."""
+        assert self._server is not None
+        self._server.close()
+        for link in self._links:
+            link.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._server.wait_closed()
+
+    def links(self, select: Select) -> list[Link]:
+        """Find the connections that a condition holds for."""
+        return [link for link in self._links if select(link)]
+
+    async def cut(self, select: Select, *, for_s: float) -> None:
+        """Break connections off, and refuse new ones for a while."""
+        self._refused.append(select)
+        for link in self.links(select):
+            link.close()
+        try:
+            await asyncio.sleep(for_s)
+        finally:
+            self._refused.remove(select)
+
+    async def half_open(self, select: Select, *, for_s: float) -> None:
+        """Let nothing through for a while, in either direction; nobody is told."""
+        self._held.append(select)
+        held = self.links(select)
+        for link in held:
+            link.open.clear()
+        try:
+            await asyncio.sleep(for_s)
+        finally:
+            self._held.remove(select)
+            for link in self._links:
+                if not any(holds(link) for holds in self._held):
+                    link.open.set()
+
+    async def slow(self, select: Select, *, delay_s: float, for_s: float) -> None:
+        """Hold up each piece that passes for so long, in each direction, for a while."""
+        entry = (select, delay_s)
+        self._slowed.append(entry)
+        for link in self.links(select):
+            link.delay_s = delay_s
+        try:
+            await asyncio.sleep(for_s)
+        finally:
+            self._slowed.remove(entry)
+            for link in self.links(select):
+                link.delay_s = 0.0
+
+    def delay(self, select: Select, delay_s: float) -> None:
+        """Hold up each piece that passes for so long, for good."""
+        self._slowed.append((select, delay_s))
+
+    def lose_reply(self, select: Select, name: str) -> None:
+        """Let the next run of a statement commit, keep its answer, and break the connection off."""
+        for link in self.links(select):
+            link.loses = name
+
+    def trap(self, select: Select, name: str, moment: Moment, *, spring: Callable[[Link], None]) -> Trap:
+        """Lay a trap; whoever lays it releases it."""
+        trap = Trap(select, name, moment, asyncio.get_running_loop().create_future(), spring=spring)
+        self._traps.append(trap)
+        return trap
+
+    def lift(self, trap: Trap) -> None:
+        """Take a trap away, and let go whoever is in it."""
+        trap.released.set()
+        self._traps.remove(trap)
+
+    async def _accept(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            with suppress(OSError, asyncio.IncompleteReadError):
+                await self._serve(reader, client)
+        finally:
+            self._tasks.discard(task)
+            client.transport.abort()
+
+    async def _serve(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
+        hello, application = await _hello(reader, client)
+        from_server, server = await asyncio.open_unix_connection(self._socket)
+        link = Link(application, client.get_extra_info("peername")[1], client, server)
+        try:
+            if any(refuses(link) for refuses in self._refused):
+                return
+            self._admit(link)
+            await self._pass(link, server, hello)
+            ways = [asyncio.create_task(way) for way in (self._up(link, reader), self._down(link, from_server))]
+            try:
+                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+                await link.open.wait()  # half-open, neither end hears that the other has gone
+            finally:
+                for way in ways:
+                    way.cancel()
+                await asyncio.gather(*ways, return_exceptions=True)
+        finally:
+            self._links.discard(link)
+            link.close()
+
+    def _admit(self, link: Link) -> None:
+        link.delay_s = max((delay_s for select, delay_s in self._slowed if select(link)), default=0.0)
+        if not any(holds(link) for holds in self._held):
+            link.open.set()
+        self._links.add(link)
+
+    async def _up(self, link: Link, reader: asyncio.StreamReader) -> None:
+        """Pass on what the client says, up to where a trap may hold it."""
+        async for said, frames in _frames(reader):
+            passed = 0
+            for kind, begin, end in frames:
+                if kind in (PARSE, BIND, QUERY):
+                    link.learn(kind, said[begin + HEAD_BYTES : end])
+                if self._traps and kind in (BIND, SYNC):
+                    await self._pass(link, link.server, said[passed:begin])
+                    passed = begin
+                    await self._at(link, "before" if kind == BIND else "inside")
+            await self._pass(link, link.server, said[passed:])
+
+    async def _down(self, link: Link, reader: asyncio.StreamReader) -> None:
+        """Pass on what the server says; an answer is whole when it is ready for the next question."""
+        async for said, frames in _frames(reader):
+            for kind, *_ in frames:
+                if kind != READY:
+                    continue
+                if link.doing is not None and link.doing == link.loses:
+                    return
+                if self._traps and link.doing is not None:
+                    await self._at(link, "after")
+                link.doing = None
+            if link.doing is None or link.doing != link.loses:
+                await self._pass(link, link.client, said)
+
+    async def _at(self, link: Link, moment: Moment) -> None:
+        for trap in list(self._traps):
+            await trap.at(link, link.doing, moment)
+
+    async def _pass(self, link: Link, to: asyncio.StreamWriter, data: bytes) -> None:
+        if not data:
+            return
+        if link.delay_s:
+            await asyncio.sleep(link.delay_s)
+        await link.open.wait()
+        to.write(data)
+        await to.drain()
+
+
+@cache
+def _first_line(name: str) -> bytes:
+    """Give what tells a statement from others, in a build that was broken on purpose, too."""
+    return statement(name).partition("\n")[0].encode()
+
+
+async def _hello(reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> tuple[bytes, str]:
+    """Read the client's first words, and who it says it is; encryption is declined."""
+    while True:
+        size = await reader.readexactly(4)
+        rest = await reader.readexactly(struct.unpack("!I", size)[0] - 4)
+        if struct.unpack("!I", rest[:4])[0] != SSL_REQUEST:
+            break
+        client.write(b"N")
+    words = rest[4:].split(b"\0")
+    said = dict(zip(words[::2], words[1::2], strict=False))
+    return size + rest, said.get(b"application_name", b"").decode()
+
+
+async def _frames(reader: asyncio.StreamReader) -> AsyncIterator[tuple[bytes, list[tuple[bytes, int, int]]]]:
+    """Give what has arrived, as whole frames, with the kind, the begin and the end of each."""
+    left = b""
+    while chunk := await reader.read(CHUNK_BYTES):
+        said, begin = left + chunk, 0
+        frames: list[tuple[bytes, int, int]] = []
+        while len(said) - begin >= HEAD_BYTES:
+            end = begin + 1 + int.from_bytes(said[begin + 1 : begin + HEAD_BYTES], "big")
+            if end > len(said):
+                break
+            frames.append((said[begin : begin + 1], begin, end))
+            begin = end
+        left = said[begin:]
+        yield said[:begin], frames

@@ -1,0 +1,132 @@
+"""One run: let clients and nemesis loose on a stage, wait until all has come back, and collect the history."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from sql.log import Cursor, LogRecord, consume, follow
+from sql.session import Connection, Session, StoreUnavailable
+from tests.chaos.history import Bounds, History, Pending, Read
+from tests.chaos.load import Load
+from tests.chaos.nemesis import Nemesis
+from tests.chaos.plan import Plan
+from tests.chaos.recorder import Recorder
+from tests.chaos.stage import AWAY, Stage, until
+
+DRAIN_S = 2.0  # between two readings of the slot
+CALM_S = 90.0  # for what is due to fire, and for the readers to come to the end, after the last fault
+RECEIVED = "create table chaos_received (number bigserial primary key, xid xid8 not null, position bigint not null)"
+LEFT = """
+    select timer_key, due_date, paused_due_date is not null as paused from shardclock.timers order by timer_key
+"""
+# What a client scheduled while the database's clock was ahead may be due in an hour: nobody waits for that.
+PENDING = "select exists (select from shardclock.timers where due_date < now() + interval '1 min')"
+
+Tell = Callable[[str], None]
+
+
+async def run(plan: Plan, stage: Stage, *, bounds: Bounds, tell: Tell) -> History:
+    """Do a whole run, and give all that was recorded."""
+    recorder, load, nemesis = Recorder(stage.direct_dsn), Load(stage.dsn, plan), Nemesis(stage, plan)
+    async with stage.admin() as admin:
+        await admin.execute(RECEIVED)
+    await recorder.start()
+    tell(f"starting the cluster ({stage.cluster.name})")
+    await stage.cluster.start(stage.dsn, stage.direct_dsn)
+    began_at = time.time()
+    async with _readers(stage) as read, _drained(recorder):
+        tell(f"{plan.length_s:.0f} s of load, {len(plan.breaks)} faults, seed {plan.seed}")
+        async with asyncio.TaskGroup() as work:
+            work.create_task(load.run())
+            work.create_task(nemesis.run())
+        tell("all is mended; waiting for what is due to fire")
+        await _until_calm(stage, read)
+    ended_at = time.time()
+    await stage.cluster.stop()
+    await recorder.drain()
+    for missed in nemesis.missed:
+        tell(f"not broken: {missed}")
+    async with stage.admin() as admin:
+        pending = [Pending(*row) for row in await admin.fetch(LEFT)]
+        received = await admin.fetch("select xid::text, position from chaos_received order by number")
+    return History(
+        seed=plan.seed,
+        began_at=began_at,
+        ended_at=ended_at,
+        bounds=bounds,
+        calls=sorted(load.calls + nemesis.calls, key=lambda call: call.began_at),
+        commits=recorder.commits,
+        reads=[*read, *(Read("consumer", int(row["xid"]), row["position"]) for row in received)],
+        faults=sorted(nemesis.faults, key=lambda fault: fault.began_at),
+        pending=pending,
+        poisoned=nemesis.poisoned,
+    )
+
+
+@asynccontextmanager
+async def _drained(recorder: Recorder) -> AsyncIterator[None]:
+    """Read the slot now and then, so that it keeps no more of Postgres's log than needed."""
+
+    async def work() -> None:
+        while True:
+            await asyncio.sleep(DRAIN_S)
+            try:
+                await recorder.drain()
+            except AWAY:
+                continue
+
+    task = asyncio.create_task(work())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _readers(stage: Stage) -> AsyncIterator[list[Read]]:
+    """Read the log meanwhile, through the proxy as everybody: one keeps its cursor itself, one is a consumer group."""
+    read: list[Read] = []
+
+    async def keep(connection: Connection, records: Sequence[LogRecord]) -> None:
+        rows = [(str(record.xid), record.position) for record in records]
+        await connection.executemany("insert into chaos_received (xid, position) values ($1::text::xid8, $2)", rows)
+
+    tasks = [asyncio.create_task(_follow(stage.dsn, read)), asyncio.create_task(consume(stage.dsn, "chaos", keep))]
+    try:
+        yield read
+    finally:
+        for task in tasks:
+            task.cancel()
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(end, asyncio.CancelledError) for end in ends), ends
+
+
+async def _follow(dsn: str, read: list[Read]) -> None:
+    cursor = Cursor()
+    async with Session(dsn, application="chaos follower") as session:
+        while True:
+            try:
+                async for records in follow(session, cursor):
+                    read += [Read("follower", record.xid, record.position) for record in records]
+                    if records:
+                        cursor = Cursor(records[-1].xid, records[-1].position)
+            except StoreUnavailable:
+                await asyncio.sleep(0.1)
+
+
+async def _until_calm(stage: Stage, read: list[Read]) -> None:
+    """Wait until every timer has ended and the readers are at the end of the log; bounded, the checker judges."""
+
+    async def calm() -> bool:
+        async with stage.admin() as admin:
+            if await admin.fetchval(PENDING):
+                return False
+            records = await admin.fetchval("select count(*) from shardclock.command_log")
+            received = await admin.fetchval("select count(*) from chaos_received")
+        return bool(records == received == len(read))
+
+    await until(calm, within_s=CALM_S)
