@@ -35,7 +35,7 @@ chaos: setup ## break everything for ten minutes under load, and judge what was 
 chaos-long: setup ## the same for an hour
 	$(BIN)/python -m tests.chaos --minutes 60 $(if $(SEED),--seed $(SEED))
 
-chaos-broken: setup ## break the product in ten ways, and see that the judge finds each (seven minutes)
+chaos-broken: setup ## break the product in nine ways, and see that the judge finds each (seven minutes)
 	$(BIN)/python -m tests.chaos.broken
 
 prometheus: ## install Debian's Prometheus, which the monitoring tests start (needs root; without it they are skipped)

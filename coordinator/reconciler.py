@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from coordinator.scaling import Scaling
 from coordinator.settings import CoordinatorSettings
 from coordinator.silence import Silence
 from metrics.report import Reporter
-from sql.holders import Holder, assign, end_holders, list_holders
+from sql.holders import Holder, assign, cut_off, end_holders, list_holders
 from sql.leadership import Leadership, lead, resign
 from sql.session import Session, StatementRefused, StoreUnavailable
 
@@ -215,11 +215,19 @@ class Reconciler:
         }
         if dead:
             ended = await end_holders(self._session, list(dead), why="dead")
+            await self._cut_off(list(dead))
             self._account.take_over(ended, dead)
             self._log.warning("took over", holders=[f"{it.holder:016x}" for it in ended], why=gone)
         self._learn(gone, mine)
         await self._drop(gone)
         return [h for h in holders if h.holder not in dead]
+
+    async def _cut_off(self, holders: Sequence[int]) -> None:
+        """Free what a frozen process may have locked in the middle of a claim or a firing."""
+        try:
+            await cut_off(self._session, holders)
+        except StatementRefused as error:
+            self._log.warning("could not cut off", error=str(error))
 
     def _learn(self, gone: dict[str, str], mine: dict[str, Holder]) -> None:
         now_s = time.monotonic()
@@ -275,6 +283,7 @@ class Reconciler:
             self._account.suspended += len(todo.suspend)
             if todo.suspend:
                 self._log.warning("suspended", holders=[f"{holder:016x}" for holder in todo.suspend])
+                await self._cut_off(todo.suspend)
             if todo.resume:
                 self._log.info("resumed", holders=[f"{holder:016x}" for holder in todo.resume])
             self._log.info("assigned", shard_count=todo.shard_count, wanted=leadership.shards_wanted)

@@ -25,7 +25,7 @@ class Pulse:
         self._log = structlog.get_logger().bind(holder=f"{incarnation.holder:016x}")
         self._session = Session(
             settings.dsn,
-            application="shardclock shard beats",
+            application=f"shardclock shard beats {incarnation.holder:016x}",
             timeout_s=settings.statement_timeout_s,
             plans=QUEUE_PLANS | UNSYNCED,
         )

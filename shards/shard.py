@@ -51,7 +51,7 @@ class Shard:
         self._claims, self._fires = (
             Session(
                 settings.dsn,
-                application=f"shardclock shard {use}",
+                application=f"shardclock shard {use} {self.holder:016x}",
                 timeout_s=settings.statement_timeout_s,
                 plans=QUEUE_PLANS,
             )

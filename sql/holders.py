@@ -120,3 +120,15 @@ async def assign(
     holders, flags = list(shards), [holder in suspended for holder in shards]
     rows = await session.rows("assign", leader, term, holders, list(shards.values()), flags, shard_count)
     return bool(rows) or not shards
+
+
+async def cut_off(session: Session, holders: Sequence[int]) -> int:
+    """Break off the sessions in which holders claim and fire, so that they let go of their locks; how many comes back.
+
+    A holder that lives opens them again; its beats, on a session of their own, go on.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+             StatementRefused  they are another role's
+    source:  sql/queries/cut_off.sql
+    """
+    return len(await session.rows("cut_off", holders))

@@ -12,6 +12,10 @@ from sql.statements import statement
 Record = asyncpg.Record
 Connection = asyncpg.Connection
 
+# A process that stands still between a statement and the end of its message holds locks that no other limit ends. Older
+# servers don't know this one, and refuse who names it at connecting.
+TRANSACTION_TIMEOUT_SINCE = (17,)
+
 # Claims and fires walk two known indexes. A table that grows from nothing to millions before its first
 # ANALYZE would talk the planner into a sequential scan, and a cached plan would keep it there:
 # docs/decisions/0005-queue-plans.md.
@@ -158,6 +162,9 @@ class Session:
             self._connection = await asyncpg.connect(
                 self._dsn, server_settings=self._server_settings, timeout=self._timeout_s
             )
+            if self._connection.get_server_version() >= TRANSACTION_TIMEOUT_SINCE:
+                # A little later than the others: a statement that is too long is ended, and its session lives on.
+                await self._connection.execute(f"set transaction_timeout = {int(self._timeout_s * 1000)}")
         return self._connection
 
     def _drop(self) -> None:

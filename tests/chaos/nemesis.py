@@ -13,6 +13,7 @@ from tests.chaos.history import Call, Fault
 from tests.chaos.plan import Break, Plan
 from tests.chaos.stage import AWAY, Stage
 
+FELT_S = 0.2  # what was broken off later than that has been felt
 RETRIES_S = 20.0  # a fault that meets another one's ruins is tried again for this long
 
 
@@ -45,7 +46,10 @@ class Nemesis:
             try:
                 hit = await kind.act(self._stage, chance, it.for_s)
             except (*AWAY, NothingToBreak, LookupError) as error:
-                # Of two faults at a time one may find nothing left to break.
+                # Of two faults at a time one may find nothing left to break, or be broken off by the other half way.
+                if time.time() - began_at > FELT_S:
+                    self._learn(kind, Hit(detail={"broken_off": type(error).__name__}), began_at)
+                    return
                 if time.monotonic() > give_up_at:
                     self.missed.append(f"{it.fault}: {type(error).__name__} {error}")
                     return

@@ -290,7 +290,7 @@ class RayCluster:
 
     name = "ray"
 
-    def __init__(self, place: Path, shards: int = 2, *, log: IO[bytes] | None = None) -> None:
+    def __init__(self, place: Path, shards: int = 3, *, log: IO[bytes] | None = None) -> None:
         self.takeover_s = 2.0
         self._place, self._shards, self._log = place, shards, log
         self._up: Up | None = None

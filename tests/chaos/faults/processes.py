@@ -113,7 +113,7 @@ async def declare_dead(stage: Stage, chance: random.Random, for_s: float) -> Hit
     place = chance.choice(await stage.shards())
     await stage.cluster.stand_in(place.holder)
     deaf = asyncio.create_task(
-        stage.proxy.half_open(lambda link: link.application.endswith("beats") and place.owns(link), for_s=for_s)
+        stage.proxy.half_open(lambda link: " beats " in link.application and place.owns(link), for_s=for_s)
     )
     began_at = time.time()
     async with stage.admin() as admin:
