@@ -131,6 +131,16 @@ def test_status_names_the_cluster_that_stands_by_and_how_many_of_its_shards_live
     ]  # fmt: skip
 
 
+def test_status_tells_a_shard_that_is_not_heard_from_one_that_has_no_part(shell: Shell) -> None:
+    for holder, shard in ((1, 0), (2, None), (3, None)):
+        asyncio.run(add_holder(shell.dsn, holder, shard, None if shard is None else 1))
+    asyncio.run(query(shell.dsn, "update shardclock.holders set suspended_at = now() where holder = 3"))
+
+    rows = [line.split()[0] for line in shell("status").out.splitlines() if "000000000000000" in line]
+
+    assert sorted(rows) == ["-", "0", "suspended"]
+
+
 def test_status_says_nothing_of_standing_by_while_no_cluster_serves(shell: Shell) -> None:
     asyncio.run(add_holder(shell.dsn, 1, None, None))
 

@@ -114,7 +114,8 @@ def _lag(state: Status) -> str:
 
 
 def _shard_row(holder: Holder) -> tuple[object, ...]:
-    shard = "-" if holder.shard is None else f"{holder.shard} of {holder.shard_count}"
+    idle = "suspended" if holder.suspended_at else "-"
+    shard = idle if holder.shard is None else f"{holder.shard} of {holder.shard_count}"
     seen = f"{holder.silent_s:.1f} s ago"
     return (
         shard,
