@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 UV := 0.13.8
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint chaos chaos-long chaos-broken prometheus faketime lock clean
+.PHONY: help setup demo test check lint chaos chaos-long chaos-cases chaos-broken prometheus faketime lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -17,8 +17,8 @@ setup: $(READY) ## make .venv with the locked dependencies (PYTHON=python3.13 ch
 demo: setup ## fire 5,000 timers, kill a shard half way, check every record
 	@$(BIN)/shardclock demo
 
-test: setup ## run every test, on real Postgres and real Ray
-	@$(BIN)/python -m pytest
+test: setup ## run the tests, on real Postgres and real Ray, a minute of chaos among them
+	@$(BIN)/python -m pytest -m "not chaos"
 
 check: lint ## lint, and the quick tests: before each commit
 	$(BIN)/python -m pytest -q -m "not ray and not slow"
@@ -34,6 +34,9 @@ chaos: setup ## break everything for ten minutes under load, and judge what was 
 
 chaos-long: setup ## the same for an hour
 	$(BIN)/python -m tests.chaos --minutes 60 $(if $(SEED),--seed $(SEED))
+
+chaos-cases: setup ## faults that need root, several nodes or a machine of their own (four minutes; skipped with a reason where they can't be)
+	$(BIN)/python -m pytest -m chaos
 
 chaos-broken: setup ## break the product in nine ways, and see that the judge finds each (seven minutes)
 	$(BIN)/python -m tests.chaos.broken

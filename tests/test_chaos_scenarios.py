@@ -35,7 +35,7 @@ IMPATIENT = {
     "RAY_health_check_failure_threshold": "3",
 }
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.chaos]
 
 
 async def _run(
@@ -70,12 +70,12 @@ async def test_a_clock_set_an_hour_ahead_and_back_loses_doubles_and_hurries_noth
         pytest.skip(f"no libfaketime here ({FAKETIME}): `make faketime` installs it")
     prepare = _needs_root(a_clock_of_its_own, what="the clock of a Postgres that runs as another user")
     breaks = [
-        Break(6.0, "Postgres's clock an hour ahead", 5.0),
-        Break(16.0, "Postgres's clock an hour back", 5.0),
-        Break(26.0, "kill shard", 0.0),
+        Break(3.0, "Postgres's clock an hour ahead", 3.0),
+        Break(9.0, "Postgres's clock an hour back", 3.0),
+        Break(15.0, "kill shard", 0.0),
     ]
 
-    _, verdict = await _run(Processes(3), breaks, length_s=35.0, prepare=prepare)
+    _, verdict = await _run(Processes(3), breaks, length_s=20.0, prepare=prepare)
 
     assert verdict.status == "valid", _told(verdict)
 
@@ -86,7 +86,7 @@ async def test_a_disk_that_is_full_for_a_while_loses_nothing() -> None:
     settings = ["max_wal_size = 64MB", "min_wal_size = 32MB", "shared_buffers = 32MB"]
 
     history, verdict = await _run(
-        Processes(2), [Break(8.0, "disk full", 6.0)], length_s=30.0, prepare=a_disk_of_its_own, settings=settings
+        Processes(2), [Break(4.0, "disk full", 5.0)], length_s=15.0, prepare=a_disk_of_its_own, settings=settings
     )
 
     assert verdict.status == "valid", _told(verdict)
@@ -101,12 +101,12 @@ async def test_twice_what_the_cluster_can_fire_piles_up_and_drains_with_memory_b
     cluster = _Weighed(2, claim_batch=20, fire_batch=20, queue_max=1_000)
 
     history, verdict = await _run(
-        cluster, [Break(6.0, "twice the capacity", 20.0)], length_s=45.0, set_up=_slow_down_the_shards
+        cluster, [Break(4.0, "twice the capacity", 12.0)], length_s=22.0, set_up=_slow_down_the_shards
     )
 
     assert verdict.status == "valid", _told(verdict)
     (flood,) = history.faults
-    assert flood.ended_at - flood.began_at > 30.0, "it was more than the cluster could fire"
+    assert flood.ended_at - flood.began_at > 18.0, "it was more than the cluster could fire"
     assert cluster.grown_mib < 20, "what waits, waits in the table"
 
 
@@ -141,7 +141,7 @@ async def test_a_frozen_raylet_leads_to_two_living_copies_of_a_shard_and_to_noth
         monkeypatch.setenv(name, value)
     cluster = _Nodes()
 
-    history, verdict = await _run(cluster, [Break(8.0, "freeze raylet", 12.0)], length_s=40.0)
+    history, verdict = await _run(cluster, [Break(4.0, "freeze raylet", 9.0)], length_s=20.0)
 
     assert verdict.status == "valid", _told(verdict)
     (frozen,) = history.faults

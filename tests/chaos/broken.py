@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("cluster", "coordinator", "k8s", "metrics", "shards", "sql", "tests", "timers")
 AT_ONCE = 2
 SEED = 7
-SECONDS = 60
+SECONDS = 60.0
 FAULTS = (
     "declare a living shard dead",
     "put a shard's clock ahead",
@@ -184,11 +184,13 @@ def main() -> int:
     """Run the trial of every build, and show what was found."""
     given = _arguments()
     if given.trial:
-        sys.stdout.write(json.dumps(asyncio.run(_trial(given.seed))))
+        sys.stdout.write(json.dumps(asyncio.run(_trial(given.seed, given.seconds))))
         return 0
     chosen = [build for build in BUILDS if not given.only or build.name in ("sound", *given.only)]
     with ThreadPoolExecutor(AT_ONCE) as trials:
-        found = dict(zip(chosen, trials.map(partial(try_build, seed=given.seed), chosen), strict=True))
+        found = dict(
+            zip(chosen, trials.map(partial(try_build, seed=given.seed, seconds=given.seconds), chosen), strict=True)
+        )
     table = Table("build", "verdict", "broken promises", "as expected", title=f"seed {given.seed}")
     for build, result in found.items():
         table.add_row(build.name, result.status, ", ".join(result.broken), "yes" if result.fits(build) else "NO")
@@ -213,12 +215,12 @@ class Result:
         return self.status == "invalid" and bool(set(self.broken) & set(build.breaks))
 
 
-def try_build(build: Build, *, seed: int = SEED) -> Result:
+def try_build(build: Build, *, seed: int = SEED, seconds: float = SECONDS) -> Result:
     """Make a build in a directory of its own, run its trial there, and clear it away."""
     with tempfile.TemporaryDirectory(prefix="sc-build-") as place:
         make(build, Path(place))
         done = subprocess.run(
-            [sys.executable, "-m", "tests.chaos.broken", "--trial", "--seed", str(seed)],
+            [sys.executable, "-m", "tests.chaos.broken", "--trial", "--seed", str(seed), "--seconds", str(seconds)],
             cwd=place,
             capture_output=True,
             timeout=TRIAL_S,
@@ -241,8 +243,8 @@ def make(build: Build, place: Path) -> None:
         file.write_text(text.replace(edit.old, edit.new), encoding="utf-8")
 
 
-async def _trial(seed: int) -> dict[str, object]:
-    plan = draw(seed, length_s=SECONDS, calls_per_s=25.0, menu=[Menu(fault, 1, 2.0, 5.0, 2.0) for fault in FAULTS])
+async def _trial(seed: int, seconds: float) -> dict[str, object]:
+    plan = draw(seed, length_s=seconds, calls_per_s=25.0, menu=[Menu(fault, 1, 2.0, 5.0, 2.0) for fault in FAULTS])
     cluster = Processes(3, restart_s=RESTART_S, build=Path.cwd(), **TUNING)
     async with stage_for(cluster) as stage:
         history = await run(plan, stage, bounds=Bounds(normal_s=LATE_S, claim_max=CLAIM_MAX), tell=_tell)
@@ -261,6 +263,7 @@ def _tell(words: str) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.broken", description=__doc__)
     parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="how long clients and faults go on")
     parser.add_argument("--only", action="append", metavar="BUILD", help="this one and the sound one; may be repeated")
     parser.add_argument("--trial", action="store_true", help="run the trial of the sources that lie here")
     return parser.parse_args()

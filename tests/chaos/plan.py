@@ -13,6 +13,7 @@ FIRST_FAULT_S = 6.0  # so that the run knows what is normal
 LAST_FAULT_S = 15.0  # before the load's end, so that it shows how all comes back
 DUE_MEAN_S = 3.0
 DUE_MAX_S = 20.0
+DUE_AFTER_S = 4.0  # the end of the load: nobody waits for longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def _create(chance: random.Random, at_s: float, tenant_id: str, *, number: int, 
     named = chance.random() < 0.6
     wishes = tuple(
         Wish(
-            due_in_s=min(chance.expovariate(1 / DUE_MEAN_S), DUE_MAX_S),
+            due_in_s=min(chance.expovariate(1 / DUE_MEAN_S), DUE_MAX_S, left_s + DUE_AFTER_S),
             as_moment=chance.random() < 0.3,
             name=f"order {number}" if named and n == 0 else None,
         )
