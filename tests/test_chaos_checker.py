@@ -534,17 +534,26 @@ def test_an_occurrence_that_fires_under_two_keys_breaks_s3() -> None:
     assert "timer 804 of ada/double #2" in finding.shown[0]
 
 
-@pytest.mark.parametrize(("offset_s", "broken"), [(-3600.0, set[str]()), (-60.0, {"S1"})])
-def test_a_record_that_bears_an_earlier_time_because_the_clock_was_set_back_is_not_early(
-    offset_s: float, broken: set[str]
-) -> None:
+@pytest.mark.parametrize(("fired_s", "broken"), [(52.5, set[str]()), (58.0, {"S1"})])
+def test_a_record_that_was_written_while_the_clock_was_set_back_is_not_early(fired_s: float, broken: set[str]) -> None:
     tape = good()
-    tape.ask(45, "bob", timer(701, 3650))
-    tape.fault("clock", 50, 52, 5.0, detail={"offset_s": offset_s})
+    tape.ask(45, "bob", timer(701, 70))
+    tape.fault("clock", 50, 52, 5.0, detail={"offset_s": 3600.0})
     tape.claim(49, B, 701)
-    tape.fire(50.5, B, 701)
+    tape.fire(fired_s, B, 701)
 
     assert red(judge(tape.end())) & {"S1"} == broken
+
+
+def test_a_timer_that_waited_for_as_long_as_the_clock_was_set_back_is_no_measure_of_a_takeover() -> None:
+    tape = good()
+    tape.fault("clock", 40, 41, 5.0, detail={"offset_s": -600.0})
+    tape.fault("kill", 48, 48, 2.0, victims=[B])
+    for key, fired_s in ((701, 48.6), (703, 48.5 + 600)):
+        tape.ask(48.2, "bob", timer(key, 48.5))
+        tape.fire(fired_s, A + 2, key)
+
+    assert [it.timers for it in takeovers(tape.end())][-1] == 1
 
 
 def test_each_promise_that_is_built_has_a_seed() -> None:

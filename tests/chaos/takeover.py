@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tests.chaos.history import Fault, History
 from tests.chaos.lives import Firing, Run, follow
 from tests.chaos.orphans import SLOTS, slots_of
-from tests.chaos.windows import Window, has_victims, windows_of
+from tests.chaos.windows import Window, has_victims, is_set_by, windows_of
 
 WATCHED_S = 15.0  # a lease and a sweep, and some: who fell due later, somebody else had taken over
 
@@ -61,6 +61,7 @@ def takeovers(history: History, *, run: Run | None = None) -> list[Takeover]:
             for firing in firings[begin:end]
             if firing.record.timer_key % SLOTS in slots and not _is_held_up(firing, others, lost)
         ]
+        waits = [it for it in waits if not is_set_by(history.faults, it, give_or_take_s=history.bounds.back_within_s)]
         found.append(Takeover(fault, len(waits), max(waits, default=None), fault.recovers_within_s))
     return found
 

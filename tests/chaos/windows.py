@@ -57,6 +57,20 @@ def is_set_by(faults: Iterable[Fault], seconds: float, *, give_or_take_s: float)
     return any(isinstance(it, int | float) and abs(abs(it) - seconds) < give_or_take_s for it in offsets)
 
 
+def set_back_at(faults: Iterable[Fault], at_s: float, *, give_or_take_s: float) -> bool:
+    """Say whether Postgres's clock had just been set back at a moment that it told.
+
+    Back from being ahead when that fault ended, or behind when that one began: then it tells its offset too.
+    """
+    for fault in faults:
+        offset = fault.detail.get("offset_s", 0.0) if fault.kind == "clock" else None
+        if isinstance(offset, int | float):
+            set_back_s = fault.ended_at if offset > 0 else fault.began_at + offset
+            if abs(at_s - set_back_s) < give_or_take_s:
+                return True
+    return False
+
+
 def has_victims(fault: Fault) -> bool:
     """Say whether a fault takes shards away from the others, which then take over while it lasts."""
     return fault.kind in VICTIM_KINDS and bool(fault.victims)

@@ -10,7 +10,7 @@ from datetime import datetime
 from tests.chaos.history import Call, Recorded, TimerDeleted, TimerWritten
 from tests.chaos.lives import Life, Run
 from tests.chaos.promises.wording import call_of, clock, record_of, row_of
-from tests.chaos.windows import is_set_by
+from tests.chaos.windows import set_back_at
 
 TRANSACTION_S = 5.0  # the longest that a shard's may take
 CLOCK_SLACK_S = 0.005  # two clocks of one machine, read one after the other
@@ -26,7 +26,9 @@ def never_early(run: Run) -> Iterator[str | None]:
         record, row = firing.record, firing.row
         due_date = record.due_date if row is None or row.paused else max(record.due_date, row.due_date)
         early_s = (due_date - record.recorded_at).total_seconds()
-        set_back = is_set_by(run.history.faults, early_s, give_or_take_s=TRANSACTION_S)
+        set_back = early_s > 0 and set_back_at(
+            run.history.faults, record.recorded_at.timestamp(), give_or_take_s=TRANSACTION_S
+        )
         yield f"{record_of(record)}: early" if early_s > 0 and not set_back else None
     for key, wanted in run.wanted.items():
         row = _first_row(run.lives.get(key))
