@@ -13,9 +13,11 @@ import pytest
 
 from tests.asking import call, schedule
 from tests.chaos import recorder as recording
+from tests.chaos.away import AWAY
+from tests.chaos.clusters import Processes
 from tests.chaos.history import Commit, HolderWritten, Recorded, TimerDeleted, TimerWritten
 from tests.chaos.recorder import COLUMNS, Recorder
-from tests.chaos.stage import AWAY, Processes, stage_for
+from tests.chaos.stage import stage_for
 from tests.store import BOUND_S, Hand, add_holder, add_schedule, add_timers, query
 
 HOLDER = 2**63 - 1

@@ -17,11 +17,12 @@ import pytest
 from sql.leadership import scale
 from sql.session import Session
 from tests.chaos.checker import EXERCISED, Verdict, judge
+from tests.chaos.clusters import Cluster, Processes, until_serving
 from tests.chaos.faults.machine import FAKETIME, a_clock_of_its_own, a_disk_of_its_own
 from tests.chaos.history import Bounds, History, HolderWritten
 from tests.chaos.plan import Break, Plan, draw
 from tests.chaos.running import run
-from tests.chaos.stage import Cluster, Prepare, Processes, Stage, stage_for, until_serving
+from tests.chaos.stage import Prepare, Stage, stage_for
 from tests.rays import RayOfNodes
 
 CALLS_PER_S = 20.0

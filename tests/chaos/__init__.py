@@ -6,7 +6,8 @@ What is done:
     load       clients: they send what the plan says when it says so, whether or not earlier answers have come
     nemesis    breaks things as the plan says; faults  what can be broken, and how
     proxy      the network between the cluster and Postgres, so that it can be cut, slowed, or lose one reply
-    stage      what is broken: a Postgres of the run's own, and a cluster on it, with or without Ray
+    stage      what is broken: a Postgres of the run's own, and a cluster on it
+    clusters   with or without Ray; away  how to wait for what comes back
     running    one run, from the first client to the last record
 
 What is recorded:

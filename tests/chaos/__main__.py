@@ -19,13 +19,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tests.chaos.checker import judge
+from tests.chaos.clusters import Cluster, Processes, RayCluster
 from tests.chaos.files import save
 from tests.chaos.history import Bounds, History, patient
 from tests.chaos.menus import menu
 from tests.chaos.plan import Plan, draw
 from tests.chaos.report import report
 from tests.chaos.running import run
-from tests.chaos.stage import POSTGRES, Cluster, Processes, RayCluster, stage_for
+from tests.chaos.stage import POSTGRES, stage_for
 
 EXITS = {"valid": 0, "invalid": 1, "unknown": 2}
 CALLS_PER_S = 25.0  # about 80 timers a second

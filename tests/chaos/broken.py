@@ -27,10 +27,11 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.chaos.checker import judge
+from tests.chaos.clusters import Processes
 from tests.chaos.history import Bounds
 from tests.chaos.plan import Menu, draw
 from tests.chaos.running import run
-from tests.chaos.stage import Processes, stage_for
+from tests.chaos.stage import stage_for
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("cluster", "coordinator", "k8s", "metrics", "shards", "sql", "tests", "timers")

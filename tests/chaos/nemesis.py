@@ -7,11 +7,12 @@ import itertools
 import random
 import time
 
+from tests.chaos.away import AWAY
 from tests.chaos.faults import TYPES
 from tests.chaos.faults.fault import FaultType, Hit, NothingToBreak
 from tests.chaos.history import Call, Fault
 from tests.chaos.plan import Break, Plan
-from tests.chaos.stage import AWAY, Stage
+from tests.chaos.stage import Stage
 
 FELT_S = 0.2  # what was broken off later than that has been felt
 RETRIES_S = 20.0  # a fault that meets another one's ruins is tried again for this long

@@ -9,12 +9,13 @@ from contextlib import asynccontextmanager
 
 from sql.log import Cursor, LogRecord, consume, follow
 from sql.session import Connection, Session, StoreUnavailable
+from tests.chaos.away import AWAY, until
 from tests.chaos.history import Bounds, History, Pending, Read
 from tests.chaos.load import Load
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.plan import Plan
 from tests.chaos.recorder import Recorder
-from tests.chaos.stage import AWAY, Stage, until
+from tests.chaos.stage import Stage
 
 DRAIN_S = 2.0  # between two readings of the slot
 CALM_S = 90.0  # for what is due to fire, and for the readers to come to the end, after the last fault

@@ -6,8 +6,9 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
+from tests.chaos.away import until
 from tests.chaos.history import Call, FaultKind
-from tests.chaos.stage import Stage, until
+from tests.chaos.stage import Stage
 
 BACK_S = 30.0  # until a server that was killed, or a Ray that was, has come back
 

@@ -8,9 +8,10 @@ import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+from tests.chaos.away import until
 from tests.chaos.faults.fault import BACK_S, Act, Hit
 from tests.chaos.history import Asked, Call
-from tests.chaos.stage import Stage, until
+from tests.chaos.stage import Stage
 
 HERD = 100_000
 HERD_TENANT = "herd"

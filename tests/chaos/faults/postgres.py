@@ -11,8 +11,9 @@ from contextlib import AsyncExitStack
 
 import asyncpg
 
+from tests.chaos.away import AWAY
 from tests.chaos.faults.fault import BACK_S, Hit, until_postgres_answers
-from tests.chaos.stage import AWAY, Stage
+from tests.chaos.stage import Stage
 
 
 async def kill_backend(stage: Stage, chance: random.Random, _: float) -> Hit:

@@ -7,9 +7,10 @@ import random
 import signal
 import time
 
+from tests.chaos.away import until
 from tests.chaos.faults.fault import BACK_S, Act, Hit, NothingToBreak
 from tests.chaos.proxy import Link, Moment
-from tests.chaos.stage import Place, Stage, until
+from tests.chaos.stage import Place, Stage
 
 END = """
     update shardclock.holders

@@ -1,0 +1,174 @@
+"""What fires, in two kinds: shards as plain processes, and all of `shardclock up`."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import psutil
+
+from shards.settings import ShardSettings
+from tests.chaos.away import AWAY, LOOK_S, connected, until
+from tests.crew import incarnation
+from tests.shard_process import ShardProcess
+from tests.store import add_holder
+from tests.up import Up
+
+START_S = 60.0
+SERVING = "select from shardclock.holders where ended_at is null and shard is not null and seen_at > started_at"
+
+
+class Cluster(Protocol):
+    """What fires: started on a DSN, and tended until it is stopped."""
+
+    name: str
+    takeover_s: float
+
+    async def start(self, dsn: str, direct_dsn: str) -> None:
+        """Bring it up, and wait until its shards serve."""
+
+    async def stop(self) -> None:
+        """End it in order."""
+
+    def processes(self, word: str) -> list[psutil.Process]:
+        """Find its processes with a word in their command lines."""
+
+    async def stand_in(self, holder: int) -> None:
+        """Start another shard for the slots of one that is there, and wait until it is at work."""
+
+
+class Processes:
+    """Shards as plain processes: no Ray and no coordinator, so only leases, the sweep and the fence are at work.
+
+    One that has died is started anew after a while, as a supervisor would; until then the others must do.
+    """
+
+    name = "processes"
+
+    def __init__(
+        self,
+        shards: int = 2,
+        *,
+        restart_s: float = 14.0,
+        build: Path | None = None,
+        log: IO[bytes] | None = None,
+        **tuning: Any,
+    ) -> None:
+        self.takeover_s = 13.0
+        self._shards, self._restart_s, self._tuning = shards, restart_s, tuning
+        self._build, self._log = build, log
+        self._running: dict[int, ShardProcess] = {}
+        self._zombies: list[ShardProcess] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._dsn = self._direct_dsn = ""
+
+    async def start(self, dsn: str, direct_dsn: str) -> None:
+        """Start all shards, each with its assignment."""
+        self._dsn, self._direct_dsn = dsn, direct_dsn
+        for shard in range(self._shards):
+            await self._start(shard)
+        await until_serving(direct_dsn, self._shards)
+        self._tasks.append(asyncio.create_task(self._keep()))
+
+    async def stop(self) -> None:
+        """End all of them."""
+        for task in self._tasks:
+            task.cancel()
+        for process in [*self._running.values(), *self._zombies]:
+            process.kill()
+
+    def processes(self, word: str) -> list[psutil.Process]:  # noqa: ARG002 - as the others
+        """Find none: there is nothing here but shards."""
+        return []
+
+    async def stand_in(self, holder: int) -> None:
+        """Start another shard for the slots of one that is there; if that dies, nobody else takes its place."""
+        shard = next((shard for shard, process in self._running.items() if process.holder == holder), None)
+        if shard is None:
+            raise LookupError(f"holder {holder:x} has just ended")
+        self._zombies.append(self._running.pop(shard))
+        await self._start(shard)
+        await until_serving(self._direct_dsn, self._shards + 1)
+
+    async def _start(self, shard: int) -> None:
+        holder = incarnation().holder
+        await add_holder(self._direct_dsn, holder, shard, self._shards)
+        settings = ShardSettings(dsn=self._dsn, **self._tuning)
+        process = ShardProcess(holder, settings, build=self._build, log=self._log)
+        async with connected(self._direct_dsn) as admin:
+            await admin.execute("update shardclock.holders set pid = $2 where holder = $1", holder, process.pid)
+        self._running[shard] = process
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            for shard, process in list(self._running.items()):
+                if process.has_ended():
+                    del self._running[shard]
+                    self._tasks.append(asyncio.create_task(self._start_again(shard, process)))
+
+    async def _start_again(self, shard: int, dead: ShardProcess) -> None:
+        """Start a shard anew, as often as it takes; the place of the dead one is taken away, its leases are not."""
+        await asyncio.sleep(self._restart_s)
+        while True:
+            try:
+                async with connected(self._direct_dsn) as admin:
+                    await admin.execute(
+                        "update shardclock.holders set shard = null, shard_count = null where holder = $1", dead.holder
+                    )
+                await self._start(shard)
+            except AWAY:
+                await asyncio.sleep(LOOK_S)
+            else:
+                return
+
+
+class RayCluster:
+    """`shardclock up`: Ray, a coordinator, and as many shards as it is told."""
+
+    name = "ray"
+
+    def __init__(self, place: Path, shards: int = 3, *, log: IO[bytes] | None = None) -> None:
+        self.takeover_s = 2.0
+        self._place, self._shards, self._log = place, shards, log
+        self._up: Up | None = None
+
+    async def start(self, dsn: str, direct_dsn: str) -> None:
+        """Start it, and wait until all shards serve."""
+        self._up = await asyncio.to_thread(
+            Up, self._place, SHARDCLOCK_DSN=dsn, SHARDCLOCK_SHARDS=str(self._shards), SHARDCLOCK_METRICS_PORT="0"
+        )
+        await asyncio.to_thread(self._up.until_running)
+        await until_serving(direct_dsn, self._shards)
+
+    async def stop(self) -> None:
+        """End it in order, whatever is left of it."""
+        if self._up is not None:
+            for process in self._up.processes():
+                with suppress(psutil.Error):
+                    process.resume()
+            if self._log is not None:
+                self._log.write(self._up.said.encode())
+            await asyncio.to_thread(self._up.end)
+            self._up = None
+
+    def processes(self, word: str) -> list[psutil.Process]:
+        """Find its processes with a word in their command lines."""
+        assert self._up is not None
+        return self._up.processes(word)
+
+    async def stand_in(self, holder: int) -> None:
+        """Leave that to the coordinator."""
+        raise NotImplementedError
+
+
+async def until_serving(dsn: str, shards: int) -> None:
+    """Wait until so many shards keep slots and have given a sign of life."""
+    async with connected(dsn) as admin:
+
+        async def serve() -> bool:
+            return len(await admin.fetch(SERVING)) >= shards
+
+        assert await until(serve, within_s=START_S), f"{shards} shards did not come up"
