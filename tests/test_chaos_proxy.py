@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -29,8 +28,7 @@ PENDING = "select count(*) from shardclock.timers"
 @pytest.fixture
 async def proxy(dsn: str) -> AsyncIterator[Proxy]:
     """Stand before the database of the test."""
-    (place,), (port,) = (parse_qs(urlsplit(dsn).query)[name] for name in ("host", "port"))
-    proxy = Proxy(Path(place) / f".s.PGSQL.{port}")
+    proxy = Proxy.before(dsn)
     await proxy.start()
     try:
         yield proxy

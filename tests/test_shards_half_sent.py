@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -25,8 +24,7 @@ SESSIONS = "select application_name as name from pg_stat_activity where datname 
 @pytest.fixture
 async def proxy(dsn: str) -> AsyncIterator[Proxy]:
     """Stand before the database of the test."""
-    (place,), (port,) = (parse_qs(urlsplit(dsn).query)[name] for name in ("host", "port"))
-    proxy = Proxy(Path(place) / f".s.PGSQL.{port}")
+    proxy = Proxy.before(dsn)
     await proxy.start()
     yield proxy
     await proxy.close()

@@ -14,7 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
+from urllib.parse import parse_qs, urlsplit
 
 from sql.statements import statement
 
@@ -80,6 +81,12 @@ class Trap:
 
 class Proxy:
     """Listen on loopback and pass everything on to a Postgres's socket, as told."""
+
+    @classmethod
+    def before(cls, dsn: str) -> Self:
+        """Make one that stands before a database that is named by its socket's directory and port."""
+        (place,), (port,) = (parse_qs(urlsplit(dsn).query)[name] for name in ("host", "port"))
+        return cls(Path(place) / f".s.PGSQL.{port}")
 
     def __init__(self, socket: Path) -> None:
         self._socket = socket

@@ -55,8 +55,8 @@ class Stage:
         self.place = place
         data_dir = place / "postgres"
         self.postmaster = Postmaster(data_dir, POSTGRES)
-        self.proxy = Proxy(self.postmaster.socket_dir / f".s.PGSQL.{PORT}")
         self.direct_dsn = f"postgresql://postgres@/postgres?host={self.postmaster.socket_dir}&port={PORT}"
+        self.proxy = Proxy.before(self.direct_dsn)
 
     @property
     def dsn(self) -> str:
