@@ -556,6 +556,24 @@ def test_a_timer_that_waited_for_as_long_as_the_clock_was_set_back_is_no_measure
     assert [it.timers for it in takeovers(tape.end())][-1] == 1
 
 
+@pytest.mark.parametrize(
+    ("least", "why"),
+    [
+        ({"kills_min": 2}, "only 1 of 2 kills"),
+        ({"freezes_min": 2}, "only 1 of 2 freezes"),
+        ({"cuts_min": 1}, "only 0 of 1 cuts"),
+        ({"fires_min": 21}, "only 20 of 21 firings"),
+    ],
+)
+def test_a_run_that_broke_or_fired_too_little_is_unknown(least: dict[str, int], why: str) -> None:
+    history = good().end()
+    history.bounds = replace(history.bounds, **least)
+
+    verdict = judge(history)
+
+    assert (verdict.status, verdict.reasons) == ("unknown", [why])
+
+
 def test_each_promise_that_is_built_has_a_seed() -> None:
     seeded = {promise for broken, _, _ in SEEDS for promise in broken.split()} | {"L4"}
 

@@ -31,6 +31,11 @@ from tests.chaos.stage import POSTGRES, stage_for
 EXITS = {"valid": 0, "invalid": 1, "unknown": 2}
 CALLS_PER_S = 25.0  # about 80 timers a second
 CLUSTERS = ("ray", "processes")
+# How much a run of so many minutes must break and fire to prove anything.
+LEAST = {
+    60: Bounds(kills_min=200, freezes_min=30, cuts_min=30, fires_min=300_000),
+    10: Bounds(kills_min=30, freezes_min=5, cuts_min=5, fires_min=20_000),
+}
 
 
 def main() -> int:
@@ -83,9 +88,13 @@ async def _run(plan: Plan, cluster: Cluster, bar: Progress) -> History:
     async with stage_for(cluster) as stage:
         ticking = asyncio.create_task(_tick(bar, plan.length_s))
         try:
-            return await run(plan, stage, bounds=Bounds(), tell=bar.console.print)
+            return await run(plan, stage, bounds=_least(plan.length_s / 60), tell=bar.console.print)
         finally:
             ticking.cancel()
+
+
+def _least(minutes: float) -> Bounds:
+    return next((bounds for least, bounds in LEAST.items() if minutes >= least), Bounds())
 
 
 async def _tick(bar: Progress, length_s: float) -> None:

@@ -45,8 +45,8 @@ class Verdict:
 def judge(history: History, *, exercised: Collection[str] = EXERCISED, run: Run | None = None) -> Verdict:
     """Hold a history against every promise.
 
-    invalid: a promise is broken; unknown: nothing fired, the recording has holes, or a promise of `exercised` has no
-    case; else valid.
+    invalid: a promise is broken; unknown: nothing fired, too little was broken, the recording has holes, or a promise
+    of `exercised` has no case; else valid.
 
     shape:   `run` is the same history if it has been followed already
     """
@@ -55,6 +55,7 @@ def judge(history: History, *, exercised: Collection[str] = EXERCISED, run: Run 
     broken = [f"{it.promise} {it.title}: {it.violations:,} of {it.cases:,}" for it in findings if it.violations]
     doubts = [
         *_holes(run),
+        *_too_little(run),
         *(f"{it.promise} has no case" for it in findings if it.promise in exercised and not it.cases),
     ]
     if not run.firings:
@@ -75,6 +76,19 @@ def _find(promise: Promise, run: Run) -> Finding:
             if len(shown) < SHOWN:
                 shown.append(line)
     return Finding(promise.promise, promise.title, cases, violations, shown, "" if cases else "no case")
+
+
+def _too_little(run: Run) -> Iterator[str]:
+    """Say what there was less of than a run of its length must have."""
+    faults, bounds = run.history.faults, run.history.bounds
+    for what, count, least in (
+        ("kills", sum(fault.name.startswith("kill") for fault in faults), bounds.kills_min),
+        ("freezes", sum(fault.kind == "freeze" for fault in faults), bounds.freezes_min),
+        ("cuts", sum(fault.kind == "cut" for fault in faults), bounds.cuts_min),
+        ("firings", len(run.firings), bounds.fires_min),
+    ):
+        if count < least:
+            yield f"only {count:,} of {least:,} {what}"
 
 
 def _holes(run: Run) -> Iterator[str]:

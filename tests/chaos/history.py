@@ -158,12 +158,19 @@ class Pending(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What lag is normal when nothing is broken, and how long the whole must take to be there again after a fault."""
+    """What lag is normal when nothing is broken, and how long the whole must take to be there again after a fault.
+
+    A run with fewer kills, freezes, cuts or firings than the `_min` ones has proved too little.
+    """
 
     normal_s: float = 1.0
     back_within_s: float = 30.0
     claim_max: int = 4_200 + 840
     answer_s: float = 15.0
+    kills_min: int = 0
+    freezes_min: int = 0
+    cuts_min: int = 0
+    fires_min: int = 0
 
 
 @dataclass(slots=True)
