@@ -114,11 +114,11 @@ class Stage:
     async def restart_postgres(self) -> None:
         """Bring Postgres up, whatever state it was left in, and wait until it accepts connections."""
         if self.postmaster.process() is None:
-            await asyncio.to_thread(self._clear_orphans)
+            await asyncio.to_thread(self.clear_orphans)
         await asyncio.to_thread(self.postmaster.ensure_up)
         await until(self.answers, within_s=START_S)
 
-    def _clear_orphans(self) -> None:
+    def clear_orphans(self) -> None:
         """End what is left of a killed server: a backend that decodes for the recorder may wait for more for ever."""
         pgdata = str(self.postmaster.pgdata)
         orphans = [it for it in psutil.process_iter(["name", "cwd"]) if it.info["cwd"] == pgdata]
@@ -161,6 +161,7 @@ async def _served(stage: Stage, settings: Sequence[str]) -> AsyncIterator[None]:
             await stage.proxy.close()
     finally:
         await asyncio.to_thread(stage.postmaster.stop)
+        await asyncio.to_thread(stage.clear_orphans)
 
 
 def _make_server(postmaster: Postmaster, settings: Sequence[str]) -> None:
