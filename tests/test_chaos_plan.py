@@ -14,7 +14,7 @@ import pytest
 from tests.chaos.broken import FAULTS
 from tests.chaos.faults import TYPES
 from tests.chaos.menus import menu
-from tests.chaos.plan import FIRST_FAULT_S, LAST_FAULT_S, Break, Change, Create, Menu, Plan, draw
+from tests.chaos.plan import ENDLESS_S, FIRST_FAULT_S, LAST_FAULT_S, Break, Change, Create, Menu, Plan, draw
 
 SEEDS = range(40)
 MINUTE_S, TEN_MINUTES_S, HOUR_S = 60.0, 600.0, 3_600.0
@@ -229,17 +229,25 @@ def test_each_tenant_uses_a_name_once_and_others_use_it_too() -> None:
         assert sum(count > 1 for count in tenants.values()) > 100
 
 
-def test_every_rule_without_an_end_is_cancelled_by_name_at_the_end() -> None:
+def test_every_rule_without_an_end_is_cancelled_by_name_so_that_the_load_stays_level() -> None:
     for seed in SEEDS:
         drawn = plan(seed, MINUTE_S)
-        endless = {
-            number
+        due = {
+            (number, min(step.at_s + ENDLESS_S, MINUTE_S))
             for number, step in enumerate(drawn.steps)
             if isinstance(step, Create) and (step.wishes[0].rule or "R").startswith("*")
         }
-        ends = [step for step in drawn.steps if isinstance(step, Change) and step.at_s == MINUTE_S]
 
-        assert endless
-        assert {(step.verb, step.by_name) for step in ends} == {("cancel", True)}
-        assert sorted(step.of for step in ends) == sorted(endless)
-        assert drawn.steps[-len(ends) :] == ends
+        assert due
+        assert due <= {
+            (step.of, step.at_s)
+            for step in drawn.steps
+            if isinstance(step, Change) and step.verb == "cancel" and step.by_name
+        }
+
+
+def test_calls_are_in_the_order_in_which_they_are_sent() -> None:
+    for seed in SEEDS:
+        at_s = [step.at_s for step in plan(seed, MINUTE_S).steps]
+
+        assert at_s == sorted(at_s)

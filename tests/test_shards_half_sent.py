@@ -18,6 +18,10 @@ from tests.waiting import eventually
 
 HOLDER, OTHER = 0x5AFE, 0xBEEF
 FREE = "select timer_key from shardclock.timers for update skip locked"
+HELD = """
+select from pg_stat_activity
+where datname = current_database() and backend_xid is not null and wait_event = 'ClientRead'
+"""
 SESSIONS = "select application_name as name from pg_stat_activity where datname = current_database()"
 
 
@@ -38,8 +42,14 @@ async def _half_sent(dsn: str, proxy: Proxy, session: Session) -> asyncio.Task[o
     trap = proxy.trap(lambda _: True, "take_due", "inside", spring=lambda _: None)
     task = asyncio.ensure_future(take_due(session, HOLDER, Walk("own", 0, 100), lease_s=10))
     await trap.caught
-    await eventually(lambda: _are_free(dsn, 0))
+    # The locks themselves are looked at later: to look is to lock, and what is locked, a claim passes by.
+    await eventually(lambda: _is_held(dsn))
+    assert await _are_free(dsn, 0)
     return task
+
+
+async def _is_held(dsn: str) -> bool:
+    return len(await query(dsn, HELD)) == 1
 
 
 async def _are_free(dsn: str, timers: int) -> bool:

@@ -21,13 +21,23 @@ class Orphans(NamedTuple):
     late_s: float
 
 
+class Move(NamedTuple):
+    """A holder keeps these slots from a commit on, and kept others before."""
+
+    committed_s: float
+    holder: int
+    slots: frozenset[int]
+
+
 def orphans_of(run: Run) -> list[Orphans]:
     """Find them for each fault that took shards away and promises how late their timers may be."""
     found = []
+    moves = _moves(run)
     for fault in run.history.faults:
         if has_victims(fault) and fault.recovers_within_s is not None:
             slots = slots_of(run, fault)
-            found.append(Orphans(slots, fault.began_at, _kept_again_s(run, fault, slots), fault.recovers_within_s))
+            until_s = _kept_again_s(moves, fault, slots, at_the_latest_s=run.history.ended_at)
+            found.append(Orphans(slots, fault.began_at, until_s, fault.recovers_within_s))
     return found
 
 
@@ -49,25 +59,37 @@ def slots_of(run: Run, fault: Fault) -> frozenset[int]:
     slots: set[int] = set()
     for holder in fault.victims:
         told = [it for it in run.holders.get(holder, ()) if it.committed_s <= fault.began_at]
-        slots |= _slots_in(told[-1]) if told else set()
+        slots |= _slots_in(told[-1]) if told else frozenset()
     return frozenset(slots)
 
 
-def _kept_again_s(run: Run, fault: Fault, slots: frozenset[int]) -> float:
+def _kept_again_s(moves: Iterable[Move], fault: Fault, slots: frozenset[int], *, at_the_latest_s: float) -> float:
     """Find when all of them were others' again; or when their shard was let go on, if that came first."""
-    latest = run.history.ended_at if fault.kind == "kill" else fault.ended_at
-    kept: dict[int, set[int]] = {}
-    told = [it for holder, all_told in run.holders.items() if holder not in fault.victims for it in all_told]
-    for presence in sorted(told, key=lambda it: it.number):
-        is_news = kept.get(presence.row.holder) != (now := _slots_in(presence) & slots)
-        kept[presence.row.holder] = now
-        if is_news and presence.committed_s >= fault.began_at and slots <= set().union(*kept.values()):
-            return min(latest, presence.committed_s)
+    latest = at_the_latest_s if fault.kind == "kill" else fault.ended_at
+    kept: dict[int, frozenset[int]] = {}
+    for move in moves:
+        if move.holder in fault.victims:
+            continue
+        kept[move.holder] = move.slots
+        if move.committed_s >= fault.began_at and slots <= frozenset().union(*kept.values()):
+            return min(latest, move.committed_s)
     return latest
 
 
-def _slots_in(presence: Presence) -> set[int]:
+def _moves(run: Run) -> list[Move]:
+    """List when holders came to keep other slots than before, in commit order."""
+    kept: dict[int, frozenset[int]] = {}
+    moves = []
+    for presence in sorted((it for told in run.holders.values() for it in told), key=lambda it: it.number):
+        holder, slots = presence.row.holder, _slots_in(presence)
+        if kept.get(holder, frozenset()) != slots:
+            kept[holder] = slots
+            moves.append(Move(presence.committed_s, holder, slots))
+    return moves
+
+
+def _slots_in(presence: Presence) -> frozenset[int]:
     row = presence.row
     if row.shard is None or row.shard_count is None or row.ended_at is not None or row.suspended_at is not None:
-        return set()
-    return set(range(row.shard, SLOTS, row.shard_count))
+        return frozenset()
+    return frozenset(range(row.shard, SLOTS, row.shard_count))

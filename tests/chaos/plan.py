@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -14,6 +14,7 @@ LAST_FAULT_S = 15.0  # before the load's end, so that it shows how all comes bac
 DUE_MEAN_S = 3.0
 DUE_MAX_S = 20.0
 DUE_AFTER_S = 4.0  # the end of the load: nobody waits for longer
+ENDLESS_S = 15.0  # how long a rule without an end is left alone: else the load would grow all the while
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +95,12 @@ def draw(seed: int, *, length_s: float, calls_per_s: float, menu: Sequence[Menu]
 def _steps(chance: random.Random, *, length_s: float, calls_per_s: float) -> list[Step]:
     steps: list[Step] = []
     creates: list[int] = []
+    endless: deque[Change] = deque()
     names: Counter[str] = Counter()
     at_s = 0.0
     while (at_s := at_s + chance.expovariate(calls_per_s)) < length_s:
+        while endless and endless[0].at_s < at_s:
+            steps.append(endless.popleft())
         if creates and chance.random() < 0.25:
             steps.append(_change(chance, at_s, steps, of=chance.choice(creates[-200:])))
             continue
@@ -104,8 +108,9 @@ def _steps(chance: random.Random, *, length_s: float, calls_per_s: float) -> lis
         tenant_id = chance.choice(TENANTS)
         names[tenant_id] += 1
         steps.append(_create(chance, at_s, tenant_id, number=names[tenant_id], left_s=length_s - at_s))
-    endless = [n for n in creates if _is_endless(steps[n])]
-    return steps + [Change(length_s, "cancel", n, by_name=True) for n in endless]
+        if _is_endless(steps[-1]):
+            endless.append(Change(min(at_s + ENDLESS_S, length_s), "cancel", creates[-1], by_name=True))
+    return [*steps, *endless]
 
 
 def _create(chance: random.Random, at_s: float, tenant_id: str, *, number: int, left_s: float) -> Create:
@@ -133,7 +138,7 @@ def _rule(chance: random.Random, left_s: float) -> str:
     """Draw a repeat or a cron rule that has ended, or is short, before the run does."""
     period_s = chance.choice((1, 2, 3))
     if chance.random() < 0.2:
-        return f"*/{period_s} * * * * *"  # without end: it is cancelled when the load ends
+        return f"*/{period_s} * * * * *"  # without end: it is cancelled some time later
     return f"R{max(1, min(chance.randint(1, 12), int(left_s / period_s)))}/PT{period_s}S"
 
 

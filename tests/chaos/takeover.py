@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
@@ -55,7 +56,7 @@ def takeovers(history: History, *, run: Run | None = None) -> list[Takeover]:
             continue
         begin = bisect_left(firings, fault.began_at, key=lambda firing: firing.ready_s)
         end = bisect_right(firings, fault.began_at + WATCHED_S, key=lambda firing: firing.ready_s)
-        others = [window for window in windows if window.fault is not fault]
+        others = [window for window in windows if window.fault is not fault and window.until_s >= fault.began_at]
         waits = [
             firing.fired_s - firing.ready_s
             for firing in firings[begin:end]
@@ -101,11 +102,12 @@ def quantile(values: Sequence[float], q: float) -> float:
 
 
 def _is_held_up(firing: Firing, others: Sequence[Window], lost: dict[int, frozenset[int]]) -> bool:
-    """Say whether another fault may have kept a timer waiting: one of its own shard, or of everybody's."""
+    """Say whether another fault may have kept a timer waiting: one of its own shard, or of everybody's.
+
+    shape:   `others` by beginning
+    """
     slot = firing.record.timer_key % SLOTS
     return any(
-        window.began_s <= firing.fired_s
-        and window.until_s >= firing.ready_s
-        and slot in lost.get(id(window.fault), (slot,))
-        for window in others
+        window.until_s >= firing.ready_s and slot in lost.get(id(window.fault), (slot,))
+        for window in itertools.takewhile(lambda window: window.began_s <= firing.fired_s, others)
     )
