@@ -855,6 +855,14 @@ def test_recovery_is_told_from_when_the_store_was_back() -> None:
     assert recovery.normal_s == pytest.approx(0.1)
 
 
+def test_recovery_is_not_told_of_what_ends_while_something_else_is_broken() -> None:
+    tape = good()
+    assert [it.fault.kind for it in recoveries(tape.end())] == ["store"], "the head was back while the store was away"
+    tape.fault("lock", 17.5, 18.05, 5.0)
+
+    assert not recoveries(tape.end())
+
+
 def test_lags_are_in_commit_order_and_count_from_when_a_timer_was_known() -> None:
     tape = blank()
     tape.ask(10, "ada", timer(2, 5))

@@ -229,21 +229,25 @@ def test_each_tenant_uses_a_name_once_and_others_use_it_too() -> None:
         assert sum(count > 1 for count in tenants.values()) > 100
 
 
-def test_every_rule_without_an_end_is_cancelled_by_name_so_that_the_load_stays_level() -> None:
+def test_every_rule_without_an_end_is_cancelled_so_that_the_load_stays_level_and_again_at_the_end() -> None:
     for seed in SEEDS:
         drawn = plan(seed, MINUTE_S)
-        due = {
-            (number, min(step.at_s + ENDLESS_S, MINUTE_S))
+        endless = {
+            number: step.at_s
             for number, step in enumerate(drawn.steps)
             if isinstance(step, Create) and (step.wishes[0].rule or "R").startswith("*")
         }
-
-        assert due
-        assert due <= {
+        cancelled = {
             (step.of, step.at_s)
             for step in drawn.steps
             if isinstance(step, Change) and step.verb == "cancel" and step.by_name
         }
+
+        assert endless
+        assert {(number, MINUTE_S) for number in endless} <= cancelled
+        assert {
+            (number, at_s + ENDLESS_S) for number, at_s in endless.items() if at_s + ENDLESS_S < MINUTE_S - 1
+        } <= cancelled
 
 
 def test_calls_are_in_the_order_in_which_they_are_sent() -> None:

@@ -68,18 +68,18 @@ def takeovers(history: History, *, run: Run | None = None) -> list[Takeover]:
 
 
 def recoveries(history: History, *, run: Run | None = None) -> list[Recovery]:
-    """Measure each fault of kind store or head, until the next fault begins.
+    """Measure each fault of kind store or head, until the next fault begins; one that ends within another is left out.
 
     shape:   as `takeovers`
     """
     run = run or follow(history)
     firings = sorted(run.firings, key=lambda firing: firing.fired_s)
-    begins = sorted(fault.began_at for fault in history.faults if fault.disturbs)
+    disturbing = [fault for fault in history.faults if fault.disturbs]
     found = []
     for fault in history.faults:
-        if fault.kind not in ("store", "head"):
+        if fault.kind not in ("store", "head") or any(it.began_at <= fault.ended_at < it.ended_at for it in disturbing):
             continue
-        until = next((began_at for began_at in begins if began_at > fault.ended_at), math.inf)
+        until = min((it.began_at for it in disturbing if it.began_at > fault.ended_at), default=math.inf)
         begin = bisect_left(firings, fault.ended_at, key=lambda firing: firing.fired_s)
         end = bisect_left(firings, until, key=lambda firing: firing.fired_s)
         late = [it for it in firings[begin:end] if it.fired_s - it.ready_s > history.bounds.normal_s]
