@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.chaos.checker import EXERCISED, Verdict, judge
-from tests.chaos.history import Asked, History, Recorded, TimerDeleted
+from tests.chaos.history import Asked, History, Recorded, TimerDeleted, unled
 from tests.chaos.lives import follow
 from tests.chaos.promises import PROMISES
 from tests.chaos.takeover import lags, quantile, recoveries, takeovers
@@ -846,6 +846,19 @@ def test_a_timer_that_another_fault_held_up_is_left_out_of_a_takeover() -> None:
     tape.fault("lock", 25.1, 25.9, 1.0)
 
     assert [it.timers for it in takeovers(tape.end())] == [0, 1]
+
+
+@pytest.mark.parametrize(("began_s", "bound_s"), [(7.9, 2.0), (8.1, 13.0), (12.0, 13.0), (16.9, 13.0), (17.1, 2.0)])
+def test_a_takeover_has_more_time_where_nobody_led_who_could_have_made_it(began_s: float, bound_s: float) -> None:
+    tape = blank()
+    tape.fault("freeze", 10.0, 15.0, 5.0, disturbs=False, leaderless=True)
+    tape.fault("kill", began_s, began_s, 2.0, victims=[A])
+    tape.fault("kill", began_s, began_s, None, victims=[A])
+    tape.fault("store", began_s, began_s, 5.0)
+
+    within_s = [it.recovers_within_s for it in unled(tape.end().faults, alone_s=13.0)]
+
+    assert within_s == [5.0, bound_s, None, 5.0]
 
 
 def test_recovery_is_told_from_when_the_store_was_back() -> None:

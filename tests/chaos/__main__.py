@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import os
 import platform
 import secrets
@@ -58,6 +59,7 @@ def main() -> int:
         cluster: Cluster = RayCluster(Path(place), log=log) if given.cluster == "ray" else Processes(4, log=log)
         history = asyncio.run(_run(plan, cluster, bar))
     _tell("judging")
+    gc.disable()  # it makes millions of small things, and no garbage
     history = patient(history, given.patience)
     verdict = judge(history)
     save(history, given.to)

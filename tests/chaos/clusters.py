@@ -17,6 +17,7 @@ from tests.store import add_holder
 from tests.up import Up
 
 START_S = 60.0
+LED_S, ALONE_S = 2.0, 13.0  # a takeover that a coordinator makes, and one by leases and sweeps
 SERVING = "select from shardclock.holders where ended_at is null and shard is not null and seen_at > started_at"
 
 
@@ -56,7 +57,7 @@ class Processes:
         log: IO[bytes] | None = None,
         **tuning: Any,
     ) -> None:
-        self.takeover_s = 13.0
+        self.takeover_s = ALONE_S
         self._shards, self._restart_s, self._tuning = shards, restart_s, tuning
         self._build, self._log = build, log
         self._running: dict[int, ShardProcess] = {}
@@ -131,7 +132,7 @@ class RayCluster:
     name = "ray"
 
     def __init__(self, place: Path, shards: int = 3, *, log: IO[bytes] | None = None) -> None:
-        self.takeover_s = 2.0
+        self.takeover_s = LED_S
         self._place, self._shards, self._log = place, shards, log
         self._up: Up | None = None
 

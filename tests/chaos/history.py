@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
+LED_AGAIN_S = 2.0  # after the death of a coordinator
 Outcome = Literal["ok", "fail", "unknown"]
 FaultKind = Literal["kill", "freeze", "cut", "store", "head", "load", "lock", "clock", "poison"]
 
@@ -134,7 +135,8 @@ class Fault:
     `victims` are holders that could not work meanwhile: killed, frozen or cut off. `recovers_within_s` is what the
     product promises for it: how late timers may be, counted from `began_at` for a shard that is killed, frozen or cut,
     and from `ended_at` for all others; None where nothing is promised but safety. A fault that is not to disturb
-    anybody (`disturbs` is false: the coordinator dies, a reader stays open) excuses no timer's lag.
+    anybody (`disturbs` is false: the coordinator dies, a reader stays open) excuses no timer's lag. While it lasts, and
+    for a moment more, nobody leads if it is `leaderless`.
     """
 
     number: int
@@ -145,6 +147,7 @@ class Fault:
     victims: Sequence[int] = ()
     recovers_within_s: float | None = None
     disturbs: bool = True
+    leaderless: bool = False
     detail: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -187,6 +190,22 @@ class History:
     faults: list[Fault] = field(default_factory=list)
     pending: list[Pending] = field(default_factory=list)
     poisoned: frozenset[int] = frozenset()
+
+
+def unled(faults: Sequence[Fault], *, alone_s: float) -> list[Fault]:
+    """Allow a takeover more time where nobody led who could have made it: leases and sweeps do it then.
+
+    units:   `alone_s` is what is promised without a coordinator
+    """
+    away = [(it.began_at, it.ended_at + LED_AGAIN_S) for it in faults if it.leaderless]
+    return [
+        replace(fault, recovers_within_s=max(within_s, alone_s))
+        if fault.victims
+        and (within_s := fault.recovers_within_s) is not None
+        and any(began_at <= fault.began_at + within_s and fault.began_at <= ended_at for began_at, ended_at in away)
+        else fault
+        for fault in faults
+    ]
 
 
 def patient(history: History, times: float) -> History:

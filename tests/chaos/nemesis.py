@@ -72,6 +72,7 @@ class Nemesis:
                 victims=hit.victims,
                 recovers_within_s=self._stage.cluster.takeover_s if kind.takeover else kind.recovers_within_s,
                 disturbs=kind.disturbs,
+                leaderless=kind.leaderless,
                 detail=hit.detail,
             )
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -10,7 +11,8 @@ from contextlib import asynccontextmanager
 from sql.log import Cursor, LogRecord, consume, follow
 from sql.session import Connection, Session, StoreUnavailable
 from tests.chaos.away import AWAY, until
-from tests.chaos.history import Bounds, History, Pending, Read
+from tests.chaos.clusters import ALONE_S
+from tests.chaos.history import Bounds, History, Pending, Read, unled
 from tests.chaos.load import Load
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.plan import Plan
@@ -61,7 +63,7 @@ async def run(plan: Plan, stage: Stage, *, bounds: Bounds, tell: Tell) -> Histor
         calls=sorted(load.calls + nemesis.calls, key=lambda call: call.began_at),
         commits=recorder.commits,
         reads=[*read, *(Read("consumer", int(row["xid"]), row["position"]) for row in received)],
-        faults=sorted(nemesis.faults, key=lambda fault: fault.began_at),
+        faults=unled(sorted(nemesis.faults, key=lambda fault: fault.began_at), alone_s=ALONE_S),
         pending=pending,
         poisoned=nemesis.poisoned,
     )
@@ -78,6 +80,9 @@ async def _drained(recorder: Recorder) -> AsyncIterator[None]:
                 await recorder.drain()
             except AWAY:
                 continue
+            # What is recorded stays. To look through all of it for garbage, again and again, would hold up the proxy,
+            # and with it everybody, for seconds.
+            gc.freeze()
 
     task = asyncio.create_task(work())
     try:

@@ -46,7 +46,9 @@ TYPES: Mapping[str, FaultType] = {
         FaultType("kill shard in a claim", "kill", kill_shard_at("take_due", "inside"), takeover=True),
         FaultType("kill shard in a firing", "kill", kill_shard_at("fire_due", "inside"), takeover=True),
         FaultType("kill shard after a firing", "kill", kill_shard_at("fire_due", "after"), takeover=True),
-        FaultType("kill coordinator", "kill", kill_process("CoordinatorActor"), disturbs=False, only="ray"),
+        FaultType(
+            "kill coordinator", "kill", kill_process("CoordinatorActor"), disturbs=False, leaderless=True, only="ray"
+        ),
         FaultType("kill backend", "store", kill_backend),
         FaultType("kill postmaster", "store", kill_postmaster),
         FaultType("stop Postgres fast", "store", stop_fast),
@@ -61,7 +63,14 @@ TYPES: Mapping[str, FaultType] = {
         FaultType("declare a living shard dead", "cut", declare_dead, takeover=True, only="processes"),
         FaultType("put a shard's clock ahead", "freeze", jump_clock, disturbs=False, only="processes"),
         FaultType("freeze raylet", "freeze", freeze_process("raylet "), disturbs=False, only="ray"),
-        FaultType("freeze coordinator", "freeze", freeze_process("CoordinatorActor"), disturbs=False, only="ray"),
+        FaultType(
+            "freeze coordinator",
+            "freeze",
+            freeze_process("CoordinatorActor"),
+            disturbs=False,
+            leaderless=True,
+            only="ray",
+        ),
         FaultType("cut shard off", "cut", cut_shard, takeover=True),
         FaultType("half-open shard", "cut", half_open_shard, takeover=True),
         FaultType("slow shard", "cut", slow_shard),

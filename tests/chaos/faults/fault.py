@@ -33,6 +33,7 @@ class FaultType:
     """A fault by name: what it is, and what is promised about the timers' lag.
 
     `takeover` says that the promise is the cluster's for a shard that is lost; otherwise `recovers_within_s` holds.
+    `leaderless` says that nobody leads meanwhile.
     """
 
     name: str
@@ -41,6 +42,7 @@ class FaultType:
     recovers_within_s: float = 5.0
     takeover: bool = False
     disturbs: bool = True
+    leaderless: bool = False
     only: str | None = None  # on which cluster it can be made, if not on any
 
 
