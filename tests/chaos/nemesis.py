@@ -7,6 +7,8 @@ import itertools
 import random
 import time
 
+import psutil
+
 from tests.chaos.away import AWAY
 from tests.chaos.faults import TYPES
 from tests.chaos.faults.fault import FaultType, Hit, NothingToBreak
@@ -46,7 +48,7 @@ class Nemesis:
             began_at = time.time()
             try:
                 hit = await kind.act(self._stage, chance, it.for_s)
-            except (*AWAY, NothingToBreak, LookupError) as error:
+            except (*AWAY, NothingToBreak, LookupError, psutil.Error) as error:
                 # Of two faults at a time one may find nothing left to break, or be broken off by the other half way.
                 if time.time() - began_at > FELT_S:
                     self._learn(kind, Hit(detail={"broken_off": type(error).__name__}), began_at)

@@ -10,9 +10,10 @@ import time
 from contextlib import AsyncExitStack
 
 import asyncpg
+import psutil
 
 from tests.chaos.away import AWAY
-from tests.chaos.faults.fault import BACK_S, Hit, until_postgres_answers
+from tests.chaos.faults.fault import BACK_S, Hit, NothingToBreak, until_postgres_answers
 from tests.chaos.stage import Stage
 
 
@@ -30,8 +31,7 @@ async def kill_backend(stage: Stage, chance: random.Random, _: float) -> Hit:
 
 async def kill_postmaster(stage: Stage, _: random.Random, for_s: float) -> Hit:
     """Kill the postmaster with -9, and start Postgres again after a while."""
-    process = stage.postmaster.process()
-    assert process is not None
+    process = _postmaster(stage)
     process.kill()
     return await _outage(stage, for_s)
 
@@ -44,11 +44,17 @@ async def stop_fast(stage: Stage, _: random.Random, for_s: float) -> Hit:
 
 async def stop_immediate(stage: Stage, _: random.Random, for_s: float) -> Hit:
     """Stop Postgres without a checkpoint, and start it again after a while."""
-    process = stage.postmaster.process()
-    assert process is not None
+    process = _postmaster(stage)
     process.send_signal(signal.SIGQUIT)
     await asyncio.to_thread(process.wait, BACK_S)
     return await _outage(stage, for_s)
+
+
+def _postmaster(stage: Stage) -> psutil.Process:
+    process = stage.postmaster.process()
+    if process is None:
+        raise NothingToBreak("Postgres is away already")
+    return process
 
 
 async def _outage(stage: Stage, for_s: float) -> Hit:
