@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
-LED_AGAIN_S = 2.0  # after the death of a coordinator
+LED_AGAIN_S = 2.0  # after the end of a coordinator, or of its freeze
+
 Outcome = Literal["ok", "fail", "unknown"]
 FaultKind = Literal["kill", "freeze", "cut", "store", "head", "load", "lock", "clock", "poison"]
 
