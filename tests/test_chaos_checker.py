@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from tests.chaos.checker import EXERCISED, Verdict, judge
-from tests.chaos.history import Asked, History, Recorded, TimerDeleted, unled
+from tests.chaos.history import Asked, History, Recorded, TimerDeleted
 from tests.chaos.lives import follow
+from tests.chaos.orphans import promised_s
 from tests.chaos.promises import PROMISES
 from tests.chaos.takeover import lags, quantile, recoveries, takeovers
 from tests.chaos.tape import LAG_S, Tape, at, blank, rig_s
@@ -854,11 +855,42 @@ def test_a_takeover_has_more_time_where_nobody_led_who_could_have_made_it(began_
     tape.fault("freeze", 10.0, 15.0, 5.0, disturbs=False, leaderless=True)
     tape.fault("kill", began_s, began_s, 2.0, victims=[A])
     tape.fault("kill", began_s, began_s, None, victims=[A])
-    tape.fault("store", began_s, began_s, 5.0)
+    history = tape.end()
 
-    within_s = [it.recovers_within_s for it in unled(tape.end().faults, alone_s=13.0)]
+    assert [promised_s(history, fault) for fault in history.faults if fault.victims] == [bound_s, None]
 
-    assert within_s == [5.0, bound_s, None, 5.0]
+
+@pytest.mark.parametrize("led", [True, False])
+def test_only_the_lost_shards_timers_may_be_later_where_nobody_led(led: bool) -> None:
+    tape = blank()
+    tape.holder(-0.5, A, 0)
+    tape.holder(-0.5, B, 1)
+    tape.ask(1, "ada", timer(1, 6), timer(2, 6))
+    tape.fault("freeze", 5.0, 9.0, None, disturbs=False, leaderless=not led)
+    tape.fault("kill", 5.5, 5.5, 2.0, victims=[A])
+    tape.fire(14.0, B, 1)
+    tape.holder(14.1, B, None)
+    tape.fire(14.2, B, 2)
+    history = tape.end()
+
+    verdict = judge(history)
+
+    late = [line for finding in verdict.findings if finding.promise == "L1" for line in finding.shown]
+    assert len(late) == (2 if led else 1), late
+    assert "timer 1 " in late[0]
+    assert [(it.timers, it.bound_s) for it in takeovers(history) if it.fault.victims] == [(1, 2.0 if led else 13.0)]
+
+
+def test_a_timer_that_waits_for_a_takeover_without_a_leader_is_left_out_of_the_next_one() -> None:
+    tape = blank()
+    tape.holder(-0.5, A, 0)
+    tape.ask(1, "ada", timer(2, 12))
+    tape.fault("freeze", 4.0, 6.0, None, disturbs=False, leaderless=True)
+    tape.fault("kill", 5.0, 5.0, 2.0, victims=[A])
+    tape.fault("kill", 11.0, 11.0, 2.0, victims=[A])
+    tape.fire(16.0, B, 2)
+
+    assert [it.timers for it in takeovers(tape.end())] == [0, 0]
 
 
 def test_recovery_is_told_from_when_the_store_was_back() -> None:

@@ -48,7 +48,7 @@ HISTORY = History(
     seed=7,
     began_at=1_795_240_000.25,
     ended_at=1_795_240_600.5,
-    bounds=Bounds(2.0, 20.0, 100, 7.5, 30, 5, 6, 20_000),
+    bounds=Bounds(2.0, 9.0, 20.0, 100, 7.5, 30, 5, 6, 20_000),
     calls=[SPARSE, FULL],
     commits=[Commit(10, 1, AT, ()), Commit(20, 2, AT + timedelta(microseconds=1), CHANGES)],
     reads=[Read("reader 1", 1, 2)],

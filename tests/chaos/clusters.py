@@ -11,13 +11,14 @@ import psutil
 
 from shards.settings import ShardSettings
 from tests.chaos.away import AWAY, LOOK_S, connected, until
+from tests.chaos.history import ALONE_S
 from tests.crew import incarnation
 from tests.shard_process import ShardProcess
 from tests.store import add_holder
 from tests.up import Up
 
 START_S = 60.0
-LED_S, ALONE_S = 2.0, 13.0  # a takeover that a coordinator makes, and one by leases and sweeps
+LED_S = 2.0  # a takeover that a coordinator makes
 SERVING = "select from shardclock.holders where ended_at is null and shard is not null and seen_at > started_at"
 
 

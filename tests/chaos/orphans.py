@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tests.chaos.history import Fault
+from tests.chaos.history import Fault, History
 from tests.chaos.lives import Firing, Presence, Run
 from tests.chaos.windows import has_victims
 
 SLOTS = 840
+LED_AGAIN_S = 2.0  # after the end of a coordinator, or of its freeze
 
 
 class Orphans(NamedTuple):
@@ -34,10 +35,10 @@ def orphans_of(run: Run) -> list[Orphans]:
     found = []
     moves = _moves(run)
     for fault in run.history.faults:
-        if has_victims(fault) and fault.recovers_within_s is not None:
+        if has_victims(fault) and (late_s := promised_s(run.history, fault)) is not None:
             slots = slots_of(run, fault)
             until_s = _kept_again_s(moves, fault, slots, at_the_latest_s=run.history.ended_at)
-            found.append(Orphans(slots, fault.began_at, until_s, fault.recovers_within_s))
+            found.append(Orphans(slots, fault.began_at, until_s, late_s))
     return found
 
 
@@ -52,6 +53,18 @@ def waits_for_takeover(orphans: Iterable[Orphans], firing: Firing, *, allowed_s:
         and late_s <= it.late_s + allowed_s
         for it in orphans
     )
+
+
+def promised_s(history: History, fault: Fault) -> float | None:
+    """Say within how many seconds a lost shard's slots must be another's; more where nobody led who could see to it."""
+    within_s = fault.recovers_within_s
+    if within_s is None or not any(
+        it.began_at <= fault.began_at + within_s and fault.began_at <= it.ended_at + LED_AGAIN_S
+        for it in history.faults
+        if it.leaderless
+    ):
+        return within_s
+    return max(within_s, history.bounds.alone_s)
 
 
 def slots_of(run: Run, fault: Fault) -> frozenset[int]:

@@ -7,12 +7,12 @@ import gc
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 
 from sql.log import Cursor, LogRecord, consume, follow
 from sql.session import Connection, Session, StoreUnavailable
 from tests.chaos.away import AWAY, until
-from tests.chaos.clusters import ALONE_S
-from tests.chaos.history import Bounds, History, Pending, Read, unled
+from tests.chaos.history import Bounds, History, Pending, Read
 from tests.chaos.load import Load
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.plan import Plan
@@ -20,6 +20,7 @@ from tests.chaos.recorder import Recorder
 from tests.chaos.stage import Stage
 
 DRAIN_S = 2.0  # between two readings of the slot
+STILL_S = 0.5  # how long the rig may stand still before it says so: it holds up all traffic meanwhile
 CALM_S = 90.0  # for what is due to fire, and for the readers to come to the end, after the last fault
 RECEIVED = "create table chaos_received (number bigserial primary key, xid xid8 not null, position bigint not null)"
 LEFT = """
@@ -40,7 +41,7 @@ async def run(plan: Plan, stage: Stage, *, bounds: Bounds, tell: Tell) -> Histor
     tell(f"starting the cluster ({stage.cluster.name})")
     await stage.cluster.start(stage.dsn, stage.direct_dsn)
     began_at = time.time()
-    async with _readers(stage) as read, _drained(recorder):
+    async with _readers(stage) as read, _drained(recorder), _watched(tell):
         tell(f"{plan.length_s:.0f} s of load, {len(plan.breaks)} faults, seed {plan.seed}")
         async with asyncio.TaskGroup() as work:
             work.create_task(load.run())
@@ -63,7 +64,7 @@ async def run(plan: Plan, stage: Stage, *, bounds: Bounds, tell: Tell) -> Histor
         calls=sorted(load.calls + nemesis.calls, key=lambda call: call.began_at),
         commits=recorder.commits,
         reads=[*read, *(Read("consumer", int(row["xid"]), row["position"]) for row in received)],
-        faults=unled(sorted(nemesis.faults, key=lambda fault: fault.began_at), alone_s=ALONE_S),
+        faults=sorted(nemesis.faults, key=lambda fault: fault.began_at),
         pending=pending,
         poisoned=nemesis.poisoned,
     )
@@ -90,6 +91,26 @@ async def _drained(recorder: Recorder) -> AsyncIterator[None]:
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _watched(tell: Tell) -> AsyncIterator[None]:
+    """Tell when the rig itself stood still, and so whose fault a delay was."""
+
+    async def work() -> None:
+        awake = time.monotonic()
+        while True:
+            await asyncio.sleep(STILL_S / 10)
+            still_s = time.monotonic() - awake
+            awake += still_s
+            if still_s > STILL_S:
+                tell(f"{datetime.now(UTC):%H:%M:%S}: the rig itself stood still for {still_s:.1f} s")
+
+    task = asyncio.create_task(work())
+    try:
+        yield
+    finally:
+        task.cancel()
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tests.chaos.history import Fault, History
 from tests.chaos.lives import Firing, Run, follow
-from tests.chaos.orphans import SLOTS, slots_of
+from tests.chaos.orphans import SLOTS, promised_s, slots_of
 from tests.chaos.windows import Window, has_victims, is_set_by, windows_of
 
 WATCHED_S = 15.0  # a lease and a sweep, and some: who fell due later, somebody else had taken over
@@ -47,7 +47,7 @@ def takeovers(history: History, *, run: Run | None = None) -> list[Takeover]:
     shape:   `run` is the same history if it has been followed already
     """
     run = run or follow(history)
-    windows = windows_of(history.faults, history.bounds)
+    windows = [_until_taken_over(history, it) for it in windows_of(history.faults, history.bounds)]
     lost = {id(fault): slots_of(run, fault) for fault in history.faults if has_victims(fault)}
     firings = sorted(run.firings, key=lambda firing: firing.ready_s)
     found = []
@@ -63,7 +63,7 @@ def takeovers(history: History, *, run: Run | None = None) -> list[Takeover]:
             if firing.record.timer_key % SLOTS in slots and not _is_held_up(firing, others, lost)
         ]
         waits = [it for it in waits if not is_set_by(history.faults, it, give_or_take_s=history.bounds.back_within_s)]
-        found.append(Takeover(fault, len(waits), max(waits, default=None), fault.recovers_within_s))
+        found.append(Takeover(fault, len(waits), max(waits, default=None), promised_s(history, fault)))
     return found
 
 
@@ -99,6 +99,12 @@ def lags(history: History, *, run: Run | None = None) -> list[tuple[float, float
 def quantile(values: Sequence[float], q: float) -> float:
     """Pick the value at a quantile, by nearest rank; `values` need no order, and must not be empty."""
     return sorted(values)[max(0, math.ceil(len(values) * q) - 1)]
+
+
+def _until_taken_over(history: History, window: Window) -> Window:
+    """Hold up the timers of a lost shard for as long as taking over may take."""
+    within_s = promised_s(history, window.fault) if has_victims(window.fault) else None
+    return window if within_s is None else window._replace(until_s=window.fault.began_at + within_s)
 
 
 def _is_held_up(firing: Firing, others: Sequence[Window], lost: dict[int, frozenset[int]]) -> bool:
