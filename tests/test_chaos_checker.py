@@ -10,7 +10,7 @@ import pytest
 from tests.chaos.checker import EXERCISED, Verdict, judge
 from tests.chaos.history import Asked, History, Recorded, TimerDeleted
 from tests.chaos.lives import follow
-from tests.chaos.orphans import promised_s
+from tests.chaos.orphans import promised_of
 from tests.chaos.promises import PROMISES
 from tests.chaos.takeover import lags, quantile, recoveries, takeovers
 from tests.chaos.tape import LAG_S, Tape, at, blank, rig_s
@@ -852,12 +852,23 @@ def test_a_timer_that_another_fault_held_up_is_left_out_of_a_takeover() -> None:
 @pytest.mark.parametrize(("began_s", "bound_s"), [(7.9, 2.0), (8.1, 13.0), (12.0, 13.0), (16.9, 13.0), (17.1, 2.0)])
 def test_a_takeover_has_more_time_where_nobody_led_who_could_have_made_it(began_s: float, bound_s: float) -> None:
     tape = blank()
+    tape.holder(-0.5, B, 1)
     tape.fault("freeze", 10.0, 15.0, 5.0, disturbs=False, leaderless=True)
     tape.fault("kill", began_s, began_s, 2.0, victims=[A])
     tape.fault("kill", began_s, began_s, None, victims=[A])
     history = tape.end()
 
-    assert [promised_s(history, fault) for fault in history.faults if fault.victims] == [bound_s, None]
+    assert list(promised_of(follow(history)).values())[1:] == [bound_s, None]
+
+
+@pytest.mark.parametrize(("began_s", "bound_s"), [(7.9, 2.0), (8.1, 13.0), (12.0, 13.0), (14.9, 13.0), (15.1, 2.0)])
+def test_a_takeover_has_more_time_where_no_shard_was_left_to_take_over(began_s: float, bound_s: float) -> None:
+    tape = blank()
+    tape.fault("kill", began_s, began_s, 2.0, victims=[A])
+    for at_s, holder, shard in ((-0.5, A, 0), (-0.4, B, 1), (9.0, A, None), (10.0, B, None), (15.0, 0xC, 0)):
+        tape.holder(at_s, holder, shard)
+
+    assert promised_of(follow(tape.end())) == {1: bound_s}
 
 
 @pytest.mark.parametrize("led", [True, False])

@@ -18,6 +18,7 @@ from tests.chaos.stage import Stage
 
 FELT_S = 0.2  # what was broken off later than that has been felt
 RETRIES_S = 20.0  # a fault that meets another one's ruins is tried again for this long
+REST_S = 4.0  # between two that were tried again: they would all come at the moment that Postgres is back
 
 
 class Nemesis:
@@ -31,6 +32,7 @@ class Nemesis:
         self._stage = stage
         self._plan = plan
         self._numbers = itertools.count(1)
+        self._again = asyncio.Lock()
 
     async def run(self) -> None:
         """Break everything at its time, and wait until all is mended."""
@@ -44,22 +46,26 @@ class Nemesis:
     async def _break(self, it: Break, chance: random.Random) -> None:
         kind = TYPES[it.fault]
         give_up_at = time.monotonic() + RETRIES_S
-        while True:
-            began_at = time.time()
-            try:
-                hit = await kind.act(self._stage, chance, it.for_s)
-            except (*AWAY, NothingToBreak, LookupError, psutil.Error) as error:
-                # Of two faults at a time one may find nothing left to break, or be broken off by the other half way.
-                if time.time() - began_at > FELT_S:
-                    self._learn(kind, Hit(detail={"broken_off": type(error).__name__}), began_at)
-                    return
-                if time.monotonic() > give_up_at:
-                    self.missed.append(f"{it.fault}: {type(error).__name__} {error}")
-                    return
-                await asyncio.sleep(1.0)
-            else:
-                self._learn(kind, hit, began_at)
-                return
+        missed = await self._try(kind, it, chance)
+        while missed and time.monotonic() < give_up_at:
+            async with self._again:
+                missed = await self._try(kind, it, chance)
+                await asyncio.sleep(1.0 if missed else REST_S)
+        if missed:
+            self.missed.append(missed)
+
+    async def _try(self, kind: FaultType, it: Break, chance: random.Random) -> str:
+        """Break it, and learn what was broken; why there was nothing to break, if so."""
+        began_at = time.time()
+        try:
+            hit = await kind.act(self._stage, chance, it.for_s)
+        except (*AWAY, NothingToBreak, LookupError, psutil.Error) as error:
+            # Of two faults at a time one may find nothing left to break, or be broken off by the other half way.
+            if time.time() - began_at <= FELT_S:
+                return f"{it.fault}: {type(error).__name__} {error}"
+            hit = Hit(detail={"broken_off": type(error).__name__})
+        self._learn(kind, hit, began_at)
+        return ""
 
     def _learn(self, kind: FaultType, hit: Hit, began_at: float) -> None:
         self.calls += hit.calls

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tests.chaos.history import Fault, History
+from tests.chaos.history import Fault
 from tests.chaos.lives import Firing, Presence, Run
 from tests.chaos.windows import has_victims
 
@@ -33,9 +34,9 @@ class Move(NamedTuple):
 def orphans_of(run: Run) -> list[Orphans]:
     """Find them for each fault that took shards away and promises how late their timers may be."""
     found = []
-    moves = _moves(run)
+    moves, promised_s = _moves(run), promised_of(run)
     for fault in run.history.faults:
-        if has_victims(fault) and (late_s := promised_s(run.history, fault)) is not None:
+        if has_victims(fault) and (late_s := promised_s[fault.number]) is not None:
             slots = slots_of(run, fault)
             until_s = _kept_again_s(moves, fault, slots, at_the_latest_s=run.history.ended_at)
             found.append(Orphans(slots, fault.began_at, until_s, late_s))
@@ -55,16 +56,22 @@ def waits_for_takeover(orphans: Iterable[Orphans], firing: Firing, *, allowed_s:
     )
 
 
-def promised_s(history: History, fault: Fault) -> float | None:
-    """Say within how many seconds a lost shard's slots must be another's; more where nobody led who could see to it."""
-    within_s = fault.recovers_within_s
-    if within_s is None or not any(
-        it.began_at <= fault.began_at + within_s and fault.began_at <= it.ended_at + LED_AGAIN_S
-        for it in history.faults
-        if it.leaderless
-    ):
-        return within_s
-    return max(within_s, history.bounds.alone_s)
+def promised_of(run: Run) -> dict[int, float | None]:
+    """Say for each fault, by number, within how many seconds what it took away must be another's.
+
+    That is longer where nobody led who could see to it, or no shard was left to give it to: new ones must start.
+    """
+    history = run.history
+    alone = _deserted(_moves(run))
+    alone += [(it.began_at, it.ended_at + LED_AGAIN_S) for it in history.faults if it.leaderless]
+    promised: dict[int, float | None] = {}
+    for fault in history.faults:
+        within_s = promised[fault.number] = fault.recovers_within_s
+        if within_s is not None and any(
+            began_s <= fault.began_at + within_s and fault.began_at <= ended_s for began_s, ended_s in alone
+        ):
+            promised[fault.number] = max(within_s, history.bounds.alone_s)
+    return promised
 
 
 def slots_of(run: Run, fault: Fault) -> frozenset[int]:
@@ -99,6 +106,21 @@ def _moves(run: Run) -> list[Move]:
             kept[holder] = slots
             moves.append(Move(presence.committed_s, holder, slots))
     return moves
+
+
+def _deserted(moves: Iterable[Move]) -> list[tuple[float, float]]:
+    """Find from when to when nobody kept any slot, once somebody had."""
+    spans: list[tuple[float, float]] = []
+    since_s: float | None = None
+    kept: set[int] = set()
+    for move in moves:
+        (kept.add if move.slots else kept.discard)(move.holder)
+        if kept and since_s is not None:
+            spans.append((since_s, move.committed_s))
+            since_s = None
+        elif not kept and since_s is None:
+            since_s = move.committed_s
+    return spans if since_s is None else [*spans, (since_s, math.inf)]
 
 
 def _slots_in(presence: Presence) -> frozenset[int]:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from sql.log import Cursor, LogRecord, consume, follow
 from sql.session import Connection, Session, StoreUnavailable
-from tests.chaos.away import AWAY, until
+from tests.chaos.away import until
 from tests.chaos.history import Bounds, History, Pending, Read
 from tests.chaos.load import Load
 from tests.chaos.nemesis import Nemesis
@@ -19,7 +19,7 @@ from tests.chaos.plan import Plan
 from tests.chaos.recorder import Recorder
 from tests.chaos.stage import Stage
 
-DRAIN_S = 2.0  # between two readings of the slot
+FREEZE_S = 2.0
 STILL_S = 0.5  # how long the rig may stand still before it says so: it holds up all traffic meanwhile
 CALM_S = 90.0  # for what is due to fire, and for the readers to come to the end, after the last fault
 RECEIVED = "create table chaos_received (number bigserial primary key, xid xid8 not null, position bigint not null)"
@@ -41,7 +41,7 @@ async def run(plan: Plan, stage: Stage, *, bounds: Bounds, tell: Tell) -> Histor
     tell(f"starting the cluster ({stage.cluster.name})")
     await stage.cluster.start(stage.dsn, stage.direct_dsn)
     began_at = time.time()
-    async with _readers(stage) as read, _drained(recorder), _watched(tell):
+    async with _readers(stage) as read, _frozen(), _watched(tell):
         tell(f"{plan.length_s:.0f} s of load, {len(plan.breaks)} faults, seed {plan.seed}")
         async with asyncio.TaskGroup() as work:
             work.create_task(load.run())
@@ -50,6 +50,7 @@ async def run(plan: Plan, stage: Stage, *, bounds: Bounds, tell: Tell) -> Histor
         await _until_calm(stage, read)
     ended_at = time.time()
     await stage.cluster.stop()
+    tell("reading what was committed")
     await recorder.drain()
     for missed in nemesis.missed:
         tell(f"not broken: {missed}")
@@ -71,18 +72,12 @@ async def run(plan: Plan, stage: Stage, *, bounds: Bounds, tell: Tell) -> Histor
 
 
 @asynccontextmanager
-async def _drained(recorder: Recorder) -> AsyncIterator[None]:
-    """Read the slot now and then, so that it keeps no more of Postgres's log than needed."""
+async def _frozen() -> AsyncIterator[None]:
+    """Keep what is recorded from the collector: to look through all of it for garbage holds up everybody's traffic."""
 
     async def work() -> None:
         while True:
-            await asyncio.sleep(DRAIN_S)
-            try:
-                await recorder.drain()
-            except AWAY:
-                continue
-            # What is recorded stays. To look through all of it for garbage, again and again, would hold up the proxy,
-            # and with it everybody, for seconds.
+            await asyncio.sleep(FREEZE_S)
             gc.freeze()
 
     task = asyncio.create_task(work())
@@ -90,7 +85,6 @@ async def _drained(recorder: Recorder) -> AsyncIterator[None]:
         yield
     finally:
         task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 @asynccontextmanager

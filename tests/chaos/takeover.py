@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.chaos.history import Fault, History
 from tests.chaos.lives import Firing, Run, follow
-from tests.chaos.orphans import SLOTS, promised_s, slots_of
+from tests.chaos.orphans import SLOTS, promised_of, slots_of
 from tests.chaos.windows import Window, has_victims, is_set_by, windows_of
 
 WATCHED_S = 15.0  # a lease and a sweep, and some: who fell due later, somebody else had taken over
@@ -47,7 +47,8 @@ def takeovers(history: History, *, run: Run | None = None) -> list[Takeover]:
     shape:   `run` is the same history if it has been followed already
     """
     run = run or follow(history)
-    windows = [_until_taken_over(history, it) for it in windows_of(history.faults, history.bounds)]
+    promised_s = promised_of(run)
+    windows = [_until_taken_over(it, promised_s) for it in windows_of(history.faults, history.bounds)]
     lost = {id(fault): slots_of(run, fault) for fault in history.faults if has_victims(fault)}
     firings = sorted(run.firings, key=lambda firing: firing.ready_s)
     found = []
@@ -63,7 +64,7 @@ def takeovers(history: History, *, run: Run | None = None) -> list[Takeover]:
             if firing.record.timer_key % SLOTS in slots and not _is_held_up(firing, others, lost)
         ]
         waits = [it for it in waits if not is_set_by(history.faults, it, give_or_take_s=history.bounds.back_within_s)]
-        found.append(Takeover(fault, len(waits), max(waits, default=None), promised_s(history, fault)))
+        found.append(Takeover(fault, len(waits), max(waits, default=None), promised_s[fault.number]))
     return found
 
 
@@ -101,9 +102,9 @@ def quantile(values: Sequence[float], q: float) -> float:
     return sorted(values)[max(0, math.ceil(len(values) * q) - 1)]
 
 
-def _until_taken_over(history: History, window: Window) -> Window:
+def _until_taken_over(window: Window, promised_s: Mapping[int, float | None]) -> Window:
     """Hold up the timers of a lost shard for as long as taking over may take."""
-    within_s = promised_s(history, window.fault) if has_victims(window.fault) else None
+    within_s = promised_s[window.fault.number] if has_victims(window.fault) else None
     return window if within_s is None else window._replace(until_s=window.fault.began_at + within_s)
 
 

@@ -13,6 +13,7 @@ from tests.chaos.promises.wording import call_of, clock, record_of, row_of
 from tests.chaos.windows import set_back_at
 
 TRANSACTION_S = 5.0  # the longest that a shard's may take
+SEEN_S = 1.0  # a commit's time is taken before others can see what it did
 CLOCK_SLACK_S = 0.005  # two clocks of one machine, read one after the other
 
 
@@ -145,8 +146,7 @@ def _named(run: Run, call: Call) -> list[Life]:
 def _is_true(run: Run, call: Call) -> bool:
     lives = _named(run, call)
     if call.answer == "UNKNOWN":
-        before_s = call.began_at - CLOCK_SLACK_S
-        return not any(life.born is not None and run.committed_s[life.born] < before_s for life in lives)
+        return not any(_was_there(run, life, call.began_at - CLOCK_SLACK_S) for life in lives)
     records = [it for life in lives for it in life.records(call.answer or "") if _was_told(run, call, it[0])]
     if call.answer == "CANCELED":
         last = max((number for number, _ in records), default=0)
@@ -155,6 +155,14 @@ def _is_true(run: Run, call: Call) -> bool:
     if call.answer == "RESCHEDULED":
         return any(_is_as_asked(run, call, record) for _, record in records)
     return bool(records)
+
+
+def _was_there(run: Run, life: Life, at_s: float) -> bool:
+    """Say whether everybody could see a timer: its client was told so, or it was committed a while ago."""
+    wanted = run.wanted.get(life.timer_key)
+    if wanted is not None and wanted.acknowledged_at is not None:
+        return wanted.acknowledged_at < at_s
+    return life.born is not None and run.committed_s[life.born] + SEEN_S < at_s
 
 
 def _was_told(run: Run, call: Call, number: int) -> bool:
