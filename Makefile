@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 UV := 0.13.8
+SIDE_BY_SIDE := --numprocesses 2 --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check lint chaos chaos-long chaos-cases chaos-broken prometheus faketime lock clean
@@ -18,10 +19,11 @@ demo: setup ## fire 5,000 timers, kill a shard half way, check every record
 	@$(BIN)/shardclock demo
 
 test: setup ## run the tests, on real Postgres and real Ray, a minute of chaos among them
-	@$(BIN)/python -m pytest -m "not chaos"
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not ray and not slow and not chaos"
+	@$(BIN)/python -m pytest -m "(ray or slow) and not chaos"
 
 check: lint ## lint, and the quick tests: before each commit
-	$(BIN)/python -m pytest -q -m "not ray and not slow"
+	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not ray and not slow"
 
 lint: setup ## format, lint, types and import contracts
 	$(BIN)/ruff format --check .

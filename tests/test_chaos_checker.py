@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.chaos.checker import EXERCISED, Verdict, judge
-from tests.chaos.history import Asked, History, Recorded, TimerDeleted
+from tests.chaos.history import Asked, History, Outcome, Recorded, TimerDeleted
 from tests.chaos.lives import follow
 from tests.chaos.orphans import promised_of
 from tests.chaos.promises import PROMISES
@@ -859,6 +859,23 @@ def test_a_takeover_has_more_time_where_nobody_led_who_could_have_made_it(began_
     history = tape.end()
 
     assert list(promised_of(follow(history)).values())[1:] == [bound_s, None]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "asked_s", "lies"),
+    [("ok", 20.03, False), ("ok", 20.07, True), ("unknown", 20.9, False), ("unknown", 21.1, True)],
+)
+def test_there_is_no_such_timer_until_its_client_is_told_or_all_must_see_it(
+    outcome: Outcome, asked_s: float, lies: bool
+) -> None:
+    tape = blank()
+    tape.commit(20.0, tape.row_of(20.0, "ada", timer(1, FAR_S)))
+    tape.call(20.05, "schedule", "ada", outcome, timers=[timer(1, FAR_S)])
+    tape.call(asked_s, "cancel", "ada", timer_key=1, answer="UNKNOWN")
+
+    (finding,) = (it for it in judge(tape.end()).findings if it.promise == "S4")
+
+    assert finding.violations == int(lies)
 
 
 @pytest.mark.parametrize(("began_s", "bound_s"), [(7.9, 2.0), (8.1, 13.0), (12.0, 13.0), (14.9, 13.0), (15.1, 2.0)])
