@@ -16,6 +16,8 @@ VERSIONS = [16, 18]
 
 # Clusters of several sessions on one machine would fight over the port that is the default.
 os.environ["SHARDCLOCK_METRICS_PORT"] = "0"
+# Readline puts a width into the environment of pytest's workers, and a console keeps the one it finds when imported.
+os.environ.pop("COLUMNS", None)
 
 
 @pytest.fixture(autouse=True)
