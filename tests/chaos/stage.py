@@ -48,7 +48,10 @@ class Place:
 
 
 class Stage:
-    """Keep a Postgres, the proxy before it, and a cluster. `place` is a directory that the server can read, too."""
+    """Keep a Postgres, the proxy before it, and a cluster. `place` is a directory that the server can read, too.
+
+    `outage` is held while a fault keeps Postgres away, until it accepts connections again.
+    """
 
     def __init__(self, cluster: Cluster, place: Path) -> None:
         self.cluster = cluster
@@ -57,6 +60,7 @@ class Stage:
         self.postmaster = Postmaster(data_dir, POSTGRES)
         self.direct_dsn = f"postgresql://postgres@/postgres?host={self.postmaster.socket_dir}&port={PORT}"
         self.proxy = Proxy.before(self.direct_dsn)
+        self.outage = asyncio.Lock()
 
     @property
     def dsn(self) -> str:

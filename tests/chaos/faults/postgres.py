@@ -7,7 +7,8 @@ import os
 import random
 import signal
 import time
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import asyncpg
 import psutil
@@ -31,36 +32,36 @@ async def kill_backend(stage: Stage, chance: random.Random, _: float) -> Hit:
 
 async def kill_postmaster(stage: Stage, _: random.Random, for_s: float) -> Hit:
     """Kill the postmaster with -9, and start Postgres again after a while."""
-    process = _postmaster(stage)
-    process.kill()
-    return await _outage(stage, for_s)
+    async with _outage(stage, for_s) as process:
+        process.kill()
+    return Hit(ended_at=time.time())
 
 
 async def stop_fast(stage: Stage, _: random.Random, for_s: float) -> Hit:
     """Stop Postgres as an operator does, and start it again after a while."""
-    await asyncio.to_thread(stage.postmaster.stop)
-    return await _outage(stage, for_s)
+    async with _outage(stage, for_s):
+        await asyncio.to_thread(stage.postmaster.stop)
+    return Hit(ended_at=time.time())
 
 
 async def stop_immediate(stage: Stage, _: random.Random, for_s: float) -> Hit:
     """Stop Postgres without a checkpoint, and start it again after a while."""
-    process = _postmaster(stage)
-    process.send_signal(signal.SIGQUIT)
-    await asyncio.to_thread(process.wait, BACK_S)
-    return await _outage(stage, for_s)
-
-
-def _postmaster(stage: Stage) -> psutil.Process:
-    process = stage.postmaster.process()
-    if process is None:
-        raise NothingToBreak("Postgres is away already")
-    return process
-
-
-async def _outage(stage: Stage, for_s: float) -> Hit:
-    await asyncio.sleep(for_s)
-    await stage.restart_postgres()
+    async with _outage(stage, for_s) as process:
+        process.send_signal(signal.SIGQUIT)
+        await asyncio.to_thread(process.wait, BACK_S)
     return Hit(ended_at=time.time())
+
+
+@asynccontextmanager
+async def _outage(stage: Stage, for_s: float) -> AsyncIterator[psutil.Process]:
+    """Lend the server to be stopped, and start it again after a while; nobody else stops it before it is up."""
+    process = stage.postmaster.process()
+    if process is None or stage.outage.locked():
+        raise NothingToBreak("Postgres is away already")
+    async with stage.outage:
+        yield process
+        await asyncio.sleep(for_s)
+        await stage.restart_postgres()
 
 
 async def lock_table(stage: Stage, _: random.Random, for_s: float) -> Hit:
