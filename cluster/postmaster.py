@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shlex
 import shutil
 import stat
@@ -30,6 +31,7 @@ START_S = 120.0  # recovery of a full max_wal_size takes tens of seconds on a sl
 STOP_S = 60.0
 BREAKS_PG_CTL = frozenset('"$`\\\n')  # it puts paths into a shell's double quotes, as they are
 COMMAND_S = START_S + 60.0  # the last resort: longer than pg_ctl gives itself
+FATAL = re.compile(r"FATAL:  (?!the database system is )(.+)")  # to those who come early it says what it "is"
 
 SETTINGS: Mapping[str, str] = {
     "listen_addresses": "",  # no TCP port
@@ -190,11 +192,11 @@ class Postmaster:
             return []
 
     def _fatal_since(self, offset: int) -> str:
-        """Find the last thing that the server's log calls fatal, from a byte offset on."""
+        """Find the last thing that the server's log calls fatal, from a byte offset on, but what it told clients."""
         if not self.log.exists():
             return ""
-        fatal = self.log.read_bytes()[offset:].decode(errors="replace").rpartition("FATAL:")[2]
-        return fatal.strip().partition("\n")[0]
+        found = FATAL.findall(self.log.read_bytes()[offset:].decode(errors="replace"))
+        return found[-1] if found else ""
 
     def _pg_ctl(self, verb: str, limit_s: float, *options: str) -> str | None:
         return self._command("pg_ctl", verb, "-w", "-t", f"{limit_s:.0f}", "-D", str(self.pgdata), *options)

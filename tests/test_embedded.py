@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from cluster.embedded import EmbeddedPostgres, EmbeddedPostgresError
+from cluster.postmaster import Postmaster
 
 VERSIONS = [16, 18]
 END_S = 60
@@ -193,6 +194,18 @@ def test_a_server_that_fails_says_why_in_one_line(data_dir: Path) -> None:
         conf.write("shared_buffers = 'plenty'\n")
     with pytest.raises(EmbeddedPostgresError, match=r"doesn't start: [^\n]*contains errors[^\n]*$"):
         EmbeddedPostgres.start(data_dir)
+
+
+def test_why_a_server_failed_is_not_what_it_told_those_who_came_early(data_dir: Path) -> None:
+    postmaster = Postmaster(data_dir, 18)
+    postmaster.pgdata.mkdir(parents=True)
+    postmaster.log.write_text(
+        "FATAL:  could not load library\n"
+        "FATAL:  the database system is starting up\n"
+        "FATAL:  the database system is not yet accepting connections\n"
+    )
+
+    assert postmaster._fatal_since(0) == "could not load library"
 
 
 class _User:
