@@ -50,7 +50,7 @@ TUNING: dict[str, Any] = {"claim_batch": 10, "fire_batch": 10, "queue_max": 500}
 CLAIM_MAX = 20
 LATE_S = 2.5  # two trials at a time on two cores; what a broken build delays, it delays by more
 TRIAL_S = 400.0
-RESTART_S = 20.0  # longer than takeover may take: the others must do
+RESTART_S = 40.0  # longer than what faults one after the other excuse: the others must take over
 
 
 @dataclass(frozen=True, slots=True)

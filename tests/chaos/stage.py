@@ -68,12 +68,13 @@ class Stage:
         return f"postgresql://postgres@127.0.0.1:{self.proxy.port}/postgres"
 
     async def shards(self) -> list[Place]:
-        """List the shards that keep slots now.
+        """List the shards that keep slots now; one that was killed may still stand there, and is left out.
 
         errors:  one of AWAY
         """
         async with self.admin() as admin:
-            return [Place(*row) for row in await admin.fetch(SHARDS)]
+            places = [Place(*row) for row in await admin.fetch(SHARDS)]
+        return [place for place in places if self._is_ours(place.pid)]
 
     @asynccontextmanager
     async def admin(self) -> AsyncIterator[asyncpg.Connection]:
@@ -94,13 +95,15 @@ class Stage:
 
         errors:  LookupError  it is gone; whoever has its number now is left alone
         """
-        try:
-            ours = psutil.Process(pid).environ().get(MARK) == str(self.place)
-        except psutil.Error:
-            ours = False
-        if not ours:
+        if not self._is_ours(pid):
             raise LookupError(f"process {pid} is gone")
         os.kill(pid, number)
+
+    def _is_ours(self, pid: int) -> bool:
+        try:
+            return psutil.Process(pid).environ().get(MARK) == str(self.place)
+        except psutil.Error:
+            return False
 
     def go_on(self, pid: int) -> None:
         """Let a process that was stopped go on, if it is still there."""
