@@ -183,7 +183,10 @@ select
     (select count(*) from due) >= $4
         or exists (select from due group by due.place, due.share having count(*) >= due.share) as saturated,
     (
-        select count(*) from due where due.due_date <= coalesce($11::timestamptz, now()) - $8::interval
+        -- A timer may be found twice: among its slot's oldest, and among its tenant's.
+        select count(distinct due.timer_key)
+        from due
+        where due.due_date <= coalesce($11::timestamptz, now()) - $8::interval
     ) as left_by_outage,
     (select me.ramp_per_s from me) as ramp_per_s,
     coalesce((select t.tenant_id from tenant t where t.number = least(200, $4)), '') as next_tenant,
