@@ -35,16 +35,16 @@ async def test_a_timer_keeps_all_that_it_was_scheduled_with(each_dsn: str) -> No
         "process_instance_key": 2**40,
         "element_instance_key": 2**41,
         "zone": "Europe/Berlin",
-        "missed": "fire_once",
     }
     async with Hand(each_dsn, plans={}) as client:
-        key = await schedule(client, **asked)
+        key = await schedule(client, **asked, missed="fire_once")
 
     row = dict((await query(each_dsn, "select * from shardclock.timers"))[0])
     assert {name: row[name] for name in asked} == asked
     assert row["timer_key"] == key
     assert row["slot"] == key % 840
     assert (row["occurrence"], row["repetitions"], row["schedule"], row["anchor"]) == (1, 1, None, None)
+    assert row["missed"] is None, "only a schedule has that"
     assert (row["claimed_by"], row["claimed_until"], row["paused_due_date"]) == (None, None, None)
 
 

@@ -56,7 +56,7 @@ async def test_outcomes_come_in_the_order_of_the_timers_and_every_column_is_kept
     assert (third["anchor"], third["due_date"]) == (drawn.at, drawn.at + timedelta(minutes=1))
     assert (third["anchor_occurrence"], third["missed"], third["element_instance_key"]) == (0, "skip", 8)
     assert (fourth["anchor"], fourth["anchor_occurrence"], fourth["missed"]) == (fourth["due_date"], 1, "fire_once")
-    assert [row["zone"] for row in rows] == ["UTC", "UTC", "UTC", "Europe/Berlin"]
+    assert [row["zone"] for row in rows] == [None, None, "UTC", "Europe/Berlin"]
     assert {(row["target"], row["occurrence"], row["claimed_by"]) for row in rows} == {("log", 1, None)}
 
 

@@ -274,7 +274,8 @@ async def test_a_timer_that_can_not_be_fired_is_set_aside_by_the_previous_releas
 async def test_of_two_shards_one_of_each_release_the_one_that_was_ended_fires_nothing(
     old: PreviousShard, ends: int
 ) -> None:
-    keys = {*await old.schedule_all(*[("PT0S", None)] * 20), await add_schedule(old.dsn)}
+    schedule = await add_schedule(old.dsn, zone="'UTC'", missed="'fire_once'")
+    keys = {*await old.schedule_all(*[("PT0S", None)] * 20), schedule}
     await add_holder(old.dsn, NEW)
     async with Hand(old.dsn, holder=NEW) as new:
         if ends == OLD:

@@ -11,7 +11,8 @@ from shardclock.holders h
 cross join lateral generate_series(h.shard, 839, h.shard_count) as s (slot)
 cross join lateral (
     select
-        t.timer_key, t.due_date, t.schedule, t.zone, t.missed, t.anchor, t.anchor_occurrence, t.occurrence, t.repetitions
+        t.timer_key, t.due_date, t.schedule, coalesce(t.zone, 'UTC') as zone, coalesce(t.missed, 'fire_once') as missed,
+        t.anchor, t.anchor_occurrence, t.occurrence, t.repetitions
     from shardclock.timers t
     where t.slot = s.slot and t.due_date <= now() + $2::interval and t.claimed_by = $1
     order by t.due_date

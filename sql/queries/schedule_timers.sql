@@ -16,11 +16,14 @@ insert into shardclock.timers (
 select
     s.timer_key,
     coalesce(s.due_date, shardclock.later(now(), s.delay::interval, s.zone)),
-    s.anchor, s.anchor_occurrence, s.repetitions, s.missed,
+    s.anchor, s.anchor_occurrence, s.repetitions,
+    -- What only a schedule needs, a plain timer has not.
+    case when s.schedule is not null then s.missed end,
     -- A schedule outlives its first timer_key; its name is how to cancel it later.
     coalesce(s.name, case when s.schedule is not null then 'schedule-' || s.timer_key end),
     s.schedule, s.tenant_id, s.payload, s.target, s.timer_type,
-    s.target_element_id, s.process_instance_key, s.element_instance_key, s.zone
+    s.target_element_id, s.process_instance_key, s.element_instance_key,
+    case when s.schedule is null then nullif(s.zone, 'UTC') else s.zone end
 from unnest(
     $1::bigint[], $2::timestamptz[], $3::text[], $4::text[], $5::timestamptz[], $6::bigint[], $7::integer[], $8::text[],
     $9::text[], $10::text[], $11::jsonb[], $12::text[], $13::text[], $14::text[], $15::bigint[], $16::bigint[], $17::text[]

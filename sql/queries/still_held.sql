@@ -5,6 +5,8 @@
 --        anchor_occurrence bigint, occurrence bigint, repetitions integer
 -- locks: nothing
 -- index: timers_pkey, a probe a key
-select t.timer_key, t.due_date, t.schedule, t.zone, t.missed, t.anchor, t.anchor_occurrence, t.occurrence, t.repetitions
+select
+    t.timer_key, t.due_date, t.schedule, coalesce(t.zone, 'UTC') as zone, coalesce(t.missed, 'fire_once') as missed,
+    t.anchor, t.anchor_occurrence, t.occurrence, t.repetitions
 from shardclock.timers t
 where t.timer_key = any ($2) and t.claimed_by = $1

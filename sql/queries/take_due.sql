@@ -155,7 +155,8 @@ claimed as (
     where t.timer_key = any (array(select due.timer_key from due))
         and not ($7 and t.due_date <= coalesce($11::timestamptz, now()) and t.schedule is null and t.target = 'log')
     returning
-        t.timer_key, t.due_date, t.schedule, t.zone, t.missed, t.anchor, t.anchor_occurrence, t.occurrence, t.repetitions
+        t.timer_key, t.due_date, t.schedule, coalesce(t.zone, 'UTC') as zone, coalesce(t.missed, 'fire_once') as missed,
+        t.anchor, t.anchor_occurrence, t.occurrence, t.repetitions
 ),
 done as materialized (
     -- The clock is read when all are deleted; their records are written right after.
