@@ -7,6 +7,12 @@ from shards.ramp import Ramp
 from shards.settings import ShardSettings
 from sql.claims import RAMP_AFTER_S, Taken, Walk
 
+# From so many plain timers a second on, a shard is brisk, until they are fewer than half as many: see
+# docs/decisions/0019-brisk.md.
+BRISK_FROM_PER_S, BRISK_UNTIL_PER_S = 2_000, 1_000
+BRISK_S = 0.005  # between two claims then
+RATED_S = 0.5
+
 
 @dataclass(slots=True)
 class Pace:
@@ -15,6 +21,9 @@ class Pace:
     `behind` means that the last walk left overdue timers in the table. Then overdue and upcoming ones are taken in
     separate walks, so that a backlog of millions does not keep the timers of the next seconds from being on time.
     What an outage left is yet another walk, at the ramp's rate.
+
+    `brisk` means that so many plain timers fall due that to lease each beforehand would cost more than to look every
+    few milliseconds which are due, and fire those on the spot.
     """
 
     settings: ShardSettings
@@ -22,6 +31,22 @@ class Pace:
     behind: bool = False
     upcoming_at: float = 0.0
     swept_at: float = 0.0
+    brisk: bool = False
+    _fired: int = 0
+    _rated_at: float = 0.0
+
+    @property
+    def pause_s(self) -> float:
+        """Say how long to wait between two turns if the first left nothing."""
+        return BRISK_S if self.brisk else self.settings.poll_s
+
+    def rate(self, fired: int, *, now_s: float) -> None:
+        """Learn that so many plain timers were fired, from the table or from memory."""
+        self._fired += fired
+        elapsed_s = now_s - self._rated_at
+        if elapsed_s >= RATED_S:
+            self.brisk = self._fired >= (BRISK_UNTIL_PER_S if self.brisk else BRISK_FROM_PER_S) * elapsed_s
+            self._fired, self._rated_at = 0, now_s
 
     def walks(self, *, held: int, now_s: float) -> Iterator[Walk]:
         """Choose the walks of one turn; none while the queue is over full.
@@ -34,7 +59,8 @@ class Pace:
         if room <= -batch:
             return
         # Without room only what is overdue is taken: plain timers are fired on the spot and need none.
-        horizon_s = settings.horizon_s if room >= batch else 0.0
+        looks_ahead = room >= batch and (self.behind or not self.brisk)
+        horizon_s = settings.horizon_s if looks_ahead else 0.0
         floor_s = RAMP_AFTER_S if self.ramp.holds_back(batch, now_s=now_s) else None
         if not self.behind:
             yield Walk("own", horizon_s, batch, floor_s)

@@ -120,7 +120,7 @@ class Shard:
         busy = False
         for walk in self._pace.walks(held=len(self._queue), now_s=time.monotonic()):
             busy |= await self._walk(walk)
-        return 0.0 if busy else self._settings.poll_s
+        return 0.0 if busy else self._pace.pause_s
 
     async def fire_turn(self) -> float:
         """Make one turn of the fire loop: wait for the soonest timer, fire what is due; the wait is in here."""
@@ -162,6 +162,7 @@ class Shard:
         self._observe(taken.server_time, sent_at=sent_at)
         self._queue.add(taken.claimed)
         self.tally.take(walk, taken, measured=measured)
+        self._pace.rate(taken.fired, now_s=time.monotonic())
         return self._pace.learn(walk, taken)
 
     async def _fire(self, timers: Sequence[ClaimedTimer]) -> None:
@@ -190,6 +191,7 @@ class Shard:
         fired = await fire_due(self._fires, self.holder, firings, lag_edges=LAG_EDGES)
         self._observe(fired.server_time, sent_at=sent_at)
         self.tally.fire(firings, fired)
+        self._pace.rate(sum(timer.schedule is None for timer in timers), now_s=time.monotonic())
         if any(firing.next and firing.next.due_date <= now for firing in firings):
             self._claim_soon.set()  # a schedule that catches up one by one need not wait for the next poll each time
         if len(fired.timer_keys) < len(timers):

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shards.claiming import Pace
+from shards.claiming import BRISK_S, RATED_S, Pace
 from shards.ramp import Ramp
 from shards.settings import ShardSettings
 from sql.claims import Taken, Walk
@@ -118,3 +118,47 @@ def test_other_walks_say_nothing_about_its_own_backlog(pace: Pace, walk: Walk) -
         pace.learn(walk, taken(fired=9, saturated=not before))
 
         assert pace.behind is before
+
+
+def fires(pace: Pace, per_s: int, *, since_s: float, seconds: float) -> float:
+    """Let timers fire evenly for some time; when that was over."""
+    parts = round(seconds / 0.1)
+    for number in range(1, parts + 1):
+        pace.rate(per_s // 10, now_s=since_s + number * 0.1)
+    return since_s + seconds
+
+
+def test_when_timers_come_fast_it_looks_often_and_leases_nothing_ahead(pace: Pace) -> None:
+    pace.rate(0, now_s=NOW_S)
+    assert pace.pause_s == SETTINGS.poll_s
+
+    now_s = fires(pace, 2_100, since_s=NOW_S, seconds=RATED_S)
+
+    assert pace.pause_s == BRISK_S
+    assert walks(pace, now_s=now_s) == [OVERDUE_ONLY]
+
+
+def test_it_stays_brisk_until_they_are_half_as_many(pace: Pace) -> None:
+    pace.rate(0, now_s=NOW_S)
+    paces = []
+    now_s = NOW_S
+    for per_s in (1_900, 2_100, 1_100, 900, 1_900):
+        now_s = fires(pace, per_s, since_s=now_s, seconds=RATED_S)
+        paces.append(pace.brisk)
+
+    assert paces == [False, True, True, False, False]
+
+
+def test_brisk_and_behind_it_looks_ahead_as_ever(pace: Pace) -> None:
+    pace.rate(0, now_s=NOW_S)
+    now_s = fires(pace, 5_000, since_s=NOW_S, seconds=RATED_S)
+    pace.behind = True
+
+    assert walks(pace, now_s=now_s) == [UPCOMING, OVERDUE_ONLY]
+
+
+def test_a_shard_that_has_long_fired_nothing_is_not_brisk_for_one_burst(pace: Pace) -> None:
+    pace.rate(0, now_s=NOW_S)
+    pace.rate(5_000, now_s=NOW_S + 60)
+
+    assert not pace.brisk
