@@ -8,7 +8,7 @@ UV := 0.13.8
 SIDE_BY_SIDE := --numprocesses 2 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint chaos chaos-long chaos-cases chaos-broken prometheus faketime lock clean
+.PHONY: help setup demo test check lint chaos chaos-long chaos-cases chaos-broken bench bench-peers prometheus faketime lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -42,6 +42,17 @@ chaos-cases: setup ## faults that need root, several nodes or a machine of their
 
 chaos-broken: setup ## break the product in nine ways, and see that the judge finds each (seven minutes)
 	$(BIN)/python -m tests.chaos.broken
+
+bench: setup ## measure it beside its peers, and write docs/benchmarks (some hours; the machine must have nothing else to do)
+	$(BIN)/python -m benchmarks --to docs/benchmarks
+
+bench-peers: ## install the peers for `make bench` into build/peers, at pinned versions
+	@mkdir -p build/peers
+	@cp benchmarks/peers/* build/peers
+	@$(PYTHON) -m venv build/peers/venv
+	@build/peers/venv/bin/python -m pip install --quiet --disable-pip-version-check -r build/peers/requirements.txt
+	@cd build/peers && PATH="$$PWD/venv/bin:$$PATH" npm install --no-package-lock --no-audit --no-fund --loglevel=error \
+		|| echo "npm failed: graphile-worker and pg-boss are left out of the benchmarks"
 
 prometheus: ## install Debian's Prometheus, which the monitoring tests start (needs root; without it they are skipped)
 	apt-get install --yes --no-install-recommends prometheus

@@ -1,20 +1,38 @@
-"""Choose scenarios and print their figures, a JSON line each."""
+"""Measure Shardclock, its limit and its peers in one run: python -m benchmarks drain paced-1k --rounds 3.
+
+Without names all cases are run, which takes some hours. Scenarios for those who size a cluster print their
+figures as JSON and have no peers.
+"""
+
+from __future__ import annotations
 
 import argparse
 import asyncio
 import json
+import os
+import platform
+import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import datetime
+from pathlib import Path
 from typing import Any
+
+import psutil
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from benchmarks import operating, scenarios, sizing
 from benchmarks.bench import Bench, bench
+from benchmarks.cases import CASES
+from benchmarks.cases.case import Case, NotForIt
+from benchmarks.contenders.contender import Absent, Contender
+from benchmarks.page import OtherMachine, read, write
+from benchmarks.postgres import NotEmpty, Server, server
+from benchmarks.results import Measured, Results, table
+from k8s.monitoring.drawing.scales import words
 
 SCENARIOS: dict[str, Callable[[Bench], Coroutine[Any, Any, dict[str, object]]]] = {
-    "drain": scenarios.drain,
-    "paced-1k": scenarios.paced_1k,
-    "paced-10k": scenarios.paced_10k,
-    "burst": scenarios.burst,
     "claim-cost": scenarios.claim_cost,
     "idle": scenarios.idle,
     "metrics-cost": operating.metrics_cost,
@@ -23,18 +41,125 @@ SCENARIOS: dict[str, Callable[[Bench], Coroutine[Any, Any, dict[str, object]]]] 
     "spike": operating.spike,
     "cost": sizing.cost,
 }
+ROUNDS = 3
 
 
-def main() -> None:
-    """Run the scenarios that are named, or all of them, each on a cluster of its own."""
+def main() -> int:
+    """Run what is named."""
+    given = _arguments()
+    for name in given.name:
+        if name in SCENARIOS:
+            with bench() as it:
+                figures = asyncio.run(SCENARIOS[name](it))
+            sys.stdout.write(json.dumps({"scenario": name, **figures}) + "\n")
+            sys.stdout.flush()
+    cases = [CASES[name] for name in given.name or CASES if name in CASES]
+    if not cases:
+        return 0
+    try:
+        with server(given.dsn) as postgres, _bar() as bar:
+            asyncio.run(_measure(postgres, cases, given, bar))
+    except (NotEmpty, OtherMachine) as refusal:
+        sys.stderr.write(f"{refusal}\n")
+        return 2
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        sys.stderr.write("interrupted: whole cases are written, and what was made is gone\n")
+        return 130
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("scenario", nargs="*", choices=[*SCENARIOS, []], help="which; none is all of them")
-    for name in parser.parse_args().scenario or SCENARIOS:
-        with bench() as it:
-            figures = asyncio.run(SCENARIOS[name](it))
-        sys.stdout.write(json.dumps({"scenario": name, **figures}) + "\n")
-        sys.stdout.flush()
+    parser.add_argument("name", nargs="*", choices=[*CASES, *SCENARIOS, []], help="which; none is all cases")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"how often each is measured ({ROUNDS})")
+    parser.add_argument("--only", help="contenders whose name has this in it, and no others")
+    parser.add_argument("--dsn", help="an empty database of a server to run on; none: a Postgres of our own")
+    parser.add_argument("--json", action="store_true", help="a line of JSON for each contender, instead of tables")
+    parser.add_argument("--to", type=Path, help="a folder for the page, its pictures and numbers")
+    return parser.parse_args()
+
+
+async def _measure(postgres: Server, cases: Sequence[Case], given: argparse.Namespace, bar: Progress) -> None:
+    # As Ctrl-C does: what was made is dropped on the way out.
+    if (running := asyncio.current_task()) is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+    await postgres.require_empty()
+    machine = await _machine(postgres)
+    results = Results(machine) if given.to is None else read(given.to, machine)
+    for case in cases:
+        results.begin(case, f"{datetime.now().astimezone().date()}, on {_processor()}")
+        for number in range(given.rounds):
+            contenders = [it for it in case.contenders() if (given.only or "") in it.name]
+            task = bar.add_task(f"{case.name} {number + 1}/{given.rounds}", total=len(contenders))
+            for contender in contenders:
+                bar.update(task, description=f"{case.name} {number + 1}/{given.rounds}: {contender.name}")
+                await _take_part(postgres, case, contender, results)
+                bar.console.print(_latest(case, results.of(case, contender)))
+                bar.advance(task)
+            bar.remove_task(task)
+        _tell(case, results, as_json=given.json)
+        if given.to is not None:
+            sys.stderr.write(f"{write(results, given.to)}\n")
+
+
+async def _take_part(postgres: Server, case: Case, contender: Contender, results: Results) -> None:
+    measured = results.of(case, contender)
+    if measured.note and not measured.figures:
+        return
+    async with postgres.database() as dsn:
+        try:
+            await contender.open(dsn)
+            measured.add(await case.measure(contender))
+        except Absent as why:
+            measured.note = str(why)
+        except NotForIt as why:
+            measured.note = str(why)
+            measured.add(why.figures)
+        finally:
+            await contender.close()
+
+
+def _latest(case: Case, measured: Measured) -> str:
+    figures = [figure for part in case.parts for figure in part.figures]
+    told = [
+        f"{it.title} {words(measured.figures[it.key][-1], it.unit)}" for it in figures if it.key in measured.figures
+    ]
+    return f"{case.name}: {measured.contender}: {', '.join(told) or measured.note}"
+
+
+async def _machine(postgres: Server) -> dict[str, str]:
+    memory = psutil.virtual_memory().total / 2**30
+    return {
+        "cores": f"{os.cpu_count()}, everything on them: Postgres, the workers, the clients",
+        "memory": f"{memory:.0f} GiB",
+        "Postgres": f"{await postgres.version()}, `fsync` and `synchronous_commit` on",
+        "Python": platform.python_version(),
+    }
+
+
+def _processor() -> str:
+    told = Path("/proc/cpuinfo")
+    lines = told.read_text().splitlines() if told.exists() else []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{models[0] if models else platform.machine()}, {platform.system()} {platform.release()}"
+
+
+def _tell(case: Case, results: Results, *, as_json: bool) -> None:
+    rows = results.in_case(case.name)
+    if as_json:
+        for row in rows:
+            told = {"case": case.name, "contender": row.contender, "version": row.version, **row.figures}
+            sys.stdout.write(json.dumps(told | ({"note": row.note} if row.note else {})) + "\n")
+    else:
+        for part in case.parts:
+            sys.stdout.write(f"\n{part.title or case.title}\n\n{table(part.figures, rows)}")
+    sys.stdout.flush()
+
+
+def _bar() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=Console(stderr=True, highlight=False), transient=True)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -2,63 +2,17 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine, Sequence
-from datetime import timedelta
-from statistics import median
 
 import psutil
 
 from benchmarks.bench import Bench
-from benchmarks.rows import FILL, Figures, add_overdue, holder_of, lag_of, lags, pace, soon
+from benchmarks.rows import FILL, Figures, holder_of
 from sql.claims import Walk, take_due
-from sql.holders import end_holders
 from sql.session import Session
 
 OVERDUE = 400_000
 PENDING = 1_000_000
 SETTLE_S = 8.0  # Ray starts its idle workers after it has answered
-
-
-async def drain(bench: Bench) -> Figures:
-    """Drain an overdue backlog by two shards on Ray, then by the same statement without Ray; medians of three."""
-    await bench.start()
-    await asyncio.sleep(SETTLE_S)
-    async with bench.session() as session:
-        cluster = [await _drained(session, []) for _ in range(3)]
-        bench.cluster.stop()
-        alone = [await _drained(session, [_drain_alone(bench, shard) for shard in (0, 1)]) for _ in range(3)]
-    ratio = median(cluster) / median(alone)
-    return {"cluster_per_s": cluster, "statement_alone_per_s": alone, "ratio_of_medians": round(ratio, 2)}
-
-
-async def paced_1k(bench: Bench) -> Figures:
-    """Fire 1,000 timers a second for 15 s, with a million pending."""
-    return await _paced(bench, 1_000, 15)
-
-
-async def paced_10k(bench: Bench) -> Figures:
-    """Fire 10,000 timers a second for 15 s, with a million pending."""
-    return await _paced(bench, 10_000, 15)
-
-
-async def burst(bench: Bench) -> Figures:
-    """Fire 100,000 timers that are due in one instant, and a paced thousand that are due 5 s later."""
-    await bench.start()
-    await asyncio.sleep(SETTLE_S)
-    async with bench.session() as session:
-        at = await soon(session, 6)
-        async with session.connection(timeout_s=60) as connection:
-            await connection.execute(
-                "insert into shardclock.timers (due_date) select $1::timestamptz from generate_series(1, 100000)", at
-            )
-            await connection.execute(
-                "insert into shardclock.timers (due_date) select $1::timestamptz + interval '5 s' + n * interval '1 ms'"
-                " from generate_series(1, 1000) as n",
-                at,
-            )
-        instant = await lags(session, at, at + timedelta(seconds=1), 100_000)
-        later = await lags(session, at + timedelta(seconds=5), at + timedelta(seconds=7), 1_000)
-    return {"drained_s": lag_of(instant, 2) / 1000, "later_p50_ms": lag_of(later, 0), "later_p99_ms": lag_of(later, 1)}
 
 
 async def claim_cost(bench: Bench) -> Figures:
@@ -95,38 +49,6 @@ async def idle(bench: Bench) -> Figures:
         "total_percent": round(sum(spent.values()), 2),
         "idle_ray_percent": round(beside, 2),
     }
-
-
-async def _paced(bench: Bench, rate: int, seconds: int) -> Figures:
-    async with bench.session() as session, session.connection(timeout_s=300) as connection:
-        await connection.execute(FILL, PENDING)
-        await connection.execute("vacuum analyze shardclock.timers")
-    await bench.start()
-    await asyncio.sleep(SETTLE_S)
-    async with bench.session() as session:
-        at = await soon(session, 8)
-        await pace(session, at, rate=rate, seconds=seconds)
-        return await lags(session, at, at + timedelta(seconds=seconds), rate * seconds)
-
-
-async def _drained(session: Session, drains: Sequence[Coroutine[None, None, None]]) -> int:
-    """Give the timers fired in a second, from the first record to the last."""
-    begin, end = await add_overdue(session, OVERDUE)
-    await asyncio.gather(*drains)
-    figures = await lags(session, begin, end, OVERDUE)
-    assert figures["double"] == figures["early"] == 0
-    async with session.connection(timeout_s=300) as connection:
-        await connection.execute("truncate shardclock.command_log")
-        await connection.execute("vacuum shardclock.timers")
-    return round(OVERDUE / float(str(figures["took_s"])))
-
-
-async def _drain_alone(bench: Bench, shard: int) -> None:
-    async with bench.session() as session:
-        holder = await holder_of(session, shard, 2)
-        while (await take_due(session, holder, Walk("own", 0, 4_200), lease_s=10)).fired:
-            pass
-        await end_holders(session, [holder], why="measured")
 
 
 async def _claim_ms(session: Session, holder: int, *, due: int) -> float:

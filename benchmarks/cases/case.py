@@ -1,0 +1,84 @@
+"""What a case is: what is asked of each contender, and which figures that gives."""
+
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from benchmarks.contenders.contender import Contender, Firing
+
+Figures = Mapping[str, float]
+QUICK = 50_000
+
+
+class NotForIt(Exception):
+    """A contender can't do this case, or not to its end; the message says why, `figures` what was measured before."""
+
+    def __init__(self, message: str, figures: Figures | None = None) -> None:
+        super().__init__(message)
+        self.figures = figures or {}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One thing that is measured: its key, its title, its unit as dashboards know them, and which way is better."""
+
+    key: str
+    title: str
+    unit: str
+    more_is_better: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """A table of a case, and its picture, which shows the first figure; `key` is the end of the picture's name."""
+
+    title: str
+    figures: Sequence[Figure]
+    key: str = ""
+
+    @classmethod
+    def keyed(cls, key: str, title: str, figures: Sequence[Figure]) -> "Part":
+        """Make one of several parts with the same figures, whose keys begin with the part's."""
+        return cls(title, [replace(it, key=f"{key}_{it.key}") for it in figures], key)
+
+    def fill(self, figures: Figures) -> dict[str, float]:
+        """Give figures the keys that they have in this part."""
+        return {f"{self.key}_{name}": value for name, value in figures.items()}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One benchmark. `measure` gets a contender at home in an empty database, and need not stop it.
+
+    `contenders` makes those who take part anew for each run.
+    """
+
+    name: str
+    title: str
+    about: str
+    parts: Sequence[Part]
+    contenders: Callable[[], Sequence[Contender]]
+    measure: Callable[[Contender], Awaitable[Figures]]
+
+
+def lags_of(firings: Sequence[Firing]) -> dict[str, float]:
+    """Tell lags in seconds: p50, p99, p999 and max, by nearest rank; nothing of nothing."""
+    lags = sorted(it.fired_s - it.due_s for it in firings)
+    if not lags:
+        return {}
+    ranks = {"p50": 0.5, "p99": 0.99, "p999": 0.999, "max": 1.0}
+    return {name: lags[max(0, math.ceil(len(lags) * q) - 1)] for name, q in ranks.items()}
+
+
+def require_quick(contender: Contender) -> None:
+    """Leave out who would need many minutes for 100,000 timers."""
+    if contender.drained < QUICK:
+        raise NotForIt("too slow for so many: see `drain`")
+
+
+LAGS = (
+    Figure("p50", "lag p50", "s"),
+    Figure("p99", "lag p99", "s"),
+    Figure("p999", "lag p99.9", "s"),
+    Figure("max", "lag max", "s"),
+)

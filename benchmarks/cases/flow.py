@@ -1,0 +1,26 @@
+"""A load that goes on for minutes: timers are put in all the while, some seconds before they are due."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+
+from benchmarks.contenders.contender import Batch, Contender, Firing, among
+
+AHEAD_S = 10
+PART_S = 2
+
+
+async def flow(contender: Contender, per_s: int, seconds: int) -> tuple[Batch, Sequence[Firing]]:
+    """Keep a pace; what was put in, as one batch, and what of it has fired a little later."""
+    whole = Batch.paced(per_s, seconds, in_s=AHEAD_S)
+    for begin_s in range(0, seconds, PART_S):
+        await asyncio.sleep(max(0.0, whole.begin_s + begin_s - AHEAD_S - time.time()))
+        await contender.put(Batch(per_s * PART_S, whole.at + timedelta(seconds=begin_s), 1 / per_s))
+    await contender.until_fired(whole.count, within_s=whole.end_s - time.time() + 2 * AHEAD_S)
+    return whole, among(await contender.firings(), whole)
+
+
+def within(firings: Sequence[Firing], begin_s: float, seconds: float) -> list[Firing]:
+    """Take out what was due in a stretch of time."""
+    return [it for it in firings if begin_s <= it.due_s < begin_s + seconds]

@@ -1,0 +1,117 @@
+"""Fire for minutes: does it stay as quick, as small, as cheap? And with a snapshot that somebody holds open?"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+
+import asyncpg
+
+from benchmarks.cases.case import Case, Figure, Figures, NotForIt, Part, lags_of
+from benchmarks.cases.flow import flow, within
+from benchmarks.contenders import OnRay, Peer, peers
+from benchmarks.contenders.contender import Contender, Firing
+
+PER_S = 5_000
+SOAK_S = 600
+HELD_S = 180
+STRETCH_S = 30.0
+WAL = "select pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::double precision"
+SIZE = "select pg_database_size(current_database())::double precision"
+LASTING = ("graphile-worker, local queue", "pg-boss", "pgqueuer")  # the other peers don't sustain such a pace
+
+
+async def soak(contender: Contender) -> Figures:
+    """Keep a pace for ten minutes; the first half minute beside the last."""
+    _require_lasting(contender)
+    await contender.start()
+    resident = max(it.memory_info().rss for it in contender.processes())
+    wal, size = await _value(contender.dsn, WAL), await _value(contender.dsn, SIZE)
+    batch, fired = await flow(contender, PER_S, SOAK_S)
+    wal, size = await _value(contender.dsn, WAL) - wal, await _value(contender.dsn, SIZE) - size
+    grown = max(it.memory_info().rss for it in contender.processes()) - resident
+    return {
+        **_ends(fired, batch.begin_s, batch.end_s),
+        "fired": len(fired) / batch.count,
+        "wal": wal / batch.count,
+        "disk": size / batch.count,
+        "grown": grown / (SOAK_S / 60),
+    }
+
+
+async def held(contender: Contender) -> Figures:
+    """Keep a pace while a snapshot is held: no dead row can be cleared away."""
+    _require_lasting(contender)
+    await contender.start()
+    async with _snapshot(contender.dsn):
+        batch, fired = await flow(contender, PER_S, HELD_S)
+    return {**_ends(fired, batch.begin_s, batch.end_s), "fired": len(fired) / batch.count}
+
+
+def _require_lasting(contender: Contender) -> None:
+    if isinstance(contender, Peer) and contender.name not in LASTING:
+        raise NotForIt("too slow for such a pace: see `paced`")
+
+
+def _ends(fired: Sequence[Firing], begin_s: float, end_s: float) -> dict[str, float]:
+    first = lags_of(within(fired, begin_s, STRETCH_S))
+    last = lags_of(within(fired, end_s - STRETCH_S, STRETCH_S))
+    return {f"{name}_{q}": lags[q] for name, lags in (("first", first), ("last", last)) for q in ("p50", "p99") if lags}
+
+
+@contextlib.asynccontextmanager
+async def _snapshot(dsn: str) -> AsyncIterator[None]:
+    connection = await asyncpg.connect(dsn)
+    try:
+        async with connection.transaction(isolation="repeatable_read"):
+            await connection.execute("set idle_in_transaction_session_timeout = 0")
+            await connection.fetchval("select 1 from pg_class limit 1")
+            yield
+    finally:
+        await asyncio.wait_for(connection.close(), 10)
+
+
+async def _value(dsn: str, text: str) -> float:
+    connection = await asyncpg.connect(dsn)
+    try:
+        return float(await connection.fetchval(text))
+    finally:
+        await connection.close()
+
+
+ENDS = tuple(
+    Figure(f"{name}_{q}", f"{name} {STRETCH_S:.0f} s, lag {q}", "s")
+    for name in ("first", "last")
+    for q in ("p50", "p99")
+)
+FIRED = Figure("fired", "fired", "percentunit", more_is_better=True)
+CASES: Sequence[Case] = [
+    Case(
+        "soak",
+        "Ten minutes at 5,000 a second",
+        f"{PER_S:,} timers a second for {SOAK_S // 60} minutes: lag at the beginning and at the end, write-ahead"
+        " log and disk a timer, and how the largest worker's memory grew.",
+        (
+            Part("How late", (*ENDS, FIRED), "lag"),
+            Part(
+                "What it takes",
+                (
+                    Figure("wal", "log written a timer", "bytes"),
+                    Figure("disk", "disk a timer", "bytes"),
+                    Figure("grown", "memory, growth a minute", "bytes"),
+                ),
+                "cost",
+            ),
+        ),
+        lambda: [OnRay(2), *peers()],
+        soak,
+    ),
+    Case(
+        "oldxmin",
+        "Three minutes under a snapshot that is held open",
+        f"{PER_S:,} timers a second for {HELD_S // 60} minutes while a transaction keeps a snapshot from before, so"
+        " that no dead row can be cleared away: lag at the beginning and at the end.",
+        (Part("", (*ENDS, FIRED)),),
+        lambda: [OnRay(2), *peers()],
+        held,
+    ),
+]

@@ -1,0 +1,58 @@
+"""Fire at a steady pace: how late, with a million pending beside."""
+
+import time
+from datetime import UTC, datetime, timedelta
+
+from benchmarks.cases.case import LAGS, Case, Figure, Figures, NotForIt, Part, lags_of
+from benchmarks.contenders import OnRay, peers
+from benchmarks.contenders.contender import Batch, Contender, among
+
+PENDING = 1_000_000
+SECONDS = 30
+PATIENCE_S = 20.0  # who is later than that has fallen behind
+MARGIN_S = 8.0
+
+FIGURES = (*LAGS, Figure("fired", "fired", "percentunit", more_is_better=True))
+PACES = {
+    per_s: Part.keyed(f"{per_s // 1000}k", f"{per_s:,} timers a second", FIGURES)
+    for per_s in (1_000, 5_000, 10_000, 20_000)
+}
+
+
+async def fill(contender: Contender, count: int) -> float:
+    """Put timers in that are due tomorrow; how many a second that were."""
+    began_s = time.monotonic()
+    await contender.put(Batch(count, datetime.now(UTC) + timedelta(days=1), 0.001))
+    return count / (time.monotonic() - began_s)
+
+
+async def measure(contender: Contender) -> Figures:
+    """Keep one pace after the other, up to the first that is too much."""
+    if contender.pending_most < PENDING:
+        raise NotForIt(f"to put {PENDING:,} in takes it half an hour")
+    figures: dict[str, float] = {}
+    put_per_s, count = await fill(contender, PENDING), 0
+    await contender.start()
+    for per_s, part in PACES.items():
+        batch = Batch.paced(per_s, SECONDS, in_s=MARGIN_S + 1.5 * per_s * SECONDS / put_per_s)
+        count += batch.count
+        await contender.put(batch)
+        await batch.is_over()
+        await contender.until_fired(count, within_s=PATIENCE_S)
+        fired = among(await contender.firings(), batch)
+        figures |= part.fill({**lags_of(fired), "fired": len(fired) / batch.count})
+        if len(fired) < batch.count:
+            raise NotForIt(f"fell behind at {per_s:,} a second", figures)
+    return figures
+
+
+CASE = Case(
+    "paced",
+    "A steady pace",
+    f"1,000, 5,000, 10,000 and 20,000 timers a second for {SECONDS} s each, with {PENDING:,} more pending: how late"
+    f" they fire. What had not fired {PATIENCE_S:.0f} s after the last was due counts as not fired, and a higher"
+    " pace is not tried then.",
+    tuple(PACES.values()),
+    lambda: [OnRay(2), *peers()],
+    measure,
+)

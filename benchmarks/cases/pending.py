@@ -1,0 +1,46 @@
+"""Drain the same backlog with ever more timers pending beside: neither time nor memory may grow with them."""
+
+from benchmarks.cases.case import Case, Figure, Figures, Part, require_quick
+from benchmarks.cases.drain import WITHIN_S
+from benchmarks.cases.paced import fill
+from benchmarks.contenders import OnRay, peers
+from benchmarks.contenders.contender import Batch, Contender, among
+
+SIZES = {"100k": 100_000, "1m": 1_000_000, "10m": 10_000_000}
+OVERDUE = 100_000
+FIGURES = (
+    Figure("per_s", "timers a second", "cps", more_is_better=True),
+    Figure("rss", "memory of the largest worker", "bytes"),
+)
+
+
+async def measure(contender: Contender) -> Figures:
+    """Fill, drain and look at memory, three times in the same database."""
+    require_quick(contender)
+    figures: dict[str, float] = {}
+    held = fired = 0
+    await contender.start()
+    for name, size in SIZES.items():
+        if size > contender.pending_most:
+            break
+        await fill(contender, size - held)
+        held = size
+        batch = Batch.overdue(min(OVERDUE, contender.drained))
+        await contender.put(batch)
+        fired += batch.count
+        await contender.until_fired(fired, within_s=WITHIN_S)
+        at = sorted(it.fired_s for it in among(await contender.firings(), batch))
+        figures[f"{name}_per_s"] = (len(at) - 1) / (at[-1] - at[0])
+        figures[f"{name}_rss"] = max(process.memory_info().rss for process in contender.processes())
+    return figures
+
+
+CASE = Case(
+    "pending",
+    "The same backlog, with more and more pending",
+    f"{OVERDUE:,} overdue timers drained while 100 thousand, a million and ten million more are pending; and the"
+    " memory of the largest worker then.",
+    tuple(Part.keyed(name, f"{size:,} pending", FIGURES) for name, size in SIZES.items()),
+    lambda: [OnRay(2), *peers()],
+    measure,
+)

@@ -1,0 +1,83 @@
+"""Schedule timers: how many a second get in."""
+
+import io
+import json
+import time
+from abc import abstractmethod
+from datetime import UTC, datetime, timedelta
+
+from benchmarks.cases.case import Case, Figure, Figures, Part
+from benchmarks.contenders import Limit, Peer, peers
+from benchmarks.contenders.contender import Batch, Contender
+from cluster.importing import Report, import_lines, numbered_lines
+
+FUNCTION = "select shardclock.schedule_timer(delay => 'P1D') from generate_series(1, $1::integer)"
+
+
+class Way(Limit):
+    """One way of ours to schedule many timers."""
+
+    added = 100_000
+
+    @abstractmethod
+    async def add(self, count: int) -> float:
+        """Schedule timers for tomorrow; in seconds."""
+
+
+class ByFunction(Way):
+    """`shardclock.schedule_timer`, called for each timer."""
+
+    name, settings = "Shardclock, SQL function", "one call a timer, one statement"
+
+    async def add(self, count: int) -> float:
+        """Call it in one statement."""
+        async with self.session() as session, session.connection(timeout_s=300) as connection:
+            began_s = time.perf_counter()
+            await connection.execute(FUNCTION, count)
+            return time.perf_counter() - began_s
+
+
+class ByInsert(Way):
+    """Rows inserted into the table."""
+
+    name, settings = "Shardclock, bulk insert", "one statement"
+
+    async def add(self, count: int) -> float:
+        """Insert in one statement."""
+        began_s = time.perf_counter()
+        await self.put(Batch(count, datetime.now(UTC) + timedelta(days=1)))
+        return time.perf_counter() - began_s
+
+
+class ByFile(Way):
+    """A file of JSON lines, as `shardclock schedule --file` reads it."""
+
+    name, settings = "Shardclock, NDJSON file", "batches of 1,000, checked line by line"
+
+    async def add(self, count: int) -> float:
+        """Read it from memory."""
+        line = json.dumps({"delay": "P1D"}).encode() + b"\n"
+        report = Report()
+        async with self.session() as session:
+            began_s = time.perf_counter()
+            await import_lines(session, numbered_lines(io.BytesIO(line * count)), report)
+            took_s = time.perf_counter() - began_s
+        assert report.scheduled == count
+        return took_s
+
+
+async def measure(contender: Contender) -> Figures:
+    """Add timers to an empty table; nobody fires beside."""
+    assert isinstance(contender, Way | Peer)
+    return {"per_s": contender.added / await contender.add(contender.added)}
+
+
+CASE = Case(
+    "schedule",
+    "Timers scheduled",
+    "Timers for tomorrow, scheduled into an empty table: a second. The peers by their own call for many, a"
+    " thousand at a time.",
+    (Part("", (Figure("per_s", "timers a second", "cps", more_is_better=True),)),),
+    lambda: [ByInsert(), ByFunction(), ByFile(), *peers()],
+    measure,
+)

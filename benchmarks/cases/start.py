@@ -1,0 +1,35 @@
+"""Start with millions pending: how long until the first timer fires."""
+
+import time
+
+from benchmarks.cases.case import Case, Figure, Figures, NotForIt, Part
+from benchmarks.cases.paced import fill
+from benchmarks.contenders import OnRay, peers
+from benchmarks.contenders.contender import Batch, Contender
+
+PENDING, PENDING_OF_PEERS = 10_000_000, 1_000_000
+PATIENCE_S = 120.0
+
+
+async def measure(contender: Contender) -> Figures:
+    """Fill, make one timer overdue, and start; from the start of the first process to the firing."""
+    if contender.pending_most < PENDING_OF_PEERS:
+        raise NotForIt(f"to put {PENDING_OF_PEERS:,} in takes it half an hour")
+    await fill(contender, min(PENDING, contender.pending_most))
+    await contender.put(Batch.overdue(1))
+    began_s = time.time()
+    await (contender.launch() if isinstance(contender, OnRay) else contender.start())
+    await contender.until_fired(1, within_s=PATIENCE_S)
+    (firing,) = await contender.firings()
+    return {"first": firing.fired_s - began_s, "rss": max(it.memory_info().rss for it in contender.processes())}
+
+
+CASE = Case(
+    "start",
+    "From a cold start to the first firing",
+    "Ten million timers are pending (a million for the peers) and one is overdue: how long from the start of the"
+    " first process, Ray included, until it fires.",
+    (Part("", (Figure("first", "first firing after", "s"), Figure("rss", "memory of a worker", "bytes"))),),
+    lambda: [OnRay(2), *peers()],
+    measure,
+)

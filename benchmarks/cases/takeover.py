@@ -1,0 +1,59 @@
+"""Kill a worker with -9 under load: how late its timers are then."""
+
+import asyncio
+import random
+import signal
+import time
+
+from benchmarks.cases.case import Case, Figure, Figures, NotForIt, Part
+from benchmarks.cases.paced import MARGIN_S
+from benchmarks.contenders import OnRay, peers
+from benchmarks.contenders.contender import Batch, Contender, among
+
+PER_S = 1_000
+SECONDS = 30
+KILLED_AFTER_S = 10.0
+PATIENCE_S = 90.0
+LATE_S = 1.0
+
+
+async def measure(contender: Contender) -> Figures:
+    """Kill one of the workers, and look at what was due from then on."""
+    if contender.drained < PER_S * 10:
+        raise NotForIt("too slow for such a pace: see `drain`")
+    await contender.start()
+    batch = Batch.paced(PER_S, SECONDS, in_s=MARGIN_S)
+    await contender.put(batch)
+    await batch.is_due()
+    await asyncio.sleep(batch.begin_s + KILLED_AFTER_S - time.time())
+    random.choice(contender.processes()).send_signal(signal.SIGKILL)  # noqa: S311 - no secret
+    killed_s = time.time()
+    await contender.until_fired(batch.count, within_s=batch.end_s - time.time() + PATIENCE_S)
+    fired = among(await contender.firings(), batch)
+    # From a little before: what the victim had taken and not fired.
+    lags = [it.fired_s - it.due_s for it in fired if killed_s - LATE_S <= it.due_s]
+    return {
+        "worst": max(lags),
+        "late": sum(lag > LATE_S for lag in lags),
+        "never": batch.count - len({it.due_s for it in fired}),
+    }
+
+
+CASE = Case(
+    "takeover",
+    "kill -9 of a worker",
+    f"{PER_S:,} timers a second; one of two workers is killed with -9: how late the latest timer was, how many were"
+    f" later than {LATE_S:.0f} s, and how many had not fired {PATIENCE_S:.0f} s after the last was due.",
+    (
+        Part(
+            "",
+            (
+                Figure("worst", "latest", "s"),
+                Figure("late", f"later than {LATE_S:.0f} s", ""),
+                Figure("never", f"not fired within {PATIENCE_S:.0f} s", ""),
+            ),
+        ),
+    ),
+    lambda: [OnRay(2), *peers()],
+    measure,
+)

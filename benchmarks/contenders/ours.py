@@ -1,0 +1,128 @@
+"""Shardclock on Ray; and the limit: its statement in a loop, with no Ray and no Python work between."""
+
+import asyncio
+import contextlib
+import os
+import tempfile
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+import psutil
+
+from benchmarks.contenders.contender import Batch, Contender, Firing
+from benchmarks.rows import holder_of
+from cluster.database import Database
+from cluster.running import RunningCluster
+from cluster.settings import load_settings
+from sql.claims import Walk, take_due
+from sql.holders import list_holders
+from sql.leadership import scale
+from sql.migrate import migrate
+from sql.session import QUEUE_PLANS, Session
+
+PATIENCE_S = 300.0
+SETTLE_S = 8.0  # Ray starts its idle workers after it has answered
+PUT = """
+    insert into shardclock.timers (due_date)
+    select $1::timestamptz + n * $3::double precision * interval '1 second' from generate_series(0, $2::integer - 1) n
+"""
+FIRED = """
+    select extract(epoch from due_date)::double precision, extract(epoch from recorded_at)::double precision
+    from shardclock.command_log
+    where intent = 'TRIGGERED'
+"""
+
+
+class _Ours(Contender):
+    version = version("shardclock")
+
+    async def open(self, dsn: str) -> None:
+        await super().open(dsn)
+        await migrate(dsn)
+
+    async def put(self, batch: Batch) -> None:
+        async with self.session() as session, session.connection(timeout_s=PATIENCE_S) as connection:
+            await connection.execute(PUT, batch.at, batch.count, batch.every_s)
+
+    async def count(self) -> int:
+        async with self.session() as session, session.connection(timeout_s=PATIENCE_S) as connection:
+            return int(await connection.fetchval("select count(*) from shardclock.command_log"))
+
+    async def firings(self) -> Sequence[Firing]:
+        async with self.session() as session, session.connection(timeout_s=PATIENCE_S) as connection:
+            return [Firing(*row) for row in await connection.fetch(FIRED)]
+
+    def session(self) -> Session:
+        """Open a session with the plans of a shard, and all the time it needs."""
+        return Session(self.dsn, application="benchmark", timeout_s=PATIENCE_S, plans=QUEUE_PLANS)
+
+
+class OnRay(_Ours):
+    """A cluster of so many shards, as `shardclock up` starts it."""
+
+    settings = "as shipped"
+
+    def __init__(self, shards: int) -> None:
+        super().__init__()
+        self.name = f"Shardclock, {shards} shard{'s' if shards > 1 else ''}"
+        self._shards = shards
+        self._stack = contextlib.ExitStack()
+
+    async def start(self) -> None:
+        """Start Ray and the cluster on it."""
+        await self.launch()
+        await asyncio.sleep(SETTLE_S)
+
+    async def launch(self) -> None:
+        """Start, and come back when the shards have their slots: Ray's own idle workers are still to come."""
+        place = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="shardclock-bench-")))
+        settings = load_settings(dsn=self.dsn, shards=self._shards, data_dir=place, metrics_port=0)
+        logs = self._stack.enter_context((place / "ray.log").open("wb"))
+        cluster = RunningCluster(settings, Database(self.dsn), tell=lambda _: None, logs=logs)
+        self._stack.callback(cluster.stop)
+        async with self.session() as session:
+            await scale(session, self._shards)
+            await asyncio.to_thread(cluster.start)
+            while sum(it.shard_count == self._shards for it in await list_holders(session)) < self._shards:
+                await asyncio.sleep(0.05)
+
+    async def stop(self) -> None:
+        """Stop it in order."""
+        await asyncio.to_thread(self._stack.close)
+
+    def processes(self) -> list[psutil.Process]:
+        """List the shard actors."""
+        return [it for it in psutil.Process(os.getpid()).children(recursive=True) if "ShardActor" in it.name()]
+
+
+class Limit(_Ours):
+    """The statement that claims and fires, sent in a loop over two connections."""
+
+    name = "the statement alone"
+    settings = "two connections, no Ray"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._loops: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Start two loops, each over half of the slots."""
+        self._loops = [asyncio.create_task(self._loop(shard)) for shard in (0, 1)]
+
+    async def stop(self) -> None:
+        """End them."""
+        for loop in self._loops:
+            loop.cancel()
+        await asyncio.gather(*self._loops, return_exceptions=True)
+
+    def processes(self) -> list[psutil.Process]:
+        """Name our own."""
+        return [psutil.Process()]
+
+    async def _loop(self, shard: int) -> None:
+        async with self.session() as session:
+            holder = await holder_of(session, shard, 2)
+            while True:
+                if not (await take_due(session, holder, Walk("own", 0, 4_200), lease_s=10)).fired:
+                    await asyncio.sleep(0.01)

@@ -1,0 +1,72 @@
+"""The page of results: what was measured on which machine, a table and a picture for each case, how to do it again."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.bars import draw
+from benchmarks.cases import CASES
+from benchmarks.results import Results, table
+
+NUMBERS = "results.json"
+
+
+class OtherMachine(Exception):
+    """A folder holds what was measured elsewhere; the message says what differs, and the way out."""
+
+
+def read(folder: Path, machine: dict[str, str]) -> Results:
+    """Read what a folder has of earlier runs, to go on with it.
+
+    errors:  OtherMachine  it was measured on another machine, or with other versions
+    """
+    if not (folder / NUMBERS).exists():
+        return Results(machine)
+    results = Results.load(folder / NUMBERS)
+    for name, value in machine.items():
+        if results.machine.get(name) != value:
+            raise OtherMachine(
+                f"{folder} was measured with {name} {results.machine.get(name)}, this is {value}:"
+                " name another folder, or delete it and measure all cases again"
+            )
+    return results
+
+
+def write(results: Results, folder: Path) -> Path:
+    """Write the page, its pictures and its numbers into a folder; give the page."""
+    folder.mkdir(parents=True, exist_ok=True)
+    results.save(folder / NUMBERS)
+    page = folder / "README.md"
+    page.write_text("\n".join(_lines(results, folder)))
+    return page
+
+
+def _lines(results: Results, folder: Path) -> Iterator[str]:
+    yield "# Benchmarks\n"
+    yield (
+        "Each case in one run, all contenders on the same Postgres, set as it comes; each in an empty database of its"
+        " own, one after the other, and from the beginning again for each round. Figures are medians, with the least"
+        " and the greatest of the rounds in brackets. A timer of Shardclock has fired when its record is written to"
+        " the log; a job of a peer when its handler, which does nothing, is called, before it is marked done: that is"
+        " in the peers' favour.\n"
+    )
+    yield "| | |\n|---|---|"
+    yield from (f"| {name} | {value} |" for name, value in results.machine.items())
+    yield "\n| contender | version | settings |\n|---|---|---|"
+    seen = {(it.contender, it.version, it.settings) for it in results.measured}
+    order = {it.contender: number for number, it in reversed(list(enumerate(results.measured)))}
+    yield from ("| " + " | ".join(row) + " |" for row in sorted(seen, key=lambda row: order[row[0]]))
+    for case in CASES.values():
+        if rows := results.in_case(case.name):
+            rounds = max(len(values) for row in rows for values in (*row.figures.values(), ()))
+            yield f"\n## {case.title}\n\n{case.about} {results.runs[case.name]}; {rounds} rounds.\n"
+            for part in case.parts:
+                title = part.title or case.title
+                picture = f"{case.name}-{part.key}.svg" if part.key else f"{case.name}.svg"
+                (folder / picture).write_text(draw(title, part, rows))
+                yield f"![{title}]({picture})\n"
+                yield table(part.figures, rows)
+    yield "\n## Do it again\n\n<!-- not run: takes six hours, and wants the machine for itself -->\n"
+    yield "```console\n$ make bench-peers\n$ make bench\n```\n"
+    yield "One case alone, which takes the place of what this page says of it:\n"
+    yield "<!-- not run: the same -->\n"
+    yield "```console\n$ python -m benchmarks drain --to docs/benchmarks\n```\n"

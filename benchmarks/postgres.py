@@ -1,0 +1,93 @@
+"""One Postgres for a whole run, so that all are measured on the same; an empty database of its own for each."""
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
+
+import asyncpg
+
+from cluster.embedded import EmbeddedPostgres
+
+PREFIX = "shardclock_bench_"
+HOLDS = """
+    select n.nspname || '.' || c.relname
+    from pg_class c
+    join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname not in ('pg_catalog', 'information_schema') and n.nspname !~ '^pg_' and c.relkind in ('r', 'p')
+    limit 1
+"""
+
+
+class NotEmpty(Exception):
+    """The database that was named holds something; the message says what, and the way out."""
+
+
+class Server:
+    """Lend empty databases on one server."""
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
+
+    @contextlib.asynccontextmanager
+    async def database(self) -> AsyncIterator[str]:
+        """Lend a database that holds nothing; it is dropped after use."""
+        name = f"{PREFIX}{uuid4().hex[:12]}"
+        try:
+            await self._execute(f"create database {name}")
+            yield _named(self.dsn, name)
+        finally:
+            await self._execute(f"drop database if exists {name} with (force)")
+
+    async def version(self) -> str:
+        """Tell Postgres's version."""
+        connection = await asyncpg.connect(self.dsn)
+        try:
+            return str(await connection.fetchval("show server_version"))
+        finally:
+            await connection.close()
+
+    async def require_empty(self) -> None:
+        """Refuse a database that is used for anything.
+
+        errors:  NotEmpty  names a table that it holds
+        """
+        connection = await asyncpg.connect(self.dsn)
+        try:
+            table = await connection.fetchval(HOLDS)
+        finally:
+            await connection.close()
+        if table is not None:
+            name = urlsplit(self.dsn).path.lstrip("/")
+            raise NotEmpty(f"the database {name!r} holds {table}: a benchmark runs on an empty one only; name another")
+
+    async def _execute(self, statement: str) -> None:
+        connection = await asyncpg.connect(self.dsn)
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
+
+@contextlib.contextmanager
+def server(dsn: str | None) -> Iterator[Server]:
+    """Use the server that is named, or start one that is gone after use."""
+    if dsn is not None:
+        yield Server(dsn)
+        return
+    place = Path(tempfile.mkdtemp(prefix="shardclock-bench-"))
+    try:
+        postgres = EmbeddedPostgres.start(place / "postgres")
+        try:
+            yield Server(postgres.dsn)
+        finally:
+            postgres.close()
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _named(dsn: str, database: str) -> str:
+    return urlunsplit(urlsplit(dsn)._replace(path=f"/{database}"))

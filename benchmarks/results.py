@@ -1,0 +1,101 @@
+"""What was measured: figures of runs, kept as JSON, and told as medians with their spread."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+
+from benchmarks.cases.case import Case, Figure
+from benchmarks.contenders.contender import Contender
+from k8s.monitoring.drawing.scales import words
+
+
+@dataclass
+class Measured:
+    """All runs of one contender in one case: each figure once a run, in their order; a note says why there is none."""
+
+    case: str
+    contender: str
+    version: str
+    settings: str
+    figures: dict[str, list[float]] = field(default_factory=dict)
+    note: str = ""
+
+    def add(self, figures: Mapping[str, float]) -> None:
+        """Add a run."""
+        for key, value in figures.items():
+            self.figures.setdefault(key, []).append(value)
+
+    def tells(self, figures: Sequence[Figure]) -> bool:
+        """Say whether there is any of these figures."""
+        return any(figure.key in self.figures for figure in figures)
+
+    def told(self, figure: Figure) -> str:
+        """Write a figure for people: the median, and from where to where the runs went."""
+        values = self.figures.get(figure.key, [])
+        if not values:
+            return "—"
+        middle, low, high = (words(value, figure.unit) for value in (median(values), min(values), max(values)))
+        return middle if low == high else f"{middle} ({low} to {high})"
+
+
+@dataclass
+class Results:
+    """What was measured on machines of one size; `runs` says when and where each case was. None is measured in part."""
+
+    machine: dict[str, str]
+    measured: list[Measured] = field(default_factory=list)
+    runs: dict[str, str] = field(default_factory=dict)
+
+    def begin(self, case: Case, run: str) -> None:
+        """Forget what was measured of a case before."""
+        self.measured = [it for it in self.measured if it.case != case.name]
+        self.runs[case.name] = run
+
+    def of(self, case: Case, contender: Contender) -> Measured:
+        """Find, or begin, what belongs to a contender in a case."""
+        for it in self.measured:
+            if (it.case, it.contender) == (case.name, contender.name):
+                return it
+        it = Measured(case.name, contender.name, contender.version, contender.settings)
+        self.measured.append(it)
+        return it
+
+    def in_case(self, name: str) -> Sequence[Measured]:
+        """List who took part in a case."""
+        return [it for it in self.measured if it.case == name]
+
+    def save(self, file: Path) -> None:
+        """Write it as JSON."""
+        file.write_text(json.dumps(asdict(self), indent=1) + "\n")
+
+    @classmethod
+    def load(cls, file: Path) -> Results:
+        """Read it again."""
+        read = json.loads(file.read_text())
+        return cls(read["machine"], [Measured(**it) for it in read["measured"]], read["runs"])
+
+
+def table(figures: Sequence[Figure], rows: Iterable[Measured]) -> str:
+    """Write a table in Markdown: a row a contender, a column a figure; the best of each column is bold."""
+    rows = list(rows)
+    best = {figure.key: _best(figure, rows) for figure in figures}
+    lines = ["| | " + " | ".join(figure.title for figure in figures) + " |", "|---" * (len(figures) + 1) + "|"]
+    for row in rows:
+        if row.note and not row.tells(figures):
+            lines.append(f"| {row.contender} | {row.note} |" + " |" * (len(figures) - 1))
+            continue
+        cells = [f"**{row.told(it)}**" if best[it.key] is row else row.told(it) for it in figures]
+        lines.append(f"| {row.contender} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _best(figure: Figure, rows: Sequence[Measured]) -> Measured | None:
+    told = [row for row in rows if row.figures.get(figure.key)]
+    if len(told) < 2:
+        return None
+    choose = max if figure.more_is_better else min
+    return choose(told, key=lambda row: median(row.figures[figure.key]))

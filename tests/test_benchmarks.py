@@ -1,0 +1,216 @@
+"""The benchmarks measure what they say, leave out who is absent, refuse what isn't empty, and leave nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import pytest
+
+from benchmarks.bars import draw
+from benchmarks.cases import CASES, drain
+from benchmarks.cases.case import Figure, Part, lags_of
+from benchmarks.contenders import Limit, Peer
+from benchmarks.contenders import theirs as theirs_module
+from benchmarks.contenders.contender import Absent, Batch, Firing, among
+from benchmarks.page import OtherMachine, read, write
+from benchmarks.postgres import NotEmpty, Server
+from benchmarks.results import Measured, Results, table
+from tests.store import BOUND_S, query
+from tests.waiting import eventually
+
+ROOT = Path(__file__).resolve().parents[1]
+PER_S = Figure("per_s", "timers a second", "cps", more_is_better=True)
+LAG = Figure("p99", "lag p99", "s")
+MACHINE = {"cores": "2"}
+
+
+def measured(name: str, note: str = "", **figures: Sequence[float]) -> Measured:
+    return Measured("drain", name, "1.0", "as shipped", {key: list(values) for key, values in figures.items()}, note)
+
+
+class Small(Limit):
+    """The statement alone, with little to do."""
+
+    drained = 2_000
+
+
+async def test_a_drain_counts_from_the_first_firing_to_the_last(dsn: str) -> None:
+    limit = Small()
+    await limit.open(dsn)
+    try:
+        figures = await drain.measure(limit)
+        fired = sorted(it.fired_s for it in await limit.firings())
+    finally:
+        await limit.close()
+
+    assert len(fired) == 2_000
+    assert figures["per_s"] == pytest.approx(1_999 / (fired[-1] - fired[0]))
+
+
+async def test_firings_are_told_by_batch_and_in_order_of_due_dates() -> None:
+    batch = Batch(3, datetime(2030, 1, 1, tzinfo=UTC), 0.5)
+    begin_s = batch.begin_s
+    inside = [Firing(begin_s + n / 2, begin_s + 9 - n) for n in range(3)]
+
+    assert among([Firing(begin_s - 1, 0), *reversed(inside), Firing(begin_s + 1.5, 0)], batch) == inside
+
+
+def test_lags_are_told_by_nearest_rank_and_of_nothing_there_are_none() -> None:
+    lags = lags_of([Firing(10.0, 10.0 + n / 1000) for n in range(1, 1001)])
+
+    assert {name: round(lag, 3) for name, lag in lags.items()} == {"p50": 0.5, "p99": 0.99, "p999": 0.999, "max": 1.0}
+    assert lags_of([]) == {}
+
+
+def test_a_table_tells_medians_with_their_spread_and_what_could_not_be_measured() -> None:
+    rows = [
+        measured("ours", per_s=[3e5, 1e5, 2e5], p99=[0.004]),
+        measured("theirs", per_s=[1e4]),
+        measured("x", "no npm"),
+    ]
+
+    lines = table([PER_S, LAG], rows).splitlines()
+
+    assert lines[2:] == [
+        "| ours | **200 k/s (100 k/s to 300 k/s)** | 4 ms |",
+        "| theirs | 10 k/s | — |",
+        "| x | no npm | |",
+    ]
+
+
+def drawn(*rows: Measured) -> tuple[list[dict[str, float]], set[str | None]]:
+    """Draw a picture; its bars or marks, and its texts."""
+    picture = ET.fromstring(draw("Drained", Part("", [PER_S]), rows))
+    _, *shapes = picture.iter("{http://www.w3.org/2000/svg}rect")
+    places = [{name: float(it.attrib[name]) for name in ("x", "width")} for it in shapes]
+    return places, {it.text for it in picture.iter("{http://www.w3.org/2000/svg}text")}
+
+
+def test_a_picture_has_a_bar_for_each_figure_and_a_note_for_each_that_lacks_it() -> None:
+    bars, texts = drawn(
+        measured("Shardclock", per_s=[2e5, 3e5]), measured("theirs", per_s=[1.25e5]), measured("absent", "no npm")
+    )
+
+    assert bars[0]["x"] == bars[1]["x"]
+    assert [bars[0]["width"]] == pytest.approx([2 * bars[1]["width"]], rel=0.01)
+    assert len(bars) == 2
+    assert {"Shardclock", "theirs", "absent", "no npm", "250 k/s", "125 k/s"} <= texts
+
+
+def test_figures_that_are_far_apart_are_marks_on_an_axis_that_says_so() -> None:
+    marks, texts = drawn(measured("Shardclock", per_s=[2.5e5]), measured("theirs", per_s=[1e3]))
+
+    assert marks[0]["width"] == marks[1]["width"] < 10
+    assert marks[0]["x"] > marks[1]["x"] + 300
+    assert "timers a second; more is better, logarithmic" in texts
+
+
+def test_a_page_can_be_read_again_as_numbers(tmp_path: Path) -> None:
+    results = Results(MACHINE, [measured("ours", per_s=[1.0]), measured("absent", "no npm")], {"drain": "2030-01-31"})
+
+    page = write(results, tmp_path)
+
+    assert CASES["drain"].title in page.read_text()
+    assert (tmp_path / "drain.svg").is_file()
+    assert read(tmp_path, MACHINE) == results
+
+
+def test_a_page_of_another_machine_is_not_gone_on_with(tmp_path: Path) -> None:
+    write(Results({**MACHINE, "cores": "64"}), tmp_path)
+
+    with pytest.raises(OtherMachine, match="was measured with cores 64, this is 2: name another folder, or delete it"):
+        read(tmp_path, MACHINE)
+
+
+def test_a_case_measured_again_takes_the_place_of_the_first() -> None:
+    results = Results(
+        MACHINE, [measured("ours", per_s=[1.0]), measured("theirs", per_s=[2.0])], {"drain": "2030-01-31"}
+    )
+
+    results.begin(CASES["drain"], "2030-02-01")
+
+    assert results == Results(MACHINE, [], {"drain": "2030-02-01"})
+
+
+def test_who_fell_behind_half_way_has_figures_in_one_table_and_a_note_in_the_next() -> None:
+    row = measured("theirs", "fell behind at 5,000 a second", per_s=[1e3])
+
+    assert "| theirs | 1 k/s |" in table([PER_S], [row])
+    assert "| theirs | fell behind at 5,000 a second |" in table([LAG], [row])
+
+
+@pytest.mark.parametrize("kind", theirs_module.KINDS, ids=lambda kind: kind.name)
+async def test_a_peer_that_is_not_installed_is_told_and_left_out(
+    kind: theirs_module.Kind, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(theirs_module, "INSTALLED", tmp_path)
+    theirs_module.versions.cache_clear()
+    peer = Peer(kind)
+    try:
+        with pytest.raises(Absent, match=f"{kind.package} is not installed: `make bench-peers` installs it"):
+            await peer.open("postgresql://nowhere")
+    finally:
+        await peer.close()
+        theirs_module.versions.cache_clear()
+
+
+async def test_a_database_that_holds_anything_is_refused_by_name(dsn: str) -> None:
+    with pytest.raises(NotEmpty, match=r"holds shardclock\.\w+: a benchmark runs on an empty one only; name another"):
+        await Server(dsn).require_empty()
+
+
+async def test_each_gets_an_empty_database_that_is_gone_afterwards(dsn: str) -> None:
+    async with Server(dsn).database() as lent:
+        await query(lent, "create table mine ()")
+        async with Server(dsn).database() as other:
+            await Server(other).require_empty()
+    assert await databases(dsn) == []
+
+
+def benchmark(*arguments: str, dsn: str) -> subprocess.Popen[str]:
+    """Run the command on the server of the test, whose database `postgres` holds nothing."""
+    server = urlunsplit(urlsplit(dsn)._replace(path="/postgres"))
+    command = [sys.executable, "-m", "benchmarks", *arguments, "--dsn", server]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+async def databases(dsn: str) -> list[str]:
+    """List those that a benchmark has made and not dropped."""
+    rows = await query(dsn, "select datname from pg_database where datname ~ '^shardclock_bench_'")
+    return [str(row["datname"]) for row in rows]
+
+
+@pytest.mark.slow
+def test_one_command_measures_and_writes_a_page(dsn: str, tmp_path: Path) -> None:
+    running = benchmark("drain", "--rounds", "1", "--only", "alone", "--json", "--to", str(tmp_path), dsn=dsn)
+    said, complained = running.communicate(timeout=4 * BOUND_S)
+
+    assert running.returncode == 0, complained
+    row = json.loads(said)
+    assert (row["case"], row["contender"], len(row["per_s"])) == ("drain", "the statement alone", 1)
+    assert "the statement alone" in (tmp_path / "README.md").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+async def test_interrupted_it_drops_what_it_made(dsn: str, number: signal.Signals) -> None:
+    running = benchmark("drain", "--only", "alone", dsn=dsn)
+
+    async def has_begun() -> bool:
+        return bool(await databases(dsn))
+
+    await eventually(has_begun)
+    running.send_signal(number)
+    await asyncio.to_thread(running.communicate, timeout=BOUND_S)
+
+    assert running.returncode != 0
+    assert await databases(dsn) == []
