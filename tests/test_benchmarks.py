@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -148,19 +148,36 @@ def test_who_fell_behind_half_way_has_figures_in_one_table_and_a_note_in_the_nex
     assert "| theirs | fell behind at 5,000 a second |" in table([LAG], [row])
 
 
-@pytest.mark.parametrize("kind", theirs_module.KINDS, ids=lambda kind: kind.name)
-async def test_a_peer_that_is_not_installed_is_told_and_left_out(
-    kind: theirs_module.Kind, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """Give an empty folder for the peers."""
     monkeypatch.setattr(theirs_module, "INSTALLED", tmp_path)
     theirs_module.versions.cache_clear()
+    yield tmp_path
+    theirs_module.versions.cache_clear()
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("kind", theirs_module.KINDS, ids=lambda kind: kind.name)
+async def test_a_peer_that_is_not_installed_is_told_and_left_out(kind: theirs_module.Kind) -> None:
+    with pytest.raises(Absent, match=f"{kind.package} is not installed: `make bench-peers` installs it"):
+        await Peer(kind).open("postgresql://nowhere")
+
+
+async def test_a_peer_whose_script_has_changed_since_is_left_out(installed: Path) -> None:
+    kind = theirs_module.KINDS[0]
+    (installed / "node_modules" / kind.package).mkdir(parents=True)
+    manifest = {"name": kind.package, "version": "1.2.3"}
+    (installed / "node_modules" / kind.package / "package.json").write_text(json.dumps(manifest))
+    (installed / kind.script).write_text("// an older one")
+
     peer = Peer(kind)
-    try:
-        with pytest.raises(Absent, match=f"{kind.package} is not installed: `make bench-peers` installs it"):
-            await peer.open("postgresql://nowhere")
-    finally:
-        await peer.close()
-        theirs_module.versions.cache_clear()
+
+    assert peer.version == "1.2.3"
+    with pytest.raises(
+        Absent, match="its script has changed since it was installed: `make bench-peers` installs it ag"
+    ):
+        await peer.open("postgresql://nowhere")
 
 
 async def test_a_database_that_holds_anything_is_refused_by_name(dsn: str) -> None:

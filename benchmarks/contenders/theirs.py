@@ -113,6 +113,8 @@ class Peer(Contender):
         await super().open(dsn)
         if not self.version:
             raise Absent(f"{self.kind.package} is not installed: {HOW}")
+        if (INSTALLED / self.kind.script).read_bytes() != (HOME / self.kind.script).read_bytes():
+            raise Absent(f"its script has changed since it was installed: {HOW} again")
         self._place = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="shardclock-bench-")))
         await self._run("open")
 
