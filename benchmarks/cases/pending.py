@@ -2,7 +2,7 @@
 
 import time
 
-from benchmarks.cases.case import Case, Figure, Figures, Part, require_quick
+from benchmarks.cases.case import Case, Figure, Figures, NotForIt, Part, require_quick
 from benchmarks.cases.drain import WITHIN_S
 from benchmarks.cases.paced import fill
 from benchmarks.contenders import OnRay, peers
@@ -33,6 +33,8 @@ async def measure(contender: Contender) -> Figures:
         await contender.until_fired(fired, within_s=WITHIN_S)
         # The batch before may have been due at the same moments.
         at = sorted(it.fired_s for it in await contender.firings() if it.fired_s >= began_s)
+        if len(at) < batch.count:
+            raise NotForIt(f"fired {len(at):,} of {batch.count:,} in {WITHIN_S:.0f} s", figures)
         figures[f"{name}_per_s"] = (len(at) - 1) / (at[-1] - at[0])
         figures[f"{name}_rss"] = max(process.memory_info().rss for process in contender.processes())
     return figures
