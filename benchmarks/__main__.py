@@ -1,4 +1,4 @@
-"""Measure Shardclock, its limit and its peers in one run: python -m benchmarks drain paced-1k --rounds 3.
+"""Measure Shardclock, its limit and its peers in one run: python -m benchmarks drain paced --rounds 3.
 
 Without names all cases are run, which takes some hours. Scenarios for those who size a cluster print their
 figures as JSON and have no peers.
