@@ -10,10 +10,6 @@ from benchmarks.rows import FILL, Figures, holder_of
 from sql.claims import Walk, take_due
 from sql.session import Session
 
-OVERDUE = 400_000
-PENDING = 1_000_000
-SETTLE_S = 8.0  # Ray starts its idle workers after it has answered
-
 
 async def claim_cost(bench: Bench) -> Figures:
     """Claim a thousand timers, and nothing at all, with 100 thousand and with 10 million pending."""

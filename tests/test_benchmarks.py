@@ -17,7 +17,7 @@ import pytest
 
 from benchmarks.bars import draw
 from benchmarks.cases import CASES, drain
-from benchmarks.cases.case import Figure, Part, lags_of
+from benchmarks.cases.case import PER_S, Figure, Part, lags_of
 from benchmarks.contenders import Limit, Peer
 from benchmarks.contenders import theirs as theirs_module
 from benchmarks.contenders.contender import Absent, Batch, Firing, among
@@ -28,7 +28,6 @@ from tests.store import BOUND_S, query
 from tests.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[1]
-PER_S = Figure("per_s", "timers a second", "cps", more_is_better=True)
 LAG = Figure("p99", "lag p99", "s")
 MACHINE = {"cores": "2"}
 

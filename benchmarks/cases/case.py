@@ -76,6 +76,7 @@ def require_quick(contender: Contender) -> None:
         raise NotForIt("too slow for so many: see `drain`")
 
 
+PER_S = Figure("per_s", "timers a second", "cps", more_is_better=True)
 LAGS = (
     Figure("p50", "lag p50", "s"),
     Figure("p99", "lag p99", "s"),

@@ -1,6 +1,6 @@
 """Drain a backlog: how many a second when they are all overdue."""
 
-from benchmarks.cases.case import Case, Figure, Figures, NotForIt, Part
+from benchmarks.cases.case import PER_S, Case, Figures, NotForIt, Part
 from benchmarks.contenders import Limit, OnRay, peers
 from benchmarks.contenders.contender import Batch, Contender, among
 
@@ -24,7 +24,7 @@ CASE = Case(
     "Overdue timers drained",
     "300,000 timers that are overdue, put in at once while workers wait: timers a second from the first to the"
     " last. The slower peers get fewer.",
-    (Part("", (Figure("per_s", "timers a second", "cps", more_is_better=True),)),),
+    (Part("", (PER_S,)),),
     lambda: [*(OnRay(shards) for shards in (1, 2, 4)), Limit(), *peers()],
     measure,
 )

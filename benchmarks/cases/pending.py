@@ -2,7 +2,7 @@
 
 import time
 
-from benchmarks.cases.case import Case, Figure, Figures, NotForIt, Part, require_quick
+from benchmarks.cases.case import PER_S, Case, Figure, Figures, NotForIt, Part, require_quick
 from benchmarks.cases.drain import WITHIN_S
 from benchmarks.cases.paced import fill
 from benchmarks.contenders import OnRay, peers
@@ -11,7 +11,7 @@ from benchmarks.contenders.contender import Batch, Contender
 SIZES = {"100k": 100_000, "1m": 1_000_000, "10m": 10_000_000}
 OVERDUE = 100_000
 FIGURES = (
-    Figure("per_s", "timers a second", "cps", more_is_better=True),
+    PER_S,
     Figure("rss", "memory of the largest worker", "bytes"),
 )
 

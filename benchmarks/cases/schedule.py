@@ -6,7 +6,7 @@ import time
 from abc import abstractmethod
 from datetime import UTC, datetime, timedelta
 
-from benchmarks.cases.case import Case, Figure, Figures, Part
+from benchmarks.cases.case import PER_S, Case, Figures, Part
 from benchmarks.contenders import Limit, Peer, peers
 from benchmarks.contenders.contender import Batch, Contender
 from cluster.importing import Report, import_lines, numbered_lines
@@ -77,7 +77,7 @@ CASE = Case(
     "Timers scheduled",
     "Timers for tomorrow, scheduled into an empty table: a second. The peers by their own call for many, a"
     " thousand at a time.",
-    (Part("", (Figure("per_s", "timers a second", "cps", more_is_better=True),)),),
+    (Part("", (PER_S,)),),
     lambda: [ByInsert(), ByFunction(), ByFile(), *peers()],
     measure,
 )
