@@ -26,6 +26,8 @@ def prepare_environment(settings: Settings, temp_dir: Path) -> None:
         "RAY_USAGE_STATS_ENABLED": "0",
         # By default workers run at nice 15, and a timer that is due waits for everything else on the machine.
         "RAY_worker_niceness": "0",
+        # What Ray starts ahead has our actors' code then, before anybody asks for one: 0.3 s of a first firing.
+        "RAY_preload_python_modules": "cluster.actors",
         # Where Ray writes the address of the current cluster: the default is one file for the whole machine.
         "RAY_TMPDIR": str(temp_dir),
         "RAY_DEDUP_LOGS": "0",

@@ -13,7 +13,7 @@ from benchmarks.contenders.contender import Batch, Contender, among
 PER_S = 1_000
 SECONDS = 30
 KILLED_AFTER_S = 10.0
-PATIENCE_S = 90.0
+PATIENCE_S = 60.0
 LATE_S = 1.0
 
 
@@ -28,22 +28,24 @@ async def measure(contender: Contender) -> Figures:
     await asyncio.sleep(batch.begin_s + KILLED_AFTER_S - time.time())
     random.choice(contender.processes()).send_signal(signal.SIGKILL)  # noqa: S311 - no secret
     killed_s = time.time()
-    await contender.until_fired(batch.count, within_s=batch.end_s - time.time() + PATIENCE_S)
+    within_s = batch.end_s - time.time() + PATIENCE_S
+    await contender.until_fired(batch.count, within_s=within_s, stalled_s=within_s)
+    gave_up_s = time.time()
     fired = among(await contender.firings(), batch)
     # From a little before: what the victim had taken and not fired.
     lags = [it.fired_s - it.due_s for it in fired if killed_s - LATE_S <= it.due_s]
-    return {
-        "worst": max(lags),
-        "late": sum(lag > LATE_S for lag in lags),
-        "never": batch.count - len({it.due_s for it in fired}),
-    }
+    never = batch.count - len({it.due_s for it in fired})
+    # Which those are, nobody tells; each is as late as we waited for the last one, or later.
+    lags += [gave_up_s - batch.end_s] * never
+    return {"worst": max(lags), "late": sum(lag > LATE_S for lag in lags), "never": never}
 
 
 CASE = Case(
     "takeover",
     "kill -9 of a worker",
     f"{PER_S:,} timers a second; one of two workers is killed with -9: how late the latest timer was, how many were"
-    f" later than {LATE_S:.0f} s, and how many had not fired {PATIENCE_S:.0f} s after the last was due.",
+    f" later than {LATE_S:.0f} s, and how many had not fired {PATIENCE_S:.0f} s after the last was due. Those count as"
+    " late, too.",
     (
         Part(
             "",

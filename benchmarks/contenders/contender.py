@@ -114,13 +114,13 @@ class Contender(ABC):
     def processes(self) -> list[psutil.Process]:
         """List the processes that fire, one for each shard or worker."""
 
-    async def until_fired(self, count: int, *, within_s: float) -> bool:
+    async def until_fired(self, count: int, *, within_s: float, stalled_s: float = STALLED_S) -> bool:
         """Wait until so many have fired since the database was opened; False if it stands still, or takes too long."""
         deadline, moved_at, before = time.monotonic() + within_s, time.monotonic(), -1
         while (now := await self.count()) < count:
             if now > before:
                 moved_at, before = time.monotonic(), now
-            if time.monotonic() > min(deadline, moved_at + STALLED_S):
+            if time.monotonic() > min(deadline, moved_at + stalled_s):
                 return False
             await asyncio.sleep(POLL_S)
         return True

@@ -57,7 +57,7 @@ logged as (
         f.timer_key, f.process_instance_key, f.element_instance_key, f.due_date, f.created_at, f.occurrence, $1,
         'TRIGGERED', f.tenant_id, f.timer_type, f.target, f.target_element_id, f.name, f.schedule, f.payload, null
     from (select * from fired order by due_date) f
-    where f.schedule is null or f.timer_key = any (array(select mine.timer_key from mine where mine.fires))
+    where f.timer_key <> all (array(select mine.timer_key from mine where not mine.fires))
     union all
     select
         r.timer_key, r.process_instance_key, r.element_instance_key, r.due_date, r.created_at,
@@ -94,7 +94,7 @@ lags as materialized (
         sum(date_part('epoch', done.at - f.due_date)) as sum_s
     from fired f
     cross join done
-    where f.schedule is null or f.timer_key = any (array(select mine.timer_key from mine where mine.fires))
+    where f.timer_key <> all (array(select mine.timer_key from mine where not mine.fires))
     group by 1, 2, 3
 )
 select
