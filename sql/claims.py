@@ -1,12 +1,13 @@
 """What a shard does to rows: take what is due, plan it or fire it, and ask what is still its own."""
 
+import contextlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-from sql.session import Session
+from sql.session import Record, Session, StoreLocked
 from timers.model import ClaimedTimer
 from timers.occurrence import Occurrence, Rule
 
@@ -14,6 +15,7 @@ Scope = Literal["own", "all", "backlog"]
 
 # What is overdue by more was left by an outage, not by a takeover: it is the ramp's.
 RAMP_AFTER_S = 10.0
+LOOKS = 3  # for so many rows, one after the other, to be locked in the same few milliseconds is a fault to tell of
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,8 @@ async def take_due(
     errors:  StoreUnavailable  no answer in time: end this turn; leases that were taken run out by themselves
     source:  sql/queries/take_due.sql
     """
-    rows = await session.rows(
+    rows = await _looking_again(
+        session,
         "take_due",
         holder,
         timedelta(seconds=walk.horizon_s),
@@ -147,7 +150,8 @@ async def fire_due(
     source:  sql/queries/fire_due.sql
     """
     nexts = [firing.next for firing in firings]
-    row = await session.row(
+    (row,) = await _looking_again(
+        session,
         "fire_due",
         holder,
         [firing.timer.timer_key for firing in firings],
@@ -161,7 +165,6 @@ async def fire_due(
         lag_edges,
         now,
     )
-    assert row is not None
     return Fired(row["server_time"], row["server_now"], frozenset(row["timer_keys"]), _lags(row["lags"]))
 
 
@@ -213,6 +216,14 @@ async def held_by(session: Session, holder: int, *, horizon_s: float) -> list[Cl
     """
     rows = await session.rows("held_by", holder, timedelta(seconds=horizon_s))
     return [ClaimedTimer(*row) for row in rows]
+
+
+async def _looking_again(session: Session, name: str, *args: object) -> list[Record]:
+    """Run a statement that looks before it takes; somebody may lock a row in between, and a second look sees that."""
+    for _ in range(LOOKS - 1):
+        with contextlib.suppress(StoreLocked):
+            return await session.rows(name, *args)
+    return await session.rows(name, *args)
 
 
 def _lags(text: str | None) -> list[Lags]:

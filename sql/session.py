@@ -64,6 +64,10 @@ class StoreUnavailable(Exception):
     """Postgres gave no answer in time: what was asked may or may not have happened; read before deciding."""
 
 
+class StoreLocked(StoreUnavailable):
+    """Somebody holds a lock that the statement waited for, for as long as it may: nothing has happened."""
+
+
 class StatementRefused(Exception):
     """Postgres understood what was asked and refused it: asking again changes nothing."""
 
@@ -130,7 +134,8 @@ class Session:
         except _PASSING as error:
             if not isinstance(error, _STATEMENT_ONLY):
                 self._drop()
-            raise StoreUnavailable(_one_line(error)) from error
+            locked = isinstance(error, asyncpg.LockNotAvailableError)
+            raise (StoreLocked if locked else StoreUnavailable)(_one_line(error)) from error
         except asyncpg.PostgresError as error:
             raise StatementRefused(
                 _one_line(error), sqlstate=error.sqlstate or "", constraint=error.constraint_name or ""

@@ -27,7 +27,7 @@ from tests.store import add_holder, add_timers, query
 FUSED, LEASED = 4_000, 900  # more than two thousand a second are not leased any more
 HERE = "pg_current_wal_insert_lsn() - '0/0'"
 # Bytes of write-ahead log, of insert and firing together, without the pages that a checkpoint makes Postgres repeat.
-FUSED_MOST, LEASED_MOST = 700, 1_100
+FUSED_MOST, LEASED_MOST = 660, 1_000
 # Bytes of the shard's memory; and how much asyncio makes room for, whenever it reads from a socket.
 FUSED_TAKES, LEASED_TAKES = 10, 800
 RECEIVED = 256 * 1024

@@ -3,7 +3,7 @@
 import time
 from datetime import UTC, datetime, timedelta
 
-from benchmarks.cases.case import LAGS, Case, Figure, Figures, NotForIt, Part, lags_of
+from benchmarks.cases.case import LAGS, Case, Figure, Figures, NotForIt, Part, lags_of, require_quick
 from benchmarks.contenders import OnRay, peers
 from benchmarks.contenders.contender import Batch, Contender, among
 
@@ -28,8 +28,7 @@ async def fill(contender: Contender, count: int) -> float:
 
 async def measure(contender: Contender) -> Figures:
     """Keep one pace after the other, up to the first that is too much."""
-    if contender.pending_most < PENDING:
-        raise NotForIt(f"to put {PENDING:,} in takes it half an hour")
+    require_quick(contender)
     figures: dict[str, float] = {}
     put_per_s, count = await fill(contender, PENDING), 0
     await contender.start()

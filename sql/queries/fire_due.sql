@@ -10,34 +10,56 @@
 --        than sent were fenced, cancelled, moved, paused, early, or locked by somebody), lags text (JSON: of those that
 --        fired, an array of [target, timer_type, how many edges its lag is within, timers, their lags' sum in seconds])
 --        or null
--- locks: the fired rows, for the statement; skips what others have locked, so that no open transaction of a
---        client delays anybody's timers but its own
+-- locks: the fired rows, for the statement; goes around what others have locked, so that no open transaction of a
+--        client delays anybody's timers but its own, and gives up after 0.1 s (55P03) if one was locked meanwhile
 -- index: timers_pkey, two probes a row
-with mine as materialized (
+with patience as materialized (
+    -- For this statement, which locks rows when it has read this.
+    select set_config('lock_timeout', '100ms', true)
+),
+mine as materialized (
+    -- A look without locks: docs/decisions/0021-no-lock-before-a-delete.md.
     select
-        t.timer_key, s.fires, s.skipped, s.next_occurrence, s.next_due_date, s.next_anchor, s.next_anchor_occurrence
+        t.timer_key, s.occurrence, t.needs_lock,
+        s.fires, s.skipped, s.next_occurrence, s.next_due_date, s.next_anchor, s.next_anchor_occurrence
     from unnest(
         $2::bigint[], $3::bigint[], $4::boolean[], $5::bigint[], $6::bigint[], $7::timestamptz[], $8::timestamptz[], $9::bigint[]
     ) as s (
         timer_key, occurrence, fires, skipped, next_occurrence, next_due_date, next_anchor, next_anchor_occurrence
     )
+    cross join patience
     cross join lateral (
-        select t.timer_key
+        -- Whoever locks a row, or has locked it, leaves his number in its xmax. What follows in a schedule was reckoned
+        -- from what the row was when it was leased: it must not change any more.
+        select t.timer_key, t.xmax <> '0' or t.schedule is not null as needs_lock
         from shardclock.timers t
         where t.timer_key = s.timer_key
             and t.claimed_by = $1
             and t.occurrence = s.occurrence
             and t.due_date <= coalesce($11::timestamptz, now())
-        for update of t skip locked
     ) t
 ),
+locked as materialized (
+    select t.timer_key
+    from mine
+    cross join lateral (
+        select t.timer_key
+        from shardclock.timers t
+        where t.timer_key = mine.timer_key and t.claimed_by = $1 and t.occurrence = mine.occurrence
+        for update of t skip locked
+    ) t
+    where mine.needs_lock
+),
 fired as (
-    -- The fence stands on the row that is deleted; a check in the step above would let a zombie through. By an
+    -- The fence stands on the row that is deleted; a check in the look above would let a zombie through. By an
     -- array, not a join: whatever the planner believes of the table's size, it can only probe the key.
     delete from shardclock.timers t
-    where t.timer_key = any (array(select mine.timer_key from mine))
+    where t.timer_key = any (
+            array(select mine.timer_key from mine where not mine.needs_lock union all select locked.timer_key from locked)
+        )
         and t.claimed_by = $1
         and t.due_date <= coalesce($11::timestamptz, now())
+        and (t.schedule is null or t.timer_key = any (array(select locked.timer_key from locked)))
     returning t.*
 ),
 recurring as (

@@ -14,7 +14,8 @@
 --        after ('' is the beginning), then the leased timer, soonest first, or nulls: timer_key bigint,
 --        due_date timestamptz, schedule text, zone text, missed text, anchor timestamptz, anchor_occurrence bigint,
 --        occurrence bigint, repetitions integer
--- locks: the taken rows, for the statement; skips what others have locked
+-- locks: the taken rows, for the statement; goes around what others have locked, and gives up after 0.1 s (55P03) if
+--        one was locked between the look and the taking
 -- index: timers_by_slot, each slot from its oldest row, and timers_by_tenant, each tenant likewise; then timers_pkey,
 --        a probe a row; holders_pkey, holders_ended, holders_suspended
 with recursive me as materialized (
@@ -23,7 +24,9 @@ with recursive me as materialized (
         case when $5::text = 'all' then 0 else h.shard end as first_slot,
         case when $5::text = 'all' then 1 else h.shard_count end as step,
         -- Rounded up: a slow ramp must not stand still for having many shards.
-        ceil(c.ramp_per_s / coalesce(h.shard_count, 1)::numeric)::integer as ramp_per_s
+        ceil(c.ramp_per_s / coalesce(h.shard_count, 1)::numeric)::integer as ramp_per_s,
+        -- For this statement, which locks rows when it has read this.
+        set_config('lock_timeout', '100ms', true) as patience
     from shardclock.holders h
     cross join shardclock.coordination c
     where h.holder = $1::bigint
@@ -81,30 +84,59 @@ slots as materialized (
     -- A batch that is smaller than the number of slots must not always begin with the same ones.
     order by case when share.timers < 840 then random() end
 ),
+seen as materialized (
+    -- A look without locks: docs/decisions/0021-no-lock-before-a-delete.md.
+    select d.timer_key, d.due_date, d.touched, s.slot, s.share
+    from slots s
+    cross join lateral (
+        -- Whoever locks a row, or has locked it, leaves his number in its xmax.
+        select t.timer_key, t.due_date, t.xmax <> '0' as touched
+        from shardclock.timers t
+        where t.slot = s.slot
+            -- Never clock_timestamp() here: it is volatile, and the walk would not stop at the horizon.
+            and t.due_date <= coalesce($11::timestamptz, now()) + $2::interval
+            and t.due_date > case
+                when $5 = 'backlog' or $6 is null then '-infinity' else coalesce($11::timestamptz, now()) - $6
+            end
+            -- No lease can end later than that: it was taken by a clock that has been set back since.
+            and (
+                t.claimed_until > coalesce($11::timestamptz, now())
+                and t.claimed_until <= coalesce($11::timestamptz, now()) + 2 * $3::interval
+                and t.claimed_by <> all (array(select gone.holder from gone))
+            ) is not true
+        order by t.due_date
+        limit s.share
+    ) d
+    where $5 <> 'all'
+    limit (select share.timers from share)
+),
 due as materialized (
+    select n.timer_key, n.due_date, n.slot as place, n.share
+    from seen n
+    where n.slot <> all (array(select o.slot from seen o where o.touched))
+    union all
     (
+        -- Where somebody may hold a row, and in others' slots, whose keepers are at work: around what is locked.
         select d.timer_key, d.due_date, s.slot as place, s.share
         from slots s
         cross join lateral (
             select t.timer_key, t.due_date
             from shardclock.timers t
             where t.slot = s.slot
-                -- Never clock_timestamp() here: it is volatile, and the walk would not stop at the horizon.
                 and t.due_date <= coalesce($11::timestamptz, now()) + $2::interval
                 and t.due_date > case
                     when $5 = 'backlog' or $6 is null then '-infinity' else coalesce($11::timestamptz, now()) - $6
                 end
                 and (
-                    t.claimed_until is null
-                    or t.claimed_until <= coalesce($11::timestamptz, now())
-                    -- No lease can end so late: it was taken by a clock that has been set back since.
-                    or t.claimed_until > coalesce($11::timestamptz, now()) + 2 * $3::interval
-                    or t.claimed_by = any (array(select gone.holder from gone))
-                )
+                    t.claimed_until > coalesce($11::timestamptz, now())
+                    and t.claimed_until <= coalesce($11::timestamptz, now()) + 2 * $3::interval
+                    and t.claimed_by <> all (array(select gone.holder from gone))
+                ) is not true
             order by t.due_date
             limit s.share
             for update of t skip locked
         ) d
+        where $5 = 'all' or s.slot = any (array(select o.slot from seen o where o.touched))
         limit (select share.timers from share)
     )
     union all
@@ -118,22 +150,27 @@ due as materialized (
             and t.tenant_id <> 'default'
             and t.due_date <= coalesce($11::timestamptz, now()) - $6
             and (
-                t.claimed_until is null
-                or t.claimed_until <= coalesce($11::timestamptz, now())
-                or t.claimed_until > coalesce($11::timestamptz, now()) + 2 * $3::interval
-                or t.claimed_by = any (array(select gone.holder from gone))
-            )
+                t.claimed_until > coalesce($11::timestamptz, now())
+                and t.claimed_until <= coalesce($11::timestamptz, now()) + 2 * $3::interval
+                and t.claimed_by <> all (array(select gone.holder from gone))
+            ) is not true
         order by t.due_date
         limit share.timers
         for update of t skip locked
     ) d
 ),
 fired as (
-    -- By an array, not a join: whatever the planner believes of the table's size, it can only probe the key.
+    -- By an array, not a join: whatever the planner believes of the table's size, it can only probe the key. All that
+    -- was asked is asked again: of a row that has changed since the look, only this question sees what it is now.
     delete from shardclock.timers t
     where $7::boolean
         and t.timer_key = any (array(select due.timer_key from due))
         and t.due_date <= coalesce($11::timestamptz, now())
+        and (
+            t.claimed_until > coalesce($11::timestamptz, now())
+            and t.claimed_until <= coalesce($11::timestamptz, now()) + 2 * $3::interval
+            and t.claimed_by <> all (array(select gone.holder from gone))
+        ) is not true
         and t.schedule is null
         and t.target = 'log'
     returning t.*
@@ -153,6 +190,12 @@ claimed as (
     update shardclock.timers t
     set claimed_by = $1, claimed_until = coalesce($11::timestamptz, clock_timestamp()) + $3
     where t.timer_key = any (array(select due.timer_key from due))
+        and t.due_date <= coalesce($11::timestamptz, now()) + $2
+        and (
+            t.claimed_until > coalesce($11::timestamptz, now())
+            and t.claimed_until <= coalesce($11::timestamptz, now()) + 2 * $3::interval
+            and t.claimed_by <> all (array(select gone.holder from gone))
+        ) is not true
         and not ($7 and t.due_date <= coalesce($11::timestamptz, now()) and t.schedule is null and t.target = 'log')
     returning
         t.timer_key, t.due_date, t.schedule, coalesce(t.zone, 'UTC') as zone, coalesce(t.missed, 'fire_once') as missed,
