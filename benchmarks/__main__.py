@@ -87,7 +87,7 @@ async def _measure(postgres: Server, cases: Sequence[Case], given: argparse.Name
     machine = await _machine(postgres)
     results = Results(machine) if given.to is None else read(given.to, machine)
     for case in cases:
-        results.begin(case, f"{datetime.now().astimezone().date()}, on {_processor()}")
+        results.begin(case, f"{datetime.now().astimezone().date()}, on {_processor()}{postgres.about}")
         for number in range(given.rounds):
             contenders = [it for it in case.contenders() if (given.only or "") in it.name]
             task = bar.add_task(f"{case.name} {number + 1}/{given.rounds}", total=len(contenders))

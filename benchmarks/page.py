@@ -47,7 +47,8 @@ def _lines(results: Results, folder: Path) -> Iterator[str]:
         " own, one after the other, and from the beginning again for each round. Figures are medians, with the least"
         " and the greatest of the rounds in brackets. A timer of Shardclock has fired when its record is written to"
         " the log; a job of a peer when its handler, which does nothing, is called, before it is marked done: that is"
-        " in the peers' favour.\n"
+        " in the peers' favour. A warm server has log files to use again: a new one zeroes each before it writes to it,"
+        " and everybody waits.\n"
     )
     yield "| | |\n|---|---|"
     yield from (f"| {name} | {value} |" for name, value in results.machine.items())
