@@ -80,19 +80,20 @@ def _arguments() -> argparse.Namespace:
 
 
 async def _measure(postgres: Server, cases: Sequence[Case], given: argparse.Namespace, bar: Progress) -> None:
-    # As Ctrl-C does: what was made is dropped on the way out.
+    # What was made is dropped on the way out; also by Ctrl-C in a shell that has its jobs ignore it.
     if (running := asyncio.current_task()) is not None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, running.cancel)
     await postgres.require_empty()
     machine = await _machine(postgres)
     results = Results(machine) if given.to is None else read(given.to, machine)
     for case in cases:
         results.begin(case, f"{datetime.now().astimezone().date()}, on {_processor()}{postgres.about}")
-        for number in range(given.rounds):
+        for turn in range(given.rounds):
             contenders = [it for it in case.contenders() if (given.only or "") in it.name]
-            task = bar.add_task(f"{case.name} {number + 1}/{given.rounds}", total=len(contenders))
+            task = bar.add_task(f"{case.name} {turn + 1}/{given.rounds}", total=len(contenders))
             for contender in contenders:
-                bar.update(task, description=f"{case.name} {number + 1}/{given.rounds}: {contender.name}")
+                bar.update(task, description=f"{case.name} {turn + 1}/{given.rounds}: {contender.name}")
                 await _take_part(postgres, case, contender, results)
                 bar.console.print(_latest(case, results.of(case, contender)))
                 bar.advance(task)
