@@ -59,15 +59,17 @@ class Pace:
         if room <= -batch:
             return
         # Without room only what is overdue is taken: plain timers are fired on the spot and need none.
-        looks_ahead = room >= batch and (self.behind or not self.brisk)
-        horizon_s = settings.horizon_s if looks_ahead else 0.0
+        horizon_s = settings.horizon_s if room >= batch and not self.brisk else 0.0
         floor_s = RAMP_AFTER_S if self.ramp.holds_back(batch, now_s=now_s) else None
         if not self.behind:
             yield Walk("own", horizon_s, batch, floor_s)
         else:
-            if horizon_s and now_s >= self.upcoming_at + settings.poll_s:
+            # A herd may have filled the queue: those due after it have half a batch to themselves, or they would come
+            # last of all.
+            ahead = min(batch, room + batch // 2)
+            if ahead > 0 and now_s >= self.upcoming_at + settings.poll_s:
                 self.upcoming_at = now_s
-                yield Walk("own", horizon_s, batch, floor_s=0.0)
+                yield Walk("own", settings.horizon_s, ahead, floor_s=0.0)
             yield Walk("own", 0.0, batch, floor_s)
         sweeps = now_s >= self.swept_at + settings.sweep_s
         if sweeps:

@@ -61,11 +61,13 @@ def test_behind_it_looks_ahead_once_a_poll_and_takes_overdue_ones_all_the_time(p
     assert walks(pace, now_s=NOW_S + 0.1) == [UPCOMING, OVERDUE_ONLY]
 
 
-def test_behind_with_a_full_queue_it_does_not_look_ahead(pace: Pace) -> None:
-    pace.behind = True
+def test_behind_with_a_full_queue_it_looks_ahead_for_half_a_claim_more(pace: Pace) -> None:
+    """Or those who are due after a herd that filled the queue would come last of all."""
+    for held, ahead in ((950, 100), (951, 99), (1_000, 50), (1_049, 1)):
+        pace.behind, pace.upcoming_at = True, 0.0
+        assert walks(pace, held=held) == [Walk("own", 2.0, ahead, floor_s=0.0), OVERDUE_ONLY]
 
-    assert walks(pace, held=950) == [OVERDUE_ONLY]
-    assert walks(pace, held=900) == [UPCOMING, OVERDUE_ONLY], "as soon as there is room again"
+    assert walks(pace, held=1_050, now_s=NOW_S + 0.5) == [OVERDUE_ONLY], "what is overdue needs no room, but for this"
 
 
 def test_sweeps_at_the_first_turn_and_then_at_its_interval() -> None:
