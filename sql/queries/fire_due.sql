@@ -59,7 +59,8 @@ fired as (
         )
         and t.claimed_by = $1
         and t.due_date <= coalesce($11::timestamptz, now())
-        and (t.schedule is null or t.timer_key = any (array(select locked.timer_key from locked)))
+        -- What was looked at without a lock was plain, and may have become a schedule since.
+        and (t.schedule is null or t.timer_key <> all (array(select mine.timer_key from mine where not mine.needs_lock)))
     returning t.*
 ),
 recurring as (
