@@ -12,7 +12,7 @@
 --        or null
 -- locks: the fired rows, for the statement; goes around what others have locked, so that no open transaction of a
 --        client delays anybody's timers but its own, and gives up after 0.1 s (55P03) if one was locked meanwhile
--- index: timers_pkey, two probes a row
+-- index: timers_pkey, two probes a row, three where it is locked first
 with patience as materialized (
     -- For this statement, which locks rows when it has read this.
     select set_config('lock_timeout', '100ms', true)
