@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.cases.case import Case, Figure
+from benchmarks.contenders import Limit
 from benchmarks.contenders.contender import Contender
 from k8s.monitoring.drawing.scales import words
 
@@ -80,7 +81,7 @@ class Results:
 
 
 def table(figures: Sequence[Figure], rows: Iterable[Measured]) -> str:
-    """Write a table in Markdown: a row a contender, a column a figure; the best of each column is bold."""
+    """Write a table in Markdown: a row a contender, a column a figure; the best of each is bold, but for the limit."""
     rows = list(rows)
     best = {figure.key: _best(figure, rows) for figure in figures}
     lines = ["| | " + " | ".join(figure.title for figure in figures) + " |", "|---" * (len(figures) + 1) + "|"]
@@ -94,7 +95,7 @@ def table(figures: Sequence[Figure], rows: Iterable[Measured]) -> str:
 
 
 def _best(figure: Figure, rows: Sequence[Measured]) -> Measured | None:
-    told = [row for row in rows if row.figures.get(figure.key)]
+    told = [row for row in rows if row.figures.get(figure.key) and row.contender != Limit.name]
     if len(told) < 2:
         return None
     choose = max if figure.more_is_better else min

@@ -55,6 +55,12 @@ async def test_a_drain_counts_from_the_first_firing_to_the_last(dsn: str) -> Non
     assert figures["per_s"] == pytest.approx(1_999 / (fired[-1] - fired[0]))
 
 
+def test_the_best_of_a_column_is_bold_but_never_the_limit() -> None:
+    rows = [measured("ours", per_s=[2e5]), measured(Limit.name, per_s=[3e5]), measured("theirs", per_s=[1e4])]
+
+    assert [line.count("**") for line in table([PER_S], rows).splitlines()[2:]] == [2, 0, 0]
+
+
 async def test_firings_are_told_by_batch_and_in_order_of_due_dates() -> None:
     batch = Batch(3, datetime(2030, 1, 1, tzinfo=UTC), 0.5)
     begin_s = batch.begin_s

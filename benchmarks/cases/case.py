@@ -70,6 +70,12 @@ def lags_of(firings: Sequence[Firing]) -> dict[str, float]:
     return {name: lags[max(0, math.ceil(len(lags) * q) - 1)] for name, q in ranks.items()}
 
 
+def memory_of(contender: Contender) -> dict[str, float]:
+    """Tell the bytes that its largest process holds in memory; nothing of who has no process of its own."""
+    resident = [float(it.memory_info().rss) for it in contender.processes()]
+    return {"rss": max(resident)} if resident else {}
+
+
 def require_quick(contender: Contender) -> None:
     """Leave out who would need many minutes for 100,000 timers."""
     if contender.drained < QUICK:

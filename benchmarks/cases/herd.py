@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from benchmarks.cases.case import Case, Figure, Figures, NotForIt, Part, lags_of, require_quick
 from benchmarks.cases.paced import MARGIN_S
-from benchmarks.contenders import OnRay, peers
+from benchmarks.contenders import Limit, OnRay, peers
 from benchmarks.contenders.contender import Batch, Contender, among
 
 TRICKLE = 500
@@ -58,6 +58,6 @@ CASE = Case(
     f"100,000 timers due in one instant, then a million; and {TRICKLE} more that fall due one by one from"
     f" {TRICKLE_AFTER_S} s later on: how long until the last of the herd has fired, and how late the others are.",
     tuple(HERDS.values()),
-    lambda: [OnRay(2), *peers()],
+    lambda: [OnRay(2), Limit(), *peers()],
     measure,
 )

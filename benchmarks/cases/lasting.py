@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Sequence
 
 import asyncpg
 
-from benchmarks.cases.case import Case, Figure, Figures, NotForIt, Part, lags_of
+from benchmarks.cases.case import Case, Figure, Figures, NotForIt, Part, lags_of, memory_of
 from benchmarks.cases.flow import flow, within
-from benchmarks.contenders import OnRay, Peer, peers
+from benchmarks.contenders import Limit, OnRay, Peer, peers
 from benchmarks.contenders.contender import Contender, Firing
 
 PER_S = 5_000
@@ -24,18 +24,19 @@ async def soak(contender: Contender) -> Figures:
     """Keep a pace for ten minutes; the first half minute beside the last."""
     _require_lasting(contender)
     await contender.start()
-    resident = max(it.memory_info().rss for it in contender.processes())
+    before = memory_of(contender)
     wal, size = await _value(contender.dsn, WAL), await _value(contender.dsn, SIZE)
     batch, fired = await flow(contender, PER_S, SOAK_S)
     wal, size = await _value(contender.dsn, WAL) - wal, await _value(contender.dsn, SIZE) - size
-    grown = max(it.memory_info().rss for it in contender.processes()) - resident
-    return {
+    figures = {
         **_ends(fired, batch.begin_s, batch.end_s),
         "fired": len(fired) / batch.count,
         "wal": wal / batch.count,
         "disk": size / batch.count,
-        "grown": grown / (SOAK_S / 60),
     }
+    if before:
+        figures["grown"] = (memory_of(contender)["rss"] - before["rss"]) / (SOAK_S / 60)
+    return figures
 
 
 async def held(contender: Contender) -> Figures:
@@ -102,7 +103,7 @@ CASES: Sequence[Case] = [
                 "cost",
             ),
         ),
-        lambda: [OnRay(2), *peers()],
+        lambda: [OnRay(2), Limit(), *peers()],
         soak,
     ),
     Case(
@@ -111,7 +112,7 @@ CASES: Sequence[Case] = [
         f"{PER_S:,} timers a second for {HELD_S // 60} minutes while a transaction keeps a snapshot from before, so"
         " that no dead row can be cleared away: lag at the beginning and at the end.",
         (Part("", (*ENDS, FIRED)),),
-        lambda: [OnRay(2), *peers()],
+        lambda: [OnRay(2), Limit(), *peers()],
         held,
     ),
 ]

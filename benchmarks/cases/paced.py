@@ -4,7 +4,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 from benchmarks.cases.case import LAGS, Case, Figure, Figures, NotForIt, Part, lags_of, require_quick
-from benchmarks.contenders import OnRay, peers
+from benchmarks.contenders import Limit, OnRay, peers
 from benchmarks.contenders.contender import Batch, Contender, among
 
 PENDING = 1_000_000
@@ -52,6 +52,6 @@ CASE = Case(
     f" they fire. What had not fired {PATIENCE_S:.0f} s after the last was due counts as not fired, and a higher"
     " pace is not tried then.",
     tuple(PACES.values()),
-    lambda: [OnRay(2), *peers()],
+    lambda: [OnRay(2), Limit(), *peers()],
     measure,
 )

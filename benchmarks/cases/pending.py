@@ -2,18 +2,21 @@
 
 import time
 
-from benchmarks.cases.case import PER_S, Case, Figure, Figures, NotForIt, Part, require_quick
+from benchmarks.cases.case import PER_S, Case, Figure, Figures, NotForIt, Part, memory_of, require_quick
 from benchmarks.cases.drain import WITHIN_S
 from benchmarks.cases.paced import fill
-from benchmarks.contenders import OnRay, peers
+from benchmarks.contenders import Limit, OnRay, peers
 from benchmarks.contenders.contender import Batch, Contender
 
-SIZES = {"100k": 100_000, "1m": 1_000_000, "10m": 10_000_000}
 OVERDUE = 100_000
 FIGURES = (
     PER_S,
     Figure("rss", "memory of the largest worker", "bytes"),
 )
+SIZES = {
+    size: Part.keyed(key, f"{size:,} pending", FIGURES)
+    for key, size in (("100k", 100_000), ("1m", 1_000_000), ("10m", 10_000_000))
+}
 
 
 async def measure(contender: Contender) -> Figures:
@@ -22,7 +25,7 @@ async def measure(contender: Contender) -> Figures:
     figures: dict[str, float] = {}
     held = fired = 0
     await contender.start()
-    for name, size in SIZES.items():
+    for size, part in SIZES.items():
         if size > contender.pending_most:
             break
         await fill(contender, size - held)
@@ -35,8 +38,7 @@ async def measure(contender: Contender) -> Figures:
         at = sorted(it.fired_s for it in await contender.firings() if it.fired_s >= began_s)
         if len(at) < batch.count:
             raise NotForIt(f"fired {len(at):,} of {batch.count:,} in {WITHIN_S:.0f} s", figures)
-        figures[f"{name}_per_s"] = (len(at) - 1) / (at[-1] - at[0])
-        figures[f"{name}_rss"] = max(process.memory_info().rss for process in contender.processes())
+        figures |= part.fill({"per_s": (len(at) - 1) / (at[-1] - at[0]), **memory_of(contender)})
     return figures
 
 
@@ -45,7 +47,7 @@ CASE = Case(
     "The same backlog, with more and more pending",
     f"{OVERDUE:,} overdue timers drained while 100 thousand, a million and ten million more are pending; and the"
     " memory of the largest worker then.",
-    tuple(Part.keyed(name, f"{size:,} pending", FIGURES) for name, size in SIZES.items()),
-    lambda: [OnRay(2), *peers()],
+    tuple(SIZES.values()),
+    lambda: [OnRay(2), Limit(), *peers()],
     measure,
 )

@@ -2,7 +2,7 @@
 
 import time
 
-from benchmarks.cases.case import Case, Figure, Figures, NotForIt, Part
+from benchmarks.cases.case import Case, Figure, Figures, NotForIt, Part, memory_of
 from benchmarks.cases.paced import fill
 from benchmarks.contenders import OnRay, peers
 from benchmarks.contenders.contender import Batch, Contender
@@ -21,7 +21,7 @@ async def measure(contender: Contender) -> Figures:
     await (contender.launch() if isinstance(contender, OnRay) else contender.start())
     await contender.until_fired(1, within_s=PATIENCE_S)
     (firing,) = await contender.firings()
-    return {"first": firing.fired_s - began_s, "rss": max(it.memory_info().rss for it in contender.processes())}
+    return {"first": firing.fired_s - began_s, **memory_of(contender)}
 
 
 CASE = Case(
