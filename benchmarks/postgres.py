@@ -95,6 +95,16 @@ def server(dsn: str | None) -> Iterator[Server]:
         shutil.rmtree(place, ignore_errors=True)
 
 
+async def settle(dsn: str) -> None:
+    """Do now what Postgres would do in the minute after many rows came in: vacuum, analyze, and write them to disk."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute("vacuum (analyze)")
+        await connection.execute("checkpoint")
+    finally:
+        await connection.close()
+
+
 async def _warm(dsn: str) -> None:
     connection = await asyncpg.connect(dsn)
     try:
