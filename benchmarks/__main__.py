@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
 from pathlib import Path
+from statistics import median, quantiles
 from typing import Any
 
 import psutil
@@ -88,7 +89,7 @@ async def _measure(postgres: Server, cases: Sequence[Case], given: argparse.Name
     machine = await _machine(postgres)
     results = Results(machine) if given.to is None else read(given.to, machine)
     for case in cases:
-        results.begin(case, f"{datetime.now().astimezone().date()}, on {_processor()}{postgres.about}")
+        results.begin(case, await _run(postgres))
         for turn in range(given.rounds):
             contenders = [it for it in case.contenders() if (given.only or "") in it.name]
             task = bar.add_task(f"{case.name} {turn + 1}/{given.rounds}", total=len(contenders))
@@ -136,6 +137,15 @@ async def _machine(postgres: Server) -> dict[str, str]:
         "Postgres": f"{await postgres.version()}, `fsync` and `synchronous_commit` on",
         "Python": platform.python_version(),
     }
+
+
+async def _run(postgres: Server) -> str:
+    commits = await postgres.commits()
+    usual, seldom = (words(it, "s") for it in (median(commits), quantiles(commits, n=100)[-1]))
+    return (
+        f"{datetime.now().astimezone().date()}, on {_processor()}{postgres.about}, whose disk took {usual} for a commit"
+        f" and {seldom} for one in a hundred"
+    )
 
 
 def _processor() -> str:

@@ -4,7 +4,9 @@ import asyncio
 import contextlib
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
@@ -17,6 +19,7 @@ PREFIX = "shardclock_bench_"
 # A new server zeroes each file of its log before it first writes to it, and everybody waits: 60 ms for each 16 MB here.
 # One that has been at work for a while uses them again.
 WARM = "select count(pg_logical_emit_message(false, 'warm', repeat('x', 1000000))) from generate_series(1, 1000)"
+COMMITTED = "select pg_logical_emit_message(true, 'commit', '')"
 HOLDS = """
     select n.nspname || '.' || c.relname
     from pg_class c
@@ -54,6 +57,18 @@ class Server:
             return str(await connection.fetchval("show server_version"))
         finally:
             await connection.close()
+
+    async def commits(self) -> Sequence[float]:
+        """Time a thousand small commits, one after the other: a firing can't be quicker than its disk; in seconds."""
+        connection = await asyncpg.connect(self.dsn)
+        try:
+            began_s = [time.perf_counter()]
+            for _ in range(1_000):
+                await connection.execute(COMMITTED)
+                began_s.append(time.perf_counter())
+        finally:
+            await connection.close()
+        return [later - earlier for earlier, later in pairwise(began_s)]
 
     async def require_empty(self) -> None:
         """Refuse a database that is used for anything.
