@@ -10,7 +10,7 @@ from sql.claims import RAMP_AFTER_S, Taken, Walk
 # From so many plain timers a second on, a shard is brisk, until they are fewer than half as many: see
 # docs/decisions/0019-brisk.md.
 BRISK_FROM_PER_S, BRISK_UNTIL_PER_S = 2_000, 1_000
-BRISK_S = 0.005  # between two claims then
+BRISK_S = 0.002  # between two claims then
 RATED_S = 0.5
 
 
