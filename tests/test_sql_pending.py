@@ -245,7 +245,7 @@ async def test_a_backend_terminated_in_mid_batch_leaves_each_timer_once_when_sen
         ({"payload": '"\\u0000"'}, "unsupported Unicode escape sequence"),
         ({"payload": "no json"}, "invalid input syntax for type json"),
         ({"name": "nul\0"}, "invalid byte sequence"),
-        ({"target": "nowhere"}, "target_is_known"),
+        ({"target": "nowhere"}, 'target "nowhere" is unknown: the only target is log'),
         ({"due_date": None, "schedule": "0 0 30 2 *"}, "never occurs"),
         ({"due_date": None, "schedule": "every now and then"}, "has 4 fields"),
     ],
