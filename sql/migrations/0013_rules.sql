@@ -20,7 +20,7 @@ alter table shardclock.timers
     drop constraint schedule_is_1_to_200_characters,
     drop constraint schedule_is_whole;
 
-create function shardclock.is_out_of_range(moment timestamptz, field text)
+create function shardclock.out_of_range(moment timestamptz, field text)
 returns text[]
 language sql
 immutable
@@ -45,13 +45,13 @@ begin
         when new.timer_key < 1
             then array['timer_key_is_positive', format('timer_key %s must be at least 1', new.timer_key)]
         when new.due_date < '0001-01-01 00:00:00+00' or new.due_date >= '9999-12-31 23:59:59.999999+00'
-            then shardclock.is_out_of_range(new.due_date, 'due_date')
+            then shardclock.out_of_range(new.due_date, 'due_date')
         when new.created_at < '0001-01-01 00:00:00+00' or new.created_at >= '9999-12-31 23:59:59.999999+00'
-            then shardclock.is_out_of_range(new.created_at, 'created_at')
+            then shardclock.out_of_range(new.created_at, 'created_at')
         when new.anchor < '0001-01-01 00:00:00+00' or new.anchor >= '9999-12-31 23:59:59.999999+00'
-            then shardclock.is_out_of_range(new.anchor, 'anchor')
+            then shardclock.out_of_range(new.anchor, 'anchor')
         when new.paused_due_date < '0001-01-01 00:00:00+00' or new.paused_due_date >= '9999-12-31 23:59:59.999999+00'
-            then shardclock.is_out_of_range(new.paused_due_date, 'paused_due_date')
+            then shardclock.out_of_range(new.paused_due_date, 'paused_due_date')
         when (new.paused_due_date is not null) <> (new.due_date = '9999-12-31 23:59:59.999998+00')
             or (new.paused_due_date is not null and new.claimed_by is not null)
             then array['pause_is_whole', 'a paused timer has its due date in paused_due_date, and nobody leases it: pause it with shardclock.pause_timer']
