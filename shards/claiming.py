@@ -19,7 +19,8 @@ class Pace:
     """Remember what decides the next turn.
 
     `behind` means that the last walk left overdue timers in the table. Then overdue and upcoming ones are taken in
-    separate walks, so that a backlog of millions does not keep the timers of the next seconds from being on time.
+    separate walks, so that a backlog of millions does not keep the timers of the next seconds from being on time: a
+    look ahead begins where the one before it began, and what fell due meanwhile is not at the end of the backlog.
     What an outage left is yet another walk, at the ramp's rate.
 
     `brisk` means that so many plain timers fall due that to lease each beforehand would cost more than to look every
@@ -29,11 +30,12 @@ class Pace:
     settings: ShardSettings
     ramp: Ramp = field(default_factory=Ramp)
     behind: bool = False
-    upcoming_at: float = 0.0
+    looked_at: float = 0.0  # when the last look at what is to come began
     swept_at: float = 0.0
     brisk: bool = False
     _fired: int = 0
     _rated_at: float = 0.0
+    _looking_at: float = 0.0
 
     @property
     def pause_s(self) -> float:
@@ -62,14 +64,16 @@ class Pace:
         horizon_s = settings.horizon_s if room >= batch and not self.brisk else 0.0
         floor_s = RAMP_AFTER_S if self.ramp.holds_back(batch, now_s=now_s) else None
         if not self.behind:
+            self._looking_at = now_s
             yield Walk("own", horizon_s, batch, floor_s)
         else:
             # A herd may have filled the queue: those due after it have half a batch to themselves, or they would come
             # last of all.
             ahead = min(batch, room + batch // 2)
-            if ahead > 0 and now_s >= self.upcoming_at + settings.poll_s:
-                self.upcoming_at = now_s
-                yield Walk("own", settings.horizon_s, ahead, floor_s=0.0)
+            since_s = now_s - self.looked_at
+            if ahead > 0 and since_s >= settings.poll_s:
+                self._looking_at = now_s
+                yield Walk("ahead", settings.horizon_s, ahead, min(since_s, RAMP_AFTER_S))
             yield Walk("own", 0.0, batch, floor_s)
         sweeps = now_s >= self.swept_at + settings.sweep_s
         if sweeps:
@@ -85,6 +89,8 @@ class Pace:
     def learn(self, walk: Walk, taken: Taken) -> bool:
         """See from what a walk brought whether it left overdue timers behind; say whether to look again at once."""
         self.ramp.learn(walk, taken)
-        if walk.scope == "own" and walk.floor_s != 0.0:
+        if walk.scope == "ahead" or (walk.scope == "own" and not self.behind):
+            self.looked_at = self._looking_at
+        if walk.scope == "own":
             self.behind = taken.saturated and (taken.fired > 0 or walk.horizon_s <= 0)
         return taken.saturated

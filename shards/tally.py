@@ -42,16 +42,18 @@ class Lateness:
     def measures(self, walk: Walk, *, behind: bool) -> bool:
         """Say whether to measure a walk."""
         kind = _kind(walk)
-        # A sweep is rare: the last one may have been another world.
-        estimates = behind and walk.scope != "all" and kind in self._like
-        self._unmeasured[kind] = (self._unmeasured[kind] + 1) % MEASURED_OF_BACKLOG if estimates else 0
+        if not behind or kind not in self._like:
+            self._unmeasured.pop(kind, None)
+            return True
+        self._unmeasured[kind] = (self._unmeasured[kind] + 1) % MEASURED_OF_BACKLOG
         return self._unmeasured[kind] == 0
 
     def learn(self, lags: Sequence[Lags], walk: Walk | None = None) -> None:
         """Take in what was measured, of a walk or of leased timers."""
         for lag in lags:
             self._add(lag, lag.timers)
-        if lags and walk is not None:
+        # A sweep or a look ahead is rare, and fires little: the last one may have been another world.
+        if lags and walk is not None and walk.scope in ("own", "backlog"):
             self._like[_kind(walk)] = lags
 
     def estimate(self, timers: int, walk: Walk) -> None:

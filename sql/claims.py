@@ -11,7 +11,7 @@ from sql.session import Record, Session, StoreLocked
 from timers.model import ClaimedTimer
 from timers.occurrence import Occurrence, Rule
 
-Scope = Literal["own", "all", "backlog"]
+Scope = Literal["own", "ahead", "all", "backlog"]
 
 # What is overdue by more was left by an outage, not by a takeover: it is the ramp's.
 RAMP_AFTER_S = 10.0
@@ -77,9 +77,10 @@ class Fired:
 class Walk:
     """Where to look for timers, and how far.
 
-    `own` walks the holder's slots from their oldest row, `all` every slot, whoever keeps it; `backlog` its own slots,
-    and every tenant's timers for a fair share of each. `floor_s` leaves out what is due longer ago (0: all that is
-    due), and of the tenants' timers what is not. A negative horizon takes only what is overdue by more than that.
+    `own` walks the holder's slots from their oldest row, and so does `ahead`, past a backlog; `all` every slot, whoever
+    keeps it; `backlog` its own slots, and every tenant's timers for a fair share of each. `floor_s` leaves out what is
+    due longer ago (0: all that is due), and of the tenants' timers what is not. A negative horizon takes only what is
+    overdue by more than that.
     """
 
     scope: Scope

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -9,25 +10,34 @@ import pytest
 from shards.claiming import BRISK_S, RATED_S, Pace
 from shards.ramp import Ramp
 from shards.settings import ShardSettings
-from sql.claims import Taken, Walk
+from sql.claims import RAMP_AFTER_S, Taken, Walk
 
-SETTINGS = ShardSettings(dsn="", poll_s=0.1, horizon_s=2.0, claim_batch=100, queue_max=1_000, sweep_s=1.0)
+SETTINGS = ShardSettings(dsn="", poll_s=0.125, horizon_s=2.0, claim_batch=100, queue_max=1_000, sweep_s=1.0)
 NOW_S = 5_000.0
 
 AHEAD = Walk("own", 2.0, 100)
 OVERDUE_ONLY = Walk("own", 0.0, 100)
-UPCOMING = Walk("own", 2.0, 100, floor_s=0.0)
+UPCOMING = Walk("ahead", 2.0, 100, floor_s=0.125)
 SWEEP = Walk("all", -3.0, 100)
 
 
 @pytest.fixture
 def pace() -> Pace:
-    """Give a pace that has just swept, and that no ramp holds back."""
-    return Pace(SETTINGS, ramp=Ramp(per_s=None), swept_at=NOW_S)
+    """Give a pace that has just swept, looked ahead one poll ago, and that no ramp holds back."""
+    return Pace(SETTINGS, ramp=Ramp(per_s=None), swept_at=NOW_S, looked_at=NOW_S - 0.125)
 
 
 def walks(pace: Pace, *, held: int = 0, now_s: float = NOW_S) -> list[Walk]:
     return list(pace.walks(held=held, now_s=now_s))
+
+
+def turn(pace: Pace, *, now_s: float) -> list[Walk]:
+    """Make a whole turn, each walk of which leaves some behind."""
+    made = []
+    for walk in pace.walks(held=0, now_s=now_s):
+        pace.learn(walk, taken(fired=9, saturated=True))
+        made.append(walk)
+    return made
 
 
 def taken(*, fired: int = 0, saturated: bool = False) -> Taken:
@@ -56,18 +66,50 @@ def test_a_queue_that_is_over_full_by_a_claim_takes_nothing_not_even_a_sweep(pac
 def test_behind_it_looks_ahead_once_a_poll_and_takes_overdue_ones_all_the_time(pace: Pace) -> None:
     pace.behind = True
 
-    assert walks(pace, now_s=NOW_S) == [UPCOMING, OVERDUE_ONLY]
-    assert walks(pace, now_s=NOW_S + 0.05) == [OVERDUE_ONLY]
-    assert walks(pace, now_s=NOW_S + 0.1) == [UPCOMING, OVERDUE_ONLY]
+    assert turn(pace, now_s=NOW_S) == [UPCOMING, OVERDUE_ONLY]
+    assert turn(pace, now_s=NOW_S + 0.0625) == [OVERDUE_ONLY]
+    assert turn(pace, now_s=NOW_S + 0.125) == [UPCOMING, OVERDUE_ONLY]
+
+
+def test_a_look_ahead_begins_where_the_one_before_it_began(pace: Pace) -> None:
+    """What fell due between two looks would else be at the end of the backlog."""
+    pace.behind = True
+    turn(pace, now_s=NOW_S)
+
+    assert turn(pace, now_s=NOW_S + 0.75) == [replace(UPCOMING, floor_s=0.75), OVERDUE_ONLY]
+
+
+def test_a_look_ahead_that_failed_is_made_up_for(pace: Pace) -> None:
+    pace.behind = True
+
+    for late_s in (0.0, 0.25, 0.875):
+        assert walks(pace, now_s=NOW_S + late_s)[0] == replace(UPCOMING, floor_s=0.125 + late_s)
+    for walk in walks(pace, held=1_050, now_s=NOW_S + 1):
+        pace.learn(walk, taken(fired=9, saturated=True))
+
+    assert turn(pace, now_s=NOW_S + 1.375)[0] == replace(UPCOMING, floor_s=1.5)
+
+
+def test_the_first_look_ahead_begins_with_the_walk_that_found_a_backlog(pace: Pace) -> None:
+    """Not earlier, or it would find nothing but the herd itself; not later, or what fell due during that walk."""
+    assert turn(pace, now_s=NOW_S) == [AHEAD]
+
+    assert turn(pace, now_s=NOW_S + 0.5) == [replace(UPCOMING, floor_s=0.5), OVERDUE_ONLY]
+
+
+def test_no_look_ahead_takes_what_is_the_ramps(pace: Pace) -> None:
+    pace.behind, pace.looked_at = True, NOW_S - 60
+
+    assert walks(pace) == [replace(UPCOMING, floor_s=RAMP_AFTER_S), OVERDUE_ONLY]
 
 
 def test_behind_with_a_full_queue_it_looks_ahead_for_half_a_claim_more(pace: Pace) -> None:
     """Or those who are due after a herd that filled the queue would come last of all."""
+    pace.behind = True
     for held, ahead in ((950, 100), (951, 99), (1_000, 50), (1_049, 1)):
-        pace.behind, pace.upcoming_at = True, 0.0
-        assert walks(pace, held=held) == [Walk("own", 2.0, ahead, floor_s=0.0), OVERDUE_ONLY]
+        assert walks(pace, held=held) == [replace(UPCOMING, batch=ahead), OVERDUE_ONLY]
 
-    assert walks(pace, held=1_050, now_s=NOW_S + 0.5) == [OVERDUE_ONLY], "what is overdue needs no room, but for this"
+    assert walks(pace, held=1_050) == [OVERDUE_ONLY], "what is overdue needs no room, but for this"
 
 
 def test_sweeps_at_the_first_turn_and_then_at_its_interval() -> None:
@@ -80,13 +122,13 @@ def test_sweeps_at_the_first_turn_and_then_at_its_interval() -> None:
 
 
 def test_a_walk_that_learns_changes_the_next_turn_not_the_one_under_way(pace: Pace) -> None:
-    turn = pace.walks(held=0, now_s=NOW_S)
-    assert next(turn) == AHEAD
+    under_way = pace.walks(held=0, now_s=NOW_S)
+    assert next(under_way) == AHEAD
 
     pace.learn(AHEAD, taken(fired=50, saturated=True))
 
-    assert list(turn) == []
-    assert walks(pace) == [UPCOMING, OVERDUE_ONLY]
+    assert list(under_way) == []
+    assert walks(pace, now_s=NOW_S + 0.125)[1:] == [OVERDUE_ONLY]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +196,7 @@ def test_it_stays_brisk_until_they_are_half_as_many(pace: Pace) -> None:
 def test_brisk_and_behind_it_looks_ahead_as_ever(pace: Pace) -> None:
     pace.rate(0, now_s=NOW_S)
     now_s = fires(pace, 5_000, since_s=NOW_S, seconds=RATED_S)
-    pace.behind = True
+    pace.behind, pace.looked_at = True, now_s - 0.125
 
     assert walks(pace, now_s=now_s) == [UPCOMING, OVERDUE_ONLY]
 

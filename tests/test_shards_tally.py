@@ -20,6 +20,7 @@ from tests.test_shards_firing import plain
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OWN, BACKLOG, SWEEP = Walk("own", 2.0, 100), Walk("backlog", -10.0, 100, 10.0), Walk("all", -3.0, 100)
+LOOK = Walk("ahead", 2.0, 100, floor_s=0.1)
 EDGES = len(LAG_EDGES_S)
 QUICK = Lags("log", "USER", EDGES, 10, 0.005)
 HOURS = Lags("log", "USER", 0, 10, 80_000.0)
@@ -83,10 +84,11 @@ def test_each_kind_of_walk_is_measured_for_itself(lateness: Lateness) -> None:
     assert sum(own for own, _ in both) == sum(backlog for _, backlog in both) == 10 // MEASURED_OF_BACKLOG
 
 
-def test_every_sweep_is_measured(lateness: Lateness) -> None:
-    lateness.learn([HOURS], SWEEP)
+@pytest.mark.parametrize("walk", [SWEEP, LOOK])
+def test_every_walk_that_fires_little_is_measured(lateness: Lateness, walk: Walk) -> None:
+    lateness.learn([HOURS], walk)
 
-    assert all(lateness.measures(SWEEP, behind=True) for _ in range(10))
+    assert all(lateness.measures(walk, behind=True) for _ in range(10))
 
 
 # What is taken to be like what
@@ -124,7 +126,7 @@ lags = st.builds(
     timers=st.integers(1, 5_000),
     sum_s=st.floats(0, 1e6),
 )
-walks = st.sampled_from([OWN, BACKLOG, SWEEP, replace(OWN, floor_s=0.0)])
+walks = st.sampled_from([OWN, BACKLOG, SWEEP, LOOK])
 
 
 @given(st.lists(st.tuples(walks, st.booleans(), st.lists(lags, max_size=5), st.integers(0, 5_000))))

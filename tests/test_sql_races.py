@@ -306,15 +306,17 @@ async def test_the_database_s_clock_decides_when_none_is_given(dsn: str, shards:
     assert (await shard.send([Firing(timer) for timer in held])) == {due}
 
 
-async def test_upcoming_passes_over_what_is_overdue(dsn: str, shards: tuple[Hand, Hand]) -> None:
+async def test_a_look_ahead_passes_over_a_backlog(dsn: str, shards: tuple[Hand, Hand]) -> None:
+    """What has fallen due since the last look is fired, what soon will be is leased; else both came after the herd."""
     shard, _ = shards
-    overdue, soon = await add_timers(dsn, 2, "now() + (i * 2 - 3) * interval '1 second'")
+    await add_timers(dsn, 100, "now() - interval '5 seconds'")
+    since, soon = await add_timers(dsn, 2, "now() + (i * 2 - 3) * interval '1 second'")
 
-    assert [timer.timer_key for timer in (await shard.take(floor_s=0.0, fuse=True)).claimed] == [soon]
-    taken = await shard.take(horizon_s=0, fuse=True)
+    taken = await shard.take(scope="ahead", floor_s=2.5, batch=50, fuse=True)
 
-    assert (taken.fired, taken.claimed) == (1, [])
-    assert await intents(dsn) == {(overdue, FIRED): 1}
+    assert (taken.fired, [timer.timer_key for timer in taken.claimed]) == (1, [soon])
+    assert await intents(dsn) == {(since, FIRED): 1}
+    assert (await shard.take(horizon_s=0, batch=50, fuse=True)).fired == 50
 
 
 # Cancel and fire
@@ -823,8 +825,8 @@ class Game:
             # A shard's memory is never wiped here: what it fired, lost or saw moved, it will send again.
             await shard.send([firing_of(timer, self._now) for timer in held.values()])
             return
-        floor_s = self._chance.choice([None, 0.0])
-        scope = self._chance.choice(SCOPES if floor_s is None else SCOPES[:1])
+        floor_s = self._chance.choice([None, 0.0, 1.0])
+        scope = self._chance.choice(SCOPES) if floor_s is None else "ahead"
         fuse, horizon_s = self._chance.random() < 0.5, self._chance.choice([0, 2])
         taken = await shard.take(scope=scope, floor_s=floor_s, fuse=fuse, horizon_s=horizon_s)
         for timer in taken.claimed:

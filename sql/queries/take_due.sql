@@ -1,8 +1,8 @@
 -- Fires what is overdue and leases what will soon be due, in one walk over the shard's slots, or over all of them.
 --
 -- in:    $1 holder bigint, $2 horizon interval, $3 lease interval, $4 batch integer,
---        $5 scope text: 'own' slots | 'all' slots of every shard | 'backlog': own slots, and every tenant's timers for
---        a fair share of each,
+--        $5 scope text: 'own' slots | 'ahead': the same | 'all' slots of every shard | 'backlog': own slots, and every
+--        tenant's timers for a fair share of each,
 --        $6 floor interval or null: only what is due later than this long ago (of the backlog: not later),
 --        $7 fuse boolean: fire overdue plain timers here instead of leasing them,
 --        $8 ramp_after interval: what is overdue by more is what an outage left,
