@@ -36,7 +36,9 @@ mine as materialized (
         where t.timer_key = s.timer_key
             and t.claimed_by = $1
             and t.occurrence = s.occurrence
-            and t.due_date <= coalesce($11::timestamptz, now())
+            and (t.due_date <= coalesce($11::timestamptz, now())) is true
+        -- There is no second. Without it this would be a join, and might be begun with all that is pending.
+        limit 1
     ) t
 ),
 locked as materialized (
@@ -52,13 +54,14 @@ locked as materialized (
 ),
 fired as (
     -- The fence stands on the row that is deleted; a check in the look above would let a zombie through. By an
-    -- array, not a join: whatever the planner believes of the table's size, it can only probe the key.
+    -- array, not a join, and due or not "is true", which no index knows: whatever the planner believes of the table's
+    -- size, it can only probe the key (docs/decisions/0005-queue-plans.md).
     delete from shardclock.timers t
     where t.timer_key = any (
             array(select mine.timer_key from mine where not mine.needs_lock union all select locked.timer_key from locked)
         )
         and t.claimed_by = $1
-        and t.due_date <= coalesce($11::timestamptz, now())
+        and (t.due_date <= coalesce($11::timestamptz, now())) is true
         -- What was looked at without a lock was plain, and may have become a schedule since.
         and (t.schedule is null or t.timer_key <> all (array(select mine.timer_key from mine where not mine.needs_lock)))
     returning t.*

@@ -160,12 +160,13 @@ due as materialized (
     ) d
 ),
 fired as (
-    -- By an array, not a join: whatever the planner believes of the table's size, it can only probe the key. All that
-    -- was asked is asked again: of a row that has changed since the look, only this question sees what it is now.
+    -- By an array, not a join, and due or not "is true", which no index knows: whatever the planner believes of the
+    -- table's size, it can only probe the key (docs/decisions/0005-queue-plans.md). All that was asked is asked again: of
+    -- a row that has changed since the look, only this question sees what it is now.
     delete from shardclock.timers t
     where $7::boolean
         and t.timer_key = any (array(select due.timer_key from due))
-        and t.due_date <= coalesce($11::timestamptz, now())
+        and (t.due_date <= coalesce($11::timestamptz, now())) is true
         and (
             t.claimed_until > coalesce($11::timestamptz, now())
             and t.claimed_until <= coalesce($11::timestamptz, now()) + 2 * $3::interval
@@ -190,7 +191,7 @@ claimed as (
     update shardclock.timers t
     set claimed_by = $1, claimed_until = coalesce($11::timestamptz, clock_timestamp()) + $3
     where t.timer_key = any (array(select due.timer_key from due))
-        and t.due_date <= coalesce($11::timestamptz, now()) + $2
+        and (t.due_date <= coalesce($11::timestamptz, now()) + $2) is true
         and (
             t.claimed_until > coalesce($11::timestamptz, now())
             and t.claimed_until <= coalesce($11::timestamptz, now()) + 2 * $3::interval
