@@ -176,6 +176,20 @@ def million(request: pytest.FixtureRequest, filled: str) -> str:
     return filled
 
 
+# Each asked of one timer: $1 is its key.
+VERBS = (
+    "select shardclock.reschedule_timer(timer_key => $1, delay => 'PT1H')",
+    "select shardclock.reschedule_timer(name => 'n', shift => 'PT1H')",
+    "select shardclock.pause_timer(name => 'n')",
+    "select shardclock.resume_timer(timer_key => $1)",
+    "select shardclock.run_timer(name => 'n')",
+    "select shardclock.reschedule_timer(name => 'n', schedule => '0 8 * * MON')",
+    "select shardclock.cancel_timer(name => 'n')",
+    "select shardclock.cancel_timer(timer_key => $1)",
+    "select shardclock.cancel_process_instance(7)",
+)
+
+
 # With a million pending
 
 
@@ -284,15 +298,7 @@ async def test_what_a_client_asks_of_one_timer_reads_a_few_rows(million: str) ->
     before = await connection.fetchval(touched)
 
     for ask in (
-        "select shardclock.reschedule_timer(timer_key => $1, delay => 'PT1H')",
-        "select shardclock.reschedule_timer(name => 'n', shift => 'PT1H')",
-        "select shardclock.pause_timer(name => 'n')",
-        "select shardclock.resume_timer(timer_key => $1)",
-        "select shardclock.run_timer(name => 'n')",
-        "select shardclock.reschedule_timer(name => 'n', schedule => '0 8 * * MON')",
-        "select shardclock.cancel_timer(name => 'n')",
-        "select shardclock.cancel_timer(timer_key => $1)",
-        "select shardclock.cancel_process_instance(7)",
+        *VERBS,
         "select shardclock.schedule_timer(delay => 'PT1H', name => 'n', process_instance_key => 7)",
         "select shardclock.cancel_process_instance(7)",
         "select from shardclock.timer_history where timer_key = $1",
@@ -428,6 +434,26 @@ async def test_a_plan_that_was_made_on_an_empty_table_stays_right_when_it_is_ful
     assert reading.indexes == {"timers_pkey"}
     for prepared in (take, fire):
         await prepared.connection.close()
+
+
+async def test_a_client_that_asked_while_the_table_was_empty_reads_no_more_when_it_is_full(each_dsn: str) -> None:
+    touched = "select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relname = 'timers'"
+    columns = {"tenant_id": "'t' || i % 7", "name": "'n' || i", "process_instance_key": "i"}
+    await query(each_dsn, "alter table shardclock.timers set (autovacuum_enabled = off)")
+    await add_timers(each_dsn, 20_000, **columns)
+    await query(each_dsn, "delete from shardclock.timers")
+    await query(each_dsn, "vacuum (analyze) shardclock.timers")
+    connection = await asyncpg.connect(each_dsn)
+    for ask in VERBS * 6:  # the sixth time, Postgres keeps the plan
+        await connection.execute(ask.replace("$1", "1"))
+    key = (await add_timers(each_dsn, 20_000, "now() + interval '1 day'", **columns))[-1]
+
+    async with connection.transaction():
+        for ask in VERBS:
+            await connection.execute(ask.replace("$1", str(key)))
+        assert await connection.fetchval(touched) < 60
+
+    await connection.close()
 
 
 PLANNERS = [

@@ -117,6 +117,13 @@ class Limit(_Ours):
             loop.cancel()
         await asyncio.gather(*self._loops, return_exceptions=True)
 
+    async def count(self) -> int:
+        """Count as ever, unless a loop has failed: that is told."""
+        for loop in self._loops:
+            if loop.done():
+                loop.result()
+        return await super().count()
+
     def processes(self) -> list[psutil.Process]:
         """List none: it runs in the benchmark's own."""
         return []
