@@ -93,16 +93,7 @@ BUILDS = (
     ),
     Build(
         "no due_date <= now() in fire",
-        (
-            Edit(
-                "sql/queries/fire_due.sql",
-                f"            and t.due_date <= {_NOW}\n",
-                f"            and {_NOW} > '-infinity'\n",
-            ),
-            Edit(
-                "sql/queries/fire_due.sql", f"        and t.due_date <= {_NOW}\n", f"        and {_NOW} > '-infinity'\n"
-            ),
-        ),
+        (Edit("sql/queries/fire_due.sql", f"and (t.due_date <= {_NOW}) is true", f"and {_NOW} > '-infinity'"),),
         ("S1",),
     ),
     Build(
