@@ -79,8 +79,7 @@ class Walk:
 
     `own` walks the holder's slots from their oldest row, and so does `ahead`, past a backlog; `all` every slot, whoever
     keeps it; `backlog` its own slots, and every tenant's timers for a fair share of each. `floor_s` leaves out what is
-    due longer ago (0: all that is due), and of the tenants' timers what is not. A negative horizon takes only what is
-    overdue by more than that.
+    due longer ago, and of the tenants' timers what is not. A negative horizon takes only what is overdue by more.
     """
 
     scope: Scope
