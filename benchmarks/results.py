@@ -96,7 +96,7 @@ def table(figures: Sequence[Figure], rows: Iterable[Measured]) -> str:
 
 def _best(figure: Figure, rows: Sequence[Measured]) -> Measured | None:
     told = [row for row in rows if row.figures.get(figure.key) and row.contender != Limit.name]
-    if len(told) < 2:
+    if len(told) < 2 or not figure.compared:
         return None
     choose = max if figure.more_is_better else min
     return choose(told, key=lambda row: median(row.figures[figure.key]))

@@ -8,20 +8,24 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
+import psutil
 import pytest
 
+from benchmarks import disk
 from benchmarks.bars import draw
 from benchmarks.cases import CASES, drain
 from benchmarks.cases.case import PER_S, Figure, Part, lags_of
 from benchmarks.contenders import Limit, Peer
 from benchmarks.contenders import theirs as theirs_module
 from benchmarks.contenders.contender import Absent, Batch, Firing, among
+from benchmarks.disk import Look, stood_still
 from benchmarks.page import OtherMachine, read, write
 from benchmarks.postgres import NotEmpty, Server
 from benchmarks.results import Measured, Results, table
@@ -56,10 +60,52 @@ async def test_a_drain_counts_from_the_first_firing_to_the_last(dsn: str) -> Non
     assert figures["per_s"] == pytest.approx(1_999 / (fired[-1] - fired[0]))
 
 
+def look(at_s: float, finished: int, busy_s: float) -> dict[str, Look]:
+    return {"a": Look(at_s, finished, busy_s), "b": Look(at_s, round(at_s * 1000), at_s)}
+
+
+@pytest.mark.parametrize(
+    ("later", "stood_s"),
+    [
+        (look(10.02, 7, 3.02), 0.02),  # busy, and nothing finished
+        (look(10.02, 8, 3.02), 0.0),  # busy, and one finished
+        (look(10.02, 7, 3.00), 0.0),  # idle
+        ({}, 0.0),  # taken out
+    ],
+)
+def test_a_disk_stands_still_while_it_is_busy_and_finishes_nothing(later: dict[str, Look], stood_s: float) -> None:
+    assert stood_still(look(10.0, 7, 3.0), later) == pytest.approx(stood_s)
+
+
+async def test_a_watch_adds_up_for_how_long_a_disk_stood_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(disk, "_look", lambda: {"a": Look(time.monotonic(), 7, time.monotonic())})
+    began_s = time.monotonic()
+    async with disk.watched() as stuck:
+        await asyncio.sleep(0.2)
+    passed_s = time.monotonic() - began_s
+
+    assert stuck.stood_s is not None
+    assert 0.1 < stuck.stood_s < passed_s
+
+
+async def test_of_a_system_that_does_not_tell_there_is_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(psutil, "disk_io_counters", lambda **_: None)
+    async with disk.watched() as unknown:
+        await asyncio.sleep(0.05)
+
+    assert unknown.stood_s is None
+
+
 def test_the_best_of_a_column_is_bold_but_never_the_limit() -> None:
     rows = [measured("ours", per_s=[2e5]), measured(Limit.name, per_s=[3e5]), measured("theirs", per_s=[1e4])]
 
     assert [line.count("**") for line in table([PER_S], rows).splitlines()[2:]] == [2, 0, 0]
+
+
+def test_what_is_luck_has_no_best() -> None:
+    luck = Figure("stood", "disk stood still", "s", compared=False)
+
+    assert "**" not in table([luck], [measured("ours", stood=[0.1]), measured("theirs", stood=[0.2])])
 
 
 async def test_firings_are_told_by_batch_and_in_order_of_due_dates() -> None:

@@ -20,12 +20,16 @@ class NotForIt(Exception):
 
 @dataclass(frozen=True)
 class Figure:
-    """One thing that is measured: its key, its title, its unit as dashboards know them, and which way is better."""
+    """One thing that is measured: its key, its title, its unit as dashboards know them, and which way is better.
+
+    One that is not `compared` is luck, not merit.
+    """
 
     key: str
     title: str
     unit: str
     more_is_better: bool = False
+    compared: bool = True
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,72 @@
+"""How long a disk stood still: it had something to do, and finished nothing. Nobody commits then, and all are late.
+
+On machines that share their disks with others that happens at random, for tenths of a second, whoever writes.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import psutil
+
+EVERY_S = 0.02  # a look takes 0.1 ms
+
+
+class Look(NamedTuple):
+    """What a disk had done by a moment: reads and writes finished, and for how long it had something to do."""
+
+    at_s: float
+    finished: int
+    busy_s: float
+
+
+@dataclass
+class Watch:
+    """For how long a disk has stood still; None where the system doesn't tell."""
+
+    stood_s: float | None = None
+
+
+@contextlib.asynccontextmanager
+async def watched() -> AsyncIterator[Watch]:
+    """Watch all disks; the figure is there at the end."""
+    looks = [_look()]
+    task = asyncio.create_task(_go_on(looks))
+    watch = Watch()
+    try:
+        yield watch
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    if looks[0]:
+        watch.stood_s = sum(stood_still(earlier, later) for earlier, later in pairwise(looks))
+
+
+def stood_still(earlier: Mapping[str, Look], later: Mapping[str, Look]) -> float:
+    """Tell for how many of the seconds between two looks at all disks one of them stood still."""
+    for name in earlier.keys() & later.keys():
+        before, after = earlier[name], later[name]
+        passed_s = after.at_s - before.at_s
+        if after.finished == before.finished and after.busy_s - before.busy_s > passed_s / 2:
+            return passed_s
+    return 0.0
+
+
+async def _go_on(looks: list[Mapping[str, Look]]) -> None:
+    while True:
+        await asyncio.sleep(EVERY_S)
+        looks.append(_look())
+
+
+def _look() -> Mapping[str, Look]:
+    at_s = time.monotonic()
+    told = psutil.disk_io_counters(perdisk=True, nowrap=False) or {}
+    return {
+        name: Look(at_s, it.read_count + it.write_count, it.busy_time / 1000)
+        for name, it in told.items()
+        if hasattr(it, "busy_time")
+    }
