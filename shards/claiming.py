@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from shards.ramp import Ramp
+from shards.rounds import Round
 from shards.settings import ShardSettings
 from sql.claims import RAMP_AFTER_S, Taken, Walk
 
@@ -12,6 +13,9 @@ from sql.claims import RAMP_AFTER_S, Taken, Walk
 BRISK_FROM_PER_S, BRISK_UNTIL_PER_S = 2_000, 1_000
 BRISK_S = 0.002  # between two claims then
 RATED_S = 0.5
+# Every own slot is looked at from its oldest row within half a second, every slot there is within ten.
+OWN_ROUND_S, SWEEP_ROUND_S = 0.5, 10.0
+LATELY_S = 2.0
 
 
 @dataclass(slots=True)
@@ -36,6 +40,13 @@ class Pace:
     _fired: int = 0
     _rated_at: float = 0.0
     _looking_at: float = 0.0
+    _own: Round = field(init=False)
+    _sweep: Round = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with no walk made."""
+        self._own = Round(OWN_ROUND_S, LATELY_S)
+        self._sweep = Round(SWEEP_ROUND_S, LATELY_S + self.settings.lease_s)
 
     @property
     def pause_s(self) -> float:
@@ -63,9 +74,10 @@ class Pace:
         # Without room only what is overdue is taken: plain timers are fired on the spot and need none.
         horizon_s = settings.horizon_s if room >= batch and not self.brisk else 0.0
         floor_s = RAMP_AFTER_S if self.ramp.holds_back(batch, now_s=now_s) else None
+        lately = self._own.begin(now_s=now_s, every_s=self.pause_s)
         if not self.behind:
             self._looking_at = now_s
-            yield Walk("own", horizon_s, batch, floor_s)
+            yield Walk("own", horizon_s, batch, floor_s, lately=lately)
         else:
             # A herd may have filled the queue: those due after it have half a batch to themselves, or they would come
             # last of all.
@@ -78,7 +90,8 @@ class Pace:
         sweeps = now_s >= self.swept_at + settings.sweep_s
         if sweeps:
             self.swept_at = now_s
-            yield Walk("all", -settings.sweep_grace_s, batch, floor_s)
+            lately = self._sweep.begin(now_s=now_s, every_s=settings.sweep_s)
+            yield Walk("all", -settings.sweep_grace_s, batch, floor_s, lately=lately)
         if floor_s is None:
             return
         if share := self.ramp.room(batch):
@@ -89,8 +102,11 @@ class Pace:
     def learn(self, walk: Walk, taken: Taken) -> bool:
         """See from what a walk brought whether it left overdue timers behind; say whether to look again at once."""
         self.ramp.learn(walk, taken)
+        if walk.scope == "all":
+            self._sweep.learn(walk.lately)
         if walk.scope == "ahead" or (walk.scope == "own" and not self.behind):
             self.looked_at = self._looking_at
         if walk.scope == "own":
+            self._own.learn(walk.lately)
             self.behind = taken.saturated and (taken.fired > 0 or walk.horizon_s <= 0)
         return taken.saturated

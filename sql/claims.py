@@ -74,12 +74,22 @@ class Fired:
 
 
 @dataclass(frozen=True, slots=True)
+class Lately:
+    """Look at most slots only for what fell due so lately; at so many, from the first on, from their oldest row."""
+
+    within_s: float
+    first_slot: int
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
 class Walk:
     """Where to look for timers, and how far.
 
     `own` walks the holder's slots from their oldest row, and so does `ahead`, past a backlog; `all` every slot, whoever
     keeps it; `backlog` its own slots, and every tenant's timers for a fair share of each. `floor_s` leaves out what is
     due longer ago, and of the tenants' timers what is not. A negative horizon takes only what is overdue by more.
+    `lately` spares most slots the way past rows that have fired.
     """
 
     scope: Scope
@@ -87,6 +97,7 @@ class Walk:
     batch: int
     floor_s: float | None = None
     after_tenant: str = ""
+    lately: Lately | None = None
 
 
 async def take_due(
@@ -105,6 +116,7 @@ async def take_due(
     errors:  StoreUnavailable  no answer in time: end this turn; leases that were taken run out by themselves
     source:  sql/queries/take_due.sql
     """
+    lately = walk.lately
     rows = await _looking_again(
         session,
         "take_due",
@@ -119,6 +131,9 @@ async def take_due(
         walk.after_tenant,
         lag_edges,
         now,
+        lately and timedelta(seconds=lately.within_s),
+        lately and lately.first_slot,
+        lately and lately.slots,
     )
     first = rows[0]
     return Taken(

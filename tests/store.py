@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 import asyncpg
 
 from shards.firing import firing_of
-from sql.claims import Fired, Firing, Scope, Taken, Walk, fire_due, take_due
+from sql.claims import Fired, Firing, Lately, Scope, Taken, Walk, fire_due, take_due
 from sql.session import QUEUE_PLANS, Session
 from timers.model import ClaimedTimer
 
@@ -117,12 +117,13 @@ class Hand:
         batch: int = 4200,
         floor_s: float | None = None,
         after_tenant: str = "",
+        lately: Lately | None = None,
     ) -> Taken:
         """Take what is due, by the hand's own clock if it has one; nothing is fused unless told."""
         return await take_due(
             self.session,
             self.holder,
-            Walk(scope, horizon_s, batch, floor_s, after_tenant),
+            Walk(scope, horizon_s, batch, floor_s, after_tenant, lately),
             lease_s=10.0,
             fuse=fuse,
             now=self.now,

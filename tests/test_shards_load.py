@@ -175,3 +175,18 @@ async def test_an_idle_shard_asks_once_a_poll(crew: Crew, walks: list[tuple[str,
     took = walks[-1][1].server_time - walks[began - 1][1].server_time
     assert took >= (len(walks) - began - 1) * timedelta(seconds=0.05) * 0.9
     assert shard.tally.fired == 0
+
+
+async def test_what_is_scheduled_long_overdue_is_found_within_a_round(
+    crew: Crew, walks: list[tuple[str, Taken]]
+) -> None:
+    shard = await crew.start()
+    await eventually(lambda: len(walks) >= 30 and shard._pace.ramp.per_s is not None)
+    began = len(walks)
+    keys = await add_timers(crew.dsn, 500, "now() - interval '1 hour'")
+    await crew.until_fired(len(keys))
+
+    found = [number for number, (_, taken) in enumerate(walks[began:]) if taken.fired]
+    assert len(found) > 1, "not all by one walk"
+    assert len([scope for scope, _ in walks[began : began + found[-1] + 1] if scope == "own"]) <= 7, "five make a round"
+    assert await breaches(crew.db, keys) == {}

@@ -10,7 +10,7 @@ import pytest
 from shards.claiming import BRISK_S, RATED_S, Pace
 from shards.ramp import Ramp
 from shards.settings import ShardSettings
-from sql.claims import RAMP_AFTER_S, Taken, Walk
+from sql.claims import RAMP_AFTER_S, Lately, Taken, Walk
 
 SETTINGS = ShardSettings(dsn="", poll_s=0.125, horizon_s=2.0, claim_batch=100, queue_max=1_000, sweep_s=1.0)
 NOW_S = 5_000.0
@@ -206,3 +206,62 @@ def test_a_shard_that_has_long_fired_nothing_is_not_brisk_for_one_burst(pace: Pa
     pace.rate(5_000, now_s=NOW_S + 60)
 
     assert not pace.brisk
+
+
+# How far back
+
+
+def calm(pace: Pace, *, now_s: float) -> list[Lately | None]:
+    """Make a whole turn that leaves nothing behind; how far back each walk looked."""
+    made = []
+    for walk in pace.walks(held=0, now_s=now_s):
+        pace.learn(walk, taken())
+        made.append(walk.lately)
+    return made
+
+
+def test_the_first_walk_looks_all_the_way_and_those_after_it_go_round_the_slots(pace: Pace) -> None:
+    turns = [calm(pace, now_s=NOW_S + number / 8) for number in range(1, 7)]
+
+    assert turns[0] == [None]
+    assert [it[0] and it[0].first_slot for it in turns[1:]] == [0, 210, 420, 630, 0], "a quarter of half a second each"
+    assert {it[0] and (it[0].within_s, it[0].slots) for it in turns[1:]} == {(2.125, 210)}
+
+
+def test_a_walk_that_failed_is_made_up_for_by_the_next(pace: Pace) -> None:
+    calm(pace, now_s=NOW_S)
+    calm(pace, now_s=NOW_S + 0.125)
+    walks(pace, now_s=NOW_S + 0.25)
+    walks(pace, now_s=NOW_S + 0.5)
+
+    assert calm(pace, now_s=NOW_S + 0.875) == [Lately(2.75, first_slot=210, slots=210)]
+    assert calm(pace, now_s=NOW_S + 0.9375) == [Lately(2.0625, first_slot=420, slots=210)]
+
+
+def test_behind_it_looks_all_the_way_and_lately_begins_there(pace: Pace) -> None:
+    calm(pace, now_s=NOW_S)
+    turn(pace, now_s=NOW_S + 0.125)
+    assert pace.behind
+
+    assert calm(pace, now_s=NOW_S + 0.5) == [None, None], "a look ahead, and a walk"
+    assert calm(pace, now_s=NOW_S + 0.75) == [Lately(2.25, first_slot=210, slots=210)]
+
+
+def test_who_looks_often_looks_at_few_slots_all_the_way(pace: Pace) -> None:
+    calm(pace, now_s=NOW_S)
+    pace.brisk = True
+
+    assert calm(pace, now_s=NOW_S + 0.5) == [Lately(2.5, first_slot=0, slots=4)]
+
+
+def test_who_looks_seldom_looks_all_the_way() -> None:
+    pace = Pace(SETTINGS.model_copy(update={"poll_s": 0.5}), ramp=Ramp(per_s=None), swept_at=NOW_S)
+
+    assert [calm(pace, now_s=NOW_S + number / 2) for number in range(2)] == [[None], [None]]
+
+
+def test_sweeps_go_round_too_and_lately_is_longer_than_a_lease(pace: Pace) -> None:
+    sweeps = [calm(pace, now_s=NOW_S + number)[1] for number in range(1, 12)]
+
+    assert sweeps[0] is None
+    assert sweeps[1:] == [Lately(SETTINGS.lease_s + 2 + 1, first_slot=84 * n, slots=84) for n in range(10)]

@@ -96,11 +96,14 @@ def taking(
     scope: str = "own",
     fuse: bool = False,
     floor: str | None = None,
+    lately: tuple[str, int, int] | None = None,
 ) -> list[str]:
     """Write the arguments of take_due."""
     below = "null" if floor is None else f"'{floor}'"
+    within, first_slot, slots = lately or ("null", "null", "null")
     return [
-        str(holder), f"'{horizon}'", "'10 s'", str(batch), f"'{scope}'", below, str(fuse), "'10 s'", "''", EDGES, "null"
+        str(holder), f"'{horizon}'", "'10 s'", str(batch), f"'{scope}'", below, str(fuse), "'10 s'", "''", EDGES,
+        "null", within, str(first_slot), str(slots),
     ]  # fmt: skip
 
 

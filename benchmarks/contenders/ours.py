@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import os
 import tempfile
+import time
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +16,8 @@ from benchmarks.rows import holder_of
 from cluster.database import Database
 from cluster.running import RunningCluster
 from cluster.settings import load_settings
+from shards.claiming import LATELY_S, OWN_ROUND_S
+from shards.rounds import Round
 from sql.claims import Walk, take_due
 from sql.holders import list_holders
 from sql.leadership import scale
@@ -131,6 +134,12 @@ class Limit(_Ours):
     async def _loop(self, shard: int) -> None:
         async with self.session() as session:
             holder = await holder_of(session, shard, 2)
+            rounds = Round(OWN_ROUND_S, LATELY_S)
             while True:
-                if not (await take_due(session, holder, Walk("own", 0, 4_200), lease_s=10)).fired:
+                lately = rounds.begin(now_s=time.monotonic(), every_s=LOOK_EVERY_S)
+                taken = await take_due(session, holder, Walk("own", 0, 4_200, lately=lately), lease_s=10)
+                rounds.learn(lately)
+                while taken.saturated:
+                    taken = await take_due(session, holder, Walk("own", 0, 4_200), lease_s=10)
+                if not taken.fired:
                     await asyncio.sleep(LOOK_EVERY_S)

@@ -7,7 +7,10 @@
 --        $7 fuse boolean: fire overdue plain timers here instead of leasing them,
 --        $8 ramp_after interval: what is overdue by more is what an outage left,
 --        $9 after_tenant text: a walk over tenants goes on after this one,
---        $10 lag_edges interval[], ascending, or null: don't measure the lags, $11 now timestamptz or null
+--        $10 lag_edges interval[], ascending, or null: don't measure the lags, $11 now timestamptz or null,
+--        $12 lately interval or null: only what fell due later than this long ago, but for some slots,
+--        $13 first_slot integer or null and those that follow it, $14 slots integer or null of them; and for all while
+--        somebody's leases are free
 -- out:   one row at least: server_time timestamptz, fired bigint, lags text (JSON: of what was fired here, an array of
 --        [target, timer_type, how many edges its lag is within, timers, their lags' sum in seconds]) or null,
 --        saturated boolean (there may be more), left_by_outage bigint of what was taken, ramp_per_s integer of this shard or null, next_tenant text to go on
@@ -16,8 +19,8 @@
 --        occurrence bigint, repetitions integer
 -- locks: the taken rows, for the statement; goes around what others have locked, and gives up after 0.1 s (55P03) if
 --        one was locked between the look and the taking
--- index: timers_by_slot, each slot from its oldest row, and timers_by_tenant, each tenant likewise; then timers_pkey,
---        a probe a row; holders_pkey, holders_ended, holders_suspended
+-- index: timers_by_slot, each slot from where its look begins, and timers_by_tenant, each tenant from its oldest row;
+--        then timers_pkey, a probe a row; holders_pkey, holders_ended, holders_suspended
 with recursive me as materialized (
     -- The assignment is read here, by every claim: no shard ever acts on a stale one, and an ended holder takes nothing.
     select
@@ -77,7 +80,18 @@ share as materialized (
     select greatest(1, $4 / (1 + count(*)))::integer as timers from behind
 ),
 slots as materialized (
-    select s.slot, greatest(1, share.timers * me.step / 840) as share
+    select
+        s.slot,
+        greatest(1, share.timers * me.step / 840) as share,
+        -- Where its look begins: docs/decisions/0023-fired-rows-that-stay.md.
+        greatest(
+            case when $5 <> 'backlog' then coalesce($11::timestamptz, now()) - $6 end,
+            case
+                when (s.slot - $13::integer + 840) % 840 >= $14::integer and not exists (select from gone)
+                then coalesce($11::timestamptz, now()) - $12::interval
+            end,
+            '-infinity'
+        ) as since
     from me
     cross join share
     cross join lateral generate_series(me.first_slot, 839, me.step) as s (slot)
@@ -95,9 +109,7 @@ seen as materialized (
         where t.slot = s.slot
             -- Never clock_timestamp() here: it is volatile, and the walk would not stop at the horizon.
             and t.due_date <= coalesce($11::timestamptz, now()) + $2::interval
-            and t.due_date > case
-                when $5 = 'backlog' or $6 is null then '-infinity' else coalesce($11::timestamptz, now()) - $6
-            end
+            and t.due_date > s.since
             -- No lease can end later than that: it was taken by a clock that has been set back since.
             and (
                 t.claimed_until > coalesce($11::timestamptz, now())
@@ -124,9 +136,7 @@ due as materialized (
             from shardclock.timers t
             where t.slot = s.slot
                 and t.due_date <= coalesce($11::timestamptz, now()) + $2::interval
-                and t.due_date > case
-                    when $5 = 'backlog' or $6 is null then '-infinity' else coalesce($11::timestamptz, now()) - $6
-                end
+                and t.due_date > s.since
                 and (
                     t.claimed_until > coalesce($11::timestamptz, now())
                     and t.claimed_until <= coalesce($11::timestamptz, now()) + 2 * $3::interval
