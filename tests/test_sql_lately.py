@@ -8,8 +8,8 @@ import pytest
 from sql.claims import Lately, Scope
 from tests.store import Hand, add_holder, add_timers, query
 from tests.test_sql_plans import prepare, taking
+from timers.model import SLOTS
 
-SLOTS = 840
 MANY = 20 * SLOTS
 STRETCHES = [(0, 1), (17, 5), (800, 100), (839, 1), (0, SLOTS)]
 
