@@ -13,7 +13,8 @@ from sql.claims import RAMP_AFTER_S, Taken, Walk
 BRISK_FROM_PER_S, BRISK_UNTIL_PER_S = 2_000, 1_000
 BRISK_S = 0.002  # between two claims then
 RATED_S = 0.5
-# Every own slot is looked at from its oldest row within half a second, every slot there is within ten.
+# Every own slot is looked at from its oldest row within half a second, every slot there is within ten; as much later as
+# walks take longer than the pauses between them.
 OWN_ROUND_S, SWEEP_ROUND_S = 0.5, 10.0
 LATELY_S = 2.0
 

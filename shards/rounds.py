@@ -12,7 +12,8 @@ class Round:
     """Look at what fell due lately in all slots each time, and at some from their oldest row: which, goes round.
 
     Lately is since the last walk that came through began, and `margin_s` more, for what could not be taken when it fell
-    due. What became due longer ago, because it was scheduled so late or was leased, is found within `round_s`.
+    due. What became due longer ago, because it was scheduled so late or was leased, is found within `round_s`, later by
+    what the walks themselves take.
     """
 
     round_s: float
