@@ -2,20 +2,19 @@
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 import structlog
 
 from coordinator.account import UNREACHABLE, Account
 from coordinator.caution import Caution
 from coordinator.fleet import RayFleet, RayUnavailable
-from coordinator.plan import Fleet, Member, Plan, plan
+from coordinator.plan import Fleet, Plan, plan
 from coordinator.retention import Retention
 from coordinator.scaling import Scaling
 from coordinator.settings import CoordinatorSettings
 from coordinator.silence import Silence
+from coordinator.wards import Wards
 from metrics.report import Reporter
 from sql.holders import Holder, assign, cut_off, end_holders, list_holders
 from sql.leadership import Leadership, lead, resign
@@ -26,17 +25,6 @@ HANDED_OVER_S = 0.1  # between two looks whether another cluster serves
 
 class Superseded(Exception):
     """A newer incarnation of this coordinator leads; this one must do nothing more."""
-
-
-@dataclass(slots=True)
-class Ward:
-    """One shard actor that the coordinator looks after."""
-
-    actor: Any
-    node_id: str
-    since: float
-    watch: "asyncio.Task[None]"
-    why_gone: str | None = None
 
 
 class Reconciler:
@@ -50,7 +38,8 @@ class Reconciler:
         self._session = Session(
             settings.dsn, application="shardclock coordinator", timeout_s=settings.coordinator_timeout_s
         )
-        self._wards: dict[str, Ward] = {}
+        self._log = structlog.get_logger().bind(coordinator=f"{incarnation:016x}")
+        self._wards = Wards(fleet, changed=self.wake, start_s=settings.start_s, drain_s=settings.drain_s, log=self._log)
         self._silence = Silence()
         self._caution = Caution()
         self._fresh = True
@@ -60,7 +49,6 @@ class Reconciler:
         self._reporter = Reporter(settings.metrics_socket)
         self._changed = asyncio.Event()
         self._stopping = False
-        self._log = structlog.get_logger().bind(coordinator=f"{incarnation:016x}")
 
     async def run(self) -> None:
         """Take turns until stopped or superseded; a turn that fails is logged and taken again."""
@@ -103,11 +91,11 @@ class Reconciler:
             wanted = await self._scaling.turn(leadership, self._incarnation)
         else:
             await self._scaling.rest()
-        await self._adopt()
+        await self._wards.adopt()
         holders = await self._living_holders(leads=leadership.leads)
         mine = {h.actor_name: h for h in holders if h.cluster_id == self._cluster_id}
         fleet = Fleet(
-            members=self._members(mine, self._suspects(mine)),
+            members=self._wards.members(mine, self._suspects(mine)),
             nodes=await self._fleet.nodes(),
             suspects=self._caution.suspects(now_s=time.monotonic()),
             guests=[h.holder for h in holders if h.cluster_id != self._cluster_id and h.shard is not None],
@@ -135,11 +123,11 @@ class Reconciler:
 
     async def _wind_down(self) -> None:
         try:
-            await self._adopt()
+            await self._wards.adopt()
             await resign(self._session, self._incarnation)
             await self._scaling.rest()
             await self._hand_over()
-            await self._retire(list(self._wards))
+            await self._wards.retire()
             left = [h for h in await list_holders(self._session) if h.cluster_id == self._cluster_id]
             await end_holders(self._session, [h.holder for h in left], why="stopped")
         except (StoreUnavailable, StatementRefused, RayUnavailable) as error:
@@ -169,28 +157,6 @@ class Reconciler:
     def _report(self, *, leaving: bool = False) -> None:
         self._reporter.send(self._account.report(f"coordinator {self._incarnation:016x}", leaving=leaving))
 
-    async def _adopt(self) -> None:
-        """Look after the actors that an earlier incarnation made."""
-        if self._wards:
-            return
-        for actor_name, actor in (await self._fleet.actors()).items():
-            self._look_after(actor_name, actor, node_id="")
-
-    def _look_after(self, actor_name: str, actor: Any, node_id: str) -> None:
-        watch = asyncio.create_task(self._watch(actor_name, actor), name=f"watch {actor_name}")
-        self._wards[actor_name] = Ward(actor=actor, node_id=node_id, since=time.monotonic(), watch=watch)
-
-    async def _watch(self, actor_name: str, actor: Any) -> None:
-        """Wait for an actor's end: the call is pending for as long as it lives, and fails when it dies."""
-        try:
-            await actor.watch.remote()
-            why = "left"
-        except Exception as error:  # noqa: BLE001 - whatever ended it, it has ended
-            why = type(error).__name__
-        if actor_name in self._wards:
-            self._wards[actor_name].why_gone = why
-            self.wake()
-
     async def _living_holders(self, *, leads: bool) -> list[Holder]:
         """Read the holders, end those of ours that are gone, and drop their actors; who leads ends anybody silent.
 
@@ -200,10 +166,9 @@ class Reconciler:
         mine = {holder.actor_name: holder for holder in holders if holder.cluster_id == self._cluster_id}
         self._silence.look({holder.actor_name: holder.seen_at for holder in holders}, now_s=time.monotonic())
         silent = self._silence.longer_than(self._settings.silent_s)
-        for actor_name in self._wards.keys() & silent:
-            self._wards[actor_name].why_gone = "silent"
-        gone = {name: ward.why_gone for name, ward in self._wards.items() if ward.why_gone}
-        late = self._overdue_to_start(mine)
+        self._wards.give_up(silent, "silent")
+        gone = self._wards.gone()
+        late = self._wards.overdue_to_start(mine)
         gone |= dict.fromkeys(late, "never started")
         self._account.takeovers.update(["never_started"] * len(late))  # nobody's holder, so not among the ended
         dead = {
@@ -219,7 +184,7 @@ class Reconciler:
             self._account.take_over(ended, dead)
             self._log.warning("took over", holders=[f"{it.holder:016x}" for it in ended], why=gone)
         self._learn(gone, mine)
-        await self._drop(gone)
+        await self._wards.drop(gone)
         return [h for h in holders if h.holder not in dead]
 
     async def _cut_off(self, holders: Sequence[int]) -> None:
@@ -231,43 +196,24 @@ class Reconciler:
 
     def _learn(self, gone: dict[str, str], mine: dict[str, Holder]) -> None:
         now_s = time.monotonic()
-        self._caution.learn_ages((now_s - self._wards[name].since for name in gone), now_s=now_s)
+        self._caution.learn_ages((self._wards.age_s(name) for name in gone), now_s=now_s)
         for actor_name, why in gone.items():
             if why == UNREACHABLE:
                 holder = mine.get(actor_name)
-                self._caution.suspect(holder.node_id if holder else self._wards[actor_name].node_id, now_s=now_s)
-
-    def _overdue_to_start(self, mine: dict[str, Holder]) -> list[str]:
-        deadline = time.monotonic() - self._settings.start_s
-        return [name for name, ward in self._wards.items() if name not in mine and ward.since < deadline]
+                self._caution.suspect(holder.node_id if holder else self._wards.node_id(actor_name), now_s=now_s)
 
     def _suspects(self, mine: dict[str, Holder]) -> set[str]:
         """Name those of ours that may be gone; one that is suspended must be heard before it is counted on again."""
         suspended = (name for name, holder in mine.items() if holder.suspended_at)
         return self._silence.longer_than(self._settings.suspect_s) | self._silence.unheard(suspended)
 
-    def _members(self, holders: dict[str, Holder], suspects: set[str]) -> list[Member]:
-        return [
-            Member(
-                actor_name=name,
-                node_id=holder.node_id if (holder := holders.get(name)) else ward.node_id,
-                holder=holder.holder if holder else None,
-                shard=holder.shard if holder else None,
-                shard_count=holder.shard_count if holder else None,
-                suspect=name in suspects,
-                suspended=bool(holder and holder.suspended_at),
-            )
-            for name, ward in self._wards.items()
-        ]
-
     async def _act(self, todo: Plan, leadership: Leadership) -> None:
         if todo.assign and leadership.leads and not await self._assign(todo, leadership):
             return  # no longer leading: the next turn finds out
         for node_id in todo.spawn if self._caution.may_spawn(now_s=time.monotonic()) else ():
-            actor_name, actor = await self._fleet.spawn(node_id)
+            await self._wards.spawn(node_id)
             self._account.started += 1
-            self._look_after(actor_name, actor, node_id)
-        await self._retire([member.actor_name for member in todo.retire])
+        await self._wards.retire([member.actor_name for member in todo.retire])
 
     async def _assign(self, todo: Plan, leadership: Leadership) -> bool:
         """Give all shards their part at once; False if this coordinator no longer leads."""
@@ -288,28 +234,6 @@ class Reconciler:
                 self._log.info("resumed", holders=[f"{holder:016x}" for holder in todo.resume])
             self._log.info("assigned", shard_count=todo.shard_count, wanted=leadership.shards_wanted)
         return assigned
-
-    async def _retire(self, actor_names: Iterable[str]) -> None:
-        """Drain actors side by side and kill them; the holder of one that doesn't answer is ended next turn."""
-        await asyncio.gather(*(self._let_go(name, self._wards[name]) for name in actor_names))
-
-    async def _let_go(self, actor_name: str, ward: Ward) -> None:
-        try:
-            async with asyncio.timeout(self._settings.drain_s):
-                await ward.actor.drain.remote()
-            self._log.info("retired", actor=actor_name)
-        except Exception as error:  # noqa: BLE001 - an actor that can't drain is killed like one that did
-            self._log.warning("would not drain", actor=actor_name, error=type(error).__name__)
-        ward.why_gone = "retired"
-        await self._drop([actor_name])
-
-    async def _drop(self, gone: Iterable[str]) -> None:
-        """Forget actors that have ended; one that only seems so is killed, now or when Ray answers again."""
-        for actor_name in list(gone):
-            ward = self._wards[actor_name]
-            ward.watch.cancel()
-            await self._fleet.kill(ward.actor)
-            del self._wards[actor_name]
 
     async def _pause(self) -> None:
         try:

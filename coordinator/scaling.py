@@ -12,7 +12,7 @@ from coordinator.fleet import RayUnavailable
 from coordinator.settings import CoordinatorSettings
 from sql.forecast import read_forecast
 from sql.leadership import Leadership, Policy, follow_forecast, read_policy
-from sql.measures import EVER, count_due
+from sql.measures import EVER, count_due, readings_round
 from sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 
 NOW = EVER - EVER
@@ -44,6 +44,7 @@ class Scaling:
         )
         self._look: asyncio.Task[Outlook] | None = None
         self._look_at_s = 0.0
+        self._overdue = readings_round()
         self._records: tuple[float, int] | None = None
         self._forget(term=0)
         # Unknown: an earlier incarnation may have asked, and what it asked for stands until it is taken back.
@@ -115,8 +116,18 @@ class Scaling:
     async def _read(self) -> Outlook:
         policy = await read_policy(self._looks)
         recent_per_s = self._recent_per_s(policy.log_records)
-        overdue = await count_due(self._looks, (EVER, NOW))
-        return Outlook(policy, Load(await read_forecast(self._looks), sum(overdue.timers), recent_per_s))
+        overdue = await self._count_overdue()
+        return Outlook(policy, Load(await read_forecast(self._looks), overdue, recent_per_s))
+
+    async def _count_overdue(self) -> int:
+        lately = self._overdue.begin(now_s=time.monotonic(), every_s=self._settings.forecast_s)
+        try:
+            counts = await count_due(self._looks, (EVER, NOW), lately=lately)
+        except StoreUnavailable:
+            self._overdue.fail(now_s=time.monotonic())
+            raise
+        self._overdue.learn(now_s=time.monotonic(), left_s=counts.oldest_overdue_s)
+        return sum(counts.timers)
 
     def _recent_per_s(self, records: int) -> float:
         """Count how many records the log gained a second since the last look."""

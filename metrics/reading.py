@@ -6,6 +6,7 @@ import time
 import structlog
 
 from metrics.tables import Tables, read_tables
+from sql.measures import readings_round
 from sql.migrate import WrongSchema, require_current
 from sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 
@@ -22,14 +23,16 @@ class Reading:
         self._turn = asyncio.Lock()
         self._tables: Tables | None = None
         self._read_at_s = -FRESH_S
+        self._looks = readings_round()
         self._log = structlog.get_logger()
         self.why_not = "the tables have not been read yet"
 
     async def fresh(self) -> Tables | None:
         """Give what the tables say, at most a few seconds old; None if they can't be read, and `why_not` says why."""
         async with self._turn:
-            if time.monotonic() >= self._read_at_s + FRESH_S:
-                self._tables = await self._read()
+            now_s = time.monotonic()
+            if now_s >= self._read_at_s + FRESH_S:
+                self._tables = await self._read(now_s=now_s)
                 self._read_at_s = time.monotonic()
             return self._tables
 
@@ -37,11 +40,12 @@ class Reading:
         """Close the connection."""
         await self._session.close()
 
-    async def _read(self) -> Tables | None:
+    async def _read(self, *, now_s: float) -> Tables | None:
+        lately = self._looks.begin(now_s=now_s, every_s=now_s - self._read_at_s)
         try:
             async with asyncio.timeout(ALL_S):
                 await require_current(self._session)
-                tables = await read_tables(self._session)
+                tables = await read_tables(self._session, lately)
         except (StoreUnavailable, StatementRefused, WrongSchema, TimeoutError) as error:
             why_not = " ".join(str(error).split()) or "no answer in time"
             if not isinstance(error, WrongSchema):
@@ -49,6 +53,8 @@ class Reading:
             if why_not != self.why_not:
                 self._log.warning("the tables can't be read", error=why_not)
             self.why_not = why_not
+            self._looks.fail(now_s=time.monotonic())
             return None
+        self._looks.learn(now_s=time.monotonic(), left_s=tables.cluster.oldest_overdue_s)
         self.why_not = ""
         return tables

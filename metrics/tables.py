@@ -8,6 +8,7 @@ from datetime import timedelta
 from metrics.families import LABELS
 from metrics.report import Sample
 from sql.forecast import Forecast, read_forecast
+from sql.lookback import Lately
 from sql.measures import EVER, ClusterMeasures, DueCounts, TableMeasures, count_due, measure_cluster, measure_tables
 from sql.session import Session
 
@@ -30,16 +31,16 @@ class Tables:
     took_s: float
 
 
-async def read_tables(session: Session) -> Tables:
-    """Read everything once.
+async def read_tables(session: Session, lately: Lately | None) -> Tables:
+    """Read everything once, what is overdue as far back as asked.
 
     errors:  StoreUnavailable  no answer in time
     """
     began_s = time.monotonic()
     return Tables(
-        cluster=await measure_cluster(session),
-        overdue=await count_due(session, AGE_EDGES),
-        pending=await count_due(session, FROM_EVER_ON),
+        cluster=await measure_cluster(session, lately),
+        overdue=await count_due(session, AGE_EDGES, lately=lately),
+        pending=await count_due(session, FROM_EVER_ON, lately=lately),
         forecast=await read_forecast(session),
         sizes=await measure_tables(session),
         took_s=time.monotonic() - began_s,

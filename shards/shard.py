@@ -138,7 +138,8 @@ class Shard:
     async def _recall(self) -> None:
         """Learn what we lease if a claim's answer was lost: nobody else may fire it before the lease ends."""
         if self._missed_answer:
-            self._queue.add(await held_by(self._claims, self.holder, horizon_s=self._settings.horizon_s))
+            horizon_s, lease_s = self._settings.horizon_s, self._settings.lease_s
+            self._queue.add(await held_by(self._claims, self.holder, horizon_s=horizon_s, lease_s=lease_s))
             self._missed_answer = False
 
     async def _walk(self, walk: Walk) -> bool:
@@ -158,12 +159,14 @@ class Shard:
             raise
         except StoreUnavailable:
             self._missed_answer = True
+            self._pace.fail(now_s=time.monotonic())
             raise
         self._observe(taken.server_time, sent_at=sent_at)
         self._queue.add(taken.claimed)
         self.tally.take(walk, taken, measured=measured)
-        self._pace.rate(taken.fired, now_s=time.monotonic())
-        return self._pace.learn(walk, taken)
+        now_s = time.monotonic()
+        self._pace.rate(taken.fired, now_s=now_s)
+        return self._pace.learn(walk, taken, now_s=now_s)
 
     async def _fire(self, timers: Sequence[ClaimedTimer]) -> None:
         try:

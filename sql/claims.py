@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from sql.lookback import Lately, arguments
 from sql.session import Record, Session, StoreLocked
 from timers.model import ClaimedTimer
 from timers.occurrence import Occurrence, Rule
@@ -74,15 +75,6 @@ class Fired:
 
 
 @dataclass(frozen=True, slots=True)
-class Lately:
-    """Look at most slots only for what fell due so lately; at so many, from the first on, from their oldest row."""
-
-    within_s: float
-    first_slot: int
-    slots: int
-
-
-@dataclass(frozen=True, slots=True)
 class Walk:
     """Where to look for timers, and how far.
 
@@ -116,7 +108,6 @@ async def take_due(
     errors:  StoreUnavailable  no answer in time: end this turn; leases that were taken run out by themselves
     source:  sql/queries/take_due.sql
     """
-    lately = walk.lately
     rows = await _looking_again(
         session,
         "take_due",
@@ -131,9 +122,7 @@ async def take_due(
         walk.after_tenant,
         lag_edges,
         now,
-        lately and timedelta(seconds=lately.within_s),
-        lately and lately.first_slot,
-        lately and lately.slots,
+        *arguments(walk.lately),
     )
     first = rows[0]
     return Taken(
@@ -223,13 +212,14 @@ async def still_held(session: Session, holder: int, timer_keys: Sequence[int]) -
     return [ClaimedTimer(*row) for row in rows]
 
 
-async def held_by(session: Session, holder: int, *, horizon_s: float) -> list[ClaimedTimer]:
+async def held_by(session: Session, holder: int, *, horizon_s: float, lease_s: float) -> list[ClaimedTimer]:
     """Read what the holder leases of its own slots, after the answer to a claim was lost on its way.
 
+    shape:   what has been due for longer than a lease is left out: it is free again soon, and late anyway
     errors:  StoreUnavailable  no answer in time: ask again
     source:  sql/queries/held_by.sql
     """
-    rows = await session.rows("held_by", holder, timedelta(seconds=horizon_s))
+    rows = await session.rows("held_by", holder, timedelta(seconds=horizon_s), timedelta(seconds=lease_s))
     return [ClaimedTimer(*row) for row in rows]
 
 

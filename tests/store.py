@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar
@@ -13,7 +13,8 @@ from typing import Any, Self, TypeVar
 import asyncpg
 
 from shards.firing import firing_of
-from sql.claims import Fired, Firing, Lately, Scope, Taken, Walk, fire_due, take_due
+from sql.claims import Fired, Firing, Scope, Taken, Walk, fire_due, take_due
+from sql.lookback import Lately
 from sql.session import QUEUE_PLANS, Session
 from timers.model import ClaimedTimer
 
@@ -69,6 +70,24 @@ async def add_schedule(
     rule = {"name": "'beat'", "schedule": f"'{schedule}'", "anchor": "now() - interval '1 hour 1 second'"}
     columns = rule | {"repetitions": "-1"} | more
     return (await add_timers(dsn, 1, due, **columns))[0]
+
+
+@asynccontextmanager
+async def old_snapshot(dsn: str) -> AsyncIterator[None]:
+    """Hold a snapshot of now: what fires meanwhile stays in the table, and no vacuum clears it away."""
+    async with Hand(dsn) as reader:
+        await reader.begin()
+        await reader.connection.execute("set transaction isolation level repeatable read")
+        await reader.connection.execute("set local idle_in_transaction_session_timeout = 0")
+        await reader.value("select count(*) from shardclock.timers")
+        yield
+
+
+async def add_fired_rows(dsn: str, count: int) -> None:
+    """Leave so many rows that fell due a minute ago, and have fired; autovacuum is off from now on."""
+    await query(dsn, "alter table shardclock.timers set (autovacuum_enabled = off)")
+    await add_timers(dsn, count, "now() - interval '1 minute'")
+    await query(dsn, "delete from shardclock.timers")
 
 
 @dataclass(eq=False)

@@ -318,7 +318,8 @@ async def test_a_lost_answer_to_a_claim_leaves_the_lease(proxy: Proxy, dsn: str,
         with pytest.raises(StoreUnavailable):
             await hand.take()
 
-        assert [timer.timer_key for timer in await held_by(hand.session, HOLDER, horizon_s=2.0)] == keys
+        held = await held_by(hand.session, HOLDER, horizon_s=2.0, lease_s=10.0)
+        assert [timer.timer_key for timer in held] == keys
 
 
 async def test_a_trap_before_a_firing_holds_it_back_from_the_server(proxy: Proxy, dsn: str, through: str) -> None:

@@ -282,7 +282,7 @@ async def test_shards_that_another_leader_ended_as_they_started_are_started_at_o
     for actor in fleet.there.values():
         actor.dies.set()
     fleet.there.clear()
-    await eventually(lambda: all(ward.why_gone for ward in reconciler._wards.values()))
+    await eventually(lambda: len(reconciler._wards.gone()) == 2)
     await reconciler.turn()
     assert not fleet.there, "it waits before it tries again"
 

@@ -132,6 +132,15 @@ async def test_a_spike_that_is_further_ahead_asks_for_nodes_first_and_for_shards
     assert cluster.asked[-1] == 5
 
 
+async def test_a_backlog_is_counted_by_every_look_until_it_has_been_fired(cluster: Cluster) -> None:
+    await announce(cluster, 700, -3_600)
+    counts = [await cluster.scaling._count_overdue() for _ in range(3)]
+    await query(cluster.dsn, "delete from shardclock.timers")
+    counts += [await cluster.scaling._count_overdue() for _ in range(2)]
+
+    assert counts == [700, 700, 700, 0, 0]
+
+
 @pytest.mark.parametrize(("least", "most", "then"), [(1, 4, 4), (8, 20, 8), (3, 3, 3)])
 async def test_the_bounds_hold_whatever_the_load(cluster: Cluster, least: int, most: int, then: int) -> None:
     await follow(cluster, least, most)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
@@ -12,12 +12,15 @@ import pytest
 
 from metrics.exporter import Exporter, Place
 from metrics.families import LABELS
+from metrics.reading import Reading
 from metrics.report import Report, Sample
 from metrics.tables import read_tables
+from sql.lookback import Lately
 from sql.migrate import migrations
 from tests.commands import DOWN, SECRET
 from tests.exporting import Exporting, exporting, get, short_dir
 from tests.store import add_timers, query
+from timers.model import SLOTS
 
 FIRED = Report("a", "3", [Sample("timers_fired", (), 5)])
 
@@ -55,9 +58,9 @@ def test_scrapes_at_the_same_time_and_soon_after_share_one_reading(
 ) -> None:
     readings = []
 
-    async def counted(session: Any) -> Any:
-        readings.append(session)
-        return await read_tables(session)
+    async def counted(session: Any, lately: Any) -> Any:
+        readings.append(lately)
+        return await read_tables(session, lately)
 
     monkeypatch.setattr("metrics.reading.read_tables", counted)
 
@@ -88,15 +91,67 @@ def test_when_postgres_comes_back_it_is_ready_again(dsn: str, monkeypatch: pytes
     monkeypatch.setattr("metrics.reading.FRESH_S", 0.0)
     answers = iter([OSError("gone")])
 
-    async def away_once(session: Any) -> Any:
+    async def away_once(session: Any, lately: Any) -> Any:
         for error in answers:
             raise TimeoutError from error
-        return await read_tables(session)
+        return await read_tables(session, lately)
 
     monkeypatch.setattr("metrics.reading.read_tables", away_once)
     with exporting(dsn) as one:
         assert (one.get("/readyz").status, one.get("/readyz").status) == (503, 200)
         assert one.get().number("store_up") == 1
+
+
+@pytest.fixture
+async def reading(dsn: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Reading]:
+    """Give a reader that reads whenever it is asked."""
+    monkeypatch.setattr("metrics.reading.FRESH_S", 0.0)
+    one = Reading(dsn)
+    yield one
+    await one.close()
+
+
+async def overdue(reading: Reading) -> tuple[int, float]:
+    """Read how many timers are overdue, and for how long the oldest is."""
+    tables = await reading.fresh()
+    assert tables is not None
+    return sum(tables.overdue.timers), tables.cluster.oldest_overdue_s
+
+
+async def test_a_backlog_stays_in_sight_and_what_is_scheduled_long_overdue_comes_into_it(
+    dsn: str, reading: Reading
+) -> None:
+    """Readings don't go past all that has fired each time, but past none that is overdue."""
+    await add_timers(dsn, 50, "now() - interval '1 hour'")
+    found = [await overdue(reading) for _ in range(3)]
+    await query(dsn, "delete from shardclock.timers")
+    found += [await overdue(reading) for _ in range(3)]
+    await add_timers(dsn, SLOTS, "now() - interval '2 hours'")
+    found += [await overdue(reading) for _ in range(2)]
+
+    assert [timers for timers, _ in found[:6]] == [50, 50, 50, 0, 0, 0]
+    (some, some_oldest_s), (all_of_them, oldest_s) = found[6:]
+    assert 0 < some < all_of_them == SLOTS, "one in each slot: the next few slots' at first"
+    assert min(some_oldest_s, oldest_s) > 7_200
+
+
+async def test_a_reading_that_takes_too_long_is_followed_by_one_that_goes_all_the_way_in_fewer_slots(
+    reading: Reading, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading._looks.long_s = -1.0  # any takes longer
+    looks: list[Lately | None] = []
+
+    async def stuck(session: Any, lately: Lately | None) -> Any:
+        looks.append(lately)
+        raise TimeoutError
+
+    monkeypatch.setattr("metrics.reading.read_tables", stuck)
+    assert [await reading.fresh() for _ in range(2)] == [None, None]
+
+    first, second = looks
+    assert first is None
+    assert second is not None
+    assert second.slots < SLOTS / 2
 
 
 def test_a_schema_that_is_too_old_makes_it_unready_and_names_the_way_out(dsn: str, reads: Exporting) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Iterable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from shards import claiming
 from shards import shard as shard_module
 from shards.shard import Shard
 from sql.claims import Taken
 from tests.crew import Crew, crew_of
-from tests.store import add_timers
+from tests.store import Hand, add_fired_rows, add_holder, add_timers, old_snapshot
 from tests.verdict import breaches
 from tests.waiting import eventually
 from timers.model import ClaimedTimer
@@ -190,3 +192,32 @@ async def test_what_is_scheduled_long_overdue_is_found_within_a_round(
     assert len(found) > 1, "not all by one walk"
     assert len([scope for scope, _ in walks[began : began + found[-1] + 1] if scope == "own"]) <= 7, "five make a round"
     assert await breaches(crew.db, keys) == {}
+
+
+@pytest.mark.slow
+async def test_a_shard_that_gets_stuck_on_its_way_past_fired_rows_takes_a_shorter_one(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A snapshot may be held so long that to go past all that has fired since takes longer than a statement may."""
+    monkeypatch.setattr(claiming, "LONG_S", 0.01)
+    async with old_snapshot(crew.dsn), Hand(crew.dsn, holder=HOLDER) as hand:
+        await add_fired_rows(crew.dsn, 400_000)
+        await add_holder(crew.dsn, HOLDER)
+        whole_s = min([await _timed(hand) for _ in range(2)])
+
+        keys = await add_timers(crew.dsn, 10_000, "now() - interval '30 s'")
+        keys += await add_timers(crew.dsn, 1_000, "now() + i * interval '1 ms'")
+        shard = await crew.start(statement_timeout_s=whole_s / 2)
+        await crew.until_fired(len(keys))
+
+        assert shard.tally.failures["claims"] > 0, "it did get stuck"
+        assert await breaches(crew.db, keys) == {}
+
+
+HOLDER = 77
+
+
+async def _timed(hand: Hand) -> float:
+    began_s = time.monotonic()
+    assert (await hand.take(horizon_s=0, fuse=True)).fired == 0
+    return time.monotonic() - began_s

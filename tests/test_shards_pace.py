@@ -10,7 +10,8 @@ import pytest
 from shards.claiming import BRISK_S, RATED_S, Pace
 from shards.ramp import Ramp
 from shards.settings import ShardSettings
-from sql.claims import RAMP_AFTER_S, Lately, Taken, Walk
+from sql.claims import RAMP_AFTER_S, Taken, Walk
+from sql.lookback import Lately
 
 SETTINGS = ShardSettings(dsn="", poll_s=0.125, horizon_s=2.0, claim_batch=100, queue_max=1_000, sweep_s=1.0)
 NOW_S = 5_000.0
@@ -35,7 +36,7 @@ def turn(pace: Pace, *, now_s: float) -> list[Walk]:
     """Make a whole turn, each walk of which leaves some behind."""
     made = []
     for walk in pace.walks(held=0, now_s=now_s):
-        pace.learn(walk, taken(fired=9, saturated=True))
+        pace.learn(walk, taken(fired=9, saturated=True), now_s=now_s)
         made.append(walk)
     return made
 
@@ -85,7 +86,7 @@ def test_a_look_ahead_that_failed_is_made_up_for(pace: Pace) -> None:
     for late_s in (0.0, 0.25, 0.875):
         assert walks(pace, now_s=NOW_S + late_s)[0] == replace(UPCOMING, floor_s=0.125 + late_s)
     for walk in walks(pace, held=1_050, now_s=NOW_S + 1):
-        pace.learn(walk, taken(fired=9, saturated=True))
+        pace.learn(walk, taken(fired=9, saturated=True), now_s=NOW_S + 1)
 
     assert turn(pace, now_s=NOW_S + 1.375)[0] == replace(UPCOMING, floor_s=1.5)
 
@@ -125,7 +126,7 @@ def test_a_walk_that_learns_changes_the_next_turn_not_the_one_under_way(pace: Pa
     under_way = pace.walks(held=0, now_s=NOW_S)
     assert next(under_way) == AHEAD
 
-    pace.learn(AHEAD, taken(fired=50, saturated=True))
+    pace.learn(AHEAD, taken(fired=50, saturated=True), now_s=NOW_S)
 
     assert list(under_way) == []
     assert walks(pace, now_s=NOW_S + 0.125)[1:] == [OVERDUE_ONLY]
@@ -149,7 +150,7 @@ def test_it_is_behind_when_a_walk_left_overdue_timers(
     for before in (False, True):
         pace.behind = before
 
-        pace.learn(walk, taken(fired=fired, saturated=saturated))
+        pace.learn(walk, taken(fired=fired, saturated=saturated), now_s=NOW_S)
 
         assert pace.behind is behind
 
@@ -159,7 +160,7 @@ def test_other_walks_say_nothing_about_its_own_backlog(pace: Pace, walk: Walk) -
     for before in (False, True):
         pace.behind = before
 
-        pace.learn(walk, taken(fired=9, saturated=not before))
+        pace.learn(walk, taken(fired=9, saturated=not before), now_s=NOW_S)
 
         assert pace.behind is before
 
@@ -215,7 +216,7 @@ def calm(pace: Pace, *, now_s: float) -> list[Lately | None]:
     """Make a whole turn that leaves nothing behind; how far back each walk looked."""
     made = []
     for walk in pace.walks(held=0, now_s=now_s):
-        pace.learn(walk, taken())
+        pace.learn(walk, taken(), now_s=now_s)
         made.append(walk.lately)
     return made
 
@@ -265,3 +266,46 @@ def test_sweeps_go_round_too_and_lately_is_longer_than_a_lease(pace: Pace) -> No
 
     assert sweeps[0] is None
     assert sweeps[1:] == [Lately(SETTINGS.lease_s + 2 + 1, first_slot=84 * n, slots=84) for n in range(10)]
+
+
+def stuck(pace: Pace, *, now_s: float) -> list[Lately | None]:
+    """Make a turn in which Postgres gives no answer in time; how far back its only walk looked."""
+    walk = next(pace.walks(held=0, now_s=now_s))
+    pace.fail(now_s=now_s + 3)
+    return [walk.lately]
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_a_walk_that_gets_stuck_is_followed_by_one_that_takes_fewer_slots(pace: Pace, behind: bool) -> None:
+    """Or a shard that starts, or has a backlog, would never fire again while an old snapshot is held."""
+    pace.behind, pace.looked_at = behind, NOW_S + 60
+
+    assert stuck(pace, now_s=NOW_S) == [None]
+    assert stuck(pace, now_s=NOW_S + 5) == [Lately(7.0, first_slot=0, slots=105)]
+
+
+def test_what_an_outage_left_is_looked_for_in_fewer_slots_when_that_gets_stuck(pace: Pace) -> None:
+    pace.ramp.catching_up = True
+    found: dict[str, list[Lately | None]] = {}
+    for number in range(3):
+        for walk in pace.walks(held=0, now_s=NOW_S + 10 * number + 10):
+            if walk.horizon_s == -RAMP_AFTER_S:
+                found.setdefault(walk.scope, []).append(walk.lately)
+                pace.fail(now_s=NOW_S + 10 * number + 13)
+            else:
+                pace.learn(walk, taken(), now_s=NOW_S + 10 * number + 10)
+
+    assert {scope: [it and it.slots for it in looks] for scope, looks in found.items()} == {
+        "backlog": [None, 105, 13],
+        "all": [None, 105, 13],
+    }
+
+
+def test_a_look_ahead_belongs_to_no_round(pace: Pace) -> None:
+    pace.behind = True
+    ahead, *_ = walks(pace)
+    turn_under_way = pace.walks(held=0, now_s=NOW_S)
+    assert next(turn_under_way) == ahead == UPCOMING
+    pace.fail(now_s=NOW_S + 3)
+
+    assert walks(pace, now_s=NOW_S + 5)[-2].lately is None

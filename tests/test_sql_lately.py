@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import asyncpg
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+
 import pytest
 
-from sql.claims import Lately, Scope
-from tests.store import Hand, add_holder, add_timers, query
-from tests.test_sql_plans import prepare, taking
+from metrics.tables import AGE_EDGES, AGES, FROM_EVER_ON
+from sql.claims import Scope, held_by
+from sql.lookback import Lately
+from sql.measures import count_due, measure_cluster
+from sql.session import Session
+from tests.store import Hand, add_fired_rows, add_holder, add_timers, old_snapshot, query
+from tests.test_sql_plans import counting, lookback, prepare, taking
 from timers.model import SLOTS
 
 MANY = 20 * SLOTS
@@ -52,12 +58,13 @@ async def test_what_the_ramp_holds_back_is_held_back_there_too(dsn: str) -> None
     assert await fired(dsn) == {key for key in old if within(key, 40, 200)}
 
 
-async def test_while_somebodys_leases_are_free_all_is_looked_at(dsn: str) -> None:
-    """What a dead shard had leased may be due for longer than lately, and must not wait for its slot's turn."""
+async def test_while_somebodys_leases_are_free_what_was_due_for_two_leases_is_looked_at(dsn: str) -> None:
+    """What a dead shard had leased must not wait for its slot's turn: it leased nothing before that."""
     await add_holder(dsn, 1)
     await add_holder(dsn, 2, None, None)
     leased = {"claimed_by": "2", "claimed_until": "now() + interval '9 s'"}
-    old = await add_timers(dsn, 2_000, "now() - interval '1 minute'", **leased)
+    due = await add_timers(dsn, 2_000, "now() - interval '18 s'", **leased)
+    await add_timers(dsn, 1_000, "now() - interval '1 minute'", **leased)
     lately = Lately(2.0, first_slot=0, slots=0)
 
     async with Hand(dsn, holder=1) as shard:
@@ -65,24 +72,92 @@ async def test_while_somebodys_leases_are_free_all_is_looked_at(dsn: str) -> Non
         await query(dsn, "update shardclock.holders set ended_at = now(), ended_why = 'dead' where holder = 2")
         after = await shard.take(horizon_s=0, batch=MANY, fuse=True, lately=lately)
 
-    assert (before.fired, after.fired) == (0, len(old))
+    assert (before.fired, after.fired) == (0, len(due))
+    assert await fired(dsn) == set(due)
 
 
-async def test_rows_that_have_fired_and_must_stay_are_not_gone_through_each_time(dsn: str) -> None:
-    """As long as anybody holds a snapshot from before, no vacuum clears them away."""
-    await query(dsn, "alter table shardclock.timers set (autovacuum_enabled = off)")
+async def test_what_a_lost_answer_leased_is_recalled_unless_it_is_late_by_a_lease(dsn: str) -> None:
     await add_holder(dsn, 1)
-    reader = await asyncpg.connect(dsn)
-    await reader.execute("begin isolation level repeatable read")
-    await reader.fetchval("select count(*) from shardclock.timers")
-    await add_timers(dsn, 50_000, "now() - interval '1 minute'")
-    await query(dsn, "delete from shardclock.timers")
-    take = await prepare(dsn, "take_due")
+    soon = await add_timers(dsn, 3, "now() + interval '1 s'")
+    late = await add_timers(dsn, 3, "now() - interval '5 s'")
+    await add_timers(dsn, 3, "now() - interval '20 s'")
 
-    all_the_way = await take.explain(*taking(1, horizon="0 s"))
-    lately = await take.explain(*taking(1, horizon="0 s", lately=("'2 s'", 100, 42)))
+    async with Hand(dsn, holder=1) as shard:
+        assert len((await shard.take()).claimed) == 9
+        recalled = await held_by(shard.session, 1, horizon_s=2.0, lease_s=10.0)
 
-    await take.connection.close()
-    await reader.close()
+    assert {timer.timer_key for timer in recalled} == {*soon, *late}
+
+
+@pytest.mark.parametrize(("first", "slots"), STRETCHES)
+async def test_what_is_overdue_is_counted_as_far_back_as_it_is_looked(dsn: str, first: int, slots: int) -> None:
+    old = await add_timers(dsn, 4_000, "now() - interval '1 minute'")
+    await add_timers(dsn, 2_000, "now() - interval '5 s'")
+    await add_timers(dsn, 1_000, "now() + interval '1 hour'")
+    look = Lately(30.0, first_slot=first, slots=slots)
+    expected = sum(within(key, first, slots) for key in old)
+
+    async with Session(dsn, application="test") as session:
+        overdue = await count_due(session, AGE_EDGES, lately=look)
+        pending = await count_due(session, FROM_EVER_ON, lately=look)
+        measured = await measure_cluster(session, look)
+
+    assert dict(zip(AGES, overdue.timers, strict=True)) == {
+        "under_1s": 0, "under_10s": 2_000, "under_1m": 0, "under_10m": expected, "over_10m": 0,
+    }  # fmt: skip
+    assert list(pending.timers) == [expected + 3_000]
+    for found in (overdue, pending, measured):
+        assert 60 < found.oldest_overdue_s < 90 if expected else 5 < found.oldest_overdue_s < 30
+
+
+async def test_the_oldest_is_seen_when_it_is_its_slots_turn(dsn: str) -> None:
+    (key,) = await add_timers(dsn, 1, "now() - interval '1 minute'")
+
+    async with Session(dsn, application="test") as session:
+        for first, slots in ((key, 1), (key - 1, 2), (key + 1, SLOTS - 1), (key - 1, 1)):
+            measured = await measure_cluster(session, Lately(30.0, first % SLOTS, slots))
+            assert (measured.oldest_overdue_s > 0) == within(key, first, slots), (first, slots)
+
+
+async def test_of_an_empty_table_and_of_what_is_to_come_nothing_is_overdue(dsn: str) -> None:
+    async with Session(dsn, application="test") as session:
+        empty = await count_due(session, FROM_EVER_ON)
+        await add_timers(dsn, 10, "now() + interval '1 hour'")
+        coming = await count_due(session, FROM_EVER_ON)
+
+    assert (empty.oldest_overdue_s, coming.oldest_overdue_s) == (0.0, 0.0)
+
+
+@pytest.fixture
+async def fired_50_000(dsn: str) -> AsyncIterator[str]:
+    """Give a database in which so many have fired since somebody's snapshot: no vacuum clears them away."""
+    await add_holder(dsn, 1)
+    async with old_snapshot(dsn):
+        await add_fired_rows(dsn, 50_000)
+        yield dsn
+
+
+@pytest.mark.parametrize("name", ["take_due", "measure_cluster", "count_due"])
+async def test_rows_that_have_fired_and_must_stay_are_not_gone_through_each_time(fired_50_000: str, name: str) -> None:
+    spellings: dict[str, Callable[..., list[str]]] = {
+        "take_due": partial(taking, 1, horizon="0 s"),
+        "measure_cluster": lookback,
+        "count_due": partial(counting, AGE_EDGES),
+    }
+    spell, ask = spellings[name], await prepare(fired_50_000, name)
+
+    all_the_way = await ask.explain(*spell())
+    lately = await ask.explain(*spell(lately=("'2 s'", 100, 42)))
+
+    await ask.connection.close()
     assert all_the_way.pages > 50_000, "each is looked up"
-    assert lately.pages < 50_000 / 20 + 4 * SLOTS, "each of a twentieth; and a descent of the index for each slot"
+    assert lately.pages < 50_000 / 20 + 8 * SLOTS, "each of a twentieth; and one or two descents for each slot"
+
+
+async def test_a_recall_goes_through_none_that_fired_longer_ago_than_a_lease(fired_50_000: str) -> None:
+    ask = await prepare(fired_50_000, "held_by")
+
+    recall = await ask.explain("1", "'2 s'", "'10 s'")
+
+    await ask.connection.close()
+    assert recall.pages < 4 * SLOTS

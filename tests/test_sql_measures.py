@@ -110,7 +110,7 @@ async def test_very_many_are_estimated_from_fewer_slots_and_still_well(session: 
     await insert(dsn, 200_000)
     text = statement("count_due").replace("20000", "2001")
     async with session.connection() as connection:
-        rows = await connection.fetch(text, [NOW, seconds(60), seconds(120)], None)
+        rows = await connection.fetch(text, [NOW, seconds(60), seconds(120)], None, None, None, None)
 
     assert [row["timers"] for row in rows] == pytest.approx([100_000] * 2, rel=0.05)
     assert {row["timers"] % 84 for row in rows} == {0}, "ten slots of 840"

@@ -15,7 +15,7 @@ from sql.forecast import EDGES, read_forecast
 from sql.measures import EVER, count_due
 from sql.session import QUEUE_PLANS, Session
 from tests.store import add_timers, query, value
-from tests.test_sql_plans import DUE, FAR, SLOTS, filled, million, prepare
+from tests.test_sql_plans import DUE, FAR, SLOTS, counting, filled, lookback, million, prepare
 
 __all__ = ["filled", "million"]  # pytest finds fixtures in the module
 
@@ -24,14 +24,10 @@ PENDING = FAR + DUE
 SCANS = {"Index Scan", "Index Only Scan"}
 
 
-def literal(edges: tuple[timedelta, ...]) -> str:
-    return "array[" + ", ".join(f"interval '{edge.total_seconds()} s'" for edge in edges) + "]"
-
-
 async def test_counting_a_million_reads_an_eighth_of_them(million: str) -> None:
     count = await prepare(million, "count_due")
 
-    reading = await count.explain(literal(FROM_EVER_ON), "null")
+    reading = await count.explain(*counting(FROM_EVER_ON))
 
     assert 0 < reading.rows <= PENDING * (10 + 60) / SLOTS * 1.1
     assert reading.scans <= SCANS
@@ -41,7 +37,7 @@ async def test_counting_a_million_reads_an_eighth_of_them(million: str) -> None:
 async def test_counting_what_is_overdue_reads_that_and_nothing_else(million: str) -> None:
     count = await prepare(million, "count_due")
 
-    reading = await count.explain(literal(AGE_EDGES), "null")
+    reading = await count.explain(*counting(AGE_EDGES))
 
     assert DUE <= reading.rows <= DUE * (1 + 10 / SLOTS) * 1.1
     assert reading.scans <= SCANS
@@ -51,7 +47,7 @@ async def test_counting_what_is_overdue_reads_that_and_nothing_else(million: str
 async def test_a_forecast_of_a_quiet_quarter_of_an_hour_reads_nothing(million: str) -> None:
     count = await prepare(million, "count_due")
 
-    reading = await count.explain(literal(EDGES), "null")
+    reading = await count.explain(*counting(EDGES))
 
     assert reading.rows == 0
     assert reading.scans <= SCANS
@@ -63,7 +59,7 @@ async def test_a_forecast_of_a_busy_one_reads_what_is_in_it(million: str) -> Non
     count = await prepare(million, "count_due")
     in_a_day = "now() + interval '1 day 1 minute'"
 
-    reading = await count.explain(literal(EDGES), in_a_day)
+    reading = await count.explain(*counting(EDGES, in_a_day))
 
     in_it = EDGES[-1].total_seconds() * 10
     assert in_it * 0.9 <= reading.rows <= in_it * 1.1
@@ -73,7 +69,7 @@ async def test_a_forecast_of_a_busy_one_reads_what_is_in_it(million: str) -> Non
 async def test_the_cluster_is_measured_by_two_probes_a_slot(million: str) -> None:
     measure = await prepare(million, "measure_cluster")
 
-    reading = await measure.explain()
+    reading = await measure.explain(*lookback())
 
     assert reading.rows <= SLOTS
     assert reading.scans <= SCANS
@@ -111,7 +107,7 @@ async def test_counting_never_joins_with_the_whole_table_whoever_asks(million: s
     # Commands ask by the planner's own leave.
     count = await prepare(million, "count_due", **plans)
 
-    reading = await count.explain(literal(FROM_EVER_ON), "null")
+    reading = await count.explain(*counting(FROM_EVER_ON))
 
     assert reading.rows <= PENDING * (10 + 60) / SLOTS * 1.1
     await count.connection.close()
@@ -121,13 +117,13 @@ async def test_plans_that_were_made_on_an_empty_table_stay_right_when_it_is_full
     await query(each_dsn, "alter table shardclock.timers set (autovacuum_enabled = off)")
     count, measure = await prepare(each_dsn, "count_due"), await prepare(each_dsn, "measure_cluster")
     for _ in range(7):
-        await count.explain(literal(EDGES), "null")
-        await measure.explain()
+        await count.explain(*counting(EDGES))
+        await measure.explain(*lookback())
     await add_timers(each_dsn, 20_000, "now() + interval '1 day'")
     await add_timers(each_dsn, 1_000)
 
-    assert (await count.explain(literal(AGE_EDGES), "null")).rows == pytest.approx(1_000, rel=0.25)
-    assert (await measure.explain()).rows <= SLOTS
+    assert (await count.explain(*counting(AGE_EDGES))).rows == pytest.approx(1_000, rel=0.25)
+    assert (await measure.explain(*lookback())).rows <= SLOTS
     for one in (count, measure):
         await one.connection.close()
 

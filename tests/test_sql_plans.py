@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import product
 from typing import Any
 
@@ -100,11 +101,21 @@ def taking(
 ) -> list[str]:
     """Write the arguments of take_due."""
     below = "null" if floor is None else f"'{floor}'"
-    within, first_slot, slots = lately or ("null", "null", "null")
     return [
         str(holder), f"'{horizon}'", "'10 s'", str(batch), f"'{scope}'", below, str(fuse), "'10 s'", "''", EDGES,
-        "null", within, str(first_slot), str(slots),
+        "null", *lookback(lately),
     ]  # fmt: skip
+
+
+def counting(edges: Sequence[timedelta], now: str = "null", *, lately: tuple[str, int, int] | None = None) -> list[str]:
+    """Write the arguments of count_due."""
+    spelled = ", ".join(f"interval '{edge.total_seconds()} s'" for edge in edges)
+    return [f"array[{spelled}]", now, *lookback(lately)]
+
+
+def lookback(lately: tuple[str, int, int] | None = None) -> list[str]:
+    """Write the arguments that say how far back to look; those of measure_cluster are no others."""
+    return [str(it) for it in lately or ("null", "null", "null")]
 
 
 EDGES = "'{0.001 s, 0.1 s, 10 s}'::interval[]"

@@ -16,11 +16,11 @@ from benchmarks.rows import holder_of
 from cluster.database import Database
 from cluster.running import RunningCluster
 from cluster.settings import load_settings
-from shards.claiming import LATELY_S, OWN_ROUND_S
-from shards.rounds import Round
+from shards.claiming import LATELY_S, LONG_S, OWN_ROUND_S
 from sql.claims import Walk, take_due
 from sql.holders import list_holders
 from sql.leadership import scale
+from sql.lookback import Round
 from sql.migrate import migrate
 from sql.session import QUEUE_PLANS, Session
 
@@ -134,11 +134,11 @@ class Limit(_Ours):
     async def _loop(self, shard: int) -> None:
         async with self.session() as session:
             holder = await holder_of(session, shard, 2)
-            rounds = Round(OWN_ROUND_S, LATELY_S)
+            rounds = Round(OWN_ROUND_S, LATELY_S, LONG_S)
             while True:
                 lately = rounds.begin(now_s=time.monotonic(), every_s=LOOK_EVERY_S)
                 taken = await take_due(session, holder, Walk("own", 0, 4_200, lately=lately), lease_s=10)
-                rounds.learn(lately)
+                rounds.learn(now_s=time.monotonic())
                 while taken.saturated:
                     taken = await take_due(session, holder, Walk("own", 0, 4_200), lease_s=10)
                 if not taken.fired:

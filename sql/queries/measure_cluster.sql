@@ -1,6 +1,7 @@
 -- Measures the cluster in one row: who serves, what was counted, what holds Postgres up.
 --
--- in:    nothing
+-- in:    $1 lately interval or null: look only for what fell due later than this long ago, but for some slots:
+--        $2 first_slot integer or null and those that follow it, $3 slots integer or null of them
 -- out:   shards_wanted integer, shards_min integer or null, shards_max integer or null, target_per_s integer,
 --        ramp_per_s integer or null (no limit), leader_alive boolean, shards_alive bigint, holders_on_hold bigint,
 --        slots_assigned bigint, paused bigint, oldest_overdue_s double precision, scheduled bigint, log_records bigint, canceled bigint,
@@ -18,7 +19,12 @@ oldest as materialized (
     from generate_series(0, 839) as s (slot)
     cross join lateral (
         select t.due_date from shardclock.timers t
-        where t.slot = s.slot and t.due_date <= now()
+        where t.slot = s.slot
+            and t.due_date <= now()
+            -- docs/decisions/0023-fired-rows-that-stay.md
+            and t.due_date > coalesce(
+                case when (s.slot - $2::integer + 840) % 840 >= $3::integer then now() - $1::interval end, '-infinity'
+            )
         order by t.due_date
         limit 1
     ) t

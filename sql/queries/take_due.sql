@@ -8,9 +8,9 @@
 --        $8 ramp_after interval: what is overdue by more is what an outage left,
 --        $9 after_tenant text: a walk over tenants goes on after this one,
 --        $10 lag_edges interval[], ascending, or null: don't measure the lags, $11 now timestamptz or null,
---        $12 lately interval or null: only what fell due later than this long ago, but for some slots,
---        $13 first_slot integer or null and those that follow it, $14 slots integer or null of them; and for all while
---        somebody's leases are free
+--        $12 lately interval or null: only what fell due later than this long ago, or than two leases while somebody's
+--        are free; but for some slots: $13 first_slot integer or null and those that follow it, $14 slots integer or
+--        null of them
 -- out:   one row at least: server_time timestamptz, fired bigint, lags text (JSON: of what was fired here, an array of
 --        [target, timer_type, how many edges its lag is within, timers, their lags' sum in seconds]) or null,
 --        saturated boolean (there may be more), left_by_outage bigint of what was taken, ramp_per_s integer of this shard or null, next_tenant text to go on
@@ -56,7 +56,8 @@ tenant (tenant_id, oldest, number) as (
             order by t.tenant_id, t.due_date
             limit 1
         ) t
-        where $5 = 'backlog'
+        -- Not if it shall not look all the way: each tenant's fired rows would have to be passed, too.
+        where $5 = 'backlog' and $12::interval is null
     )
     union all
     select t.tenant_id, t.due_date, p.number + 1
@@ -87,8 +88,9 @@ slots as materialized (
         greatest(
             case when $5 <> 'backlog' then coalesce($11::timestamptz, now()) - $6 end,
             case
-                when (s.slot - $13::integer + 840) % 840 >= $14::integer and not exists (select from gone)
-                then coalesce($11::timestamptz, now()) - $12::interval
+                when (s.slot - $13::integer + 840) % 840 >= $14::integer
+                then coalesce($11::timestamptz, now())
+                    - case when exists (select from gone) then greatest($12, 2 * $3) else $12 end
             end,
             '-infinity'
         ) as since
