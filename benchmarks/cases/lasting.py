@@ -88,7 +88,8 @@ CASES: Sequence[Case] = [
         "soak",
         "Ten minutes at 5,000 a second",
         f"{PER_S:,} timers a second for {SOAK_S // 60} minutes: lag at the beginning and at the end, write-ahead"
-        " log and disk a timer, and how the largest worker's memory grew. The statement alone would write the same.",
+        " log and disk a timer, and how the largest worker's memory grew, from before the first timer on. The statement"
+        " alone would write the same.",
         (
             Part("How late", (*ENDS, FIRED), "lag"),
             Part(
