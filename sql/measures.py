@@ -9,6 +9,7 @@ from sql.session import Session
 
 # Before the earliest due date there can be, and later than all but paused timers: edges are counted from now.
 EVER = timedelta(days=-3_500 * 365)
+# Readings go past none that is overdue; each slot is read from its oldest row within a minute.
 ROUND_S, LATELY_S, LONG_S = 60.0, 10.0, 1.0
 
 

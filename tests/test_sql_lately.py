@@ -58,6 +58,19 @@ async def test_what_the_ramp_holds_back_is_held_back_there_too(dsn: str) -> None
     assert await fired(dsn) == {key for key in old if within(key, 40, 200)}
 
 
+async def test_tenants_have_no_share_of_a_look_that_does_not_go_all_the_way(dsn: str) -> None:
+    """A tenant's oldest timer is behind all of his that have fired."""
+    await add_holder(dsn, 1)
+    old = await add_timers(dsn, 2_000, "now() - interval '1 minute'", tenant_id="'small'")
+
+    async with Hand(dsn, holder=1) as shard:
+        take = partial(shard.take, scope="backlog", horizon_s=-10, floor_s=10, batch=MANY, fuse=True)
+        lately, rest = await take(lately=Lately(2.0, 100, 50)), await take()
+
+    expected = sum(within(key, 100, 50) for key in old)
+    assert (lately.fired, rest.fired) == (expected, len(old) - expected)
+
+
 async def test_while_somebodys_leases_are_free_what_was_due_for_two_leases_is_looked_at(dsn: str) -> None:
     """What a dead shard had leased must not wait for its slot's turn: it leased nothing before that."""
     await add_holder(dsn, 1)

@@ -6,8 +6,8 @@
 -- out:   one row for each stretch between two edges, the later edge not in it: stretch integer from 1, timers bigint,
 --        estimated boolean, oldest_s double precision (how long ago the first of those that were counted fell due)
 -- locks: nothing
--- index: timers_by_slot, each slot from where the look begins: 10 slots, then all 840, or 60, or the same 10, so that about 170,000 rows are read at most,
---        of more than 7 million timers one in 42
+-- index: timers_by_slot, each slot from where the look begins: 10 slots, then all 840, or 60, or the same 10, so that
+--        about 170,000 rows are read at most, of more than 7 million timers one in 42
 with bound as materialized (
     select
         array(select coalesce($2::timestamptz, now()) + e.edge from unnest($1::interval[]) as e (edge) order by e.edge) as edges

@@ -10,7 +10,7 @@
 --        $10 lag_edges interval[], ascending, or null: don't measure the lags, $11 now timestamptz or null,
 --        $12 lately interval or null: only what fell due later than this long ago, or than two leases while somebody's
 --        are free; but for some slots: $13 first_slot integer or null and those that follow it, $14 slots integer or
---        null of them
+--        null of them; tenants have no share then
 -- out:   one row at least: server_time timestamptz, fired bigint, lags text (JSON: of what was fired here, an array of
 --        [target, timer_type, how many edges its lag is within, timers, their lags' sum in seconds]) or null,
 --        saturated boolean (there may be more), left_by_outage bigint of what was taken, ramp_per_s integer of this shard or null, next_tenant text to go on
