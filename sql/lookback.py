@@ -43,7 +43,7 @@ class Round:
     round_s: float
     margin_s: float
     long_s: float
-    since: float | None = None  # what fell due before then is left to the round; None before the first look
+    _since: float | None = None  # what fell due before then is left to the round; None before the first look
     _began_at: float = 0.0
     _slots: int = 0  # those that the look under way takes from their oldest row
     _slots_max: int = SLOTS
@@ -54,16 +54,16 @@ class Round:
 
         units:   every_s between two looks; without it this one alone shall be a whole round, if it can
         """
-        slots = SLOTS if every_s is None or self.since is None else math.ceil(SLOTS * every_s / self.round_s)
+        slots = SLOTS if every_s is None or self._since is None else math.ceil(SLOTS * every_s / self.round_s)
         self._began_at, self._slots = now_s, min(slots, self._slots_max)
         if self._slots >= SLOTS:
             return None
-        since = now_s if self.since is None else self.since
+        since = now_s if self._since is None else self._since
         return Lately(now_s - since + self.margin_s, self._next_slot, self._slots)
 
     def learn(self, *, now_s: float, left_s: float = 0.0) -> None:
         """Take note that this look came back, and that the oldest it left is overdue by so much."""
-        self.since = self._began_at - left_s
+        self._since = self._began_at - left_s
         self._next_slot = (self._next_slot + self._slots) % SLOTS
         if now_s > self._began_at + self.long_s:
             self._slots_max = max(1, self._slots // 2)
@@ -74,6 +74,6 @@ class Round:
         """Take note that this look did not come back; one that failed at once says nothing."""
         if now_s <= self._began_at + self.long_s:
             return
-        if self.since is None or self._slots == 1:
-            self.since = self._began_at
+        if self._since is None or self._slots == 1:
+            self._since = self._began_at
         self._slots_max = max(1, self._slots // FEWER)
