@@ -277,7 +277,7 @@ def stuck(pace: Pace, *, now_s: float) -> list[Lately | None]:
 
 @pytest.mark.parametrize("behind", [False, True])
 def test_a_walk_that_gets_stuck_is_followed_by_one_that_takes_fewer_slots(pace: Pace, behind: bool) -> None:
-    """Or a shard that starts, or has a backlog, would never fire again while an old snapshot is held."""
+    """Or a shard that has a backlog would never fire again while an old snapshot is held."""
     pace.behind, pace.looked_at = behind, NOW_S + 60
 
     assert stuck(pace, now_s=NOW_S) == [None]
