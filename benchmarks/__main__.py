@@ -29,7 +29,7 @@ from benchmarks.cases import CASES
 from benchmarks.cases.case import Case, NotForIt
 from benchmarks.contenders.contender import Absent, Contender
 from benchmarks.page import OtherMachine, read, write
-from benchmarks.postgres import NotEmpty, Server, server
+from benchmarks.postgres import Server, Unusable, server
 from benchmarks.results import Measured, Results, table
 from k8s.monitoring.drawing.scales import words
 
@@ -60,7 +60,7 @@ def main() -> int:
     try:
         with server(given.dsn) as postgres, _bar() as bar:
             asyncio.run(_measure(postgres, cases, given, bar))
-    except (NotEmpty, OtherMachine) as refusal:
+    except (Unusable, OtherMachine) as refusal:
         sys.stderr.write(f"{refusal}\n")
         return 2
     except (KeyboardInterrupt, asyncio.CancelledError):
@@ -71,13 +71,27 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("name", nargs="*", choices=[*CASES, *SCENARIOS, []], help="which; none is all cases")
+    parser.add_argument(
+        "name", nargs="*", type=_known, help=f"which: {', '.join(CASES)} (none is all of these), {', '.join(SCENARIOS)}"
+    )
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"how often each is measured ({ROUNDS})")
     parser.add_argument("--only", help="contenders whose name has this in it, and no others")
     parser.add_argument("--dsn", help="an empty database of a server to run on; none: a Postgres of our own")
     parser.add_argument("--json", action="store_true", help="a line of JSON for each contender, instead of tables")
     parser.add_argument("--to", type=Path, help="a folder for the page, its pictures and numbers")
-    return parser.parse_args()
+    given = parser.parse_args()
+    there = dict.fromkeys(it.name for name in given.name or CASES if name in CASES for it in CASES[name].contenders())
+    if given.rounds < 1:
+        parser.error(f"--rounds {given.rounds}: one at least")
+    if given.only and not any(given.only in name for name in there):
+        parser.error(f"--only {given.only}: in the name of nobody who takes part: {', '.join(there)}")
+    return given
+
+
+def _known(name: str) -> str:
+    if name not in CASES and name not in SCENARIOS:
+        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join([*CASES, *SCENARIOS])}")
+    return name
 
 
 async def _measure(postgres: Server, cases: Sequence[Case], given: argparse.Namespace, bar: Progress) -> None:

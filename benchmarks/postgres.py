@@ -13,7 +13,9 @@ from uuid import uuid4
 
 import asyncpg
 
+from cluster.database import Database
 from cluster.embedded import EmbeddedPostgres
+from sql.session import Connection
 
 PREFIX = "shardclock_bench_"
 # A new server zeroes each file of its log before it first writes to it, and everybody waits: 60 ms for each 16 MB here.
@@ -29,8 +31,12 @@ HOLDS = """
 """
 
 
-class NotEmpty(Exception):
-    """The database that was named holds something; the message says what, and the way out."""
+class Unusable(Exception):
+    """The database that was named can't be measured on; the message says why, and the way out."""
+
+
+class NotEmpty(Unusable):
+    """It holds something."""
 
 
 class Server:
@@ -45,51 +51,43 @@ class Server:
         """Lend a database that holds nothing; it is dropped after use."""
         name = f"{PREFIX}{uuid4().hex[:12]}"
         try:
-            await self._execute(f"create database {name}")
+            try:
+                await self._execute(f"create database {name}")
+            except asyncpg.InsufficientPrivilegeError as error:
+                raise Unusable(f"{error}: each contender gets one of its own; name a role that may") from None
             yield _named(self.dsn, name)
         finally:
             await self._execute(f"drop database if exists {name} with (force)")
 
     async def version(self) -> str:
         """Tell Postgres's version."""
-        connection = await asyncpg.connect(self.dsn)
-        try:
+        async with connected(self.dsn) as connection:
             return str(await connection.fetchval("show server_version"))
-        finally:
-            await connection.close()
 
     async def commits(self) -> Sequence[float]:
         """Time a thousand small commits, one after the other: a firing can't be quicker than its disk; in seconds."""
-        connection = await asyncpg.connect(self.dsn)
-        try:
+        async with connected(self.dsn) as connection:
             began_s = [time.perf_counter()]
             for _ in range(1_000):
                 await connection.execute(COMMITTED)
                 began_s.append(time.perf_counter())
-        finally:
-            await connection.close()
         return [later - earlier for earlier, later in pairwise(began_s)]
 
     async def require_empty(self) -> None:
         """Refuse a database that is used for anything.
 
         errors:  NotEmpty  names a table that it holds
+                 Unusable  it doesn't answer
         """
-        connection = await asyncpg.connect(self.dsn)
-        try:
+        async with connected(self.dsn) as connection:
             table = await connection.fetchval(HOLDS)
-        finally:
-            await connection.close()
         if table is not None:
             name = urlsplit(self.dsn).path.lstrip("/")
             raise NotEmpty(f"the database {name!r} holds {table}: a benchmark runs on an empty one only; name another")
 
     async def _execute(self, statement: str) -> None:
-        connection = await asyncpg.connect(self.dsn)
-        try:
+        async with connected(self.dsn) as connection:
             await connection.execute(statement)
-        finally:
-            await connection.close()
 
 
 @contextlib.contextmanager
@@ -110,24 +108,34 @@ def server(dsn: str | None) -> Iterator[Server]:
         shutil.rmtree(place, ignore_errors=True)
 
 
+@contextlib.asynccontextmanager
+async def connected(dsn: str) -> AsyncIterator[Connection]:
+    """Connect, and close when it is used no more.
+
+    errors:  Unusable  says who doesn't answer, and what stands in the way
+    """
+    try:
+        connection = await asyncpg.connect(dsn)
+    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise Unusable(f"{Database(dsn).place} can't be used: {error}; name another with --dsn, or none") from None
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
 async def settle(dsn: str) -> None:
     """Do now what Postgres would do in the minute after many rows came in: vacuum, analyze, and write them to disk."""
-    connection = await asyncpg.connect(dsn)
-    try:
+    async with connected(dsn) as connection:
         await connection.execute("vacuum (analyze)")
         with contextlib.suppress(asyncpg.InsufficientPrivilegeError):  # then it comes when it comes
             await connection.execute("checkpoint")
-    finally:
-        await connection.close()
 
 
 async def _warm(dsn: str) -> None:
-    connection = await asyncpg.connect(dsn)
-    try:
+    async with connected(dsn) as connection:
         await connection.execute(WARM)
         await connection.execute("checkpoint")
-    finally:
-        await connection.close()
 
 
 def _named(dsn: str, database: str) -> str:

@@ -27,7 +27,7 @@ from benchmarks.contenders import theirs as theirs_module
 from benchmarks.contenders.contender import Absent, Batch, Firing, among
 from benchmarks.disk import Look, stood_still
 from benchmarks.page import OtherMachine, read, write
-from benchmarks.postgres import NotEmpty, Server
+from benchmarks.postgres import NotEmpty, Server, Unusable
 from benchmarks.results import Measured, Results, table
 from tests.store import BOUND_S, query
 from tests.waiting import eventually
@@ -245,6 +245,24 @@ async def test_each_gets_an_empty_database_that_is_gone_afterwards(dsn: str) -> 
     assert await databases(dsn) == []
 
 
+async def test_a_server_that_does_not_answer_is_told_in_a_line_without_its_password() -> None:
+    told = r"^Postgres at 127\.0\.0\.1:1 can't be used: .*; name another with --dsn"
+    with pytest.raises(Unusable, match=told) as why:
+        await Server("postgresql://me:secret@127.0.0.1:1/empty").require_empty()
+    assert "secret" not in str(why.value)
+
+
+async def test_who_may_not_create_databases_is_told_so(dsn: str) -> None:
+    await query(dsn, "create role poor login")
+    try:
+        poor = f"{dsn}{'&' if urlsplit(dsn).query else '?'}role=poor"
+        with pytest.raises(Unusable, match=r"permission denied to create database: .* name a role that may"):
+            async with Server(poor).database():
+                pass
+    finally:
+        await query(dsn, "drop role poor")
+
+
 def benchmark(*arguments: str, dsn: str) -> subprocess.Popen[str]:
     """Run the command on the server of the test, whose database `postgres` holds nothing."""
     server = urlunsplit(urlsplit(dsn)._replace(path="/postgres"))
@@ -256,6 +274,22 @@ async def databases(dsn: str) -> list[str]:
     """List those that a benchmark has made and not dropped."""
     rows = await query(dsn, "select datname from pg_database where datname ~ '^shardclock_bench_'")
     return [str(row["datname"]) for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["drian"], "'drian' is none of drain, paced, "),
+        (["drain", "--rounds", "0"], "--rounds 0: one at least"),
+        (["drain", "--only", "oban"], "--only oban: in the name of nobody who takes part: Shardclock, 1 shard, "),
+    ],
+)
+def test_what_nobody_can_measure_is_refused_before_anything_begins(dsn: str, arguments: list[str], why: str) -> None:
+    running = benchmark(*arguments, dsn=dsn)
+    _, complained = running.communicate(timeout=BOUND_S)
+
+    assert running.returncode == 2
+    assert why in complained
 
 
 @pytest.mark.slow

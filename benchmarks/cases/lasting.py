@@ -1,15 +1,13 @@
 """Fire for minutes: does it stay as quick, as small, as cheap? And with a snapshot that somebody holds open?"""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
-
-import asyncpg
 
 from benchmarks.cases.case import Case, Figure, Figures, NotForIt, Part, lags_of, memory_of
 from benchmarks.cases.flow import flow, within
 from benchmarks.contenders import Limit, OnRay, Peer, peers
 from benchmarks.contenders.contender import Contender, Firing
+from benchmarks.postgres import connected
 
 PER_S = 5_000
 SOAK_S = 600
@@ -59,22 +57,15 @@ def _ends(fired: Sequence[Firing], begin_s: float, end_s: float) -> dict[str, fl
 
 @contextlib.asynccontextmanager
 async def _snapshot(dsn: str) -> AsyncIterator[None]:
-    connection = await asyncpg.connect(dsn)
-    try:
-        async with connection.transaction(isolation="repeatable_read"):
-            await connection.execute("set idle_in_transaction_session_timeout = 0")
-            await connection.fetchval("select 1 from pg_class limit 1")
-            yield
-    finally:
-        await asyncio.wait_for(connection.close(), 10)
+    async with connected(dsn) as connection, connection.transaction(isolation="repeatable_read"):
+        await connection.execute("set idle_in_transaction_session_timeout = 0")
+        await connection.fetchval("select 1 from pg_class limit 1")
+        yield
 
 
 async def _value(dsn: str, text: str) -> float:
-    connection = await asyncpg.connect(dsn)
-    try:
+    async with connected(dsn) as connection:
         return float(await connection.fetchval(text))
-    finally:
-        await connection.close()
 
 
 ENDS = tuple(

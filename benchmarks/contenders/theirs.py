@@ -17,10 +17,10 @@ from datetime import timedelta
 from functools import cache
 from pathlib import Path
 
-import asyncpg
 import psutil
 
 from benchmarks.contenders.contender import Absent, Batch, Contender, Firing
+from benchmarks.postgres import connected
 
 HOME = Path(__file__).parents[1] / "peers"
 INSTALLED = Path(__file__).parents[2] / "build" / "peers"
@@ -123,16 +123,12 @@ class Peer(Contender):
         if self.kind.put is None:
             await self._run("put", str(batch.count), repr(batch.begin_s), repr(batch.every_s))
             return
-        connection = await asyncpg.connect(self.dsn)
-        try:
-            async with connection.transaction():
-                for done in range(0, batch.count, PART):
-                    at = batch.at + timedelta(seconds=done * batch.every_s)
-                    part = min(PART, batch.count - done)
-                    text = self.kind.put.format(due=DUE)
-                    await connection.execute(text, at, part, batch.every_s, timeout=PATIENCE_S)
-        finally:
-            await connection.close()
+        async with connected(self.dsn) as connection, connection.transaction():
+            for done in range(0, batch.count, PART):
+                at = batch.at + timedelta(seconds=done * batch.every_s)
+                part = min(PART, batch.count - done)
+                text = self.kind.put.format(due=DUE)
+                await connection.execute(text, at, part, batch.every_s, timeout=PATIENCE_S)
 
     async def add(self, count: int) -> float:
         """Schedule timers by its own call for many; in seconds."""
