@@ -54,7 +54,7 @@ def main() -> int:
                 figures = asyncio.run(SCENARIOS[name](it))
             sys.stdout.write(json.dumps({"scenario": name, **figures}) + "\n")
             sys.stdout.flush()
-    cases = [CASES[name] for name in given.name or CASES if name in CASES]
+    cases = _cases(given.name)
     if not cases:
         return 0
     try:
@@ -80,12 +80,17 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="a line of JSON for each contender, instead of tables")
     parser.add_argument("--to", type=Path, help="a folder for the page, its pictures and numbers")
     given = parser.parse_args()
-    there = dict.fromkeys(it.name for name in given.name or CASES if name in CASES for it in CASES[name].contenders())
     if given.rounds < 1:
         parser.error(f"--rounds {given.rounds}: one at least")
-    if given.only and not any(given.only in name for name in there):
-        parser.error(f"--only {given.only}: in the name of nobody who takes part: {', '.join(there)}")
+    if given.only:
+        there = dict.fromkeys(it.name for case in _cases(given.name) for it in case.contenders())
+        if not any(given.only in name for name in there):
+            parser.error(f"--only {given.only}: in the name of nobody who takes part: {', '.join(there)}")
     return given
+
+
+def _cases(names: Sequence[str]) -> Sequence[Case]:
+    return [CASES[name] for name in names or CASES if name in CASES]
 
 
 def _known(name: str) -> str:
