@@ -5,10 +5,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 UV := 0.13.8
-SIDE_BY_SIDE := --numprocesses 2 --dist loadfile
+SIDE_BY_SIDE := --dist loadfile --numprocesses
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint chaos chaos-long chaos-cases chaos-broken bench bench-peers prometheus faketime lock clean
+.PHONY: help setup demo test check lint chaos chaos-long chaos-cases chaos-broken bench bench-peers prometheus faketime pgbouncer iproute2 docs dashboards lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
@@ -19,11 +19,11 @@ demo: setup ## fire 5,000 timers, kill a shard half way, check every record
 	@$(BIN)/shardclock demo
 
 test: setup ## run the tests, on real Postgres and real Ray, a minute of chaos among them
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not ray and not chaos"
-	@$(BIN)/python -m pytest -m "ray and not chaos"
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) 2 -m "not ray and not chaos"
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) 2 -m "ray and not chaos"
 
 check: lint ## lint, and the quick tests: before each commit
-	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) -m "not ray and not slow"
+	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) 2 -m "not ray and not slow"
 
 lint: setup ## format, lint, types and import contracts
 	$(BIN)/ruff format --check .
@@ -34,10 +34,10 @@ lint: setup ## format, lint, types and import contracts
 chaos: setup ## break everything for ten minutes under load, and judge what was recorded (SEED=7 repeats a run)
 	$(BIN)/python -m tests.chaos --minutes 10 $(if $(SEED),--seed $(SEED))
 
-chaos-long: setup ## the same for an hour
-	$(BIN)/python -m tests.chaos --minutes 60 $(if $(SEED),--seed $(SEED))
+chaos-long: setup ## the same for an hour, at ten times the load: about 800 timers a second
+	$(BIN)/python -m tests.chaos --minutes 60 --calls-per-s 250 $(if $(SEED),--seed $(SEED))
 
-chaos-cases: setup ## faults that need root, several nodes or a machine of their own (four minutes; skipped with a reason where they can't be)
+chaos-cases: setup ## faults that need root, several nodes or a machine of their own (nine minutes; skipped with a reason where they can't be)
 	$(BIN)/python -m pytest -m chaos
 
 chaos-broken: setup ## break the product in nine ways, and see that the judge finds each (seven minutes)
@@ -60,6 +60,20 @@ prometheus: ## install Debian's Prometheus, which the monitoring tests start (ne
 
 faketime: ## install Debian's libfaketime, with which a test sets Postgres's clock wrong (needs root; without it it is skipped)
 	apt-get install --yes --no-install-recommends libfaketime
+
+pgbouncer: ## install Debian's pgbouncer, in front of which tests show that a pooler is refused (needs root; without it they are skipped)
+	apt-get install --yes --no-install-recommends pgbouncer
+	@systemctl disable --now pgbouncer 2>/dev/null || true # ours are started by the tests
+
+iproute2: ## install Debian's iproute2, with which tests make hosts of their own and cut them off (needs root; without it they are skipped)
+	apt-get install --yes --no-install-recommends iproute2
+
+docs: setup ## write docs/sql.md from the SQL functions' comments, and sql/schema.sql from the migrations
+	$(BIN)/python -m tests.support.sql_reference
+	$(BIN)/python -m tests.support.schema
+
+dashboards: setup ## write Grafana's JSON from the dashboards' spec in k8s/monitoring/dashboards
+	$(BIN)/python -m k8s.monitoring.dashboards
 
 lock: ## resolve the dependencies again, at their newest, into requirements.lock
 	@set -e; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \

@@ -1,10 +1,11 @@
-"""The numbers that DESIGN promises, measured: `python -m benchmarks --help`.
+"""Measure the numbers that DESIGN promises: `python -m benchmarks --help`.
 
-There are two kinds. *Cases* (`cases/`) are run by several *contenders* (`contenders/`: a cluster on Ray, its limit, the
-peers, whose workers are in `peers/`), one after the other on the same Postgres; `results` keeps their figures, `page`
-and `bars` tell them under docs/benchmarks. *Scenarios* (`scenarios`, `operating`, `sizing`) ask one cluster of ours
-about one thing, for those who size or operate it, and print JSON.
+There are two kinds of benchmarks. A *case* (`cases/`) measures several *contenders* one after the other on the same
+Postgres. The contenders (`contenders/`) are a cluster on Ray, its limit (the SQL statement alone), and the peers (other
+job queues, whose workers are in `peers/`). `results` keeps the figures, `page` and `bars` write docs/benchmarks from
+them. A *scenario* (`scenarios`, `operating`, `sizing`) measures one property of one Shardclock cluster, for people who
+size or operate one, and prints JSON.
 
-All are real clusters on a Postgres in a temporary directory, and figures are read from recorded rows. Machines differ
-and are noisy: compare ratios within one run, and run nothing else beside it.
+All clusters are real ones on a Postgres in a temporary directory, and all figures are read from recorded rows. Machines
+differ and are noisy: compare ratios within one run, and run nothing else at the same time.
 """

@@ -31,7 +31,7 @@ from benchmarks.contenders.contender import Absent, Contender
 from benchmarks.page import OtherMachine, read, write
 from benchmarks.postgres import Server, Unusable, server
 from benchmarks.results import Measured, Results, table
-from k8s.monitoring.drawing.scales import words
+from charts.units import format_value
 
 SCENARIOS: dict[str, Callable[[Bench], Coroutine[Any, Any, dict[str, object]]]] = {
     "claim-cost": scenarios.claim_cost,
@@ -46,7 +46,7 @@ ROUNDS = 3
 
 
 def main() -> int:
-    """Run what is named."""
+    """Run the cases and scenarios that are named."""
     given = _arguments()
     for name in given.name:
         if name in SCENARIOS:
@@ -100,7 +100,7 @@ def _known(name: str) -> str:
 
 
 async def _measure(postgres: Server, cases: Sequence[Case], given: argparse.Namespace, bar: Progress) -> None:
-    # What was made is dropped on the way out; also by Ctrl-C in a shell that has its jobs ignore it.
+    # On Ctrl-C and SIGTERM the run is canceled, so that its databases are dropped, even if the shell ignores SIGINT.
     if (running := asyncio.current_task()) is not None:
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, running.cancel)
@@ -143,7 +143,9 @@ async def _take_part(postgres: Server, case: Case, contender: Contender, results
 def _latest(case: Case, measured: Measured) -> str:
     figures = [figure for part in case.parts for figure in part.figures]
     told = [
-        f"{it.title} {words(measured.figures[it.key][-1], it.unit)}" for it in figures if it.key in measured.figures
+        f"{it.title} {format_value(measured.figures[it.key][-1], it.unit)}"
+        for it in figures
+        if it.key in measured.figures
     ]
     return f"{case.name}: {measured.contender}: {', '.join(told) or measured.note}"
 
@@ -160,7 +162,7 @@ async def _machine(postgres: Server) -> dict[str, str]:
 
 async def _run(postgres: Server) -> str:
     commits = await postgres.commits()
-    usual, seldom = (words(it, "s") for it in (median(commits), quantiles(commits, n=100)[-1]))
+    usual, seldom = (format_value(it, "s") for it in (median(commits), quantiles(commits, n=100)[-1]))
     return (
         f"{datetime.now().astimezone().date()}, on {_processor()}{postgres.about}, whose disk took {usual} for a commit"
         f" and {seldom} for one in a hundred"

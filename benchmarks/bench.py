@@ -1,4 +1,4 @@
-"""A cluster to measure, and the rows it recorded."""
+"""A cluster for one scenario, on a database of its own."""
 
 import asyncio
 import shutil
@@ -11,7 +11,7 @@ from pathlib import Path
 from cluster.database import Database, open_database
 from cluster.running import RunningCluster
 from cluster.settings import Settings, load_settings
-from sql.holders import list_holders
+from sql.cluster.holders import list_holders
 from sql.session import QUEUE_PLANS, Session
 
 PATIENCE_S = 300.0
@@ -25,7 +25,7 @@ class Bench:
     cluster: RunningCluster
 
     def session(self) -> Session:
-        """Open a session with the plans of a shard, and all the time it needs."""
+        """Open a session with a shard's plans and a long timeout."""
         return Session(self.database.dsn, application="benchmark", timeout_s=PATIENCE_S, plans=QUEUE_PLANS)
 
     async def start(self, shards: int = 2) -> None:
@@ -38,7 +38,7 @@ class Bench:
 
 @contextmanager
 def bench() -> Iterator[Bench]:
-    """Lend a database and a cluster for one scenario."""
+    """Make a database and a cluster for one scenario, and remove them after it."""
     data_dir = Path(tempfile.mkdtemp(prefix="shardclock-bench-"))
     settings: Settings = load_settings(data_dir=data_dir / "postgres").model_copy(
         update={"dsn": None, "metrics_port": 0}

@@ -1,6 +1,6 @@
-"""How long a disk stood still: it had something to do, and finished nothing. Nobody commits then, and all are late.
+"""How long a disk stood still: it had requests, and finished none. Nothing commits then, and all timers are late.
 
-On machines that share their disks with others that happens at random, for tenths of a second, whoever writes.
+On machines that share their disks with others, this happens at random, for tenths of a second, with any contender.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import psutil
 
-EVERY_S = 0.02  # a look takes 0.1 ms
+EVERY_S = 0.02  # reading the counters takes 0.1 ms
 
 
 class Look(NamedTuple):
-    """What a disk had done by a moment: reads and writes finished, and for how long it had something to do."""
+    """A disk's counters at one moment: reads and writes finished, and the time in which it had requests."""
 
     at_s: float
     finished: int
@@ -26,14 +26,14 @@ class Look(NamedTuple):
 
 @dataclass
 class Watch:
-    """For how long a disk has stood still; None where the system doesn't tell."""
+    """For how long a disk has stood still; None if the system doesn't count it."""
 
     stood_s: float | None = None
 
 
 @contextlib.asynccontextmanager
 async def watched() -> AsyncIterator[Watch]:
-    """Watch all disks; the figure is there at the end."""
+    """Watch all disks during a block; the figure is set at its end."""
     looks = [_look()]
     task = asyncio.create_task(_go_on(looks))
     watch = Watch()
@@ -47,7 +47,7 @@ async def watched() -> AsyncIterator[Watch]:
 
 
 def stood_still(earlier: Mapping[str, Look], later: Mapping[str, Look]) -> float:
-    """Tell for how many of the seconds between two looks at all disks one of them stood still."""
+    """Return for how many seconds between two readings of all disks one of them stood still."""
     for name in earlier.keys() & later.keys():
         before, after = earlier[name], later[name]
         passed_s = after.at_s - before.at_s

@@ -1,4 +1,4 @@
-"""The scenarios of those who operate a cluster: what measuring costs, what a forecast costs, what scaling does."""
+"""The scenarios for operators: what metrics cost, what a forecast costs, what scaling does."""
 
 import asyncio
 import tempfile
@@ -15,17 +15,18 @@ import psutil
 from benchmarks.bench import Bench
 from benchmarks.processes import cpu_s, family_of, server_of
 from benchmarks.rows import Figures, add_overdue, holder_of, lag_of, lags, pace, soon
+from cluster.families import REPORTED
 from metrics.exporter import Exporter, Place
-from metrics.families import LAG_EDGES
-from shards.tally import Lateness
-from sql.claims import Walk, take_due
-from sql.forecast import read_forecast
-from sql.holders import end_holders, list_holders
-from sql.leadership import scale, set_policy
+from shards.families import LAG_EDGES
+from shards.stats import LagHistograms
+from sql.claims.claim import Scan, claim_due
+from sql.cluster.holders import end_holders, list_holders
+from sql.cluster.leadership import scale, set_policy
+from sql.metrics.forecast import read_forecast
 from sql.session import Session
 
 BACKLOG = 300_000
-BACKLOG_WALK = Walk("own", 0, 4_200)
+BACKLOG_SCAN = Scan("own", 0, 4_200)
 ROUNDS = 9
 PENDING = 10_000_000
 BASE_PER_S = 1_000
@@ -35,7 +36,7 @@ TARGET_PER_S = 2_500
 
 
 async def metrics_cost(bench: Bench) -> Figures:
-    """Drain a backlog with its lags measured as a shard does and the pages scraped each second, and without either."""
+    """Drain a backlog with lags measured as in a shard, and without; an exporter is scraped each second."""
     measured, unmeasured = [], []
     async with bench.session() as session, _scraped(bench):
         for _ in range(ROUNDS):
@@ -48,7 +49,7 @@ async def metrics_cost(bench: Bench) -> Figures:
 
 
 async def forecast_cost(bench: Bench) -> Figures:
-    """Forecast with ten million timers due in the next 15 minutes, and claim beside it and without it."""
+    """Time forecasts with ten million timers due in the next 15 minutes, and claims with and without them."""
     async with bench.session() as session, bench.session() as other:
         async with session.connection(timeout_s=300) as connection:
             await connection.execute(
@@ -90,7 +91,7 @@ async def scale_up(bench: Bench) -> Figures:
 
 
 async def spike(bench: Bench) -> Figures:
-    """Announce a spike of ten times the load a minute ahead, and meet it with the forecast; then without."""
+    """Schedule a spike of ten times the load a minute ahead; fire it without a forecast policy, then with one."""
     await bench.start()
     async with bench.session() as session:
         await scale(session, 1)
@@ -116,9 +117,9 @@ async def _meet_spike(session: Session) -> Figures:
 
 @asynccontextmanager
 async def _scraped(bench: Bench) -> AsyncIterator[None]:
-    """Run an exporter on the database, scraped each second as by an eager Prometheus."""
+    """Run an exporter on the database, and scrape it each second, more often than Prometheus usually does."""
     with tempfile.TemporaryDirectory(prefix="shardclock-bench-") as folder:
-        exporter = Exporter(Place("127.0.0.1", 0, Path(folder) / "exporter.sock", bench.database.dsn))
+        exporter = Exporter(Place("127.0.0.1", 0, Path(folder) / "exporter.sock", REPORTED, bench.database.dsn))
         exporter.start()
         scraping = asyncio.create_task(_scrape(f"{exporter.address}/metrics"))
         try:
@@ -140,7 +141,7 @@ def _cpu_us(rounds: Sequence[tuple[float, float]]) -> float:
 
 
 async def _drain(bench: Bench, session: Session, *, measured: bool) -> tuple[float, float]:
-    """Drain a backlog by two loops; in seconds of the clock, and of the processor: that one is less noisy."""
+    """Drain a backlog with two loops; return the seconds of the clock, and of the processor, which are less noisy."""
     await add_overdue(session, BACKLOG)
     server = await server_of(session)
     busy_s, began_s = cpu_s([*family_of(server), psutil.Process()]), time.monotonic()
@@ -154,38 +155,40 @@ async def _drain(bench: Bench, session: Session, *, measured: bool) -> tuple[flo
 
 
 async def _drain_part(bench: Bench, shard: int, *, measured: bool) -> None:
-    lateness = Lateness()
+    lag_histograms = LagHistograms()
     async with bench.session() as session:
         holder = await holder_of(session, shard, 2)
         while True:
-            measures = measured and lateness.measures(BACKLOG_WALK, behind=True)
-            taken = await take_due(session, holder, BACKLOG_WALK, lease_s=10, lag_edges=LAG_EDGES if measures else None)
+            measures = measured and lag_histograms.measures(BACKLOG_SCAN, has_backlog=True)
+            taken = await claim_due(
+                session, holder, BACKLOG_SCAN, lease_s=10, lag_edges=LAG_EDGES if measures else None
+            )
             if not taken.fired:
                 break
-            lateness.learn(taken.lags, BACKLOG_WALK)
+            lag_histograms.learn(taken.lags, BACKLOG_SCAN)
             if measured and not measures:
-                lateness.estimate(taken.fired, BACKLOG_WALK)
+                lag_histograms.estimate(taken.fired, BACKLOG_SCAN)
         await end_holders(session, [holder], why="measured")
 
 
 async def _claim_s(session: Session, holder: int) -> float:
-    """Claim a thousand timers, as a shard does; in seconds."""
+    """Claim a thousand timers as a shard does; return how many seconds it took."""
     async with session.connection(timeout_s=60) as connection:
         await connection.execute(
             "insert into shardclock.timers (due_date) select now() + interval '1 s' from generate_series(1, 1000)"
         )
     began_s = time.perf_counter()
-    taken = await take_due(session, holder, Walk("own", 2, 4_200), lease_s=10, lag_edges=LAG_EDGES)
+    taken = await claim_due(session, holder, Scan("own", 2, 4_200), lease_s=10, lag_edges=LAG_EDGES)
     took_s = time.perf_counter() - began_s
     assert len(taken.claimed) == 1_000
     async with session.connection(timeout_s=60) as connection:
-        # Or the next claim passes over them.
+        # Otherwise the next claim would read past them.
         await connection.execute("delete from shardclock.timers where claimed_by is not null")
     return took_s
 
 
 async def _look_on(session: Session) -> None:
-    """Forecast ten times as often as a coordinator."""
+    """Read the forecast ten times as often as a coordinator does."""
     while True:
         await read_forecast(session)
         await asyncio.sleep(0.5)

@@ -1,4 +1,4 @@
-"""The page of results: what was measured on which machine, a table and a picture for each case, how to do it again."""
+"""The page of results: the machine, a table and a picture for each case, and how to measure again."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,13 +11,13 @@ NUMBERS = "results.json"
 
 
 class OtherMachine(Exception):
-    """A folder holds what was measured elsewhere; the message says what differs, and the way out."""
+    """A folder holds results of another machine; the message says what differs, and the way out."""
 
 
 def read(folder: Path, machine: dict[str, str]) -> Results:
-    """Read what a folder has of earlier runs, to go on with it.
+    """Read the results of earlier runs from a folder, to add to them.
 
-    errors:  OtherMachine  it was measured on another machine, or with other versions
+    errors:  OtherMachine  they were measured on another machine, or with other versions
     """
     if not (folder / NUMBERS).exists():
         return Results(machine)
@@ -32,7 +32,7 @@ def read(folder: Path, machine: dict[str, str]) -> Results:
 
 
 def write(results: Results, folder: Path) -> Path:
-    """Write the page, its pictures and its numbers into a folder; give the page."""
+    """Write the page, its pictures and its numbers into a folder; return the page's path."""
     folder.mkdir(parents=True, exist_ok=True)
     results.save(folder / NUMBERS)
     page = folder / "README.md"

@@ -1,4 +1,4 @@
-"""One Postgres for a whole run, so that all are measured on the same; an empty database of its own for each."""
+"""One Postgres for a whole run, so that contenders are comparable, with an empty database for each contender."""
 
 import asyncio
 import contextlib
@@ -14,12 +14,13 @@ from uuid import uuid4
 import asyncpg
 
 from cluster.database import Database
-from cluster.embedded import EmbeddedPostgres
+from embedded.server import EmbeddedPostgres
+from sql.dsn import Dsn
 from sql.session import Connection
 
 PREFIX = "shardclock_bench_"
-# A new server zeroes each file of its log before it first writes to it, and everybody waits: 60 ms for each 16 MB here.
-# One that has been at work for a while uses them again.
+# A new server fills each file of its write-ahead log with zeros before it first writes to it, and all sessions wait:
+# 60 ms for each 16 MB here. A server that has worked for a while uses old files again.
 WARM = "select count(pg_logical_emit_message(false, 'warm', repeat('x', 1000000))) from generate_series(1, 1000)"
 COMMITTED = "select pg_logical_emit_message(true, 'commit', '')"
 HOLDS = """
@@ -32,15 +33,15 @@ HOLDS = """
 
 
 class Unusable(Exception):
-    """The database that was named can't be measured on; the message says why, and the way out."""
+    """The named database can't be used for a benchmark; the message says why, and the way out."""
 
 
 class NotEmpty(Unusable):
-    """It holds something."""
+    """The named database is not empty."""
 
 
 class Server:
-    """Lend empty databases on one server."""
+    """Make empty databases on one server, each for one use."""
 
     def __init__(self, dsn: str, about: str = "") -> None:
         self.dsn = dsn
@@ -48,7 +49,7 @@ class Server:
 
     @contextlib.asynccontextmanager
     async def database(self) -> AsyncIterator[str]:
-        """Lend a database that holds nothing; it is dropped after use."""
+        """Make an empty database; drop it after use."""
         name = f"{PREFIX}{uuid4().hex[:12]}"
         try:
             try:
@@ -60,12 +61,12 @@ class Server:
             await self._execute(f"drop database if exists {name} with (force)")
 
     async def version(self) -> str:
-        """Tell Postgres's version."""
+        """Return Postgres's version."""
         async with connected(self.dsn) as connection:
             return str(await connection.fetchval("show server_version"))
 
     async def commits(self) -> Sequence[float]:
-        """Time a thousand small commits, one after the other: a firing can't be quicker than its disk; in seconds."""
+        """Time a thousand small commits in seconds, one after the other: no firing is quicker than a commit."""
         async with connected(self.dsn) as connection:
             began_s = [time.perf_counter()]
             for _ in range(1_000):
@@ -74,9 +75,9 @@ class Server:
         return [later - earlier for earlier, later in pairwise(began_s)]
 
     async def require_empty(self) -> None:
-        """Refuse a database that is used for anything.
+        """Refuse a database that has any table.
 
-        errors:  NotEmpty  names a table that it holds
+        errors:  NotEmpty  names one of its tables
                  Unusable  it doesn't answer
         """
         async with connected(self.dsn) as connection:
@@ -92,7 +93,7 @@ class Server:
 
 @contextlib.contextmanager
 def server(dsn: str | None) -> Iterator[Server]:
-    """Use the server that is named, or start one that is gone after use."""
+    """Use the named server, or start one that is removed after use."""
     if dsn is not None:
         yield Server(dsn)
         return
@@ -110,14 +111,14 @@ def server(dsn: str | None) -> Iterator[Server]:
 
 @contextlib.asynccontextmanager
 async def connected(dsn: str) -> AsyncIterator[Connection]:
-    """Connect, and close when it is used no more.
+    """Connect for the length of a block.
 
-    errors:  Unusable  says who doesn't answer, and what stands in the way
+    errors:  Unusable  says which server doesn't answer, and why
     """
     try:
         connection = await asyncpg.connect(dsn)
     except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise Unusable(f"{Database(dsn).place} can't be used: {error}; name another with --dsn, or none") from None
+        raise Unusable(f"{Database(Dsn(dsn)).place} can't be used: {error}; name another with --dsn, or none") from None
     try:
         yield connection
     finally:
@@ -125,10 +126,12 @@ async def connected(dsn: str) -> AsyncIterator[Connection]:
 
 
 async def settle(dsn: str) -> None:
-    """Do now what Postgres would do in the minute after many rows came in: vacuum, analyze, and write them to disk."""
+    """Vacuum, analyze and checkpoint now, as Postgres would do by itself in the minutes after many inserts."""
     async with connected(dsn) as connection:
         await connection.execute("vacuum (analyze)")
-        with contextlib.suppress(asyncpg.InsufficientPrivilegeError):  # then it comes when it comes
+        with contextlib.suppress(
+            asyncpg.InsufficientPrivilegeError
+        ):  # then Postgres makes the checkpoint at its own time
             await connection.execute("checkpoint")
 
 

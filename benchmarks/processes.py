@@ -1,4 +1,4 @@
-"""Whose processor time it was."""
+"""The processor time of the server and of its children."""
 
 from collections.abc import Iterable
 
@@ -8,19 +8,19 @@ from sql.session import Session
 
 
 async def server_of(session: Session) -> psutil.Process:
-    """Find the Postgres that we work on, by the backend that answers us."""
+    """Find the process of our Postgres server: the parent of the backend that answers us."""
     async with session.connection() as connection:
         backend: int = await connection.fetchval("select pg_backend_pid()")
     return psutil.Process(psutil.Process(backend).ppid())
 
 
 def family_of(process: psutil.Process) -> list[psutil.Process]:
-    """List a process and all that it started."""
+    """List a process and all its children."""
     return [process, *process.children(recursive=True)]
 
 
 def cpu_s(processes: Iterable[psutil.Process]) -> float:
-    """Add up the processor time of processes, and of the children that they have outlived."""
+    """Add up the processor time of processes, and of their children that have ended."""
     total = 0.0
     for process in processes:
         try:

@@ -1,4 +1,4 @@
-"""What was measured: figures of runs, kept as JSON, and told as medians with their spread."""
+"""What was measured: figures of runs, kept as JSON, and shown as medians with their spread."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from statistics import median
 from benchmarks.cases.case import Case, Figure
 from benchmarks.contenders import Limit
 from benchmarks.contenders.contender import Contender
-from k8s.monitoring.drawing.scales import words
+from charts.units import format_value
 
 
 @dataclass
 class Measured:
-    """All runs of one contender in one case: each figure once a run, in their order; a note says why there is none."""
+    """All runs of one contender in one case: `figures` has a value for each run; `note` says why one is missing."""
 
     case: str
     contender: str
@@ -31,33 +31,33 @@ class Measured:
             self.figures.setdefault(key, []).append(value)
 
     def tells(self, figures: Sequence[Figure]) -> bool:
-        """Say whether there is any of these figures."""
+        """Say whether any of these figures was measured."""
         return any(figure.key in self.figures for figure in figures)
 
     def told(self, figure: Figure) -> str:
-        """Write a figure for people: the median, and from where to where the runs went."""
+        """Write a figure for people: the median, with the least and the greatest of the runs."""
         values = self.figures.get(figure.key, [])
         if not values:
             return "—"
-        middle, low, high = (words(value, figure.unit) for value in (median(values), min(values), max(values)))
+        middle, low, high = (format_value(value, figure.unit) for value in (median(values), min(values), max(values)))
         return middle if low == high else f"{middle} ({low} to {high})"
 
 
 @dataclass
 class Results:
-    """What was measured on machines of one size; `runs` says when and where each case was. None is measured in part."""
+    """What was measured on machines of one kind; `runs` says when and where each case ran, always as a whole."""
 
     machine: dict[str, str]
     measured: list[Measured] = field(default_factory=list)
     runs: dict[str, str] = field(default_factory=dict)
 
     def begin(self, case: Case, run: str) -> None:
-        """Forget what was measured of a case before."""
+        """Forget a case's earlier results."""
         self.measured = [it for it in self.measured if it.case != case.name]
         self.runs[case.name] = run
 
     def of(self, case: Case, contender: Contender) -> Measured:
-        """Find, or begin, what belongs to a contender in a case."""
+        """Find the results of a contender in a case, or begin them."""
         for it in self.measured:
             if (it.case, it.contender) == (case.name, contender.name):
                 return it
@@ -66,22 +66,22 @@ class Results:
         return it
 
     def in_case(self, name: str) -> Sequence[Measured]:
-        """List who took part in a case."""
+        """List the results of a case, one for each contender."""
         return [it for it in self.measured if it.case == name]
 
     def save(self, file: Path) -> None:
-        """Write it as JSON."""
+        """Write the results to a file, as JSON."""
         file.write_text(json.dumps(asdict(self), indent=1) + "\n")
 
     @classmethod
     def load(cls, file: Path) -> Results:
-        """Read it again."""
+        """Read results from a file."""
         read = json.loads(file.read_text())
         return cls(read["machine"], [Measured(**it) for it in read["measured"]], read["runs"])
 
 
 def table(figures: Sequence[Figure], rows: Iterable[Measured]) -> str:
-    """Write a table in Markdown: a row a contender, a column a figure; the best of each is bold, but for the limit."""
+    """Write a Markdown table: a row for each contender, a column for each figure, the best (except the limit) bold."""
     rows = list(rows)
     best = {figure.key: _best(figure, rows) for figure in figures}
     lines = ["| | " + " | ".join(figure.title for figure in figures) + " |", "|---" * (len(figures) + 1) + "|"]

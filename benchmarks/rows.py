@@ -1,10 +1,10 @@
-"""The rows of a scenario: what is put in, and what came out."""
+"""The rows of a scenario: timers put in, and figures read from the records."""
 
 import asyncio
 import secrets
 from datetime import datetime, timedelta
 
-from sql.holders import Incarnation, register_holder
+from sql.cluster.holders import Incarnation, register_holder
 from sql.session import Session
 
 Figures = dict[str, object]
@@ -38,7 +38,7 @@ async def holder_of(session: Session, shard: int, count: int) -> int:
 
 
 async def add_overdue(session: Session, count: int) -> tuple[datetime, datetime]:
-    """Add overdue timers in one transaction, so that all of them are there at once."""
+    """Add overdue timers in one transaction, so that all become visible at once."""
     async with session.connection(timeout_s=300) as connection:
         end: datetime = await connection.fetchval("select now()")
         begin = end - timedelta(seconds=count / 10_000)
@@ -71,7 +71,7 @@ def lag_of(figures: Figures, index: int) -> float:
 
 
 async def pace(session: Session, at: datetime, *, rate: int, seconds: int) -> None:
-    """Schedule so many timers a second, evenly, from a moment on."""
+    """Schedule `rate` timers a second, evenly, from the moment `at` on."""
     async with session.connection(timeout_s=300) as connection:
         for second in range(seconds):
             await connection.execute(
@@ -84,7 +84,7 @@ async def pace(session: Session, at: datetime, *, rate: int, seconds: int) -> No
 
 
 async def soon(session: Session, seconds: int) -> datetime:
-    """Give the whole second that begins in so many."""
+    """Return the whole second that begins in `seconds`."""
     async with session.connection(timeout_s=60) as connection:
         at: datetime = await connection.fetchval(
             "select date_trunc('second', now()) + $1::integer * interval '1 second'", seconds

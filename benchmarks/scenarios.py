@@ -1,4 +1,4 @@
-"""The scenarios: what is set up, what is measured."""
+"""The scenarios about the cost of claims and of an idle cluster."""
 
 import asyncio
 import time
@@ -7,12 +7,12 @@ import psutil
 
 from benchmarks.bench import Bench
 from benchmarks.rows import FILL, Figures, holder_of
-from sql.claims import Walk, take_due
+from sql.claims.claim import Scan, claim_due
 from sql.session import Session
 
 
 async def claim_cost(bench: Bench) -> Figures:
-    """Claim a thousand timers, and nothing at all, with 100 thousand and with 10 million pending."""
+    """Time a claim of a thousand timers and a claim of none, with 100 thousand and with 10 million pending."""
     figures: Figures = {}
     async with bench.session() as session:
         holder = await holder_of(session, 0, 1)
@@ -25,7 +25,7 @@ async def claim_cost(bench: Bench) -> Figures:
 
 
 async def idle(bench: Bench) -> Figures:
-    """Measure the processor time of two idle shards, the coordinator and Postgres, beside an idle Ray."""
+    """Measure the processor time of two idle shards, the coordinator and Postgres, and that of the idle Ray."""
     await bench.start()
     await asyncio.sleep(5)
     mine = [p for p in psutil.Process().children(recursive=True) if _is_ours(p)]
@@ -57,7 +57,7 @@ async def _claim_ms(session: Session, holder: int, *, due: int) -> float:
                 due,
             )
         began = time.perf_counter()
-        taken = await take_due(session, holder, Walk("own", 2, 4_200), lease_s=10)
+        taken = await claim_due(session, holder, Scan("own", 2, 4_200), lease_s=10)
         times.append((time.perf_counter() - began) * 1000)
         assert len(taken.claimed) == due
         async with session.connection(timeout_s=60) as connection:

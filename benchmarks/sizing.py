@@ -1,4 +1,4 @@
-"""What a timer costs, for those who plan a cluster: processor, write-ahead log, disk, memory."""
+"""What a timer costs, for people who plan a cluster: processor, write-ahead log, disk, memory."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ import psutil
 from benchmarks.bench import Bench
 from benchmarks.processes import cpu_s, family_of, server_of
 from benchmarks.rows import Figures, lags, pace, soon
-from sql.measures import measure_cluster, measure_tables
+from sql.metrics.measures import measure_cluster, measure_tables
 from sql.session import Session
 
 RATES = (1_000, 5_000, 10_000)
@@ -18,7 +18,7 @@ SETTLE_S = 8.0
 
 
 async def cost(bench: Bench) -> Figures:
-    """Fire at three paces, and tell what a timer cost at each: of Postgres, of the shards, of the disk."""
+    """Fire at three paces, and measure what a timer costs at each: in Postgres, in the shards, on disk."""
     await bench.start()
     await asyncio.sleep(SETTLE_S)
     async with bench.session() as session:

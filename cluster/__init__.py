@@ -1,20 +1,20 @@
-"""Start and stop everything, in one order.
+"""The composition root: start everything in one order, restart what dies, and stop in the opposite order.
 
-**Up.** Settings are read from the environment once and checked together; a wrong one ends the start with one
-line. Then Postgres: the one that is named, or our own, whose data lives in a directory (`cluster.embedded`). It
-is migrated, or its schema version is checked. Then Ray: the cluster that is named, or one of our own with an
-address and a temp directory of its own, so that it never meets another Ray on this machine. Last the
-coordinator, a detached actor, which starts the shards. Beside them all an exporter serves what is measured.
-Each step needs only the ones before it, so whatever fails, what stands already can be taken down.
+**Start.** The settings are read from the environment once and checked together; wrong settings end the start, with
+one line for each fault. Postgres comes next: the database that the settings name, or the embedded one, whose data stay
+in a directory (`embedded.server`). The embedded one is migrated; of a named one the schema version is checked. Then
+comes Ray: the Ray cluster that the settings name, or one of our own. Our own gets its own address and temporary
+directory, so that it never meets another Ray on this machine. The coordinator comes last, a detached actor that starts
+the shards. An exporter beside them serves the metrics. Each step needs only the steps before it, so after a failure
+everything that was started can be stopped again.
 
-**Down**, on SIGINT or SIGTERM, is the same road backwards. Each shard hands back the timers it has claimed
-(`drain()`), so that others fire them at once instead of when their lease runs out; then its actor is killed,
-then the coordinator, then the Ray that we started, then our hold on Postgres. The embedded Postgres stops
-when its last user lets go.
+**Stop**, on SIGINT or SIGTERM, goes the same way backwards. Each shard hands back the timers it has claimed
+(`drain()`), so that others fire them at once instead of waiting for the lease to run out. Then the shards' actors are
+killed, then the coordinator, then Ray if we started it, and then we release Postgres. The embedded Postgres stops when
+its last user releases it.
 
-**Killed.** Nothing here is needed for a timer to be safe. What `kill -9` leaves behind heals without us:
-leases run out, file locks fall with their process, Postgres recovers from its log. The orderly stop only
-makes it quicker.
+**Kill.** No timer needs an orderly stop to be safe. What `kill -9` leaves behind repairs itself: leases run out, the
+kernel releases the file locks, Postgres recovers from its log. An orderly stop is only quicker.
 
-This is the top of the house: it may import everything, and nothing imports it.
+This is the composition root: it may import every package but `cli`; only `cli`, tests and benchmarks import it.
 """

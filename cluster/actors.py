@@ -1,27 +1,40 @@
-"""The actors as the cluster runs them: with its logs.
+"""The actors as the cluster runs them: with our log format and the node's database.
 
-Not by a set-up hook in Ray's runtime environment: a worker that needs one can't be taken from those that Ray starts
-ahead, which cost the first firing three seconds.
+The actors configure their logs themselves, without a set-up hook in Ray's runtime environment. A worker with such a
+hook can't be one of those that Ray starts in advance, which made the first firing three seconds later.
 """
 
 from typing import Any
 
+import structlog
+
 from cluster import logs
+from cluster.node import NoDatabase, dsn_of_node
 from coordinator import actor as coordinators
 from shards import actor as shards
+from sql.dsn import Dsn, InvalidDsn
 
 
 class ShardActor(shards.ShardActor):
-    """Keep a shard, in a process of its own whose log events are ours."""
+    """Keep a shard, in a process of its own with our log format."""
 
     def __init__(self, *args: Any) -> None:
         logs.configure()
-        super().__init__(*args)
+        super().__init__(*args, dsn=_dsn_here())
 
 
 class CoordinatorActor(coordinators.CoordinatorActor):
-    """Lead a cluster, in a process of its own whose log events are ours."""
+    """Coordinate a cluster, in a process of its own with our log format."""
 
     def __init__(self, *args: Any) -> None:
         logs.configure()
-        super().__init__(*args)
+        super().__init__(*args, dsn=_dsn_here())
+
+
+def _dsn_here() -> Dsn:
+    try:
+        return dsn_of_node()
+    except (NoDatabase, InvalidDsn) as error:
+        # The caller that asked for this actor learns only that it did not start, so the reason goes to the log.
+        structlog.get_logger().error("the actor does not start", error=str(error))
+        raise

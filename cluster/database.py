@@ -1,12 +1,13 @@
-"""The database that a command works with: the one that is named, or the embedded one."""
+"""The database that a command works with: the one that the settings name, or the embedded one."""
 
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from urllib.parse import urlsplit
 
-from cluster.embedded import EmbeddedPostgres
 from cluster.settings import Settings
+from embedded.server import EmbeddedPostgres
+from sql.cluster.rights import require_rights
+from sql.dsn import Dsn
 from sql.migrate import migrate, require_current
 from sql.session import Session, StoreUnavailable
 
@@ -15,24 +16,28 @@ RETRY_MAX_S = 5.0
 
 
 class Database:
-    """Know a database's DSN, and tend it if it is ours."""
+    """Know a database's DSN, and keep it running if it is embedded."""
 
-    def __init__(self, dsn: str, embedded: EmbeddedPostgres | None = None) -> None:
+    def __init__(self, dsn: Dsn, embedded: EmbeddedPostgres | None = None) -> None:
         self.dsn = dsn
         self._embedded = embedded
 
     @property
     def is_embedded(self) -> bool:
-        """Say whether it is ours."""
+        """Say whether it is the embedded one."""
         return self._embedded is not None
 
     @property
+    def is_there(self) -> bool:
+        """Say whether it runs, if it is embedded; a named one is assumed to run until it is asked."""
+        return self._embedded is None or self._embedded.is_running()
+
+    @property
     def place(self) -> str:
-        """Name it for people, without a password."""
+        """Describe it for people, without a password."""
         if self._embedded is not None:
-            return "the embedded Postgres"
-        parts = urlsplit(self.dsn)
-        return f"Postgres at {parts.hostname or 'a local socket'}{f':{parts.port}' if parts.port else ''}"
+            return f"the embedded Postgres at {self.dsn.reveal()}"
+        return f"Postgres at {self.dsn.place}"
 
     def restart_if_dead(self) -> bool:
         """Start the embedded server again if it has died, and say whether that was needed.
@@ -42,33 +47,45 @@ class Database:
         return self._embedded.restart_if_dead() if self._embedded is not None else False
 
 
+def named(settings: Settings) -> Database:
+    """Return the database of the settings, without starting or opening it."""
+    dsn = settings.find_dsn()
+    if dsn is not None:
+        return Database(dsn)
+    embedded = EmbeddedPostgres.at(settings.data_dir, version=settings.postgres_version)
+    return Database(Dsn(embedded.dsn), embedded)
+
+
 @contextmanager
 def open_database(settings: Settings) -> Iterator[Database]:
-    """Name the database, with the embedded one started and migrated.
+    """Return the database of the settings; start and migrate an embedded one.
 
     errors:  EmbeddedPostgresError  it can't be started
     """
-    if settings.dsn is not None:
-        yield Database(settings.dsn)
+    dsn = settings.find_dsn()
+    if dsn is not None:
+        yield Database(dsn)
         return
     embedded = EmbeddedPostgres.start(settings.data_dir, version=settings.postgres_version)
     try:
-        # Ours alone: nobody else decides when its schema changes.
+        # No operator manages the embedded database, so its schema is migrated here.
         asyncio.run(migrate(embedded.dsn))
-        yield Database(embedded.dsn, embedded)
+        yield Database(Dsn(embedded.dsn), embedded)
     finally:
         embedded.close()
 
 
 async def wait_until_ready(database: Database, *, tell: Callable[[str], None]) -> None:
-    """Wait for Postgres, saying so, and hold its schema against what this program needs.
+    """Wait for Postgres, telling the user so, and check its schema and our rights.
 
-    errors:  WrongSchema  names the command that mends it
+    errors:  WrongSchema  names the command that repairs it
+             LacksRights  names the grant that is missing
     """
     pause_s = RETRY_MIN_S
     async with Session(database.dsn, application="shardclock up") as session:
         while True:
             try:
+                await require_rights(session)
                 await require_current(session)
             except StoreUnavailable as error:
                 tell(f"{database.place} does not answer ({error}); trying again in {pause_s:.1f} s")

@@ -1,12 +1,11 @@
-"""The main job, from end to end: a file of timers, a real cluster, a shard killed half way, a verdict from the rows."""
+"""The demo: schedule a file of timers on a real cluster, kill a shard half way, and judge the recorded rows."""
 
 import asyncio
 import os
-import shutil
 import signal
-import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -16,20 +15,22 @@ from rich.live import Live
 from rich.table import Table
 
 from cluster.database import Database, open_database, wait_until_ready
-from cluster.importing import Report, import_lines, numbered_lines
+from cluster.example import example_lines
 from cluster.running import TEND_S, ClusterFailed, RunningCluster, Tell, running_cluster
+from cluster.scratch import Scratch, remove_abandoned
 from cluster.settings import load_settings
 from cluster.verdict import Kill, Verdict, judge, promises
-from sql.holders import Holder, list_holders
-from sql.log import Cursor, LogRecord, read_log
+from service.bulk_import import Report, import_lines, numbered_lines
+from service.words import counted
+from sql.cluster.holders import Holder, list_holders
+from sql.log.records import LogRecord, read_log
+from sql.metrics.status import Status, read_status
 from sql.session import Session, StoreUnavailable
-from sql.status import Status, read_status
 from timers.refusal import InvalidTimer
 
-EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "timers.ndjson"
 SHARDS = 2
 READY_S = 30.0
-PATIENCE_S = 30.0  # after the last due date: longer than a lease and a new start of Ray
+PATIENCE_S = 30.0  # after the last due date: longer than a lease and a restart of Ray
 LOOK_S = 0.1
 
 
@@ -37,40 +38,41 @@ LOOK_S = 0.1
 class Seen:
     """What the demo has read so far."""
 
-    cursor: Cursor = field(default_factory=Cursor)
+    position: int = 0
     records: list[LogRecord] = field(default_factory=list)
-    ended: int = 0
+    fired: int = 0
     kill: Kill | None = None
     status: Status | None = None
     holders: Sequence[Holder] = ()
 
     def learn(self, records: Sequence[LogRecord]) -> None:
-        """Take in the records behind the cursor."""
+        """Add the next records."""
         self.records += records
-        self.ended += sum(record.count for record in records if record.intent in ("TRIGGERED", "SKIPPED"))
+        self.fired += sum(record.intent == "TRIGGERED" for record in records)
         if records:
-            self.cursor = Cursor(records[-1].xid, records[-1].position)
+            self.position = records[-1].position
 
 
-def run_demo(file: Path, *, tell: Tell, live: bool) -> Verdict:
-    """Run a cluster of its own in a temporary directory, and fire a file's timers on it.
+def run_demo(file: Path | None, *, tell: Tell, live: bool) -> Verdict:
+    """Run a new cluster in a temporary directory, and fire the timers of a file, or the example's, on it.
 
     errors:  InvalidTimer   the file can't be read, or a line of it is refused
              ClusterFailed  the cluster doesn't come up
     """
-    data_dir = Path(tempfile.mkdtemp(prefix="shardclock-demo-"))
-    settings = load_settings(data_dir=data_dir / "postgres").model_copy(
-        update={"dsn": None, "ray_address": None, "metrics_port": 0}
+    remove_abandoned()
+    scratch = Scratch.make("demo")
+    settings = load_settings(data_dir=scratch.path / "postgres").model_copy(
+        update={"dsn": None, "dsn_file": None, "ray_address": None, "metrics_port": 0}
     )
     try:
-        # What Ray's processes log is kept out of the table, and shown by nobody.
-        with (data_dir / "ray.log").open("wb") as logs, open_database(settings) as database:
+        # The logs of Ray's processes go to a file, so that they don't disturb the live table.
+        with (scratch.path / "ray.log").open("wb") as logs, open_database(settings) as database:
             asyncio.run(wait_until_ready(database, tell=tell))
             tell("starting Ray and two shards")
             with running_cluster(settings, database, tell=tell, logs=logs) as cluster:
                 return asyncio.run(_Demo(database, cluster, tell=tell).run(file, live=live))
     finally:
-        shutil.rmtree(data_dir, ignore_errors=True)
+        scratch.remove()
 
 
 class _Demo:
@@ -82,8 +84,8 @@ class _Demo:
         self._session = Session(database.dsn, application="shardclock demo")
         self._seen = Seen()
 
-    async def run(self, file: Path, *, live: bool) -> Verdict:
-        """Do it all."""
+    async def run(self, file: Path | None, *, live: bool) -> Verdict:
+        """Make the whole run."""
         tending = asyncio.create_task(self._tend(), name="tend")
         try:
             async with self._session:
@@ -95,7 +97,7 @@ class _Demo:
             tending.cancel()
 
     async def _tend(self) -> None:
-        """Start again whatever dies meanwhile: kill any process of the demo, and see."""
+        """Restart whatever dies during the demo: a user may kill any of its processes."""
         while True:
             await asyncio.to_thread(self._cluster.tend)
             await asyncio.sleep(TEND_S)
@@ -109,33 +111,35 @@ class _Demo:
             await asyncio.sleep(LOOK_S)
         raise ClusterFailed(f"{SHARDS} shards did not come up within {READY_S:.0f} s")
 
-    async def _schedule(self, file: Path) -> Report:
+    async def _schedule(self, file: Path | None) -> Report:
         report, begin = Report(), time.monotonic()
         try:
-            with file.open("rb") as lines:
-                await import_lines(self._session, numbered_lines(lines), report, keep=True)
+            with nullcontext() if file is None else file.open("rb") as lines:
+                numbered = enumerate(example_lines(), start=1) if lines is None else numbered_lines(lines)
+                await import_lines(self._session, numbered, report, keep=True)
         except OSError as error:
             raise InvalidTimer(f"can't read {file}: {error.strerror}; name a file with --file") from error
         for refused in report.refused:
-            raise InvalidTimer(f"{file.name} line {refused.number}: {refused.why}")
+            raise InvalidTimer(f"{file.name if file else 'example'} line {refused.number}: {refused.why}")
         took_s = time.monotonic() - begin
-        self._tell(f"{report.scheduled:,} timers scheduled from {file.name} in {took_s:.2f} s")
+        source = f" from {file.name}" if file else ""
+        self._tell(f"{counted(report.scheduled, 'timer')} scheduled{source} in {took_s:.2f} s")
         return report
 
     async def _watch(self, report: Report, *, live: bool) -> None:
         promised = sum(1 for timer in report.timers for _ in promises(*timer))
         give_up_at = await self._last_due(report) + PATIENCE_S
         with Live(console=Console(stderr=True), auto_refresh=False, transient=True, screen=False) as view:
-            while self._seen.ended < promised and time.monotonic() < give_up_at:
+            while self._seen.fired < promised and time.monotonic() < give_up_at:
                 await self._look()
-                if self._seen.kill is None and self._seen.ended >= promised / 2:
+                if self._seen.kill is None and self._seen.fired >= promised / 2:
                     self._kill_a_shard()
                 if live:
                     view.update(_table(self._seen, promised), refresh=True)
                 await asyncio.sleep(LOOK_S)
 
     async def _last_due(self, report: Report) -> float:
-        """Find when the last firing is due, by our own clock; a repeat's last is its first and the rest."""
+        """Find when the last firing is due, by our own clock; a repeat's last is its first plus the other periods."""
         await self._look()
         now = self._seen.status.server_time if self._seen.status else report.timers[0][0].due_date
         last = max(
@@ -145,11 +149,11 @@ class _Demo:
         return time.monotonic() + max(last - now, timedelta(0)).total_seconds()
 
     async def _look(self) -> None:
-        """Read what is new; without Postgres, what was known stays."""
+        """Read what is new; if Postgres does not answer, keep what was read before."""
         try:
             self._seen.status = await read_status(self._session)
             self._seen.holders = await list_holders(self._session)
-            self._seen.learn(await read_log(self._session, self._seen.cursor, limit=10_000))
+            self._seen.learn(await read_log(self._session, self._seen.position, limit=10_000))
         except StoreUnavailable:
             return
 
@@ -161,7 +165,7 @@ class _Demo:
         try:
             os.kill(victim.pid, signal.SIGKILL)
         except ProcessLookupError:
-            self._seen.kill = None  # it died of something else; choose again
+            self._seen.kill = None  # it had died already; choose another one
             return
         self._tell(f"kill -9 of shard {victim.shard} (pid {victim.pid})")
 
@@ -178,6 +182,6 @@ def _table(seen: Seen, promised: int) -> Table:
         else f"lag p50 {state.lag_p50_ms:.1f}, p99 {state.lag_p99_ms:.1f} ms"
     )
     pending = 0 if state is None else state.pending
-    table.title = f"fired {seen.ended:,} of {promised:,}, pending {pending:,}  {lag}"
+    table.title = f"fired {seen.fired:,} of {promised:,}, pending {pending:,}  {lag}"
     table.title_justify = "left"
     return table

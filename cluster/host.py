@@ -1,7 +1,7 @@
-"""The process that carries Ray: a child of `up`, so that whatever kills Ray kills only this, and `up` starts it anew.
+"""The host process of Ray: a child of `up`. If Ray takes its process down, only this one dies, and `up` restarts it.
 
-It is told what to do by its environment and its standard input: when that ends, because its parent closed it or was
-killed, it hands everything back and leaves.
+Its environment tells it what to do. When its standard input ends, because its parent closed it or was killed, it hands
+everything back and ends.
 """
 
 import json
@@ -11,15 +11,23 @@ import signal
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import structlog
 
 from cluster import logs
-from cluster.embedded import EmbeddedPostgres
-from cluster.rays import ensure_coordinator, lost_servers, prepare_environment, start_ray
+from cluster.ray_cluster import (
+    RayRefused,
+    ensure_coordinator,
+    lost_servers,
+    prepare_environment,
+    start_ray,
+    wait_for_ray,
+)
 from cluster.settings import Settings, load_settings
+from embedded.server import EmbeddedPostgres
 
 CLUSTER_ID = "SHARDCLOCK_HOST_CLUSTER_ID"
 TEMP_DIR = "SHARDCLOCK_HOST_TEMP_DIR"
@@ -28,25 +36,30 @@ KEEP_RUNNING = "SHARDCLOCK_HOST_KEEP_RUNNING"
 
 WATCH_S = 0.25
 PING_S = 2.0
-SILENT_S = 15.0  # Ray restarts a dead coordinator in about a second; after this long, Ray itself is at fault
-STOP_S = 20.0  # Kubernetes kills after 60 s, Ray's own drain takes up to 30 s
-READY = "ready"
+SILENT_S = 15.0  # Ray restarts a dead coordinator in about a second; after this long, Ray itself has failed
+STOP_S = 20.0  # Kubernetes kills us after 60 s, and Ray's own drain takes up to 30 s
+READY, WAITING, FAILED = "ready", "waiting", "failed"
 
 
 def main() -> int:
-    """Carry Ray until told to stop; 0 after an orderly stop, 1 when Ray is lost."""
+    """Host Ray until told to stop; return 0 after an orderly stop, 1 if Ray is lost."""
     logs.configure()
     log = structlog.get_logger()
     settings, temp_dir = load_settings(), Path(os.environ[TEMP_DIR])
-    assert settings.dsn is not None, "up resolves it"
-    # Our hold keeps the embedded Postgres up until the shards have drained, even if our parent is killed.
+    assert settings.find_dsn() is not None, "up resolves it, and the actors find it where we do"
+    # We hold the embedded Postgres, too: it then runs until the shards have drained, even if our parent is killed.
     postgres = (
         EmbeddedPostgres.start(settings.data_dir, version=settings.postgres_version) if _is_set(EMBEDDED) else None
     )
     try:
-        return _carry(settings, settings.dsn, temp_dir)
+        return _carry(settings, temp_dir)
+    except RayRefused as error:
+        _say(FAILED, str(error))
+        return 1
     except (RuntimeError, ConnectionError, OSError) as error:
-        log.error("Ray did not start", error=" ".join(str(error).split()))  # noqa: TRY400 - a sentence is enough
+        why = " ".join(str(error).split())
+        log.error("Ray did not start", error=why)  # noqa: TRY400 - a sentence is enough
+        _say(FAILED, f"Ray did not start: {why}")
         return 1
     finally:
         if postgres is not None:
@@ -54,20 +67,23 @@ def main() -> int:
         shutil.rmtree(temp_dir, ignore_errors=True)
 
 
-def _carry(settings: Settings, dsn: str, temp_dir: Path) -> int:
+def _carry(settings: Settings, temp_dir: Path) -> int:
     prepare_environment(settings, temp_dir)
     import ray
 
     stop = _stop_event()
+    address = settings.ray_address
+    if address is not None and not wait_for_ray(address, stop=stop, tell=partial(_say, WAITING)):
+        return 0
     start_ray(settings, temp_dir)
-    coordinator = ensure_coordinator(settings, dsn, os.environ[CLUSTER_ID])
-    print(json.dumps({"event": READY}), flush=True)  # noqa: T201 - what our parent waits for
+    coordinator = ensure_coordinator(settings, os.environ[CLUSTER_ID])
+    _say(READY)
     watch = _Watch(coordinator, own_ray=settings.ray_address is None)
     while not stop.wait(WATCH_S):
         lost = watch.lost()
         if lost:
             structlog.get_logger().error("lost Ray", why=lost)
-            # No orderly way out: the driver would wait a minute for a server that is gone.
+            # An orderly exit would wait a minute for a server that is gone.
             shutil.rmtree(temp_dir, ignore_errors=True)
             os._exit(1)
     if not _is_set(KEEP_RUNNING):
@@ -76,8 +92,13 @@ def _carry(settings: Settings, dsn: str, temp_dir: Path) -> int:
     return 0
 
 
+def _say(event: str, why: str = "") -> None:
+    """Tell our parent an event."""
+    print(json.dumps({"event": event, "why": why}), flush=True)  # noqa: T201 - our parent reads our output
+
+
 class _Watch:
-    """Tell whether Ray is still there."""
+    """Watch whether Ray and the coordinator still work."""
 
     def __init__(self, coordinator: Any, *, own_ray: bool) -> None:
         self._coordinator = coordinator
@@ -85,14 +106,15 @@ class _Watch:
         self._answered_at = time.monotonic()
         self._asked_at = 0.0
         self._question: Any = None
+        self._why_not = ""
 
     def lost(self) -> str:
-        """Say what is lost, or nothing; never waits."""
+        """Say what is lost, "" if nothing is; never wait."""
         if self._own_ray and (servers := lost_servers()):
             return f"{' and '.join(servers)} died"
         self._ping()
         silent_s = time.monotonic() - self._answered_at
-        return f"no coordinator for {silent_s:.0f} s" if silent_s > SILENT_S else ""
+        return f"no coordinator for {silent_s:.0f} s{self._why_not}" if silent_s > SILENT_S else ""
 
     def _ping(self) -> None:
         import ray
@@ -104,9 +126,11 @@ class _Watch:
             return
         try:
             if ray.get(self._question):
-                self._answered_at = now
-        except ray.exceptions.RayError:
-            pass  # it is being restarted; the next ping tells
+                self._answered_at, self._why_not = now, ""
+        except ray.exceptions.RayError as error:
+            # Either the coordinator is being restarted, which the next ping will show, or it can't start: then the last
+            # line of Ray's message says why.
+            self._why_not = f": {str(error).strip().rpartition(chr(10))[2][:300]}"
         self._question = None
 
 
@@ -116,7 +140,7 @@ def _stop_coordinator(coordinator: Any) -> None:
     try:
         ray.get(coordinator.stop.remote(), timeout=STOP_S)
     except ray.exceptions.RayError as error:
-        structlog.get_logger().warning("stopped without a word from the coordinator", error=type(error).__name__)
+        structlog.get_logger().warning("the coordinator did not answer the stop", error=type(error).__name__)
     ray.kill(coordinator, no_restart=True)
 
 

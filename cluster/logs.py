@@ -1,4 +1,4 @@
-"""Logs: one JSON line an event with fixed fields; on a terminal, readable."""
+"""Logs: one JSON line with fixed fields for each event; on a terminal, readable text."""
 
 import logging
 import sys

@@ -1,12 +1,11 @@
-"""A running cluster: Postgres if it is ours, and the process that carries Ray. Whatever of it dies is started again."""
+"""A running cluster: the embedded Postgres, the host process of Ray, and the exporter. What dies is started again."""
 
+import json
 import os
 import secrets
 import select
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,15 +14,17 @@ from typing import IO
 
 from cluster import host
 from cluster.database import Database
-from cluster.embedded import EmbeddedPostgresError
-from cluster.exporting import Exporting
+from cluster.exporter import Exporting
+from cluster.node import DSN, DSN_FILE, environment_of
+from cluster.scratch import Scratch
 from cluster.settings import PREFIX, Settings
+from embedded.server import EmbeddedPostgresError
 
 READY_S = 60.0
-RESTARTED_S = 30.0  # a host started again that isn't ready by then is started anew
+RESTARTED_S = 30.0  # a restarted host that isn't ready by then is killed and started again
 STOP_S = 30.0
 RESTART_MAX_S = 10.0  # longest pause before a host that keeps dying is started again
-STEADY_S = 60.0  # a host that lived this long did not die of its start: no pause is due
+STEADY_S = 60.0  # a host that lived this long did not fail to start: it is restarted without a pause
 TEND_S = 0.2
 
 Tell = Callable[[str], None]
@@ -34,7 +35,7 @@ class ClusterFailed(Exception):
 
 
 class RunningCluster:
-    """Tend one host process, one database and one exporter."""
+    """Keep one host process, one database and one exporter running."""
 
     def __init__(
         self,
@@ -50,29 +51,33 @@ class RunningCluster:
         self._database = database
         self._tell = tell
         self._logs = logs
-        # One identity for as long as we run: a new host takes the lead from its predecessor at once.
+        # One cluster id for as long as we run, so that a new host takes the lead from its predecessor at once.
         self._cluster_id = settings.cluster_id or secrets.token_hex(8)
         self._exporting = Exporting(settings, database.dsn, tell=tell, unready=self.unready)
         self._host: subprocess.Popen[bytes] | None = None
-        self._temp_dirs: list[Path] = []
+        self._scratches: list[Scratch] = []
         self._ready = False
+        self._why_not = ""
+        self._has_spoken_last = False
         self._started_at = 0.0
         self._failures = 0
         self._start_at = 0.0
 
-    def start(self) -> None:
-        """Start Ray and the coordinator, and wait for them.
+    def start(self, *, stopped: Callable[[], bool] = lambda: False) -> None:
+        """Start Ray and the coordinator, and wait for them, unless we are told to stop first.
 
-        errors:  ClusterFailed  the host process ended, or said nothing for a minute
+        errors:  ClusterFailed  the host process ended, or was not ready within a minute
         """
         self._exporting.tend()
         self._start_host()
-        if not self._hears_ready(READY_S):
-            self.stop()
-            raise ClusterFailed(f"Ray did not start within {READY_S:.0f} s: see the log lines above")
+        deadline = time.monotonic() + READY_S
+        while not self._hears_ready(TEND_S) and not stopped():
+            if self._has_spoken_last or time.monotonic() > deadline:
+                self.stop()
+                raise ClusterFailed(self._why_not or "Ray did not start: see the log lines above")
 
     def tend(self) -> None:
-        """Start again what has died; call this every `TEND_S`."""
+        """Restart what has died; call this every `TEND_S`."""
         self._tend_database()
         self._exporting.tend()
         if self._host is not None and self._is_stuck():
@@ -85,11 +90,11 @@ class RunningCluster:
             self._start_host()
 
     def unready(self) -> list[str]:
-        """Say what is still to come before timers fire."""
+        """List what must still happen before timers fire."""
         return [] if self._ready else ["Ray has not started"]
 
     def stop(self) -> None:
-        """Let the host hand everything back, and end it; a second call does nothing."""
+        """Let the host hand everything back and end; a second call does nothing."""
         self._stop_host()
         self._exporting.stop()
 
@@ -114,7 +119,7 @@ class RunningCluster:
             self._tell(f"{error}; trying again")
 
     def _pause_s(self) -> float:
-        """Say how long to wait before a dead host is started again: at first not at all, then ever longer."""
+        """Return the pause before a dead host is started again: none at first, then longer after each failure."""
         if time.monotonic() - self._started_at > STEADY_S:
             self._failures = 0
         pause_s = min(2.0**self._failures - 1, RESTART_MAX_S)
@@ -123,44 +128,57 @@ class RunningCluster:
         return pause_s
 
     def _start_host(self) -> None:
-        self._ready, self._started_at = False, time.monotonic()
-        temp_dir = Path(tempfile.mkdtemp(prefix="shardclock-ray-"))
-        self._temp_dirs.append(temp_dir)
-        # Ray writes the address of the last cluster here; without the directory it would fail.
-        (temp_dir / "ray").mkdir()
+        self._ready, self._has_spoken_last, self._why_not = False, False, ""
+        self._started_at = time.monotonic()
+        scratch = Scratch.make("ray")
+        self._scratches.append(scratch)
+        # Ray writes the address of the last cluster here, and would fail without the directory.
+        (scratch.path / "ray").mkdir()
         self._host = subprocess.Popen(
-            [sys.executable, "-m", "cluster.host"],
+            # -P: a sql.py in the current directory must not replace our package.
+            [sys.executable, "-P", "-m", "cluster.host"],
+            bufsize=0,  # otherwise a line could wait in a buffer that select() doesn't see
+            pass_fds=[scratch.fileno()],  # it may outlive us for a moment, and needs the directory for as long
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._logs,
-            # A Ctrl-C in the terminal is ours to hear; the host hears from us.
+            # Ctrl-C in the terminal must reach only us; we then stop the host.
             start_new_session=True,
-            env=self._environment(temp_dir),
+            env=self._environment(scratch.path),
         )
 
     def _is_stuck(self) -> bool:
-        """Say whether the host waits for good: what died while Ray was starting can leave it so."""
+        """Say whether the host hangs: it can, if one of Ray's processes dies while Ray is starting."""
         if self._ready or self._hears_ready(0):
             return False
         return time.monotonic() - self._started_at > RESTARTED_S
 
     def _hears_ready(self, wait_s: float) -> bool:
+        """Listen to the host until it is ready or `wait_s` is over, and pass its messages on to the user."""
         assert self._host is not None
         assert self._host.stdout is not None
-        answered, _, _ = select.select([self._host.stdout], [], [], wait_s)
-        self._ready = bool(answered) and host.READY.encode() in self._host.stdout.readline()
-        return self._ready
+        deadline = time.monotonic() + wait_s
+        while select.select([self._host.stdout], [], [], max(deadline - time.monotonic(), 0))[0]:
+            line = self._host.stdout.readline()
+            if not line:
+                self._has_spoken_last = True
+                return False
+            said = json.loads(line)
+            self._ready = said["event"] == host.READY
+            if self._ready:
+                return True
+            self._why_not = said["why"]
+            if said["event"] == host.WAITING:
+                self._tell(f"{self._why_not}; waiting")
+        return False
 
     def _environment(self, temp_dir: Path) -> dict[str, str]:
-        settings = self._settings.model_dump(
-            mode="json", exclude_none=True, exclude={"ray_auth_token", "dsn", "metrics_socket"}
-        )
         token = self._settings.ray_auth_token
         return {
-            **os.environ,
-            **{f"{PREFIX}{name.upper()}": str(value) for name, value in settings.items()},
+            **{name: value for name, value in os.environ.items() if name not in (DSN, DSN_FILE)},
+            **self._settings.environment(),
             **({f"{PREFIX}RAY_AUTH_TOKEN": token.get_secret_value()} if token else {}),
-            f"{PREFIX}DSN": self._database.dsn,
+            **environment_of(self._database.dsn),
             f"{PREFIX}METRICS_SOCKET": self._exporting.socket_path,
             host.CLUSTER_ID: self._cluster_id,
             host.TEMP_DIR: str(temp_dir),
@@ -174,9 +192,9 @@ class RunningCluster:
                 if pipe is not None:
                     pipe.close()
             self._host = None
-        # All of them, each time: an orphan of a Ray that was killed may have written to its own once more.
-        for temp_dir in self._temp_dirs:
-            shutil.rmtree(temp_dir, ignore_errors=True)
+        # Remove all directories each time: an orphan process of a killed Ray may have written to an older one again.
+        for scratch in self._scratches:
+            scratch.remove()
 
 
 @contextmanager
@@ -187,14 +205,17 @@ def running_cluster(
     tell: Tell,
     logs: IO[bytes] | None = None,
     keep_running: bool = False,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[RunningCluster]:
-    """Run a cluster for the length of a block, and stop it in order at its end, unless Ray is to keep it running.
+    """Run a cluster for the length of a block, and stop it in order at its end; with `keep_running` Ray keeps it.
+
+    If `stopped` becomes true during the start, the block begins at once.
 
     errors:  ClusterFailed  it doesn't come up
     """
     cluster = RunningCluster(settings, database, tell=tell, logs=logs, keep_running=keep_running)
     try:
-        cluster.start()
+        cluster.start(stopped=stopped)
         yield cluster
     finally:
         cluster.stop()

@@ -1,45 +1,85 @@
-"""All settings: one frozen record, read from the environment (`SHARDCLOCK_*`) once, checked together."""
+"""All settings: one frozen record, read from the environment (`SHARDCLOCK_*`) once, checked together.
+
+It is composed of what the whole cluster is told, and of one record for each package that has numbers of its own. In the
+environment all names are flat: `SHARDCLOCK_HORIZON_S` is `settings.shard.horizon_s`.
+"""
 
 import os
+import re
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Self
-from urllib.parse import parse_qs, urlsplit
+from typing import Any
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
-from coordinator.settings import CoordinatorSettings, CoordinatorTuning
+from coordinator.settings import CoordinatorSettings
 from metrics.report import SOCKET_PATH_MAX
-from shards.settings import ShardSettings, ShardTuning
+from shards.settings import ShardSettings
+from sql.dsn import RULE, Dsn, InvalidDsn
 from timers.model import SLOTS
 from timers.refusal import shortened
 
 PREFIX = "SHARDCLOCK_"
-SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")  # libpq's
+# Names after the prefix that `up` sets for its host process, cluster/host.py.
+OF_HOST = frozenset({"HOST_CLUSTER_ID", "HOST_TEMP_DIR", "HOST_EMBEDDED", "HOST_KEEP_RUNNING"})
+# One record for each package, by its field in `Settings`. A package's record also gets the fields that both have.
+PARTS: Mapping[str, type[BaseModel]] = {"shard": ShardSettings, "coordinator": CoordinatorSettings}
+# Never written into an environment: secrets, and places that each process gets anew.
+NOT_IN_ENVIRONMENT = frozenset({"ray_auth_token", "dsn", "dsn_file", "metrics_socket"})
+# The first setting must be less than the second; the third entry says what happens otherwise.
+RELATIONS = (
+    ("poll_s", "horizon_s", "or a timer falls due before it is claimed"),
+    ("statement_timeout_s", "lease_s", "or a statement outlives the lease it works under"),
+    ("horizon_s", "lease_s", "or a lease ends before its timer is due"),
+    ("heartbeat_s", "suspect_s", "or a healthy shard is suspended"),
+    ("suspect_s", "silent_s", "or a shard is ended that was never suspended"),
+    ("statement_timeout_s", "silent_s", "or a shard of which one sign of life got stuck is taken for dead"),
+    ("stalled_s", "start_s", "or an actor is given up before it is tried elsewhere"),
+    ("fire_batch", "queue_max", "or no batch is ever full"),
+    ("claim_batch", "queue_max", "or there is never room to look ahead"),
+    ("coordinator_timeout_s", "leader_lease_s", "or a slow statement costs the lead"),
+    ("forecast_s", "shards_ahead_s", "or a spike is there before it is seen"),
+    ("reconcile_s", "leader_lease_s", "or the lease ends between two turns"),
+)
+# Variables that Kubernetes sets in each pod for a service whose name begins with `shardclock`.
+SERVICE_LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$")
 
 
 class InvalidSettings(ValueError):
-    """Carries the one sentence about what is wrong with the settings."""
+    """Says what is wrong with the settings: one sentence for each fault, each on a line of its own."""
+
+    def __init__(self, *faults: str) -> None:
+        super().__init__("\n".join(faults))
+        self.faults = faults
 
 
 def _default_data_dir() -> Path:
-    # The embedded server runs as a user of its own under root, who can't look into root's home.
+    # When we are root, the embedded server runs as another user, which can't read root's home.
     if os.geteuid() == 0:
         return Path("/var/lib/shardclock")
     return Path(os.environ.get("XDG_DATA_HOME", "~/.local/share")).expanduser() / "shardclock"
 
 
-class Settings(ShardTuning, CoordinatorTuning, BaseSettings):
-    """Hold what the whole cluster is told."""
+class Settings(BaseModel):
+    """Hold all settings of the cluster."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
-    dsn: Annotated[str | None, NoDecode] = Field(None, description="the database; none: an embedded Postgres")
+    shard: ShardSettings = Field(default_factory=ShardSettings, description="what each shard is told")
+    coordinator: CoordinatorSettings = Field(
+        default_factory=CoordinatorSettings, description="what the coordinator is told"
+    )
+
+    dsn: SecretStr | None = Field(None, description="the database; none, and no file: an embedded Postgres")
+    dsn_file: Path | None = Field(None, description="a file that holds it instead, read anew for each connection")
     data_dir: Path = Field(default_factory=_default_data_dir, description="where the embedded Postgres keeps its data")
     postgres_version: int = Field(18, description="of the embedded Postgres, when its data is first made: 16 or 18")
     shards: int | None = Field(None, ge=1, le=SLOTS, description="wanted at start; none: as it was, at first 2")
-    ray_address: str | None = Field(None, description="a Ray cluster to join; none: one of our own")
-    ray_auth_token: SecretStr | None = Field(None, description="of the Ray cluster to join; our own draws one")
+    ray_address: str | None = Field(None, min_length=1, description="a Ray cluster to join; none: one of our own")
+    ray_auth_token: SecretStr | None = Field(
+        None, min_length=1, description="of the Ray cluster to join; our own draws one"
+    )
     cluster_id: str | None = Field(
         None,
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$",
@@ -59,13 +99,41 @@ class Settings(ShardTuning, CoordinatorTuning, BaseSettings):
     )
     metrics_store: bool = Field(True, description="whether this exporter reads the tables too; one a cluster is enough")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _compose(cls, given: dict[str, Any]) -> dict[str, Any]:
+        """Hand each part what it asks for, by flat names."""
+        parts = {part: {name: given[name] for name in of.model_fields if name in given} for part, of in PARTS.items()}
+        return given | parts
+
     @field_validator("dsn")
     @classmethod
-    def _dsn_is_a_url(cls, dsn: str | None) -> str | None:
-        """Refuse what can never connect, without repeating it: it may hold a password."""
-        if dsn is not None and not _is_postgres_url(dsn):
-            raise InvalidSettings(f"{_name('dsn')} must be a URL such as postgresql://user:password@host:5432/database")
+    def _dsn_is_a_url(cls, dsn: SecretStr | None) -> SecretStr | None:
+        """Refuse a DSN that can never connect, without showing it: it may hold a password."""
+        if dsn is not None:
+            try:
+                Dsn(dsn.get_secret_value())
+            except InvalidDsn:
+                raise InvalidSettings(f"{_name('dsn')} {RULE}") from None
         return dsn
+
+    @field_validator("dsn_file")
+    @classmethod
+    def _dsn_file_holds_one(cls, file: Path | None) -> Path | None:
+        if file is not None:
+            try:
+                Dsn(file=file).reveal()
+            except InvalidDsn as error:
+                raise InvalidSettings(f"{_name('dsn_file')}: {error}") from None
+        return file
+
+    @field_validator("data_dir", mode="before")
+    @classmethod
+    def _data_dir_is_named(cls, directory: object) -> object:
+        """Refuse the empty path, because it would mean the current directory."""
+        if directory == "":
+            raise InvalidSettings(f"{_name('data_dir')} is empty; name a directory, or leave it out")
+        return directory
 
     @field_validator("metrics_socket")
     @classmethod
@@ -75,68 +143,93 @@ class Settings(ShardTuning, CoordinatorTuning, BaseSettings):
             raise InvalidSettings(f"{_name('metrics_socket')} has {length} bytes; a socket's path has at most {most}")
         return path
 
-    @model_validator(mode="after")
-    def _numbers_agree(self) -> Self:
-        for low, high, why in (
-            ("poll_s", "horizon_s", "or a timer falls due before it is claimed"),
-            ("statement_timeout_s", "lease_s", "or a statement outlives the lease it works under"),
-            ("horizon_s", "lease_s", "or a lease ends before its timer is due"),
-            ("heartbeat_s", "suspect_s", "or a healthy shard is suspended"),
-            ("suspect_s", "silent_s", "or a shard is ended that was never suspended"),
-            ("statement_timeout_s", "silent_s", "or a shard of which one sign of life got stuck is taken for dead"),
-            ("fire_batch", "queue_max", "or no batch is ever full"),
-            ("claim_batch", "queue_max", "or there is never room to look ahead"),
-            ("coordinator_timeout_s", "leader_lease_s", "or a slow statement costs the lead"),
-            ("forecast_s", "shards_ahead_s", "or a spike is there before it is seen"),
-            ("reconcile_s", "leader_lease_s", "or the lease ends between two turns"),
-        ):
-            if getattr(self, low) >= getattr(self, high):
-                values = f"{getattr(self, low)} and {getattr(self, high)}"
-                raise InvalidSettings(f"{_name(low)} must be less than {_name(high)} ({values}), {why}")
-        return self
+    def find_dsn(self) -> Dsn | None:
+        """Return the database's address; None means the embedded one."""
+        if self.dsn_file is not None:
+            return Dsn(file=self.dsn_file)
+        return Dsn(self.dsn.get_secret_value()) if self.dsn is not None else None
 
-    def of_shard(self, dsn: str) -> ShardSettings:
-        """Take out what a shard is told."""
-        return ShardSettings(
-            dsn=dsn, identity=self.identity or "", metrics_socket=self.metrics_socket, **_part(self, ShardTuning)
-        )
+    def named(self) -> dict[str, Any]:
+        """Give all settings by their flat names."""
+        own = {name: getattr(self, name) for name in type(self).model_fields if name not in PARTS}
+        return {name: value for part in PARTS for name, value in getattr(self, part)} | own
 
-    def of_coordinator(self, dsn: str) -> CoordinatorSettings:
-        """Take out what the coordinator is told."""
-        return CoordinatorSettings(
-            dsn=dsn, identity=self.identity or "", metrics_socket=self.metrics_socket, **_part(self, CoordinatorTuning)
-        )
+    def environment(self) -> dict[str, str]:
+        """Write the settings as variables for another process, without secrets and places."""
+        given = {name: value for name, value in self.named().items() if name not in NOT_IN_ENVIRONMENT}
+        return {_name(name): str(value) for name, value in given.items() if value is not None}
+
+
+SETTING_NAMES = tuple(Settings().named())
 
 
 def load_settings(**given: Any) -> Settings:
-    """Read the environment, with what the command line gives on top; None there means not given.
+    """Read the environment; values in `given` come from the command line and win, None means not given.
 
-    errors:  InvalidSettings  names the variable, its value and the rule
+    errors:  InvalidSettings  names each variable at fault, its value and the rule
     """
+    given = _in_environment(os.environ) | {name: value for name, value in given.items() if value is not None}
+    wrong: dict[str, str] = {}
     try:
-        return Settings(**{name: value for name, value in given.items() if value is not None})
+        settings = Settings(**given)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        cause = first.get("ctx", {}).get("error")
-        if isinstance(cause, InvalidSettings):
-            raise cause from None
-        field = ".".join(str(part) for part in first["loc"])
-        raise InvalidSettings(f"{_name(field)} is {shortened(first['input'])}: {first['msg']}") from None
+        wrong = dict(map(_fault, error.errors(include_url=False)))
+        # Defaults replace the wrong values, so that the other settings are checked too.
+        settings = Settings(**{name: value for name, value in given.items() if name not in wrong})
+    faults = [*wrong.values(), *_disagreements(settings, but=wrong)]
+    if faults:
+        raise InvalidSettings(*faults)
+    return settings
 
 
-def _is_postgres_url(dsn: str) -> bool:
-    try:
-        parts = urlsplit(dsn)
-        sslmode = parse_qs(parts.query).get("sslmode", ["prefer"])[-1]
-        port = parts.port
-    except ValueError:
-        return False
-    return parts.scheme in ("postgresql", "postgres") and port != 0 and sslmode in SSL_MODES
+def unknown_settings(environment: Mapping[str, str]) -> list[str]:
+    """Name the variables that look like settings and are none, each in a sentence with the setting that may be meant.
+
+    They cause a warning, not a refusal: docs/decisions/0029-unknown-settings-are-told.md.
+    """
+    known = {name.upper() for name in SETTING_NAMES}
+    asked = {name: name.upper().removeprefix(PREFIX) for name in sorted(environment) if name.upper().startswith(PREFIX)}
+    unknown = {
+        name: rest
+        for name, rest in asked.items()
+        if rest not in known | OF_HOST and not _is_service_link(name, environment[name])
+    }
+    return [f"{name} is no setting of ours, and changes nothing{_meant(rest, known)}" for name, rest in unknown.items()]
+
+
+def _in_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    upper = {variable.upper(): value for variable, value in environment.items()}
+    return {name: upper[variable] for name in SETTING_NAMES if (variable := _name(name)) in upper}
+
+
+def _meant(name: str, known: Collection[str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    return f"; is {PREFIX}{near[0]} meant?" if near else "; docs/run.md has the settings"
+
+
+def _is_service_link(name: str, value: str) -> bool:
+    return bool(SERVICE_LINK.search(name)) or (name.endswith("_PORT") and "://" in value)
+
+
+def _fault(report: Any) -> tuple[str, str]:
+    """Name the field at fault, and say what is wrong with it."""
+    field = str(report["loc"][-1])
+    cause = report.get("ctx", {}).get("error")
+    if isinstance(cause, InvalidSettings):
+        return field, str(cause)
+    return field, f"{_name(field)} is {shortened(report['input'])}: {report['msg']}"
+
+
+def _disagreements(settings: Settings, *, but: Collection[str]) -> Iterator[str]:
+    """Check the relations between the settings, except those whose own values are wrong."""
+    if settings.dsn is not None and settings.dsn_file is not None:
+        yield f"{_name('dsn')} and {_name('dsn_file')} both name the database; leave one of them out"
+    named = settings.named()
+    for low, high, why in RELATIONS:
+        if low not in but and high not in but and named[low] >= named[high]:
+            values = f"{named[low]} and {named[high]}"
+            yield f"{_name(low)} must be less than {_name(high)} ({values}), {why}"
 
 
 def _name(field: str) -> str:
     return f"{PREFIX}{field.upper()}"
-
-
-def _part(settings: Settings, tuning: type[ShardTuning | CoordinatorTuning]) -> dict[str, Any]:
-    return {name: getattr(settings, name) for name in tuning.model_fields}

@@ -1,24 +1,26 @@
-"""What the recorded rows say of a run: fired, early, lost, double, and how late. A pure function of them."""
+"""What the recorded rows prove about a run: fired, early, lost, double, and how late. A pure function of them."""
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from sql.log import LogRecord
-from sql.pending import Scheduled
+from sql.clients.pending import Scheduled
+from sql.log.records import LogRecord
 from timers.model import NewTimer, slot_of
 from timers.occurrence import WITHOUT_END
 from timers.schedule import parse_schedule
 
 Firing: TypeAlias = tuple[str, str, int]  # tenant, name or key, occurrence
-TAKEOVER_MAX = timedelta(seconds=15)  # a lease and a sweep: later than that is lateness, not takeover
+TAKEOVER_MAX = timedelta(seconds=15)  # a lease and a sweep: what fell due later than that is not part of the takeover
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """Which shard was killed, and when by Postgres's clock."""
+    """Which shard was killed, and when, by Postgres's clock."""
 
     at: datetime
     shard: int
@@ -27,7 +29,10 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of every firing that was promised; lags are those outside the takeover."""
+    """What became of every promised firing; lags leave out the takeover.
+
+    The lag of a timer that was overdue when it was scheduled counts from its scheduling.
+    """
 
     promised: int
     fired: int
@@ -46,7 +51,7 @@ class Verdict:
         return self.fired > 0 and not (self.early or self.lost or self.double)
 
     def lines(self) -> list[tuple[str, object]]:
-        """Lay it out for people."""
+        """List the numbers for people, each with its label."""
         takeover = "no shard was killed" if self.takeover_s is None else f"{self.takeover_s:.3f} s"
         lag = f"p50 {self.lag_p50_ms:.1f} ms, p99 {self.lag_p99_ms:.1f} ms, max {self.lag_max_ms:.1f} ms"
         return [
@@ -62,22 +67,22 @@ class Verdict:
 
 
 def judge(scheduled: Sequence[tuple[Scheduled, NewTimer]], records: Sequence[LogRecord], kill: Kill | None) -> Verdict:
-    """Hold what was recorded against what was promised.
+    """Compare what was recorded with what was promised.
 
-    shape:   `scheduled` is what was acknowledged; `records` is the whole log since
+    shape:   `scheduled` is what was acknowledged; `records` is the whole log since then
     """
-    promised = {firing for timer in scheduled for firing in promises(*timer)}
     triggered = [record for record in records if record.intent == "TRIGGERED"]
     times = Counter(_firing(record) for record in triggered)
     skipped = {firing for record in records if record.intent == "SKIPPED" for firing in _skips(record)}
+    promised = {firing for timer in scheduled for firing in promises(*timer, skipped=skipped)}
     takeover_s, calm = _takeover(triggered, kill)
-    lags_ms = sorted((record.recorded_at - record.due_date) / timedelta(milliseconds=1) for record in calm)
+    lags_ms = sorted((record.recorded_at - record.late_since) / timedelta(milliseconds=1) for record in calm)
     return Verdict(
         promised=len(promised),
         fired=len(times),
         skipped=len(skipped),
         early=sum(record.recorded_at < record.due_date for record in triggered),
-        lost=len(promised - times.keys() - skipped),
+        lost=len(promised - times.keys()),
         double=sum(times.values()) - len(times),
         lag_p50_ms=_quantile(lags_ms, 0.5),
         lag_p99_ms=_quantile(lags_ms, 0.99),
@@ -86,10 +91,10 @@ def judge(scheduled: Sequence[tuple[Scheduled, NewTimer]], records: Sequence[Log
     )
 
 
-def promises(scheduled: Scheduled, timer: NewTimer) -> Iterator[Firing]:
-    """Name every firing that a scheduled timer stands for.
+def promises(scheduled: Scheduled, timer: NewTimer, *, skipped: AbstractSet[Firing] = frozenset()) -> Iterator[Firing]:
+    """Name every firing that a scheduled timer promises; a skipped occurrence is not one of them.
 
-    errors:  ValueError  a schedule without end promises more than can be waited for
+    errors:  ValueError  the schedule has no end, so its firings can't be waited for
     """
     if timer.schedule is None:
         yield timer.tenant_id, str(scheduled.timer_key), 1
@@ -98,7 +103,8 @@ def promises(scheduled: Scheduled, timer: NewTimer) -> Iterator[Firing]:
     if repetitions == WITHOUT_END:
         raise ValueError(f"{timer.schedule} repeats without end: give it a count, such as R3/PT5S")
     name = timer.name or f"schedule-{scheduled.timer_key}"
-    yield from ((timer.tenant_id, name, occurrence) for occurrence in range(1, repetitions + 1))
+    occurrences = ((timer.tenant_id, name, number) for number in itertools.count(1))
+    yield from itertools.islice((it for it in occurrences if it not in skipped), repetitions)
 
 
 def _firing(record: LogRecord) -> Firing:
@@ -113,17 +119,17 @@ def _skips(record: LogRecord) -> Iterator[Firing]:
 
 
 def _takeover(triggered: Sequence[LogRecord], kill: Kill | None) -> tuple[float | None, list[LogRecord]]:
-    """Find how long the killed shard's timers waited, and set those that fell due meanwhile apart."""
+    """Find how long the killed shard's timers waited; return it with the records outside the takeover."""
     if kill is None:
         return None, list(triggered)
     waits = [
-        record.recorded_at - max(record.due_date, kill.at)
+        record.recorded_at - max(record.late_since, kill.at)
         for record in triggered
-        if _was_its(record, kill) and record.recorded_at >= kill.at and record.due_date < kill.at + TAKEOVER_MAX
+        if _was_its(record, kill) and record.recorded_at >= kill.at and record.late_since < kill.at + TAKEOVER_MAX
     ]
     takeover = max(waits, default=timedelta(0))
     begin, end = kill.at - timedelta(milliseconds=100), kill.at + takeover
-    calm = [record for record in triggered if not (_was_its(record, kill) and begin <= record.due_date <= end)]
+    calm = [record for record in triggered if not (_was_its(record, kill) and begin <= record.late_since <= end)]
     return takeover.total_seconds(), calm
 
 

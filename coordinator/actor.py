@@ -1,38 +1,50 @@
-"""The Ray actor around the coordinator: it starts it and stops it. It decides nothing."""
+"""The Ray actor around the coordinator: it starts the reconcile loop and stops it. It decides nothing."""
 
 import asyncio
 import secrets
 
+import ray
+
 from coordinator.fleet import RayFleet, ShardSpawner
 from coordinator.reconciler import Reconciler
 from coordinator.settings import CoordinatorSettings
+from sql.dsn import Dsn
 
-INCARNATION_BITS = 63  # a bigint in Postgres: positive, drawn anew at each start
+INCARNATION_BITS = 63  # a bigint in Postgres: positive, a new random number at each start
 
 
 class CoordinatorActor:
-    """Lead one cluster; restarted by Ray, it carries on from what Postgres and Ray know."""
+    """Coordinate one cluster; when Ray restarts it, it carries on from what Postgres and Ray know.
 
-    def __init__(self, settings: CoordinatorSettings, spawner: ShardSpawner) -> None:
+    `home` is the node of the process that made it. Ray starts it there again, unless that node is gone.
+    """
+
+    def __init__(self, settings: CoordinatorSettings, spawner: ShardSpawner, home: str, *, dsn: Dsn) -> None:
+        self._home = home
         self._reconciler = Reconciler(
             settings,
+            dsn=dsn,
             cluster_id=spawner.cluster_id,
             incarnation=secrets.randbits(INCARNATION_BITS),
             fleet=RayFleet(spawner),
         )
-        # An async actor's constructor runs inside its event loop, so a restarted one goes to work by itself.
+        # An async actor's constructor runs inside its event loop, so a restarted actor begins to work by itself.
         self._work = asyncio.get_event_loop().create_task(self._reconciler.run(), name="coordinator")
 
     async def ping(self) -> bool:
-        """Say whether the coordinator is at work.
+        """Say whether the coordinator's loop runs.
 
-        errors:  whatever ended its loop
+        errors:  the error that ended the loop
         """
         if self._work.done():
             self._work.result()
         return not self._work.done()
 
+    async def is_away(self) -> bool:
+        """Say whether it runs on another node than `home`."""
+        return bool(ray.get_runtime_context().get_node_id() != self._home)
+
     async def stop(self) -> None:
-        """Drain every shard and hand the lease back."""
+        """Drain every shard and give up the lead."""
         self._reconciler.stop()
         await self._work

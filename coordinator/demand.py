@@ -1,20 +1,20 @@
-"""How many shards the load asks for: pure decisions, taken from a few numbers."""
+"""How many shards the load needs: pure decisions, taken from a few numbers."""
 
 import math
 from collections import deque
 from dataclasses import dataclass, field
 
-from sql.forecast import Forecast
+from sql.metrics.forecast import Forecast
 
-CATCH_UP_S = 10.0  # what is overdue shall be fired within so many seconds
+CATCH_UP_S = 10.0  # overdue timers should be fired within this time
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What there is to fire: what the table says is coming, what is late, and what was fired lately.
+    """The load: what the table says is coming, what is overdue, and the recent rate of firings.
 
-    Timers that are scheduled to be due at once, and the occurrences of schedules that are still to be written, are in
-    no table yet: of them, what has been fired lately is the best that is known.
+    Timers that will be scheduled to be due at once are in no table yet, and neither are later occurrences of schedules.
+    The recent rate is the best estimate of both.
     """
 
     forecast: Forecast
@@ -22,18 +22,18 @@ class Load:
     recent_per_s: float
 
     def per_s(self, *, within_s: float) -> float:
-        """Give the rate that is asked for at some moment of the next so many seconds."""
+        """Return the highest rate needed within the next `within_s`."""
         return max(self.forecast.peak_within(within_s), self.recent_per_s) + self.overdue / CATCH_UP_S
 
 
 def shards_for(per_s: float, *, target_per_s: int) -> int:
-    """Give the fewest shards that fire so many timers a second, if each fires its target."""
+    """Return the fewest shards that fire `per_s` timers a second, if each fires `target_per_s`."""
     return max(1, math.ceil(per_s / target_per_s))
 
 
 @dataclass(slots=True)
 class GiveBack:
-    """Follow a number upwards at once, and downwards only when it has stayed lower for a while.
+    """Follow a number upwards at once, and downwards only when it has stayed lower for `after_s`.
 
     units:   now_s in seconds of the monotonic clock
     """
@@ -42,11 +42,11 @@ class GiveBack:
     _peaks: deque[tuple[float, int]] = field(default_factory=deque)
 
     def __bool__(self) -> bool:
-        """Say whether there is any past."""
+        """Say whether any number has been followed yet."""
         return bool(self._peaks)
 
     def follow(self, number: int, *, now_s: float) -> int:
-        """Give the largest number of the last while."""
+        """Return the largest number of the last `after_s`, this one included."""
         while self._peaks and self._peaks[-1][1] <= number:
             self._peaks.pop()
         self._peaks.append((now_s, number))

@@ -1,4 +1,4 @@
-"""The shard actors and nodes that Ray knows. Its word is a hint: what keeps timers safe is in Postgres."""
+"""The shard actors and nodes that Ray knows. What Ray says is a hint: what keeps timers safe is in Postgres."""
 
 import asyncio
 import secrets
@@ -11,7 +11,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 ACTOR_PREFIX = "shard-"
 ANSWER_S = 5.0
-CPUS_PER_SHARD = 1  # a busy shard keeps about one core busy; it claims none, so that it starts whatever else runs
+CPUS_PER_SHARD = 1  # a busy shard uses about one core; its actor reserves none, so that it starts on a full node too
 
 T = TypeVar("T")
 
@@ -22,20 +22,20 @@ class RayUnavailable(Exception):
 
 @dataclass(frozen=True)
 class ShardSpawner:
-    """How to make a shard actor: its class and what its constructor takes. `cluster` brings the two together."""
+    """How to make a shard actor: its class and its constructor's arguments. `cluster` provides both."""
 
     actor_class: type
     settings: Any
     cluster_id: str
 
     def spawn(self, actor_name: str, node_id: str) -> Any:
-        """Ask Ray for a new actor on a node; whether it comes up shows in its `watch`."""
+        """Ask Ray for a new actor on a node; a call of its `watch` shows whether it comes up."""
         return (
             ray.remote(self.actor_class)
             .options(
                 name=actor_name,
-                # It outlives the coordinator, whose death must stop no timer; and it never restarts by itself:
-                # a new actor is a new holder, and how many there are is the coordinator's to say.
+                # It outlives the coordinator, whose death must stop no timer. It never restarts by itself: a new actor
+                # is a new holder, and the coordinator decides how many there are.
                 lifetime="detached",
                 max_restarts=0,
                 num_cpus=0,
@@ -59,14 +59,14 @@ class RayFleet:
         return await _ask(_staying_nodes)
 
     async def actors(self) -> dict[str, Any]:
-        """Find the shard actors that exist, by name: those of an earlier coordinator too.
+        """Find the shard actors that exist, by name, also those of an earlier coordinator.
 
         errors:  RayUnavailable  no answer in time
         """
         return await _ask(_named_actors)
 
     async def spawn(self, node_id: str) -> tuple[str, Any]:
-        """Make an actor under a new name and return both; it starts in its own time.
+        """Make an actor under a new name and return both; the actor may still be starting then.
 
         errors:  RayUnavailable  no answer in time
         """
@@ -74,7 +74,7 @@ class RayFleet:
         return actor_name, await _ask(lambda: self._spawner.spawn(actor_name, node_id))
 
     async def ask_for_nodes(self, shards: int) -> None:
-        """Ask Ray's autoscaler, if there is one, for room for so many shards in all; 0 takes the request back.
+        """Ask Ray's autoscaler, if there is one, for room for `shards` in all; 0 takes the request back.
 
         errors:  RayUnavailable  no answer in time
         """
@@ -91,7 +91,7 @@ class RayFleet:
 
 
 async def _ask(question: Callable[[], T]) -> T:
-    """Ask in a thread: Ray's own calls block, and a lost head would block the loop with them."""
+    """Ask in a thread: Ray's calls block, so a lost head would block the event loop."""
     try:
         async with asyncio.timeout(ANSWER_S):
             return await asyncio.to_thread(question)
@@ -100,7 +100,7 @@ async def _ask(question: Callable[[], T]) -> T:
 
 
 def _staying_nodes() -> list[str]:
-    # Nothing tells an actor that its node drains, and only this internal table says which nodes do.
+    # Ray does not tell an actor that its node drains; only this internal table lists the draining nodes.
     from ray._private.state import state
 
     nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
@@ -108,7 +108,7 @@ def _staying_nodes() -> list[str]:
     return sorted(
         node["NodeID"]
         for node in nodes
-        # A head that is told of no CPU is to be left alone; so it is done on Kubernetes.
+        # A head node started with num_cpus=0 (KubeRay's convention) takes no shards.
         if node["Alive"] and node["Resources"].get("CPU", 0) > 0 and node["NodeID"] not in leaving
     )
 
@@ -121,5 +121,5 @@ def _named_actors() -> dict[str, Any]:
 def _actor(name: str) -> Any | None:
     try:
         return ray.get_actor(name)
-    except ValueError:  # died between the two questions
+    except ValueError:  # the actor died after it was listed
         return None

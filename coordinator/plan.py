@@ -1,4 +1,4 @@
-"""What to do about the difference between what is wanted and what is there: a pure function."""
+"""What to do about the difference between the desired and the actual shards: a pure function."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 class Member:
     """One shard actor of ours: starting while it has no holder, then serving until it is retired.
 
-    One that is suspect has been silent for a moment; the table says of it whether it is suspended.
+    A `suspect` member has been silent for a moment; `suspended` is what the holders table says of it. A `stalled`
+    member should have started by now, and may still start. `started_s` is when its holder was first seen, in seconds of
+    the monotonic clock.
     """
 
     actor_name: str
@@ -19,6 +21,8 @@ class Member:
     shard_count: int | None = None
     suspect: bool = False
     suspended: bool = False
+    stalled: bool = False
+    started_s: float = 0.0
 
     @property
     def registered(self) -> bool:
@@ -33,22 +37,23 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """What is there: our actors, the nodes they may stay on and those of them that should get no new ones.
+    """The actual state: our actors, the nodes they may stay on, and which of the nodes should get no new actors.
 
-    Guests are holders of other clusters that still keep slots, from when their cluster led.
+    `quarantined` is in order: the node whose quarantine ends first comes first. `foreign_holders` are holders of other
+    clusters that still keep slots from the time when their cluster led.
     """
 
     members: Sequence[Member]
     nodes: Sequence[str]
-    suspects: frozenset[str] = frozenset()
-    guests: Sequence[int] = ()
+    quarantined: Sequence[str] = ()
+    foreign_holders: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What to do, in this order: assign, then spawn, then retire.
 
-    Those to `suspend` or `resume` are among those that `assign` names.
+    `assign` gives each holder its shard, None for none. The holders to `suspend` or `resume` are among them.
     """
 
     assign: dict[int, int | None] = field(default_factory=dict)
@@ -62,15 +67,18 @@ class Plan:
 def plan(wanted: int, fleet: Fleet) -> Plan:
     """Decide what brings the fleet to `wanted` shards, spread over its nodes.
 
-    The shards that are ready share all slots among them, so a death leaves no slot without a shard while its
-    replacement starts, and new shards take their part the moment they are there. A member on a node that is leaving,
-    or on one with two more than another, is replaced first and retired when its replacement is ready.
+    The ready shards share all slots. So a death leaves no slot without a shard while the replacement starts, and a new
+    shard takes its part as soon as it is ready. A member is moved if its node is leaving, or if its node has at least
+    two more members than another: its replacement starts first, and the member is retired when that is ready.
 
-    A member that is suspect is suspended: the others share its slots and may take what it claims, but it is neither
-    retired nor replaced, for it may only have paused. Where all are suspect there is nobody to share with: the
-    assignment stays as it is, and one more is started.
+    If an actor is slow to start, another one is started on a better node, if there is one. Whichever of the two comes
+    up first serves, and the surplus one is retired.
 
-    shape:   `spawn` names a node for each new actor; empty where nothing can be done
+    A suspect member is suspended: the others share its slots and may take what it has claimed. It is neither retired
+    nor replaced, because it may only have paused. If all members are suspect, there is none to share with: the
+    assignment stays as it is, and one more actor is started.
+
+    shape:   `spawn` names a node for each new actor; empty if none is needed or no node can take one
     """
     staying = [member for member in fleet.members if member.node_id in fleet.nodes]
     ready = sorted((member for member in staying if member.ready), key=_seniority)
@@ -78,17 +86,21 @@ def plan(wanted: int, fleet: Fleet) -> Plan:
     suspects = [member for member in fleet.members if member.registered and member.suspect]
 
     serving = _balanced(ready, wanted, fleet.nodes)
-    # Those that leave serve on until others have started: fewer hands would only be slower.
+    # Members on leaving nodes serve until their replacements are ready: fewer shards would only be slower.
     serving += sorted(leaving, key=_seniority)[: wanted - len(serving)]
     retire = tuple(member for member in fleet.members if member.ready and member not in serving)
 
-    spawn = _spawns(wanted, staying, _targets(fleet))
-    if fleet.nodes and suspects and len(suspects) == len(fleet.members):
-        spawn = spawn or [_emptiest(_load(staying, _targets(fleet)))]
+    targets = _targets(fleet)
+    expected = [member for member in staying if not (member.stalled and _are_trusted(targets, fleet))]
+    spawn = _spawns(wanted, expected, targets)
+    if targets and suspects and not (serving or any(not member.registered for member in expected)):
+        spawn = spawn or [_emptiest(_load(expected, targets))]
     assign, suspend = _assignment(serving, retire), tuple[int, ...]()
     if serving:
         suspend = tuple(member.holder for member in suspects if member.holder and not member.suspended)
-        assign |= dict.fromkeys((*suspend, *fleet.guests))  # guests fire what they lease, and claim no more
+        assign |= dict.fromkeys(
+            (*suspend, *fleet.foreign_holders)
+        )  # without slots they fire what they have leased, and claim no more
     return Plan(
         assign=assign,
         shard_count=len(serving),
@@ -100,7 +112,7 @@ def plan(wanted: int, fleet: Fleet) -> Plan:
 
 
 def _balanced(ready: Sequence[Member], wanted: int, nodes: Sequence[str]) -> list[Member]:
-    """Choose whom to keep: as even over the nodes as can be, the long-serving first."""
+    """Choose the members to keep: as even over the nodes as possible, members that have a shard first."""
     serving: list[Member] = []
     load = Counter(dict.fromkeys(nodes, 0))
     waiting = list(ready)
@@ -113,32 +125,42 @@ def _balanced(ready: Sequence[Member], wanted: int, nodes: Sequence[str]) -> lis
 
 
 def _targets(fleet: Fleet) -> Sequence[str]:
-    """Choose the nodes that may get new actors: rather none where one could not be reached, or is silent."""
-    doubtful = fleet.suspects | {member.node_id for member in fleet.members if member.suspect}
+    """Choose the nodes for new actors: those not in doubt; else those not in quarantine; else the first to leave it."""
+    doubted = _doubted(fleet)
     return (
-        [node for node in fleet.nodes if node not in doubtful]
-        or [node for node in fleet.nodes if node not in fleet.suspects]
-        or fleet.nodes
+        [node for node in fleet.nodes if node not in doubted]
+        or [node for node in fleet.nodes if node not in fleet.quarantined]
+        or [node for node in fleet.quarantined if node in fleet.nodes][:1]
     )
 
 
-def _spawns(wanted: int, staying: Sequence[Member], nodes: Sequence[str]) -> list[str]:
-    """Name the nodes for new actors: those that are missing, and one ahead of each that stands on a crowded node."""
+def _are_trusted(targets: Sequence[str], fleet: Fleet) -> bool:
+    """Say whether there are targets, and none of them is in doubt."""
+    return bool(targets) and _doubted(fleet).isdisjoint(targets)
+
+
+def _doubted(fleet: Fleet) -> set[str]:
+    """Name the nodes in doubt: in quarantine, or with a member that is silent or slow to start."""
+    return {*fleet.quarantined, *(member.node_id for member in fleet.members if member.suspect or member.stalled)}
+
+
+def _spawns(wanted: int, expected: Sequence[Member], nodes: Sequence[str]) -> list[str]:
+    """Name a node for each missing actor; if none is missing, a node for one actor that will relieve a crowded node."""
     if not nodes:
         return []
-    load = _load(staying, nodes)
+    load = _load(expected, nodes)
     spawns: list[str] = []
-    for _ in range(wanted - len(staying)):
+    for _ in range(wanted - len(expected)):
         spawns.append(_emptiest(load))
         load[spawns[-1]] += 1
-    if not spawns and len(staying) == wanted and max(load.values()) - min(load.values()) > 1:
+    if not spawns and len(expected) == wanted and max(load.values()) - min(load.values()) > 1:
         spawns.append(_emptiest(load))
     return spawns
 
 
-def _load(staying: Sequence[Member], nodes: Sequence[str]) -> Counter[str]:
+def _load(expected: Sequence[Member], nodes: Sequence[str]) -> Counter[str]:
     load = Counter(dict.fromkeys(nodes, 0))
-    load.update(member.node_id for member in staying if member.node_id in nodes)
+    load.update(member.node_id for member in expected if member.node_id in nodes)
     return load
 
 
@@ -151,7 +173,7 @@ def _seniority(member: Member) -> tuple[bool, int, str]:
 
 
 def _assignment(serving: Sequence[Member], retire: Sequence[Member]) -> dict[int, int | None]:
-    """Number the serving, each keeping its number where it can; only what changes is named."""
+    """Number the serving members, each with its old number where possible; return only what changes."""
     count = len(serving)
     numbers: dict[int, int] = {}
     kept = {m.shard: m for m in reversed(serving) if m.shard is not None and m.shard < count}

@@ -1,4 +1,4 @@
-"""The coordinator's loop, and one turn of it."""
+"""The coordinator's reconcile loop, and one turn of it."""
 
 import asyncio
 import time
@@ -6,21 +6,24 @@ from collections.abc import Sequence
 
 import structlog
 
-from coordinator.account import UNREACHABLE, Account
-from coordinator.caution import Caution
+from coordinator.backoff import STARTING_S, SpawnBackoff
+from coordinator.failure_detector import FailureDetector
 from coordinator.fleet import RayFleet, RayUnavailable
 from coordinator.plan import Fleet, Plan, plan
+from coordinator.quarantine import Quarantine
 from coordinator.retention import Retention
 from coordinator.scaling import Scaling
 from coordinator.settings import CoordinatorSettings
-from coordinator.silence import Silence
-from coordinator.wards import Wards
+from coordinator.stats import NEVER_STARTED, SILENT, UNREACHABLE, CoordinatorStats
+from coordinator.supervisor import Supervisor
+from keepers.loops import pause
 from metrics.report import Reporter
-from sql.holders import Holder, assign, cut_off, end_holders, list_holders
-from sql.leadership import Leadership, lead, resign
+from sql.cluster.holders import Holder, assign, cut_off, end_holders, list_holders
+from sql.cluster.leadership import Leadership, lead, resign
+from sql.dsn import Dsn
 from sql.session import Session, StatementRefused, StoreUnavailable
 
-HANDED_OVER_S = 0.1  # between two looks whether another cluster serves
+HANDED_OVER_S = 0.1  # between two checks whether another cluster has taken the slots
 
 
 class Superseded(Exception):
@@ -28,53 +31,86 @@ class Superseded(Exception):
 
 
 class Reconciler:
-    """Bring the shard actors to what is wanted, for as long as this coordinator leads."""
+    """Bring the actual shard actors to the desired state; leave the slots alone while another cluster leads."""
 
-    def __init__(self, settings: CoordinatorSettings, *, cluster_id: str, incarnation: int, fleet: RayFleet) -> None:
+    def __init__(
+        self, settings: CoordinatorSettings, *, dsn: Dsn | str, cluster_id: str, incarnation: int, fleet: RayFleet
+    ) -> None:
         self._settings = settings
         self._cluster_id = cluster_id
         self._incarnation = incarnation
         self._fleet = fleet
-        self._session = Session(
-            settings.dsn, application="shardclock coordinator", timeout_s=settings.coordinator_timeout_s
-        )
+        self._session = Session(dsn, application="shardclock coordinator", timeout_s=settings.coordinator_timeout_s)
         self._log = structlog.get_logger().bind(coordinator=f"{incarnation:016x}")
-        self._wards = Wards(fleet, changed=self.wake, start_s=settings.start_s, drain_s=settings.drain_s, log=self._log)
-        self._silence = Silence()
-        self._caution = Caution()
+        self._supervisor = Supervisor(
+            fleet, changed=self.wake, start_s=settings.start_s, drain_s=settings.drain_s, log=self._log
+        )
+        self._detector = FailureDetector()
+        self._backoff = SpawnBackoff()
+        self._quarantine = Quarantine()
+        self._told_quarantined: set[str] = set()
         self._fresh = True
         self._retention = Retention(self._session, keep_days=settings.retention_days)
         self._scaling = Scaling(settings, self._session, fleet.ask_for_nodes)
-        self._account = Account()
+        self._stats = CoordinatorStats()
         self._reporter = Reporter(settings.metrics_socket)
         self._changed = asyncio.Event()
         self._stopping = False
 
     async def run(self) -> None:
-        """Take turns until stopped or superseded; a turn that fails is logged and taken again."""
+        """Take turns until stopped or superseded; a superseded coordinator touches nothing more."""
+        try:
+            await self._until_stopped()
+            await self._wind_down()
+        except Superseded:
+            self._log.warning("superseded")
+        await self._close()
+
+    async def _until_stopped(self) -> None:
+        """Take turns; log a turn that fails, and go on with the next."""
         failing = False
         while not self._stopping:
             self._changed.clear()
             try:
                 await self.turn()
                 failing = False
-            except Superseded:
-                self._log.warning("superseded")
-                await self._close()
-                return
             except (StoreUnavailable, StatementRefused, RayUnavailable) as error:
-                # Without news of Postgres nobody can be called silent.
-                self._silence.forget()
+                # Without news from Postgres no shard can be called silent.
+                self._detector.forget()
                 if not failing:
                     self._log.warning("turn failed", error=str(error))
                 failing = True
             self._report()
-            await self._pause()
-        await self._wind_down()
-        await self._close()
+            await pause(self._settings.reconcile_s, self._changed)
 
     async def turn(self) -> None:
-        """Read, decide, act: once."""
+        """Make one turn: read, decide, act."""
+        leadership = await self._lead()
+        wanted = leadership.shards_wanted
+        if leadership.leads:
+            await self._retention.turn()
+            wanted = await self._scaling.turn(leadership, self._incarnation)
+        else:
+            await self._scaling.rest()
+        await self._supervisor.adopt()
+        nodes = await self._fleet.nodes()
+        holders = await self._living_holders(nodes, leadership)
+        await self._act(plan(wanted, self._look(holders, nodes)), leadership)
+
+    def stop(self) -> None:
+        """Ask the loop to end; `run` then drains every shard and gives up the lead."""
+        self._stopping = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Take the next turn now."""
+        self._changed.set()
+
+    async def _lead(self) -> Leadership:
+        """Take or renew the lead if possible, and learn which coordinator has it.
+
+        errors:  Superseded  a newer incarnation of this coordinator has it
+        """
         leadership = await lead(
             self._session,
             self._incarnation,
@@ -85,66 +121,51 @@ class Reconciler:
         )
         self._fresh = False
         self._learn_lead(leadership)
-        wanted = leadership.shards_wanted
-        if leadership.leads:
-            await self._retention.turn()
-            wanted = await self._scaling.turn(leadership, self._incarnation)
-        else:
-            await self._scaling.rest()
-        await self._wards.adopt()
-        holders = await self._living_holders(leads=leadership.leads)
-        mine = {h.actor_name: h for h in holders if h.cluster_id == self._cluster_id}
-        fleet = Fleet(
-            members=self._wards.members(mine, self._suspects(mine)),
-            nodes=await self._fleet.nodes(),
-            suspects=self._caution.suspects(now_s=time.monotonic()),
-            guests=[h.holder for h in holders if h.cluster_id != self._cluster_id and h.shard is not None],
-        )
-        await self._act(plan(wanted, fleet), leadership)
-
-    def stop(self) -> None:
-        """Ask the loop to end; `run` then drains every shard and hands the lease back."""
-        self._stopping = True
-        self.wake()
-
-    def wake(self) -> None:
-        """Take the next turn now."""
-        self._changed.set()
+        return leadership
 
     def _learn_lead(self, leadership: Leadership) -> None:
-        """Take note of who leads; while another cluster does, our shards stand by: started, and without slots."""
+        """Learn whether we lead; while another cluster leads, our shards stand by: they run without slots."""
         if not leadership.leads and leadership.leader is not None and leadership.cluster_id == self._cluster_id:
             raise Superseded
-        if leadership.leads != self._account.leads:
+        if leadership.leads != self._stats.leads:
             self._log.info("leads" if leadership.leads else "stands by", term=leadership.term)
             if leadership.leads:
-                self._caution.pardon()  # a leader of the release before stand-by ends our shards as fast as they start
-        self._account.leads = leadership.leads
+                # An older leader without stand-by killed our shards at once; those failures say nothing now.
+                self._backoff.reset()
+                self._quarantine.reset()
+        self._stats.leads = leadership.leads
 
     async def _wind_down(self) -> None:
         try:
-            await self._wards.adopt()
+            await self._supervisor.adopt()
+            # List our holders before we make sure that we still lead: then none of them is a successor's.
+            there = {holder.holder for holder in await self._own_holders()}
+            await self._lead()
             await resign(self._session, self._incarnation)
             await self._scaling.rest()
             await self._hand_over()
-            await self._wards.retire()
-            left = [h for h in await list_holders(self._session) if h.cluster_id == self._cluster_id]
+            retired = self._supervisor.names()
+            await self._supervisor.retire()
+            left = [h for h in await self._own_holders() if h.holder in there or h.actor_name in retired]
             await end_holders(self._session, [h.holder for h in left], why="stopped")
         except (StoreUnavailable, StatementRefused, RayUnavailable) as error:
             self._log.warning("stopped without handing back; leases run out by themselves", error=str(error))
 
+    async def _own_holders(self) -> list[Holder]:
+        return [h for h in await list_holders(self._session) if h.cluster_id == self._cluster_id]
+
     async def _hand_over(self) -> None:
-        """Let our shards fire on until a cluster that stands by has taken their slots; without one, don't wait."""
+        """Let our shards fire until a cluster that stands by has taken their slots; without one, don't wait."""
         deadline = time.monotonic() + self._settings.handover_s
         while time.monotonic() < deadline:
             holders = await list_holders(self._session)
             keep = any(h.shard is not None for h in holders if h.cluster_id == self._cluster_id)
-            heirs = any(
-                h.silent_s < self._settings.silent_s and h.held_why is None
+            successors = any(
+                h.silent_s < self._settings.silent_s and h.hold_reason is None
                 for h in holders
                 if h.cluster_id != self._cluster_id
             )
-            if not keep or not heirs:
+            if not keep or not successors:
                 return
             await asyncio.sleep(HANDED_OVER_S)
 
@@ -155,68 +176,97 @@ class Reconciler:
         await self._session.close()
 
     def _report(self, *, leaving: bool = False) -> None:
-        self._reporter.send(self._account.report(f"coordinator {self._incarnation:016x}", leaving=leaving))
+        self._reporter.send(self._stats.report(f"coordinator {self._incarnation:016x}", leaving=leaving))
 
-    async def _living_holders(self, *, leads: bool) -> list[Holder]:
-        """Read the holders, end those of ours that are gone, and drop their actors; who leads ends anybody silent.
+    def _look(self, holders: Sequence[Holder], nodes: Sequence[str]) -> Fleet:
+        """Put the actual state together, without the actors that are gone."""
+        now_s = time.monotonic()
+        mine = {h.actor_name: h for h in holders if h.cluster_id == self._cluster_id}
+        late = self._supervisor.look(mine, stalled_s=self._settings.stalled_s)
+        members = self._supervisor.members(mine, self._suspects(mine))
+        self._quarantine.fail(late, now_s=now_s)
+        self._quarantine.look(members, nodes, now_s=now_s)
+        quarantined = self._quarantine.nodes(now_s=now_s)
+        if set(quarantined) != self._told_quarantined:
+            self._told_quarantined = set(quarantined)
+            self._log.warning("quarantine", nodes=[node_id[:12] for node_id in quarantined])
+        return Fleet(
+            members=members,
+            nodes=nodes,
+            quarantined=quarantined,
+            foreign_holders=[h.holder for h in holders if h.cluster_id != self._cluster_id and h.shard is not None],
+        )
 
-        shape:   the living holders, other clusters' among them
+    async def _living_holders(self, nodes: Sequence[str], leadership: Leadership) -> list[Holder]:
+        """Read the holders, end ours that are gone and drop their actors; the leader ends silent ones of all clusters.
+
+        shape:   the living holders, also those of other clusters
         """
         holders = await list_holders(self._session)
         mine = {holder.actor_name: holder for holder in holders if holder.cluster_id == self._cluster_id}
-        self._silence.look({holder.actor_name: holder.seen_at for holder in holders}, now_s=time.monotonic())
-        silent = self._silence.longer_than(self._settings.silent_s)
-        self._wards.give_up(silent, "silent")
-        gone = self._wards.gone()
-        late = self._wards.overdue_to_start(mine)
-        gone |= dict.fromkeys(late, "never started")
-        self._account.takeovers.update(["never_started"] * len(late))  # nobody's holder, so not among the ended
+        self._detector.check({holder.actor_name: holder.seen_at for holder in holders}, now_s=time.monotonic())
+        silent = self._detector.silent(longer_than_s=self._settings.silent_s)
+        self._supervisor.give_up(silent, SILENT)
+        gone = self._supervisor.gone()
+        late = self._supervisor.overdue_to_start(mine)
+        gone |= dict.fromkeys(late, NEVER_STARTED)
+        self._stats.takeovers.update(
+            ["never_started"] * len(late)
+        )  # these never registered, so end_holders() doesn't report them
+        # When Ray's head is lost, the old shards may fire on without it. End them only once one of the new shards runs.
+        relieved = any(name in self._supervisor for name in mine)
         dead = {
-            h.holder: gone.get(h.actor_name, "silent" if h.actor_name in silent else "")
+            h.holder: gone.get(h.actor_name, SILENT if h.actor_name in silent else "")
             for h in holders
             if h.actor_name in gone
-            or (h.cluster_id == self._cluster_id and h.actor_name not in self._wards)
-            or (leads and h.actor_name in silent)
+            or (relieved and h.cluster_id == self._cluster_id and h.actor_name not in self._supervisor)
+            or (leadership.leads and h.actor_name in silent)
         }
-        if dead:
-            ended = await end_holders(self._session, list(dead), why="dead")
-            await self._cut_off(list(dead))
-            self._account.take_over(ended, dead)
+        # Only while this term lasts, whether we lead or stand by: a coordinator that was frozen must not end the
+        # holders that its successor has started.
+        if dead and (ended := await end_holders(self._session, list(dead), why="dead", term=leadership.term)):
+            await self._cut_off([it.holder for it in ended])
+            self._stats.take_over(ended, dead)
             self._log.warning("took over", holders=[f"{it.holder:016x}" for it in ended], why=gone)
-        self._learn(gone, mine)
-        await self._wards.drop(gone)
+        self._learn(gone, mine, nodes)
+        await self._supervisor.drop(gone)
         return [h for h in holders if h.holder not in dead]
 
     async def _cut_off(self, holders: Sequence[int]) -> None:
-        """Free what a frozen process may have locked in the middle of a claim or a firing."""
+        """Free the rows that a frozen process may have locked in the middle of a claim or a firing."""
         try:
             await cut_off(self._session, holders)
         except StatementRefused as error:
             self._log.warning("could not cut off", error=str(error))
 
-    def _learn(self, gone: dict[str, str], mine: dict[str, Holder]) -> None:
+    def _learn(self, gone: dict[str, str], mine: dict[str, Holder], nodes: Sequence[str]) -> None:
+        """Quarantine the nodes on which actors failed; if that is every node, the cause is elsewhere: back off."""
         now_s = time.monotonic()
-        self._caution.learn_ages((self._wards.age_s(name) for name in gone), now_s=now_s)
-        for actor_name, why in gone.items():
-            if why == UNREACHABLE:
-                holder = mine.get(actor_name)
-                self._caution.suspect(holder.node_id if holder else self._wards.node_id(actor_name), now_s=now_s)
+        ages_s = {name: self._supervisor.age_s(name) for name in gone}
+        lost = [
+            mine[name].node_id if name in mine else self._supervisor.node_id(name)
+            for name, why in gone.items()
+            if why in (UNREACHABLE, SILENT) or ages_s[name] < STARTING_S
+        ]
+        self._quarantine.fail(lost, now_s=now_s)
+        everywhere = set(nodes) <= set(self._quarantine.nodes(now_s=now_s))
+        self._backoff.learn_ages((it for it in ages_s.values() if everywhere or it >= STARTING_S), now_s=now_s)
 
     def _suspects(self, mine: dict[str, Holder]) -> set[str]:
-        """Name those of ours that may be gone; one that is suspended must be heard before it is counted on again."""
+        """Name our shards that may be gone: silent ones, and suspended ones that have given no sign of life since."""
         suspended = (name for name, holder in mine.items() if holder.suspended_at)
-        return self._silence.longer_than(self._settings.suspect_s) | self._silence.unheard(suspended)
+        return self._detector.silent(longer_than_s=self._settings.suspect_s) | self._detector.unheard(suspended)
 
     async def _act(self, todo: Plan, leadership: Leadership) -> None:
         if todo.assign and leadership.leads and not await self._assign(todo, leadership):
-            return  # no longer leading: the next turn finds out
-        for node_id in todo.spawn if self._caution.may_spawn(now_s=time.monotonic()) else ():
-            await self._wards.spawn(node_id)
-            self._account.started += 1
-        await self._wards.retire([member.actor_name for member in todo.retire])
+            return  # we no longer lead: the next turn finds out which coordinator does
+        for node_id in todo.spawn if self._backoff.may_spawn(now_s=time.monotonic()) else ():
+            await self._supervisor.spawn(node_id)
+            self._stats.started += 1
+        await self._supervisor.retire([member.actor_name for member in todo.retire])
 
     async def _assign(self, todo: Plan, leadership: Leadership) -> bool:
-        """Give all shards their part at once; False if this coordinator no longer leads."""
+        """Give all shards their part in one statement; False if this coordinator no longer leads."""
         assigned = await assign(
             self._session,
             leader=self._incarnation,
@@ -226,7 +276,7 @@ class Reconciler:
             suspended=todo.suspend,
         )
         if assigned:
-            self._account.suspended += len(todo.suspend)
+            self._stats.suspended += len(todo.suspend)
             if todo.suspend:
                 self._log.warning("suspended", holders=[f"{holder:016x}" for holder in todo.suspend])
                 await self._cut_off(todo.suspend)
@@ -234,10 +284,3 @@ class Reconciler:
                 self._log.info("resumed", holders=[f"{holder:016x}" for holder in todo.resume])
             self._log.info("assigned", shard_count=todo.shard_count, wanted=leadership.shards_wanted)
         return assigned
-
-    async def _pause(self) -> None:
-        try:
-            async with asyncio.timeout(self._settings.reconcile_s):
-                await self._changed.wait()
-        except TimeoutError:
-            return

@@ -1,40 +1,43 @@
-"""Keep the command log's days: made ahead, dropped behind. What fails here fails alone, and is tried again."""
+"""Make the command log's coming days and drop its old ones. A failure here stops nothing else, and is retried."""
 
 import time
 
 import structlog
 
-from sql.partitions import OldestDay, drop_log_partition, ensure_log_partitions, forget_holders
+from sql.log.partitions import OldestDay, drop_log_partition, ensure_log_partitions, forget_holders, mark_day
 from sql.session import Session, StatementRefused, StoreUnavailable
 
 EVERY_S = 3600.0  # days are made a week ahead, so an hour is often enough
-RETRY_S = 60.0
+RETRY_S = 60.0  # doubled after each failure: a dump that locks the log for hours meets about ten tries
 DROPS_MAX = 5  # in one turn: each locks the log for a moment
 
 
 class Retention:
-    """Look after the log's days now and then, as long as this coordinator leads."""
+    """Make and drop the log's days now and then, while this coordinator leads."""
 
     def __init__(self, session: Session, *, keep_days: int) -> None:
         self._session = session
         self._keep_days = keep_days
         self._next_at = 0.0
+        self._retry_s = RETRY_S
         self._kept_for: str | None = None
         self._log = structlog.get_logger()
 
     async def turn(self) -> None:
-        """Do what is due, if anything is; a failure is logged and tried again in a minute."""
+        """Make and drop days if it is time; log a failure and retry, less often after each."""
         if time.monotonic() < self._next_at:
             return
         try:
-            more = await self._keep()
+            pause_s = RETRY_S if await self._keep() else EVERY_S
+            self._retry_s = RETRY_S
         except (StoreUnavailable, StatementRefused) as error:
-            self._log.warning("the log's days wait", error=str(error))
-            more = True
-        self._next_at = time.monotonic() + (RETRY_S if more else EVERY_S)
+            self._log.warning("the log's days wait", error=str(error), retry_s=self._retry_s)
+            pause_s, self._retry_s = self._retry_s, min(2 * self._retry_s, EVERY_S)
+        self._next_at = time.monotonic() + pause_s
 
     async def _keep(self) -> bool:
-        """Make and drop days; whether there may be more to drop."""
+        """Make and drop days; return whether there may be more to drop."""
+        await mark_day(self._session)
         await ensure_log_partitions(self._session)
         await forget_holders(self._session, keep_days=self._keep_days)
         for _ in range(DROPS_MAX):

@@ -1,4 +1,4 @@
-"""How many shards are wanted under a policy: looked up in the tables now and then, ahead of the load."""
+"""How many shards are wanted under a scaling policy: read from the tables now and then, ahead of the load."""
 
 import asyncio
 import time
@@ -10,25 +10,25 @@ import structlog
 from coordinator.demand import GiveBack, Load, shards_for
 from coordinator.fleet import RayUnavailable
 from coordinator.settings import CoordinatorSettings
-from sql.forecast import read_forecast
-from sql.leadership import Leadership, Policy, follow_forecast, read_policy
-from sql.measures import EVER, count_due, readings_round
+from sql.cluster.leadership import Leadership, Policy, follow_forecast, read_policy
+from sql.metrics.forecast import read_forecast
+from sql.metrics.measures import EVER, count_due, readings_scan
 from sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 
 NOW = EVER - EVER
-ASK_AGAIN_S = 60.0  # Ray forgets what it was asked when its head is lost
+ASK_AGAIN_S = 60.0  # Ray forgets the request when its head is lost
 
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What one look brought."""
+    """The result of one reading of the tables."""
 
     policy: Policy
     load: Load
 
 
 class Scaling:
-    """Follow the forecast for as long as a policy says so; looks have a connection of their own, and no turn waits."""
+    """Follow the forecast while there is a policy; the tables are read on a connection of its own, so no turn waits."""
 
     def __init__(
         self, settings: CoordinatorSettings, session: Session, ask_for_nodes: Callable[[int], Awaitable[None]]
@@ -36,28 +36,25 @@ class Scaling:
         self._settings = settings
         self._session = session
         self._ask_for_nodes = ask_for_nodes
-        self._looks = Session(
-            settings.dsn,
-            application="shardclock forecast",
-            timeout_s=settings.coordinator_timeout_s,
-            plans=QUEUE_PLANS,
+        self._looks = session.another(
+            application="shardclock forecast", timeout_s=settings.coordinator_timeout_s, plans=QUEUE_PLANS
         )
         self._look: asyncio.Task[Outlook] | None = None
         self._look_at_s = 0.0
-        self._overdue = readings_round()
+        self._overdue = readings_scan()
         self._records: tuple[float, int] | None = None
         self._forget(term=0)
-        # Unknown: an earlier incarnation may have asked, and what it asked for stands until it is taken back.
+        # -1: unknown. An earlier incarnation may have asked, and its request stands until it is taken back.
         self._asked: tuple[int, float] = (-1, 0.0)
         self._log = structlog.get_logger()
 
     async def turn(self, leadership: Leadership, leader: int) -> int:
-        """Say how many shards are wanted now; what the forecast asks for is written down first.
+        """Return how many shards are wanted now; write the forecast's number to the table first.
 
         errors:  StoreUnavailable  no answer in time
         """
         if leadership.term != self._term:
-            await self._end_look()  # it may be hours old, and see another leader's number
+            await self._end_look()  # it may have begun hours ago, and have read another leader's number
             self._forget(term=leadership.term)
         outlook = self._outlook()
         if outlook is None:
@@ -75,12 +72,12 @@ class Scaling:
         return wanted if followed else leadership.shards_wanted
 
     async def rest(self) -> None:
-        """Take back what was asked of Ray's autoscaler, without a policy or the lead."""
+        """Take back the request to Ray's autoscaler, when there is no policy or this coordinator does not lead."""
         self._forget(term=self._term)
         await self._ask(0)
 
     async def close(self) -> None:
-        """End a look that is under way."""
+        """Cancel a reading that is under way, and close its connection."""
         await self._end_look()
         await self._looks.close()
 
@@ -91,13 +88,13 @@ class Scaling:
             self._look = None
 
     def _forget(self, *, term: int) -> None:
-        """Begin anew: what was needed under another leader or before a policy says nothing."""
+        """Forget past needs: what was needed under another leader or before a policy says nothing."""
         self._term = term
         self._shards = GiveBack(self._settings.give_back_s)
         self._nodes = GiveBack(self._settings.give_back_s)
 
     def _outlook(self) -> Outlook | None:
-        """Give what the last look brought, once; and begin another one when it is time."""
+        """Return the result of the last reading, once, and begin the next reading when it is time."""
         now_s, seen = time.monotonic(), None
         if self._look is not None and self._look.done():
             error = self._look.exception()
@@ -120,9 +117,9 @@ class Scaling:
         return Outlook(policy, Load(await read_forecast(self._looks), overdue, recent_per_s))
 
     async def _count_overdue(self) -> int:
-        lately = self._overdue.begin(now_s=time.monotonic(), every_s=self._settings.forecast_s)
+        window = self._overdue.begin(now_s=time.monotonic(), every_s=self._settings.forecast_s)
         try:
-            counts = await count_due(self._looks, (EVER, NOW), lately=lately)
+            counts = await count_due(self._looks, (EVER, NOW), window=window)
         except StoreUnavailable:
             self._overdue.fail(now_s=time.monotonic())
             raise
@@ -130,28 +127,30 @@ class Scaling:
         return sum(counts.timers)
 
     def _recent_per_s(self, records: int) -> float:
-        """Count how many records the log gained a second since the last look."""
+        """Return how many records a second the log gained since the last reading."""
         before, now_s = self._records, time.monotonic()
         self._records = now_s, records
         return (records - before[1]) / (now_s - before[0]) if before else 0.0
 
-    def _follow(self, lately: GiveBack, outlook: Outlook, *, within_s: float) -> int:
+    def _follow(self, recent: GiveBack, outlook: Outlook, *, within_s: float) -> int:
         policy = outlook.policy
         assert policy.shards_min is not None
         assert policy.shards_max is not None
-        if not lately:
-            lately.follow(policy.shards_wanted, now_s=time.monotonic())  # what was wanted before we came stays a while
+        if not recent:
+            recent.follow(
+                policy.shards_wanted, now_s=time.monotonic()
+            )  # the number wanted so far counts as a recent need
         asked = shards_for(outlook.load.per_s(within_s=within_s), target_per_s=policy.target_per_s)
-        return min(max(lately.follow(asked, now_s=time.monotonic()), policy.shards_min), policy.shards_max)
+        return min(max(recent.follow(asked, now_s=time.monotonic()), policy.shards_min), policy.shards_max)
 
     async def _ask(self, shards: int) -> None:
-        """Tell Ray's autoscaler how many shards there shall be room for, when that changes and now and then."""
+        """Ask Ray's autoscaler for room for `shards`, when the number changes, and again after `ASK_AGAIN_S`."""
         asked, at_s = self._asked
         if shards == asked and not (shards and time.monotonic() > at_s + ASK_AGAIN_S):
             return
         try:
             await self._ask_for_nodes(shards)
-        except RayUnavailable as error:  # shards are scaled all the same, on the nodes there are
+        except RayUnavailable as error:  # the shards are scaled nevertheless, on the existing nodes
             self._log.warning("could not ask for nodes", shards=shards, error=str(error))
         else:
             self._asked = shards, time.monotonic()

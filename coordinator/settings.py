@@ -1,12 +1,18 @@
-"""What the coordinator may be told, each number with its unit and its reason."""
+"""The coordinator's settings, each number with its unit and its reason."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class CoordinatorTuning(BaseModel):
-    """Hold the numbers the coordinator works by; relations between them are checked by `cluster.settings`."""
+class CoordinatorSettings(BaseModel):
+    """Hold all settings of the coordinator; it finds the database's address on its own node.
 
-    model_config = ConfigDict(frozen=True)
+    `cluster.settings` reads the numbers from the environment, and checks the relations between them.
+    """
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+    identity: str = ""
+    metrics_socket: str | None = None
 
     reconcile_s: float = Field(0.25, gt=0, description="between two turns; a death or a new scale is acted on at once")
     leader_lease_s: float = Field(5.0, gt=0, description="how long a silent leader is waited for")
@@ -14,6 +20,9 @@ class CoordinatorTuning(BaseModel):
         1.2, gt=0, description="a shard without a sign of life for this long is suspended: four beats and a little"
     )
     silent_s: float = Field(5.0, gt=0, description="a holder without a sign of life for this long is taken for dead")
+    stalled_s: float = Field(
+        5.0, gt=0, description="an actor that has not registered by then is started on another node, too"
+    )
     start_s: float = Field(30.0, gt=0, description="an actor that has not registered by then is given up")
     drain_s: float = Field(3.0, gt=0, description="how long a shard that was asked to drain is waited for")
     handover_s: float = Field(5.0, gt=0, description="how long a cluster that stops fires on for one that stands by")
@@ -23,11 +32,3 @@ class CoordinatorTuning(BaseModel):
     give_back_s: float = Field(300.0, gt=0, description="how long a need is remembered before shards are given back")
     retention_days: int = Field(30, ge=1, description="how many past days of the command log are kept")
     coordinator_timeout_s: float = Field(2.0, gt=0, description="for one statement: below the leader's lease")
-
-
-class CoordinatorSettings(CoordinatorTuning):
-    """Hold all that the coordinator is told."""
-
-    dsn: str
-    identity: str = ""
-    metrics_socket: str | None = None

@@ -11,6 +11,7 @@ cd "$(dirname "$0")"
 
 WAIT_S=${WAIT_S:-600} # for a node to be found, the image to be pulled, and Ray to start
 LOOK_S=${LOOK_S:-2}   # between two looks
+IMAGE=.spec.headGroupSpec.template.spec.containers[0].image
 
 main() {
     [ $# -eq 2 ] || refuse 2 "say which overlay and which colour: $0 OVERLAY COLOUR, such as $0 prod green"
@@ -22,6 +23,7 @@ main() {
     new=shardclock-$colour old=shardclock-$other
 
     say "on $(kubectl config current-context), namespace $namespace: to the $colour Ray cluster"
+    check_image
     step "what both clusters share, and the schema" share
     step "the $colour Ray cluster" apply "overlays/$overlay/$colour"
     step "its coordinator and its shards, standing by or serving" wait_until is_warm
@@ -50,9 +52,29 @@ check_colour() {
     esac
 }
 
-# The namespace first: without it there is nowhere to keep the secrets.
+# KubeRay replaces no running pod: a cluster that is there goes on with its old image, whatever is applied.
+check_image() {
+    local runs wanted
+    exists raycluster "$new" || return 0
+    runs=$(on get raycluster "$new" --output="jsonpath={$IMAGE}") ||
+        refuse 3 "the image of the raycluster $new could not be asked: kubectl says why above; nothing was changed"
+    wanted=$(kubectl kustomize "overlays/$overlay/$colour" | sed -n 's/^ *image: *//p' | sort -u)
+    [ "$runs" = "$wanted" ] ||
+        refuse 2 "$new is there already, with the image $runs, and no pod of it would change to $wanted: $(way_out)"
+}
+
+way_out() {
+    if exists raycluster "$old"; then
+        echo "if $old serves, \`kubectl delete -k k8s/overlays/$overlay/$colour\`, then say this again; if not, delete $old and say \`$0 $overlay $other\`"
+    else
+        echo "say \`$0 $overlay $other\`, which brings it up beside $new"
+    fi
+}
+
+# The namespace first: without it there is nowhere to keep the secrets. One that is there keeps its labels: applied
+# without them, it would lose those that it was given. The overlay's own three, PodSecurity's, come with the apply.
 share() {
-    kubectl create namespace "$namespace" --dry-run=client --output=yaml | kubectl apply --filename=-
+    exists namespace "$namespace" || kubectl create namespace "$namespace"
     check_secrets
     # A Job can't be changed, only made anew.
     on delete job shardclock-migrate --ignore-not-found --wait
@@ -65,9 +87,9 @@ share() {
 check_secrets() {
     local name key
     while read -r name key; do
-        [ -n "$(on get secret "$name" --ignore-not-found --output="jsonpath={.data.$key}")" ] ||
+        has secret "$name" "jsonpath={.data.${key//./\\.}}" ||
             refuse 2 "the secret $name with the key $key is missing in namespace $namespace: make it as docs/operate/kubernetes.md says"
-    done < "overlays/$overlay/secrets"
+    done < <(grep -v '^#' "overlays/$overlay/secrets")
 }
 
 # As many shard actors as are wanted have registered, with a shard or, while the other colour leads, without.
@@ -105,7 +127,15 @@ wait_until() {
 
 apply() { kubectl apply --kustomize "$1"; }
 
-exists() { [ -n "$(on get "$1" "$2" --ignore-not-found --output=name)" ]; }
+exists() { has "$1" "$2" name; }
+
+# A question that fails is no answer: taken for a no, it would leave out the switch, or say that all is done.
+has() {
+    local found
+    found=$(on get "$1" "$2" --ignore-not-found --output="$3") ||
+        refuse 3 "whether there is a $1 $2 could not be asked: kubectl says why above; nothing was taken down"
+    [ -n "$found" ]
+}
 
 in_cluster() { on exec deployment/shardclock-metrics -- "$@"; }
 

@@ -1,18 +1,20 @@
 """What is measured, and how it gets to Prometheus.
 
-Data goes one way. A shard and a coordinator know what they have done since their start; once a second each sends all
-of it in one datagram to its node's exporter and forgets about it. The socket is a file, nobody answers, and nothing
-waits: where no exporter listens, firing is as it was. The exporter adds up what each source did since its last
-report, reads the tables beside it, and serves both on one port.
+Data goes one way. Each source (a shard or a coordinator) counts what it did since its start, and sends all its counts
+once a second in one datagram to its node's exporter. The datagram goes to a Unix socket, gets no answer, and is never
+waited for: firing does not change when no exporter listens. The exporter adds up what each source did since its last
+report, reads Postgres's tables as well, and serves both on one port.
 
-    families   every metric there is: its name, kind, labels and what they can be; what isn't here is refused
-    report     what a source says, and how it is sent
-    board      what the exporter has heard: totals, present values, and which sources live
+    family     what a metric is: its name, kind, labels and their possible values; others are refused
+    families   the metrics that are read in the tables; shards and coordinators declare their own
+    report     what a source reports, and how it is sent
+    aggregator what the sources reported: totals, present values, and which sources live
     tables     what the exporter reads in Postgres: true even when every shard is dead
-    page       both as Prometheus reads them
+    reading    the tables as last read, shared by scrapes that come close together
+    page       reports and tables in Prometheus's terms
     server     `/metrics`, `/healthz`, `/readyz`
     exporter   the exporter of one node: socket, tables and server together
 
-A total is kept for the series it belongs to (shard 3, say), whichever holders served it; a series goes when no living
-source stands behind it, so a killed shard leaves nothing behind.
+A total belongs to its series (of shard 3, for example), whichever holders have kept that shard. A series is dropped
+when no living source reports it, so a killed shard leaves no series behind.
 """

@@ -1,4 +1,4 @@
-"""The exporter of one node: it hears reports, has the tables read, and serves both."""
+"""The exporter of one node: it receives reports, reads the tables, and serves both."""
 
 import asyncio
 import errno
@@ -15,34 +15,38 @@ from prometheus_client import GC_COLLECTOR, PLATFORM_COLLECTOR, PROCESS_COLLECTO
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-from metrics.board import Board
-from metrics.page import families_of, of_exporter
+from metrics.aggregator import Aggregator
+from metrics.families import READ
+from metrics.family import Families
+from metrics.page import metrics_of, of_exporter
 from metrics.reading import Reading
-from metrics.report import InvalidReport, Sample, Spread, decode
+from metrics.report import Histogram, InvalidReport, Sample, decode
 from metrics.server import CannotListen, MetricsServer, Pages
 from metrics.tables import samples_of
+from sql.dsn import Dsn
 
-LOOP_S = 15.0  # for anything asked of the loop, which has its own, tighter bounds
+LOOP_S = 15.0  # for any work on the exporter's loop; the work has tighter bounds of its own
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an exporter serves its pages, where it listens for reports, and which database it reads, if any."""
+    """Where an exporter serves its pages, where it listens, what it takes, and which database it reads, if any."""
 
     host: str
     port: int
     socket_path: Path
-    dsn: str | None = None
+    reported: Families
+    dsn: Dsn | None = None
 
 
 class Exporter(Collector):
-    """Run on a thread of its own, beside whatever else this process does."""
+    """Export metrics from a thread of its own, beside the other work of this process."""
 
     def __init__(self, place: Place, *, unready: Callable[[], list[str]] = list) -> None:
         self._place = place
         self._others_unready = unready
-        self._ear = _Ear()
+        self._receiver = _ReportReceiver(place.reported)
         self._reading: Reading | None = None
         self._server: MetricsServer | None = None
         self._loop = asyncio.new_event_loop()
@@ -50,18 +54,18 @@ class Exporter(Collector):
 
     @property
     def address(self) -> str | None:
-        """Name where the pages are served, if they are."""
+        """Return the URL at which the pages are served, or None."""
         return self._server.address if self._server else None
 
     def start(self) -> None:
         """Listen for reports, then serve the pages.
 
-        errors:  PortTaken     reports are heard all the same; call again when the port may be free
-                 CannotListen  the socket can't be made; call again when it may be
+        errors:  PortTaken     reports are received nevertheless; call again when the port may be free
+                 CannotListen  the socket can't be made; call again when that may succeed
         """
         if not self._thread.is_alive():
             self._thread.start()
-        if not self._ear.is_open:
+        if not self._receiver.is_open:
             self._run(self._open())
         registry = CollectorRegistry()
         for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR, self):
@@ -82,20 +86,22 @@ class Exporter(Collector):
         self._loop.close()
 
     def collect(self) -> Iterator[Metric]:
-        """Give every family there is something to say about."""
-        samples, spreads, own = self._run(self._look())
-        yield from families_of(samples, spreads)
+        """Return every family that has a value now."""
+        samples, histograms, own = self._run(self._look())
+        yield from metrics_of(samples, histograms, {**self._place.reported, **READ})
         yield from own
 
     def describe(self) -> list[Metric]:
-        """Name nothing ahead: which families there are depends on who reports."""
+        """Return no families in advance: the sources decide which ones have values."""
         return []
 
     async def _open(self) -> None:
         path = self._place.socket_path
         try:
             _make_room(path)
-            await self._loop.create_datagram_endpoint(lambda: self._ear, local_addr=str(path), family=socket.AF_UNIX)
+            await self._loop.create_datagram_endpoint(
+                lambda: self._receiver, local_addr=str(path), family=socket.AF_UNIX
+            )
         except OSError as error:
             raise CannotListen(
                 f"the metrics socket {path} can't be made ({error.strerror or error}): SHARDCLOCK_METRICS_SOCKET must "
@@ -105,18 +111,18 @@ class Exporter(Collector):
             self._reading = Reading(self._place.dsn)
 
     async def _shut(self) -> None:
-        if self._ear.is_open:
-            self._ear.close()
+        if self._receiver.is_open:
+            self._receiver.close()
             self._place.socket_path.unlink(missing_ok=True)
         if self._reading is not None:
             await self._reading.close()
 
-    async def _look(self) -> tuple[list[Sample], list[Spread], list[Metric]]:
+    async def _look(self) -> tuple[list[Sample], list[Histogram], list[Metric]]:
         tables = samples_of(await self._reading.fresh()) if self._reading else ()
-        board = self._ear.board
-        board.expire(now_s=time.monotonic())
-        own = of_exporter(sources=len(board), reports=board.reports, refused=self._ear.refused)
-        return [*board.samples(), *tables], list(board.spreads()), list(own)
+        aggregator = self._receiver.aggregator
+        aggregator.expire(now_s=time.monotonic())
+        own = of_exporter(sources=len(aggregator), reports=aggregator.reports, refused=self._receiver.refused)
+        return [*aggregator.samples(), *tables], list(aggregator.histograms()), list(own)
 
     def _unhealthy(self) -> list[str]:
         try:
@@ -135,11 +141,12 @@ class Exporter(Collector):
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(LOOP_S)
 
 
-class _Ear(asyncio.DatagramProtocol):
-    """Take reports in as they come."""
+class _ReportReceiver(asyncio.DatagramProtocol):
+    """Receive reports as they come."""
 
-    def __init__(self) -> None:
-        self.board = Board()
+    def __init__(self, families: Families) -> None:
+        self._families = families
+        self.aggregator = Aggregator(families)
         self.refused = 0
         self._transport: asyncio.BaseTransport | None = None
 
@@ -152,13 +159,13 @@ class _Ear(asyncio.DatagramProtocol):
 
     def datagram_received(self, data: bytes, addr: object) -> None:  # noqa: ARG002 - the protocol's signature
         try:
-            report = decode(data)
+            report = decode(data, self._families)
         except InvalidReport as refusal:
             self.refused += 1
             if self.refused == 1:
                 structlog.get_logger().warning("a datagram was no report", error=str(refusal)[:200])
             return
-        self.board.hear(report, now_s=time.monotonic())
+        self.aggregator.add(report, now_s=time.monotonic())
 
     def close(self) -> None:
         if self._transport is not None:
@@ -166,7 +173,7 @@ class _Ear(asyncio.DatagramProtocol):
 
 
 def _make_room(path: Path) -> None:
-    """Remove the file of an exporter that was killed; one that somebody listens on, or that is no socket, stays."""
+    """Remove the socket file of a killed exporter; keep it if an exporter listens there, or if it is not a socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(str(path))
@@ -175,5 +182,5 @@ def _make_room(path: Path) -> None:
         except ConnectionRefusedError:
             if path.is_socket():
                 path.unlink(missing_ok=True)
-            return  # anything else is in the way, and binding says so
+            return  # any other file stays, and binding the socket will fail with the reason
     raise OSError(errno.EADDRINUSE, "another exporter listens there")

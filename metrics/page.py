@@ -1,4 +1,4 @@
-"""What was heard and read, as Prometheus reads it."""
+"""What the sources reported and the tables said, in Prometheus's terms."""
 
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
@@ -12,8 +12,8 @@ from prometheus_client.core import (
     Metric,
 )
 
-from metrics.families import PREFIX, READ, REPORTED, Family
-from metrics.report import Sample, Spread
+from metrics.family import PREFIX, Families, Family
+from metrics.report import Histogram, Sample
 
 PLAIN: dict[str, type[CounterMetricFamily | GaugeMetricFamily]] = {
     "counter": CounterMetricFamily,
@@ -26,17 +26,17 @@ OWN = {
 }
 
 
-def families_of(samples: Iterable[Sample], spreads: Iterable[Spread]) -> Iterator[Metric]:
-    """Put numbers of the families there are into Prometheus's terms, each family once."""
+def metrics_of(samples: Iterable[Sample], histograms: Iterable[Histogram], families: Families) -> Iterator[Metric]:
+    """Convert samples and histograms of these families to Prometheus's metrics, one for each family."""
     by_name = attrgetter("name")
     for name, plain in groupby(sorted(samples, key=by_name), key=by_name):
-        yield _plain(REPORTED.get(name) or READ[name], plain)
-    for name, spread in groupby(sorted(spreads, key=by_name), key=by_name):
-        yield _histogram(REPORTED[name], spread)
+        yield _plain(families[name], plain)
+    for name, histogram in groupby(sorted(histograms, key=by_name), key=by_name):
+        yield _metric_of_histogram(families[name], histogram)
 
 
 def of_exporter(*, sources: int, reports: int, refused: int) -> Iterator[Metric]:
-    """Say how the exporter itself is."""
+    """Give the exporter's metrics about itself."""
     build = GaugeMetricFamily(f"{PREFIX}build_info", "The release that exports this.", labels=["version"])
     build.add_metric([version("shardclock")], 1)
     yield build
@@ -45,15 +45,15 @@ def of_exporter(*, sources: int, reports: int, refused: int) -> Iterator[Metric]
 
 
 def _plain(family: Family, samples: Iterable[Sample]) -> Metric:
-    metric = PLAIN[family.kind](PREFIX + family.name, family.help, labels=family.labels)
+    metric = PLAIN[family.kind](PREFIX + family.name, family.help, labels=family.label_names)
     for sample in samples:
         metric.add_metric(sample.labels, sample.value)
     return metric
 
 
-def _histogram(family: Family, spreads: Iterable[Spread]) -> Metric:
-    metric = HistogramMetricFamily(PREFIX + family.name, family.help, labels=family.labels)
+def _metric_of_histogram(family: Family, histograms: Iterable[Histogram]) -> Metric:
+    metric = HistogramMetricFamily(PREFIX + family.name, family.help, labels=family.label_names)
     bounds = [*(str(float(edge)) for edge in family.edges), "+Inf"]
-    for spread in spreads:
-        metric.add_metric(spread.labels, list(zip(bounds, accumulate(spread.counts), strict=True)), spread.sum)
+    for histogram in histograms:
+        metric.add_metric(histogram.labels, list(zip(bounds, accumulate(histogram.counts), strict=True)), histogram.sum)
     return metric

@@ -6,7 +6,8 @@ import time
 import structlog
 
 from metrics.tables import Tables, read_tables
-from sql.measures import readings_round
+from sql.dsn import Dsn
+from sql.metrics.measures import readings_scan
 from sql.migrate import WrongSchema, require_current
 from sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 
@@ -18,17 +19,17 @@ ALL_S = 8.0  # Prometheus gives up after 10
 class Reading:
     """Read the tables when asked, at most every few seconds."""
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: Dsn | str) -> None:
         self._session = Session(dsn, application="shardclock metrics", timeout_s=STATEMENT_S, plans=QUEUE_PLANS)
         self._turn = asyncio.Lock()
         self._tables: Tables | None = None
         self._read_at_s = -FRESH_S
-        self._looks = readings_round()
+        self._looks = readings_scan()
         self._log = structlog.get_logger()
         self.why_not = "the tables have not been read yet"
 
     async def fresh(self) -> Tables | None:
-        """Give what the tables say, at most a few seconds old; None if they can't be read, and `why_not` says why."""
+        """Return a reading at most a few seconds old; None if the tables can't be read, and `why_not` says why."""
         async with self._turn:
             now_s = time.monotonic()
             if now_s >= self._read_at_s + FRESH_S:
@@ -41,11 +42,11 @@ class Reading:
         await self._session.close()
 
     async def _read(self, *, now_s: float) -> Tables | None:
-        lately = self._looks.begin(now_s=now_s, every_s=now_s - self._read_at_s)
+        window = self._looks.begin(now_s=now_s, every_s=now_s - self._read_at_s)
         try:
             async with asyncio.timeout(ALL_S):
                 await require_current(self._session)
-                tables = await read_tables(self._session, lately)
+                tables = await read_tables(self._session, window)
         except (StoreUnavailable, StatementRefused, WrongSchema, TimeoutError) as error:
             why_not = " ".join(str(error).split()) or "no answer in time"
             if not isinstance(error, WrongSchema):
@@ -55,6 +56,6 @@ class Reading:
             self.why_not = why_not
             self._looks.fail(now_s=time.monotonic())
             return None
-        self._looks.learn(now_s=time.monotonic(), left_s=tables.cluster.oldest_overdue_s)
+        self._looks.learn(now_s=time.monotonic(), left_s=tables.cluster.oldest_due_s)
         self.why_not = ""
         return tables

@@ -1,4 +1,4 @@
-"""What a source says of itself, and how it is sent: a datagram to a file, which nobody answers."""
+"""What a source reports, and how it is sent: one datagram to a Unix socket, without an answer."""
 
 import json
 import math
@@ -8,21 +8,21 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from metrics.families import LABELS, NO_SHARD, REPORTED, Family
+from metrics.family import NO_SHARD, SHARD, Families, Family
 
-BYTES_MAX = 100_000  # of one datagram: below what Linux takes by default
+BYTES_MAX = 100_000  # of one datagram: below Linux's default limit
 SOCKET_PATH_MAX = 100  # bytes: the system's own limit is 104 to 108
 
 Labels = tuple[str, ...]
 
 
 class InvalidReport(ValueError):
-    """A datagram that is no report of ours."""
+    """A datagram that is not one of our reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One number: of a counter since its source's start, of a gauge now."""
+    """One number: a counter's total since its source's start, or a gauge's present value."""
 
     name: str
     labels: Labels
@@ -30,8 +30,8 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """One histogram since its source's start: how many stayed within each edge but not the one before, then beyond."""
+class Histogram:
+    """Non-cumulative bucket counts since the source's start; the last bucket is above the highest edge."""
 
     name: str
     labels: Labels
@@ -41,16 +41,16 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All that one source has to say; what it said before is in it.
+    """All numbers of one source; a report includes all that earlier reports said.
 
-    shape:   `shard` stands for the label of that name, which the samples leave out; `number` counts a source's
+    shape:   `shard` is the value of the label of that name, which the samples leave out; `number` counts a source's
              reports from 1
     """
 
     source: str
     shard: str = NO_SHARD
     samples: Sequence[Sample] = ()
-    spreads: Sequence[Spread] = ()
+    histograms: Sequence[Histogram] = ()
     leaving: bool = False
     number: int = 1
 
@@ -66,7 +66,7 @@ class Reporter:
             self._socket.setblocking(False)
 
     def send(self, report: Report) -> None:
-        """Send without waiting; a report that can't be sent now is in the next one."""
+        """Send without waiting; if it can't be sent now, the next report will say the same."""
         if self._socket is None or self._path is None:
             return
         self._sent += 1
@@ -84,18 +84,18 @@ def encode(report: Report) -> bytes:
     return json.dumps(asdict(report), separators=(",", ":")).encode()
 
 
-def decode(datagram: bytes) -> Report:
-    """Read a report, and hold it against the families there are.
+def decode(datagram: bytes, families: Families) -> Report:
+    """Read a report, and check it against the known families.
 
-    errors:  InvalidReport  not a report, or with a metric or label that we don't have
+    errors:  InvalidReport  not a report, or one with an unknown metric or label
     """
     try:
         said = json.loads(datagram)
         return Report(
             source=_text(said["source"]),
             shard=_shard(said["shard"]),
-            samples=[_sample(item) for item in said["samples"]],
-            spreads=[_spread(item) for item in said["spreads"]],
+            samples=[_sample(item, families) for item in said["samples"]],
+            histograms=[_histogram(item, families) for item in said["histograms"]],
             leaving=said["leaving"] is True,
             number=int(said["number"]),
         )
@@ -103,30 +103,30 @@ def decode(datagram: bytes) -> Report:
         raise InvalidReport(f"{type(error).__name__}: {error}") from error
 
 
-def _sample(item: Any) -> Sample:
+def _sample(item: Any, families: Families) -> Sample:
     sample = Sample(_text(item["name"]), _labels(item["labels"]), _finite(item["value"]))
-    family = REPORTED[sample.name]
+    family = families[sample.name]
     if family.kind == "histogram" or not _accepts(family, sample.labels):
         raise ValueError(f"{sample.name} {sample.labels}")
     return sample
 
 
-def _spread(item: Any) -> Spread:
+def _histogram(item: Any, families: Families) -> Histogram:
     counts = tuple(map(int, item["counts"]))
-    spread = Spread(_text(item["name"]), _labels(item["labels"]), counts, _finite(item["sum"]))
-    family = REPORTED[spread.name]
-    is_whole = len(spread.counts) == len(family.edges) + 1 and min(spread.counts) >= 0
-    if family.kind != "histogram" or not is_whole or not _accepts(family, spread.labels):
-        raise ValueError(f"{spread.name} {spread.labels}")
-    return spread
+    histogram = Histogram(_text(item["name"]), _labels(item["labels"]), counts, _finite(item["sum"]))
+    family = families[histogram.name]
+    is_whole = len(histogram.counts) == len(family.edges) + 1 and min(histogram.counts) >= 0
+    if family.kind != "histogram" or not is_whole or not _accepts(family, histogram.labels):
+        raise ValueError(f"{histogram.name} {histogram.labels}")
+    return histogram
 
 
 def _accepts(family: Family, labels: Labels) -> bool:
-    return family.accepts((NO_SHARD, *labels) if "shard" in family.labels else labels)
+    return family.accepts((NO_SHARD, *labels) if SHARD in family.labels else labels)
 
 
 def _shard(value: Any) -> str:
-    if value not in LABELS["shard"]:
+    if value not in SHARD.values:
         raise ValueError(f"shard {value!r}")
     return _text(value)
 

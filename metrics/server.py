@@ -13,8 +13,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 TEXT = "text/plain; charset=utf-8"
-REQUEST_S = 10.0  # a client that says nothing must not hold a thread for ever
-CLOSE_S = 0.1  # between two looks whether to stop
+REQUEST_S = 10.0  # a client that sends nothing must not hold a thread for ever
+CLOSE_S = 0.1  # between two checks whether to stop
 
 
 class CannotListen(Exception):
@@ -22,12 +22,12 @@ class CannotListen(Exception):
 
 
 class PortTaken(CannotListen):
-    """The metrics port is somebody else's, or not for us."""
+    """Another process listens on the metrics port, or we may not use it."""
 
 
 @dataclass(frozen=True)
 class Pages:
-    """What there is to serve; an answer of faults means not healthy, or not ready."""
+    """What to serve; `unhealthy` and `unready` return faults, none if all is well."""
 
     registry: CollectorRegistry
     unhealthy: Callable[[], list[str]]
@@ -40,7 +40,7 @@ class MetricsServer:
     def __init__(self, host: str, port: int, pages: Pages) -> None:
         """Listen.
 
-        errors:  PortTaken  somebody else listens there, or we may not
+        errors:  PortTaken  another process listens there, or we may not use the port
         """
         try:
             self._server = _Server((host, port), pages)
@@ -54,12 +54,12 @@ class MetricsServer:
 
     @property
     def address(self) -> str:
-        """Name where it listens, as a URL without a path."""
+        """Return where it listens, as a URL without a path."""
         host, port = self._server.server_address[:2]
         return f"http://[{host!s}]:{port}" if ":" in str(host) else f"http://{host!s}:{port}"
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop serving, and free the port."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -67,7 +67,7 @@ class MetricsServer:
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
-    allow_reuse_port = False  # or a second exporter would share the port, and each be asked now and then
+    allow_reuse_port = False  # otherwise a second exporter could share the port, and each would get some requests
 
     def __init__(self, address: tuple[str, int], pages: Pages) -> None:
         self.address_family = AF_INET6 if ":" in address[0] else AF_INET
@@ -75,7 +75,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, _Handler)
 
     def handle_error(self, request: object, client_address: object) -> None:  # noqa: ARG002 - the base class's signature
-        """Say in a line what the base class prints with a traceback: mostly, a client that has gone meanwhile."""
+        """Log in one line what the base class prints with a traceback: mostly a client that closed the connection."""
         error = sys.exception()
         structlog.get_logger().warning("a page was not served", error=f"{type(error).__name__}: {error}")
 
@@ -98,7 +98,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(HTTPStatus.NOT_FOUND, TEXT, b"/metrics, /healthz and /readyz are here\n")
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """Say nothing: a scrape every few seconds is no news."""
+        """Log nothing: a scrape every few seconds is no news."""
 
     def _judge(self, faults: list[str]) -> None:
         status = HTTPStatus.SERVICE_UNAVAILABLE if faults else HTTPStatus.OK

@@ -5,14 +5,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
-from metrics.families import LABELS
-from metrics.report import Sample
-from sql.forecast import Forecast, read_forecast
-from sql.lookback import Lately
-from sql.measures import EVER, ClusterMeasures, DueCounts, TableMeasures, count_due, measure_cluster, measure_tables
-from sql.session import Session
+import structlog
 
-# How late each stretch's timers are at most, the latest first; the last edge is now.
+from metrics.families import GROUPS_MAX, TABLE
+from metrics.report import Sample
+from sql.claims.scan_window import ScanWindow
+from sql.log.groups import Group, list_groups
+from sql.metrics.forecast import Forecast, read_forecast
+from sql.metrics.measures import (
+    EVER,
+    ClusterMeasures,
+    DueCounts,
+    ServerMeasures,
+    TableMeasures,
+    count_due,
+    measure_cluster,
+    measure_server,
+    measure_tables,
+)
+from sql.session import Session, StatementRefused, StoreUnavailable
+
+# Age groups of overdue timers, the oldest first; group i lies between edges i and i + 1, and the last edge is now.
 AGES = ("over_10m", "under_10m", "under_1m", "under_10s", "under_1s")
 AGE_EDGES = (EVER, *(timedelta(seconds=-age_s) for age_s in (600, 60, 10, 1, 0)))
 AGES_OF_OUTAGE = ("over_10m", "under_10m", "under_1m")  # overdue by more than 10 s
@@ -27,28 +40,41 @@ class Tables:
     overdue: DueCounts
     pending: DueCounts
     forecast: Forecast
+    server: ServerMeasures
+    groups: list[Group]
     sizes: list[TableMeasures]
     took_s: float
 
 
-async def read_tables(session: Session, lately: Lately | None) -> Tables:
-    """Read everything once, what is overdue as far back as asked.
+async def read_tables(session: Session, window: ScanWindow | None) -> Tables:
+    """Read everything once; overdue timers are scanned within the window.
 
     errors:  StoreUnavailable  no answer in time
     """
     began_s = time.monotonic()
     return Tables(
-        cluster=await measure_cluster(session, lately),
-        overdue=await count_due(session, AGE_EDGES, lately=lately),
-        pending=await count_due(session, FROM_EVER_ON, lately=lately),
+        cluster=await measure_cluster(session, window),
+        overdue=await count_due(session, AGE_EDGES, window=window),
+        pending=await count_due(session, FROM_EVER_ON, window=window),
         forecast=await read_forecast(session),
+        server=await measure_server(session),
+        groups=await _read_groups(session),
         sizes=await measure_tables(session),
         took_s=time.monotonic() - began_s,
     )
 
 
+async def _read_groups(session: Session) -> list[Group]:
+    """List the groups that are furthest behind; if that fails, all other figures are still read."""
+    try:
+        return await list_groups(session, GROUPS_MAX)
+    except (StatementRefused, StoreUnavailable) as error:
+        structlog.get_logger().warning("the consumer groups can't be read", error=" ".join(str(error).split()))
+        return []
+
+
 def samples_of(tables: Tables | None) -> Iterator[Sample]:
-    """List what a reading says; of none, only that there is none."""
+    """List the samples of a reading; if there is none, only that Postgres does not answer."""
     yield Sample("store_up", (), 0.0 if tables is None else 1.0)
     if tables is None:
         return
@@ -56,8 +82,10 @@ def samples_of(tables: Tables | None) -> Iterator[Sample]:
     yield from _of_timers(tables)
     yield from _of_cluster(tables.cluster)
     yield from _of_forecast(tables.forecast, tables.cluster)
+    yield from _of_server(tables.server)
+    yield from _of_groups(tables.groups)
     for size in tables.sizes:
-        if size.table_name in LABELS["table"]:
+        if size.table_name in TABLE.values:
             yield Sample("table_rows", (size.table_name,), size.live_rows)
             yield Sample("table_dead_rows", (size.table_name,), size.dead_rows)
             yield Sample("table_bytes", (size.table_name,), size.bytes)
@@ -90,7 +118,7 @@ def _of_cluster(cluster: ClusterMeasures) -> Iterator[Sample]:
         "timers_rescheduled": cluster.rescheduled,
         "timers_paused": cluster.pauses,
         "timers_resumed": cluster.resumed,
-        "oldest_transaction_seconds": cluster.oldest_transaction_s,
+        "oldest_log_writer_seconds": cluster.oldest_log_writer_s,
         "oldest_snapshot_seconds": cluster.oldest_snapshot_s,
         "wal_bytes": cluster.wal_bytes,
         "log_partitions_ahead": cluster.log_partitions_ahead,
@@ -106,3 +134,25 @@ def _of_forecast(forecast: Forecast, cluster: ClusterMeasures) -> Iterator[Sampl
         yield Sample("forecast_timers", (f"{number:02}",), timers)
     yield Sample("forecast_peak_timers_per_second", (), forecast.peak_per_s)
     yield Sample("capacity_timers_per_second", (), cluster.shards_alive * cluster.target_per_s)
+
+
+def _of_server(server: ServerMeasures) -> Iterator[Sample]:
+    named: dict[str, float | None] = {
+        "connections": server.connections,
+        "connections_max": server.connections_max,
+        "replica_lag_bytes": server.replica_lag_bytes,
+        "replication_slots_inactive": server.slots_inactive,
+        "wal_kept_bytes": server.wal_kept_bytes,
+        "wal_expected_bytes": server.wal_expected_bytes,
+    }
+    yield from (Sample(name, (), value) for name, value in named.items() if value is not None)
+
+
+def _of_groups(groups: list[Group]) -> Iterator[Sample]:
+    """List the samples of the groups that are furthest behind."""
+    for group in sorted(groups, key=lambda group: -group.lag_s)[:GROUPS_MAX]:
+        label = (group.group_name,)
+        yield Sample("consumer_lag_records", label, group.lag_records)
+        yield Sample("consumer_lag_seconds", label, group.lag_s)
+        yield Sample("consumer_failures", label, group.failures)
+        yield Sample("consumer_records_aside", label, group.set_aside)

@@ -1,21 +1,24 @@
 """What fires: each shard keeps one part of the slots, leases what will soon be due, and fires it on time.
 
-A shard is four small loops around Postgres, with its memory between two of them:
+A shard runs four small loops around Postgres. The claim loop fills a queue in memory, the fire loop empties it:
 
-    beats    a sign of life four times a second, whatever the other loops wait for (`pulse`)
-    claims   every poll, one walk over its slots: fire what is overdue, lease what is due within the horizon,
-             once a second also sweep *all* slots for what somebody else should have fired (`claiming`);
-             what an outage left overdue is taken at a rate, and fairly between tenants (`ramp`)
-    queue    what is leased, soonest first, bounded; an alarm for the soonest (`queue`)
-    fires    when the alarm rings, one statement takes the timers out of the table and appends their records;
-             what did not fire is read again and sorted out (`firing`); a schedule that has no date yet gets one
+    beats    sends a sign of life four times a second, even while the other loops wait (`heartbeat`)
+    claims   scans the shard's slots at every poll: it fires what is overdue and leases what is due within the horizon.
+             Once a second it also sweeps *all* slots for timers that another shard should have fired (`claiming`).
+             It takes what an outage left overdue at a limited rate, and fairly between tenants (`ramp`)
+    queue    holds the leased timers, soonest first, up to a limit, with an alarm for the soonest (`queue`)
+    fires    when the alarm rings, takes the due timers out of the table and appends their records, in one statement.
+             It reads the timers that did not fire again, to learn why (`firing`), and keeps those that another
+             transaction has locked for another try (`locked`). It also gives new schedules their first date
+    hints    tells waiting consumers that timers have fired (`hints`)
 
-Nothing here needs the coordinator to be alive, nor any other shard to be dead. A shard may be frozen, cut off, or
-declared dead while it lives: the fence on each row (`claimed_by = holder`) keeps every firing to one. When it is
-asked to go it drains: it stops claiming, finishes the statement in flight, and ends its holder, which frees all it
-held in one write.
+A shard needs neither a living coordinator nor the death of another shard. A shard may be frozen, cut off from the
+network, or declared dead while it lives: the fence on each row (the version that was claimed) lets each occurrence fire
+only once. A shard that is asked to stop drains: it stops claiming, finishes the statement in flight, and ends its
+holder, which frees all its timers in one write.
 
-What became of timers is counted (`tally`), and told once a second to the node's exporter (`metrics`), if there is one.
+A shard counts what became of its timers (`stats`) and sends the counts once a second to the node's exporter
+(`metrics`), if there is one.
 
-`shard` puts the loops together, `actor` is the Ray actor around them, `clock` knows Postgres's time.
+`shard` puts the loops together, `actor` is the Ray actor around them, `clock` estimates Postgres's time.
 """

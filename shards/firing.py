@@ -1,10 +1,10 @@
-"""What to send for leased timers whose turn it is, and what to make of the answer: pure decisions."""
+"""What to send to fire leased timers that are due, and what the answer means: pure decisions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sql.claims import Fired, Firing, Planning
+from sql.claims.fire import Fired, Firing, Planning
 from timers.model import ClaimedTimer
 from timers.occurrence import WITHOUT_END, Occurrence
 from timers.repeat import REPETITIONS_MAX
@@ -12,12 +12,12 @@ from timers.schedule import Missed, first_of, following, parse_schedule
 
 
 def is_unplanned(timer: ClaimedTimer) -> bool:
-    """Say whether a timer is a schedule that a client wrote as mere text: it has no date of its own yet."""
+    """Say whether a timer is a schedule without a first date: clients in SQL write only its text, a shard plans it."""
     return timer.schedule is not None and timer.anchor_occurrence is None
 
 
 def planning_of(timer: ClaimedTimer) -> Planning:
-    """Work out the first occurrence of an unplanned schedule; what has occurred under an older rule keeps its numbers.
+    """Compute the first occurrence of an unplanned schedule; its number continues those of an older rule.
 
     errors:  InvalidTimer  its schedule can't be read, or never occurs
     """
@@ -30,9 +30,9 @@ def planning_of(timer: ClaimedTimer) -> Planning:
 
 
 def firing_of(timer: ClaimedTimer, now: datetime) -> Firing:
-    """Work out what becomes of a timer and what follows it in its schedule, if it has one.
+    """Compute what happens to a timer and which occurrence follows it, if it belongs to a schedule.
 
-    units:   now is Postgres's time or a little earlier, so that no occurrence is skipped that is still to come
+    units:   now is Postgres's time or a little earlier, so that no future occurrence is skipped
     errors:  InvalidTimer  its schedule can't be read
     """
     if timer.schedule is None or timer.anchor is None or timer.anchor_occurrence is None:
@@ -56,7 +56,7 @@ class Leftover:
 
 
 def leftover(sent: Sequence[ClaimedTimer], fired: Fired) -> Leftover:
-    """Tell those that Postgres found too early from those it has to be asked about."""
+    """Separate the timers that were sent too early from those that Postgres must be asked about."""
     missing = [timer for timer in sent if timer.timer_key not in fired.timer_keys]
     return Leftover(
         early=[timer for timer in missing if timer.due_date > fired.server_now],

@@ -1,20 +1,22 @@
-"""The timers a shard holds in memory, soonest first."""
+"""The timers that a shard holds in memory, soonest first."""
 
 import asyncio
 import heapq
 from collections.abc import Callable, Iterable
 
-from shards.clock import seconds_of
+from keepers.clock import seconds_of
 from timers.model import ClaimedTimer
 
-# A timer that is leased again leaves its old place in the heap; so many may lie there beyond the timers themselves.
+# A timer that is leased again leaves a stale entry in the heap. The heap is rebuilt when it has this many more entries
+# than twice the timers.
 STALE_MAX = 1_000
 
 
 class TimerQueue:
-    """Keep leased timers by the moment to fire them, and wake one waiter when the soonest comes.
+    """Keep leased timers by the moment to fire them, and wake one waiting task when the soonest is due.
 
-    A timer that is leased again replaces what was known of it. One task waits, any may add.
+    The answer to the latest question to Postgres replaces what is known of a timer; an answer to an earlier question
+    never does. An earlier one may come late: a slow answer, or a firing to be sent again. One task waits, any may add.
     """
 
     def __init__(self) -> None:
@@ -34,6 +36,8 @@ class TimerQueue:
         for timer in timers:
             at = max(seconds_of(timer.due_date), not_before_s)
             held = self._timers.get(timer.timer_key)
+            if held is not None and held[1].question > timer.question:
+                continue
             self._timers[timer.timer_key] = (at, timer)
             if held is None or held[0] != at:
                 heapq.heappush(self._heap, (at, timer.timer_key))
@@ -54,17 +58,17 @@ class TimerQueue:
         return due
 
     def soonest_s(self) -> float | None:
-        """Give the moment of the soonest timer, or None."""
+        """Return the moment of the soonest timer, or None."""
         while self._heap:
             at, timer_key = self._heap[0]
             held = self._timers.get(timer_key)
             if held is not None and held[0] == at:
                 return at
-            heapq.heappop(self._heap)  # replaced since, or taken
+            heapq.heappop(self._heap)  # a stale entry: the timer was replaced, or taken out
         return None
 
     async def until_due(self, now_s: Callable[[], float]) -> None:
-        """Wait until the soonest timer is due, or somebody calls `wake`. An alarm only ever moves earlier."""
+        """Wait until the soonest timer is due, or until `wake` is called. The alarm only ever moves earlier."""
         self._sooner.clear()
         soonest = self.soonest_s()
         if soonest is None:
@@ -72,7 +76,7 @@ class TimerQueue:
             return
         delay_s = soonest - now_s()
         if delay_s <= 0:
-            await asyncio.sleep(0)  # a loop over due timers must let others run
+            await asyncio.sleep(0)  # a loop over due timers must let other tasks run
             return
         alarm = asyncio.get_running_loop().call_later(delay_s, self._sooner.set)
         try:

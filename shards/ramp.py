@@ -1,19 +1,19 @@
-"""How fast a shard takes what an outage left overdue: pure decisions, taken from a few numbers."""
+"""How fast a shard takes the timers that an outage left overdue: pure decisions, taken from a few numbers."""
 
 from dataclasses import dataclass
 
-from sql.claims import Taken, Walk
+from sql.claims.claim import Scan, ScanResult
 
-BURST_S = 1.0  # so much of a second's share may be taken at once
+BURST_S = 1.0  # a scan may take at once what the rate allows in this time
 
 
 @dataclass(slots=True)
 class Ramp:
-    """Measure out the timers that an outage left.
+    """Limit the rate of the timers that an outage left (a token bucket).
 
-    The rate stands in Postgres, and every walk brings it; until the first has, nothing may be taken. From the moment
-    when a walk finds more than it can take, until a round over all tenants finds no more, they are taken fairly:
-    a share for each tenant instead of the oldest of all.
+    The rate is stored in Postgres, and every scan returns it; before the first scan nothing may be taken. When a scan
+    finds more such timers than it can take, they are taken fairly from then on: a share for each tenant instead of
+    the oldest of all. That ends when a round over all tenants leaves none.
     """
 
     per_s: int | None = 0
@@ -24,7 +24,10 @@ class Ramp:
     _found_more: bool = False
 
     def holds_back(self, batch: int, *, now_s: float) -> bool:
-        """Say whether a walk must leave alone what an outage left: it may not take a whole batch, or not unfairly."""
+        """Say whether ordinary scans must skip what an outage left, because the `backlog` scan takes it.
+
+        They must while the rate allows less than a whole batch, and while tenants get fair shares.
+        """
         self._fill(now_s)
         return self.catching_up or (self.per_s is not None and self._room < batch)
 
@@ -32,11 +35,11 @@ class Ramp:
         """Say how many may be taken now, at most a batch."""
         return batch if self.per_s is None else max(0, int(min(self._room, batch)))
 
-    def learn(self, walk: Walk, taken: Taken) -> None:
-        """Take note of what a walk took, and of the rate it brought."""
+    def learn(self, scan: Scan, taken: ScanResult) -> None:
+        """Learn what a scan took, and the rate it returned."""
         self.per_s = taken.ramp_per_s
         self._room -= taken.left_by_outage
-        if walk.scope == "backlog":
+        if scan.scope == "backlog":
             self._found_more |= taken.saturated
             self.after_tenant = taken.next_tenant
             if not taken.next_tenant:

@@ -1,14 +1,20 @@
-"""What a shard may be told, each number with its unit and its reason."""
+"""A shard's settings, each number with its unit and its reason."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sql.claims import RAMP_AFTER_S
+from sql.claims.claim import RAMP_AFTER_S
 
 
-class ShardTuning(BaseModel):
-    """Hold the numbers a shard works by; relations between them are checked by `cluster.settings`."""
+class ShardSettings(BaseModel):
+    """Hold all settings of one shard; it finds the database's address on its own node.
 
-    model_config = ConfigDict(frozen=True)
+    `cluster.settings` reads the numbers from the environment, and checks the relations between them.
+    """
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+    identity: str = ""
+    metrics_socket: str | None = None
 
     poll_s: float = Field(0.1, gt=0, description="between two claims: bounds the lag of a timer that is due at once")
     horizon_s: float = Field(2.0, gt=0, description="how far ahead to lease: absorbs a slow claim, bounds memory")
@@ -23,11 +29,3 @@ class ShardTuning(BaseModel):
     heartbeat_s: float = Field(0.25, gt=0, description="between two signs of life in the holders table")
     statement_timeout_s: float = Field(3.0, gt=0, description="below the lease, so that no statement outlives it")
     retry_max_s: float = Field(1.0, gt=0, description="longest wait between two tries when Postgres is away")
-
-
-class ShardSettings(ShardTuning):
-    """Hold all that one shard is told."""
-
-    dsn: str
-    identity: str = ""
-    metrics_socket: str | None = None

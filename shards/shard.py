@@ -1,172 +1,177 @@
-"""One shard at work: the loops, each kept apart from one turn of it."""
+"""One shard: its loops, and one turn of each loop."""
 
 import asyncio
-import random
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 import structlog
 
-from metrics.families import LAG_EDGES
+from keepers.clock import PostgresClock
+from keepers.heartbeat import Heartbeat
+from keepers.loops import Loops, one_line, pause
 from metrics.report import Reporter
-from shards.claiming import Pace
-from shards.clock import PostgresClock
+from shards.claiming import ClaimPlanner
+from shards.families import LAG_EDGES
 from shards.firing import firing_of, is_unplanned, leftover, planning_of
-from shards.pulse import HolderEnded, Pulse
+from shards.hints import HintSender
+from shards.locked import LockedTimers
 from shards.queue import TimerQueue
 from shards.settings import ShardSettings
-from shards.tally import Present, Tally, report_of
-from sql.claims import Walk, fire_due, held_by, plan_schedules, set_aside, still_held, take_due
-from sql.holders import Incarnation, end_holders
+from shards.stats import ShardGauges, ShardStats, report_of
+from sql.claims.claim import Scan, claim_due, held_by, still_held
+from sql.claims.fire import fire_due, pause_faulty, plan_schedules
+from sql.cluster.holders import Incarnation, end_holders
+from sql.dsn import Dsn
 from sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 from timers.model import ClaimedTimer
 from timers.refusal import InvalidTimer
 
-# What somebody else has locked is tried again this much later: a client's transaction usually lasts less.
-LOCKED_RETRY_S = 0.05
-# SQLSTATE classes that a timer's own data cause (a value out of range, a check, a limit); anything else may be mended
-# without it.
+# SQLSTATE classes that a timer's own data cause (a value out of range, a check, a limit). Any other error may be
+# repaired without changing the timer.
 DATA_AT_FAULT = ("22", "23", "54")
-# After a walk that Postgres refused, overdue timers go the long way for a while, where one bad row fails alone.
-UNFUSED_S = 10.0
-# Postgres's time may turn out to be this much later than believed before an alarm is set anew; alarms are no finer.
+# A duplicate key is of class 23 too, but the sequence causes it, not the timer: docs/decisions/0032-whose-key.md.
+KEY_TAKEN = "23505"
+# After Postgres refused a scan, overdue timers are leased for this long before they are fired: then one bad row fails
+# alone.
+CLAIM_ONLY_S = 10.0
+# An alarm is set again only when Postgres's time proves to be later than estimated by more than this: an alarm is no
+# more exact.
 ALARM_SLACK_S = 0.001
-# A statement in flight gets this long to end when the shard is asked to go; then it is cut off.
-DRAIN_S = 0.7
-# And handing back this long: without Postgres the leases run out by themselves.
+# Handing the timers back may take this long: without Postgres the leases run out by themselves.
 HAND_BACK_S = 1.0
 REPORT_S = 1.0  # between two reports to this node's exporter
 
 
 class Shard:
-    """Lease and fire the timers of one shard, until drained or ended."""
+    """Lease and fire the timers of one shard, until it is drained or declared dead."""
 
-    def __init__(self, incarnation: Incarnation, settings: ShardSettings) -> None:
+    def __init__(self, incarnation: Incarnation, settings: ShardSettings, dsn: Dsn | str) -> None:
         self.holder = incarnation.holder
-        self.tally = Tally()
+        self.stats = ShardStats()
         self._settings = settings
         self._log = structlog.get_logger().bind(holder=f"{self.holder:016x}")
-        # Beside the pulse's, two connections: a claim over a long backlog must not keep a due timer from firing.
+        # Two connections beside the heartbeat's: a claim over a long backlog must not keep a due timer from firing.
         self._claims, self._fires = (
             Session(
-                settings.dsn,
+                dsn,
                 application=f"shardclock shard {use} {self.holder:016x}",
                 timeout_s=settings.statement_timeout_s,
                 plans=QUEUE_PLANS,
             )
             for use in ("claims", "fires")
         )
-        self._pulse = Pulse(incarnation, settings)
+        self._heartbeat = Heartbeat(incarnation, dsn, role="shard", timeout_s=settings.statement_timeout_s)
         self._clock = PostgresClock()
         self._queue = TimerQueue()
-        self._pace = Pace(settings)
-        self._stopping = asyncio.Event()
+        self._locked = LockedTimers(lease_s=settings.lease_s, timers_max=settings.queue_max)
+        self._planner = ClaimPlanner(settings)
+        self._loops = Loops(
+            retry_s=settings.poll_s, retry_max_s=settings.retry_max_s, failed=self._count_failure, log=self._log
+        )
         self._claim_soon = asyncio.Event()
-        self._fuse_from = 0.0
+        self._fire_overdue_from = 0.0
         self._missed_answer = False
         self._reporter = Reporter(settings.metrics_socket)
+        self._hints = HintSender(dsn, holder=self.holder, timeout_s=settings.statement_timeout_s)
 
     def __len__(self) -> int:
         """Count the timers held in memory."""
-        return len(self._queue)
+        return len(self._queue) + len(self._locked)
 
     async def run(self) -> None:
-        """Register, then beat, claim and fire until drained.
+        """Register the holder, then run all loops until drained.
 
-        errors:  HolderEnded  another took over: stop, and let the coordinator start anew
+        errors:  HolderEnded  the shard was declared dead: stop, and let the coordinator start a new one
         """
-        loops = [
-            asyncio.create_task(work, name=name)
-            for name, work in (
-                ("beats", self._until_stopped("beats", self.beat_turn, self._stopping)),
-                ("claims", self._until_stopped("claims", self.claim_turn, self._claim_soon)),
-                ("fires", self._until_stopped("fires", self.fire_turn, self._stopping)),
-                ("reports", self._report_until_stopped()),
-            )
-        ]
+        sooner, stopping = self._claim_soon, self._loops.stopping
         try:
-            await asyncio.gather(*loops)
+            await self._loops.run(
+                {
+                    "beats": self._loops.until_stopped("beats", self.beat_turn, stopping),
+                    "claims": self._loops.until_stopped("claims", self.claim_turn, sooner),
+                    "fires": self._loops.until_stopped("fires", self.fire_turn, stopping),
+                    "hints": self._loops.until_stopped("hints", self._hints.turn, stopping),
+                    "reports": self._report_until_stopped(),
+                },
+                stop=self._stop,
+            )
         finally:
-            self._stop()
-            _, stuck = await asyncio.wait(loops, timeout=DRAIN_S)
-            for loop in stuck:
-                loop.cancel()
-            await asyncio.gather(*stuck, return_exceptions=True)
             await self._hand_back()
 
     async def drain(self) -> None:
-        """Ask the loops to end; `run` then hands back what is held, all within a second."""
+        """Ask the loops to end; `run` then hands back the timers, all within a second."""
         self._stop()
 
     async def beat_turn(self) -> float:
-        """Make one turn of the beat loop: a sign of life.
+        """Make one turn of the beat loop: send a sign of life.
 
-        units:   the seconds that the next turn can wait come back, as from every turn
+        units:   returns the seconds to wait before the next turn, as every turn does
         """
-        first = not self._pulse.began
-        await self._pulse.beat(held=len(self._queue))
-        self._observe(self._pulse.last.server_time, sent_at=self._pulse.sent_at)
+        first = not self._heartbeat.began
+        await self._heartbeat.beat(held=len(self))
+        self._observe(self._heartbeat.last.server_time, sent_at=self._heartbeat.sent_at)
         if first:
             self._claim_soon.set()
         return self._settings.heartbeat_s
 
     async def claim_turn(self) -> float:
-        """Make one turn of the claim loop: the walks, once the holder is known; at once again if they leave some."""
+        """Make one turn of the claim loop: scan, if the holder is registered; no pause if a scan may have left some."""
         self._claim_soon.clear()
-        if not self._pulse.began:
+        if not self._heartbeat.began:
             return self._settings.poll_s
         await self._recall()
         busy = False
-        for walk in self._pace.walks(held=len(self._queue), now_s=time.monotonic()):
-            busy |= await self._walk(walk)
-        return 0.0 if busy else self._pace.pause_s
+        for scan in self._planner.scans(held=len(self._queue), now_s=time.monotonic()):
+            busy |= await self._scan(scan)
+        return 0.0 if busy else self._planner.pause_s
 
     async def fire_turn(self) -> float:
-        """Make one turn of the fire loop: wait for the soonest timer, fire what is due; the wait is in here."""
+        """Make one turn of the fire loop: wait until the soonest timer is due, then fire what is due."""
         await self._queue.until_due(self._clock.now_s)
         due = self._queue.pop_due(self._clock.now_s(), self._settings.fire_batch)
         if due:
             try:
                 await self._fire(due)
             except BaseException:
-                # The outcome is unknown. Sending the same again decides it: what was fired is gone.
+                # The outcome is unknown. Sending the same timers again settles it: those that fired match no row.
                 self._queue.add(due)
                 raise
         return 0.0
 
     async def _recall(self) -> None:
-        """Learn what we lease if a claim's answer was lost: nobody else may fire it before the lease ends."""
+        """Read which timers we lease, if a claim's answer was lost: others can't fire them before the lease ends."""
         if self._missed_answer:
             horizon_s, lease_s = self._settings.horizon_s, self._settings.lease_s
             self._queue.add(await held_by(self._claims, self.holder, horizon_s=horizon_s, lease_s=lease_s))
             self._missed_answer = False
 
-    async def _walk(self, walk: Walk) -> bool:
+    async def _scan(self, scan: Scan) -> bool:
         settings, sent_at = self._settings, time.monotonic()
-        measured = self.tally.lateness.measures(walk, behind=self._pace.behind)
+        measured = self.stats.lag_histograms.measures(scan, has_backlog=self._planner.has_backlog)
         try:
-            taken = await take_due(
+            taken = await claim_due(
                 self._claims,
                 self.holder,
-                walk,
+                scan,
                 lease_s=settings.lease_s,
-                fuse=sent_at >= self._fuse_from,
+                fire_overdue=sent_at >= self._fire_overdue_from,
                 lag_edges=LAG_EDGES if measured else None,
             )
         except StatementRefused:
-            self._fuse_from = time.monotonic() + UNFUSED_S
+            self._fire_overdue_from = time.monotonic() + CLAIM_ONLY_S
             raise
         except StoreUnavailable:
             self._missed_answer = True
-            self._pace.fail(now_s=time.monotonic())
+            self._planner.fail(now_s=time.monotonic())
             raise
         self._observe(taken.server_time, sent_at=sent_at)
         self._queue.add(taken.claimed)
-        self.tally.take(walk, taken, measured=measured)
+        self.stats.take(scan, taken, measured=measured)
+        self._hints.want(taken.fired)
         now_s = time.monotonic()
-        self._pace.rate(taken.fired, now_s=now_s)
-        return self._pace.learn(walk, taken, now_s=now_s)
+        self._planner.rate(taken.fired, now_s=now_s)
+        return self._planner.learn(scan, taken, now_s=now_s)
 
     async def _fire(self, timers: Sequence[ClaimedTimer]) -> None:
         try:
@@ -181,10 +186,11 @@ class Shard:
             await self._fire(timers[middle:])
 
     async def _plan(self, timers: Sequence[ClaimedTimer]) -> None:
-        """Give schedules their first date; a later claim takes them when it comes."""
+        """Write the first due date of new schedules; a later claim leases them when that date is near."""
         if timers:
             planned = await plan_schedules(self._fires, self.holder, [planning_of(timer) for timer in timers])
-            self.tally.planned += len(planned)
+            self.stats.planned += len(planned)
+            await self._explain(timers, [timer.timer_key for timer in timers if timer.timer_key not in planned])
 
     async def _fire_whole(self, timers: Sequence[ClaimedTimer]) -> None:
         if not timers:
@@ -193,103 +199,76 @@ class Shard:
         firings = [firing_of(timer, now) for timer in timers]
         fired = await fire_due(self._fires, self.holder, firings, lag_edges=LAG_EDGES)
         self._observe(fired.server_time, sent_at=sent_at)
-        self.tally.fire(firings, fired)
-        self._pace.rate(sum(timer.schedule is None for timer in timers), now_s=time.monotonic())
+        self.stats.fire(firings, fired)
+        self._hints.want(len(fired.timer_keys))
+        self._planner.rate(sum(timer.schedule is None for timer in timers), now_s=time.monotonic())
         if any(firing.next and firing.next.due_date <= now for firing in firings):
-            self._claim_soon.set()  # a schedule that catches up one by one need not wait for the next poll each time
-        if len(fired.timer_keys) < len(timers):
-            left = leftover(timers, fired)
-            self.tally.early += len(left.early)
-            self._queue.add(left.early)
-            await self._explain(left.unexplained)
+            self._claim_soon.set()  # a schedule that fires each missed occurrence need not wait a poll for each
+        left = leftover(timers, fired)
+        self.stats.early += len(left.early)
+        self._queue.add(left.early)
+        await self._explain(timers, left.unexplained)
 
     async def _refuse(self, timer: ClaimedTimer, error: StatementRefused | InvalidTimer) -> None:
-        """Let a timer that can't be fired fail alone: pause it if it is at fault, else wait for its lease to end."""
-        self.tally.refused += 1
-        self._log.error("timer refused", timer_key=timer.timer_key, error=_one_line(error))
-        if isinstance(error, InvalidTimer) or error.sqlstate.startswith(DATA_AT_FAULT):
-            await set_aside(self._fires, self.holder, timer.timer_key, why=str(error))
+        """Let a timer that can't be fired fail alone: pause it if its data are at fault, else let its lease run out."""
+        self.stats.refused += 1
+        await self._explain([timer], [])
+        self._log.error("timer refused", timer_key=timer.timer_key, error=one_line(error))
+        if isinstance(error, InvalidTimer) or (
+            error.sqlstate.startswith(DATA_AT_FAULT) and error.sqlstate != KEY_TAKEN
+        ):
+            await pause_faulty(self._fires, self.holder, timer, why=str(error))
 
-    async def _explain(self, timer_keys: Sequence[int]) -> None:
-        """Hold on to the timers that somebody has locked; let go of those that are no longer ours."""
+    async def _explain(self, sent: Sequence[ClaimedTimer], timer_keys: Sequence[int]) -> None:
+        """Ask why timers did not fire: keep those that a transaction has locked, drop those that are no longer ours."""
         held = await still_held(self._fires, self.holder, timer_keys) if timer_keys else []
-        self.tally.locked += len(held)
-        self.tally.fenced += len(timer_keys) - len(held)
-        self._queue.add(held, not_before_s=self._clock.now_s() + LOCKED_RETRY_S)
+        self.stats.locked += len(held)
+        self.stats.fenced += len(timer_keys) - len(held)
+        now_s = self._clock.now_s()
+        retry = self._locked.learn([timer.timer_key for timer in sent], held, now_s=now_s)
+        self._queue.add(retry.now)
+        self._queue.add(retry.later, not_before_s=now_s + retry.later_s)
 
     def _observe(self, server_time: datetime, *, sent_at: float) -> None:
         believed_s = self._clock.now_s()
         self._clock.observe(server_time, sent_at=sent_at)
         if self._clock.now_s() > believed_s + ALARM_SLACK_S:
-            self._queue.wake()  # its alarm was set by a clock that was behind
-
-    async def _until_stopped(self, name: str, turn: Callable[[], Awaitable[float]], sooner: asyncio.Event) -> None:
-        """Take turns until asked to stop; a turn that fails is logged, and the next one waits a little longer."""
-        failures = 0
-        while not self._stopping.is_set():
-            try:
-                pause_s = await turn()
-                if failures:
-                    self._log.info("going again", loop=name, after_failures=failures)
-                failures = 0
-            except HolderEnded:
-                raise
-            except Exception as error:  # noqa: BLE001 - the top of a loop
-                failures += 1
-                self.tally.failures[name] += 1
-                pause_s = self._retry_s(failures)
-                if failures == 1:
-                    self._log.warning("turn failed", loop=name, error=_one_line(error))
-            await self._pause(pause_s, sooner)
+            self._queue.wake()  # the alarm was set by an estimate that was behind, so it would ring late
 
     async def _report_until_stopped(self) -> None:
-        while not self._stopping.is_set():
+        while not self._loops.stopping.is_set():
             self._report()
-            await self._pause(REPORT_S, self._stopping)
+            await pause(REPORT_S, self._loops.stopping)
 
     def _report(self, *, leaving: bool = False) -> None:
-        present = Present(
-            shard=self._pulse.last.shard,
-            shard_count=self._pulse.last.shard_count,
-            held=len(self._queue),
-            clock_offset_s=time.time() - self._clock.now_s() if self._pulse.began else 0.0,  # unknown as yet
-            round_trip_s=self._pulse.round_trip_s,
+        present = ShardGauges(
+            shard=self._heartbeat.last.shard,
+            shard_count=self._heartbeat.last.shard_count,
+            held=len(self),
+            clock_offset_s=time.time() - self._clock.now_s() if self._heartbeat.began else 0.0,  # 0.0: not known yet
+            round_trip_s=self._heartbeat.round_trip_s,
         )
-        self._reporter.send(report_of(f"{self.holder:016x}", self.tally, present, leaving=leaving))
+        self._reporter.send(report_of(f"{self.holder:016x}", self.stats, present, leaving=leaving))
 
-    async def _pause(self, pause_s: float, sooner: asyncio.Event) -> None:
-        if pause_s <= 0:
-            await asyncio.sleep(0)
-            return
-        try:
-            async with asyncio.timeout(pause_s):
-                await sooner.wait()
-        except TimeoutError:
-            return
-
-    def _retry_s(self, failures: int) -> float:
-        limit_s = min(self._settings.poll_s * 2.0 ** min(failures, 10), self._settings.retry_max_s)
-        return limit_s * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, so that shards don't return as one
+    def _count_failure(self, loop: str) -> None:
+        self.stats.failures[loop] += 1
 
     def _stop(self) -> None:
-        self._stopping.set()
+        self._loops.stopping.set()
         self._claim_soon.set()
         self._queue.wake()
+        self._hints.wake()
 
     async def _hand_back(self) -> None:
-        """End this holder, which frees all it holds at once; without Postgres the leases run out by themselves."""
+        """End this holder, which frees all its timers at once; without Postgres the leases run out by themselves."""
         try:
             async with asyncio.timeout(HAND_BACK_S):
                 await end_holders(self._claims, [self.holder], why="drained")
-            self.tally.released += len(self._queue)
+            self.stats.released += len(self)
         except (StoreUnavailable, TimeoutError) as error:
-            self._log.warning("could not hand back", held=len(self._queue), error=_one_line(error))
-        for connection in (self._claims, self._fires, self._pulse):
+            self._log.warning("could not hand back", held=len(self), error=one_line(error))
+        for connection in (self._claims, self._fires, self._heartbeat, self._hints):
             await connection.close()
         self._report(leaving=True)
         self._reporter.close()
-        self._log.info("drained", held=len(self._queue), **self.tally.counts())
-
-
-def _one_line(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]
+        self._log.info("drained", held=len(self), **self.stats.counts())

@@ -1,19 +1,20 @@
-"""Everything that is remembered: the schema, the statements, and the only code that speaks to Postgres.
+"""Everything that is stored: the schema, the statements, and the only code that talks to Postgres.
 
-`migrations/` holds the schema, forward only. `queries/` holds one statement a file; each opens with a header that
-says what goes in, what comes out, what it locks and which index it walks. The modules beside them give each
-statement a typed function, and nothing above this package ever sees a connection's library:
+`migrations/` holds the schema's steps, forward only; `schema.sql` shows their result on one page. Each folder is a
+subject: its modules, and beside them its statements, one in each file. A statement opens with a header that says what
+goes in, what comes out, what it locks and which index it reads. The modules give each statement a typed function. Only
+this package imports the library that connects to Postgres:
 
-    session      one connection that comes back after it was lost
-    migrate      the schema brought up to date, or held against what this program needs
-    pending      scheduling: what a client does first
-    verbs        cancelling, moving, pausing, running now: what a client does later
-    history      finding timers, past and present, and what was recorded of them
-    claims       taking, planning and firing: what a shard does
-    holders      who is there: the incarnations of shard actors
-    identity     whose database this is, and whether it is a copy
-    leadership   which coordinator leads, how many shards are wanted, how fast an outage is caught up with
-    measures     what metrics read: load, who serves, what holds Postgres up
-    forecast     the load of the next quarter of an hour
-    log          the command log, read so that no record is skipped and none read twice
+    claims/   what a shard does to rows of `timers`: claim, plan, fire
+    clients/  what clients do: schedule, change, find
+    cluster/  which holders there are and which coordinator leads; the database's identity; rights
+    log/      the command log, and the groups that read it
+    metrics/  what is measured
+
+    session     one connection, opened again after it was lost
+    pinned      the settings that every session fixes for itself, whatever the server's defaults are
+    statements  the statements by name, with named parameters
+    retry       repeat calls that are safe to repeat
+    migrate     bring the schema up to date, or check that this program can work with it
+    dsn         where the database is, without showing its password
 """

@@ -1,21 +1,26 @@
-"""The schema, brought up to date or held against what this program needs.
+"""Bring the schema up to date, or check that this program can work with it.
 
-Migrations go forward only and are never edited once released: each is recorded with the checksum of its text. All
-that are missing are applied in one transaction under an advisory lock, so two processes that start together do the
+Migrations go forward only and are never edited after their release: each is recorded with the checksum of its text.
+The missing ones are applied in one transaction under an advisory lock. So two processes that start together do the
 work once, and a failure leaves the database as it was.
 """
 
+import asyncio
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from sql.session import Connection, Session
+from sql.dsn import Dsn
+from sql.session import Connection, Session, StoreLocked
 
 MIGRATE_S = 300.0  # a later migration may have much to rewrite
+LOCK_TRIES, LOCK_PAUSE_S = 20, 1.0
+OWNER = "shardclock_owner"  # the role that sql/roles.sql makes
 
+_SCHEMA = "create schema if not exists shardclock"
 _BOOKKEEPING = """\
-create schema if not exists shardclock;
 create table if not exists shardclock.migrations (
     version integer not null primary key,
     name text not null,
@@ -23,12 +28,48 @@ create table if not exists shardclock.migrations (
     applied_at timestamptz not null default now()
 );
 """
+# A function's body may be parsed when it is created. Then a name must mean Postgres's own, whoever applies the script.
+_PATH = "set local search_path = pg_catalog, pg_temp"
 _LOCK = "select pg_advisory_xact_lock(hashtext('shardclock.migrate'))"
+# Lock all tables at once and soon, or none. While we wait for a lock, later transactions wait behind us, those of
+# shards too. Locking one table after the other, while shards hold some and want others, ends in a deadlock, and a
+# shard's statement may be its victim.
+_LOCK_TABLES = """\
+do $$
+declare
+    names text;
+begin
+    select string_agg(format('shardclock.%I', c.relname), ', ' order by c.relname) into names
+    from pg_class c
+    where c.relnamespace = 'shardclock'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition;
+    set local lock_timeout = '300ms';
+    if names is not null then
+        execute 'lock table ' || names || ' in access exclusive mode';
+    end if;
+    set local lock_timeout = 0;
+end
+$$
+"""
+# What a migration creates belongs to the schema's owner, whichever member of the owner's role applies it.
+_OWNER_OF_SCHEMA = (
+    "select r.rolname from pg_namespace n join pg_roles r on r.oid = n.nspowner where n.nspname = 'shardclock'"
+)
+_AS_OWNER = "select set_config('role', $1, true) where current_user <> $1"
+_AS_SELF = "set local role none"
+# Postgres lets everybody execute a new function, and default privileges for a single schema can't change that.
+_NOT_PUBLIC = """\
+revoke all on schema shardclock from public;
+revoke all on all routines in schema shardclock from public;
+"""
 _RECORD = "insert into shardclock.migrations (version, name, checksum) values"
 
 
+class TablesInUse(Exception):
+    """The tables could not be locked; the message says what to do."""
+
+
 class WrongSchema(Exception):
-    """The database's schema is not the one that this program needs; the message says how to mend it."""
+    """The database's schema is not the one that this program needs; the message says how to repair it."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +82,7 @@ class Migration:
 
     @property
     def checksum(self) -> str:
-        """Digest the text, so that an edit after the fact is found."""
+        """Digest the text, so that a later edit is noticed."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
@@ -56,41 +97,79 @@ def migrations() -> tuple[Migration, ...]:
     return tuple(sorted(steps, key=lambda step: step.version))
 
 
-async def migrate(dsn: str) -> list[str]:
-    """Apply the migrations that the database lacks.
+async def migrate(dsn: Dsn | str, *, roles: bool = False) -> list[str]:
+    """Apply the migrations that the database lacks; make the roles if asked to, and renew their rights if they exist.
 
-    shape:   the names of those applied, in order; empty if there was nothing to do
+    A running cluster is not blocked for long: if others have locked a table, this gives up and tries again, for about
+    half a minute.
+
+    shape:   the names of the applied migrations, in order; empty if there was nothing to do
     errors:  WrongSchema       a migration was edited after it had been applied
+             StatementRefused  the role may not change the schema, or make roles
+             TablesInUse       others had locked the tables at every try; nothing was applied
              StoreUnavailable  no answer: nothing, or everything, was applied; call again
+    source:  sql/migrations, sql/roles.sql
     """
+    for _ in range(LOCK_TRIES - 1):
+        with suppress(StoreLocked):
+            return await _migrate_at_once(dsn, roles=roles)
+        await asyncio.sleep(LOCK_PAUSE_S)
+    try:
+        return await _migrate_at_once(dsn, roles=roles)
+    except StoreLocked:
+        raise TablesInUse(
+            f"the tables were in use at {LOCK_TRIES} tries, and nothing was changed: end what holds them, most likely"
+            " the oldest transaction in pg_stat_activity, and call again"
+        ) from None
+
+
+async def _migrate_at_once(dsn: Dsn | str, *, roles: bool) -> list[str]:
     async with (
         Session(dsn, application="shardclock migrate", timeout_s=MIGRATE_S) as session,
         session.transaction() as connection,
     ):
         await connection.execute(_LOCK)
+        owner = await connection.fetchval(_OWNER_OF_SCHEMA)
+        if owner is None:
+            await connection.execute(_SCHEMA)
+        else:
+            await connection.execute(_AS_OWNER, owner)
         await connection.execute(_BOOKKEEPING)
         missing = _missing(await _applied(connection))
+        if missing or (roles and owner != OWNER):
+            await connection.execute(_LOCK_TABLES)
         for step in missing:
             await connection.execute(step.text)
             await connection.execute(f"{_RECORD} ($1, $2, $3)", step.version, step.name, step.checksum)
+        await connection.execute(_NOT_PUBLIC)
+        await connection.execute(_AS_SELF)
+        if roles or owner == OWNER:
+            await connection.execute(roles_text())
     return [step.name for step in missing]
 
 
-def as_script() -> str:
-    """Give all migrations as one SQL script, for a DBA who applies them by hand to an empty database."""
+def as_script(*, roles: bool = False) -> str:
+    """Return all migrations as one SQL script, for a DBA who applies them by hand to an empty database."""
     steps = (
         f"-- {step.name}\n{step.text}\n{_RECORD} ({step.version}, '{step.name}', '{step.checksum}');\n"
         for step in migrations()
     )
-    return "\n".join(["begin;", _LOCK + ";", _BOOKKEEPING, *steps, "commit;"])
+    first, last = (f"{each};" for each in (_PATH, _LOCK, _SCHEMA)), [roles_text()] if roles else []
+    return "\n".join(["begin;", *first, _BOOKKEEPING, *steps, _NOT_PUBLIC, *last, "commit;"])
+
+
+@cache
+def roles_text() -> str:
+    """Read the script that makes the roles and grants each its rights."""
+    return files("sql").joinpath("roles.sql").read_text(encoding="utf-8")
 
 
 async def require_current(session: Session) -> None:
     """Refuse to work on a schema that is older than this program.
 
-    A newer one is welcome: migrations keep the previous release running, so that an upgrade can overlap it.
+    A newer schema is fine: migrations keep the previous release running, so that both can run during an upgrade.
 
-    errors:  WrongSchema       too old, absent, or edited: the message names the command that mends it
+    errors:  WrongSchema       too old, absent, or edited: the message names the command that repairs it
              StoreUnavailable  no answer in time
     """
     async with session.connection() as connection:

@@ -1,24 +1,25 @@
-"""One connection to Postgres that opens itself again after it was lost."""
+"""One connection to Postgres, opened again after it was lost."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
-from typing import Any, Self
+from typing import Self
 
 import asyncpg
 
+from sql.dsn import Dsn, InvalidDsn
+from sql.pinned import PINNED, PoolerInBetween, connect
 from sql.statements import statement
 
 Record = asyncpg.Record
 Connection = asyncpg.Connection
 
-# A process that stands still between a statement and the end of its message holds locks that no other limit ends. Older
-# servers don't know this one, and refuse who names it at connecting.
+# The transaction_timeout setting. It ends the locks of a client process that stops between a statement and the end of
+# its message, which no other limit does. An older server refuses a connection that names the setting.
 TRANSACTION_TIMEOUT_SINCE = (17,)
 
-# Claims and fires walk two known indexes. A table that grows from nothing to millions before its first
-# ANALYZE would talk the planner into a sequential scan, and a cached plan would keep it there:
-# docs/decisions/0005-queue-plans.md.
+# Claims and fires read two known indexes. If a table grows from empty to millions of rows before its first ANALYZE, the
+# planner chooses a sequential scan, and a cached plan keeps it: docs/decisions/0005-queue-plans.md.
 QUEUE_PLANS = {
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
@@ -26,11 +27,11 @@ QUEUE_PLANS = {
     "plan_cache_mode": "force_generic_plan",
 }
 
-# For what need not survive a crash: its commits wait for no disk and no replica.
+# For writes that need not survive a crash: their commits wait for no disk and no replica.
 UNSYNCED = {"synchronous_commit": "off"}
 
-# A host that has vanished says no goodbye: its sessions, with all they hold, end about 10 s later instead of 2 hours.
-# Only TCP takes notice of these.
+# A host that vanishes closes no connection. With these its sessions, and their locks, end after about 10 s instead of
+# 2 hours. They have an effect on TCP connections only.
 KEEPALIVES = {
     "tcp_keepalives_idle": "5",
     "tcp_keepalives_interval": "1",
@@ -38,7 +39,11 @@ KEEPALIVES = {
     "tcp_user_timeout": "9s",
 }
 
-# Trouble of the moment: the same call may succeed on a new connection. Anything else is a fault of the call.
+# Of these backends, those whose commit waits for a synchronous standby. To cancel one would end the wait and make its
+# changes visible although no standby has them: a failover would undo them (docs/decisions/0027-a-commit-that-waits.md).
+WAIT_FOR_STANDBY = "select pid from pg_stat_activity where pid = any ($1::integer[]) and wait_event = 'SyncRep'"
+
+# Errors that pass: the same call may succeed on a new connection. Any other error is the call's fault.
 _PASSING = (
     OSError,
     TimeoutError,
@@ -50,9 +55,11 @@ _PASSING = (
     asyncpg.TransactionRollbackError,
     asyncpg.LockNotAvailableError,
     asyncpg.IdleInTransactionSessionTimeoutError,
-    asyncpg.ReadOnlySQLTransactionError,  # after a failover we may be talking to what is now a replica
+    asyncpg.ReadOnlySQLTransactionError,  # after a failover this server may be a replica
 )
-# Sound trouble of the statement's own: the connection that reported it is still good.
+# The SQLSTATE for a missing right: statement and values are fine, the role may not do it.
+NOT_ALLOWED = "42501"
+# Errors that end the statement alone: the connection that reported one is still good.
 _STATEMENT_ONLY = (
     asyncpg.QueryCanceledError,
     asyncpg.LockNotAvailableError,
@@ -61,15 +68,15 @@ _STATEMENT_ONLY = (
 
 
 class StoreUnavailable(Exception):
-    """Postgres gave no answer in time: what was asked may or may not have happened; read before deciding."""
+    """Postgres gave no answer in time: the statement may or may not have taken effect; read before you decide."""
 
 
 class StoreLocked(StoreUnavailable):
-    """Somebody holds a lock that the statement waited for, for as long as it may: nothing has happened."""
+    """Somebody holds a lock that the statement waited for as long as it may: nothing was changed."""
 
 
 class StatementRefused(Exception):
-    """Postgres understood what was asked and refused it: asking again changes nothing."""
+    """Postgres understood the statement and refused it: the same statement will be refused again."""
 
     def __init__(self, message: str, *, sqlstate: str = "", constraint: str = "") -> None:
         super().__init__(message)
@@ -82,21 +89,25 @@ class Session:
 
     def __init__(
         self,
-        dsn: str,
+        dsn: Dsn | str,
         *,
         application: str,
         timeout_s: float = 5.0,
         plans: dict[str, str] | None = None,
+        inherits: Collection[str] = (),
     ) -> None:
-        self._dsn = dsn
+        """Keep what every connection is opened with; settings that it `inherits` are the role's, not pinned."""
+        self._dsn = Dsn.of(dsn)
         self._timeout_s = timeout_s
         self._connection: Connection | None = None
-        # The server gives up shortly before we do, so that it never works on what nobody waits for; and a
-        # frozen client must not keep due rows locked for longer than a statement may take.
+        self._backend = 0
+        self._left: set[int] = set()  # the backends of connections that were dropped: one may still be working
+        # The server gives up shortly before we do, so that it never works on a statement for which nobody waits any
+        # more; and a frozen client must not keep due rows locked for longer than a statement may take.
         limit_ms = str(int(timeout_s * 900))
         self._server_settings = {
             "application_name": application,
-            "timezone": "UTC",
+            **{name: value for name, value in PINNED.items() if name not in inherits},
             "statement_timeout": limit_ms,
             "lock_timeout": limit_ms,
             "idle_in_transaction_session_timeout": limit_ms,
@@ -104,44 +115,52 @@ class Session:
             **(plans or {}),
         }
 
+    def another(self, *, application: str, timeout_s: float, plans: dict[str, str] | None = None) -> "Session":
+        """Make one more session on the same database."""
+        return Session(self._dsn, application=application, timeout_s=timeout_s, plans=plans)
+
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def rows(self, name: str, *args: Any) -> list[Record]:
-        """Run the statement `queries/<name>.sql`.
+    async def rows(self, statement_name: str, /, **values: object) -> list[Record]:
+        """Run the statement `<subject>/<statement_name>.sql` with a value for each of its parameters.
 
         errors:  StoreUnavailable  no answer in time, or the connection was lost: the outcome is unknown
                  StatementRefused  the statement or its values are at fault
         """
         async with self.connection() as connection:
-            rows: list[Record] = await connection.fetch(statement(name), *args)
+            rows: list[Record] = await connection.fetch(*statement(statement_name).with_values(values))
             return rows
 
-    async def row(self, name: str, *args: Any) -> Record | None:
-        """Run a statement that gives one row or none."""
-        rows = await self.rows(name, *args)
+    async def row(self, statement_name: str, /, **values: object) -> Record | None:
+        """Run a statement that returns one row or none."""
+        rows = await self.rows(statement_name, **values)
         return rows[0] if rows else None
 
     @asynccontextmanager
     async def connection(self, *, timeout_s: float | None = None) -> AsyncIterator[Connection]:
-        """Lend the connection, opened if need be, and drop it if it breaks or outstays the timeout."""
+        """Lend the connection, opened if it is not open, and drop it if it breaks or the timeout passes."""
         try:
             async with asyncio.timeout(timeout_s or self._timeout_s):
                 yield await self._open()
+        except asyncpg.ClientConfigurationError as error:
+            raise StatementRefused(f"the DSN can't be read: {_one_line(error)}") from error
         except _PASSING as error:
             if not isinstance(error, _STATEMENT_ONLY):
                 self._drop()
             locked = isinstance(error, asyncpg.LockNotAvailableError)
             raise (StoreLocked if locked else StoreUnavailable)(_one_line(error)) from error
+        except PoolerInBetween as error:
+            raise StatementRefused(str(error), sqlstate=asyncpg.ProtocolViolationError.sqlstate) from error
         except asyncpg.PostgresError as error:
             raise StatementRefused(
                 _one_line(error), sqlstate=error.sqlstate or "", constraint=error.constraint_name or ""
             ) from error
         except asyncio.CancelledError:
-            # A statement cut off half way leaves the connection in the middle of an answer.
+            # After a cancelled statement the connection is in the middle of an answer.
             self._drop()
             raise
 
@@ -152,7 +171,7 @@ class Session:
             yield connection
 
     async def close(self) -> None:
-        """Close the connection; a server that doesn't answer is left behind."""
+        """Close the connection; if the server doesn't answer, drop it."""
         connection, self._connection = self._connection, None
         if connection is None:
             return
@@ -164,17 +183,35 @@ class Session:
 
     async def _open(self) -> Connection:
         if self._connection is None or self._connection.is_closed():
-            self._connection = await asyncpg.connect(
-                self._dsn, server_settings=self._server_settings, timeout=self._timeout_s
-            )
+            self._connection = await connect(self._reveal(), self._server_settings, timeout_s=self._timeout_s)
+            self._backend = self._connection.get_server_pid()
             if self._connection.get_server_version() >= TRANSACTION_TIMEOUT_SINCE:
-                # A little later than the others: a statement that is too long is ended, and its session lives on.
+                # A little later than the other limits: they end a statement that takes too long, and keep its session.
                 await self._connection.execute(f"set transaction_timeout = {int(self._timeout_s * 1000)}")
+        if self._left:
+            await self._see_off(self._connection)
         return self._connection
+
+    def _reveal(self) -> str:
+        try:
+            return self._dsn.reveal()
+        except InvalidDsn as error:  # the DSN's file may be repaired or written while we try again
+            raise StoreUnavailable(str(error)) from None
+
+    async def _see_off(self, connection: Connection) -> None:
+        """Make sure that none of our commits still waits: else each retry would leave one more waiting backend."""
+        waiting = [row["pid"] for row in await connection.fetch(WAIT_FOR_STANDBY, list(self._left))]
+        if waiting:
+            raise StoreUnavailable(
+                f"the last commit waits for a synchronous standby (backend {waiting[0]}): it goes on when one of"
+                " synchronous_standby_names is back, or the setting is changed"
+            )
+        self._left.clear()
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
+            self._left.add(self._backend)
             connection.terminate()
 
 

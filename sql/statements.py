@@ -1,13 +1,49 @@
-"""The statements in `queries/`, by name."""
+"""The SQL statements, by name: one file each, in the folder of its subject, beside the module that sends it."""
 
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
+
+SUBJECTS = ("claims", "clients", "cluster", "log", "metrics")
+# A parameter: a colon that is not part of a cast (`::`), and the name behind it.
+PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One statement as Postgres takes it, with `$1`, `$2` …, and the parameters' names in that order."""
+
+    text: str
+    parameters: tuple[str, ...]
+
+    @classmethod
+    def of(cls, written: str) -> "Statement":
+        """Number a text's named parameters (`:holder`) in the order of their first mention, which is in its header."""
+        names = tuple(dict.fromkeys(PARAMETER.findall(written)))
+        numbers = {name: f"${number}" for number, name in enumerate(names, start=1)}
+        return cls(PARAMETER.sub(lambda found: numbers[found[1]], written), names)
+
+    def with_values(self, values: Mapping[str, object]) -> tuple[Any, ...]:
+        """Give the text and the values in the order of their numbers, as a connection takes them.
+
+        errors:  TypeError  a parameter has no value, or a value has no parameter: a mistake in this program
+        """
+        if values.keys() != set(self.parameters):
+            raise TypeError(f"the statement takes {', '.join(self.parameters)}, not {', '.join(values)}")
+        return self.text, *(values[name] for name in self.parameters)
 
 
 @cache
-def statement(name: str) -> str:
-    """Read the text of one statement.
+def statement(name: str) -> Statement:
+    """Read one statement.
 
-    errors:  FileNotFoundError  there is no `queries/<name>.sql`: a mistake in this program
+    errors:  FileNotFoundError  there is no `<subject>/<name>.sql`: a mistake in this program
     """
-    return files("sql").joinpath("queries", f"{name}.sql").read_text(encoding="utf-8")
+    found = (files("sql").joinpath(subject, f"{name}.sql") for subject in SUBJECTS)
+    path = next((path for path in found if path.is_file()), None)
+    if path is None:
+        raise FileNotFoundError(f"no statement {name}.sql under sql/")
+    return Statement.of(path.read_text(encoding="utf-8"))

@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 import structlog
 
-from tests.postgres import Server
+from tests.support.postgres import Server
 
 VERSIONS = [16, 18]
 

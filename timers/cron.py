@@ -1,8 +1,8 @@
 """Step through the moments of a cron rule on a zone's wall clock, and count them without stepping.
 
-A cron rule is two plain sets: days, and times of a day. So the matches between two local times are days × times, with
-corrections on the first and the last day only (`cron_local`). A zone's clock is a row of stretches without a jump
-(`stretches`), and to step or to count is to walk them. Moments are whole seconds in UTC, as there.
+A cron rule is two plain sets: days, and times of a day. So the number of matches between two local times is days ×
+times, with corrections on the first and the last day only (`cron_local`). A zone's clock is a row of spans without a
+jump (`offsets`); stepping and counting go from span to span. Moments are whole seconds in UTC, as in `offsets`.
 """
 
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ from zoneinfo import ZoneInfo
 from timers.cron_fields import Fields, parse_fields
 from timers.cron_local import YEAR_MAX, count_local, local_match
 from timers.occurrence import WITHOUT_END, Later, Occurrence
-from timers.stretches import BACK_MAX, DAY, END, Stretch, moment_of, second_of, stretches, year_of
+from timers.offsets import BACK_MAX, DAY, END, OffsetSpan, moment_of, offset_spans, second_of, year_of
 
-# By then the zone database lists no more changes (Morocco's last, 2087): all are by rule, and repeat as the calendar
-# does, after 400 years of 20,871 weeks.
+# From this year on the zone database lists no single changes (Morocco's in 2087 is the last): all follow rules, and
+# repeat like the calendar after 400 years, which are 20,871 weeks.
 LAST_LISTED = date(2100, 1, 1).toordinal() * DAY
 CYCLE = 146_097 * DAY
 
@@ -30,7 +30,7 @@ class Cron:
     fields: Fields = field(repr=False, compare=False)
 
     def __str__(self) -> str:
-        """Write the text that is stored: trimmed, single spaces, names in upper case, nicknames in lower case."""
+        """Write the rule in one spelling: trimmed, single spaces, names in upper case, nicknames in lower case."""
         return self.text
 
     @property
@@ -39,15 +39,15 @@ class Cron:
         return WITHOUT_END
 
     def first(self, created: datetime, *, number: int = 1) -> Occurrence | None:
-        """Find the first match strictly after a schedule was made."""
+        """Find the first match strictly after `created`."""
         return _occurrence(self._following(second_of(created)), number)
 
     def next(self, current: Occurrence) -> Occurrence | None:
-        """Find the first match strictly after the current one's place on the grid."""
+        """Find the first match strictly after the current occurrence's place on the grid."""
         return _occurrence(self._following(second_of(current.anchor)), current.number + 1)
 
     def after(self, current: Occurrence, now: datetime) -> Later:
-        """Count the matches after the current one that are due by now, and find the first one after both."""
+        """Count the matches after `current` that are due by now, and find the first one after now and `current`."""
         start = second_of(current.anchor)
         until = max(second_of(now), start)
         missed = self._count(start, until)
@@ -60,16 +60,17 @@ class Cron:
         known_from, match = 0, -1  # there is no local match in [known_from, match)
         first_year = year = year_of(moment)
         while year <= YEAR_MAX:
-            for stretch in stretches(self.zone, year):
-                if stretch.end <= moment + 1:
+            for span in offset_spans(self.zone, year):
+                if span.end <= moment + 1:
                     continue
-                lowest = self._lowest(stretch, moment)
+                lowest = self._lowest(span, moment)
                 if not known_from <= lowest <= match:
                     known_from, match = lowest, local_match(self.fields, lowest)
-                if match < stretch.end + stretch.offset:
-                    return match - stretch.offset
+                if match < span.end + span.offset:
+                    return match - span.offset
             year += 1
-            # A clock put back at New Year repeats matches of the year before; later on, years without one are left out.
+            # A clock that is put back at New Year repeats matches of the year before, so the next year is searched in
+            # any case. After that, years without a match are left out.
             if year > first_year + 1:
                 year = max(year, year_of(match) - 1)
         return None
@@ -87,33 +88,33 @@ class Cron:
 
     def _count_years(self, start: int, until: int) -> int:
         years = range(year_of(start), year_of(until) + 1)
-        return sum(self._count_in(stretch, start, until) for year in years for stretch in stretches(self.zone, year))
+        return sum(self._count_in(span, start, until) for year in years for span in offset_spans(self.zone, year))
 
-    def _count_in(self, stretch: Stretch, start: int, until: int) -> int:
-        low = self._lowest(stretch, start)
-        high = min(until + 1, stretch.end) + stretch.offset
+    def _count_in(self, span: OffsetSpan, start: int, until: int) -> int:
+        low = self._lowest(span, start)
+        high = min(until + 1, span.end) + span.offset
         return count_local(self.fields, max(low, 0), min(high, END)) if low < high else 0
 
-    def _lowest(self, stretch: Stretch, moment: int) -> int:
-        """Find the first local second of a stretch that lies after a moment and may match."""
-        lowest = max(moment + 1, stretch.start) + stretch.offset
-        return lowest if self.fields.fires_twice else max(lowest, stretch.fresh)
+    def _lowest(self, span: OffsetSpan, moment: int) -> int:
+        """Find the first local second of a span that lies after a moment and may match."""
+        lowest = max(moment + 1, span.start) + span.offset
+        return lowest if self.fields.fires_twice else max(lowest, span.first_new_local_s)
 
 
 def looks_like_cron(text: str) -> bool:
-    """Tell cron from ISO 8601, whose repeats begin with R and periods with P, as no cron rule does."""
-    return not text.lstrip().startswith(("R", "r", "P", "p"))
+    """Say whether a text is cron, not ISO 8601: only ISO 8601 rules begin with R (repeat) or P (period)."""
+    return not text.lstrip(" \t\r\n+-").startswith(("R", "r", "P", "p"))
 
 
-# Every firing of a schedule reads its text again; a cluster has few distinct ones.
+# Every firing of a schedule reads its text again; a cluster has few distinct texts.
 @lru_cache(maxsize=4_096)
 def parse_cron(text: str, zone: ZoneInfo) -> Cron:
     """Read a rule of six fields (Spring's cron), of five (Unix cron), or a nickname such as @daily.
 
-    A local time that the clock skips never matches. One that comes twice matches the first time only, unless the
-    minute or the hour begins with `*`.
+    A local time that the clock skips never matches. A local time that comes twice matches the first time only, unless
+    the minute or the hour begins with `*`.
 
-    errors:  InvalidTimer  not cron; a rule that never matches, such as 30 February, is, but has no first occurrence
+    errors:  InvalidTimer  not cron; a rule that never matches, such as 30 February, is accepted: `first` returns None
     """
     fields = parse_fields(text)
     return Cron(fields.text, zone, fields)

@@ -1,9 +1,9 @@
-"""Read cron text: the times of day, the days of each month, and whether a time that comes twice fires twice.
+"""Read cron text: the times of day, the days of each month, and whether a local time that comes twice fires twice.
 
 Six fields are Spring's cron (second minute hour day-of-month month day-of-week), five are Unix cron (without the
-second). They differ in three ways: in Spring both day fields must match, in Unix either will do, unless one of them
-begins with `*`; steps over `*` in the day-of-week count from Monday in Spring and from Sunday in Unix; and `?` is
-Spring's alone. All else is read alike, so Unix cron may also say L, LW, L-3, 15W, 5L and 5#2.
+second). They differ in three ways. In Spring both day fields must match; in Unix one is enough, unless one of them
+begins with `*`. Steps over `*` in the day-of-week count from Monday in Spring and from Sunday in Unix. Only Spring has
+`?`. All else is read in the same way, so Unix cron may also use L, LW, L-3, 15W, 5L and 5#2.
 """
 
 import re
@@ -39,14 +39,14 @@ EVERY_SEVENTH = 0b10000001000000100000010000001
 
 
 class Month(NamedTuple):
-    """Tell one month from another as far as cron can: the weekday of its first day (0 is Monday), and its length."""
+    """Hold what cron needs to know of a month: the weekday of its first day (0 is Monday), and its length."""
 
     first: int
     length: int
 
 
 class YearDays(NamedTuple):
-    """Hold the matching days of one kind of year: a bit set for each month, and how many they are."""
+    """Hold the matching days of one kind of year: a bit set for each month, and their number."""
 
     months: tuple[int, ...]
     total: int
@@ -73,7 +73,7 @@ class Fields(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """Say what one field may hold: numbers, names for them from the lowest on, and where `*` begins to count steps."""
+    """Hold what one field accepts: numbers, their names from the lowest on, and where the steps of `*` begin."""
 
     name: str
     lowest: int
@@ -97,7 +97,7 @@ SPRING_WEEKDAY = UNIX_WEEKDAY._replace(star=1)
 def parse_fields(text: str) -> Fields:
     """Read a cron text of five or six fields, or a nickname such as @daily.
 
-    errors:  InvalidTimer  not cron; a rule that is well formed and never matches, such as 30 February, is let through
+    errors:  InvalidTimer  not cron; a well-formed rule that never matches, such as 30 February, is accepted
     """
     words = _words(text)
     canonical = " ".join(words)
@@ -113,13 +113,12 @@ def parse_fields(text: str) -> Fields:
 def _words(text: str) -> list[str]:
     if len(text) > CRON_CHARS_MAX:
         raise InvalidTimer(f"{shortened(text)} is longer than {CRON_CHARS_MAX} characters; write a shorter cron rule")
-    trimmed = text.strip(" \t\r\n")
-    if not trimmed.replace("\t", " ").isprintable() or not trimmed.isascii():
+    if not text.isprintable() or not text.isascii():
         raise InvalidTimer(
             f"{shortened(text)} holds a character that cron has no use for;"
             " write ASCII letters, digits, signs and spaces on one line"
         )
-    return trimmed.upper().split()
+    return text.upper().split()
 
 
 def _nickname(nickname: str, text: str) -> str:
@@ -181,7 +180,7 @@ def _item(item: str, kind: Kind) -> int:
 def _range(item: str, kind: Kind, low: str, high: str) -> tuple[int, int]:
     first, last = _number(low, kind), _number(high, kind)
     if kind.names is WEEKDAYS:
-        # A week may begin or end with Sunday. From Sunday to Sunday would be one day to some and seven to others.
+        # A week may begin or end with Sunday. From Sunday to Sunday could mean one day or seven, so it is refused.
         first, last = first % 7, last or (7 if high == "SUN" else 0)
         if (first, last) == (0, 7) and (low, high) != ("0", "7"):
             raise InvalidTimer(f"has the {kind.name} {shortened(item)}; write SUN for Sundays, or * for every day")
@@ -217,7 +216,7 @@ def _misread(item: str, kind: Kind) -> InvalidTimer:
 
 
 def _days(day: str, weekday: str, *, is_spring: bool) -> tuple[int, ...]:
-    """Find the matching days of each kind of month: from 28 days with a Monday first to 31 with a Sunday first."""
+    """Find the matching days of each kind of month: from 28 days that begin on Monday to 31 that begin on Sunday."""
     both = is_spring or day.startswith("*") or weekday.startswith("*")
     if is_spring:
         day, weekday = ("*" if word == "?" else word for word in (day, weekday))
@@ -276,7 +275,7 @@ def _day_of_week(item: str, kind: Kind) -> Picker:
 
 
 def _first(weekday: int, month: Month) -> int:
-    # Cron's Sunday is 0, the calendar's Monday is.
+    # In cron 0 is Sunday, in `calendar` 0 is Monday.
     return (weekday - 1 - month.first) % 7 + 1
 
 

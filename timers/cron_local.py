@@ -1,4 +1,4 @@
-"""Find and count what a cron rule matches on a calendar without a clock that changes: days × times of a day.
+"""Find and count the matches of a cron rule on a calendar whose clock never changes: days × times of a day.
 
 Local times are whole seconds since 0001-01-01T00:00:00; days are proleptic Gregorian ordinals.
 """
@@ -8,14 +8,14 @@ from calendar import isleap
 from datetime import date
 
 from timers.cron_fields import Fields, YearDays
-from timers.stretches import DAY, END
+from timers.offsets import DAY, END
 
 NEVER = END + 2 * DAY
 YEAR_MAX = date.max.year
 
 
 def local_match(fields: Fields, lowest: int) -> int:
-    """Find the first local match from the lowest second on, or NEVER."""
+    """Find the first local match at or after the second `lowest`, or NEVER."""
     day, time = divmod(max(lowest, 0), DAY)
     found = _next_day(fields.years, day + 1)
     passed = _times_before(fields, time) if found == day + 1 else 0
@@ -25,11 +25,11 @@ def local_match(fields: Fields, lowest: int) -> int:
 
 
 def _next_day(years: tuple[YearDays, ...], ordinal: int) -> int | None:
-    """Find the first matching day from a day on; both are proleptic Gregorian ordinals."""
+    """Find the first matching day at or after a day; both are proleptic Gregorian ordinals."""
     if ordinal > date.max.toordinal():
         return None
     day = date.fromordinal(ordinal)
-    # A Friday that is a 29 February is 40 years away at most; the caller has made sure that some day matches.
+    # Even a Friday on 29 February is at most 40 years away. The caller has checked that some day matches.
     for year in range(day.year, YEAR_MAX + 1):
         days = _days_of(years, year)
         if days.total:
@@ -44,14 +44,14 @@ def _next_day(years: tuple[YearDays, ...], ordinal: int) -> int | None:
 
 
 def _time_at(fields: Fields, index: int) -> int:
-    """Find the matching second of a day that has so many before it."""
+    """Find the matching second of a day that has `index` matching seconds before it."""
     rest, second = divmod(index, len(fields.seconds))
     hour, minute = divmod(rest, len(fields.minutes))
     return fields.hours[hour] * 3600 + fields.minutes[minute] * 60 + fields.seconds[second]
 
 
 def _times_before(fields: Fields, time: int) -> int:
-    """Count the matching seconds of a day before one."""
+    """Count the matching seconds of a day before the second `time`."""
     (hour, rest), seconds = divmod(time, 3600), fields.seconds
     minute, second = divmod(rest, 60)
     hours = bisect_left(fields.hours, hour)

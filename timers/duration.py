@@ -12,13 +12,16 @@ import isodate
 from timers.refusal import InvalidTimer, shortened
 from timers.zone import to_local, to_utc
 
-# Every text that the schema's CHECKs let in is shorter, so a shard can read every row.
+# Every text that the schema's CHECKs accept is at most as long, so a shard can read every row.
 DURATION_CHARS_MAX = 100
 # The Gregorian calendar repeats after 400 years, which are 4,800 months and 146,097 days: a whole number of seconds.
 CYCLE_DAYS = 146_097
 MONTH_AVERAGE = timedelta(days=CYCLE_DAYS) / 4_800
 DURATION_DAYS_MAX = 25 * CYCLE_DAYS
 
+# java.time, and so Camunda 8, also accepts small letters, and a plus sign before the P and before each number.
+CAPITALS = str.maketrans("pymwdths", "PYMWDTHS")
+PLUS = re.compile(r"\A\+(?=P)|(?<=[PYMWDTH])\+(?=[0-9])")
 DATE_HALF = re.compile(r"P(?:[0-9]+Y)?(?:[0-9]+M)?(?:[0-9]+W)?(?:[0-9]+D)?")
 TIME_HALF = re.compile(r"(?=[0-9])(?:[0-9]+H)?(?:[0-9]+M)?(?:[0-9]+S)?")
 FRACTION = re.compile(r"[.,]([0-9]+)([HMS])\Z")
@@ -34,7 +37,7 @@ class Duration:
     elapsed: timedelta
 
     def average(self) -> timedelta:
-        """Say how long it is on average over the calendar's cycle, exactly, with days of 24 hours.
+        """Return its exact average length over the calendar's 400-year cycle, with days of 24 hours.
 
         errors:  OverflowError  longer than Python's 2.7 million years
         """
@@ -43,7 +46,7 @@ class Duration:
     def __str__(self) -> str:
         """Write the canonical ISO 8601 text, which Postgres's `::interval` reads to the same value.
 
-        shape:   weeks as days; hours may pass 24; a decimal point and at most 6 decimals; zero is PT0S
+        shape:   weeks as days; hours may be more than 24; a decimal point and at most 6 decimals; zero is PT0S
         """
         years, months = divmod(self.months, 12)
         minutes, rest = divmod(self.elapsed, timedelta(minutes=1))
@@ -58,18 +61,19 @@ class Duration:
         return f"P{date}T{time}" if time else f"P{date}"
 
 
-# Files of timers repeat a few delays; texts are at most 100 characters, so the cache is bounded in bytes too.
+# A file of timers has few distinct delays; texts are at most 100 characters, so the cache is bounded in bytes too.
 @lru_cache(maxsize=4_096)
 def parse_duration(text: str) -> Duration:
     """Read an ISO 8601 duration such as P1DT12H or PT0.5S; the last part after the T may have a fraction.
 
-    units:   what is finer than a microsecond is rounded up
-    errors:  InvalidTimer  not a duration, negative, or 10,000 years and longer
+    Small letters are read as capitals, and a plus sign before the P or before a number is ignored.
+
+    units:   fractions of a microsecond are rounded up
+    errors:  InvalidTimer  not a duration, one with a minus sign, or 10,000 years and longer
     """
-    if len(text) > DURATION_CHARS_MAX or not (halves := _halves(text)):
-        raise InvalidTimer(
-            f"{shortened(text)} is not an ISO 8601 duration; write one without a sign, such as PT15M, P1DT12H or PT0.5S"
-        )
+    plain = PLUS.sub("", text.translate(CAPITALS)) if len(text) <= DURATION_CHARS_MAX else ""
+    if (halves := _halves(plain)) is None:
+        raise _misread(text, plain)
     date, time, fraction = halves
     try:
         duration = Duration(*_calendar_time(date), elapsed=_elapsed_time(time) + fraction)
@@ -80,18 +84,21 @@ def parse_duration(text: str) -> Duration:
     raise InvalidTimer(f"{shortened(text)} is too long; a duration must be shorter than 10,000 years")
 
 
-def later(moment: datetime, length: Duration, zone: ZoneInfo, *, times: int = 1) -> datetime:
-    """Add a duration to a moment so many times at once: months and days on the zone's wall clock, then elapsed time.
+def later(
+    moment: datetime, length: Duration, zone: ZoneInfo, *, times: int = 1, local: datetime | None = None
+) -> datetime:
+    """Add `times` a duration to a moment in one step: months and days on the zone's wall clock, then elapsed time.
 
-    Months come first and stop at the last day of a shorter month. A local time that a clock skips moves forward, of
-    one that comes twice it is the first.
+    Months come first and stop at the last day of a shorter month. A local time that the clock skips moves forward; for
+    a local time that comes twice, the first is taken. If `moment` itself was moved in this way, `local` is the local
+    time that was meant.
 
     shape:   aware, in UTC
-    errors:  OverflowError  the years 1 to 9999 end before that, in UTC or on the wall clock
+    errors:  OverflowError  the result is outside the years 1 to 9999, in UTC or on the wall clock
     """
     if times and (length.months or length.days):
-        local = _months_on(to_local(moment, zone), times * length.months) + timedelta(days=times * length.days)
-        moment = to_utc(local, zone)
+        local = _months_on(local or to_local(moment, zone), times * length.months)
+        moment = to_utc(local + timedelta(days=times * length.days), zone)
     return moment + times * length.elapsed
 
 
@@ -109,6 +116,19 @@ def _months_on(local: datetime, months: int) -> datetime:
     return local.replace(year=year, month=month + 1, day=day)
 
 
+def looks_like_duration(text: str) -> bool:
+    """Say whether a text is a duration, not a moment: a moment begins with a digit."""
+    return text.lstrip("+-")[:1] in ("P", "p")
+
+
+def _misread(text: str, plain: str) -> InvalidTimer:
+    if "-" in plain and _halves(plain.replace("-", "")):
+        return InvalidTimer(
+            f"{shortened(text)} has a minus sign, and nothing is due before now; write a duration without it"
+        )
+    return InvalidTimer(f"{shortened(text)} is not an ISO 8601 duration; write one such as PT15M, P1DT12H or PT0.5S")
+
+
 def _halves(text: str) -> tuple[str, str, timedelta] | None:
     date, separator, time = text.partition("T")
     fraction = timedelta(0)
@@ -119,8 +139,8 @@ def _halves(text: str) -> tuple[str, str, timedelta] | None:
     return (date, time, fraction) if is_valid else None
 
 
-# isodate makes P1D and PT24H one value, hence a call for each half. It reads floats, which may round down,
-# hence whole numbers only.
+# isodate reads P1D and PT24H as the same value, so each half gets a call of its own. It reads fractions as floats,
+# which may round down, so it gets whole numbers only.
 def _calendar_time(date: str) -> tuple[int, int]:
     if date == "P":
         return 0, 0

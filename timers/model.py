@@ -1,10 +1,11 @@
-"""Say what a user may ask for, and what a shard keeps in memory of a timer it has claimed."""
+"""Define what a user may ask for, and what a shard keeps in memory of a claimed timer."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Annotated, Literal, Self, get_args
 
 from pydantic import (
@@ -31,18 +32,19 @@ SLOTS = 840
 LINE_BYTES_MAX = 131_072
 NAME_CHARS_MAX = 200
 BIGINT_MAX = 9_223_372_036_854_775_807
+NO_OTHER_NAMES: Mapping[str, str] = MappingProxyType({})
 
 Target = Literal["log"]
 TARGETS: tuple[str, ...] = get_args(Target)
 
 
 def slot_of(timer_key: int) -> int:
-    """Name the slot a timer lies in, as the table's generated column does."""
+    """Compute a timer's slot, as the table's generated column does."""
     return timer_key % SLOTS
 
 
 class TimerType(StrEnum):
-    """Name what a timer stands for in a process, or that a user set it."""
+    """Name the element of a business process that a timer belongs to, or USER if it belongs to none."""
 
     BOUNDARY = "BOUNDARY"
     INTERMEDIATE = "INTERMEDIATE"
@@ -50,9 +52,22 @@ class TimerType(StrEnum):
     USER = "USER"
 
 
+class OnConflict(StrEnum):
+    """Name what happens to a new timer whose name a pending timer has already."""
+
+    REFUSE = "refuse"
+    IGNORE = "ignore"
+    REPLACE = "replace"
+
+
 @dataclass(frozen=True, slots=True)
 class ClaimedTimer:
-    """Hold what a shard needs to fire a timer; a schedule without `anchor_occurrence` is one it has yet to plan."""
+    """Hold what a shard needs to fire a timer; a schedule without `anchor_occurrence` has no first date yet.
+
+    `version` is the row version that all this was read from (its `xmin`): a write for another version is fenced.
+    `question` is the number of this process's question to Postgres: the answer to a later question is newer, whatever
+    any clock says.
+    """
 
     timer_key: int
     due_date: datetime
@@ -63,6 +78,8 @@ class ClaimedTimer:
     anchor_occurrence: int | None
     occurrence: int
     repetitions: int
+    version: int
+    question: int
 
 
 def _text_read_by(parse: Callable[[str, str], object]) -> PlainValidator:
@@ -71,14 +88,14 @@ def _text_read_by(parse: Callable[[str, str], object]) -> PlainValidator:
             return None
         if not isinstance(value, str):
             raise ValueError("not a text")  # noqa: TRY004 - pydantic reports no TypeError
-        # A zone at fault is not there; then its own refusal comes first.
+        # An invalid zone is missing here; its own refusal is the one that the user sees.
         return parse(value, info.data.get("zone", "UTC"))
 
     return PlainValidator(read, json_schema_input_type=str | None)
 
 
 def _due_date(text: str, zone: str) -> datetime:
-    # UTC may only mean that nobody chose, and then a local time has no offset.
+    # UTC may only be the default. A local time then has no zone, so it is refused for its missing offset.
     return parse_due_date(text, None if zone == "UTC" else zone_of(zone))
 
 
@@ -87,7 +104,9 @@ def _delay(text: str, _zone: str) -> Duration:
 
 
 def _schedule(text: str, zone: str) -> str:
-    return str(parse_schedule(text, zone))
+    parse_schedule(text, zone)
+    # Keep the text as written, because a second request is compared with it: docs/decisions/0033-on-conflict.md.
+    return text
 
 
 def _zone(name: str) -> str:
@@ -110,7 +129,7 @@ class NewTimer(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    # It comes first, for the others are read on its clock.
+    # The zone comes first, because the fields after it are read on its clock.
     zone: Annotated[str, AfterValidator(_zone)] = Field(
         "UTC", description="an IANA time zone, as text such as Europe/Berlin"
     )
@@ -129,6 +148,9 @@ class NewTimer(BaseModel):
         Missed.FIRE_ONCE, strict=False, description=f"one of {', '.join(Missed)}, as text, beside a schedule"
     )
     name: Name | None = Field(None, description=NAME_RULE)
+    on_conflict: OnConflict = Field(
+        OnConflict.REFUSE, strict=False, description=f"one of {', '.join(OnConflict)}, as text, beside a name"
+    )
     tenant_id: Name = Field("default", description=NAME_RULE)
     timer_type: TimerType = Field(TimerType.USER, strict=False, description=f"one of {', '.join(TimerType)}, as text")
     target: Target = Field("log", description=f"a known target ({', '.join(TARGETS)})")
@@ -146,38 +168,48 @@ class NewTimer(BaseModel):
             return fields
         for text in (fields.get("due_date"), fields.get("schedule")):
             if isinstance(text, str) and "[" in text:
-                # What is wrong with the text, its own field says best.
+                # The text's own field gives the better refusal.
                 with suppress(InvalidTimer):
                     return fields | {"zone": agreed_zone(text, UTC_ZONE).key}
         return fields
 
     @model_validator(mode="after")
-    def _says_when_once(self) -> Self:
+    def _is_whole(self, info: ValidationInfo) -> Self:
+        names = {field: field for field in ("due_date", "delay", "schedule", "missed", "name", "on_conflict")}
+        names |= info.context or {}
         given = [field for field in ("due_date", "delay", "schedule") if getattr(self, field) is not None]
         if len(given) != 1:
-            found = " and ".join(given) or "none"
-            raise InvalidTimer(f"a timer needs exactly one of due_date, delay and schedule; this one has {found}")
+            one_of = f"{names['due_date']}, {names['delay']} and {names['schedule']}"
+            found = " and ".join(names[field] for field in given) or "none"
+            raise InvalidTimer(f"a timer needs exactly one of {one_of}; this one has {found}")
         if self.schedule is None and "missed" in self.model_fields_set:
             raise InvalidTimer(
-                f"missed {shortened(self.missed)} says what becomes of a schedule's missed occurrences,"
+                f"{names['missed']} {shortened(self.missed)} says what becomes of a schedule's missed occurrences,"
                 " and this timer has no schedule; leave it out"
+            )
+        if self.name is None and self.on_conflict is not OnConflict.REFUSE:
+            raise InvalidTimer(
+                f"{names['on_conflict']} {shortened(self.on_conflict)} says what becomes of a timer whose"
+                f" {names['name']} is taken, and this timer has no name; give it one"
             )
         return self
 
     @classmethod
-    def from_fields(cls, fields: Mapping[str, object]) -> Self:
+    def from_fields(cls, fields: Mapping[str, object], *, called: Mapping[str, str] = NO_OTHER_NAMES) -> Self:
         """Check what a user asks for, given as plain values, the payload as any JSON value.
+
+        Refusals call a field by its name, or by its name in `called` if the user knows it by another one.
 
         errors:  InvalidTimer  names the first field at fault, its value, the rule and the way out
         """
         try:
-            return cls.model_validate(fields)
+            return cls.model_validate(fields, context=dict(called))
         except ValidationError as error:
-            raise refusal_of(error, cls) from None
+            raise refusal_of(error, cls, called=called) from None
 
     @classmethod
-    def from_line(cls, line: str | bytes) -> Self:
-        """Check one line of newline-delimited JSON, at most 131,072 bytes long.
+    def from_line(cls, line: str | bytes, **defaults: object) -> Self:
+        """Check one line of newline-delimited JSON, at most 131,072 bytes long; `defaults` are for fields left out.
 
         errors:  InvalidTimer  as `from_fields`, or the line is not one JSON object
         """
@@ -187,4 +219,4 @@ class NewTimer(BaseModel):
             raise InvalidTimer(f"line {refusal}") from None
         if not isinstance(fields, dict):
             raise InvalidTimer(f'line {shortened(line)} is not a JSON object; write one such as {{"delay":"PT15M"}}')
-        return cls.from_fields(fields)
+        return cls.from_fields(defaults | fields)

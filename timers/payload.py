@@ -1,4 +1,4 @@
-"""Keep out of a payload what JSON in Postgres can't hold, and bound what it can."""
+"""Refuse a payload that jsonb in Postgres can't hold, and limit its size and depth."""
 
 import json
 import re
@@ -15,10 +15,10 @@ INTEGER_DIGITS_MAX = 308
 
 STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 EXPONENTIAL = re.compile(r"[0-9.]+e[+-][0-9]+")
-# At worst 5e-324, which jsonb writes with 326 characters instead of 6.
+# jsonb writes a number without an exponent: at worst 5e-324 with 326 characters instead of 6.
 JSONB_GROWTH_MAX = 60
 BRACKET = re.compile(r"[\[\]{}]")
-# An odd number of backslashes before u0000; after an even number it is six harmless characters.
+# An escaped NUL has an odd number of backslashes before u0000; after an even number, u0000 is plain text.
 ESCAPED_NUL = re.compile(r"(?<!\\)(?:\\\\)*+\\u0000")
 TOO_DEEP = f"is nested deeper than {DEPTH_MAX} levels; flatten it"
 
@@ -37,12 +37,12 @@ def payload_of(value: object) -> str:
 
     errors:  InvalidTimer  as `parse_payload`, or a value that JSON has no form for
     """
-    # Read back, because only the text shows keys that became equal and integers too long for a double.
+    # The text is read again, because only the text shows keys that became equal and integers too long for a double.
     return parse_payload(_written(value))
 
 
 def read_json(text: str | bytes, *, bytes_max: int) -> object:
-    """Read JSON more strictly than Python does: no NaN, no number a double can't hold, no key twice.
+    """Read JSON more strictly than Python does: no NaN, no number that a double can't hold, no key twice.
 
     errors:  InvalidTimer  names the text and what is wrong with it
     """
@@ -101,7 +101,7 @@ def _written(value: object) -> str:
 
 
 def _jsonb_bytes(text: str) -> int:
-    """Count the bytes of `payload::text`, which the schema bounds: jsonb adds spaces, writes no exponents."""
+    """Count the bytes of `payload::text`, which the schema limits: jsonb adds spaces, and writes no exponents."""
     size = _utf8_bytes(text)
     if size > PAYLOAD_BYTES_MAX or size * JSONB_GROWTH_MAX <= PAYLOAD_BYTES_MAX:
         return size

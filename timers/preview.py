@@ -1,23 +1,22 @@
-"""Show what a schedule will do: its next occurrences on its zone's wall clock, with a word where the clock changes."""
+"""Show what a schedule will do: its next occurrences on its zone's wall clock, with a note where the clock changes."""
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from timers.cron import Cron
-from timers.duration import later
 from timers.occurrence import WITHOUT_END, Occurrence, Rule
+from timers.offsets import clock_changes
 from timers.repeat import Repeat
-from timers.stretches import clock_changes
 from timers.zone import UTC_ZONE, comes_twice, exists, offset_at, to_local
 
 SECOND = timedelta(seconds=1)
 
 
 class Foreseen(NamedTuple):
-    """Hold one occurrence to come: its moment in UTC, the same on the wall clock with its offset, and what is odd."""
+    """Hold one future occurrence: its moment in UTC, its local time with offset, and a note about a clock change."""
 
     number: int
     moment: datetime
@@ -28,8 +27,8 @@ class Foreseen(NamedTuple):
 def preview(rule: Rule, created: datetime, *, count: int) -> list[Foreseen]:
     """Find the first occurrences of a schedule made at `created`, with a note where a change of the clock matters.
 
-    shape:   at most `count`, in order; fewer where the rule ends; a note compares with the occurrence before, the first
-             one's with `created`
+    shape:   at most `count`, in order; fewer if the rule ends; a note compares with the occurrence before, the first
+             note with `created`
     """
     if rule.repetitions != WITHOUT_END:
         count = min(count, rule.repetitions)
@@ -50,7 +49,7 @@ def _edges(rule: Rule, before: datetime, occurrence: Occurrence) -> Iterator[str
     try:
         local = to_local(moment, rule.zone)
         old, new = offset_at(before, rule.zone), offset_at(moment, rule.zone)
-    except OverflowError:  # a wall clock can't be read in the last hours of the year 9999
+    except OverflowError:  # in the last hours of the year 9999 the wall clock would be past it
         return
     if old != new:
         yield f"clock {_offset(before, rule.zone)} → {_offset(moment, rule.zone)}"
@@ -63,8 +62,8 @@ def _edges(rule: Rule, before: datetime, occurrence: Occurrence) -> Iterator[str
 
 
 def _skipped(rule: Cron, before: datetime, moment: datetime) -> Iterator[str]:
-    """Tell which local times would have matched, had the clock not skipped them."""
-    # In UTC the rule matches the same local times, all of which exist.
+    """Tell which local times match the rule, but were skipped by the clock."""
+    # UTC skips no local time, so there the rule matches all of them.
     everything = replace(rule, zone=UTC_ZONE)
     for change in clock_changes(rule.zone, before, moment):
         low, high = change.at + change.before - SECOND, change.at + change.after - SECOND
@@ -75,10 +74,8 @@ def _skipped(rule: Cron, before: datetime, moment: datetime) -> Iterator[str]:
 
 
 def _moved(rule: Repeat, occurrence: Occurrence) -> Iterator[str]:
-    """Tell which local time was meant, where the clock skips it."""
-    steps = occurrence.number - occurrence.anchor_number
-    anchor = to_local(occurrence.anchor, rule.zone).replace(tzinfo=UTC)
-    meant = later(anchor, replace(rule.period, elapsed=timedelta(0)), UTC_ZONE, times=steps).replace(tzinfo=None)
+    """Tell which local time the rule means, if the clock skips it."""
+    meant = rule.meant(occurrence)
     if not exists(meant, rule.zone):
         yield f"moved forward from {_text(meant)}, which the clock skips"
 

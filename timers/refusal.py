@@ -1,6 +1,7 @@
-"""Refuse what can't be a timer, in one sentence that names the value, the rule and the way out."""
+"""Refuse input that can't be a timer, in one sentence that names the value, the rule and the way out."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -10,11 +11,11 @@ INT_BITS_SHOWN_MAX = 180
 
 
 class InvalidTimer(ValueError):
-    """Carry the one sentence a user reads; it never spans lines and never holds an unprintable character."""
+    """Carry the one sentence that a user reads; it is one line without unprintable characters."""
 
 
 def shortened(value: object) -> str:
-    """Show a refused value so that it can be found again, however long, deep or unprintable it is.
+    """Show a refused value so that the user recognizes it, even if it is long, deep or unprintable.
 
     shape:   at most 60 characters, printable, on one line
     """
@@ -26,7 +27,7 @@ def shortened(value: object) -> str:
         case None | bool() | float():
             return json.dumps(value)
         case int():
-            # Python itself refuses to print more than 4,300 digits.
+            # Python refuses to print an integer of more than 4,300 digits.
             return str(value) if value.bit_length() <= INT_BITS_SHOWN_MAX else "an integer of over 50 digits"
         case dict():
             return "an object"
@@ -35,8 +36,10 @@ def shortened(value: object) -> str:
     return f"a value of type {type(value).__name__[:30]}"
 
 
-def refusal_of(error: ValidationError, model: type[BaseModel]) -> InvalidTimer:
-    """Turn pydantic's report into the one sentence a user reads, about the first field at fault.
+def refusal_of(error: ValidationError, model: type[BaseModel], *, called: Mapping[str, str]) -> InvalidTimer:
+    """Turn pydantic's report into the one sentence that a user reads, about the first field at fault.
+
+    `called` has the user's words for fields; other fields are called by their names.
 
     source:  each field's `description` in the model is its rule, so the API's reference and the refusal agree
     """
@@ -47,10 +50,11 @@ def refusal_of(error: ValidationError, model: type[BaseModel]) -> InvalidTimer:
     if field not in model.model_fields:
         known = ", ".join(model.model_fields)
         return InvalidTimer(f"{shortened(field)} is not a field of a timer; the fields are {known}")
+    name = called.get(field, field)
     if cause := _cause(first):
-        return InvalidTimer(f"{field} {cause}")
+        return InvalidTimer(f"{name} {cause}")
     rule = model.model_fields[field].description
-    return InvalidTimer(f"{field} {shortened(first['input'])} is refused: it must be {rule}")
+    return InvalidTimer(f"{name} {shortened(first['input'])} is refused: it must be {rule}")
 
 
 def _cause(report: Any) -> str:

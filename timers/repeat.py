@@ -1,46 +1,53 @@
-"""Make one due date after another from an ISO 8601 repeat, however many lie between, without counting them.
+"""Compute the due dates of an ISO 8601 repeat by arithmetic, without stepping over the occurrences between them.
 
-An occurrence is due at its anchor + k·period, all k at once, so no delay in firing and no short month moves the grid.
+An occurrence is due at its anchor + k·period, added in one step, so neither a late firing nor a short month moves the
+grid. A start that the clock skips moves forward; later occurrences count from the local time as it was written.
 """
 
 import re
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from timers.duration import Duration, later, parse_duration
-from timers.moment import LATEST_DUE_DATE, canonical_moment, parse_due_date
+from timers.duration import Duration, later, looks_like_duration, parse_duration
+from timers.moment import LATEST_DUE_DATE, Written, canonical_moment, parse_written
 from timers.occurrence import WITHOUT_END, Later, Occurrence
 from timers.refusal import InvalidTimer, shortened
 from timers.zone import UTC_ZONE, agreed_zone, to_local
 
 REPETITIONS_MAX = 2_147_483_647
-REPEAT_CHARS_MAX = 300
-# A zone's name has slashes of its own, in brackets.
+REPEAT_CHARS_MAX = 200  # the table's CHECK has the same limit
+# A zone's name in brackets has slashes of its own, which do not separate parts.
 PART = r"(?:[^/\[\]]|\[[^\[\]]*\])*"
-REPEAT = re.compile(rf"R(?P<count>-?[0-9]+)?/(?:(?P<first>{PART})/)?(?P<last>{PART})")
+REPEAT = re.compile(rf"R(?P<count>[+-]?[0-9]+)?/(?:(?P<first>{PART})/)?(?P<last>{PART})")
 MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Hold how often (-1 is without end), how far apart, on which wall clock, and from when or until when."""
+    """Hold how often a rule fires (-1 is without end), how far apart, on which wall clock, and from when or until when.
+
+    shape:   `skipped_start` is the local time of a start that the zone's clock skips; else None
+    """
 
     repetitions: int
     period: Duration
     zone: ZoneInfo
     start: datetime | None = None
     end: datetime | None = None
+    skipped_start: datetime | None = None
 
     def __str__(self) -> str:
-        """Write the canonical ISO 8601 text; without the zone, which is kept beside it."""
+        """Write the canonical ISO 8601 text without the zone, which the row keeps in another column."""
         count = "" if self.repetitions == WITHOUT_END else self.repetitions
         start = f"{canonical_moment(self.start)}/" if self.start else ""
+        if self.skipped_start:
+            start = f"{canonical_moment(self.skipped_start).removesuffix('Z')}/"
         end = f"/{canonical_moment(self.end)}" if self.end else ""
         return f"R{count}/{start}{self.period}{end}"
 
     def first(self, created: datetime, *, number: int = 1) -> Occurrence | None:
-        """Find the first occurrence: a period after `created`, or the start, or the grid's first point since then."""
+        """Find the first occurrence: a period after `created`, or the start, or the next grid point if that is past."""
         if self.start is None:
             return self._occurrence(number, created, number - 1)
         if self.start >= created:
@@ -49,15 +56,30 @@ class Repeat:
         return self._occurrence(number, self.start, number - steps)
 
     def next(self, current: Occurrence) -> Occurrence | None:
-        """Find the occurrence that follows on the grid, due or not."""
+        """Find the next occurrence on the grid, due or not."""
         return self._occurrence(current.number + 1, current.anchor, current.anchor_number)
 
     def after(self, current: Occurrence, now: datetime) -> Later:
-        """Count by arithmetic the occurrences after `current` that are due by now, and find the next one."""
+        """Count the occurrences after `current` that are due by now, by arithmetic, and find the next one."""
         until = min(now, self.end or now)
         due = current.anchor_number + self._steps_up_to(until, current.anchor)
         last = max(due, current.number)
         return Later(last - current.number, self._occurrence(last + 1, current.anchor, current.anchor_number))
+
+    def meant(self, occurrence: Occurrence) -> datetime:
+        """Find the local time that the rule means for an occurrence, even if the zone's clock skips it.
+
+        errors:  OverflowError  the wall clock leaves the years 1 to 9999
+        """
+        steps = occurrence.number - occurrence.anchor_number
+        if steps and not (self.period.months or self.period.days):
+            return to_local(occurrence.due_date, self.zone)
+        local = self._skipped(occurrence.anchor) or to_local(occurrence.anchor, self.zone)
+        on_the_clock = replace(self.period, elapsed=timedelta(0))
+        return later(local.replace(tzinfo=UTC), on_the_clock, UTC_ZONE, times=steps).replace(tzinfo=None)
+
+    def _skipped(self, anchor: datetime) -> datetime | None:
+        return self.skipped_start if anchor == self.start else None
 
     def _occurrence(self, number: int, anchor: datetime, anchor_number: int) -> Occurrence | None:
         due_date = self._due_date(number - anchor_number, anchor)
@@ -66,10 +88,10 @@ class Repeat:
         return Occurrence(number, due_date, anchor, anchor_number)
 
     def _steps_up_to(self, moment: datetime, anchor: datetime) -> int:
-        """Find the last step that is due by then: estimated from the average period, then corrected.
+        """Find the last step that is due by a moment: estimate it from the average period, then correct it.
 
-        Due dates never run backwards, but two may be one: Samoa had no 30 December 2011. Months, leap years and
-        offsets stray from the average by a few days in all, however many steps; so correcting takes one or two.
+        Due dates never run backwards, but two may be equal: Samoa had no 30 December 2011. Months, leap years and
+        offsets differ from the average by a few days in all, however many steps: so the correction is one or two steps.
         """
         steps = (moment - anchor) // self.period.average()
         if not (self.period.months or self.period.days):
@@ -83,7 +105,7 @@ class Repeat:
 
     def _due_date(self, steps: int, anchor: datetime) -> datetime | None:
         try:
-            due_date = later(anchor, self.period, self.zone, times=steps)
+            due_date = later(anchor, self.period, self.zone, times=steps, local=self._skipped(anchor))
         except OverflowError:
             return None
         return due_date if due_date <= LATEST_DUE_DATE else None
@@ -92,8 +114,9 @@ class Repeat:
 def parse_repeat(text: str, zone: ZoneInfo) -> Repeat:
     """Read a repeat: R3/PT1H, R/2024-03-29T10:00[Europe/Berlin]/P1D, R/start/end or R/P1D/end.
 
-    Rn/… fires n times, R0/… once, R/… and R-1/… without end. A zone in the text is the schedule's; otherwise it is the
-    one given, on whose clock local times are read unless it is UTC, which may only mean that nobody chose.
+    Rn/… fires n times, R0/… once, R/… and R-1/… without end. A zone in the text is the schedule's zone, else `zone` is.
+    Local times are read on its clock, but are refused in UTC, which may only be the default. The count may have a plus
+    sign, as in Java; the R must be a capital letter.
 
     errors:  InvalidTimer  not a repeat, a count or period out of bounds, an end without a period between, no such
                            moment, or zones that disagree
@@ -107,14 +130,15 @@ def parse_repeat(text: str, zone: ZoneInfo) -> Repeat:
     repetitions = _repetitions(text, match["count"])
     zone = agreed_zone(text, zone)
     first, last = match["first"], match["last"]
-    # Zeebe reads an empty start as none.
+    # An empty start means no start, as in Zeebe.
     if not first:
         return Repeat(repetitions, _period(text, last), zone)
-    if first.startswith("P"):
-        return Repeat(repetitions, _period(text, first), zone, end=_moment(text, last, zone))
-    start = _moment(text, first, zone)
-    period = _period(text, last) if last.startswith("P") else _between(text, start, _moment(text, last, zone))
-    return Repeat(repetitions, period, zone, start=start)
+    if looks_like_duration(first):
+        return Repeat(repetitions, _period(text, first), zone, end=_moment(text, last, zone).moment)
+    start, skipped = _moment(text, first, zone)
+    if looks_like_duration(last):
+        return Repeat(repetitions, _period(text, last), zone, start=start, skipped_start=skipped)
+    return Repeat(repetitions, _between(text, start, _moment(text, last, zone).moment), zone, start=start)
 
 
 def _repetitions(text: str, count: str | None) -> int:
@@ -139,18 +163,18 @@ def _period(text: str, part: str) -> Duration:
     return period
 
 
-def _moment(text: str, part: str, zone: ZoneInfo) -> datetime:
+def _moment(text: str, part: str, zone: ZoneInfo) -> Written:
     try:
-        moment = parse_due_date(part, None if zone == UTC_ZONE else zone)
+        written = parse_written(part, None if zone == UTC_ZONE else zone)
     except InvalidTimer as refusal:
         raise InvalidTimer(f"{shortened(text)} has no valid start or end: {refusal}") from None
     try:
-        to_local(moment, zone)
+        to_local(written.moment, zone)
     except OverflowError:
         raise InvalidTimer(
             f"{shortened(text)} leaves the years 0001 to 9999 on the clock of {zone}; choose another start or end"
         ) from None
-    return moment
+    return written
 
 
 def _between(text: str, start: datetime, end: datetime) -> Duration:

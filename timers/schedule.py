@@ -1,7 +1,8 @@
 """Read schedules of every kind, and say what follows an occurrence when some were missed.
 
 A schedule is the rule that makes one timer after another: an ISO 8601 repeat or cron. Both kinds keep to a grid, so
-no delay in firing ever moves what comes after. What has piled up meanwhile is up to the timer's `missed`.
+a late firing never moves the occurrences after it. The timer's `missed` policy decides about occurrences that were
+missed.
 """
 
 from datetime import datetime, timedelta
@@ -13,15 +14,15 @@ from timers.cron import looks_like_cron, parse_cron
 from timers.moment import canonical_moment
 from timers.occurrence import WITHOUT_END, Occurrence, Rule
 from timers.refusal import InvalidTimer, shortened
-from timers.repeat import parse_repeat
+from timers.repeat import REPETITIONS_MAX, parse_repeat
 from timers.zone import zone_of
 
-# An occurrence that is later than this was missed; less is a takeover.
+# An occurrence that is later than this was missed; a smaller delay may be a takeover.
 MISSED_AFTER = timedelta(seconds=60)
 
 
 class Missed(StrEnum):
-    """Name what becomes of occurrences that nobody fired in time."""
+    """Name what happens to occurrences that were not fired in time."""
 
     FIRE_ONCE = "fire_once"
     FIRE_ALL = "fire_all"
@@ -29,9 +30,9 @@ class Missed(StrEnum):
 
 
 class Following(NamedTuple):
-    """Tell what to make of an occurrence: whether it fires, how many are skipped, and the next, or None at the end.
+    """Tell whether an occurrence fires, how many are skipped, and which one is next, None at the end.
 
-    What doesn't fire is itself among the skipped.
+    An occurrence that doesn't fire is one of the skipped.
     """
 
     fires: bool
@@ -39,14 +40,14 @@ class Following(NamedTuple):
     next: Occurrence | None
 
 
-# Every firing of a schedule reads its text again; a cluster has few distinct ones, and they are short.
+# Every firing of a schedule reads its text again; a cluster has few distinct texts, and they are short.
 @lru_cache(maxsize=4_096)
 def parse_schedule(text: str, zone: str = "UTC") -> Rule:
     """Read an ISO 8601 repeat or a cron expression, on the wall clock of a zone.
 
-    A zone that a repeat names in brackets is the schedule's, and then `zone` must be the same, or UTC.
+    A zone that a repeat names in brackets is the schedule's zone; `zone` must then be the same, or UTC.
 
-    shape:   `str()` of it, with its zone, reads back to the same rule
+    shape:   `str()` of the rule, with its zone, reads back to the same rule
     errors:  InvalidTimer  neither a repeat nor cron, or no such zone
     """
     beside = zone_of(zone)
@@ -69,26 +70,37 @@ def first_of(rule: Rule, created: datetime, *, number: int = 1) -> Occurrence:
 def following(
     rule: Rule, current: Occurrence, *, repetitions: int, now: datetime, missed: Missed = Missed.FIRE_ONCE
 ) -> Following:
-    """Decide about the occurrence whose turn it is, and find the next one.
+    """Decide what happens to the current occurrence, and find the next one.
 
-    fire_once: it fires, for all that are due by now; fire_all: it fires, and the next one comes, due or not;
-    skip: if it is too late it is skipped, with all that are too late as well; else as fire_once.
+    fire_once: it fires once, for all occurrences that are due by now. fire_all: it fires, and the next occurrence
+    follows, due or not. skip: if it is too late, it is skipped with all others that are too late; else as fire_once.
 
-    shape:   the next is due strictly after now, or is not too late to fire, or may be anything with fire_all; its
-             number is at most `repetitions`
-    units:   `current.due_date` is the row's, which a user may have moved off the grid; `repetitions` is the last
-             occurrence's number, -1 without end; from the row too, since numbers go on when a rule is changed
+    Rn counts firings, as in Camunda 8. A skipped occurrence is not a firing, so it moves the last number on.
+
+    shape:   the next is due strictly after now (fire_once), is not too late to fire (skip), or is any (fire_all); its
+             number is at most `last_number(repetitions, skipped)`
+    units:   `current.due_date` is the row's, which a user may have moved off the grid; `repetitions` is the number of
+             the last occurrence, -1 without end; it is the row's too, because numbers continue when a rule changes
     """
     if missed == Missed.FIRE_ALL:
         return Following(fires=True, skipped=0, next=_within(repetitions, rule.next(current)))
     fires = missed == Missed.FIRE_ONCE or now - current.due_date <= MISSED_AFTER
+    if fires and repetitions != WITHOUT_END and current.number >= repetitions:
+        return Following(fires=True, skipped=0, next=None)
     skipped, after = rule.after(current, now if fires else now - MISSED_AFTER - datetime.resolution)
-    if repetitions != WITHOUT_END:
-        skipped = min(skipped, max(repetitions - current.number, 0))
-    return Following(fires=fires, skipped=skipped + (not fires), next=_within(repetitions, after))
+    skipped += not fires
+    return Following(fires, skipped, next=_within(last_number(repetitions, skipped), after))
 
 
-def _within(repetitions: int, occurrence: Occurrence | None) -> Occurrence | None:
-    if occurrence and repetitions != WITHOUT_END and occurrence.number > repetitions:
+def last_number(repetitions: int, skipped: int) -> int:
+    """Increase the last occurrence's number by the number of skipped ones; -1 without end.
+
+    source:  sql/claims/fire_due.sql does the same to the row
+    """
+    return WITHOUT_END if repetitions == WITHOUT_END else min(repetitions + skipped, REPETITIONS_MAX)
+
+
+def _within(last: int, occurrence: Occurrence | None) -> Occurrence | None:
+    if occurrence and last != WITHOUT_END and occurrence.number > last:
         return None
     return occurrence

@@ -1,4 +1,4 @@
-"""Read wall clocks: which time zones there are, and which moment a local time stands for."""
+"""Read wall clocks: which time zones exist, and which moment a local time means."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -7,10 +7,10 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from timers.refusal import InvalidTimer, shortened
 
-# Files of the zone database that are no zones, or that mean this machine's own.
+# Files of the zone database that are no zones, or that mean this machine's own zone.
 NO_ZONES = {"localtime", "posixrules", "Factory", "leapseconds", "tzdata.zi"}
 IN_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
-# Any text about time is shorter, so what comes later need not be searched.
+# Any valid text is shorter, so the rest of a longer one need not be searched.
 SEARCHED_CHARS_MAX = 300
 UTC_ZONE = ZoneInfo("UTC")
 
@@ -19,7 +19,7 @@ UTC_ZONE = ZoneInfo("UTC")
 def zone_of(name: str) -> ZoneInfo:
     """Find a time zone by its IANA name, spelled as IANA spells it.
 
-    errors:  InvalidTimer  there is no such zone; `localtime` is none, for it means something else on each machine
+    errors:  InvalidTimer  there is no such zone; `localtime` is refused, because it differs between machines
     """
     if name not in _names():
         raise InvalidTimer(f"{shortened(name)} is not an IANA time zone; write one such as UTC or Europe/Berlin")
@@ -27,11 +27,11 @@ def zone_of(name: str) -> ZoneInfo:
 
 
 def agreed_zone(text: str, beside: ZoneInfo) -> ZoneInfo:
-    """Find the one zone that a text names in brackets, such as `[Europe/Berlin]`; or else the zone given beside it.
+    """Find the one zone that a text names in brackets, such as `[Europe/Berlin]`; if it names none, return `beside`.
 
-    UTC beside it is what stands there when nobody chose, so it contradicts no name in the text.
+    `beside` is UTC by default, so UTC contradicts no zone in the text.
 
-    errors:  InvalidTimer  there is no such zone, or the text names two, or another than the one beside it
+    errors:  InvalidTimer  there is no such zone, or the text names two, or another one than `beside`
     """
     named = sorted(set(IN_BRACKETS.findall(text[:SEARCHED_CHARS_MAX])))
     if not named:
@@ -47,7 +47,8 @@ def agreed_zone(text: str, beside: ZoneInfo) -> ZoneInfo:
 def to_utc(local: datetime, zone: ZoneInfo) -> datetime:
     """Find the moment of a local time, given without an offset.
 
-    A time that a clock skips moves forward by as much as the clock does; of a time that comes twice, the first.
+    A local time that the clock skips moves forward by as much as the clock does. For a local time that comes twice, the
+    first is taken.
 
     errors:  OverflowError  the moment lies outside the years 1 to 9999
     """
@@ -55,7 +56,7 @@ def to_utc(local: datetime, zone: ZoneInfo) -> datetime:
 
 
 def to_local(moment: datetime, zone: ZoneInfo) -> datetime:
-    """Read a zone's wall clock at a moment; the result has no offset, and fold=1 the second time round.
+    """Read a zone's wall clock at a moment; the result has no offset, and fold=1 the second time it is shown.
 
     errors:  OverflowError  the wall clock leaves the years 1 to 9999
     """
@@ -74,7 +75,7 @@ def comes_twice(local: datetime, zone: ZoneInfo) -> bool:
 
 
 def offset_at(moment: datetime, zone: ZoneInfo) -> timedelta:
-    """Say how far a zone's clock is ahead of UTC at a moment."""
+    """Return how far a zone's clock is ahead of UTC at a moment."""
     offset = moment.astimezone(zone).utcoffset()
     assert offset is not None, "a ZoneInfo always knows"
     return offset

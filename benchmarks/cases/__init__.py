@@ -1,6 +1,6 @@
-"""All cases, by name, in the order in which they are run."""
+"""All cases by name, in the order in which they run; `case` defines what a case is."""
 
-from benchmarks.cases import drain, herd, lasting, paced, pending, repeat, schedule, start, takeover
+from benchmarks.cases import consume, drain, herd, lasting, paced, pending, repeat, schedule, start, takeover
 from benchmarks.cases.case import Case
 
 CASES: dict[str, Case] = {
@@ -14,6 +14,7 @@ CASES: dict[str, Case] = {
         takeover.CASE,
         schedule.CASE,
         repeat.CASE,
+        consume.CASE,
         *lasting.CASES,
     )
 }

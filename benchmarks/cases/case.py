@@ -1,4 +1,4 @@
-"""What a case is: what is asked of each contender, and which figures that gives."""
+"""What a case is: what each contender must do, and which figures are measured."""
 
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ QUICK = 50_000
 
 
 class NotForIt(Exception):
-    """A contender can't do this case, or not to its end; the message says why, `figures` what was measured before."""
+    """A contender can't do this case, or not to its end; the message says why, `figures` has what was measured."""
 
     def __init__(self, message: str, figures: Figures | None = None) -> None:
         super().__init__(message)
@@ -20,9 +20,9 @@ class NotForIt(Exception):
 
 @dataclass(frozen=True)
 class Figure:
-    """One thing that is measured: its key, its title, its unit as dashboards know them, and which way is better.
+    """One thing that is measured: its key, its title, its unit (in Grafana's words), and whether more is better.
 
-    One that is not `compared` is luck, not merit.
+    A figure that is not `compared` depends on luck, so no contender is the best in it.
     """
 
     key: str
@@ -34,7 +34,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Part:
-    """A table of a case, and its picture, which shows the first figure; `key` is the end of the picture's name."""
+    """A table of a case, and a picture of the table's first figure; `key` is the end of the picture's file name."""
 
     title: str
     figures: Sequence[Figure]
@@ -42,19 +42,19 @@ class Part:
 
     @classmethod
     def keyed(cls, key: str, title: str, figures: Sequence[Figure]) -> "Part":
-        """Make one of several parts with the same figures, whose keys begin with the part's."""
+        """Make one of several parts with the same figures; the figures' keys begin with the part's key."""
         return cls(title, [replace(it, key=f"{key}_{it.key}") for it in figures], key)
 
     def fill(self, figures: Figures) -> dict[str, float]:
-        """Give figures the keys that they have in this part."""
+        """Return figures under the keys that they have in this part."""
         return {f"{self.key}_{name}": value for name, value in figures.items()}
 
 
 @dataclass(frozen=True)
 class Case:
-    """One benchmark. `measure` gets a contender at home in an empty database, and need not stop it.
+    """One benchmark. `measure` gets a contender that is set up in an empty database, and need not stop it.
 
-    `contenders` makes those who take part anew for each run.
+    `contenders` makes new contenders for each run.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Case:
 
 
 def lags_of(firings: Sequence[Firing]) -> dict[str, float]:
-    """Tell lags in seconds: p50, p99, p999 and max, by nearest rank; nothing of nothing."""
+    """Compute the lags p50, p99, p999 and max in seconds, by nearest rank; empty if nothing fired."""
     lags = sorted(it.fired_s - it.due_s for it in firings)
     if not lags:
         return {}
@@ -75,13 +75,13 @@ def lags_of(firings: Sequence[Firing]) -> dict[str, float]:
 
 
 def memory_of(contender: Contender) -> dict[str, float]:
-    """Tell the bytes that its largest process holds in memory; nothing of who has no process of its own."""
+    """Return the resident memory of the contender's largest process in bytes; empty if it has no process of its own."""
     resident = [float(it.memory_info().rss) for it in contender.processes()]
     return {"rss": max(resident)} if resident else {}
 
 
 def require_quick(contender: Contender) -> None:
-    """Leave out who would need many minutes for 100,000 timers."""
+    """Leave out a contender that would need many minutes for 100,000 timers."""
     if contender.drained < QUICK:
         raise NotForIt("too slow for so many: see `drain`")
 

@@ -1,22 +1,33 @@
-"""Drain a backlog: how many a second when they are all overdue."""
+"""Drain a backlog of overdue timers: how many a second."""
+
+import time
 
 from benchmarks.cases.case import PER_S, Case, Figures, NotForIt, Part
-from benchmarks.contenders import Limit, OnRay, peers
+from benchmarks.contenders import Limit, OnRay, each_peer
 from benchmarks.contenders.contender import Batch, Contender, among
 
 WITHIN_S = 300.0
 
 
 async def measure(contender: Contender) -> Figures:
-    """Put the backlog in while the workers wait for work; from the first firing to the last."""
+    """Put the backlog in while the workers wait for work; measure from the first firing to the last."""
     await contender.start()
-    batch = Batch.overdue(contender.drained)
+    return {"per_s": await drained_per_s(contender, contender.drained)}
+
+
+async def drained_per_s(contender: Contender, count: int) -> float:
+    """Drain `count` overdue timers; return how many fired a second.
+
+    errors:  NotForIt  some did not fire within five minutes
+    """
+    batch, before, began_s = Batch.overdue(count), await contender.count(), time.time()
     await contender.put(batch)
-    await contender.until_fired(batch.count, within_s=WITHIN_S)
-    fired = sorted(it.fired_s for it in among(await contender.firings(), batch))
+    await contender.until_fired(before + batch.count, within_s=WITHIN_S)
+    # An earlier batch may have had the same due dates, so look at the time of firing, too.
+    fired = sorted(it.fired_s for it in among(await contender.firings(), batch) if it.fired_s > began_s)
     if len(fired) < batch.count:
         raise NotForIt(f"fired {len(fired):,} of {batch.count:,} in {WITHIN_S:.0f} s")
-    return {"per_s": (len(fired) - 1) / (fired[-1] - fired[0])}
+    return (len(fired) - 1) / (fired[-1] - fired[0])
 
 
 CASE = Case(
@@ -25,6 +36,6 @@ CASE = Case(
     "300,000 timers that are overdue, put in at once while workers wait: timers a second from the first to the"
     " last. The slower peers get fewer.",
     (Part("", (PER_S,)),),
-    lambda: [*(OnRay(shards) for shards in (1, 2, 4)), Limit(), *peers()],
+    lambda: [*(OnRay(shards) for shards in (1, 2, 4)), Limit(), *each_peer()],
     measure,
 )

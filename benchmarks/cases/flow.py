@@ -1,4 +1,4 @@
-"""A load that goes on for minutes: timers are put in all the while, some seconds before they are due."""
+"""A load of several minutes: timers are put in continuously, some seconds before they are due."""
 
 import asyncio
 import time
@@ -12,7 +12,7 @@ PART_S = 2
 
 
 async def flow(contender: Contender, per_s: int, seconds: int) -> tuple[Batch, Sequence[Firing]]:
-    """Keep a pace; what was put in, as one batch, and what of it has fired a little later."""
+    """Keep a pace; return what was put in, as one batch, and what of it has fired a little later."""
     whole = Batch.paced(per_s, seconds, in_s=AHEAD_S)
     for begin_s in range(0, seconds, PART_S):
         await asyncio.sleep(max(0.0, whole.begin_s + begin_s - AHEAD_S - time.time()))
@@ -22,5 +22,5 @@ async def flow(contender: Contender, per_s: int, seconds: int) -> tuple[Batch, S
 
 
 def within(firings: Sequence[Firing], begin_s: float, seconds: float) -> list[Firing]:
-    """Take out what was due in a stretch of time."""
+    """Pick the firings that were due in a span of time."""
     return [it for it in firings if begin_s <= it.due_s < begin_s + seconds]

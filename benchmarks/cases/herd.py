@@ -1,18 +1,18 @@
-"""Fire a herd that is due at one instant, with a trickle after it whose lag must not suffer."""
+"""Fire a herd of timers that are due at one instant, and single timers after it whose lag must stay small."""
 
 import time
 from datetime import timedelta
 
 from benchmarks.cases.case import Case, Figure, Figures, NotForIt, Part, lags_of, require_quick
 from benchmarks.cases.paced import MARGIN_S
-from benchmarks.contenders import Limit, OnRay, peers
+from benchmarks.contenders import Limit, OnRay, each_peer
 from benchmarks.contenders.contender import Batch, Contender, among
 
 TRICKLE = 500
 TRICKLE_AFTER_S = 0.25
 TRICKLE_EVERY_S = 0.02
 PATIENCE_S = 90.0
-PUT_PER_S = 20_000  # the slowest of those who can be filled by SQL
+PUT_PER_S = 20_000  # the slowest contender that is filled by SQL
 
 FIGURES = (
     Figure("drained", "drained in", "s"),
@@ -27,7 +27,7 @@ HERDS = {
 
 
 async def measure(contender: Contender) -> Figures:
-    """Let one herd come after the other."""
+    """Measure one herd after the other."""
     require_quick(contender)
     figures: dict[str, float] = {}
     before = 0
@@ -58,6 +58,6 @@ CASE = Case(
     f"100,000 timers due in one instant, then a million; and {TRICKLE} more that fall due one by one from"
     f" {TRICKLE_AFTER_S} s later on: how long until the last of the herd has fired, and how late the others are.",
     tuple(HERDS.values()),
-    lambda: [OnRay(2), Limit(), *peers()],
+    lambda: [OnRay(2), Limit(), *each_peer()],
     measure,
 )

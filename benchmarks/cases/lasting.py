@@ -1,11 +1,11 @@
-"""Fire for minutes: does it stay as quick, as small, as cheap? And with a snapshot that somebody holds open?"""
+"""Fire for minutes: do lag, memory and disk stay as small, also while a transaction holds an old snapshot open?"""
 
 import contextlib
 from collections.abc import AsyncIterator, Sequence
 
 from benchmarks.cases.case import Case, Figure, Figures, NotForIt, Part, lags_of, memory_of
 from benchmarks.cases.flow import flow, within
-from benchmarks.contenders import Limit, OnRay, Peer, peers
+from benchmarks.contenders import Limit, OnRay, Peer, each_peer
 from benchmarks.contenders.contender import Contender, Firing
 from benchmarks.postgres import connected
 
@@ -15,11 +15,11 @@ HELD_S = 180
 STRETCH_S = 30.0
 WAL = "select pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::double precision"
 SIZE = "select pg_database_size(current_database())::double precision"
-LASTING = ("graphile-worker, local queue", "pg-boss", "pgqueuer")  # the other peers don't sustain such a pace
+LASTING = ("graphile-worker, local queue", "pg-boss", "pgqueuer")  # the other peers can't keep this pace
 
 
 async def soak(contender: Contender) -> Figures:
-    """Keep a pace for ten minutes; the first half minute beside the last."""
+    """Keep a pace for ten minutes; compare the first half minute with the last."""
     _require_lasting(contender)
     await contender.start()
     before = memory_of(contender)["rss"]
@@ -36,7 +36,7 @@ async def soak(contender: Contender) -> Figures:
 
 
 async def held(contender: Contender) -> Figures:
-    """Keep a pace while a snapshot is held: no dead row can be cleared away."""
+    """Keep a pace while a snapshot is held open: vacuum can remove no dead row."""
     _require_lasting(contender)
     await contender.start()
     async with _snapshot(contender.dsn):
@@ -93,7 +93,7 @@ CASES: Sequence[Case] = [
                 "cost",
             ),
         ),
-        lambda: [OnRay(2), *peers()],
+        lambda: [OnRay(2), *each_peer()],
         soak,
     ),
     Case(
@@ -102,7 +102,7 @@ CASES: Sequence[Case] = [
         f"{PER_S:,} timers a second for {HELD_S // 60} minutes while a transaction keeps a snapshot from before, so"
         " that no dead row can be cleared away: lag at the beginning and at the end.",
         (Part("", (*ENDS, FIRED)),),
-        lambda: [OnRay(2), Limit(), *peers()],
+        lambda: [OnRay(2), Limit(), *each_peer()],
         held,
     ),
 ]

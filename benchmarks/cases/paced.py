@@ -1,17 +1,17 @@
-"""Fire at a steady pace: how late, with a million pending beside."""
+"""Fire at a steady pace with a million other timers pending: how late."""
 
 import time
 from datetime import UTC, datetime, timedelta
 
 from benchmarks.cases.case import LAGS, Case, Figure, Figures, NotForIt, Part, lags_of, require_quick
-from benchmarks.contenders import Limit, OnRay, peers
+from benchmarks.contenders import Limit, OnRay, each_peer
 from benchmarks.contenders.contender import Batch, Contender, among
 from benchmarks.disk import watched
 from benchmarks.postgres import settle
 
 PENDING = 1_000_000
 SECONDS = 30
-PATIENCE_S = 20.0  # who is later than that has fallen behind
+PATIENCE_S = 20.0  # a contender that is later than this has fallen behind
 MARGIN_S = 8.0
 
 FIGURES = (
@@ -26,7 +26,7 @@ PACES = {
 
 
 async def fill(contender: Contender, count: int) -> float:
-    """Put timers in that are due tomorrow, and let Postgres digest them; how many a second were put in."""
+    """Put timers in that are due tomorrow, and vacuum and checkpoint; return how many a second were put in."""
     began_s = time.monotonic()
     await contender.put(Batch(count, datetime.now(UTC) + timedelta(days=1), 0.001))
     per_s = count / (time.monotonic() - began_s)
@@ -35,7 +35,7 @@ async def fill(contender: Contender, count: int) -> float:
 
 
 async def measure(contender: Contender) -> Figures:
-    """Keep one pace after the other, up to the first that is too much."""
+    """Keep one pace after the other, up to the first that is too fast."""
     require_quick(contender)
     figures: dict[str, float] = {}
     put_per_s, count = await fill(contender, PENDING), 0
@@ -65,6 +65,6 @@ CASE = Case(
     " fired, and a higher pace is not tried then. The disk of a shared machine stands still now and then,"
     f" whoever writes, and nobody commits then: {SECONDS / 100} s of that are p99.",
     tuple(PACES.values()),
-    lambda: [OnRay(2), Limit(), *peers()],
+    lambda: [OnRay(2), Limit(), *each_peer()],
     measure,
 )

@@ -1,11 +1,11 @@
-"""Drain the same backlog with ever more timers pending beside: neither time nor memory may grow with them."""
+"""Drain the same backlog with more and more timers pending: neither time nor memory may grow with them."""
 
 import time
 
 from benchmarks.cases.case import PER_S, Case, Figure, Figures, NotForIt, Part, memory_of, require_quick
 from benchmarks.cases.drain import WITHIN_S
 from benchmarks.cases.paced import fill
-from benchmarks.contenders import Limit, OnRay, peers
+from benchmarks.contenders import Limit, OnRay, each_peer
 from benchmarks.contenders.contender import Batch, Contender
 
 OVERDUE = 100_000
@@ -20,7 +20,7 @@ SIZES = {
 
 
 async def measure(contender: Contender) -> Figures:
-    """Fill, drain and look at memory, three times in the same database."""
+    """Fill the table, drain a backlog and measure memory, three times in the same database."""
     require_quick(contender)
     figures: dict[str, float] = {}
     held = fired = 0
@@ -34,7 +34,7 @@ async def measure(contender: Contender) -> Figures:
         await contender.put(batch)
         fired += batch.count
         await contender.until_fired(fired, within_s=WITHIN_S)
-        # The batch before may have been due at the same moments.
+        # The batch before may have had the same due dates, so count by the time of firing.
         at = sorted(it.fired_s for it in await contender.firings() if it.fired_s >= began_s)
         if len(at) < batch.count:
             raise NotForIt(f"fired {len(at):,} of {batch.count:,} in {WITHIN_S:.0f} s", figures)
@@ -48,6 +48,6 @@ CASE = Case(
     f"{OVERDUE:,} overdue timers drained while 100 thousand, a million and ten million more are pending; and the"
     " memory of the largest worker then.",
     tuple(SIZES.values()),
-    lambda: [OnRay(2), Limit(), *peers()],
+    lambda: [OnRay(2), Limit(), *each_peer()],
     measure,
 )

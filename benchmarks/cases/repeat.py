@@ -4,7 +4,7 @@ import asyncio
 import time
 
 from benchmarks.cases.case import LAGS, Case, Figure, Figures, NotForIt, Part, lags_of
-from benchmarks.contenders import OnRay, Peer, peers
+from benchmarks.contenders import OnRay, Peer, each_peer
 from benchmarks.contenders.contender import Contender
 
 SCHEDULES = 100_000
@@ -31,7 +31,7 @@ SKIPPED = """
 
 
 async def measure(contender: Contender) -> Figures:
-    """Let them run for a minute; what counts is what fired after the first seconds."""
+    """Let the schedules run for a minute; count what fired after the first seconds."""
     if isinstance(contender, Peer):
         raise NotForIt(WHY_NOT[contender.kind.package])
     assert isinstance(contender, OnRay)
@@ -61,6 +61,6 @@ CASE = Case(
             ),
         ),
     ),
-    lambda: [OnRay(2), *peers()],
+    lambda: [OnRay(2), *each_peer()],
     measure,
 )

@@ -1,4 +1,4 @@
-"""Schedule timers: how many a second get in."""
+"""Schedule timers: how many a second."""
 
 import io
 import json
@@ -7,21 +7,21 @@ from abc import abstractmethod
 from datetime import UTC, datetime, timedelta
 
 from benchmarks.cases.case import PER_S, Case, Figures, Part
-from benchmarks.contenders import Limit, Peer, peers
+from benchmarks.contenders import Limit, Peer, each_peer
 from benchmarks.contenders.contender import Batch, Contender
-from cluster.importing import Report, import_lines, numbered_lines
+from service.bulk_import import Report, import_lines, numbered_lines
 
 FUNCTION = "select shardclock.schedule_timer(delay => 'P1D') from generate_series(1, $1::integer)"
 
 
 class Way(Limit):
-    """One way of ours to schedule many timers."""
+    """One of Shardclock's ways to schedule many timers."""
 
     added = 100_000
 
     @abstractmethod
     async def add(self, count: int) -> float:
-        """Schedule timers for tomorrow; in seconds."""
+        """Schedule timers for tomorrow; return how many seconds it took."""
 
 
 class ByFunction(Way):
@@ -30,7 +30,7 @@ class ByFunction(Way):
     name, settings = "Shardclock, SQL function", "one call a timer, one statement"
 
     async def add(self, count: int) -> float:
-        """Call it in one statement."""
+        """Call the function for all timers in one statement."""
         async with self.session() as session, session.connection(timeout_s=300) as connection:
             began_s = time.perf_counter()
             await connection.execute(FUNCTION, count)
@@ -43,7 +43,7 @@ class ByInsert(Way):
     name, settings = "Shardclock, bulk insert", "one statement"
 
     async def add(self, count: int) -> float:
-        """Insert in one statement."""
+        """Insert all rows in one statement."""
         began_s = time.perf_counter()
         await self.put(Batch(count, datetime.now(UTC) + timedelta(days=1)))
         return time.perf_counter() - began_s
@@ -55,7 +55,7 @@ class ByFile(Way):
     name, settings = "Shardclock, NDJSON file", "batches of 1,000, checked line by line"
 
     async def add(self, count: int) -> float:
-        """Read it from memory."""
+        """Import a file that is held in memory."""
         line = json.dumps({"delay": "P1D"}).encode() + b"\n"
         report = Report()
         async with self.session() as session:
@@ -67,7 +67,7 @@ class ByFile(Way):
 
 
 async def measure(contender: Contender) -> Figures:
-    """Add timers to an empty table; nobody fires beside."""
+    """Add timers to an empty table while nothing fires."""
     assert isinstance(contender, Way | Peer)
     return {"per_s": contender.added / await contender.add(contender.added)}
 
@@ -78,6 +78,6 @@ CASE = Case(
     "Timers for tomorrow, scheduled into an empty table: a second. The peers by their own call for many, a"
     " thousand at a time.",
     (Part("", (PER_S,)),),
-    lambda: [ByInsert(), ByFunction(), ByFile(), *peers()],
+    lambda: [ByInsert(), ByFunction(), ByFile(), *each_peer()],
     measure,
 )

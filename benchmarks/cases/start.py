@@ -4,7 +4,7 @@ import time
 
 from benchmarks.cases.case import Case, Figure, Figures, NotForIt, Part, memory_of
 from benchmarks.cases.paced import fill
-from benchmarks.contenders import OnRay, peers
+from benchmarks.contenders import OnRay, each_peer
 from benchmarks.contenders.contender import Batch, Contender
 
 PENDING, PENDING_OF_PEERS = 10_000_000, 1_000_000
@@ -12,7 +12,7 @@ PATIENCE_S = 120.0
 
 
 async def measure(contender: Contender) -> Figures:
-    """Fill, make one timer overdue, and start; from the start of the first process to the firing."""
+    """Fill the table, make one timer overdue, and start; measure from the first process's start to the firing."""
     if contender.pending_most < PENDING_OF_PEERS:
         raise NotForIt(f"to put {PENDING_OF_PEERS:,} in takes it half an hour")
     await fill(contender, min(PENDING, contender.pending_most))
@@ -30,6 +30,6 @@ CASE = Case(
     "Ten million timers are pending (a million for the peers) and one is overdue: how long from the start of the"
     " first process, Ray included, until it fires.",
     (Part("", (Figure("first", "first firing after", "s"), Figure("rss", "memory of a worker", "bytes"))),),
-    lambda: [OnRay(2), *peers()],
+    lambda: [OnRay(2), *each_peer()],
     measure,
 )

@@ -1,4 +1,4 @@
-"""Kill a worker with -9 under load: how late its timers are then."""
+"""Kill a worker with -9 under load, and measure how late its timers fire."""
 
 import asyncio
 import random
@@ -7,7 +7,7 @@ import time
 
 from benchmarks.cases.case import Case, Figure, Figures, NotForIt, Part
 from benchmarks.cases.paced import MARGIN_S
-from benchmarks.contenders import OnRay, peers
+from benchmarks.contenders import OnRay, each_peer
 from benchmarks.contenders.contender import Batch, Contender, among
 
 PER_S = 1_000
@@ -18,7 +18,7 @@ LATE_S = 1.0
 
 
 async def measure(contender: Contender) -> Figures:
-    """Kill one of the workers, and look at what was due from then on."""
+    """Kill one of the workers, and measure the timers that were due from then on."""
     if contender.drained < PER_S * 10:
         raise NotForIt("too slow for such a pace: see `drain`")
     await contender.start()
@@ -32,10 +32,11 @@ async def measure(contender: Contender) -> Figures:
     await contender.until_fired(batch.count, within_s=within_s, stalled_s=within_s)
     gave_up_s = time.time()
     fired = among(await contender.firings(), batch)
-    # From a little before: what the victim had taken and not fired.
+    # Begin a little before the kill, with what the victim had taken and not fired.
     lags = [it.fired_s - it.due_s for it in fired if killed_s - LATE_S <= it.due_s]
     never = batch.count - len({it.due_s for it in fired})
-    # Which those are, nobody tells; each is as late as we waited for the last one, or later.
+    # Which timers never fired is unknown. Each counts with the time that we waited for the last one: it is at least as
+    # late.
     lags += [gave_up_s - batch.end_s] * never
     return {"worst": max(lags), "late": sum(lag > LATE_S for lag in lags), "never": never}
 
@@ -56,6 +57,6 @@ CASE = Case(
             ),
         ),
     ),
-    lambda: [OnRay(2), *peers()],
+    lambda: [OnRay(2), *each_peer()],
     measure,
 )

@@ -1,13 +1,13 @@
-"""Who takes part: Shardclock, its limit, and its peers."""
+"""The contenders: Shardclock on Ray and its limit (`ours`), and the peers (`peers`); `contender` is their interface."""
 
 from collections.abc import Iterator
 
 from benchmarks.contenders.ours import Limit, OnRay
-from benchmarks.contenders.theirs import KINDS, Peer
+from benchmarks.contenders.peers import KINDS, Peer
 
-__all__ = ["Limit", "OnRay", "Peer", "peers"]
+__all__ = ["Limit", "OnRay", "Peer", "each_peer"]
 
 
-def peers() -> Iterator[Peer]:
+def each_peer() -> Iterator[Peer]:
     """Make a contender of each peer."""
     return (Peer(kind) for kind in KINDS)

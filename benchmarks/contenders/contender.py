@@ -1,4 +1,4 @@
-"""What takes part in a benchmark: something that is given timers and fires them, whoever made it."""
+"""What takes part in a benchmark: a system that gets timers and fires them."""
 
 import asyncio
 import time
@@ -10,17 +10,17 @@ from typing import NamedTuple
 
 import psutil
 
-POLL_S = 1.0  # seldom, for to look is work too
+POLL_S = 1.0  # seldom, because a query is work for Postgres, too
 STALLED_S = 20.0
 
 
 class Absent(Exception):
-    """It can't take part here; the message says why."""
+    """A contender can't take part here; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Timers to be fired: so many, the first due at a moment, the next ones so much later each (0: all at once)."""
+    """`count` timers to fire: the first is due `at` a moment, each next one `every_s` later (0: all at once)."""
 
     count: int
     at: datetime
@@ -28,12 +28,12 @@ class Batch:
 
     @classmethod
     def overdue(cls, count: int) -> "Batch":
-        """Make timers that were due a tenth of a millisecond after each other, up to now."""
+        """Make overdue timers, due a tenth of a millisecond after each other, up to now."""
         return cls(count, datetime.now(UTC) - timedelta(seconds=count / 10_000), 0.0001)
 
     @classmethod
     def paced(cls, per_s: int, seconds: float, *, in_s: float) -> "Batch":
-        """Make timers that fall due evenly, from the next whole second after so many on."""
+        """Make timers that fall due evenly, beginning `in_s` seconds after the next whole second."""
         at = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=in_s + 1)
         return cls(round(per_s * seconds), at, 1 / per_s)
 
@@ -47,12 +47,12 @@ class Batch:
 
     @property
     def begin_s(self) -> float:
-        """Say when the first is due, in seconds since 1970."""
+        """Return when the first is due, in seconds since 1970."""
         return self.at.timestamp()
 
     @property
     def end_s(self) -> float:
-        """Say when the last is due."""
+        """Return when the last is due, in seconds since 1970."""
         return self.begin_s + (self.count - 1) * self.every_s
 
 
@@ -64,10 +64,10 @@ class Firing(NamedTuple):
 
 
 class Contender(ABC):
-    """Fire timers of one database by processes of one's own.
+    """Fire the timers of one database, with processes of its own.
 
-    `drained` is how many overdue timers it is given: enough for some seconds of work. `pending_most` is how many are
-    worth waiting for until they are in its table.
+    `drained` is how many overdue timers it gets: enough for some seconds of work. `pending_most` is how many pending
+    timers it gets at most: filling its table with more would take too long.
     """
 
     name: str
@@ -80,42 +80,42 @@ class Contender(ABC):
         self.dsn = ""
 
     async def open(self, dsn: str) -> None:
-        """Make oneself at home in an empty database.
+        """Set up an empty database.
 
-        errors:  Absent  it is not installed here
+        errors:  Absent  the contender is not installed here
         """
         self.dsn = dsn
 
     @abstractmethod
     async def put(self, batch: Batch) -> None:
-        """Put timers in, by the quickest way there is, all of them at once if they are overdue."""
+        """Put timers in by the quickest way, all of them in one transaction if they are overdue."""
 
     @abstractmethod
     async def start(self) -> None:
-        """Start what fires, and wait until it is ready."""
+        """Start the processes that fire, and wait until they are ready."""
 
     @abstractmethod
     async def stop(self) -> None:
-        """End what was started; a second call does nothing."""
+        """Stop what was started; a second call does nothing."""
 
     async def close(self) -> None:
-        """Stop, and leave nothing behind but the database."""
+        """Stop, and remove everything but the database."""
         await self.stop()
 
     @abstractmethod
     async def count(self) -> int:
-        """Count what has fired since the database was opened."""
+        """Count the timers fired since the database was opened."""
 
     @abstractmethod
     async def firings(self) -> Sequence[Firing]:
-        """Tell what has fired since the database was opened, in no order."""
+        """Return the firings since the database was opened, in no order."""
 
     @abstractmethod
     def processes(self) -> list[psutil.Process]:
         """List the processes that fire, one for each shard or worker."""
 
     async def until_fired(self, count: int, *, within_s: float, stalled_s: float = STALLED_S) -> bool:
-        """Wait until so many have fired since the database was opened; False if it stands still, or takes too long."""
+        """Wait until `count` timers have fired since `open`; False if firing stalls or takes too long."""
         deadline, moved_at, before = time.monotonic() + within_s, time.monotonic(), -1
         while (now := await self.count()) < count:
             if now > before:
@@ -127,5 +127,5 @@ class Contender(ABC):
 
 
 def among(firings: Sequence[Firing], batch: Batch) -> list[Firing]:
-    """Take out those of a batch, by due date."""
+    """Pick the firings of a batch, by due date."""
     return sorted(it for it in firings if batch.begin_s - 1e-4 <= it.due_s <= batch.end_s + 1e-4)

@@ -1,4 +1,4 @@
-"""Shardclock on Ray; and the limit: its statement in a loop, with no Ray and no Python work between."""
+"""Shardclock on Ray, and its limit: the same SQL statement in a loop, without Ray and with almost no Python."""
 
 import asyncio
 import contextlib
@@ -16,17 +16,18 @@ from benchmarks.rows import holder_of
 from cluster.database import Database
 from cluster.running import RunningCluster
 from cluster.settings import load_settings
-from shards.claiming import LATELY_S, LONG_S, OWN_ROUND_S
-from sql.claims import Walk, take_due
-from sql.holders import list_holders
-from sql.leadership import scale
-from sql.lookback import Round
+from shards.claiming import OWN_FULL_SCAN_S, RECENT_S, SLOW_S
+from sql.claims.claim import Scan, claim_due
+from sql.claims.scan_window import RotatingScan
+from sql.cluster.holders import list_holders
+from sql.cluster.leadership import scale
+from sql.dsn import Dsn
 from sql.migrate import migrate
 from sql.session import QUEUE_PLANS, Session
 
 PATIENCE_S = 300.0
 LOOK_EVERY_S = 0.001
-SETTLE_S = 8.0  # Ray starts its idle workers after it has answered
+SETTLE_S = 8.0  # Ray still starts its idle workers when it answers already
 PUT = """
     insert into shardclock.timers (due_date)
     select $1::timestamptz + n * $3::double precision * interval '1 second' from generate_series(0, $2::integer - 1) n
@@ -58,12 +59,12 @@ class _Ours(Contender):
             return [Firing(*row) for row in await connection.fetch(FIRED)]
 
     def session(self) -> Session:
-        """Open a session with the plans of a shard, and all the time it needs."""
+        """Open a session with a shard's plans and a long timeout."""
         return Session(self.dsn, application="benchmark", timeout_s=PATIENCE_S, plans=QUEUE_PLANS)
 
 
 class OnRay(_Ours):
-    """A cluster of so many shards, as `shardclock up` starts it."""
+    """A cluster of `shards` shards, as `shardclock up` starts it."""
 
     settings = "as shipped"
 
@@ -79,11 +80,11 @@ class OnRay(_Ours):
         await asyncio.sleep(SETTLE_S)
 
     async def launch(self) -> None:
-        """Start, and come back when the shards have their slots: Ray's own idle workers are still to come."""
+        """Start, and return when the shards have their slots: Ray may still be starting its idle workers then."""
         place = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="shardclock-bench-")))
         settings = load_settings(dsn=self.dsn, shards=self._shards, data_dir=place, metrics_port=0)
         logs = self._stack.enter_context((place / "ray.log").open("wb"))
-        cluster = RunningCluster(settings, Database(self.dsn), tell=lambda _: None, logs=logs)
+        cluster = RunningCluster(settings, Database(Dsn(self.dsn)), tell=lambda _: None, logs=logs)
         self._stack.callback(cluster.stop)
         async with self.session() as session:
             await scale(session, self._shards)
@@ -92,7 +93,7 @@ class OnRay(_Ours):
                 await asyncio.sleep(0.05)
 
     async def stop(self) -> None:
-        """Stop it in order."""
+        """Stop the cluster in order."""
         await asyncio.to_thread(self._stack.close)
 
     def processes(self) -> list[psutil.Process]:
@@ -115,31 +116,31 @@ class Limit(_Ours):
         self._loops = [asyncio.create_task(self._loop(shard)) for shard in (0, 1)]
 
     async def stop(self) -> None:
-        """End them."""
+        """Stop the loops."""
         for loop in self._loops:
             loop.cancel()
         await asyncio.gather(*self._loops, return_exceptions=True)
 
     async def count(self) -> int:
-        """Count as ever, unless a loop has failed: that is told."""
+        """Count the firings; if a loop has failed, raise its error."""
         for loop in self._loops:
             if loop.done():
                 loop.result()
         return await super().count()
 
     def processes(self) -> list[psutil.Process]:
-        """List none: it runs in the benchmark's own."""
+        """Return no process: the loops run in the benchmark's own."""
         return []
 
     async def _loop(self, shard: int) -> None:
         async with self.session() as session:
             holder = await holder_of(session, shard, 2)
-            rounds = Round(OWN_ROUND_S, LATELY_S, LONG_S)
+            rounds = RotatingScan(OWN_FULL_SCAN_S, RECENT_S, SLOW_S)
             while True:
-                lately = rounds.begin(now_s=time.monotonic(), every_s=LOOK_EVERY_S)
-                taken = await take_due(session, holder, Walk("own", 0, 4_200, lately=lately), lease_s=10)
+                window = rounds.begin(now_s=time.monotonic(), every_s=LOOK_EVERY_S)
+                taken = await claim_due(session, holder, Scan("own", 0, 4_200, window=window), lease_s=10)
                 rounds.learn(now_s=time.monotonic())
                 while taken.saturated:
-                    taken = await take_due(session, holder, Walk("own", 0, 4_200), lease_s=10)
+                    taken = await claim_due(session, holder, Scan("own", 0, 4_200), lease_s=10)
                 if not taken.fired:
                     await asyncio.sleep(LOOK_EVERY_S)

@@ -9,10 +9,10 @@ from apscheduler import AsyncScheduler, ConflictPolicy
 from apscheduler.datastores.sqlalchemy import SQLAlchemyDataStore
 from apscheduler.eventbrokers.asyncpg import AsyncpgEventBroker
 from apscheduler.triggers.date import DateTrigger
-from sheet import Sheet, until_told_to_stop
+from recording import Sheet, until_told_to_stop
 from sqlalchemy.ext.asyncio import create_async_engine
 
-BESIDE = 50  # so many calls at a time: it has none for many
+BESIDE = 50  # calls at a time, because APScheduler has no bulk call
 sheet: Sheet | None = None
 
 
@@ -39,7 +39,7 @@ async def open_(dsn: str) -> None:
 
 async def work(dsn: str, path: str) -> None:
     """Fire until told to stop."""
-    global sheet  # noqa: PLW0603 - it stores a task by its function's name, so the function is the module's
+    global sheet  # noqa: PLW0603 - tasks are stored by their functions' names, so `fire` must be a module's function
     sheet = Sheet(path)
     async with scheduler_on(dsn) as scheduler:
         running = asyncio.ensure_future(scheduler.run_until_stopped())
@@ -47,7 +47,7 @@ async def work(dsn: str, path: str) -> None:
 
 
 async def put(dsn: str, count: str, at: str, every_s: str) -> None:
-    """Make one-shot schedules, evenly."""
+    """Make schedules that fire once, due evenly."""
     begin, places = datetime.fromtimestamp(float(at), UTC), asyncio.Semaphore(BESIDE)
     async with scheduler_on(dsn) as scheduler:
 

@@ -11,7 +11,7 @@ import uvloop
 from pgqueuer import PgQueuer
 from pgqueuer.models import Job
 from pgqueuer.queries import Queries
-from sheet import Sheet, until_told_to_stop
+from recording import Sheet, until_told_to_stop
 
 
 async def open_(dsn: str) -> None:

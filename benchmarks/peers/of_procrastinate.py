@@ -6,7 +6,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import procrastinate
-from sheet import Sheet, until_told_to_stop
+from recording import Sheet, until_told_to_stop
 
 CONCURRENCY = 100
 

@@ -1,4 +1,4 @@
--- Who runs what: the holders of shards, and the coordinator that leads.
+-- The holders of shards, the coordinator that leads, and which installation this database belongs to.
 
 create table shardclock.holders (
     holder bigint not null,
@@ -9,11 +9,12 @@ create table shardclock.holders (
     pid integer not null,
     shard integer,
     shard_count integer,
-    held integer not null default 0,
     started_at timestamptz not null default now(),
-    seen_at timestamptz not null default now(),
+    seen_at timestamptz,
     ended_at timestamptz,
     ended_why text,
+    identity text,
+    suspended_at timestamptz,
 
     constraint holders_pkey primary key (holder),
     constraint assignment_is_whole check ((shard is null) = (shard_count is null)),
@@ -22,22 +23,196 @@ create table shardclock.holders (
 );
 
 create index holders_ended on shardclock.holders (ended_at) where ended_at is not null;
+create index holders_suspended on shardclock.holders (suspended_at) where suspended_at is not null and ended_at is null;
 
-comment on table shardclock.holders is 'One row for each incarnation of a shard actor. Claims of an ended holder are free at once.';
+comment on table shardclock.holders is
+    'One row for each incarnation of a shard actor. When a holder has ended, others may take its claims at once.';
+comment on column shardclock.holders.identity is
+    'The installation that its cluster is configured for, '''' for none; null: it is never on hold.';
+comment on column shardclock.holders.suspended_at is
+    'When its coordinator suspended it, because it was silent: others may take its claims; '
+        'null again when it is heard.';
+
+comment on column shardclock.holders.seen_at is 'Its last heartbeat before it ended; null while it lives.';
+
+-- Values that change several times a second are kept apart from the rows that claims read, and are read newest first:
+-- so nobody reads the old versions that an old snapshot keeps from vacuum. Therefore there is no unique index on the
+-- holder: a search in it would read all versions (docs/decisions/0026-what-beats-leave-behind.md).
+create table shardclock.beats (
+    holder bigint not null,
+    seen_at timestamptz not null default now(),
+    held integer not null default 0,
+
+    constraint beats_pkey primary key (holder, seen_at)
+);
+
+comment on table shardclock.beats is 'One row for each holder: its last heartbeat.';
+comment on column shardclock.beats.held is 'How many timers it had in memory then.';
+
+create view shardclock.presence as
+select
+    h.holder, h.cluster_id, h.actor_name, h.node_id, h.host, h.pid, h.shard, h.shard_count, b.held, h.started_at,
+    b.seen_at, h.suspended_at, h.identity
+from shardclock.holders h
+cross join lateral (
+    select b.seen_at, b.held from shardclock.beats b where b.holder = h.holder order by b.seen_at desc limit 1
+) b
+where h.ended_at is null;
+
+comment on view shardclock.presence is 'The holders that have not ended, each with its last heartbeat.';
 
 create table shardclock.coordination (
     singleton boolean not null default true,
     shards_wanted integer not null default 2,
+    ramp_per_s integer default 150000,
+    shards_min integer,
+    shards_max integer,
+    target_per_s integer not null default 5000,
+
+    constraint coordination_pkey primary key (singleton),
+    constraint coordination_is_one_row check (singleton),
+    constraint shards_wanted_is_1_to_840 check (shards_wanted between 1 and 840),
+    constraint ramp_per_s_is_not_negative check (ramp_per_s >= 0),
+    constraint policy_is_whole check ((shards_min is null) = (shards_max is null)),
+    constraint policy_is_1_to_840 check (shards_min between 1 and 840 and shards_max between shards_min and 840),
+    constraint target_per_s_is_positive check (target_per_s > 0)
+);
+
+insert into shardclock.coordination default values;
+
+comment on table shardclock.coordination is 'One row: how many shards an operator or a policy wants.';
+comment on column shardclock.coordination.ramp_per_s is
+    'How many timers left overdue by an outage the cluster fires in a second, fair between tenants; null: no limit.';
+comment on column shardclock.coordination.shards_min is
+    'With shards_max: the leading coordinator follows the forecast between the two; null: '
+        'an operator sets shards_wanted.';
+comment on column shardclock.coordination.target_per_s is 'How many timers a second one shard is expected to fire.';
+
+-- Like beats, renewals leave old row versions behind, and nobody should have to read them: the newest is found first.
+create table shardclock.leadership (
+    renewed_at timestamptz not null default clock_timestamp(),
     term bigint not null default 0,
     leader bigint,
     cluster_id text,
     lease_until timestamptz,
 
-    constraint coordination_pkey primary key (singleton),
-    constraint coordination_is_one_row check (singleton),
-    constraint shards_wanted_is_1_to_840 check (shards_wanted between 1 and 840)
+    constraint leadership_pkey primary key (renewed_at)
 );
 
-insert into shardclock.coordination default values;
+insert into shardclock.leadership default values;
 
-comment on table shardclock.coordination is 'One row: how many shards are wanted, and which coordinator leads in which term.';
+comment on table shardclock.leadership is
+    'One row: which coordinator leads, in which term, and when its lease ends unless it is renewed.';
+
+-- A copy of a database fires nothing until an operator releases it.
+create table shardclock.identity (
+    singleton boolean not null default true,
+    name text,
+    origin text,
+    adopted_at timestamptz,
+
+    constraint identity_pkey primary key (singleton),
+    constraint identity_is_one_row check (singleton),
+    constraint name_is_1_to_63_characters check (name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$')
+);
+
+insert into shardclock.identity default values;
+
+comment on table shardclock.identity is
+    'One row: which installation this database belongs to, and which database it was at that time.';
+comment on column shardclock.identity.name is
+    'The installation, as its clusters are configured (SHARDCLOCK_IDENTITY); null: it has no name.';
+comment on column shardclock.identity.origin is
+    'shardclock.origin() when a cluster first ran on this database, or when it was released; null: none has run yet.';
+
+-- A restored dump, a clone of the database and a replica by logical replication each have another origin. A base backup
+-- and a snapshot of a volume have the same one: only the name of the installation tells them apart.
+create function shardclock.origin()
+returns text
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return (
+        select s.system_identifier || '/' || d.oid
+        from pg_control_system() s
+        cross join pg_database d
+        where d.datname = current_database()
+    );
+end
+$$;
+
+comment on function shardclock.origin is
+    'Internal: Names this database among all databases: its server''s system identifier, and its own oid.';
+
+-- Every claim calls this. It is in plpgsql, which caches plans: 9 µs; in SQL it takes 23 µs on Postgres 16.
+create function shardclock.hold_reason(identity text)
+returns text
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    name text;
+    origin text;
+    here text;
+begin
+    select i.name, i.origin into name, origin from shardclock.identity i where i.singleton;
+    if origin is null or hold_reason.identity is null then
+        return null;
+    end if;
+    here := shardclock.origin();
+    if origin <> here then
+        return format('the database is a copy, or was moved: it ran as %s and is %s now', origin, here);
+    end if;
+    -- A database without a name puts no cluster on hold: else an operator who gives a cluster a name would stop it.
+    if name <> hold_reason.identity then
+        return format(
+            'the database belongs to %s, and the cluster %s', name,
+            case hold_reason.identity when '' then 'has no SHARDCLOCK_IDENTITY' else 'is ' || hold_reason.identity end
+        );
+    end if;
+    return null;
+end
+$$;
+
+comment on function shardclock.hold_reason is
+    'Internal: Says why a cluster that is configured for an installation may not fire here; null: it may.';
+
+-- A database on which no cluster has run yet belongs to the first one that comes. A database without a name gets one
+-- only when all holders that are alive have this name: a cluster that connects by mistake must not take it from a
+-- working one.
+create function shardclock.adopt(identity text)
+returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    here text := shardclock.origin();
+    has_name boolean;
+    has_origin boolean;
+begin
+    select i.name is not null, i.origin is not null into has_name, has_origin
+    from shardclock.identity i
+    where i.singleton;
+    if has_origin and (has_name or adopt.identity = '') then
+        return;
+    end if;
+    -- One call at a time: so the statements below see every holder that registered before us.
+    perform from shardclock.identity i where i.singleton for update;
+    update shardclock.identity i
+    set origin = here, adopted_at = now()
+    where i.singleton and i.origin is null;
+    update shardclock.identity i
+    set name = adopt.identity, adopted_at = now()
+    where i.singleton and i.name is null and i.origin = here and adopt.identity <> ''
+        and not exists (
+            select from shardclock.presence h
+            where h.seen_at > now() - interval '5 s'
+                and coalesce(h.identity, '') <> adopt.identity
+        );
+end
+$$;
+
+comment on function shardclock.adopt is 'Internal: Takes this database for an installation, if no other owns it yet.';

@@ -1,19 +1,32 @@
--- Finding timers: by state, tenant, name, due date and process instance, a page at a time.
---
--- On a table of many millions, make these indexes with `concurrently` before: they are then taken as they are.
+-- Finding timers, past and present: by state, tenant, name, due date and process instance, one page at a time.
 
-create index if not exists timers_by_tenant on shardclock.timers (tenant_id, due_date, timer_key)
--- Whoever has no use for tenants does not pay for them: a third of a bulk insert, 105 bytes of WAL a timer.
-where tenant_id <> 'default';
-create index if not exists timers_by_process_instance on shardclock.timers (process_instance_key)
-where process_instance_key is not null;
--- As timers_by_name, and good for prefixes too, whatever the collation.
-create unique index if not exists timers_by_name_prefix on shardclock.timers (tenant_id, name text_pattern_ops)
-where name is not null;
-drop index shardclock.timers_by_name;
+create view shardclock.timer_history as
+select
+    timer_key, case when paused_due_date is null then 'PENDING' else 'PAUSED' end as state,
+    tenant_id, name, timer_type, process_instance_key, element_instance_key,
+    target_element_id, coalesce(paused_due_date, due_date) as due_date, created_at, schedule, occurrence, target,
+    payload, null::timestamptz as ended_at, claimed_by as holder, null::jsonb as detail,
+    coalesce(zone, 'UTC') as zone, coalesce(missed, 'fire_once') as missed
+from shardclock.timers
+union all
+select
+    timer_key, intent, tenant_id, name, timer_type, process_instance_key, element_instance_key,
+    target_element_id, due_date, created_at, schedule, occurrence, target, payload,
+    recorded_at, holder, detail, null, null
+from shardclock.command_log
+where intent in ('TRIGGERED', 'CANCELED') or (intent = 'SKIPPED' and detail ->> 'policy' = 'skip');
 
--- With few samples the planner takes any prefix for a rare one, or for a common one.
-alter table shardclock.timers alter column name set statistics 1000;
+comment on view shardclock.timer_history is
+    'Every timer, past and present, with its state: PENDING, PAUSED, TRIGGERED, CANCELED or SKIPPED (missed: skip).';
+
+comment on column shardclock.timer_history.state is 'PENDING, PAUSED, TRIGGERED, CANCELED or SKIPPED.';
+comment on column shardclock.timer_history.due_date is
+    'When the timer is or was due; of a paused timer, when it would be due.';
+comment on column shardclock.timer_history.ended_at is 'When the timer ended; null: it has not ended.';
+comment on column shardclock.timer_history.holder is
+    'The holder that leases the timer or fired it; null: no holder leases it, or a client ended it.';
+comment on column shardclock.timer_history.detail is
+    'From the record of the timer''s end: reason, by, replaced_by, count, policy.';
 
 create type shardclock.found_timer as (
     timer_key bigint,
@@ -38,10 +51,11 @@ create type shardclock.found_timer as (
     page text
 );
 
--- A text that is executed is planned for its very values: an absent filter costs nothing.
+-- A text run by `execute` is planned for its actual values: so a filter that is null costs nothing.
 create function shardclock.find_timers(
     state text default 'PENDING',
     tenant_id text default null,
+    name text default null,
     name_prefix text default null,
     due_from timestamptz default null,
     due_before timestamptz default null,
@@ -52,24 +66,28 @@ create function shardclock.find_timers(
 returns setof shardclock.found_timer
 language plpgsql
 stable
--- A page holds a due date as text, which must read back the same.
+-- A page contains a due date as text, which must be read back as the same moment.
 set datestyle = 'ISO'
 set timezone = 'UTC'
+set search_path = pg_catalog, pg_temp
 as $$
 begin
     if state is null or state not in ('PENDING', 'PAUSED', 'TRIGGERED', 'CANCELED', 'SKIPPED', 'ENDED') then
-        raise exception 'state "%" is unknown: use PENDING, PAUSED, TRIGGERED, CANCELED, SKIPPED or ENDED', left(state, 60)
+        raise exception 'state "%" is unknown: use PENDING, PAUSED, TRIGGERED, CANCELED, SKIPPED or ENDED',
+            left(state, 60)
             using errcode = 'invalid_parameter_value';
     end if;
     if page_size is null or page_size not between 1 and 10000 then
-        raise exception 'page_size % is not possible: use 1 to 10000', page_size using errcode = 'invalid_parameter_value';
+        raise exception 'page_size % is not possible: use 1 to 10000', page_size
+            using errcode = 'invalid_parameter_value';
     end if;
-    if name_prefix is not null and tenant_id is null then
-        raise exception 'name_prefix "%" needs a tenant_id: names are a tenant''s own', left(name_prefix, 60)
+    if coalesce(name, name_prefix) is not null and tenant_id is null then
+        raise exception '% "%" needs a tenant_id: names are a tenant''s own',
+            case when name is null then 'name_prefix' else 'name' end, left(coalesce(name, name_prefix), 60)
             using errcode = 'invalid_parameter_value';
     end if;
     if page is not null and page !~ (
-        case when state in ('PENDING', 'PAUSED') then '^[^/]{10,40}/[0-9]{1,18}$' else '^[0-9]{1,18}/[0-9]{1,18}$' end
+        case when state in ('PENDING', 'PAUSED') then '^[^/]{10,40}/[0-9]{1,18}$' else '^[0-9]{1,18}$' end
     ) then
         raise exception 'page "%" is not one that a search for % gave', left(page, 60), state
             using errcode = 'invalid_parameter_value';
@@ -81,27 +99,29 @@ begin
                 l.timer_key, l.intent, l.tenant_id, l.name, l.timer_type, l.process_instance_key,
                 l.element_instance_key, l.target_element_id, l.due_date, l.created_at, l.schedule, null::text,
                 null::text, l.occurrence, l.target, l.payload, l.recorded_at, l.holder, l.detail,
-                l.xid || '/' || l.position
+                l.position::text
             from shardclock.command_log l
-            where (l.xid, l.position) < (split_part($7, '/', 1)::xid8, split_part($7, '/', 2)::bigint)
+            where l.position < $7::bigint
                 and (l.intent in ('TRIGGERED', 'CANCELED') or (l.intent = 'SKIPPED' and l.detail ->> 'policy' = 'skip'))
                 and ($1 = 'ENDED' or l.intent = $1)
                 and ($2::text is null or l.tenant_id = $2)
+                and ($9::text is null or l.name = $9)
                 and ($3::text is null or l.name ^@ $3)
                 and ($4::timestamptz is null or l.due_date >= $4)
                 and ($5::timestamptz is null or l.due_date < $5)
                 and ($6::bigint is null or l.process_instance_key = $6)
-            order by l.xid desc, l.position desc
+            order by l.position desc
             limit $8
         $ended$
         using state, tenant_id, name_prefix, due_from, due_before, process_instance_key,
-            coalesce(page, '9223372036854775807/9223372036854775807'), page_size;
-    elsif tenant_id <> 'default' or process_instance_key is not null or name_prefix is not null then
+            coalesce(page, '9223372036854775807'), page_size, name;
+    elsif tenant_id <> 'default' or process_instance_key is not null or coalesce(name, name_prefix) is not null then
         return query execute $pending$
             select
                 t.timer_key, $1, t.tenant_id, t.name, t.timer_type, t.process_instance_key, t.element_instance_key,
-                t.target_element_id, coalesce(t.paused_due_date, t.due_date), t.created_at, t.schedule, t.zone, t.missed,
-                t.occurrence, t.target, t.payload, null::timestamptz, t.claimed_by, null::jsonb,
+                t.target_element_id, coalesce(t.paused_due_date, t.due_date), t.created_at, t.schedule,
+                coalesce(t.zone, 'UTC'), coalesce(t.missed, 'fire_once'), t.occurrence, t.target, t.payload,
+                null::timestamptz, t.claimed_by, null::jsonb,
                 t.due_date || '/' || t.timer_key
             from shardclock.timers t
             where ($2::text is null or t.tenant_id = $2)
@@ -110,6 +130,7 @@ begin
                 and ($1 = 'PAUSED') = (t.paused_due_date is not null)
                 and ($1 = 'PENDING' or t.due_date = '9999-12-31 23:59:59.999998+00')
                 and ($1 = 'PAUSED' or t.due_date < '9999-12-31 23:59:59.999998+00')
+                and ($9::text is null or t.name = $9)
                 and ($3::text is null or t.name ^@ $3)
                 and ($4::timestamptz is null or coalesce(t.paused_due_date, t.due_date) >= $4)
                 and ($1 = 'PAUSED' or $4::timestamptz is null or t.due_date >= $4)
@@ -119,14 +140,15 @@ begin
             limit $8
         $pending$
         using state, tenant_id, name_prefix, due_from, due_before, process_instance_key,
-            coalesce(page, '-infinity/0'), page_size;
+            coalesce(page, '-infinity/0'), page_size, name;
     else
-        -- The soonest of each slot, so that a million pending ones need no sort.
+        -- Takes the soonest timers of each slot, so that a million pending timers need no sort.
         return query execute $all$
             select
                 t.timer_key, $1, t.tenant_id, t.name, t.timer_type, t.process_instance_key, t.element_instance_key,
-                t.target_element_id, coalesce(t.paused_due_date, t.due_date), t.created_at, t.schedule, t.zone, t.missed,
-                t.occurrence, t.target, t.payload, null::timestamptz, t.claimed_by, null::jsonb,
+                t.target_element_id, coalesce(t.paused_due_date, t.due_date), t.created_at, t.schedule,
+                coalesce(t.zone, 'UTC'), coalesce(t.missed, 'fire_once'), t.occurrence, t.target, t.payload,
+                null::timestamptz, t.claimed_by, null::jsonb,
                 t.due_date || '/' || t.timer_key
             from generate_series(0, 839) as s (slot)
             cross join lateral (
@@ -134,7 +156,8 @@ begin
                 from shardclock.timers t
                 where t.slot = s.slot
                     and ($6::text is null or t.tenant_id = $6)
-                    and (t.due_date, t.timer_key) > (split_part($4, '/', 1)::timestamptz, split_part($4, '/', 2)::bigint)
+                    and (t.due_date, t.timer_key)
+                        > (split_part($4, '/', 1)::timestamptz, split_part($4, '/', 2)::bigint)
                     and t.due_date >= split_part($4, '/', 1)::timestamptz
                     and ($1 = 'PAUSED') = (t.paused_due_date is not null)
                     and ($1 = 'PENDING' or t.due_date = '9999-12-31 23:59:59.999998+00')
@@ -154,7 +177,24 @@ begin
 end
 $$;
 
--- For whoever wants to change them all: keys only, in their own order, which no change of a timer moves.
+comment on function shardclock.find_timers is $$Finds timers, past and present, one page at a time: PENDING ones soonest
+first, PAUSED ones by key, ended ones newest first.
+
+state: PENDING, PAUSED, TRIGGERED, CANCELED, SKIPPED, or ENDED for all that have ended
+tenant_id: only timers of this tenant
+name_prefix: only timers whose names begin with this; give the tenant_id, too
+name: only timers with this name; give the tenant_id, too
+due_from: only timers that are due at this moment or later
+due_before: only timers that are due before this moment
+process_instance_key: only timers of this process instance
+page: the `page` of the last row that you have; null: the first page
+page_size: how many timers at most
+returns: one row for each timer: the columns of timer_history, and page, to be given to the next call
+errors: 22023 for an unknown state, or for a page that no search gave
+example: select timer_key, name, due_date from shardclock.find_timers(tenant_id => 'acme', name_prefix => 'order-', page_size => 100);
+$$;
+
+-- For callers that change all timers found: keys only, in their order, which stays the same when timers change.
 create function shardclock.find_keys(
     state text default 'PENDING',
     tenant_id text default null,
@@ -168,6 +208,7 @@ create function shardclock.find_keys(
 returns setof bigint
 language plpgsql
 stable
+set search_path = pg_catalog, pg_temp
 as $$
 begin
     if state is null or state not in ('PENDING', 'PAUSED') then
@@ -194,7 +235,14 @@ begin
 end
 $$;
 
-comment on function shardclock.find_keys is
-    'Finds the keys of timers that are PENDING or PAUSED, in the keys'' order; the last one found is the next page''s after_key.';
-comment on function shardclock.find_timers is
-    'Finds timers: PENDING soonest first, PAUSED by key, ended ones newest first. The `page` of the last row gives the next page.';
+comment on function shardclock.find_keys is $$Finds the keys of pending or paused timers, for callers that change them
+all. The keys are in ascending order, which stays the same when timers change.
+
+as: find_timers
+state: PENDING or PAUSED
+after_key: the last key that you have; 0: begin with the first
+page_size: how many keys at most; null: all
+returns: the keys
+errors: 22023 for another state
+example: select shardclock.find_keys(tenant_id => 'acme', due_before => '2031-01-01T00:00:00Z', page_size => 1000);
+$$;

@@ -20,7 +20,8 @@ What is said of it:
     windows    what each fault excuses, and until when; orphans  slots that nobody keeps; takeover  how long it took
     checker    the verdict: valid, invalid or unknown
     report     one page, and one picture: picture, marks
-    broken     builds that are broken on purpose: the checker must find each of them; tape  runs written by hand
+    broken     builds that are broken on purpose: the checker must find each of them
+    tape       runs written by hand; good_run  one in which all went well; offences  what breaks one promise each
 
 Data goes one way: plan → load, nemesis → history → checker → report. Nothing of the product is asked for a verdict.
 """

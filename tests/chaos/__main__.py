@@ -48,7 +48,10 @@ def main() -> int:
         calls_per_s=given.calls_per_s,
         menu=menu(ray=given.cluster == "ray", length_s=given.minutes * 60),
     )
-    again = f"python -m tests.chaos --cluster {given.cluster} --minutes {given.minutes:g} --seed {given.seed}"
+    again = (
+        f"python -m tests.chaos --cluster {given.cluster} --minutes {given.minutes:g}"
+        f" --calls-per-s {given.calls_per_s:g} --seed {given.seed}"
+    )
     _tell(f"the same run again: {again}")
     given.to.mkdir(parents=True, exist_ok=True)
     with (

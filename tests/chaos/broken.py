@@ -32,9 +32,22 @@ from tests.chaos.history import Bounds
 from tests.chaos.plan import Menu, draw
 from tests.chaos.running import run
 from tests.chaos.stage import stage_for
+from tests.support import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("cluster", "coordinator", "k8s", "metrics", "shards", "sql", "tests", "timers")
+PARTS = (
+    "cli",
+    "cluster",
+    "coordinator",
+    "embedded",
+    "k8s",
+    "keepers",
+    "metrics",
+    "service",
+    "shards",
+    "sql",
+    "tests",
+    "timers",
+)
 AT_ONCE = 2
 SEED = 7
 SECONDS = 60.0
@@ -74,8 +87,8 @@ class Build:
 _NESTED = "".join(
     f' "enable_{way}": "off",' for way in ("hashjoin", "mergejoin", "material", "memoize", "sort", "hashagg")
 )
-_LEASED = "t.claimed_by <> all (array(select gone.holder from gone))"
-_NOW = "coalesce($11::timestamptz, now())"
+_LEASED = "claimed_by <> all (ended_holders)"
+_NOW = "coalesce(:now::timestamptz, now())"
 
 BUILDS = (
     Build("sound", (), ()),
@@ -83,17 +96,28 @@ BUILDS = (
         "no fence",
         (
             Edit(
-                "sql/queries/fire_due.sql",
-                "            and t.claimed_by = $1\n",
-                "            and $1::bigint is not null\n",
+                "sql/claims/fire_due.sql",
+                "            and t.claimed_by = :holder\n            and t.xmin = s.version\n",
+                "            and :holder::bigint is not null\n",
             ),
-            Edit("sql/queries/fire_due.sql", "        and t.claimed_by = $1\n", "        and $1::bigint is not null\n"),
+            Edit("sql/claims/fire_due.sql", " and t.claimed_by = :holder and t.xmin = mine.version\n", "\n"),
+            Edit(
+                "sql/claims/fire_due.sql",
+                "        and t.claimed_by = :holder\n",
+                "        and :holder::bigint is not null\n",
+            ),
+            Edit(
+                "sql/claims/fire_due.sql",
+                "            (t.timer_key, t.xmin::text) in (\n",
+                "            t.timer_key in (\n",
+            ),
+            Edit("sql/claims/fire_due.sql", "select s.timer_key, s.version::text\n", "select s.timer_key\n"),
         ),
         ("S8",),
     ),
     Build(
         "no due_date <= now() in fire",
-        (Edit("sql/queries/fire_due.sql", f"and (t.due_date <= {_NOW}) is true", f"and {_NOW} > '-infinity'"),),
+        (Edit("sql/claims/fire_due.sql", f"and (t.due_date <= {_NOW}) is true", f"and {_NOW} > '-infinity'"),),
         ("S1",),
     ),
     Build(
@@ -107,7 +131,7 @@ BUILDS = (
         ),
         ("S1",),
     ),
-    Build("lease ignored", (Edit("sql/queries/take_due.sql", _LEASED, "false"),), ("S8",)),
+    Build("lease ignored", (Edit("sql/migrations/0001_timers.sql", _LEASED, "false"),), ("S8",)),
     Build(
         "no sweep",
         (Edit("shards/claiming.py", "sweeps = now_s >= self.swept_at + settings.sweep_s", "sweeps = False"),),
@@ -117,7 +141,7 @@ BUILDS = (
         "retry without re-read",
         (
             Edit(
-                "sql/queries/schedule_timers.sql",
+                "sql/clients/schedule_timers.sql",
                 "where not exists (select from shardclock.command_log l where l.timer_key = s.timer_key)\n",
                 "",
             ),
@@ -126,39 +150,31 @@ BUILDS = (
     ),
     Build(
         "cursor by position",
-        (
-            Edit(
-                "sql/queries/read_log.sql",
-                "(l.xid, l.position) > ($1::text::xid8, $2::bigint)",
-                "l.position > $2::bigint and $1::text is not null",
-            ),
-            Edit("sql/queries/read_log.sql", "and l.xid < pg_snapshot_xmin(pg_current_snapshot())", ""),
-            Edit("sql/queries/read_log.sql", "order by l.xid, l.position", "order by l.position"),
-        ),
+        (Edit("sql/migrations/0002_command_log.sql", "        and l.position <= settled\n", ""),),
         ("L4",),
     ),
     Build(
         "answers before it is on disk",
-        (Edit("sql/session.py", '"timezone": "UTC",', '"timezone": "UTC", "synchronous_commit": "off",'),),
+        (Edit("sql/pinned.py", '"synchronous_commit": "on"', '"synchronous_commit": "off"'),),
         ("D1", "S2"),
     ),
     Build(
         "in (... limit)",
         (
             Edit(
-                "sql/queries/take_due.sql",
-                """    set claimed_by = $1, claimed_until = coalesce($11::timestamptz, clock_timestamp()) + $3
+                "sql/claims/claim_due.sql",
+                """    set claimed_by = :holder, claimed_until = coalesce(:now::timestamptz, clock_timestamp()) + :lease
     where t.timer_key = any (array(select due.timer_key from due))
 """,
-                """    set claimed_by = $1, claimed_until = coalesce($11::timestamptz, clock_timestamp()) + $3
+                """    set claimed_by = :holder, claimed_until = coalesce(:now::timestamptz, clock_timestamp()) + :lease
     where t.timer_key in (
         select i.timer_key
         from shardclock.timers i
         cross join me
-        where i.due_date <= coalesce($11::timestamptz, now()) + $2::interval
+        where i.due_date <= coalesce(:now::timestamptz, now()) + :horizon::interval
             and i.slot % me.step = me.first_slot
-            and (i.claimed_until is null or i.claimed_until <= coalesce($11::timestamptz, now()))
-        limit $4::integer
+            and (i.claimed_until is null or i.claimed_until <= coalesce(:now::timestamptz, now()))
+        limit :batch::integer
         for update of i skip locked
     )
 """,

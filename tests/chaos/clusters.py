@@ -12,14 +12,14 @@ import psutil
 from shards.settings import ShardSettings
 from tests.chaos.away import AWAY, LOOK_S, connected, until
 from tests.chaos.history import ALONE_S
-from tests.crew import incarnation
-from tests.shard_process import ShardProcess
-from tests.store import add_holder
-from tests.up import Up
+from tests.support.cluster_process import ClusterProcess
+from tests.support.factories import add_holder
+from tests.support.shard_pool import incarnation
+from tests.support.shard_process import ShardProcess
 
 START_S = 60.0
 LED_S = 2.0  # a takeover that a coordinator makes
-SERVING = "select from shardclock.holders where ended_at is null and shard is not null and seen_at > started_at"
+SERVING = "select from shardclock.presence where shard is not null and seen_at > started_at"
 
 
 class Cluster(Protocol):
@@ -97,8 +97,8 @@ class Processes:
     async def _start(self, shard: int) -> None:
         holder = incarnation().holder
         await add_holder(self._direct_dsn, holder, shard, self._shards)
-        settings = ShardSettings(dsn=self._dsn, **self._tuning)
-        process = ShardProcess(holder, settings, build=self._build, log=self._log)
+        settings = ShardSettings(**self._tuning)
+        process = ShardProcess(holder, settings, self._dsn, build=self._build, log=self._log)
         async with connected(self._direct_dsn) as admin:
             await admin.execute("update shardclock.holders set pid = $2 where holder = $1", holder, process.pid)
         self._running[shard] = process
@@ -135,12 +135,16 @@ class RayCluster:
     def __init__(self, place: Path, shards: int = 3, *, log: IO[bytes] | None = None) -> None:
         self.takeover_s = LED_S
         self._place, self._shards, self._log = place, shards, log
-        self._up: Up | None = None
+        self._up: ClusterProcess | None = None
 
     async def start(self, dsn: str, direct_dsn: str) -> None:
         """Start it, and wait until all shards serve."""
         self._up = await asyncio.to_thread(
-            Up, self._place, SHARDCLOCK_DSN=dsn, SHARDCLOCK_SHARDS=str(self._shards), SHARDCLOCK_METRICS_PORT="0"
+            ClusterProcess,
+            self._place,
+            SHARDCLOCK_DSN=dsn,
+            SHARDCLOCK_SHARDS=str(self._shards),
+            SHARDCLOCK_METRICS_PORT="0",
         )
         await asyncio.to_thread(self._up.until_running)
         await until_serving(direct_dsn, self._shards)

@@ -82,7 +82,6 @@ class TimerDeleted(NamedTuple):
 class Recorded(NamedTuple):
     """A row appended to the command log."""
 
-    xid: int
     position: int
     recorded_at: datetime
     timer_key: int
@@ -104,7 +103,7 @@ class HolderWritten(NamedTuple):
     shard: int | None
     shard_count: int | None
     pid: int
-    seen_at: datetime
+    seen_at: datetime | None  # its last sign of life, once it has ended
     ended_at: datetime | None
     suspended_at: datetime | None
 
@@ -125,7 +124,6 @@ class Read(NamedTuple):
     """One record as a reader of the log got it, in the order in which it got them."""
 
     reader: str
-    xid: int
     position: int
 
 

@@ -13,16 +13,18 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from sql.pending import Drawn, Refused, draw_keys, schedule_timers
+from sql.clients.pending import Drawn, Refused, draw_keys, schedule_timers
+from sql.clients.verbs import Which, cancel_timer, reschedule_timer
 from sql.session import Session, StatementRefused, StoreUnavailable
-from sql.verbs import Which, cancel_timer, reschedule_timer
 from tests.chaos.history import Asked, Call
 from tests.chaos.plan import Change, Create, Plan, Wish
 from timers.duration import parse_duration
 from timers.model import NewTimer
 from timers.refusal import InvalidTimer
 
-SESSIONS = 32
+# For 250 calls a second, and to catch up after an outage: who falls behind cancels endless schedules late, and so has
+# more and more to do. Postgres has 100 connections in all.
+SESSIONS = 60
 ANSWER_S = 5.0
 PATIENCE_S = 100.0  # longer than any outage: a client that gives up would prove nothing
 PAUSE_S = 0.3

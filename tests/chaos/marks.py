@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from k8s.monitoring.drawing.charts import GRID, INK
-from k8s.monitoring.drawing.scales import Axis
-from k8s.monitoring.drawing.svg import Picture, width_of
+from charts.colors import GRID, INK
+from charts.scales import Axis
+from charts.svg import Picture, text_width
 from tests.chaos.history import Fault, FaultKind
 
 ROW_H, MARK_H, GAP = 15.0, 10.0, 5.0
@@ -70,7 +70,7 @@ def _lane(faults: Sequence[Fault], x: Axis, *, rows: int) -> list[Mark]:
         left = x.place(fault.began_at)
         right = max(x.place(fault.ended_at), left + TICK_W)
         label = fault.name if len(fault.name) <= LETTERS_MAX else f"{fault.name[: LETTERS_MAX - 1]}…"
-        width = width_of(label, size=LABEL)
+        width = text_width(label, size=LABEL)
         label_at = right + 3 if right + 3 + width <= x.end else left - 3 - width
         row = next((row for row, end in enumerate(ends) if end <= min(left, label_at)), len(ends))
         ends[row : row + 1] = [max(right, label_at + width) + 6]

@@ -26,7 +26,7 @@ CHUNK_BYTES = 65_536
 HEAD_BYTES = 5  # of a frame: its type and its length, which counts itself
 SSL_REQUEST = 80_877_103
 SYNC, PARSE, BIND, QUERY, READY = b"S", b"P", b"B", b"Q", b"Z"
-WATCHED = ("take_due", "fire_due")
+WATCHED = ("claim_due", "fire_due")
 
 
 @dataclass(eq=False)
@@ -262,7 +262,7 @@ class Proxy:
 @cache
 def _first_line(name: str) -> bytes:
     """Give what tells a statement from others, in a build that was broken on purpose, too."""
-    return statement(name).partition("\n")[0].encode()
+    return statement(name).text.partition("\n")[0].encode()
 
 
 async def _hello(reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> tuple[bytes, str]:

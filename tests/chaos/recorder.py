@@ -22,7 +22,7 @@ ANSWER_S = 60.0
 COLUMNS = {
     "timers": "timer_key, due_date, tenant_id, name, schedule, occurrence, claimed_by, claimed_until, paused_due_date",
     "holders": "holder, shard, shard_count, pid, seen_at, ended_at, suspended_at",
-    "command_log": "xid, position, recorded_at, timer_key, tenant_id, name, due_date, occurrence, intent, holder,"
+    "command_log": "position, recorded_at, timer_key, tenant_id, name, due_date, occurrence, intent, holder,"
     " schedule, payload, detail",
 }
 PUBLISH = f"""
@@ -180,7 +180,6 @@ def _timer(row: _Row, new: bool) -> TimerWritten:
 
 def _record(row: _Row, _: bool) -> Recorded:
     return Recorded(
-        xid=int(row["xid"]),
         position=int(row["position"]),
         recorded_at=_moment(row["recorded_at"]),
         timer_key=int(row["timer_key"]),
@@ -202,7 +201,7 @@ def _holder(row: _Row, _: bool) -> HolderWritten:
         shard=_int(row.get("shard")),
         shard_count=_int(row.get("shard_count")),
         pid=int(row["pid"]),
-        seen_at=_moment(row["seen_at"]),
+        seen_at=_maybe(row.get("seen_at")),
         ended_at=_maybe(row.get("ended_at")),
         suspended_at=_maybe(row.get("suspended_at")),
     )

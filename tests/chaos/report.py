@@ -9,7 +9,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from itertools import accumulate
 from pathlib import Path
 
-from k8s.monitoring.drawing.scales import words
+from charts.units import format_value
 from tests.chaos.checker import Finding, Verdict
 from tests.chaos.history import Call, Fault, History, Recorded, TimerWritten
 from tests.chaos.lives import Run, follow
@@ -111,7 +111,10 @@ def _faults(history: History, run: Run) -> Iterator[str]:
             bounds = sorted({bound_s for _, bound_s in spans if bound_s is not None})
             late = sum(bound_s is not None and seconds > bound_s for seconds, bound_s in spans)
             rows.append([f"{kind}: {name}", times, what, len(spans) or "", *_spread([seconds for seconds, _ in spans])])
-            rows[-1] += [", ".join(words(bound_s, "s") for bound_s in bounds), f"**{late} LATE**" if late else ""]
+            rows[-1] += [
+                ", ".join(format_value(bound_s, "s") for bound_s in bounds),
+                f"**{late} LATE**" if late else "",
+            ]
     yield from _table(["fault", "times", "how long until", "measured", "p50", "p99", "max", "bound", ""], rows)
 
 
@@ -142,14 +145,14 @@ def _lags(history: History, late: Sequence[tuple[float, float]]) -> Iterator[str
             "while nothing was broken or healing",
             f"{len(outside):,}",
             *_spread(outside),
-            words(history.bounds.normal_s, "s"),
+            format_value(history.bounds.normal_s, "s"),
         ],
     ]
     yield from _table(["", "timers fired", "p50", "p99", "max", "bound"], rows)
 
 
 def _spread(seconds: Sequence[float]) -> list[str]:
-    return [words(quantile(seconds, q), "s") if seconds else "" for q in (0.5, 0.99, 1.0)]
+    return [format_value(quantile(seconds, q), "s") if seconds else "" for q in (0.5, 0.99, 1.0)]
 
 
 def _timers(history: History) -> str:

@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
-from sql.log import Cursor, LogRecord, consume, follow
+from sql.log.consuming import consume
+from sql.log.records import LogRecord, follow
 from sql.session import Connection, Session, StoreUnavailable
 from tests.chaos.away import until
 from tests.chaos.history import Bounds, History, Pending, Read
@@ -18,11 +19,17 @@ from tests.chaos.nemesis import Nemesis
 from tests.chaos.plan import Plan
 from tests.chaos.recorder import Recorder
 from tests.chaos.stage import Stage
+from tests.support.roles import as_role
 
 FREEZE_S = 2.0
 STILL_S = 0.5  # how long the rig may stand still before it says so: it holds up all traffic meanwhile
 CALM_S = 90.0  # for what is due to fire, and for the readers to come to the end, after the last fault
-RECEIVED = "create table chaos_received (number bigserial primary key, xid xid8 not null, position bigint not null)"
+# What a consumer's work writes to: its role may do nothing else there.
+RECEIVED = (
+    "create table chaos_received (number bigserial primary key, position bigint not null);"
+    " grant insert on chaos_received to test_consumer;"
+    " grant usage on sequence chaos_received_number_seq to test_consumer"
+)
 LEFT = """
     select timer_key, due_date, paused_due_date is not null as paused from shardclock.timers order by timer_key
 """
@@ -34,12 +41,16 @@ Tell = Callable[[str], None]
 
 async def run(plan: Plan, stage: Stage, *, bounds: Bounds, tell: Tell) -> History:
     """Do a whole run, and give all that was recorded."""
-    recorder, load, nemesis = Recorder(stage.direct_dsn), Load(stage.dsn, plan), Nemesis(stage, plan)
+    recorder, load, nemesis = (
+        Recorder(stage.direct_dsn),
+        Load(as_role(stage.dsn, "scheduler"), plan),
+        Nemesis(stage, plan),
+    )
     async with stage.admin() as admin:
         await admin.execute(RECEIVED)
     await recorder.start()
     tell(f"starting the cluster ({stage.cluster.name})")
-    await stage.cluster.start(stage.dsn, stage.direct_dsn)
+    await stage.cluster.start(as_role(stage.dsn, "shard"), stage.direct_dsn)
     began_at = time.time()
     async with _readers(stage) as read, _frozen(), _watched(tell):
         tell(f"{plan.length_s:.0f} s of load, {len(plan.breaks)} faults, seed {plan.seed}")
@@ -56,7 +67,7 @@ async def run(plan: Plan, stage: Stage, *, bounds: Bounds, tell: Tell) -> Histor
         tell(f"not broken: {missed}")
     async with stage.admin() as admin:
         pending = [Pending(*row) for row in await admin.fetch(LEFT)]
-        received = await admin.fetch("select xid::text, position from chaos_received order by number")
+        received = await admin.fetch("select position from chaos_received order by number")
     return History(
         seed=plan.seed,
         began_at=began_at,
@@ -64,7 +75,7 @@ async def run(plan: Plan, stage: Stage, *, bounds: Bounds, tell: Tell) -> Histor
         bounds=bounds,
         calls=sorted(load.calls + nemesis.calls, key=lambda call: call.began_at),
         commits=recorder.commits,
-        reads=[*read, *(Read("consumer", int(row["xid"]), row["position"]) for row in received)],
+        reads=[*read, *(Read("consumer", row["position"]) for row in received)],
         faults=sorted(nemesis.faults, key=lambda fault: fault.began_at),
         pending=pending,
         poisoned=nemesis.poisoned,
@@ -113,10 +124,13 @@ async def _readers(stage: Stage) -> AsyncIterator[list[Read]]:
     read: list[Read] = []
 
     async def keep(connection: Connection, records: Sequence[LogRecord]) -> None:
-        rows = [(str(record.xid), record.position) for record in records]
-        await connection.executemany("insert into chaos_received (xid, position) values ($1::text::xid8, $2)", rows)
+        rows = [(record.position,) for record in records]
+        await connection.executemany("insert into chaos_received (position) values ($1)", rows)
 
-    tasks = [asyncio.create_task(_follow(stage.dsn, read)), asyncio.create_task(consume(stage.dsn, "chaos", keep))]
+    tasks = [
+        asyncio.create_task(_follow(as_role(stage.dsn, "reader"), read)),
+        asyncio.create_task(consume(as_role(stage.dsn, "consumer"), "chaos", keep)),
+    ]
     try:
         yield read
     finally:
@@ -127,14 +141,14 @@ async def _readers(stage: Stage) -> AsyncIterator[list[Read]]:
 
 
 async def _follow(dsn: str, read: list[Read]) -> None:
-    cursor = Cursor()
+    position = 0
     async with Session(dsn, application="chaos follower") as session:
         while True:
             try:
-                async for records in follow(session, cursor):
-                    read += [Read("follower", record.xid, record.position) for record in records]
+                async for records in follow(session, position):
+                    read += [Read("follower", record.position) for record in records]
                     if records:
-                        cursor = Cursor(records[-1].xid, records[-1].position)
+                        position = records[-1].position
             except StoreUnavailable:
                 await asyncio.sleep(0.1)
 

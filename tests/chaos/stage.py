@@ -15,15 +15,17 @@ from pathlib import Path
 import asyncpg
 import psutil
 
-from cluster.postmaster import PORT, Postmaster
-from sql.migrate import migrate
+from embedded.postmaster import PORT, Postmaster
 from tests.chaos.away import AWAY, until
 from tests.chaos.clusters import Cluster
 from tests.chaos.proxy import Link, Proxy
+from tests.support.processes import kill
+from tests.support.roles import migrate_with_roles
 
 POSTGRES = 18
-MARK = "SHARDCLOCK_CHAOS"  # in the environment of all that a stage starts: what does not bear it is not touched
-Prepare = Callable[[Path], AbstractContextManager[None]]
+MARK = "CHAOS_OF_SHARDCLOCK"  # in the environment of all that a stage starts: what does not bear it is not touched
+Prepare = Callable[[Path], AbstractContextManager[object]]
+MakePostmaster = Callable[[Path, int], Postmaster]
 START_S = 60.0
 ORPHANS_S = 5.0  # they end by themselves within a moment, as a rule
 SHARDS = "select holder, pid, shard from shardclock.holders where ended_at is null and shard is not null order by shard"
@@ -53,11 +55,10 @@ class Stage:
     `outage` is held while a fault keeps Postgres away, until it accepts connections again.
     """
 
-    def __init__(self, cluster: Cluster, place: Path) -> None:
+    def __init__(self, cluster: Cluster, place: Path, *, postmaster: MakePostmaster = Postmaster) -> None:
         self.cluster = cluster
         self.place = place
-        data_dir = place / "postgres"
-        self.postmaster = Postmaster(data_dir, POSTGRES)
+        self.postmaster = postmaster(place / "postgres", POSTGRES)
         self.direct_dsn = f"postgresql://postgres@/postgres?host={self.postmaster.socket_dir}&port={PORT}"
         self.proxy = Proxy.before(self.direct_dsn)
         self.outage = asyncio.Lock()
@@ -130,21 +131,25 @@ class Stage:
         pgdata = str(self.postmaster.pgdata)
         orphans = [it for it in psutil.process_iter(["name", "cwd"]) if it.info["cwd"] == pgdata]
         _, stuck = psutil.wait_procs(orphans, timeout=ORPHANS_S)
-        for orphan in stuck:
-            orphan.kill()
+        kill(stuck)
         psutil.wait_procs(stuck, timeout=ORPHANS_S)
 
 
 @asynccontextmanager
 async def stage_for(
-    cluster: Cluster, *, settings: Sequence[str] = (), prepare: Prepare | None = None
+    cluster: Cluster,
+    *,
+    settings: Sequence[str] = (),
+    prepare: Prepare | None = None,
+    postmaster: MakePostmaster = Postmaster,
 ) -> AsyncIterator[Stage]:
     """Set a stage for one run, with the cluster not yet started; nothing of it is left.
 
     `prepare` is done for as long as the stage stands, before its server is made: a disk of its own, another clock.
+    `postmaster` makes what looks after that server, if it is to run elsewhere.
     """
     place = Path(tempfile.mkdtemp(prefix="shardclock-chaos-"))
-    stage = Stage(cluster, place)
+    stage = Stage(cluster, place, postmaster=postmaster)
     os.environ[MARK] = str(place)
     try:
         with prepare(place) if prepare else nullcontext():
@@ -159,7 +164,7 @@ async def stage_for(
 async def _served(stage: Stage, settings: Sequence[str]) -> AsyncIterator[None]:
     try:
         await asyncio.to_thread(_make_server, stage.postmaster, settings)
-        await migrate(stage.direct_dsn)
+        await migrate_with_roles(stage.direct_dsn)
         await stage.proxy.start()
         try:
             yield

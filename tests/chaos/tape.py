@@ -53,7 +53,7 @@ class Tape:
         """Commit these changes; records get their places in the log."""
         self.xid += 1
         placed = tuple(
-            change._replace(xid=self.xid, position=100 * self.xid + n) if isinstance(change, Recorded) else change
+            change._replace(position=100 * self.xid + n) if isinstance(change, Recorded) else change
             for n, change in enumerate(changes)
         )
         for change in placed:
@@ -102,7 +102,7 @@ class Tape:
         """Make a timer's record."""
         row = self.rows[key]
         record = Recorded(
-            0, 0, at(at_s), key, row.tenant_id, row.name, row.due_date, row.occurrence, intent, holder, row.schedule,
+            0, at(at_s), key, row.tenant_id, row.name, row.due_date, row.occurrence, intent, holder, row.schedule,
             self.payloads[key], None,
         )  # fmt: skip
         return record._replace(**more)  # type: ignore[arg-type]
@@ -151,8 +151,8 @@ class Tape:
     def end(self) -> History:
         """Read the log to its end, and the table."""
         records = [it for commit in self.history.commits for it in commit.changes if isinstance(it, Recorded)]
-        places = sorted((it.xid, it.position) for it in records)
-        self.history.reads = [Read(reader, *place) for place in places for reader in READERS]
+        places = sorted(it.position for it in records)
+        self.history.reads = [Read(reader, place) for place in places for reader in READERS]
         self.history.pending = [Pending(row.timer_key, row.due_date, row.paused) for row in self.rows.values()]
         return self.history
 

@@ -2,10 +2,7 @@
 
 For docs, reports and postmortems, where no Grafana is at hand. Only the standard library is needed.
 
-    boards    a dashboard's panels and queries, with Grafana's variables filled in
-    source    the Prometheus they are asked of
-    scales    from values to places, and to words with a unit
-    svg       shapes and texts as SVG
-    charts    one kind of panel each: lines, areas, bars, a heat map, a single number
+    source    the Prometheus that is asked
+    panels    one kind of panel each: a single number, series over time, a heat map, bars
     page      panels laid out as in Grafana
 """

@@ -5,7 +5,7 @@ import sys
 import time
 from pathlib import Path
 
-from k8s.monitoring.drawing.boards import dashboards
+from k8s.monitoring.dashboards import DASHBOARDS
 from k8s.monitoring.drawing.page import draw
 from k8s.monitoring.drawing.source import Source, Span
 
@@ -25,12 +25,13 @@ def main() -> None:
     given = parser.parse_args()
     end = given.end or time.time()
     start = end - given.minutes * 60
-    source = Source(given.prometheus, Span(start, end, (end - start) / STEPS))
+    variables = {"job": given.job, "__rate_interval": given.rate_interval}
+    source = Source(given.prometheus, Span(start, end, (end - start) / STEPS), variables)
     marks = {float(at): what for at, _, what in (mark.partition("=") for mark in given.mark)}
     given.to.mkdir(parents=True, exist_ok=True)
-    for board in dashboards({"job": given.job, "__rate_interval": given.rate_interval}):
-        file = given.to / f"{board.name}.svg"
-        file.write_text(draw(board, source, marks), encoding="utf-8")
+    for dashboard in DASHBOARDS:
+        file = given.to / f"{dashboard.name}.svg"
+        file.write_text(draw(dashboard, source, marks), encoding="utf-8")
         sys.stdout.write(f"{file}\n")
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from tests.chaos.faults.fault import FaultType
 from tests.chaos.faults.flood import OVERLOAD_PER_S, herd, overload, poison
+from tests.chaos.faults.hosts import PARTITIONS
 from tests.chaos.faults.machine import fill_disk, set_clock
 from tests.chaos.faults.network import (
     cut_clients,
@@ -43,7 +44,7 @@ TYPES: Mapping[str, FaultType] = {
     it.name: it
     for it in (
         FaultType("kill shard", "kill", kill_shard, takeover=True),
-        FaultType("kill shard in a claim", "kill", kill_shard_at("take_due", "inside"), takeover=True),
+        FaultType("kill shard in a claim", "kill", kill_shard_at("claim_due", "inside"), takeover=True),
         FaultType("kill shard in a firing", "kill", kill_shard_at("fire_due", "inside"), takeover=True),
         FaultType("kill shard after a firing", "kill", kill_shard_at("fire_due", "after"), takeover=True),
         FaultType(
@@ -56,10 +57,10 @@ TYPES: Mapping[str, FaultType] = {
         FaultType("kill raylet", "head", lose_head("raylet "), only="ray"),
         FaultType("kill GCS", "head", lose_head("gcs_server "), only="ray"),
         FaultType("kill host", "head", lose_head("cluster.host"), only="ray"),
-        FaultType("freeze shard before a claim", "freeze", freeze_shard_at("take_due", "before"), takeover=True),
-        FaultType("freeze shard after a claim", "freeze", freeze_shard_at("take_due", "after"), takeover=True),
+        FaultType("freeze shard before a claim", "freeze", freeze_shard_at("claim_due", "before"), takeover=True),
+        FaultType("freeze shard after a claim", "freeze", freeze_shard_at("claim_due", "after"), takeover=True),
         FaultType("freeze shard in a firing", "freeze", freeze_shard_at("fire_due", "inside"), takeover=True),
-        FaultType("freeze shard past its lease", "freeze", freeze_shard_at("take_due", "after"), takeover=True),
+        FaultType("freeze shard past its lease", "freeze", freeze_shard_at("claim_due", "after"), takeover=True),
         FaultType("declare a living shard dead", "cut", declare_dead, takeover=True, only="processes"),
         FaultType("put a shard's clock ahead", "freeze", jump_clock, disturbs=False, only="processes"),
         FaultType("freeze raylet", "freeze", freeze_process("raylet "), disturbs=False, only="ray"),
@@ -87,5 +88,6 @@ TYPES: Mapping[str, FaultType] = {
         FaultType("disk full", "store", fill_disk, only="processes"),
         FaultType("twice the capacity", "load", overload(tenant_id="flood", per_s=OVERLOAD_PER_S), only="processes"),
         FaultType("poison", "poison", poison, disturbs=False),
+        *PARTITIONS,
     )
 }

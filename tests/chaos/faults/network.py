@@ -46,7 +46,7 @@ async def lose_fire_reply(stage: Stage, chance: random.Random, _: float) -> Hit:
 async def lose_claim_reply(stage: Stage, chance: random.Random, _: float) -> Hit:
     """Lose the answer to a claim that has committed."""
     place = chance.choice(await stage.shards())
-    stage.proxy.lose_reply(place.owns, "take_due")
+    stage.proxy.lose_reply(place.owns, "claim_due")
     return Hit(detail={"holder": place.holder})
 
 

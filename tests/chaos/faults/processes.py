@@ -11,6 +11,7 @@ from tests.chaos.away import until
 from tests.chaos.faults.fault import BACK_S, Act, Hit, NothingToBreak
 from tests.chaos.proxy import Link, Moment
 from tests.chaos.stage import Place, Stage
+from tests.support.processes import kill
 
 END = """
     update shardclock.holders
@@ -46,7 +47,7 @@ def kill_process(word: str) -> Act:
         if not found:
             raise NothingToBreak(f"no process {word!r}")
         victim = chance.choice(found)
-        victim.kill()
+        kill([victim])
         return Hit(detail={"process": word.strip()})
 
     return act

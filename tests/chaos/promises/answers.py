@@ -22,15 +22,24 @@ def nobody_waits_for_ever(run: Run) -> Iterator[str | None]:
 
 
 def read_once(run: Run) -> Iterator[str | None]:
-    """Hold what each reader got against all that was recorded: ascending in (xid, position), and nothing left out."""
-    written = {(it.xid, it.position) for commit in run.history.commits for it in commit.changes if type(it) is Recorded}
-    missing = defaultdict[str, set[tuple[int, int]]](lambda: set(written))
-    last: dict[str, tuple[int, int]] = {}
+    """Hold what each reader got against all that was recorded: ascending by position, and nothing left out.
+
+    And the records of one timer have the order in which their transactions committed.
+    """
+    records = [it for commit in run.history.commits for it in commit.changes if type(it) is Recorded]
+    missing = defaultdict[str, set[int]](lambda: {it.position for it in records})
+    last: dict[str, int] = {}
     for read in run.history.reads:
-        place = read.xid, read.position
-        before = last.get(read.reader, (-1, -1))
+        place = read.position
+        before = last.get(read.reader, -1)
         missing[read.reader].discard(place)
         last[read.reader] = place
         yield None if place > before else f"{read.reader}: read {place} after {before}"
     for reader, places in missing.items():
         yield from (f"{reader}: never read {place}" for place in sorted(places))
+    latest: dict[int, Recorded] = {}
+    for record in records:
+        before_it = latest.get(record.timer_key)
+        if before_it and record.position < before_it.position:
+            yield f"timer {record.timer_key}: {record.intent} stands before the {before_it.intent} that it followed"
+        latest[record.timer_key] = record

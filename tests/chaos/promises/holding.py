@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tests.chaos.history import Change, Recorded, TimerDeleted, TimerWritten
 from tests.chaos.lives import ENDINGS, Life, Run, commits_of, is_free
 from tests.chaos.promises.firing import moved_to_of
-from tests.chaos.promises.schedules import covers, rule_of
+from tests.chaos.promises.schedules import covers, rule_of, skipped_before
 from tests.chaos.promises.wording import clock, record_of, row_of
 
 # What a transaction saw may be this much older than its commit: a statement's time limit, and some.
@@ -157,7 +157,10 @@ def _one_after_another(run: Run) -> Iterator[str | None]:
             if rows and rows[0].occurrence > 1:
                 yield None if ended else f"{row_of(rows[0])}: made although none before it ended"
             last = max((record.occurrence + covers(record) - 1 for record in ended), default=0)
+            fired = last - skipped_before(steps, last + 1)
             if ended and not rows and rule is not None:
                 yield (
-                    None if rule.count is not None and last >= rule.count else f"{record_of(ended[0])}: nothing follows"
+                    None
+                    if rule.count is not None and fired >= rule.count
+                    else f"{record_of(ended[0])}: nothing follows"
                 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tests.chaos.history import Recorded, TimerWritten
 from tests.chaos.lives import Life, Run, Wanted, commits_of
@@ -36,7 +36,7 @@ def in_order(run: Run) -> Iterator[str | None]:
 
 
 def as_the_oracle_says(run: Run) -> Iterator[str | None]:
-    """Hold each occurrence's due date, and that none comes after the last, against an oracle that shares no code.
+    """Hold each occurrence's due date, and how many fire in all, against an oracle that shares no code.
 
     An occurrence that a client moved counts with the date that it had before. The first one comes as long after the
     schedule was made as the rule says, at the latest.
@@ -54,11 +54,20 @@ def as_the_oracle_says(run: Run) -> Iterator[str | None]:
             yield f"{row_of(first)}: due {clock(first.due_date)}, not after {clock(latest)}" if late else None
         for row in rows:
             yield from _as_the_rule_says(run.lives[row.timer_key], first, rule)
+            number = row.occurrence - skipped_before(steps, row.occurrence)
+            if rule.count is not None and number > rule.count:
+                yield f"{row_of(row)}: there are {rule.count} firings in all"
 
 
 def covers(record: Recorded) -> int:
     """Say how many occurrences a record stands for: a SKIPPED one for as many as its detail counts."""
     return int(json.loads(record.detail or "{}").get("count", 1)) if record.intent == "SKIPPED" else 1
+
+
+def skipped_before(steps: Iterable[tuple[int, object]], number: int) -> int:
+    """Count the occurrences below a number that were skipped: they use up none of a rule's firings."""
+    records = [it for _, it in steps if isinstance(it, Recorded) and it.intent == "SKIPPED" and it.occurrence < number]
+    return sum(map(covers, records))
 
 
 def rule_of(wanted: Wanted | None) -> Rule | None:
@@ -84,8 +93,6 @@ def _as_the_rule_says(life: Life, first: TimerWritten, rule: Rule) -> Iterator[s
     due = rule.due(first.due_date, row.occurrence)
     told = f"due {clock(row.due_date)}, by the oracle {'never' if due is None else clock(due)}"
     yield None if row.due_date == due else f"{row_of(row)}: {told}"
-    if rule.count is not None and row.occurrence > rule.count:
-        yield f"{row_of(row)}: there are {rule.count} in all"
     if not life.records("RESCHEDULED"):
         for _, record in life.records("TRIGGERED"):
             yield None if record.due_date == row.due_date else f"{record_of(record)}: {told}"

@@ -1,0 +1,137 @@
+"""Consume the log: records a second, how soon a waiting group sees a record, and what hints cost the shards."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from benchmarks.cases.case import Case, Figure, Figures, Part, lags_of
+from benchmarks.cases.drain import drained_per_s
+from benchmarks.contenders import OnRay
+from benchmarks.contenders.contender import Batch, Contender, Firing
+from sql.log.consuming import Work, consume
+from sql.log.groups import drop_group, open_group
+from sql.log.records import LogRecord
+from sql.session import Connection
+
+GROUP = "benchmark"
+RECORDS = 300_000
+PACED_PER_S, SECONDS, MARGIN_S = 25, 20, 5.0
+MADE = "create table public.consumed (records bigint, last_position bigint)"
+INSERT = "insert into public.consumed values ($1, $2)"
+CONSUMED = "select coalesce(sum(records), 0) from public.consumed"
+LOOK_S, PATIENCE_S = 0.01, 300.0
+
+
+class Consumers(OnRay):
+    """Two shards, and a group whose members are tasks of the benchmark's own process."""
+
+    def __init__(self, members: int) -> None:
+        super().__init__(2)
+        self.members = members
+        self.name += f", {members} consumer{'s' if members > 1 else ''}"
+        self.settings = "as shipped; `consume`, one insert a batch, all members in one process"
+
+    async def open(self, dsn: str) -> None:
+        """Make a table that counts the consumed records."""
+        await super().open(dsn)
+        async with self.session() as session, session.connection() as connection:
+            await connection.execute(MADE)
+
+    @asynccontextmanager
+    async def consuming(self, work: Work) -> AsyncIterator[None]:
+        """Run the group's members during a block; raise what one of them raised."""
+        partitions = self.members
+        members = [
+            asyncio.create_task(consume(self.dsn, GROUP, work, partitions=partitions)) for _ in range(self.members)
+        ]
+        try:
+            yield
+            for member in members:
+                if member.done():
+                    member.result()
+        finally:
+            for member in members:
+                member.cancel()
+            await asyncio.gather(*members, return_exceptions=True)
+
+
+async def measure(contender: Contender) -> Figures:
+    """Drain without a group and with a group that has no members, read all records, then wait for single ones."""
+    assert isinstance(contender, Consumers)
+    await contender.start()
+    drained = await drained_per_s(contender, RECORDS)
+    async with contender.session() as session:
+        await open_group(session, GROUP, contender.members)
+        drained_with_group = await drained_per_s(contender, RECORDS)
+        per_s = await _read_all(contender, 2 * RECORDS)
+        seen = await _wait_for_each(contender)
+        await drop_group(session, GROUP)
+    lags = lags_of(seen)
+    return {
+        "per_s": per_s,
+        "p50": lags["p50"],
+        "p99": lags["p99"],
+        "drained": drained,
+        "drained_with_group": drained_with_group,
+    }
+
+
+async def _read_all(contender: Consumers, count: int) -> float:
+    """Read the log, one insert for each batch; return records a second, from the first call to the last commit."""
+
+    async def insert(connection: Connection, records: Sequence[LogRecord]) -> None:
+        await connection.execute(INSERT, len(records), records[-1].position)
+
+    async with contender.session() as session, session.connection(timeout_s=PATIENCE_S) as looking:
+        began_s = time.perf_counter()
+        async with contender.consuming(insert):
+            while (read := await looking.fetchval(CONSUMED)) < count:
+                await asyncio.sleep(LOOK_S)
+            took_s = time.perf_counter() - began_s
+    assert read == count, f"{read:,} were read of {count:,}"
+    return count / took_s
+
+
+async def _wait_for_each(contender: Consumers) -> list[Firing]:
+    """Fire timers one by one; return when each was recorded, and when the waiting group began to work on it."""
+    seen: list[Firing] = []
+
+    async def look(_: Connection, records: Sequence[LogRecord]) -> None:
+        now_s = time.time()
+        seen.extend(Firing(it.recorded_at.timestamp(), now_s) for it in records)
+
+    batch = Batch.paced(PACED_PER_S, SECONDS, in_s=MARGIN_S)
+    async with contender.consuming(look), asyncio.timeout(MARGIN_S + SECONDS + 20):
+        await contender.put(batch)
+        while len(seen) < batch.count:
+            await asyncio.sleep(0.1)
+    return seen
+
+
+CASE = Case(
+    "consume",
+    "The log, consumed",
+    f"{2 * RECORDS:,} records of the log, read by the members of a group that write one row a batch; then"
+    f" {PACED_PER_S} timers a second, and how long after its record was written a waiting group began to work on it."
+    f" And {RECORDS:,} overdue timers drained before there is a group, and when there is one that shards send hints"
+    " for and nobody listens.",
+    (
+        Part("Records read a second", (Figure("per_s", "records a second", "cps", more_is_better=True),)),
+        Part(
+            "A record, until a waiting group works on it",
+            (Figure("p50", "p50", "s"), Figure("p99", "p99", "s")),
+            key="seen",
+        ),
+        Part(
+            "Drained without and with a group",
+            (
+                Figure("drained", "timers a second, no group", "cps", more_is_better=True, compared=False),
+                Figure("drained_with_group", "with a group", "cps", more_is_better=True, compared=False),
+            ),
+            key="hints",
+        ),
+    ),
+    lambda: [Consumers(1), Consumers(4)],
+    measure,
+)

@@ -1,0 +1,98 @@
+"""The part of a picture between two axes: grid, lines, areas, bars, shaded windows."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from charts.colors import FAINT, GRID
+from charts.points import Points
+from charts.scales import Axis
+from charts.svg import Picture
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A rectangle of the picture."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+    @property
+    def right(self) -> float:
+        """Find its right edge."""
+        return self.x + self.width
+
+    @property
+    def bottom(self) -> float:
+        """Find its lower edge."""
+        return self.y + self.height
+
+    def x_axis(self, low: float, high: float, *, log: bool = False) -> Axis:
+        """Make an axis from its left edge to its right."""
+        return Axis(low, high, self.x, self.right, log)
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A frame with an axis for x and one for y; points are given as values."""
+
+    picture: Picture
+    frame: Frame
+    x: Axis
+    y: Axis
+
+    def draw_y_grid(self, ticks: Iterable[float], label: Callable[[float], str]) -> None:
+        """Draw a line across for each tick, with its label at the left."""
+        for tick in ticks:
+            place = self.y.place(tick)
+            self.picture.line(self.frame.x, place, self.frame.right, place, color=GRID)
+            self.picture.text(self.frame.x - 6, place + 4, label(tick), size=10, anchor="end")
+
+    def draw_x_grid(self, ticks: Iterable[float], label: Callable[[float], str]) -> None:
+        """Draw a line from top to bottom for each tick, with its label below."""
+        for tick in ticks:
+            place = self.x.place(tick)
+            self.picture.line(place, self.frame.y, place, self.frame.bottom, color=GRID)
+            self.picture.text(place, self.frame.bottom + 15, label(tick), size=10, anchor="middle")
+
+    def draw_time_axis(self, count: int, label: Callable[[int], str]) -> None:
+        """Draw the lower edge with about `count` ticks, each labelled by its seconds after the start."""
+        bottom = self.frame.bottom
+        self.picture.line(self.frame.x, bottom, self.frame.right, bottom, color=FAINT)
+        for after_s in self.x.time_ticks(count):
+            place = self.x.place(self.x.low + after_s)
+            self.picture.line(place, bottom, place, bottom + 4, color=FAINT)
+            self.picture.text(place, bottom + 15, label(after_s), size=10, anchor="middle")
+
+    def line(self, points: Points, *, color: str, dash: str = "") -> None:
+        """Draw a line through points."""
+        self.picture.polyline(self._places(points), color=color, dash=dash)
+
+    def area(self, points: Points, *, color: str, opacity: float, floor: Points = ()) -> None:
+        """Fill what lies between points and a floor below them; without one, down to the lower edge."""
+        below = floor or [(points[0][0], self.y.low), (points[-1][0], self.y.low)]
+        corners = [*self._places(points), *reversed(self._places(below))]
+        self.picture.polygon(corners, fill=color, opacity=opacity)
+
+    def bars(self, points: Points, *, width: float, color: str) -> None:
+        """Draw a bar up to each point, which ends at the point's x and is `width` of the picture wide."""
+        for x, y in self._places(points):
+            self.picture.rect(x - width, y, width, self.frame.bottom - y, fill=color)
+
+    def window(self, start: float, end: float, *, color: str, opacity: float, edge: bool = False) -> None:
+        """Shade a range of x from top to bottom, with a dotted line where it starts if `edge`."""
+        left, right, top, bottom = self.x.place(start), self.x.place(end), self.frame.y, self.frame.bottom
+        corners = [(left, top), (right, top), (right, bottom), (left, bottom)]
+        self.picture.polygon(corners, fill=color, opacity=opacity)
+        if edge:
+            self.picture.line(left, top, left, bottom, color=color, dash="2 3")
+
+    def mark(self, x: float, label: str) -> None:
+        """Draw a dotted line from top to bottom, with a label beside its top."""
+        place = self.x.place(x)
+        self.picture.line(place, self.frame.y - 2, place, self.frame.bottom, color=FAINT, dash="2 3")
+        self.picture.text(place + 3, self.frame.y + 5, label, size=9)
+
+    def _places(self, points: Points) -> list[tuple[float, float]]:
+        return [(self.x.place(x), self.y.place(y)) for x, y in points]

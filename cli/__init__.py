@@ -1,0 +1,19 @@
+"""The command line: `shardclock --help`.
+
+Results go to stdout, as tables for people or, with `--json`, for programs; everything else goes to stderr. Exit codes:
+0 done; 1 not done as asked (a refused line, a timer that had fired already, a demo that failed); 2 bad input or
+settings; 3 no answer from Postgres or Ray; 4 the schema needs `shardclock migrate`.
+
+    app       the program: its commands, its errors and their exit codes
+    options   the options that several commands share
+    output    tables, JSON and messages
+    session   the database session of a command
+
+Every other module holds a few commands (`run`, `schedule`, `verbs` …), or what several of them need (`single` for one
+timer, `bulk` for many). A command reads its options, calls a use case of `service` or a statement of `sql`, and prints
+the result.
+"""
+
+from cli.app import main
+
+__all__ = ["main"]

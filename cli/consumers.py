@@ -1,0 +1,174 @@
+"""The commands about consumer groups of the log: consumers, with aside, reset and drop."""
+
+from typing import Annotated
+
+import typer
+
+from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
+from cli.ramp import span_of
+from cli.session import with_session
+from service.words import counted
+from sql.log.groups import Group, drop_group, list_aside, list_groups, place_of, reset_group
+from sql.log.records import log_end
+from sql.session import Session
+from timers.model import SLOTS
+from timers.moment import parse_due_date
+from timers.refusal import InvalidTimer, shortened
+
+START, END = "start", "end"
+POSITION_DIGITS = 18
+
+Name = Annotated[str, typer.Argument(metavar="GROUP", show_default=False)]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it, instead of saying what it would do.")]
+
+consumers = typer.Typer(
+    help="List the groups that read the log, and how far behind each is; or see to one.", invoke_without_command=True
+)
+
+
+@consumers.callback()
+def list_all(context: typer.Context, as_json: Json = False) -> int | None:
+    """List the groups that read the log, and how far behind each is; or see to one."""
+    if context.invoked_subcommand is not None:
+        return None
+
+    async def do(session: Session) -> int:
+        groups = await list_groups(session)
+        if as_json:
+            print_json(groups)
+        elif groups:
+            columns = [
+                "group",
+                "partitions",
+                "lag",
+                "oldest unread",
+                "idle since",
+                "failures",
+                "set aside",
+                "last error",
+            ]
+            print_table("", columns, [_row(group) for group in groups])
+        else:
+            tell("no group has read the log yet")
+        return DONE
+
+    return with_session(do)
+
+
+@consumers.command()
+def aside(
+    group: Name,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most so many.")] = 100,
+    as_json: Json = False,
+) -> int:
+    """Show the records that a group has set aside because work on them failed too often, the newest first."""
+
+    async def do(session: Session) -> int:
+        found = await list_aside(session, group, limit=limit)
+        if as_json:
+            print_json(found)
+        elif found:
+            rows = [(it.set_aside_at, it.position, it.timer_key, it.intent, it.attempts, it.error) for it in found]
+            print_table("", ["set aside", "position", "timer_key", "intent", "attempts", "error"], rows)
+        else:
+            tell(f"{group} has set nothing aside")
+        return DONE
+
+    return with_session(do)
+
+
+@consumers.command()
+def reset(
+    group: Name,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to", metavar="PLACE", help=f"{START}, {END}, a position, or a moment such as 2031-01-31T08:00Z."
+        ),
+    ] = None,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", min=1, max=SLOTS, help="In how many parts to read the log.")
+    ] = None,
+    yes: Yes = False,
+) -> int:
+    """Let a group read on from another place, or in other partitions; the records that it has set aside stay."""
+    if to is None and partitions is None:
+        raise InvalidTimer("say --to where, or in how many --partitions, or both")
+
+    async def do(session: Session) -> int:
+        known = await _find(session, group)
+        if known is None:
+            return NOT_DONE
+        place = None if to is None else await _place(session, to)
+        where = "where it is" if place is None else f"behind position {place}"
+        parts = counted(partitions or known.partitions, "partition")
+        if not yes:
+            tell(f"{group} would read on {where}, in {parts}; nothing was changed; add --yes to do it")
+            return NOT_DONE
+        place = await reset_group(session, group, position=place, partitions=partitions)
+        if place is None:
+            return _unknown(group)
+        tell(f"{group} reads on behind position {place}, in {parts}")
+        return DONE
+
+    return with_session(do)
+
+
+@consumers.command()
+def drop(group: Name, yes: Yes = False) -> int:
+    """Forget a group and the records that it has set aside; the log then no longer keeps old days for the group."""
+
+    async def do(session: Session) -> int:
+        known = await _find(session, group)
+        if known is None:
+            return NOT_DONE
+        what = f"{group}, with {counted(known.lag_records, 'record')} to read and {known.set_aside:,} set aside,"
+        if not yes:
+            tell(f"{what} would be forgotten; nothing was changed; add --yes to do it")
+            return NOT_DONE
+        if not await drop_group(session, group):
+            return _unknown(group)
+        tell(f"{what} is forgotten")
+        return DONE
+
+    return with_session(do)
+
+
+async def _find(session: Session, name: str) -> Group | None:
+    found = next((it for it in await list_groups(session) if it.group_name == name), None)
+    if found is None:
+        _unknown(name)
+    return found
+
+
+def _unknown(name: str) -> int:
+    tell(f"shardclock: there is no group {shortened(name)}: `shardclock consumers` lists them")
+    return NOT_DONE
+
+
+async def _place(session: Session, text: str) -> int:
+    if text == START:
+        return 0
+    if text == END:
+        return await log_end(session)
+    if text.isascii() and text.isdecimal() and len(text) <= POSITION_DIGITS:
+        return int(text)
+    try:
+        moment = parse_due_date(text)
+    except InvalidTimer as error:
+        raise InvalidTimer(f"--to {shortened(text)} is no place: use {START}, {END}, a position or a moment") from error
+    return await place_of(session, moment)
+
+
+def _row(group: Group) -> tuple[object, ...]:
+    members = f", {len(group.members)} leased" if group.members else ""
+    return (
+        group.group_name,
+        f"{group.partitions}{members}",
+        counted(group.lag_records, "record"),
+        span_of(group.lag_s) if group.lag_records else "",
+        "never at work" if group.idle_s is None else span_of(group.idle_s),
+        group.failures,
+        group.set_aside,
+        (group.error or "")[:80],
+    )

@@ -1,0 +1,66 @@
+"""The commands that give access to the database itself: dsn, psql."""
+
+import os
+import shutil
+import signal
+import subprocess
+from typing import Annotated
+from urllib.parse import unquote, urlsplit
+
+import typer
+
+from cli.output import DONE, NOT_THERE, tell
+from cluster.database import named, open_database
+from cluster.settings import load_settings
+from embedded.postmaster import psql_of_ours
+
+IN_QUERY = "password="  # libpq also reads a password in the DSN's query
+
+
+def dsn() -> int:
+    """Print the database's DSN: the one that is named, password and all, or the embedded Postgres's."""
+    database = named(load_settings())
+    print(database.dsn.reveal())
+    if not database.is_there:
+        tell("it isn't running: `shardclock up` starts it, and `shardclock psql` for as long as you are in it")
+    return DONE
+
+
+def psql(
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[PSQL_OPTION]...", help="Such as -c 'select 1'.", show_default=False)
+    ] = None,
+) -> int:
+    """Open psql on the database; an embedded Postgres is started if need be."""
+    program = psql_of_ours() or shutil.which("psql")
+    if program is None:
+        tell(
+            "shardclock: there is no psql, neither beside the embedded Postgres nor on PATH; install postgresql-client"
+        )
+        return NOT_THERE
+    with open_database(load_settings()) as database:
+        return _run(program, database.dsn.reveal(), arguments or [])
+
+
+def without_password(dsn: str) -> tuple[str, str | None]:
+    """Separate a DSN and its password, because every user of the machine can read command lines."""
+    parts = urlsplit(dsn)
+    user, _, host = parts.netloc.rpartition("@")
+    user, _, password = user.partition(":")
+    asked = parts.query.split("&")
+    password = next((text.removeprefix(IN_QUERY) for text in asked if text.startswith(IN_QUERY)), password)
+    query = "&".join(text for text in asked if not text.startswith(IN_QUERY))
+    bare = f"{parts.scheme}://{f'{user}@' if user else ''}{host}{parts.path}{f'?{query}' if query else ''}"
+    return bare, unquote(password) or None
+
+
+def _run(program: str, dsn: str, arguments: list[str]) -> int:
+    bare, password = without_password(dsn)
+    environment = os.environ | ({"PGPASSWORD": password} if password else {})
+    # Not by exec, because we release an embedded Postgres afterwards. Ctrl-C is for psql, so we ignore it.
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        code = subprocess.run([program, bare, *arguments], env=environment, check=False).returncode
+    finally:
+        signal.signal(signal.SIGINT, before)
+    return code if code >= 0 else 128 - code

@@ -1,0 +1,142 @@
+"""The commands that move work: switch moves it from one cluster to another, leave from one node to others."""
+
+import asyncio
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from cli.options import WAIT_S_MAX
+from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
+from cli.session import with_session
+from cluster.drain import leave as move_away
+from cluster.settings import load_settings
+from service.hold import living_of
+from service.words import counted
+from sql.cluster.holders import Holder, list_holders
+from sql.cluster.leadership import hand_over, read_policy
+from sql.session import Session
+from timers.refusal import InvalidTimer, shortened
+
+POLL_S = 0.1
+LEASE_S = 10.0  # within this time only the named cluster may take the lead; then any cluster may
+
+
+def switch(
+    cluster_id: Annotated[str, typer.Argument(metavar="CLUSTER_ID", help="The cluster that shall fire from now on.")],
+    wait_s: Annotated[
+        float,
+        typer.Option(
+            "--wait",
+            metavar="SECONDS",
+            min=0,
+            max=WAIT_S_MAX,
+            help="Wait so long for its shards, then until they keep all slots.",
+        ),
+    ] = 30.0,
+    as_json: Json = False,
+) -> int:
+    """Let another cluster on this database fire, as soon as it has as many shards ready as are wanted."""
+
+    silent_s = load_settings().coordinator.silent_s
+
+    async def do(session: Session) -> int:
+        if not await _until_it_stands_by(session, cluster_id, wait_s, silent_s=silent_s):
+            return NOT_DONE
+        began_s = time.monotonic()
+        switched = await hand_over(session, cluster_id, lease_s=LEASE_S)
+        serving = await _until_it_serves(session, cluster_id, wait_s)
+        took_s = time.monotonic() - began_s
+        if as_json:
+            print_json({"cluster_id": cluster_id, "switched": switched, "serving": serving, "took_s": round(took_s, 3)})
+        else:
+            print_table("", ["cluster", "shards serving", "took"], [(cluster_id, serving, f"{took_s:.2f} s")])
+        return DONE if serving else NOT_DONE
+
+    return with_session(do)
+
+
+def leave(
+    within_s: Annotated[
+        float, typer.Option("--within", metavar="SECONDS", min=0, max=WAIT_S_MAX, help="At the latest.")
+    ] = 25.0,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask, though no shard may be left then.")] = False,
+) -> int:
+    """Have this host's shards moved to other nodes before the host leaves: a Kubernetes preStop hook runs this."""
+    settings, host = load_settings(), socket.gethostname()
+    if (
+        not yes
+        and (last := with_session(partial(_last_shards, host=host, silent_s=settings.coordinator.silent_s)))
+        and not _confirms(last, host)
+    ):
+        return NOT_DONE
+
+    async def do(session: Session) -> int:
+        ended = await move_away(session, settings, host, within_s=within_s, tell=tell)
+        tell(f"ended {counted(ended, 'shard')} still on {host}" if ended else f"no shard is left on {host}")
+        return DONE
+
+    return with_session(do)
+
+
+async def _last_shards(session: Session, host: str, silent_s: float) -> int:
+    """Count the living shards of a host; 0 if there are others elsewhere."""
+    living = living_of(await list_holders(session), silent_s)
+    return len(living) if all(holder.host == host for holder in living) else 0
+
+
+def _confirms(last: int, host: str) -> bool:
+    """Ask the user whether it is meant; without a terminal, refuse."""
+    found = f"{counted(last, 'shard')} on {host}, and none elsewhere: unless some start there, nothing fires then"
+    if not sys.stdin.isatty():
+        tell(f"shardclock: {found}; add --yes if that is meant")
+        return False
+    return typer.confirm(f"{found}. Go on?", err=True)
+
+
+async def _until_it_stands_by(session: Session, cluster_id: str, wait_s: float, *, silent_s: float) -> bool:
+    """Wait until a cluster has as many living shards as are wanted; with fewer it would fire late.
+
+    errors:  InvalidTimer  the cluster has no shard at all, or is on hold
+    """
+    deadline, told = time.monotonic() + wait_s, False
+    while True:
+        holders, wanted = await list_holders(session), (await read_policy(session)).shards_wanted
+        living = living_of(holders, silent_s)
+        ready = sum(holder.cluster_id == cluster_id and holder.hold_reason is None for holder in living)
+        if ready >= wanted:
+            return True
+        missing = f"cluster {shortened(cluster_id)} has {ready} of {wanted} shards ready"
+        if why := next((h.hold_reason for h in holders if h.cluster_id == cluster_id and h.hold_reason), None):
+            raise InvalidTimer(f"cluster {shortened(cluster_id)} is on hold, {why}; `shardclock release` says more")
+        if time.monotonic() >= deadline:
+            if not ready:
+                raise InvalidTimer(f"{_unknown(cluster_id, holders)}; start it, or name another")
+            tell(f"shardclock: {missing}, so nothing was switched: wait longer, or `shardclock scale {ready}` first")
+            return False
+        if not told:
+            tell(f"{missing if ready else _unknown(cluster_id, holders)}; waiting")
+            told = True
+        await asyncio.sleep(POLL_S)
+
+
+def _unknown(cluster_id: str, holders: Sequence[Holder]) -> str:
+    known = sorted({holder.cluster_id for holder in holders})
+    there = f"there are {', '.join(known)}" if known else "no cluster runs on this database"
+    return f"cluster {shortened(cluster_id)} has no shard that is ready: {there}"
+
+
+async def _until_it_serves(session: Session, cluster_id: str, wait_s: float) -> int:
+    """Wait until the cluster keeps every slot; return how many shards keep them, 0 if that is not so in time."""
+    deadline = time.monotonic() + wait_s
+    while True:
+        serving = [holder for holder in await list_holders(session) if holder.shard is not None]
+        if serving and all(holder.cluster_id == cluster_id for holder in serving):
+            return len(serving)
+        if time.monotonic() >= deadline:
+            return 0
+        await asyncio.sleep(POLL_S)

@@ -1,0 +1,146 @@
+"""The commands that show timers: list, show, preview."""
+
+import shlex
+from datetime import UTC, datetime
+from typing import Annotated
+from zoneinfo import ZoneInfo
+
+import typer
+from rich.table import Column
+
+from cli.options import (
+    DEFAULT_TENANT,
+    DueBefore,
+    DueFrom,
+    Key,
+    Name,
+    NamePrefix,
+    ProcessInstance,
+    Tenant,
+    Zone,
+    clock_of,
+    filter_of,
+    moment_of,
+    which_of,
+)
+from cli.output import DONE, NOT_DONE, Json, hex_of, on_clock, print_json, print_records, print_table, tell
+from cli.session import with_session
+from cli.single import no_timer
+from sql.clients.history import TimerState, find_timer, find_timers, records_of
+from sql.session import Session
+from timers.moment import canonical_moment
+from timers.preview import preview as foresee
+from timers.refusal import InvalidTimer, shortened
+from timers.schedule import first_of, parse_schedule
+
+STATES = ("pending", "paused", "triggered", "canceled", "skipped", "ended")
+LISTED_MAX = 1_000
+FORESEEN_MAX = 1_000
+
+
+def list_(
+    state: Annotated[str, typer.Option("--state", help=f"One of {', '.join(STATES)}.")] = "pending",
+    tenant: Annotated[
+        str | None, typer.Option("--tenant", help="Only this tenant's; if not given, all, or with a name default's.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Only of this name.")] = None,
+    name_prefix: NamePrefix = None,
+    due_from: DueFrom = None,
+    due_before: DueBefore = None,
+    process_instance: ProcessInstance = None,
+    zone: Annotated[
+        str | None, typer.Option("--zone", metavar="ZONE", help="Show, and read, dates on this zone's clock.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LISTED_MAX, help="How many.")] = 20,
+    page: Annotated[
+        str | None, typer.Option("--page", metavar="TOKEN", help="Go on where the last list ended.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """List pending timers, soonest first, or paused ones, or ended ones, newest first.
+
+    With --json: {"timers": [...], "next_page": TOKEN or null}, dates in UTC.
+    """
+    if state.lower() not in STATES:
+        raise InvalidTimer(f"--state {shortened(state)} is unknown: use {', '.join(STATES[:-1])} or {STATES[-1]}")
+    clock = clock_of(zone)
+    if name is not None and tenant is None:
+        tenant = DEFAULT_TENANT
+    wanted = filter_of(tenant, name_prefix, due_from, due_before, process_instance, clock=clock)
+
+    async def do(session: Session) -> int:
+        found = await find_timers(session, state.upper(), wanted, name=name, size=limit, page=page)
+        if as_json:
+            print_json({"timers": found.timers, "next_page": found.next})
+            return DONE
+        rows = [_row(timer, clock) for timer in found.timers]
+        print_table("", ["timer_key", "state", "due", "ended", "tenant", "name", "schedule"], rows)
+        if found.next is not None:
+            tell(f"there may be more: the same with --page {shlex.quote(found.next)}")
+        return DONE
+
+    return with_session(do)
+
+
+def show(timer_key: Key = None, name: Name = None, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> int:
+    """Show one timer, and the last of what happened to it."""
+    which = which_of(timer_key, name, tenant)
+
+    async def do(session: Session) -> int:
+        timer = await find_timer(session, which)
+        if timer is None:
+            tell(f"shardclock: {no_timer(which)}")
+            return NOT_DONE
+        records = await records_of(session, which)
+        if as_json:
+            print_json({"timer": timer, "records": records})
+        else:
+            print_table("", ["field", "value"], _fields(timer))
+            print_records(records)
+        return DONE
+
+    return with_session(do)
+
+
+def preview(
+    rule: Annotated[str, typer.Argument(metavar="RULE", help="An ISO 8601 repeat, or cron such as '0 8 * * MON'.")],
+    zone: Zone = None,
+    count: Annotated[int, typer.Option("-n", min=1, max=FORESEEN_MAX, help="How many.")] = 10,
+    start: Annotated[
+        str | None,
+        typer.Option("--from", metavar="DATE", help="As if scheduled then; if not given, now by this machine's clock."),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Show when a schedule will fire, and where a change of the clock matters; needs no database."""
+    beside = clock_of(zone)
+    schedule = parse_schedule(rule, beside.key if beside else "UTC")
+    clock = None if zone is None and "[" not in rule else schedule.zone
+    now = datetime.now(UTC).replace(microsecond=0)
+    created = now if start is None else moment_of("--from", start, clock)
+    first_of(schedule, created)
+    foreseen = foresee(schedule, created, count=count)
+    if as_json:
+        print_json([{"number": f.number, "due_date": f.moment, "local": f.local, "note": f.edge} for f in foreseen])
+    else:
+        columns = [Column("number"), Column(str(schedule.zone), no_wrap=True), Column("in UTC", no_wrap=True), Column()]
+        rows = [(f.number, _spaced(f.local), _spaced(canonical_moment(f.moment)), f.edge) for f in foreseen]
+        print_table("", columns, rows)
+    return DONE
+
+
+def _spaced(moment: str) -> str:
+    return moment.replace("T", " ")
+
+
+def _row(timer: TimerState, clock: ZoneInfo | None) -> tuple[object, ...]:
+    due, ended = on_clock(timer.due_date, clock), on_clock(timer.ended_at, clock)
+    return timer.timer_key, timer.state, due, ended, timer.tenant_id, timer.name, timer.schedule
+
+
+def _fields(timer: TimerState) -> list[tuple[str, object]]:
+    values = {name: getattr(timer, name) for name in TimerState.__slots__}
+    values["holder"] = hex_of(timer.holder)
+    if timer.schedule is None:
+        values["missed"] = None
+    return [(name, value) for name, value in values.items() if value is not None]

@@ -1,0 +1,33 @@
+"""A length of time as people type it, such as 15m or 2h30m, or as ISO 8601 writes it, such as PT15M."""
+
+import re
+
+from timers.duration import Duration, parse_duration
+from timers.refusal import InvalidTimer, shortened
+
+# Weeks and days are calendar time, as in ISO 8601: 1d may be 23 hours long, 24h never is.
+SHORT = re.compile(r"(?=.)((?:[0-9]+w)?(?:[0-9]+d)?)((?:[0-9.,]+h)?(?:[0-9.,]+m)?(?:[0-9.,]+s)?)", re.IGNORECASE)
+
+
+def read_length(option: str, text: str, *, sign: str = "") -> Duration:
+    """Read the length that an option gives, such as 15m, 2h30m, 90s or 3d, or an ISO 8601 duration.
+
+    `sign` is the sign before the text; it is only shown in refusals.
+
+    errors:  InvalidTimer  no such length, or a capital M, which may mean minutes or months
+    """
+    shown = f"{option} {shortened(sign + text)}"
+    short = SHORT.fullmatch(text)
+    if short and "M" in text:
+        raise InvalidTimer(f"{shown} may mean minutes or months; write 15m for minutes, and P1M (ISO 8601) for months")
+    try:
+        return parse_duration(_iso(*short.groups()) if short else text)
+    except InvalidTimer:
+        raise InvalidTimer(
+            f"{shown} is not a length of time from zero to 10,000 years; write one such as 15m, 2h30m, 90s or 3d,"
+            " or as ISO 8601 does, such as PT15M"
+        ) from None
+
+
+def _iso(date: str, time: str) -> str:
+    return f"P{date}{'T' if time else ''}{time}".upper()

@@ -1,0 +1,190 @@
+"""The options that several commands share, and what they mean together: one timer, or many by a filter."""
+
+import re
+from dataclasses import replace
+from datetime import datetime
+from typing import Annotated, NamedTuple
+from zoneinfo import ZoneInfo
+
+import typer
+
+from sql.clients.history import Filter
+from sql.clients.verbs import Which
+from timers.model import BIGINT_MAX
+from timers.moment import parse_due_date
+from timers.refusal import InvalidTimer
+from timers.zone import zone_of
+
+DEFAULT_TENANT = "default"
+WAIT_S_MAX = 86_400.0  # of any wait: a longer one is a typing error, and infinity would fail later
+
+# The options for fields, by the names that the fields have in SQL and in lines of JSON.
+OPTIONS = {
+    "due_date": "--at",
+    "delay": "--in",
+    "schedule": "--every",
+    "missed": "--missed",
+    "name": "--name",
+    "name_prefix": "--name-prefix",
+    "on_conflict": "--on-conflict",
+    "operation": "--operation",
+    "page": "--page",
+    "payload": "--payload",
+    "process_instance_key": "--process-instance",
+    "shift": "--shift",
+    "state": "--state",
+    "tenant_id": "--tenant",
+    "zone": "--zone",
+}
+NAMED_FIELD = re.compile(rf"({'|'.join(OPTIONS)})(?= [\"'])")
+
+Key = Annotated[
+    int | None,
+    typer.Argument(metavar="[TIMER_KEY]", min=1, max=BIGINT_MAX, help="The timer's key.", show_default=False),
+]
+Name = Annotated[str | None, typer.Option("--name", help="The timer's name, instead of its key.")]
+Tenant = Annotated[str, typer.Option("--tenant", help="The tenant.")]
+MaybeTenant = Annotated[str | None, typer.Option("--tenant", help="The tenant; if not given, default.")]
+Reason = Annotated[str | None, typer.Option("--reason", help="Kept in the record.")]
+
+In = Annotated[str | None, typer.Option("--in", metavar="DURATION", help="After a delay, such as 15m, 2h30m or PT15M.")]
+At = Annotated[
+    str | None,
+    typer.Option(
+        "--at", metavar="DATE", help="At a moment, such as 2027-01-31T08:00:00Z; a local time if --zone is given."
+    ),
+]
+Every = Annotated[
+    str | None,
+    typer.Option("--every", metavar="RULE", help="By an ISO 8601 repeat, such as R/PT1H or R5/P1D, or by cron."),
+]
+Cron = Annotated[
+    str | None,
+    typer.Option("--cron", metavar="RULE", help="The same: '0 8 * * MON', or '0 0 8 * * MON' that begins at seconds."),
+]
+Zone = Annotated[
+    str | None, typer.Option("--zone", metavar="ZONE", help="On whose clock, such as Europe/Berlin; if not given, UTC.")
+]
+MissedRuns = Annotated[
+    str | None,
+    typer.Option("--missed", metavar="POLICY", help="What becomes of runs missed: fire_once (one), fire_all or skip."),
+]
+OnConflict = Annotated[
+    str | None,
+    typer.Option(
+        "--on-conflict",
+        metavar="POLICY",
+        help="What becomes of it if its name is taken: refuse (if not given), ignore or replace.",
+    ),
+]
+
+All = Annotated[bool, typer.Option("--all", help="All that match the filters, instead of one; counts them first.")]
+NamePrefix = Annotated[str | None, typer.Option("--name-prefix", help="Filter: with a name that begins so.")]
+DueFrom = Annotated[str | None, typer.Option("--due-from", metavar="DATE", help="Filter: due then or later.")]
+DueBefore = Annotated[str | None, typer.Option("--due-before", metavar="DATE", help="Filter: due before then.")]
+ProcessInstance = Annotated[
+    int | None,
+    typer.Option("--process-instance", metavar="KEY", min=1, max=BIGINT_MAX, help="Of this process instance."),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="With --all: do it, instead of counting only.")]
+
+
+def in_options(refusal: str) -> str:
+    """Replace the name of a field by that of its option in a refusal from SQL."""
+    named = NAMED_FIELD.match(refusal)
+    renamed = OPTIONS[named[1]] + refusal[named.end() :] if named else refusal
+    return renamed.replace(" by on_conflict ", f" by {OPTIONS['on_conflict']} ")
+
+
+def which_of(timer_key: int | None, name: str | None, tenant: str | None) -> Which:
+    """Return the one timer that is meant.
+
+    errors:  InvalidTimer  neither its key nor its name is given, or both
+    """
+    if (timer_key is None) == (name is None):
+        raise InvalidTimer("say which timer: give either its key or --name")
+    return Which(timer_key, name, DEFAULT_TENANT if tenant is None else tenant)
+
+
+def filter_of(
+    tenant: str | None,
+    name_prefix: str | None,
+    due_from: str | None,
+    due_before: str | None,
+    process_instance: int | None,
+    *,
+    clock: ZoneInfo | None = None,
+) -> Filter:
+    """Read a filter; names belong to a tenant, so a name prefix without a tenant means the default tenant.
+
+    errors:  InvalidTimer  not a moment, or a window that ends before it begins
+    """
+    start = None if due_from is None else moment_of("--due-from", due_from, clock)
+    end = None if due_before is None else moment_of("--due-before", due_before, clock)
+    if start and end and start >= end:
+        raise InvalidTimer(f"nothing is due between --due-from {due_from} and --due-before {due_before}; swap them")
+    if name_prefix is not None and tenant is None:
+        tenant = DEFAULT_TENANT
+    return Filter(tenant, name_prefix, start, end, process_instance)
+
+
+def one_or_many(timer_key: int | None, name: str | None, wanted: Filter, *, every: bool) -> Which | Filter:
+    """Decide whether one timer or many are meant; --all or a process instance means many.
+
+    shape:   a filter always has a tenant, unless it has a process instance
+    errors:  InvalidTimer  neither is meant, or both
+    """
+    many = every or wanted.process_instance_key is not None
+    narrowed = replace(wanted, tenant_id=None) != Filter()
+    if (many or narrowed) and not (timer_key is None and name is None):
+        raise InvalidTimer("say either one timer, by its key or --name, or many, by --all and filters; not both")
+    if narrowed and not many:
+        raise InvalidTimer("--name-prefix, --due-from and --due-before choose among many timers; add --all")
+    if not many:
+        if timer_key is None and name is None:
+            raise InvalidTimer("say which timer: give either its key or --name, or --all for many")
+        return which_of(timer_key, name, wanted.tenant_id)
+    if wanted.tenant_id is None and wanted.process_instance_key is None:
+        return replace(wanted, tenant_id=DEFAULT_TENANT)
+    return wanted
+
+
+class GivenRule(NamedTuple):
+    """A schedule's rule, and the option that it came from."""
+
+    option: str
+    text: str
+
+
+def rule_of(every: str | None, cron: str | None) -> GivenRule | None:
+    """Read a schedule's rule from either of the two options; each may hold a rule of any kind.
+
+    errors:  InvalidTimer  both are given
+    """
+    if every is not None and cron is not None:
+        raise InvalidTimer("--every and --cron both give the rule; leave one of them out")
+    if every is not None:
+        return GivenRule("--every", every)
+    return None if cron is None else GivenRule("--cron", cron)
+
+
+def clock_of(zone: str | None) -> ZoneInfo | None:
+    """Find the zone of --zone, on whose clock times without an offset are read; None if it is not given.
+
+    errors:  InvalidTimer  there is no such zone
+    """
+    try:
+        return None if zone is None else zone_of(zone)
+    except InvalidTimer as refusal:
+        raise InvalidTimer(f"--zone {refusal}") from None
+
+
+def moment_of(option: str, text: str, clock: ZoneInfo | None) -> datetime:
+    """Read the moment of an option; a time without an offset is read on `clock`.
+
+    errors:  InvalidTimer  not a moment
+    """
+    try:
+        return parse_due_date(text, clock)
+    except InvalidTimer as refusal:
+        raise InvalidTimer(f"{option} {refusal}") from None

@@ -1,0 +1,112 @@
+"""What commands print: tables for people, JSON for programs, one line for errors."""
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, is_dataclass
+from datetime import datetime
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo
+
+import typer
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+from sql.log.records import LogRecord
+
+DONE, NOT_DONE, BAD_INPUT, NOT_THERE, WRONG_SCHEMA = range(5)
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+
+def tell(message: str) -> None:
+    """Print a message to stderr."""
+    err.print(message, markup=False, soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON value on a line of its own."""
+    sys.stdout.write(json.dumps(plain(value), ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+def plain(value: Any) -> Any:
+    """Convert our records to JSON's types; moments become ISO 8601 text in UTC, holders 16 hex digits."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {name: _field(name, item) for name, item in asdict(value).items()}
+    if isinstance(value, dict):
+        return {name: _field(name, item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return _iso(value) if isinstance(value, datetime) else value
+
+
+def print_table(title: str, columns: Sequence[str | Column], rows: Iterable[Sequence[object]]) -> None:
+    """Print rows as a table; without a terminal, one full line for each row, however wide."""
+    if out.is_terminal:
+        out.print(table_of(title, columns, rows))
+    else:
+        sys.stdout.write("".join(f"{line}\n" for line in _plain_lines(title, columns, rows)))
+
+
+def table_of(title: str, columns: Sequence[str | Column], rows: Iterable[Sequence[object]]) -> Table:
+    """Lay rows out as a table; a None is an empty cell."""
+    table = Table(*columns, title=title or None, title_justify="left", box=None, header_style="bold", pad_edge=False)
+    for row in rows:
+        table.add_row(*(Text(cell(value)) for value in row))  # as Text, because a name may look like markup
+    return table
+
+
+def print_records(records: Sequence[LogRecord]) -> None:
+    """Print records as a table; print nothing if there are none."""
+    rows = [(r.recorded_at, r.intent, r.timer_key, r.due_date, r.occurrence, r.detail) for r in records]
+    if rows:
+        print_table("\nrecords", ["recorded", "intent", "timer_key", "due", "occurrence", "detail"], rows)
+
+
+def hex_of(holder: int | None) -> str | None:
+    """Write a holder or leader, a random 63-bit number, as 16 hex digits."""
+    return None if holder is None else f"{holder:016x}"
+
+
+def on_clock(moment: datetime | None, clock: ZoneInfo | None) -> datetime | None:
+    """Convert a moment to a zone's clock, to show it with its offset; unchanged without a clock or if it overflows."""
+    try:
+        return moment.astimezone(clock) if moment and clock else moment
+    except OverflowError:
+        return moment
+
+
+def _field(name: str, value: Any) -> Any:
+    if name in ("holder", "leader"):
+        return hex_of(value)
+    if name in ("payload", "detail") and isinstance(value, str):
+        return json.loads(value)
+    return plain(value)
+
+
+def _plain_lines(title: str, columns: Sequence[str | Column], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    heads = [column if isinstance(column, str) else str(column.header) for column in columns]
+    lines = [heads, *([cell(value) for value in row] for row in rows)]
+    widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+    if title:
+        yield title
+    for line in lines:
+        yield "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+
+
+def cell(value: object) -> str:
+    """Write a value for a table: a moment in UTC to the millisecond, None as an empty text."""
+    if value is None:
+        return ""
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ", timespec="milliseconds").replace("+00:00", "Z")
+    return str(value)
+
+
+def _iso(value: datetime) -> str:
+    return value.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,96 @@
+"""The command that shows and sets how fast the timers of an outage are fired, and its wording."""
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from cli.output import DONE, Json, print_json, print_table
+from cli.session import with_session
+from service.words import counted
+from sql.cluster.holders import list_holders
+from sql.cluster.leadership import set_ramp
+from sql.metrics.status import Status, read_status
+from sql.session import Session
+from timers.refusal import InvalidTimer, shortened
+
+PER_S_MAX = 2_147_483_647
+OFF = "off"
+UNITS = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+
+
+def ramp(
+    per_second: Annotated[
+        str | None,
+        typer.Argument(
+            metavar=f"[PER_SECOND|{OFF}]",
+            help=f"Timers a second; 0 holds them all back, {OFF} is no limit.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Show or set how fast the timers that an outage left overdue are fired."""
+    if per_second is None:
+        return with_session(partial(_show, as_json=as_json))
+    return with_session(partial(_set, per_s=_rate(per_second), as_json=as_json))
+
+
+def outage_of(state: Status, *, is_served: bool) -> str:
+    """Say how many timers an outage left, how fast they are fired, and how long that takes."""
+    left = counted(state.left_by_outage, "timer")
+    if not state.left_by_outage:
+        return "nothing"
+    if not is_served:
+        return f"{left}, waiting for a shard to run"
+    if state.ramp_per_s == 0:
+        return f"{left}, held back by a ramp of 0; `shardclock ramp 1000` fires so many a second"
+    if state.caught_up_in_s is None:
+        return f"{left}, fired without a limit"
+    return f"{left}, fired at {state.ramp_per_s:,} a second: caught up in about {span_of(state.caught_up_in_s)}"
+
+
+def span_of(length_s: float) -> str:
+    """Write a length of time for people, in its two largest units."""
+    rest = max(1, round(length_s))
+    parts = []
+    for unit, unit_s in UNITS:
+        number, rest = divmod(rest, unit_s)
+        if number:
+            parts.append(f"{number:,} {unit}")
+    return " ".join(parts[:2])
+
+
+async def _show(session: Session, *, as_json: bool) -> int:
+    state = await read_status(session)
+    if as_json:
+        shown = ("ramp_per_s", "left_by_outage", "caught_up_in_s")
+        print_json({name: getattr(state, name) for name in shown})
+        return DONE
+    is_served = any(holder.shard is not None for holder in await list_holders(session))
+    rows = [("ramp", _words(state.ramp_per_s)), ("left by an outage", outage_of(state, is_served=is_served))]
+    print_table("", ["cluster", ""], rows)
+    return DONE
+
+
+async def _set(session: Session, *, per_s: int | None, as_json: bool) -> int:
+    before, now = await set_ramp(session, per_s)
+    if as_json:
+        print_json({"before": before, "ramp_per_s": now})
+    else:
+        print_table("", ["before", "now"], [(_words(before), _words(now))])
+    return DONE
+
+
+def _rate(text: str) -> int | None:
+    if text == OFF:
+        return None
+    if text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) <= PER_S_MAX:
+        return int(text)
+    raise InvalidTimer(f"ramp {shortened(text)} is no rate: use 0 to {PER_S_MAX} timers a second, or {OFF}")
+
+
+def _words(per_s: int | None) -> str:
+    if per_s is None:
+        return f"{OFF}: no limit"
+    return f"{per_s:,} a second" if per_s else "0: held back"

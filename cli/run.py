@@ -1,0 +1,148 @@
+"""The commands that run things: up, exporter, demo, migrate."""
+
+import asyncio
+import signal
+import sys
+import threading
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
+from cluster import logs
+from cluster.database import Database, open_database, wait_until_ready
+from cluster.demo import run_demo
+from cluster.exporter import place_of
+from cluster.running import TEND_S, running_cluster
+from cluster.scratch import remove_abandoned
+from cluster.settings import InvalidSettings, Settings, load_settings
+from metrics.exporter import Exporter
+from sql import migrate as migrations
+from sql.cluster.identity import read_identity
+from sql.cluster.leadership import scale as set_scale
+from sql.dsn import Dsn
+from sql.session import Session
+from timers.model import SLOTS
+
+POLL_S = 0.1
+
+
+def up(
+    shards: Annotated[int | None, typer.Option("--shards", min=1, max=SLOTS, help="How many; else as it was.")] = None,
+    keep_running: Annotated[
+        bool, typer.Option("--keep-running", help="Leave a Ray that was joined as it is at the end, shards and all.")
+    ] = False,
+) -> int:
+    """Run the cluster until Ctrl-C or SIGTERM, which hands everything back."""
+    logs.configure()
+    settings = load_settings(shards=shards)
+    if keep_running and settings.ray_address is None:
+        raise InvalidSettings("--keep-running needs a Ray that lives on: name it with SHARDCLOCK_RAY_ADDRESS")
+    stop = _stop_event()
+    for path in remove_abandoned():
+        tell(f"removed {path}: who had it was killed")
+    with open_database(settings) as database:
+        if not _is_ready(database, stop):
+            return DONE
+        asyncio.run(_prepare(database.dsn, settings))
+        with running_cluster(settings, database, tell=tell, keep_running=keep_running, stopped=stop.is_set) as cluster:
+            if stop.is_set():
+                return DONE
+            tell(f"running on {database.place}; `shardclock status` shows it, Ctrl-C stops it")
+            while not stop.wait(TEND_S):
+                cluster.tend()
+            tell("stopping: the shards keep running" if keep_running else "stopping: handing claims back")
+    return DONE
+
+
+def exporter() -> int:
+    """Serve this node's metrics until Ctrl-C or SIGTERM: what its shards report, and what the tables say."""
+    logs.configure()
+    settings = load_settings()
+    if settings.metrics_socket is None:
+        raise InvalidSettings("SHARDCLOCK_METRICS_SOCKET must name the socket where this node's shards report")
+    stop = _stop_event()
+    # An exporter that does not read the tables needs no database, and must not start the embedded one.
+    with open_database(settings) if settings.metrics_store else nullcontext() as database:
+        place = place_of(settings, settings.metrics_socket, database.dsn if database else None)
+        exporter = Exporter(place)
+        try:
+            exporter.start()
+            tell(f"metrics at {exporter.address}/metrics")
+            stop.wait()
+        finally:
+            exporter.close()
+    return DONE
+
+
+def demo(
+    file: Annotated[
+        Path | None, typer.Option("--file", help="The timers to fire; if not given, 5,000 of its own.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Fire 5,000 timers, or a file of them, on a cluster of its own, kill a shard half way, and check every record."""
+    # SIGTERM is handled like Ctrl-C, so that the demo removes its temporary directory.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    verdict = run_demo(file, tell=tell, live=not as_json)
+    if as_json:
+        print_json(verdict)
+    else:
+        print_table("\nverdict", ["", ""], verdict.lines())
+    return DONE if verdict.holds else NOT_DONE
+
+
+def migrate(
+    roles: Annotated[
+        bool, typer.Option("--roles", help="Make the group roles too, each with the rights that it needs.")
+    ] = False,
+    sql: Annotated[bool, typer.Option("--sql", help="Print the SQL instead, for a DBA to apply.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Bring the database's schema up to date."""
+    if sql:
+        sys.stdout.write(migrations.as_script(roles=roles))
+        return DONE
+    settings = load_settings()
+    with open_database(settings) as database:
+        applied = asyncio.run(migrations.migrate(database.dsn, roles=roles))
+    if as_json:
+        print_json({"applied": applied})
+    else:
+        print_table("", ["applied"], [[name] for name in applied or ["nothing: the schema is up to date"]])
+    return DONE
+
+
+async def _prepare(dsn: Dsn, settings: Settings) -> None:
+    """Say that the cluster is on hold, if it is; if not, set how many shards are wanted."""
+    async with Session(dsn, application="shardclock up") as session:
+        identity = await read_identity(session, settings.identity or "")
+        if identity.hold_reason is not None:
+            tell(f"ON HOLD: {identity.hold_reason}; nothing fires until `shardclock release`")
+        elif settings.shards is not None:
+            await set_scale(session, settings.shards)
+
+
+def _stop_event() -> threading.Event:
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def _is_ready(database: Database, stop: threading.Event) -> bool:
+    """Wait for the database, unless we are told to stop first."""
+
+    async def wait() -> bool:
+        waiting = asyncio.create_task(wait_until_ready(database, tell=tell))
+        while not stop.is_set() and not waiting.done():
+            await asyncio.wait([waiting], timeout=POLL_S)
+        if waiting.done():
+            waiting.result()
+            return True
+        waiting.cancel()
+        return False
+
+    return asyncio.run(wait())

@@ -1,0 +1,182 @@
+"""The command that schedules: one timer, or a file of them."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from cli.lengths import read_length
+from cli.options import (
+    DEFAULT_TENANT,
+    OPTIONS,
+    At,
+    Cron,
+    Every,
+    In,
+    MissedRuns,
+    OnConflict,
+    ProcessInstance,
+    Tenant,
+    Zone,
+    in_options,
+    rule_of,
+)
+from cli.output import BAD_INPUT, DONE, NOT_DONE, Json, err, print_json, print_table, tell
+from cli.payload import read_payload
+from cli.session import with_session
+from service.bulk_import import ImportBroken, Report, import_lines, numbered_lines
+from sql.clients.pending import Batch, Refused
+from sql.session import Session
+from timers.model import NewTimer
+from timers.refusal import InvalidTimer
+
+SHOWN_REFUSALS = 20
+
+
+def schedule(
+    delay: In = None,
+    at: At = None,
+    every: Every = None,
+    cron: Cron = None,
+    zone: Zone = None,
+    missed: MissedRuns = None,
+    file: Annotated[
+        str | None, typer.Option("--file", metavar="FILE", help="Many: a JSON object a line; - is standard input.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Unique among the tenant's pending timers.")] = None,
+    on_conflict: OnConflict = None,
+    tenant: Tenant = DEFAULT_TENANT,
+    payload: Annotated[
+        str | None,
+        typer.Option(
+            "--payload", metavar="JSON", help="Travels with it, 64 KiB; @FILE reads it, - from standard input."
+        ),
+    ] = None,
+    process_instance: ProcessInstance = None,
+    refused_to: Annotated[
+        Path | None, typer.Option("--refused-to", help="With --file: write the lines refused here.")
+    ] = None,
+    start_line: Annotated[int, typer.Option("--start-line", min=1, help="With --file: begin with this line.")] = 1,
+    as_json: Json = False,
+) -> int:
+    """Schedule one timer, or a file of them."""
+    rule = rule_of(every, cron)
+    fields: dict[str, Any] = {
+        "zone": zone,
+        "due_date": at,
+        "delay": delay,
+        "schedule": rule and rule.text,
+        "missed": missed,
+        "name": name,
+        "process_instance_key": process_instance,
+        "payload": payload,
+    }
+    given = {field: value for field, value in fields.items() if value is not None}
+    policy = {} if on_conflict is None else {"on_conflict": on_conflict}
+    if file is not None:
+        if given or tenant != DEFAULT_TENANT:
+            raise InvalidTimer("--file takes everything from its lines: leave out the options that describe one timer")
+        return _schedule_file(file, policy, start_line=start_line, refused_to=refused_to, as_json=as_json)
+    if refused_to is not None or start_line != 1:
+        raise InvalidTimer("--refused-to and --start-line go with --file")
+    if delay is not None:
+        given["delay"] = str(read_length("--in", delay))
+    if payload is not None:
+        given["payload"] = read_payload(payload)
+    called = OPTIONS | ({"schedule": rule.option} if rule else {})
+    fields = {"tenant_id": tenant} | given | policy
+    return _schedule_one(NewTimer.from_fields(fields, called=called), as_json=as_json)
+
+
+def _schedule_one(timer: NewTimer, *, as_json: bool) -> int:
+    async def do(session: Session) -> int:
+        (outcome,) = await Batch([timer]).send(session)
+        if isinstance(outcome, Refused):
+            tell(f"shardclock: {in_options(outcome.why)}")
+            return NOT_DONE
+        if as_json:
+            print_json(outcome)
+        else:
+            print_table("", ["timer_key", "due", "outcome"], [(outcome.timer_key, outcome.due_date, outcome.outcome)])
+        return DONE
+
+    return with_session(do)
+
+
+def _schedule_file(
+    file: str, defaults: dict[str, str], *, start_line: int, refused_to: Path | None, as_json: bool
+) -> int:
+    try:
+        source = nullcontext(sys.stdin.buffer) if file == "-" else Path(file).open("rb")  # noqa: SIM115 - below
+        total = None if file == "-" else Path(file).stat().st_size
+    except OSError as error:
+        tell(f"shardclock: can't read {file}: {error.strerror}")
+        return BAD_INPUT
+    report = Report()
+    with source as lines, _open_for_refused(refused_to) as refused_file:
+        try:
+            with _bar(total) as bar:
+                numbered = numbered_lines(lines, start=start_line)
+                with_session(lambda session: _import(session, numbered, report, defaults, bar))
+        except ImportBroken:
+            _tell_report(report, refused_file, as_json=as_json)
+            raise
+        _tell_report(report, refused_file, as_json=as_json)
+    return NOT_DONE if report.refused else DONE
+
+
+@contextmanager
+def _open_for_refused(path: Path | None) -> Iterator[IO[bytes] | None]:
+    """Open the file for refused lines before anything is scheduled, so that no refused line is lost."""
+    if path is None:
+        yield None
+        return
+    try:
+        file = path.open("wb")
+    except OSError as error:
+        raise InvalidTimer(f"can't write {path}: {error.strerror}; name another file with --refused-to") from error
+    with file:
+        yield file
+
+
+async def _import(
+    session: Session, lines: Iterable[tuple[int, bytes]], report: Report, defaults: dict[str, str], bar: Progress
+) -> None:
+    def advance(so_far: Report) -> None:
+        bar.update(bar.task_ids[0], completed=so_far.read_bytes, scheduled=so_far.scheduled)
+
+    await import_lines(session, lines, report, defaults=defaults, progress=advance)
+
+
+def _bar(total: int | None) -> Progress:
+    bar = Progress(
+        TextColumn("{task.fields[scheduled]:,} scheduled"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("bytes"),
+        TimeRemainingColumn(),
+        console=err,
+        disable=not err.is_terminal,
+    )
+    bar.add_task("scheduling", total=total, scheduled=0)
+    return bar
+
+
+def _tell_report(report: Report, refused_file: IO[bytes] | None, *, as_json: bool) -> None:
+    if refused_file is not None:
+        refused_file.write(b"".join(refused.line for refused in report.refused))
+    if as_json:
+        refusals = [{"line": refused.number, "why": refused.why} for refused in report.refused]
+        counts = {"scheduled": report.scheduled, "replaced": report.replaced, "unchanged": report.unchanged}
+        print_json(counts | {"refused": refusals})
+        return
+    for refused in report.refused[:SHOWN_REFUSALS]:
+        tell(f"line {refused.number}: {refused.why}")
+    if len(report.refused) > SHOWN_REFUSALS:
+        tell(f"and {len(report.refused) - SHOWN_REFUSALS} more: --json lists them, --refused-to keeps them")
+    counted = (report.scheduled, report.replaced, report.unchanged, len(report.refused))
+    print_table("", ["scheduled", "replaced", "unchanged", "refused"], [counted])

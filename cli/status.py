@@ -1,0 +1,156 @@
+"""The commands that watch: tail, status."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from cli.output import DONE, Json, cell, hex_of, out, print_json, print_table, tell
+from cli.ramp import outage_of
+from cli.session import with_session
+from cluster.settings import load_settings
+from service.hold import living_of, read_hold
+from service.words import counted
+from sql.cluster.holders import Holder, list_holders
+from sql.log.records import LogRecord, follow, log_end
+from sql.metrics.status import Status, read_status
+from sql.session import Session, StoreUnavailable
+from timers.refusal import InvalidTimer, shortened
+
+RETRY_S = 1.0
+INTENTS = ("TRIGGERED", "CANCELED", "RESCHEDULED", "SKIPPED", "PAUSED", "RESUMED")
+PAYLOAD_SHOWN_CHARS = 120
+
+
+def tail(
+    from_start: Annotated[bool, typer.Option("--from-start", help="Begin with the oldest record kept.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="End when all that is there has been read.")] = False,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="End after so many records.")] = None,
+    tenant: Annotated[str | None, typer.Option("--tenant", help="Only this tenant's.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Only of timers of this name.")] = None,
+    intent: Annotated[str | None, typer.Option("--intent", help=f"Only {', '.join(INTENTS)}.")] = None,
+    as_json: Json = False,
+) -> int:
+    """Follow the command log, each record once."""
+    if intent is not None and intent.upper() not in INTENTS:
+        raise InvalidTimer(f"--intent {shortened(intent)} is unknown: use {', '.join(INTENTS[:-1])} or {INTENTS[-1]}")
+    asked = {"tenant_id": tenant, "name": name, "intent": intent and intent.upper()}
+    wanted = {field: value for field, value in asked.items() if value is not None}
+
+    async def do(session: Session) -> int:
+        position = 0 if from_start else await log_end(session)
+        printed = 0
+        while True:
+            try:
+                async for records in follow(session, position):
+                    for record in records:
+                        position = record.position
+                        if any(getattr(record, field) != value for field, value in wanted.items()):
+                            continue
+                        _print_record(record, as_json=as_json)
+                        printed += 1
+                        if printed == limit:
+                            return DONE
+                    if stop and not records:
+                        return DONE
+            except StoreUnavailable as error:
+                tell(f"Postgres does not answer ({error}); trying again")
+                await asyncio.sleep(RETRY_S)
+
+    return with_session(do)
+
+
+def status(as_json: Json = False) -> int:
+    """Show shards, holders and nodes; what is pending, paused and overdue; the lag; and what an outage left."""
+
+    async def do(session: Session) -> int:
+        state = await read_status(session)
+        holders = await list_holders(session)
+        settings = load_settings()
+        hold = await read_hold(session, settings.identity or "", silent_s=settings.coordinator.silent_s)
+        if as_json:
+            caught_up = {"caught_up_in_s": state.caught_up_in_s}
+            print_json({**asdict(state), **caught_up, "hold": hold.why if hold else None, "shards": holders})
+        else:
+            _print_status(state, holders, living_of(holders, settings.coordinator.silent_s))
+            if hold:
+                out.print(f"\n{hold.line}", style="red", markup=False, soft_wrap=True)
+        return DONE
+
+    return with_session(do)
+
+
+def _print_record(record: LogRecord, *, as_json: bool) -> None:
+    if as_json:
+        print_json(record)
+        return
+    lag_ms = (record.recorded_at - record.due_date).total_seconds() * 1000
+    late = f"{lag_ms:+.1f} ms" if record.intent == "TRIGGERED" else ""
+    what = "  ".join(filter(None, [record.tenant_id, record.name, _brief(record.payload), record.detail]))
+    begin = f"{record.recorded_at:%H:%M:%S.%f} {record.intent:<11} {record.timer_key:>10}"
+    out.print(f"{begin}  due {cell(record.due_date)} {late:>12}  {what}", markup=False, soft_wrap=True)
+
+
+def _brief(payload: str | None) -> str | None:
+    """Cut a long payload on a terminal; a file gets the whole payload."""
+    if payload is None or len(payload) <= PAYLOAD_SHOWN_CHARS or not out.is_terminal:
+        return payload
+    return payload[: PAYLOAD_SHOWN_CHARS - 1] + "…"
+
+
+def _print_status(state: Status, holders: Sequence[Holder], living: Sequence[Holder]) -> None:
+    serving = [holder for holder in holders if holder.shard is not None]
+    about = "about " if state.pending_estimated else ""
+    leader = f"{hex_of(state.leader)} in term {state.term}" if state.leader_alive else "none"
+    rows: list[tuple[str, object]] = [
+        (
+            "shards",
+            f"{len(serving)} of {state.shards_wanted} wanted, on {counted(len({h.node_id for h in serving}), 'node')}",
+        ),
+        ("leader", leader),
+        ("pending", f"{about}{state.pending:,}, {state.paused:,} of them paused"),
+        ("overdue", f"{state.overdue:,}, the oldest by {state.oldest_overdue_s:.1f} s"),
+        ("lag", _lag(state)),
+    ]
+    if standing_by := _standing_by(holders, living):
+        rows.append(("stands by", standing_by))
+    if state.left_by_outage:
+        rows.append(("left by an outage", outage_of(state, is_served=bool(serving))))
+    print_table("", ["cluster", ""], rows)
+    columns = ["shard", "cluster", "holder", "node", "host", "pid", "held", "seen"]
+    print_table("", columns, [_shard_row(holder) for holder in holders])
+    if not serving:
+        tell("no shard is running: start one with `shardclock up`")
+
+
+def _standing_by(holders: Sequence[Holder], living: Sequence[Holder]) -> str:
+    """Name the clusters that keep no slots while another cluster does, each with its number of living shards."""
+    serving = {holder.cluster_id for holder in holders if holder.shard is not None}
+    ready = Counter(h.cluster_id for h in living if serving and h.cluster_id not in serving)
+    return ", ".join(f"{cluster_id} with {counted(count, 'shard')}" for cluster_id, count in sorted(ready.items()))
+
+
+def _lag(state: Status) -> str:
+    if state.lag_p50_ms is None:
+        return "none: no firing is among the last 1,000 records of the log"
+    p50, p99, worst = state.lag_p50_ms, state.lag_p99_ms, state.lag_max_ms
+    return f"p50 {p50:.1f} ms, p99 {p99:.1f} ms, max {worst:.1f} ms (last {counted(state.fired, 'firing')})"
+
+
+def _shard_row(holder: Holder) -> tuple[object, ...]:
+    idle = "suspended" if holder.suspended_at else "-"
+    shard = idle if holder.shard is None else f"{holder.shard} of {holder.shard_count}"
+    seen = f"{holder.silent_s:.1f} s ago"
+    return (
+        shard,
+        holder.cluster_id,
+        hex_of(holder.holder),
+        holder.node_id[:12],
+        holder.host,
+        holder.pid,
+        holder.held,
+        seen,
+    )

@@ -1,0 +1,142 @@
+"""The commands that end, pause and start pending timers: cancel, pause, resume, run-now."""
+
+import secrets
+from dataclasses import replace
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from cli.bulk import Wording, change_many
+from cli.options import (
+    DEFAULT_TENANT,
+    All,
+    DueBefore,
+    DueFrom,
+    Key,
+    MaybeTenant,
+    Name,
+    NamePrefix,
+    ProcessInstance,
+    Reason,
+    Tenant,
+    Yes,
+    filter_of,
+    one_or_many,
+    which_of,
+)
+from cli.output import Json
+from cli.single import Outcomes, change_one
+from service.bulk_change import PAGE_RETRY, Change
+from sql.clients.history import Filter
+from sql.clients.verbs import (
+    Which,
+    cancel_process_instance,
+    cancel_timer,
+    cancel_timers,
+    pause_timer,
+    pause_timers,
+    resume_timer,
+    resume_timers,
+    run_timer,
+)
+from sql.session import Session, StoreUnavailable
+
+CANCELED = Outcomes({"CANCELED": "CANCELED"})
+PAUSED = Outcomes({"PAUSED": "PAUSED"})
+RESUMED = Outcomes({"PENDING": "PENDING"})
+RUN = Outcomes(
+    {"RESCHEDULED": "due now", "PENDING": "due already"}, advice={"PAUSED": "is paused: resume it first, then run it"}
+)
+
+
+def cancel(
+    timer_key: Key = None,
+    name: Name = None,
+    tenant: MaybeTenant = None,
+    all_timers: All = False,
+    name_prefix: NamePrefix = None,
+    due_from: DueFrom = None,
+    due_before: DueBefore = None,
+    process_instance: ProcessInstance = None,
+    yes: Yes = False,
+    reason: Reason = None,
+    as_json: Json = False,
+) -> int:
+    """Cancel a pending timer, or many; if a timer has fired already, say so."""
+    wanted = filter_of(tenant, name_prefix, due_from, due_before, process_instance)
+    target = one_or_many(timer_key, name, wanted, every=all_timers)
+    if isinstance(target, Which):
+        return change_one(target, partial(cancel_timer, reason=reason), CANCELED, as_json=as_json)
+    change = Change(("PENDING", "PAUSED"), partial(cancel_timers, reason=reason))
+    key = target.process_instance_key
+    if key is not None and target == Filter(process_instance_key=key):
+        # In one statement, so that an occurrence created during the search is cancelled too.
+        change = replace(change, whole=partial(cancel_process_instance, process_instance_key=key, reason=reason))
+    return change_many(target, change, Wording("cancel", "canceled"), yes=yes, as_json=as_json)
+
+
+def pause(
+    timer_key: Key = None,
+    name: Name = None,
+    tenant: MaybeTenant = None,
+    all_timers: All = False,
+    name_prefix: NamePrefix = None,
+    due_from: DueFrom = None,
+    due_before: DueBefore = None,
+    process_instance: ProcessInstance = None,
+    yes: Yes = False,
+    reason: Reason = None,
+    as_json: Json = False,
+) -> int:
+    """Keep a pending timer, or many, from firing until resumed."""
+    wanted = filter_of(tenant, name_prefix, due_from, due_before, process_instance)
+    target = one_or_many(timer_key, name, wanted, every=all_timers)
+    if isinstance(target, Which):
+        return change_one(target, partial(pause_timer, reason=reason), PAUSED, as_json=as_json)
+    change = Change(("PENDING",), partial(pause_timers, reason=reason))
+    return change_many(target, change, Wording("pause", "paused"), yes=yes, as_json=as_json)
+
+
+def resume(
+    timer_key: Key = None,
+    name: Name = None,
+    tenant: MaybeTenant = None,
+    all_timers: All = False,
+    name_prefix: NamePrefix = None,
+    due_from: DueFrom = None,
+    due_before: DueBefore = None,
+    process_instance: ProcessInstance = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> int:
+    """Resume a paused timer, or many; a timer that fell due meanwhile is due at once."""
+    wanted = filter_of(tenant, name_prefix, due_from, due_before, process_instance)
+    target = one_or_many(timer_key, name, wanted, every=all_timers)
+    if isinstance(target, Which):
+        return change_one(target, resume_timer, RESUMED, as_json=as_json)
+    change = Change(("PAUSED",), resume_timers)
+    return change_many(target, change, Wording("resume", "resumed"), yes=yes, as_json=as_json)
+
+
+def run_now(
+    timer_key: Key = None,
+    name: Name = None,
+    tenant: Tenant = DEFAULT_TENANT,
+    operation: Annotated[
+        str | None, typer.Option("--operation", help="Names this run; sent again under it, nothing runs twice.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Make a pending timer due now; a schedule runs once more, and keeps its dates."""
+    once = partial(_run_once, operation=operation or secrets.token_hex(8))
+    return change_one(which_of(timer_key, name, tenant), once, RUN, as_json=as_json)
+
+
+async def _run_once(session: Session, which: Which, operation: str) -> str:
+    """Send the request again when its answer was lost; its operation keeps a schedule from running twice."""
+    try:
+        state, _ = await PAGE_RETRY.run(partial(run_timer, session, which, operation=operation))
+    except StoreUnavailable as error:
+        raise StoreUnavailable(f"{error}; sent again with --operation {operation}, it runs once at most") from error
+    return state

@@ -1,0 +1,46 @@
+"""A node that is about to leave: its shards move to other nodes first."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+from cluster.ray_cluster import RayRefused, drain_node
+from cluster.settings import Settings
+from sql.cluster.holders import Holder, end_holders, list_holders
+from sql.session import Session
+
+POLL_S = 0.2
+
+
+async def leave(
+    session: Session, settings: Settings, host: str, *, within_s: float, tell: Callable[[str], None]
+) -> int:
+    """Have a host's shards moved; after `within_s` end those that are still there, which frees their timers at once.
+
+    shape:   returns how many shards were ended
+    errors:  StoreUnavailable  no answer in time: leases run out by themselves
+    """
+    deadline = time.monotonic() + within_s
+    here = await _holders_on(session, host)
+    for node_id in {holder.node_id for holder in here}:
+        # On threads that are never joined, because Ray's client waits most of a minute for a head that is gone.
+        asking = partial(_drain, settings, node_id, within_s=within_s, tell=tell)
+        threading.Thread(target=asking, name="drain", daemon=True).start()
+    while here and time.monotonic() < deadline:
+        await asyncio.sleep(POLL_S)
+        here = await _holders_on(session, host)
+    await end_holders(session, [holder.holder for holder in here], why="left")
+    return len(here)
+
+
+def _drain(settings: Settings, node_id: str, *, within_s: float, tell: Callable[[str], None]) -> None:
+    try:
+        drain_node(settings, node_id, within_s=within_s)
+    except RayRefused as error:
+        tell(f"{error}; waiting for its shards all the same")
+
+
+async def _holders_on(session: Session, host: str) -> list[Holder]:
+    return [holder for holder in await list_holders(session) if holder.host == host]

@@ -1,0 +1,45 @@
+"""The timers that the demo fires when no file is named: a realistic mixture, the same each time."""
+
+import json
+from collections.abc import Iterator
+from random import Random
+
+TIMERS = 5_000
+SEED = 42
+DELAY_S = (3.0, 20.0)
+TENANTS = ("acme",) * 6 + ("globex",) * 3 + ("initech",)
+FIRST_INSTANCE = 2_251_799_813_685_249  # as large as the keys of process engines
+
+
+def example_lines() -> Iterator[bytes]:
+    """Write one timer on each line, as in a file: one in twenty repeats, the others fire once."""
+    draw = Random(SEED)  # noqa: S311 - no secret is drawn
+    for number in range(TIMERS):
+        fields = _schedule(number, draw) if number % 20 == 0 else _timer(number, draw)
+        yield json.dumps(fields | {"tenant_id": draw.choice(TENANTS)}).encode()
+
+
+def _schedule(number: int, draw: Random) -> dict[str, object]:
+    repeats, period_s = draw.randint(2, 4), draw.choice((2.0, 2.5, 3.0, 3.5, 4.0))
+    return {
+        "schedule": f"R{repeats}/PT{period_s}S",
+        "name": f"heartbeat-{number}",
+        "payload": {"kind": "heartbeat", "sensor": draw.randint(1, 100)},
+    }
+
+
+def _timer(number: int, draw: Random) -> dict[str, object]:
+    fields: dict[str, object] = {"delay": f"PT{draw.uniform(*DELAY_S):.3f}S"}
+    instance = {"process_instance_key": FIRST_INSTANCE + number}
+    match number % 5:
+        case 0:
+            return fields
+        case 1:
+            expiry = {"kind": "order.expire", "order": number, "amount_cents": draw.randint(500, 90_000)}
+            return fields | {"name": f"order-{number}-expires", "payload": expiry}
+        case 2:
+            boundary = {"timer_type": "BOUNDARY", "target_element_id": "PaymentTimeout"}
+            return fields | instance | boundary | {"element_instance_key": FIRST_INSTANCE + 100_000 + number}
+        case 3:
+            return fields | instance | {"timer_type": "INTERMEDIATE", "target_element_id": "CoolingOff"}
+    return fields | {"payload": {"kind": "reminder", "to": f"customer-{number}", "text": "Your cart is waiting."}}

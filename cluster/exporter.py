@@ -1,0 +1,53 @@
+"""The exporter beside a running cluster: its socket, and its port, which another process may have for a while."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from cluster.families import REPORTED
+from cluster.scratch import Scratch
+from cluster.settings import Settings
+from metrics.exporter import Exporter, Place
+from metrics.server import CannotListen
+from sql.dsn import Dsn
+
+RETRY_S = 5.0
+
+
+class Exporting:
+    """Keep an exporter running; timers fire even while it can't have its port."""
+
+    def __init__(
+        self, settings: Settings, dsn: Dsn, *, tell: Callable[[str], None], unready: Callable[[], list[str]]
+    ) -> None:
+        self._scratch = Scratch.make("metrics") if settings.metrics_socket is None else None
+        own = str(self._scratch.path / "exporter.sock") if self._scratch is not None else ""
+        self.socket_path = settings.metrics_socket or own
+        self._exporter = Exporter(place_of(settings, self.socket_path, dsn), unready=unready)
+        self._tell = tell
+        self._told = ""
+        self._try_at_s = 0.0
+
+    def tend(self) -> None:
+        """Serve the pages, unless they are served already or an attempt failed just now; call this often."""
+        if self._exporter.address is not None or time.monotonic() < self._try_at_s:
+            return
+        try:
+            self._exporter.start()
+            self._tell(f"metrics at {self._exporter.address}/metrics")
+        except CannotListen as error:
+            if str(error) != self._told:
+                self._tell(f"{error}; timers fire without it, and it is tried again every {RETRY_S:.0f} s")
+            self._told, self._try_at_s = str(error), time.monotonic() + RETRY_S
+
+    def stop(self) -> None:
+        """End the exporter, and remove its directory if we made it."""
+        self._exporter.close()
+        if self._scratch is not None:
+            self._scratch.remove()
+
+
+def place_of(settings: Settings, socket_path: str, dsn: Dsn | None) -> Place:
+    """Return where an exporter serves and listens, and which database it reads."""
+    store = dsn if settings.metrics_store else None
+    return Place(settings.metrics_host, settings.metrics_port, Path(socket_path), REPORTED, store)

@@ -1,0 +1,8 @@
+"""All metrics that are reported to an exporter: each package's own, brought together."""
+
+from coordinator.families import FAMILIES as OF_COORDINATOR
+from metrics.families import RELEASED
+from metrics.family import by_name
+from shards.families import FAMILIES as OF_SHARDS
+
+REPORTED = by_name(*OF_SHARDS, *OF_COORDINATOR, RELEASED)

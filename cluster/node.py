@@ -1,0 +1,36 @@
+"""What the processes of a Ray node learn from their environment: where the database is.
+
+No secret is passed in an actor's arguments: Ray keeps these for as long as the actor lives, and if Ray uses Redis, they
+are in Redis's files. docs/decisions/0031-passwords.md.
+"""
+
+import os
+from pathlib import Path
+
+from sql.dsn import Dsn
+
+DSN = "SHARDCLOCK_DSN"
+DSN_FILE = "SHARDCLOCK_DSN_FILE"
+
+
+class NoDatabase(Exception):
+    """A Ray node's environment doesn't name the database; the message says what to set."""
+
+
+def environment_of(dsn: Dsn) -> dict[str, str]:
+    """Return the environment variables that name a database to the processes that we start."""
+    return {DSN_FILE: str(dsn.file)} if dsn.file is not None else {DSN: dsn.reveal()}
+
+
+def dsn_of_node() -> Dsn:
+    """Read which database this node's actors work on.
+
+    errors:  NoDatabase  neither variable is set
+             InvalidDsn  the DSN can never connect
+    """
+    file, text = os.environ.get(DSN_FILE), os.environ.get(DSN)
+    if file:
+        return Dsn(file=Path(file))
+    if text:
+        return Dsn(text)
+    raise NoDatabase(f"this Ray node doesn't know the database: set {DSN_FILE} or {DSN} where its `ray start` runs")

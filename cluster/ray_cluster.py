@@ -1,0 +1,258 @@
+"""The Ray cluster, our own or the one that the settings name, and the coordinator in it."""
+
+import os
+import re
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from cluster.settings import Settings
+
+NAMESPACE = "shardclock"
+COORDINATOR = "coordinator"
+OBJECT_STORE_BYTES = 100 * 1024 * 1024  # we pass no objects, and Ray's default is a third of the memory
+ADDRESS = re.compile(r"(?!ray:|local|auto)[^/]+:[0-9]+")
+PATIENCE_S = 3.0  # after this long the user is told that Ray doesn't answer
+WAIT_S = 45.0  # a head node that is started together with us may take this long
+ASK_S = 0.5
+POLL_S = 0.1
+ANSWER_S = 5.0  # a coordinator that doesn't answer within this time is starting, or is being restarted
+SERVERS = frozenset({"gcs_server", "raylet"})
+
+
+class RayRefused(Exception):
+    """Ray refused a request or gave no answer; the message names the request."""
+
+
+def prepare_environment(settings: Settings, temp_dir: Path) -> None:
+    """Set what Ray reads from the environment while it is imported: call this before `import ray`."""
+    os.environ |= {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        # By default workers run at nice 15, so a due timer would wait for everything else on the machine.
+        "RAY_worker_niceness": "0",
+        # Then the workers that Ray starts in advance have loaded our actors' code: the first firing is 0.3 s earlier.
+        "RAY_preload_python_modules": "cluster.actors",
+        # Where Ray writes the address of the current cluster: the default is one file for the whole machine.
+        "RAY_TMPDIR": str(temp_dir),
+        "RAY_DEDUP_LOGS": "0",
+        "RAY_COLOR_PREFIX": "0",
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    }
+    given = settings.ray_auth_token
+    if given is not None or settings.ray_address is None:
+        # Without both variables a local Ray would write a token into the home directory.
+        token = given.get_secret_value() if given else secrets.token_hex(32)
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+    if settings.ray_address is None:
+        # On Linux, Ray replaces 127.0.0.1 with the host's own address, and listens on every interface. When it is told
+        # that it is no cluster, as on a Mac, it listens on loopback only.
+        os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"
+
+
+def wait_for_ray(address: str, *, stop: threading.Event, tell: Callable[[str], None]) -> bool:
+    """Wait for the Ray at an address, as HOST:PORT, unless told to stop; tell the user if that takes long.
+
+    errors:  RayRefused  it doesn't answer
+    """
+    if not ADDRESS.fullmatch(address):
+        return True
+    answered = threading.Event()
+    # A thread that is never joined, because Ray's client takes 40 s to give up.
+    threading.Thread(target=_ask_until_answered, args=(address, answered), name="ask-ray", daemon=True).start()
+    began, told = time.monotonic(), False
+    while not answered.wait(POLL_S):
+        waited_s = time.monotonic() - began
+        if stop.is_set():
+            return False
+        if waited_s > WAIT_S:
+            raise RayRefused(f"no Ray answers at {address}: does one run there, and is SHARDCLOCK_RAY_ADDRESS right?")
+        if waited_s > PATIENCE_S and not told:
+            tell(f"no Ray answers at {address}")
+            told = True
+    return True
+
+
+def _ask_until_answered(address: str, answered: threading.Event) -> None:
+    from ray._raylet import GcsClient  # type: ignore[attr-defined]
+
+    while True:
+        try:
+            GcsClient(address=address)
+        except Exception:  # noqa: BLE001 - Ray's client may raise anything; the waiting caller has a time limit
+            time.sleep(ASK_S)
+        else:
+            answered.set()
+            return
+
+
+class _NoPaths(list[str]):
+    """Stay empty: otherwise Ray would make the workers look for modules in the current directory first."""
+
+    def extend(self, _: Iterable[str]) -> None:
+        """Add nothing."""
+
+
+def start_ray(settings: Settings, temp_dir: Path) -> None:
+    """Join the Ray cluster that the settings name, or start our own, on loopback, in its own directory.
+
+    `prepare_environment` keeps it on loopback; tests/cluster/test_strangers.py checks which ports are open.
+
+    errors:  RuntimeError, ConnectionError  Ray doesn't start or answer
+    """
+    import ray
+    from ray.job_config import JobConfig
+
+    job = JobConfig()
+    job._py_driver_sys_path = _NoPaths()  # noqa: SLF001 - Ray has no option for it; tests/cluster/test_strangers.py checks it
+    common: dict[str, Any] = {"namespace": NAMESPACE, "logging_level": "error", "job_config": job}
+    if settings.ray_address is not None:
+        _look_for_nodes_by_their_sockets(settings.ray_address)
+        ray.init(address=settings.ray_address, **common)
+        return
+    ray.init(
+        address="local",
+        include_dashboard=False,
+        object_store_memory=OBJECT_STORE_BYTES,
+        _temp_dir=str(temp_dir),
+        _node_ip_address="127.0.0.1",
+        **common,
+    )
+
+
+def _look_for_nodes_by_their_sockets(address: str) -> None:
+    """Let a driver find its node without seeing the node's processes, as in a pod whose containers share only volumes.
+
+    Ray looks for raylets in its own process namespace, so from another container it finds none.
+    """
+    from ray._private import services
+
+    by_process: Callable[[], set[str]] = services.find_node_ids
+    services.find_node_ids = lambda: by_process() or _nodes_by_socket(address)
+
+
+def _nodes_by_socket(address: str) -> set[str]:
+    """Name the nodes at the joined address whose socket answers on this machine.
+
+    The address alone could name a node on another machine, the socket's name alone a node at another address. A node
+    that was killed a moment ago is still listed and its socket's file still exists, so the socket must answer, too.
+    """
+    from ray._raylet import GcsClient  # type: ignore[attr-defined]
+
+    host = socket.gethostbyname(address.rpartition(":")[0])
+    nodes = GcsClient(address=address).get_all_node_info().values()
+    return {
+        node.node_id.hex() for node in nodes if node.node_manager_address == host and _answers(node.raylet_socket_name)
+    }
+
+
+def _answers(socket_path: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as asking:
+        try:
+            asking.connect(socket_path)
+        except OSError:
+            return False
+        return True
+
+
+def ensure_coordinator(settings: Settings, cluster_id: str) -> Any:
+    """Find the coordinator, or make it: a detached actor that Ray restarts for as long as its cluster lives.
+
+    If Ray had to restart it on another node, because its home was gone, it is killed and made here; no timer waits for
+    that.
+    """
+    import ray
+
+    with suppress(ValueError):  # there is no coordinator
+        coordinator = ray.get_actor(COORDINATOR)
+        if not _is_away(coordinator):
+            return coordinator
+        ray.kill(coordinator, no_restart=True)
+        deadline = time.monotonic() + ANSWER_S
+        while COORDINATOR in ray.util.list_named_actors() and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+    return _make_coordinator(settings, cluster_id)
+
+
+def _is_away(coordinator: Any) -> bool:
+    """Ask the coordinator whether it is away from its home node; if it gives no answer, leave it alone."""
+    import ray
+
+    try:
+        return bool(ray.get(coordinator.is_away.remote(), timeout=ANSWER_S))
+    except ray.exceptions.RayError:
+        return False
+
+
+def _make_coordinator(settings: Settings, cluster_id: str) -> Any:
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    from cluster.actors import CoordinatorActor, ShardActor
+    from coordinator.fleet import ShardSpawner
+
+    spawner = ShardSpawner(ShardActor, settings.shard, cluster_id)
+    home = ray.get_runtime_context().get_node_id()
+    return (
+        ray.remote(CoordinatorActor)
+        .options(
+            name=COORDINATOR,
+            lifetime="detached",
+            get_if_exists=True,
+            max_restarts=-1,
+            num_cpus=0,
+            # One byte, so that the actor needs a resource: only then Ray asks the maker's own node first. Otherwise it
+            # asks any node. That node may be cut off, or may not know the maker's node yet and keep the actor.
+            memory=1,
+            # On the maker's node: then a node that runs only shards can be drained and removed.
+            scheduling_strategy=NodeAffinitySchedulingStrategy(home, soft=True),
+        )
+        .remote(settings.coordinator, spawner, home)
+    )
+
+
+def drain_node(settings: Settings, node_id: str, *, within_s: float) -> None:
+    """Tell Ray that a node leaves in `within_s`, so that the coordinator moves its shards.
+
+    errors:  RayRefused  Ray refuses, or can't be reached
+    """
+    address = settings.ray_address or os.environ.get("RAY_ADDRESS")
+    if address is None:
+        raise RayRefused(f"node {node_id[:12]} can't be drained without SHARDCLOCK_RAY_ADDRESS")
+    if settings.ray_auth_token is not None:
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": settings.ray_auth_token.get_secret_value()}
+    from ray._raylet import GcsClient  # type: ignore[attr-defined]
+    from ray.core.generated.autoscaler_pb2 import DrainNodeReason  # type: ignore[attr-defined]
+
+    try:
+        accepted, why = GcsClient(address=address).drain_node(
+            node_id,
+            DrainNodeReason.Value(
+                "DRAIN_NODE_REASON_PREEMPTION"
+            ),  # the node leaves, even if something still runs on it
+            "shardclock leave",
+            int((time.time() + within_s) * 1000),
+        )
+    except Exception as error:  # Ray's client may raise anything
+        raise RayRefused(f"Ray at {address} does not drain node {node_id[:12]}: {error}") from error
+    if not accepted:
+        raise RayRefused(f"Ray at {address} does not drain node {node_id[:12]}: {why}")
+
+
+def lost_servers() -> list[str]:
+    """Name the Ray servers that this process started and that have died; Ray itself takes a minute to notice."""
+    return sorted(SERVERS - set(map(_name_if_alive, psutil.Process().children())))
+
+
+def _name_if_alive(process: psutil.Process) -> str:
+    try:
+        dead = process.status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+        return "" if dead else process.name()
+    except psutil.NoSuchProcess:
+        return ""

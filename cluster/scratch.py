@@ -1,0 +1,86 @@
+"""Temporary directories that belong to a process of ours, and that are found and removed if the process was killed.
+
+Each directory holds a locked file. The kernel releases the lock when the last process that holds it ends, in whatever
+way. So a directory whose lock is free is abandoned, and a directory without that file is not ours to remove.
+"""
+
+import fcntl
+import os
+import shutil
+import stat
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+import psutil
+
+PREFIX = "shardclock-"
+LOCK = "owner.lock"
+
+
+class Scratch:
+    """Hold one directory; a child process that inherits `fileno` holds it, too."""
+
+    def __init__(self, path: Path, lock: int) -> None:
+        self.path = path
+        self._lock = lock
+
+    @classmethod
+    def make(cls, kind: str) -> Self:
+        """Make a directory with `kind` in its name."""
+        path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{kind}-"))
+        new = path / f"{LOCK}.new"
+        lock = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        new.rename(path / LOCK)  # it gets this name when it is locked, so it is never seen unlocked while we live
+        return cls(path, lock)
+
+    def fileno(self) -> int:
+        """Return the lock's descriptor: a process that inherits it holds the directory as well."""
+        return self._lock
+
+    def remove(self) -> None:
+        """Remove the directory and as much of its content as possible; a second call tries again."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def remove_abandoned() -> list[Path]:
+    """Remove the directories whose processes were killed, and name them.
+
+    shape:   only directories of this user with our lock file, whose lock is free, and which no process names in its
+             command line
+    """
+    removed = []
+    for path in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*")):
+        with ExitStack() as open_files:
+            if not _is_abandoned(path, open_files):
+                continue
+            shutil.rmtree(path, ignore_errors=True)
+        if not path.exists():
+            removed.append(path)
+    return removed
+
+
+def _is_abandoned(path: Path, open_files: ExitStack) -> bool:
+    """Say whether a directory is abandoned; its lock is then ours until the files are closed."""
+    try:
+        found = path.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            return False
+        lock = open_files.enter_context((path / LOCK).open("rb"))
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    # The children of a killed process may outlive it: most for a moment, Postgres for long.
+    return not any(_names(process, path) for process in psutil.process_iter())
+
+
+def _names(process: psutil.Process, path: Path) -> bool:
+    try:
+        return any(str(path) in argument for argument in process.cmdline())
+    except psutil.Error:
+        return False

@@ -1,0 +1,34 @@
+"""How long to wait before starting new actors when the last ones failed to start."""
+
+from collections.abc import Iterable
+
+STARTING_S = 5.0  # an actor that dies this soon has failed to start
+PAUSE_MAX_S = 30.0
+
+
+class SpawnBackoff:
+    """Count how many starts have failed in a row, and pause longer after each.
+
+    It is for starts that fail on every node; `Quarantine` is for those that fail on one node.
+
+    units:   now_s in seconds of the monotonic clock
+    """
+
+    def __init__(self) -> None:
+        self._failed_starts = 0
+        self._spawn_at = 0.0
+
+    def learn_ages(self, ages_s: Iterable[float], *, now_s: float) -> None:
+        """Learn how old the dead actors were."""
+        for age_s in ages_s:
+            self._failed_starts = self._failed_starts + 1 if age_s < STARTING_S else 0
+            if self._failed_starts > 1:  # a single failure may be an accident
+                self._spawn_at = now_s + min(2.0 ** (self._failed_starts - 1), PAUSE_MAX_S)
+
+    def reset(self) -> None:
+        """Allow starts at once again, because the cause of the failures is over."""
+        self._failed_starts, self._spawn_at = 0, 0.0
+
+    def may_spawn(self, *, now_s: float) -> bool:
+        """Say whether new actors may be started now."""
+        return now_s >= self._spawn_at

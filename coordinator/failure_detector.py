@@ -1,0 +1,57 @@
+"""Which shards are silent, and for how long: Ray takes a minute to notice a frozen process or a cut network."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+# A gap longer than this between two checks was the watcher's own pause, so it is nobody's silence.
+UNSEEN_S = 1.0
+
+
+@dataclass(slots=True)
+class _Seen:
+    """The last sign of life of one shard: since when it is the last one, and whether another came before it."""
+
+    sign: datetime
+    since_s: float
+    heard: bool
+
+
+class FailureDetector:
+    """Watch signs of life change, by the watcher's own clock.
+
+    Clocks of two machines are never compared. Time in which the watcher itself had no news is nobody's silence: after
+    an outage of Postgres, or a pause of the watcher's machine, no shard counts as silent for longer than a moment.
+
+    units:   now_s in seconds of the monotonic clock
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[str, _Seen] = {}
+        self._looked_s: float | None = None
+
+    def check(self, signs: Mapping[str, datetime], *, now_s: float) -> None:
+        """Learn the last sign of life of every shard."""
+        unseen_s = 0.0 if self._looked_s is None else max(0.0, now_s - self._looked_s - UNSEEN_S)
+        seen: dict[str, _Seen] = {}
+        for name, sign in signs.items():
+            before = self._seen.get(name)
+            if before is not None and before.sign == sign:
+                seen[name] = _Seen(sign, before.since_s + unseen_s, before.heard)
+            else:
+                seen[name] = _Seen(sign, now_s, heard=before is not None)
+        self._seen, self._looked_s = seen, now_s
+
+    def silent(self, *, longer_than_s: float) -> set[str]:
+        """Name the shards that had been silent for longer than the limit at the last check."""
+        looked_s = self._looked_s or 0.0
+        return {name for name, seen in self._seen.items() if looked_s - seen.since_s > longer_than_s}
+
+    def unheard(self, names: Iterable[str]) -> set[str]:
+        """Name those of these shards that have given no sign of life since the watch over them began."""
+        return {name for name in names if name not in self._seen or not self._seen[name].heard}
+
+    def forget(self) -> None:
+        """Start over, because there was no news of any shard."""
+        self._seen.clear()
+        self._looked_s = None

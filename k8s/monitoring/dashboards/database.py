@@ -1,0 +1,261 @@
+"""What do the tables hold and cost, and what holds Postgres up?"""
+
+from k8s.monitoring.dashboards.spec import Dashboard, Query, Row, Stat, TimeSeries
+
+HEADLINE = Row(
+    height=4,
+    panels=[
+        Stat(
+            "Postgres",
+            "Whether it answers the exporter that reads the tables.",
+            unit="none",
+            color="red",
+            color_from={1: "green"},
+            names={0: ("down", "red"), 1: ("up", "green")},
+            queries=[Query('max(shardclock_store_up{job="$job"})')],
+            runbooks=["ShardclockStoreDown"],
+        ),
+        Stat(
+            "Coordinator",
+            "Whether one holds the leader's lease.",
+            unit="none",
+            color="red",
+            color_from={1: "green"},
+            names={0: ("none", "red"), 1: ("leads", "green")},
+            queries=[Query('max(shardclock_leader_alive{job="$job"})')],
+            runbooks=["ShardclockNoLeader"],
+        ),
+        Stat(
+            "Days of the log ahead",
+            "Partitions made ahead, today's included: 8 when all is well.",
+            unit="none",
+            color="red",
+            color_from={3: "green"},
+            queries=[Query('max(shardclock_log_partitions_ahead{job="$job"})')],
+            runbooks=["ShardclockLogPartitionMissing"],
+        ),
+        Stat(
+            "Ramp",
+            "How many timers a second may be fired of those an outage left.",
+            unit="cps",
+            queries=[Query('max(shardclock_ramp_timers_per_second{job="$job"})')],
+            runbooks=["ShardclockOverdueWhileShardsLive"],
+        ),
+        Stat(
+            "Reading the tables",
+            "How long the exporter's last look took.",
+            unit="s",
+            color="green",
+            color_from={1: "orange"},
+            queries=[Query('max(shardclock_store_read_seconds{job="$job"})')],
+        ),
+        Stat(
+            "Schema",
+            "The last migration that was applied.",
+            unit="none",
+            queries=[Query('max(shardclock_schema_version{job="$job"})')],
+        ),
+    ],
+)
+
+TABLES = Row(
+    title="Tables",
+    panels=[
+        TimeSeries(
+            "Rows",
+            "Live rows, by Postgres's statistics.",
+            unit="short",
+            queries=[Query('max by (table) (shardclock_table_rows{job="$job"})', "{{table}}")],
+        ),
+        TimeSeries(
+            "Dead rows",
+            "Rows that were fired or changed and wait for vacuum. Claims walk over them.",
+            unit="short",
+            queries=[Query('max by (table) (shardclock_table_dead_rows{job="$job"})', "{{table}}")],
+            runbooks=["ShardclockBloat", "ShardclockOldSnapshot"],
+        ),
+        TimeSeries(
+            "Bytes",
+            "With indexes; of the log, all days.",
+            unit="bytes",
+            queries=[Query('max by (table) (shardclock_table_bytes{job="$job"})', "{{table}}")],
+        ),
+        TimeSeries(
+            "Dead share of the timers",
+            "Dead rows as a share of all rows of the timers table.",
+            unit="percentunit",
+            queries=[
+                Query(
+                    (
+                        'max(shardclock_table_dead_rows{job="$job", table="timers"}) /'
+                        ' (max(shardclock_table_dead_rows{job="$job", table="timers"}) +'
+                        ' max(shardclock_table_rows{job="$job", table="timers"}) > 0)'
+                    ),
+                    "dead share",
+                )
+            ],
+            runbooks=["ShardclockBloat"],
+        ),
+    ],
+)
+
+WRITING = Row(
+    title="Writing",
+    panels=[
+        TimeSeries(
+            "WAL",
+            "Bytes written ahead in a second, by the whole server.",
+            unit="Bps",
+            queries=[Query('max(rate(shardclock_wal_bytes_total{job="$job"}[$__rate_interval]))', "WAL")],
+        ),
+        TimeSeries(
+            "WAL for each record",
+            "Bytes written ahead for each record of the log; about 555 for a plain timer that fires.",
+            unit="bytes",
+            queries=[
+                Query(
+                    (
+                        'max(rate(shardclock_wal_bytes_total{job="$job"}[$__rate_interval])) /'
+                        ' (max(rate(shardclock_log_records_total{job="$job"}[$__rate_interval])) > 0)'
+                    ),
+                    "WAL for each record",
+                )
+            ],
+        ),
+        TimeSeries(
+            "Log records and scheduled timers",
+            "Records appended to the log, and timers inserted, in a second.",
+            unit="cps",
+            queries=[
+                Query('max(rate(shardclock_log_records_total{job="$job"}[$__rate_interval]))', "records"),
+                Query('max(rate(shardclock_timers_scheduled_total{job="$job"}[$__rate_interval]))', "scheduled"),
+            ],
+        ),
+    ],
+)
+
+HOLDUPS = Row(
+    title="What holds it up",
+    panels=[
+        TimeSeries(
+            "Oldest log writer",
+            "Readers of the log wait for it to end.",
+            unit="s",
+            queries=[Query('max(shardclock_oldest_log_writer_seconds{job="$job"})', "oldest write transaction")],
+            runbooks=["ShardclockOldLogWriter"],
+        ),
+        TimeSeries(
+            "Oldest snapshot",
+            "Vacuum clears nothing that died since.",
+            unit="s",
+            queries=[Query('max(shardclock_oldest_snapshot_seconds{job="$job"})', "oldest snapshot")],
+            runbooks=["ShardclockOldSnapshot"],
+        ),
+        TimeSeries(
+            "Days of the log ahead",
+            "Partitions made ahead, today's included.",
+            unit="none",
+            queries=[Query('max(shardclock_log_partitions_ahead{job="$job"})', "days")],
+            runbooks=["ShardclockLogPartitionMissing"],
+        ),
+        TimeSeries(
+            "Reading the tables",
+            "How long each look of the exporter took.",
+            unit="s",
+            queries=[Query('max(shardclock_store_read_seconds{job="$job"})', "read")],
+        ),
+    ],
+)
+
+LIMITS = Row(
+    title="Limits",
+    panels=[
+        TimeSeries(
+            "Connections",
+            (
+                "Of clients, and how many they may make: at the limit nobody new gets in, an old shard's successor"
+                " neither."
+            ),
+            unit="short",
+            queries=[
+                Query('max(shardclock_connections{job="$job"})', "connections"),
+                Query('max(shardclock_connections_max{job="$job"})', "limit"),
+            ],
+            runbooks=["ShardclockConnectionsNearLimit"],
+        ),
+        TimeSeries(
+            "Write-ahead log on disk",
+            (
+                "What is kept, and the most that checkpoints let stand. More is kept for an archive or a replica that"
+                " doesn't take it."
+            ),
+            unit="bytes",
+            queries=[
+                Query('max(shardclock_wal_kept_bytes{job="$job"})', "kept"),
+                Query('max(shardclock_wal_expected_bytes{job="$job"})', "expected at most"),
+            ],
+            runbooks=["ShardclockWalFilling"],
+        ),
+        TimeSeries(
+            "Furthest behind",
+            "Of all replicas and replication slots, how far the last one is behind; 0 without any.",
+            unit="bytes",
+            queries=[
+                Query(
+                    'max(shardclock_replica_lag_bytes{job="$job"}) or 0 * max(shardclock_connections{job="$job"})',
+                    "lag",
+                )
+            ],
+            runbooks=["ShardclockReplicaBehind"],
+        ),
+        TimeSeries(
+            "Slots that nobody reads",
+            "Replication slots of replicas or readers that are gone. The log is kept for them all the same.",
+            unit="short",
+            queries=[Query('max(shardclock_replication_slots_inactive{job="$job"})', "slots")],
+            runbooks=["ShardclockReplicaBehind"],
+        ),
+    ],
+)
+
+CONSUMERS = Row(
+    title="Consumers",
+    panels=[
+        TimeSeries(
+            "How far groups are behind",
+            "The age of the oldest record that each group has yet to do.",
+            unit="s",
+            queries=[Query('max by (group) (shardclock_consumer_lag_seconds{job="$job"})', "{{group}}")],
+            runbooks=["ShardclockConsumerBehind"],
+        ),
+        TimeSeries(
+            "Records to be done",
+            "What each group has yet to do; beyond 10,000 an estimate.",
+            unit="short",
+            queries=[Query('max by (group) (shardclock_consumer_lag_records{job="$job"})', "{{group}}")],
+        ),
+        TimeSeries(
+            "Failures of consumers",
+            "How often work has failed in a minute: each is in the log of the member.",
+            unit="short",
+            queries=[
+                Query(
+                    'max by (group) (rate(shardclock_consumer_failures_total{job="$job"}[$__rate_interval])) * 60',
+                    "{{group}}",
+                )
+            ],
+        ),
+        TimeSeries(
+            "Records set aside",
+            "What groups have given up, and somebody has yet to see to: shardclock consumers aside.",
+            unit="short",
+            queries=[Query('max by (group) (shardclock_consumer_records_aside{job="$job"})', "{{group}}")],
+        ),
+    ],
+)
+
+DATABASE = Dashboard(
+    name="database",
+    description="What the tables hold and cost, and who keeps them from being cleared.",
+    rows=[HEADLINE, TABLES, WRITING, HOLDUPS, LIMITS, CONSUMERS],
+)

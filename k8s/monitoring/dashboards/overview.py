@@ -1,0 +1,266 @@
+"""Are timers on time, is anything overdue, which shards are there, and what is coming?"""
+
+from k8s.monitoring.dashboards.spec import BarChart, Dashboard, Heatmap, Query, Row, Stat, TimeSeries
+
+# Without the timers that were overdue already when they were asked for: the objective is about the others.
+FIRE_LAG = 'shardclock_fire_lag_seconds_bucket{job="$job", asked="ahead"}[$__rate_interval]'
+
+HEADLINE = Row(
+    height=4,
+    panels=[
+        Stat(
+            "On time, last hour",
+            "Share of the timers fired within 0.1 s of their due date. The objective is 99 %.",
+            unit="percentunit",
+            color="red",
+            color_from={0.99: "green"},
+            decimals=2,
+            queries=[Query('1 - job:shardclock_late_firings_per_firings:ratio_rate1h{job="$job"}')],
+            runbooks=["ShardclockLagBudgetBurnFast", "ShardclockLagBudgetBurnSlow"],
+        ),
+        Stat(
+            "Shards",
+            "Shards that are alive, and how many are wanted.",
+            unit="short",
+            color="red",
+            color_from={1: "green"},
+            sparkline=False,
+            shows="value_and_name",
+            queries=[
+                Query('max(shardclock_shards_alive{job="$job"})', "alive"),
+                Query('max(shardclock_shards_wanted{job="$job"})', "wanted"),
+            ],
+            runbooks=["ShardclockNoShardAlive", "ShardclockShardsMissing"],
+        ),
+        Stat(
+            "Oldest overdue",
+            (
+                "How late the oldest timer is that should have fired and has not. Read from the table, so true when no"
+                " shard is alive."
+            ),
+            unit="s",
+            color="green",
+            color_from={1: "orange", 10: "red"},
+            queries=[Query('max(shardclock_oldest_overdue_seconds{job="$job"})')],
+            runbooks=["ShardclockOverdueWhileShardsLive", "ShardclockNothingFires"],
+        ),
+        Stat(
+            "Pending",
+            "Timers that wait to fire, the paused among them.",
+            unit="short",
+            queries=[Query('max(shardclock_pending_timers{job="$job"})')],
+        ),
+        Stat(
+            "Fired",
+            "Timers fired in a second, by all shards.",
+            unit="cps",
+            queries=[Query('sum(rate(shardclock_timers_fired_total{job="$job"}[$__rate_interval]))')],
+        ),
+        Stat(
+            "Coming peak",
+            "The busiest ten seconds of the next 15 minutes, as a share of what the living shards can fire.",
+            unit="percentunit",
+            color="green",
+            color_from={0.8: "orange", 1: "red"},
+            decimals=1,
+            queries=[
+                Query(
+                    'max(shardclock_forecast_peak_timers_per_second{job="$job"}) /'
+                    ' max(shardclock_capacity_timers_per_second{job="$job"})'
+                )
+            ],
+            runbooks=["ShardclockForecastOverCapacity"],
+        ),
+    ],
+)
+
+LAG = Row(
+    title="Lag",
+    height=10,
+    panels=[
+        Heatmap(
+            "Fire lag",
+            "How many timers fired with how much lag: recorded minus due. The darker, the more.",
+            unit="short",
+            edge_unit="s",
+            queries=[Query(f"sum by (le) (increase({FIRE_LAG}))", "{{le}}")],
+            runbooks=["ShardclockLagBudgetBurnFast"],
+        ),
+        TimeSeries(
+            "Lag quantiles against the objective",
+            (
+                "Half, 99 % and 99.9 % of the timers fired within this time of their due date. 99 % are to stay under"
+                " the dashed line."
+            ),
+            unit="s",
+            log=True,
+            from_zero=False,
+            queries=[
+                Query(f"histogram_quantile(0.5, sum by (le) (rate({FIRE_LAG})))", "p50"),
+                Query(f"histogram_quantile(0.99, sum by (le) (rate({FIRE_LAG})))", "p99"),
+                Query(f"histogram_quantile(0.999, sum by (le) (rate({FIRE_LAG})))", "p99.9"),
+                Query("vector(0.1)", "objective for p99", color="red", dashed=True),
+            ],
+            runbooks=["ShardclockLagBudgetBurnFast", "ShardclockLagBudgetBurnSlow"],
+        ),
+    ],
+)
+
+DUE = Row(
+    title="What is due",
+    panels=[
+        TimeSeries(
+            "Overdue by age",
+            (
+                "Timers that are due and not yet fired, by how late they are. More than a second is more than a"
+                " hiccup; more than ten is what an outage left."
+            ),
+            unit="short",
+            style="stacked",
+            queries=[
+                Query('max(shardclock_overdue_timers_by_age{job="$job", age="under_1s"})', "< 1 s", color="blue"),
+                Query('max(shardclock_overdue_timers_by_age{job="$job", age="under_10s"})', "< 10 s", color="yellow"),
+                Query('max(shardclock_overdue_timers_by_age{job="$job", age="under_1m"})', "< 1 min", color="orange"),
+                Query('max(shardclock_overdue_timers_by_age{job="$job", age="under_10m"})', "< 10 min", color="red"),
+                Query('max(shardclock_overdue_timers_by_age{job="$job", age="over_10m"})', "more", color="purple"),
+            ],
+            runbooks=["ShardclockOverdueWhileShardsLive"],
+        ),
+        TimeSeries(
+            "Fired and scheduled",
+            "Timers fired, and timers scheduled, in a second.",
+            unit="cps",
+            queries=[
+                Query('sum(rate(shardclock_timers_fired_total{job="$job"}[$__rate_interval]))', "fired"),
+                Query('max(rate(shardclock_timers_scheduled_total{job="$job"}[$__rate_interval]))', "scheduled"),
+            ],
+            runbooks=["ShardclockNothingFires"],
+        ),
+        TimeSeries(
+            "Pending and paused",
+            "Timers that wait to fire, and those among them that somebody has paused.",
+            unit="short",
+            queries=[
+                Query('max(shardclock_pending_timers{job="$job"})', "pending"),
+                Query('max(shardclock_paused_timers{job="$job"})', "paused"),
+            ],
+        ),
+    ],
+)
+
+OUTAGE = Row(
+    panels=[
+        TimeSeries(
+            "Oldest overdue",
+            "How late the oldest timer is that should have fired and has not.",
+            unit="s",
+            queries=[Query('max(shardclock_oldest_overdue_seconds{job="$job"})', "oldest overdue")],
+            runbooks=["ShardclockOverdueWhileShardsLive"],
+        ),
+        TimeSeries(
+            "Left by an outage",
+            (
+                "Timers overdue by more than 10 s. They are fired at the ramp's rate, oldest first, fair between"
+                " tenants."
+            ),
+            unit="short",
+            queries=[
+                Query('max(shardclock_left_by_outage_timers{job="$job"})', "left by an outage"),
+                Query('max(shardclock_overdue_timers{job="$job"})', "all overdue"),
+            ],
+            runbooks=["ShardclockOverdueWhileShardsLive"],
+        ),
+        TimeSeries(
+            "Changed by clients",
+            "Timers cancelled, rescheduled, paused and resumed in a second.",
+            unit="cps",
+            queries=[
+                Query('max(rate(shardclock_timers_canceled_total{job="$job"}[$__rate_interval]))', "cancelled"),
+                Query('max(rate(shardclock_timers_rescheduled_total{job="$job"}[$__rate_interval]))', "rescheduled"),
+                Query('max(rate(shardclock_timers_paused_total{job="$job"}[$__rate_interval]))', "paused"),
+                Query('max(rate(shardclock_timers_resumed_total{job="$job"}[$__rate_interval]))', "resumed"),
+            ],
+        ),
+    ]
+)
+
+COMING = Row(
+    title="What is coming, and who is there for it",
+    height=9,
+    panels=[
+        BarChart(
+            "Timers due in each coming minute",
+            "From the due dates in the table. Beside them, what the living shards can fire in a minute.",
+            unit="short",
+            label="minute",
+            value_label="timers in a minute",
+            width=12,
+            queries=[
+                Query('max by (minute) (shardclock_forecast_timers{job="$job"})', "timers due"),
+                Query(
+                    (
+                        '0 * max by (minute) (shardclock_forecast_timers{job="$job"}) + 60 *'
+                        ' scalar(max(shardclock_capacity_timers_per_second{job="$job"}))'
+                    ),
+                    "capacity",
+                ),
+            ],
+            runbooks=["ShardclockForecastOverCapacity"],
+        ),
+        TimeSeries(
+            "Coming peak against capacity",
+            "Timers a second in the busiest ten seconds of the next 15 minutes, and what the living shards can fire.",
+            unit="cps",
+            width=6,
+            queries=[
+                Query('max(shardclock_forecast_peak_timers_per_second{job="$job"})', "coming peak"),
+                Query('max(shardclock_capacity_timers_per_second{job="$job"})', "capacity", color="red", dashed=True),
+            ],
+            runbooks=["ShardclockForecastOverCapacity"],
+        ),
+        TimeSeries(
+            "Shards",
+            (
+                "Shards that are alive against those wanted; a policy's bounds are shown where there is one. Those on"
+                " hold live and fire nothing."
+            ),
+            unit="short",
+            width=6,
+            queries=[
+                Query('max(shardclock_shards_alive{job="$job"})', "alive"),
+                Query('max(shardclock_shards_wanted{job="$job"})', "wanted", color="orange", dashed=True),
+                Query('max(shardclock_shards_min{job="$job"})', "least"),
+                Query('max(shardclock_shards_max{job="$job"})', "most"),
+                Query('max(shardclock_holders_on_hold{job="$job"})', "on hold"),
+            ],
+            runbooks=["ShardclockNoShardAlive", "ShardclockShardsMissing", "ShardclockOnHold"],
+        ),
+    ],
+)
+
+BUDGET = Row(
+    height=7,
+    panels=[
+        TimeSeries(
+            "Pace at which the lag budget is spent",
+            (
+                "1 spends exactly the 1 % that may be late. Pages come at 14.4 (1 h and 5 min) and 6 (6 h and 30 min),"
+                " tickets at 3 and 1 (a day, three days)."
+            ),
+            unit="short",
+            queries=[
+                Query('job:shardclock_late_firings_per_firings:ratio_rate5m{job="$job"} / 0.01', "5 min"),
+                Query('job:shardclock_late_firings_per_firings:ratio_rate1h{job="$job"} / 0.01', "1 h"),
+                Query('job:shardclock_late_firings_per_firings:ratio_rate6h{job="$job"} / 0.01', "6 h"),
+                Query('job:shardclock_late_firings_per_firings:ratio_rate3d{job="$job"} / 0.01', "3 d"),
+            ],
+            runbooks=["ShardclockLagBudgetBurnFast", "ShardclockLagBudgetBurnSlow"],
+        ),
+    ],
+)
+
+OVERVIEW = Dashboard(
+    name="overview",
+    description="Are timers on time, is anything overdue, who is there, and what is coming.",
+    rows=[HEADLINE, LAG, DUE, OUTAGE, COMING, BUDGET],
+)

@@ -1,0 +1,252 @@
+"""Which shard does what, and what fails?"""
+
+from k8s.monitoring.dashboards.spec import Dashboard, Query, Row, Stat, TimeSeries
+
+# Without the timers that were overdue already when they were asked for: the objective is about the others.
+FIRE_LAG = 'shardclock_fire_lag_seconds_bucket{job="$job", asked="ahead"}[$__rate_interval]'
+
+HEADLINE = Row(
+    height=4,
+    panels=[
+        Stat(
+            "Coordinators that lead",
+            "One leads, of however many clusters share the database.",
+            unit="short",
+            color="red",
+            color_from={1: "green", 2: "red"},
+            queries=[Query('sum(shardclock_coordinator_leads{job="$job"})')],
+            runbooks=["ShardclockNoLeader"],
+        ),
+        Stat(
+            "Slots assigned",
+            "Of 840. What has no shard fires about 3 s late, by another's sweep.",
+            unit="none",
+            color="red",
+            color_from={840: "green"},
+            queries=[Query('max(shardclock_slots_assigned{job="$job"})')],
+            runbooks=["ShardclockSlotsUnassigned"],
+        ),
+        Stat(
+            "Takeovers, last hour",
+            "How often a shard's timers had to be taken over.",
+            unit="short",
+            color="green",
+            color_from={4: "orange"},
+            decimals=0,
+            queries=[Query('sum(increase(shardclock_takeovers_total{job="$job"}[1h]))')],
+            runbooks=["ShardclockShardFlapping"],
+        ),
+        Stat(
+            "Shard actors started",
+            "Since the coordinator was; each is a new holder.",
+            unit="none",
+            queries=[Query('sum(shardclock_shards_started_total{job="$job"})')],
+        ),
+        Stat(
+            "Sources",
+            "Shards and coordinators that report to the exporters.",
+            unit="none",
+            queries=[Query('sum(shardclock_exporter_sources{job="$job"})')],
+        ),
+        Stat(
+            "Version",
+            "What runs, by the exporters' word; two during an upgrade.",
+            unit="none",
+            sparkline=False,
+            shows="name",
+            queries=[Query('count by (version) (shardclock_build_info{job="$job"})', "{{version}}")],
+        ),
+    ],
+)
+
+OWNERSHIP = Row(
+    title="Ownership and takeovers",
+    height=9,
+    panels=[
+        TimeSeries(
+            "Slots owned",
+            (
+                "The 840 slots, by the shard that keeps them. More than 840 for the ten seconds in which a dead shard"
+                " is still shown beside its successor."
+            ),
+            unit="none",
+            style="stacked",
+            width=12,
+            queries=[Query('sum by (shard) (shardclock_slots_owned{job="$job"})', "shard {{shard}}")],
+            runbooks=["ShardclockSlotsUnassigned"],
+        ),
+        TimeSeries(
+            "Takeovers",
+            (
+                "Shards whose timers were taken over, by why: the actor died, was silent, could not be reached, never"
+                " started; or silent for a moment, and only suspended."
+            ),
+            unit="none",
+            style="bars",
+            width=6,
+            queries=[
+                Query(
+                    'sum by (reason) (increase(shardclock_takeovers_total{job="$job"}[$__rate_interval]))', "{{reason}}"
+                ),
+                Query('sum(increase(shardclock_shards_suspended_total{job="$job"}[$__rate_interval]))', "suspended"),
+            ],
+            runbooks=["ShardclockShardFlapping"],
+        ),
+        TimeSeries(
+            "Seconds until taken over",
+            "From a shard's last sign of life until its timers are free for others; over the last 15 minutes.",
+            unit="s",
+            width=6,
+            queries=[
+                Query(
+                    (
+                        "histogram_quantile(0.5, sum by (le)"
+                        ' (rate(shardclock_takeover_seconds_bucket{job="$job"}[15m])))'
+                    ),
+                    "p50",
+                ),
+                Query(
+                    (
+                        "histogram_quantile(0.99, sum by (le)"
+                        ' (rate(shardclock_takeover_seconds_bucket{job="$job"}[15m])))'
+                    ),
+                    "p99",
+                ),
+            ],
+        ),
+    ],
+)
+
+WORK = Row(
+    title="Work",
+    panels=[
+        TimeSeries(
+            "Claimed",
+            "Timers leased in a second, by shard.",
+            unit="cps",
+            queries=[
+                Query(
+                    'sum by (shard) (rate(shardclock_timers_claimed_total{job="$job"}[$__rate_interval]))',
+                    "shard {{shard}}",
+                )
+            ],
+        ),
+        TimeSeries(
+            "Fired",
+            "Timers fired in a second, by shard.",
+            unit="cps",
+            queries=[
+                Query(
+                    'sum by (shard) (rate(shardclock_timers_fired_total{job="$job"}[$__rate_interval]))',
+                    "shard {{shard}}",
+                )
+            ],
+        ),
+        TimeSeries(
+            "Held in memory",
+            "Timers leased and waiting for their moment: those due within two seconds.",
+            unit="short",
+            queries=[Query('sum by (shard) (shardclock_timers_held{job="$job"})', "shard {{shard}}")],
+        ),
+        TimeSeries(
+            "Lag p99",
+            "99 % of a shard's timers fired within this time of their due date.",
+            unit="s",
+            log=True,
+            from_zero=False,
+            queries=[Query(f"histogram_quantile(0.99, sum by (le, shard) (rate({FIRE_LAG})))", "shard {{shard}}")],
+            runbooks=["ShardclockLagBudgetBurnFast"],
+        ),
+    ],
+)
+
+EXCEPTIONS = Row(
+    panels=[
+        TimeSeries(
+            "Not fired at the first try",
+            (
+                "Fenced: cancelled, moved, or another's by now. Early: sent a moment too soon. Locked: a client held"
+                " the row. Refused: it could not be fired."
+            ),
+            unit="cps",
+            queries=[
+                Query('sum(rate(shardclock_timers_fenced_total{job="$job"}[$__rate_interval]))', "fenced"),
+                Query('sum(rate(shardclock_timers_early_total{job="$job"}[$__rate_interval]))', "early"),
+                Query('sum(rate(shardclock_timers_locked_total{job="$job"}[$__rate_interval]))', "locked"),
+                Query('sum(rate(shardclock_timers_refused_total{job="$job"}[$__rate_interval]))', "refused"),
+            ],
+            runbooks=["ShardclockTimerRefused"],
+        ),
+        TimeSeries(
+            "Swept and released",
+            (
+                "Swept: overdue by 3 s, and fired by another shard than its own. Released: leases handed back by a"
+                " shard that drained or died."
+            ),
+            unit="cps",
+            queries=[
+                Query('sum(rate(shardclock_timers_swept_total{job="$job"}[$__rate_interval]))', "swept"),
+                Query(
+                    'sum by (reason) (rate(shardclock_timers_released_total{job="$job"}[$__rate_interval]))',
+                    "released: {{reason}}",
+                ),
+            ],
+        ),
+        TimeSeries(
+            "Schedules",
+            "Schedules that got their first date, and occurrences that were missed and not made up for.",
+            unit="cps",
+            queries=[
+                Query('sum(rate(shardclock_timers_planned_total{job="$job"}[$__rate_interval]))', "planned"),
+                Query('sum(rate(shardclock_occurrences_skipped_total{job="$job"}[$__rate_interval]))', "skipped"),
+            ],
+        ),
+    ]
+)
+
+FAILURES = Row(
+    title="Clocks and failures",
+    panels=[
+        TimeSeries(
+            "Clock offset",
+            (
+                "A node's clock minus Postgres's. Timers fire by Postgres's clock alone; when all nodes differ, it is"
+                " the one that is wrong."
+            ),
+            unit="s",
+            from_zero=False,
+            queries=[Query('max by (shard) (shardclock_clock_offset_seconds{job="$job"})', "shard {{shard}}")],
+            runbooks=["ShardclockClockOffset"],
+        ),
+        TimeSeries(
+            "Round trip",
+            "Between a question to Postgres and its answer.",
+            unit="s",
+            queries=[Query('max by (shard) (shardclock_clock_round_trip_seconds{job="$job"})', "shard {{shard}}")],
+        ),
+        TimeSeries(
+            "Failed turns",
+            "Turns of the claim and fire loops that failed, in a second: mostly Postgres not answering in time.",
+            unit="cps",
+            queries=[
+                Query('sum by (loop) (rate(shardclock_turn_failures_total{job="$job"}[$__rate_interval]))', "{{loop}}")
+            ],
+            runbooks=["ShardclockStoreDown"],
+        ),
+        TimeSeries(
+            "Reports",
+            "Reports taken, and refused as unreadable, by the exporters, in a second.",
+            unit="cps",
+            queries=[
+                Query('sum(rate(shardclock_exporter_reports_total{job="$job"}[$__rate_interval]))', "taken"),
+                Query('sum(rate(shardclock_exporter_reports_refused_total{job="$job"}[$__rate_interval]))', "refused"),
+            ],
+        ),
+    ],
+)
+
+SHARDS = Dashboard(
+    name="shards",
+    description="Which shard does what: ownership, takeovers, claims, clocks, failures.",
+    rows=[HEADLINE, OWNERSHIP, WORK, EXCEPTIONS, FAILURES],
+)

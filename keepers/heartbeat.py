@@ -1,0 +1,62 @@
+"""The signs of life of one keeper, and what Postgres answers to them."""
+
+import time
+from datetime import UTC, datetime
+
+import structlog
+
+from sql.cluster.holders import Beat, Incarnation, beat, register_holder
+from sql.dsn import Dsn
+from sql.session import QUEUE_PLANS, UNSYNCED, Session
+
+
+class HolderEnded(Exception):
+    """This holder was declared dead; other holders have what it held, so it must stop."""
+
+
+class Heartbeat:
+    """Send signs of life on a connection of its own: a long statement must not look like silence."""
+
+    def __init__(self, incarnation: Incarnation, dsn: Dsn | str, *, role: str, timeout_s: float) -> None:
+        self.last = Beat(datetime.max.replace(tzinfo=UTC), shard=None, shard_count=None)
+        self.sent_at = 0.0
+        self.round_trip_s = 0.0
+        self._incarnation = incarnation
+        self._log = structlog.get_logger().bind(holder=f"{incarnation.holder:016x}")
+        self._session = Session(
+            dsn,
+            application=f"shardclock {role} beats {incarnation.holder:016x}",
+            timeout_s=timeout_s,
+            plans=QUEUE_PLANS | UNSYNCED,
+        )
+
+    @property
+    def began(self) -> bool:
+        """Say whether the holder is registered."""
+        return self.sent_at > 0
+
+    async def beat(self, *, held: int) -> None:
+        """Send a sign of life and keep the answer; register before the first.
+
+        errors:  HolderEnded       the keeper must stop
+                 StoreUnavailable  no answer in time: try again
+        """
+        if not self.began:
+            await register_holder(self._session, self._incarnation)
+        sent_at = time.monotonic()
+        answer = await beat(self._session, self._incarnation.holder, held=held)
+        if answer is None:
+            raise HolderEnded(f"holder {self._incarnation.holder:016x} has been ended")
+        self._tell_hold(answer.hold_reason)
+        self.last, self.sent_at, self.round_trip_s = answer, sent_at, time.monotonic() - sent_at
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._session.close()
+
+    def _tell_hold(self, why: str | None) -> None:
+        if why != self.last.hold_reason:
+            if why:
+                self._log.warning("on hold", why=why, mend="shardclock release")
+            else:
+                self._log.info("released")

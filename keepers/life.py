@@ -1,0 +1,79 @@
+"""The Ray actor's side of a keeper: start it, watch it, let it go. It decides nothing."""
+
+import asyncio
+import os
+import secrets
+import socket
+from typing import Protocol
+
+import ray
+
+from sql.cluster.holders import Incarnation
+
+LEAVE_S = 0.5  # time for `watch` to report the error before the process ends
+HOLDER_BITS = 63  # a holder is a bigint: positive, a new random number at each start
+
+
+class Keeper(Protocol):
+    """What an actor runs: it works until it is drained, and fails if it can't go on."""
+
+    holder: int
+
+    async def run(self) -> None:
+        """Work until drained.
+
+        errors:  HolderEnded  its slots were given to another
+        """
+
+    async def drain(self) -> None:
+        """Ask it to end; `run` then hands back what it holds."""
+
+
+class Life:
+    """One keeper's life in an actor: it is started once, and a new actor is a new holder."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+        self._work: asyncio.Task[None] | None = None
+
+    def start(self) -> int:
+        """Start the keeper at the first call, and return its holder."""
+        if self._work is None:
+            self._work = asyncio.create_task(self._keeper.run(), name="keeper")
+            self._work.add_done_callback(_leave_if_failed)
+        return self._keeper.holder
+
+    async def watch(self) -> None:
+        """Return when the keeper has drained, and fail when it fails; a pending call tells of the actor's death.
+
+        errors:  HolderEnded  its slots were given to another
+        """
+        self.start()
+        assert self._work is not None
+        await asyncio.shield(self._work)
+
+    async def drain(self) -> int:
+        """Stop taking work, finish the statement in flight, end the holder and return it; takes at most a second."""
+        await self._keeper.drain()
+        if self._work is not None:
+            await asyncio.wait([self._work])
+        return self._keeper.holder
+
+
+def new_incarnation(cluster_id: str, actor_name: str, identity: str) -> Incarnation:
+    """Draw the holder that an actor is, on this node and in this process."""
+    return Incarnation(
+        holder=secrets.randbits(HOLDER_BITS),
+        cluster_id=cluster_id,
+        actor_name=actor_name,
+        node_id=ray.get_runtime_context().get_node_id(),
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        identity=identity,
+    )
+
+
+def _leave_if_failed(work: "asyncio.Task[None]") -> None:
+    """End the process of a keeper that failed or was declared dead: there may be no coordinator left to kill it."""
+    if not work.cancelled() and work.exception() is not None:
+        asyncio.get_running_loop().call_later(LEAVE_S, os._exit, 1)

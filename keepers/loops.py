@@ -1,0 +1,90 @@
+"""Take turns again and again until asked to stop."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any
+
+from structlog.typing import FilteringBoundLogger
+
+from keepers.heartbeat import HolderEnded
+
+# When the keeper is asked to stop, a statement in flight gets this long to end; then it is canceled.
+DRAIN_S = 0.7
+
+
+class Loops:
+    """Run the loops of one keeper side by side, each with its own turn.
+
+    `failed` is called with a loop's name when one of its turns fails.
+
+    units:   a loop whose turn fails waits from `retry_s` to `retry_max_s`, twice as long each time
+    """
+
+    def __init__(
+        self, *, retry_s: float, retry_max_s: float, failed: Callable[[str], None], log: FilteringBoundLogger
+    ) -> None:
+        self.stopping = asyncio.Event()
+        self._retry_s = retry_s
+        self._retry_max_s = retry_max_s
+        self._failed = failed
+        self._log = log
+
+    async def run(self, loops: Mapping[str, Coroutine[Any, Any, None]], *, stop: Callable[[], None]) -> None:
+        """Run loops until all have ended, or one has failed; `stop` asks the others to end.
+
+        errors:  whatever ended a loop, HolderEnded among them
+        """
+        tasks = [asyncio.create_task(work, name=name) for name, work in loops.items()]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            stop()
+            _, stuck = await asyncio.wait(tasks, timeout=DRAIN_S)
+            for task in stuck:
+                task.cancel()
+            await asyncio.gather(*stuck, return_exceptions=True)
+
+    async def until_stopped(self, name: str, turn: Callable[[], Awaitable[float]], sooner: asyncio.Event) -> None:
+        """Take turns until asked to stop; log a turn that fails, and wait longer after each further failure.
+
+        units:   a turn returns the seconds to wait before the next; `sooner` ends the wait
+        errors:  HolderEnded  the keeper must stop
+        """
+        failures = 0
+        while not self.stopping.is_set():
+            try:
+                pause_s = await turn()
+                if failures:
+                    self._log.info("going again", loop=name, after_failures=failures)
+                failures = 0
+            except HolderEnded:
+                raise
+            except Exception as error:  # noqa: BLE001 - the top of a loop
+                failures += 1
+                self._failed(name)
+                pause_s = self._pause_after(failures)
+                if failures == 1:
+                    self._log.warning("turn failed", loop=name, error=one_line(error))
+            await pause(pause_s, sooner)
+
+    def _pause_after(self, failures: int) -> float:
+        limit_s = min(self._retry_s * 2.0 ** min(failures, 10), self._retry_max_s)
+        return limit_s * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, so that keepers don't all retry at once
+
+
+async def pause(pause_s: float, sooner: asyncio.Event) -> None:
+    """Wait until the time is over, or until the event is set."""
+    if pause_s <= 0:
+        await asyncio.sleep(0)
+        return
+    try:
+        async with asyncio.timeout(pause_s):
+            await sooner.wait()
+    except TimeoutError:
+        return
+
+
+def one_line(error: BaseException) -> str:
+    """Tell an error in one line of a log."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]

@@ -1,0 +1,121 @@
+"""What the sources reported: totals, present values, and which sources live. The caller passes the time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from metrics.family import SHARD, Families
+from metrics.report import Histogram, Labels, Report, Sample
+
+SILENT_S = 10.0
+SOURCES_MAX = 2_000  # more than twice the 840 possible shards, because an upgrade runs two clusters
+
+Key = tuple[str, Labels]
+
+
+@dataclass(slots=True)
+class _Source:
+    """One source: its last report, and the series that the report belongs to."""
+
+    report: Report
+    heard_at_s: float
+    series: frozenset[Key]
+
+
+@dataclass(slots=True)
+class Aggregator:
+    """Keep a total for each series, whichever sources it came from.
+
+    A source's counters run from its start. What they gained since the source's last report is added to the shard that
+    the source keeps *now*: a holder that was shard 5 and is shard 3 adds to shard 3 from then on. A series is dropped
+    when no living source reports it. A source that was silent and reports again (a frozen process, for example) adds
+    what it gained since its last report. A source that had reported before this aggregator began adds only what it
+    gains from now on: another exporter has counted the rest.
+
+    units:   now_s in seconds of the monotonic clock
+    """
+
+    families: Families
+    reports: int = 0
+    _sources: dict[str, _Source] = field(default_factory=dict)
+    _silent: dict[str, Report] = field(default_factory=dict)
+    _counters: dict[Key, float] = field(default_factory=dict)
+    _histograms: dict[Key, Histogram] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Count the sources that live."""
+        return len(self._sources)
+
+    def add(self, report: Report, *, now_s: float) -> None:
+        """Add a report; the last report of a source drops its series, unless another source has them too."""
+        before = self._sources.get(report.source)
+        if before is None and len(self._sources) >= SOURCES_MAX:
+            return
+        self.reports += 1
+        unknown = report if report.number > 1 else Report(report.source)
+        silent = self._silent.pop(report.source, unknown)
+        self._count(report, before.report if before else silent)
+        items: list[Sample | Histogram] = [*report.samples, *report.histograms]
+        series = frozenset(self._series(report, item) for item in items)
+        if report.leaving:
+            self._sources.pop(report.source, None)
+        else:
+            self._sources[report.source] = _Source(report, now_s, series)
+        if report.leaving or (before and before.series - series):
+            self._drop_orphans()
+
+    def expire(self, *, now_s: float) -> None:
+        """Drop the sources that have been silent, and their series."""
+        silent = [name for name, source in self._sources.items() if now_s - source.heard_at_s > SILENT_S]
+        for name in silent:
+            self._silent[name] = self._sources.pop(name).report
+        while len(self._silent) > SOURCES_MAX:
+            del self._silent[next(iter(self._silent))]
+        if silent:
+            self._drop_orphans()
+
+    def samples(self) -> Iterator[Sample]:
+        """List the counters' totals and the gauges' present values."""
+        gauges: dict[Key, float] = {}
+        for source in sorted(self._sources.values(), key=lambda source: source.heard_at_s):
+            report = source.report
+            gauges |= {self._series(report, s): s.value for s in report.samples if not self._is_counter(s)}
+        for (name, labels), value in (self._counters | gauges).items():
+            yield Sample(name, labels, value)
+
+    def histograms(self) -> Iterator[Histogram]:
+        """List the histograms' totals."""
+        yield from self._histograms.values()
+
+    def _count(self, report: Report, before: Report) -> None:
+        counted = {(s.name, s.labels): s.value for s in before.samples}
+        for sample in filter(self._is_counter, report.samples):
+            key = self._series(report, sample)
+            gained = sample.value - counted.get((sample.name, sample.labels), 0.0)
+            self._counters[key] = self._counters.get(key, 0.0) + max(0.0, gained)
+        histogram = {(s.name, s.labels): s for s in before.histograms}
+        for now in report.histograms:
+            key = self._series(report, now)
+            self._histograms[key] = _gain(key, self._histograms.get(key), now, histogram.get((now.name, now.labels)))
+
+    def _drop_orphans(self) -> None:
+        named: set[Key] = set().union(*(source.series for source in self._sources.values()))
+        for key in self._counters.keys() - named:
+            del self._counters[key]
+        for key in self._histograms.keys() - named:
+            del self._histograms[key]
+
+    def _is_counter(self, sample: Sample) -> bool:
+        return self.families[sample.name].kind == "counter"
+
+    def _series(self, report: Report, item: Sample | Histogram) -> Key:
+        """Return the series of a number; the label `shard` is the shard that the source keeps now."""
+        is_of_shard = SHARD in self.families[item.name].labels
+        return item.name, (report.shard, *item.labels) if is_of_shard else item.labels
+
+
+def _gain(key: Key, total: Histogram | None, now: Histogram, before: Histogram | None) -> Histogram:
+    none = (0,) * len(now.counts)
+    had, was = (total.counts if total else none), (before.counts if before else none)
+    counts = tuple(h + max(0, n - w) for h, n, w in zip(had, now.counts, was, strict=True))
+    gained = now.sum - (before.sum if before else 0.0)
+    return Histogram(*key, counts, (total.sum if total else 0.0) + max(0.0, gained))

@@ -1,0 +1,63 @@
+"""What a metric is: its name, kind, help, labels, and the values that its labels can take.
+
+Each package declares its own: `shards.families`, `coordinator.families`, and `metrics.families` for what the exporter
+reads in the tables. `cluster.families` brings together those that are reported. What no package declares is refused.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from timers.model import SLOTS
+
+PREFIX = "shardclock_"
+Kind = Literal["counter", "gauge", "histogram"]
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """One label, and every value that it can take."""
+
+    name: str
+    values: frozenset[str]
+
+
+# The shard of a holder that has none: it may still sweep, and fire what it leases.
+NO_SHARD = "none"
+SHARD = Label("shard", frozenset([*map(str, range(SLOTS)), NO_SHARD]))
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric, as its users know it."""
+
+    name: str
+    kind: Kind
+    help: str
+    labels: tuple[Label, ...] = ()
+    edges: tuple[float, ...] = field(default=())
+
+    @property
+    def full_name(self) -> str:
+        """Name it as Prometheus does."""
+        return f"{PREFIX}{self.name}{'_total' if self.kind == 'counter' else ''}"
+
+    @property
+    def label_names(self) -> list[str]:
+        """Name its labels."""
+        return [label.name for label in self.labels]
+
+    def accepts(self, values: Iterable[str]) -> bool:
+        """Say whether these can be the values of its labels."""
+        given = tuple(values)
+        return len(given) == len(self.labels) and all(
+            value in label.values for label, value in zip(self.labels, given, strict=True)
+        )
+
+
+Families = Mapping[str, Family]
+
+
+def by_name(*families: Family) -> Families:
+    """Put families into one mapping."""
+    return {family.name: family for family in families}

@@ -1,0 +1,278 @@
+"""Why a timer fired when it did, or why it didn't, from recorded rows alone.
+
+`gather` reads what was recorded around a moment, `explain` makes a sentence of it. The question is about the last
+occurrence that was due at that moment; if none was due, `explain` says why not.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from service.hold import Hold, read_hold
+from service.outlook import outlook_of
+from service.words import counted
+from sql.claims.claim import RAMP_AFTER_S
+from sql.clients.history import Plan, TimerState, Witness, find_timer, read_plan, records_around, witnesses
+from sql.clients.verbs import Which
+from sql.log.records import LogRecord
+from sql.session import Session
+from timers.refusal import InvalidTimer
+
+PUNCTUAL = timedelta(seconds=1)  # for a firing that was later than this, the answer gives a reason
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What is recorded about a timer or schedule around a moment: its records in order, and the timer as it is now."""
+
+    timer: TimerState | None
+    records: Sequence[LogRecord]
+    witnesses: Sequence[Witness]
+    now: datetime
+    hold: Hold | None = None
+    plan: Plan | None = None
+
+    @property
+    def is_unplanned(self) -> bool:
+        """Say whether the timer is a schedule that has no date yet."""
+        return self.plan is not None and self.plan.is_unplanned
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The answer: the verdict (FIRED, PAUSED …), one sentence about it, and the record that proves it."""
+
+    verdict: str
+    why: str
+    record: LogRecord | None = None
+
+
+async def gather(
+    session: Session, which: Which, moment: datetime, now: datetime, *, identity: str, silent_s: float
+) -> Story:
+    """Read what is known about a timer around a moment; `identity` names the installation, or is ''.
+
+    units:   a holder that gave no sign of life for `silent_s` counts as dead
+    errors:  StoreUnavailable  no answer in time
+    """
+    timer = await find_timer(session, which)
+    records = await records_around(session, which, moment)
+    about = _deciding(records, timer, moment)
+    holders = {record.holder for record in records if record.holder is not None}
+    plan = await read_plan(session, which)
+    late_since = about.late_since if about else plan.late_since if plan else moment
+    seen = await witnesses(session, holders, late_since)
+    return Story(timer, records, seen, now, await read_hold(session, identity, silent_s=silent_s), plan)
+
+
+def explain(story: Story, moment: datetime) -> Explanation:
+    """Say what the records show about a moment.
+
+    shape:   verdict NONE, NOT_YET_MADE, CANCELED, REFUSED, PAUSED, OVERDUE, FIRED, SKIPPED, PLANNED or NOT_DUE
+    """
+    begun = min(_births(story), default=None)
+    if begun is None:
+        return Explanation("NONE", "nothing is recorded of it: it was never made, or longer ago than the log is kept")
+    if begun > moment:
+        return Explanation("NOT_YET_MADE", f"it did not exist yet: it was made at {_shown(begun)}")
+    return (
+        _stopped(story, moment)
+        or _overdue(story, moment)
+        or _planned(story, moment)
+        or _decided(story, moment)
+        or Explanation("NOT_DUE", _not_due(story, moment))
+    )
+
+
+def _stopped(story: Story, moment: datetime) -> Explanation | None:
+    """Explain a cancel or a pause that was in force."""
+    before = [record for record in story.records if record.recorded_at <= moment]
+    last = next((record for record in reversed(before) if record.intent in ("CANCELED", "PAUSED", "RESUMED")), None)
+    if last is None or last.intent == "RESUMED":
+        return None
+    detail, at = _detail(last), _shown(last.recorded_at)
+    if last.intent == "CANCELED":
+        if _made_anew(story, last, moment):
+            return None
+        return Explanation(
+            "CANCELED", f"it was cancelled at {at}{_by(detail)}; it was due at {_shown(last.due_date)}", last
+        )
+    if refused := detail.get("refused"):
+        return Explanation(
+            "REFUSED", f"it can't be fired, and was paused at {at} for somebody to see to: {refused}", last
+        )
+    return Explanation("PAUSED", f"it was paused at {at}{_by(detail)}; it was due at {_shown(last.due_date)}", last)
+
+
+def _made_anew(story: Story, canceled: LogRecord, moment: datetime) -> bool:
+    """Say whether by then another timer had the name of the canceled one.
+
+    A name has one pending timer at a time, so a timer that is pending now, or ended later, was made later. Its
+    `created_at` alone does not show that: a client that replaces a timer makes the new one in the transaction that
+    cancels the old one, and `created_at` is the beginning of that transaction.
+    """
+    pending = [(story.timer.timer_key, story.timer.created_at)] if story.timer and not story.timer.ended_at else []
+    ended = [(it.timer_key, it.created_at) for it in story.records if it.position > canceled.position]
+    return any(key != canceled.timer_key and created_at <= moment for key, created_at in pending + ended)
+
+
+def _births(story: Story) -> list[datetime]:
+    """List when each timer of the story was made."""
+    pending = [story.timer.created_at] if story.timer else []
+    return pending + [record.created_at for record in story.records]
+
+
+def _overdue(story: Story, moment: datetime) -> Explanation | None:
+    """Explain a timer that should have fired by then and still has not."""
+    timer = story.timer
+    if timer is None or timer.state != "PENDING" or timer.due_date > min(moment, story.now) or story.is_unplanned:
+        return None
+    late = story.now - timer.due_date
+    why = f"it is due since {_shown(timer.due_date)}, {_length(late)} ago, and has not fired"
+    if story.hold is not None and story.hold.of_all:
+        return Explanation("OVERDUE", f"{why}: on hold, {story.hold.why}; `shardclock release` lets it fire")
+    if not any(witness.alive for witness in story.witnesses):
+        return Explanation("OVERDUE", f"{why}: no shard was running when it fell due")
+    if timer.holder is not None:
+        return Explanation(
+            "OVERDUE", f"{why}: holder {timer.holder:016x} has claimed it; if it is gone, its lease runs out"
+        )
+    if late > timedelta(seconds=RAMP_AFTER_S):
+        return Explanation(
+            "OVERDUE", f"{why}: {_left_by(story, timer)}, and it waits for its turn in the ramp (`shardclock ramp`)"
+        )
+    return Explanation("OVERDUE", f"{why}: a shard will claim it within its next poll")
+
+
+def _left_by(story: Story, timer: TimerState) -> str:
+    if delay := _delayed_by_a_client(story, timer.timer_key, timer.due_date, story.now):
+        return delay
+    if timer.occurrence == 1 and timer.created_at > timer.due_date:
+        return f"it was made at {_shown(timer.created_at)}, with a date in the past"
+    return "an outage left it"
+
+
+def _delayed_by_a_client(story: Story, timer_key: int, due_date: datetime, until: datetime) -> str | None:
+    """Name the pause or move that made a timer late, or None."""
+    for record in reversed(story.records):
+        if record.timer_key == timer_key and due_date <= record.recorded_at <= until:
+            if record.intent == "RESUMED":
+                return f"it was paused until {_shown(record.recorded_at)}"
+            if record.intent == "RESCHEDULED":
+                return f"it was moved to that date at {_shown(record.recorded_at)}"
+    return None
+
+
+def _planned(story: Story, moment: datetime) -> Explanation | None:
+    """Explain for a future moment what will be due by then, if no client changes the timer."""
+    if story.plan is None or (moment <= story.now and not story.is_unplanned):
+        return None
+    try:
+        outlook = outlook_of(story.plan, moment)
+    except InvalidTimer as refusal:
+        return Explanation("REFUSED", f"it will be paused when a shard sees it: {refusal}")
+    held = f"; on hold, {story.hold.why}" if story.hold is not None and story.hold.of_all else ""
+    if not outlook.due:
+        return Explanation("NOT_DUE", f"{_not_due(story, moment)}{held}")
+    due = _shown(outlook.next.due_date)
+    if story.plan.schedule is None:
+        return Explanation("PLANNED", f"it is planned for {due}{held}")
+    first = f"occurrence {outlook.next.number} is planned for {due}"
+    more = f", and {outlook.due - 1:,} more until then" if outlook.due > 1 else ""
+    after = f"the next after that is at {_shown(outlook.after.due_date)}" if outlook.after else "then it ends"
+    return Explanation("PLANNED", f"{first}{more}; {after}{held}")
+
+
+def _decided(story: Story, moment: datetime) -> Explanation | None:
+    """Explain the last occurrence that was due: it fired, or was skipped."""
+    record = _deciding(story.records, None, moment)
+    if record is None:
+        return None
+    number = f"occurrence {record.occurrence}, " if record.schedule else ""
+    late = record.recorded_at - record.due_date
+    if record.intent == "SKIPPED":
+        policy = _detail(record).get("policy", "fire_once")
+        return Explanation(
+            "SKIPPED",
+            f"{counted(record.count, 'occurrence')} from number {record.occurrence} on, missed and skipped"
+            f" under {policy} at {_shown(record.recorded_at)}{_without_shards(story)}",
+            record,
+        )
+    why = f"{number}due at {_shown(record.due_date)}, fired {_length(late)} later, by {_holder(story, record)}"
+    return Explanation("FIRED", why + (_reason_for_delay(story, record) if late > PUNCTUAL else ""), record)
+
+
+def _not_due(story: Story, moment: datetime) -> str:
+    dates = [record.due_date for record in story.records if record.intent == "TRIGGERED" and record.due_date > moment]
+    if story.plan is not None and story.timer is not None and story.timer.state == "PENDING":
+        dates.append(outlook_of(story.plan, moment).next.due_date)
+    moves = [record for record in story.records if record.intent == "RESCHEDULED" and record.due_date <= moment]
+    moved = f"; at {_shown(moves[-1].recorded_at)} it was moved from {_shown(moves[-1].due_date)}" if moves else ""
+    nothing = "nothing is planned until then" if moment > story.now else "nothing was due then"
+    return f"{nothing}{f': the next date is {_shown(min(dates))}' if dates else ''}{moved}"
+
+
+def _deciding(records: Sequence[LogRecord], timer: TimerState | None, moment: datetime) -> LogRecord | None:
+    """Find the record of the last occurrence due at a moment; None if that occurrence is still pending."""
+    if timer is not None and timer.state == "PENDING" and timer.due_date <= moment:
+        return None
+    due = [record for record in records if record.intent in ("TRIGGERED", "SKIPPED") and record.due_date <= moment]
+    if not due:
+        return None
+    last = max(due, key=lambda record: (record.due_date, record.intent == "TRIGGERED"))
+    skipped = next(
+        (
+            it
+            for it in due
+            if it.intent == "SKIPPED" and it.due_date == last.due_date and it.occurrence > last.occurrence
+        ),
+        None,
+    )
+    # Skipped occurrences are recorded with the due date of the one that fired for all of them. A question about exactly
+    # that date is about the one that fired.
+    return skipped if skipped and last.due_date < moment <= skipped.recorded_at else last
+
+
+def _reason_for_delay(story: Story, fired: LogRecord) -> str:
+    then = f", and fired {_length(fired.recorded_at - fired.late_since)} after that"
+    if delay := _delayed_by_a_client(story, fired.timer_key, fired.due_date, fired.recorded_at):
+        return f": {delay}{then}"
+    if fired.schedule is not None and fired.created_at > fired.due_date:
+        return ": it was missed, and caught up with"
+    if fired.created_at > fired.due_date:
+        return f": it was made at {_shown(fired.created_at)}, with a date in the past{then}"
+    return _without_shards(story)
+
+
+def _without_shards(story: Story) -> str:
+    return "" if any(witness.alive for witness in story.witnesses) else ": no shard was running when it fell due"
+
+
+def _holder(story: Story, record: LogRecord) -> str:
+    if record.holder is None:
+        return "a client"
+    known = next((witness for witness in story.witnesses if witness.holder == record.holder), None)
+    place = f" ({known.actor_name}, pid {known.pid} on {known.host})" if known else ""
+    return f"holder {record.holder:016x}{place}"
+
+
+def _by(detail: dict[str, object]) -> str:
+    by, reason = detail.get("by"), detail.get("reason")
+    return (f" by {by}" if by else "") + (f" ({reason})" if reason else "")
+
+
+def _detail(record: LogRecord) -> dict[str, object]:
+    detail: dict[str, object] = json.loads(record.detail) if record.detail else {}
+    return detail
+
+
+def _shown(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z"
+
+
+def _length(length: timedelta) -> str:
+    seconds = length.total_seconds()
+    if seconds < 1:
+        return f"{seconds * 1000:.1f} ms"
+    return f"{seconds:.1f} s" if seconds < 120 else str(timedelta(seconds=round(seconds)))

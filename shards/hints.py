@@ -1,0 +1,65 @@
+"""Hints to waiting consumers that timers have fired: soon enough to be useful, seldom enough to cost little."""
+
+import asyncio
+import time
+
+from sql.dsn import Dsn
+from sql.log.hints import send_hint
+from sql.session import QUEUE_PLANS, UNSYNCED, Session
+
+# The pause between two hints is twenty times what one takes, within these bounds: hints then use a twentieth of one
+# connection.
+GAP_S, SHARE, GAP_MAX_S = 0.004, 20.0, 0.1
+# After a hint about at least `MANY` firings, consumers are busy and come back by themselves: the next hint can wait.
+MANY, GAP_OF_MANY_S = 100, 0.05
+NOBODY_S = 1.0  # the pause when there is no consumer group
+
+
+class HintSender:
+    """Send hints on a connection of its own, opened with the first hint: a firing never waits for a hint."""
+
+    def __init__(self, dsn: Dsn | str, *, holder: int, timeout_s: float) -> None:
+        self._session = Session(
+            dsn,
+            application=f"shardclock shard hints {holder:016x}",
+            timeout_s=timeout_s,
+            plans=QUEUE_PLANS | UNSYNCED,
+        )
+        self._wanted = asyncio.Event()
+        self._fired = 0
+
+    def want(self, fired: int) -> None:
+        """Ask for a hint that `fired` timers have fired; many calls make one hint."""
+        if fired:
+            self._fired += fired
+            self._wanted.set()
+
+    async def turn(self) -> float:
+        """Wait until a hint is wanted, and send it.
+
+        units:   returns the seconds to wait before the next hint
+        errors:  StoreUnavailable  the hint is lost: consumers find the records at their next poll
+        """
+        await self._wanted.wait()
+        self._wanted.clear()
+        if not self._fired:  # woken by `wake`, to end
+            return 0.0
+        fired, self._fired = self._fired, 0
+        began_s = time.monotonic()
+        heard = await send_hint(self._session)
+        return gap_s(time.monotonic() - began_s, fired, heard=heard)
+
+    def wake(self) -> None:
+        """End the wait of a turn."""
+        self._wanted.set()
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._session.close()
+
+
+def gap_s(took_s: float, fired: int, *, heard: bool) -> float:
+    """Return the pause after a hint that took `took_s`, told of `fired` firings, and was `heard` by a group or not."""
+    if not heard:
+        return NOBODY_S
+    return min(max(took_s * SHARE, GAP_OF_MANY_S if fired >= MANY else GAP_S), GAP_MAX_S)

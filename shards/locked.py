@@ -1,0 +1,89 @@
+"""The leased timers that other transactions have locked: tried once for each transaction, not once for each timer."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sql.claims.claim import Held
+from timers.model import ClaimedTimer
+
+RETRY_S = 0.05  # between two tries: a client's transaction usually lasts less
+TRIES_PER_S = 400  # for all lockers together: a try costs about 20 µs, so this is about 1 % of a shard's time
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """What to send again: `now`, timers whose lock may be gone; `later`, one timer of each locker, after `later_s`."""
+
+    now: list[ClaimedTimer]
+    later: list[ClaimedTimer]
+    later_s: float
+
+
+class LockedTimers:
+    """Group the locked timers by locker, and try only the first of each group: while it is locked, so are the others.
+
+    The locker of a row is the transaction (or multixact) number in the row's `xmax`. One transaction may lock all
+    timers that a shard leases, and trying each of 15,000 timers again and again would leave the shard no time for other
+    timers.
+
+    A timer that is locked for longer than a lease is forgotten: its lease is over, so a claim finds it when it is free.
+    A timer beyond `timers_max` is forgotten as well: a claim finds it when its lease has ended.
+    """
+
+    def __init__(self, *, lease_s: float, timers_max: int) -> None:
+        self._lease_s = lease_s
+        self._timers_max = timers_max
+        self._lockers: dict[int, str] = {}  # by timer_key
+        # By locker, then by timer_key: when the timer was found locked, and the timer. The first one is tried.
+        self._groups: dict[str, dict[int, tuple[float, ClaimedTimer]]] = {}
+
+    def __len__(self) -> int:
+        """Count the timers that wait behind the first of their group; the first itself waits in the timer queue."""
+        return len(self._lockers) - len(self._groups)
+
+    def learn(self, sent: Iterable[int], locked: Sequence[Held], *, now_s: float) -> Retry:
+        """Learn which of the timers sent were found locked; say what to send again.
+
+        units:   now_s in seconds since 1970
+        """
+        lockers = {held.timer.timer_key: held.locker for held in locked}
+        before = sent if self._lockers else ()
+        free = [timer for timer_key in before for timer in self._settle(timer_key, lockers.get(timer_key))]
+        for held in locked:
+            self._keep(held, now_s=now_s)
+        firsts = (self._first(locker, now_s=now_s) for locker in dict.fromkeys(lockers.values()))
+        return Retry(free, [first for first in firsts if first], max(RETRY_S, len(self._groups) / TRIES_PER_S))
+
+    def _settle(self, timer_key: int, locker: str | None) -> list[ClaimedTimer]:
+        """Forget a timer unless the same locker still has it; return the timers behind it, which may be free now."""
+        before = self._lockers.get(timer_key)
+        if before is None or before == locker:
+            return []
+        group = self._groups[before]
+        if timer_key != next(iter(group)):
+            del group[timer_key], self._lockers[timer_key]
+            return []
+        del self._groups[before]
+        for each in group:
+            del self._lockers[each]
+        del group[timer_key]
+        return [timer for _, timer in group.values()]
+
+    def _keep(self, held: Held, *, now_s: float) -> None:
+        timer_key, found_s = held.timer.timer_key, now_s
+        if timer_key in self._lockers:
+            found_s, _ = self._groups[held.locker][timer_key]
+        elif len(self._lockers) >= self._timers_max:
+            return
+        self._lockers[timer_key] = held.locker
+        self._groups.setdefault(held.locker, {})[timer_key] = (found_s, held.timer)
+
+    def _first(self, locker: str, *, now_s: float) -> ClaimedTimer | None:
+        """Return the timer to try for a locker's whole group; forget those that have been locked for a whole lease."""
+        group = self._groups.get(locker, {})
+        for timer_key, (found_s, timer) in list(group.items()):
+            if found_s > now_s - self._lease_s:
+                return timer
+            del group[timer_key], self._lockers[timer_key]
+        self._groups.pop(locker, None)
+        return None

@@ -1,0 +1,140 @@
+"""Claim: fire overdue timers, lease those that are due soon, and ask which timers are leased."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Literal
+
+from sql.claims.rows import Lags, claimed_timer, lags_of, questions, tried_again
+from sql.claims.scan_window import ScanWindow, values_of
+from sql.session import Session
+from timers.model import ClaimedTimer
+
+Scope = Literal["own", "ahead", "sweep", "backlog"]
+
+# Timers that are overdue by more were left by an outage, not by a takeover: the ramp limits how fast they fire.
+RAMP_AFTER_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Which timers to look for.
+
+    `own` scans the holder's slots from their oldest row. `ahead` scans the same slots, past a backlog. `sweep` scans
+    every slot, whichever shard keeps it. `backlog` scans the holder's slots, and takes a fair share of every tenant's
+    timers.
+
+    `floor_s` leaves out timers that have been due for longer; a `backlog` scan takes only those of the tenants' timers.
+    With a negative `horizon_s` only timers that are overdue by more are taken. With a `window` most slots are scanned
+    without reading past rows that have fired.
+    """
+
+    scope: Scope
+    horizon_s: float
+    batch: int
+    floor_s: float | None = None
+    after_tenant: str = ""
+    window: ScanWindow | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScanResult:
+    """What one scan fired and leased.
+
+    `saturated` says that there may be more. `ramp_per_s` is how many timers left by an outage this shard may take in a
+    second (None: no limit). `next_tenant` is the next scan's `after_tenant`; "" is the beginning.
+    """
+
+    server_time: datetime
+    fired: int
+    lags: Sequence[Lags]
+    saturated: bool
+    left_by_outage: int
+    ramp_per_s: int | None
+    next_tenant: str
+    claimed: list[ClaimedTimer]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One timer that is still leased, and the transaction that locks it, or was the last to lock it.
+
+    Timers with the same `locker` become free together.
+    """
+
+    timer: ClaimedTimer
+    locker: str
+
+
+async def claim_due(
+    session: Session,
+    holder: int,
+    scan: Scan,
+    *,
+    lease_s: float,
+    fire_overdue: bool = True,
+    lag_edges: Sequence[timedelta] | None = None,
+    now: datetime | None = None,
+) -> ScanResult:
+    """Fire overdue timers at once, and lease the timers that fall due within the scan's horizon.
+
+    shape:   about `batch` timers in all, soonest first; often none; no lags without edges to measure them by
+    errors:  StoreUnavailable  no answer in time: end this turn; leases that were taken run out by themselves
+    source:  sql/claims/claim_due.sql
+    """
+    question = next(questions)
+    rows = await tried_again(
+        session,
+        partial(
+            session.rows,
+            "claim_due",
+            holder=holder,
+            horizon=timedelta(seconds=scan.horizon_s),
+            lease=timedelta(seconds=lease_s),
+            batch=scan.batch,
+            scope=scan.scope,
+            floor=None if scan.floor_s is None else timedelta(seconds=scan.floor_s),
+            fire_overdue=fire_overdue,
+            ramp_after=timedelta(seconds=RAMP_AFTER_S),
+            after_tenant=scan.after_tenant,
+            lag_edges=lag_edges,
+            now=now,
+            **values_of(scan.window),
+        ),
+    )
+    first = rows[0]
+    return ScanResult(
+        server_time=first["server_time"],
+        fired=first["fired"],
+        lags=lags_of(first["lags"]),
+        saturated=first["saturated"],
+        left_by_outage=first["left_by_outage"],
+        ramp_per_s=first["ramp_per_s"],
+        next_tenant=first["next_tenant"],
+        claimed=[claimed_timer(row, question) for row in rows if row["timer_key"] is not None],
+    )
+
+
+async def still_held(session: Session, holder: int, timer_keys: Sequence[int]) -> list[Held]:
+    """Read which of these timers the holder still leases, as they are now, and which transaction locks each.
+
+    errors:  StoreUnavailable  no answer in time: ask again
+    source:  sql/claims/still_held.sql
+    """
+    question = next(questions)
+    rows = await session.rows("still_held", holder=holder, timer_keys=timer_keys)
+    return [Held(claimed_timer(row, question), row["locker"]) for row in rows]
+
+
+async def held_by(session: Session, holder: int, *, horizon_s: float, lease_s: float) -> list[ClaimedTimer]:
+    """Read which timers of its own slots the holder leases, after the answer to a claim was lost on its way.
+
+    shape:   timers that have been due for longer than a lease are left out: they are free again soon, and late anyway
+    errors:  StoreUnavailable  no answer in time: ask again
+    source:  sql/claims/held_by.sql
+    """
+    question = next(questions)
+    horizon, lease = timedelta(seconds=horizon_s), timedelta(seconds=lease_s)
+    rows = await session.rows("held_by", holder=holder, horizon=horizon, lease=lease)
+    return [claimed_timer(row, question) for row in rows]

@@ -1,0 +1,110 @@
+"""Fire: delete leased timers and write their records, plan schedules, and pause timers that can't be fired."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+
+from sql.claims.rows import Lags, lags_of, tried_again
+from sql.session import Session
+from timers.model import ClaimedTimer
+from timers.occurrence import Occurrence, Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """One leased timer that is due, with the next occurrence of its schedule and how many are skipped before that."""
+
+    timer: ClaimedTimer
+    fires: bool = True
+    skipped: int = 0
+    next: Occurrence | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """One leased schedule that has no date yet, with its parsed rule and its first occurrence."""
+
+    timer: ClaimedTimer
+    rule: Rule
+    first: Occurrence
+    repetitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """Which timers a fire statement deleted, and when Postgres did it."""
+
+    server_time: datetime
+    server_now: datetime
+    timer_keys: frozenset[int]
+    lags: Sequence[Lags]
+
+
+async def fire_due(
+    session: Session,
+    holder: int,
+    firings: Sequence[Firing],
+    *,
+    lag_edges: Sequence[timedelta] = (),
+    now: datetime | None = None,
+) -> Fired:
+    """Fire leased timers: delete each from `timers`, append its record, and write its next occurrence.
+
+    It is safe to send the same firings again: timers that fired are gone, and a fence protects each row.
+
+    shape:   the keys of the deleted timers; a missing one was fenced, cancelled, moved, paused, early, or locked
+    errors:  StoreUnavailable  the outcome is unknown: send the same firings again
+    source:  sql/claims/fire_due.sql
+    """
+    nexts = [firing.next for firing in firings]
+    (row,) = await tried_again(
+        session,
+        partial(
+            session.rows,
+            "fire_due",
+            holder=holder,
+            timer_keys=[firing.timer.timer_key for firing in firings],
+            versions=[firing.timer.version for firing in firings],
+            fires=[firing.fires for firing in firings],
+            skipped=[firing.skipped for firing in firings],
+            next_occurrences=[following and following.number for following in nexts],
+            next_due_dates=[following and following.due_date for following in nexts],
+            next_anchors=[following and following.anchor for following in nexts],
+            next_anchor_occurrences=[following and following.anchor_number for following in nexts],
+            lag_edges=lag_edges,
+            now=now,
+        ),
+    )
+    return Fired(row["server_time"], row["server_now"], frozenset(row["timer_keys"]), lags_of(row["lags"]))
+
+
+async def plan_schedules(session: Session, holder: int, plannings: Sequence[Planning]) -> frozenset[int]:
+    """Write the first due date of leased schedules; return the keys of those that got one.
+
+    errors:  StoreUnavailable  the outcome is unknown: the next holder plans those that still have no date
+    source:  sql/claims/plan_schedules.sql
+    """
+    firsts = [planning.first for planning in plannings]
+    rows = await session.rows(
+        "plan_schedules",
+        holder=holder,
+        timer_keys=[planning.timer.timer_key for planning in plannings],
+        versions=[planning.timer.version for planning in plannings],
+        zones=[planning.rule.zone.key for planning in plannings],
+        due_dates=[first.due_date for first in firsts],
+        anchors=[first.anchor for first in firsts],
+        anchor_occurrences=[first.anchor_number for first in firsts],
+        repetitions=[planning.repetitions for planning in plannings],
+    )
+    return frozenset(row["timer_key"] for row in rows)
+
+
+async def pause_faulty(session: Session, holder: int, timer: ClaimedTimer, *, why: str) -> bool:
+    """Pause a leased timer that can't be fired, and record why; False if it was changed, or is no longer the holder's.
+
+    errors:  StoreUnavailable  the outcome is unknown: its lease runs out, and the next holder pauses it
+    source:  sql/claims/pause_faulty.sql
+    """
+    rows = await session.rows("pause_faulty", holder=holder, timer_key=timer.timer_key, version=timer.version, why=why)
+    return bool(rows)

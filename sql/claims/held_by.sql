@@ -1,0 +1,24 @@
+-- Reads which timers of its own slots a holder leases, for a holder that missed the answer to a claim.
+--
+-- in:    :holder bigint, :horizon interval, :lease interval: timers that have been due for longer are left out
+-- out:   timer_key bigint, due_date timestamptz, schedule text, zone text, missed text, anchor timestamptz,
+--        anchor_occurrence bigint, occurrence bigint, repetitions integer, version xid
+-- locks: nothing
+-- index: timers_by_slot, each of its slots from a lease ago up to the horizon
+select
+    t.timer_key, t.due_date, t.schedule, t.zone, t.missed, t.anchor, t.anchor_occurrence, t.occurrence, t.repetitions,
+    t.version
+from shardclock.holders h
+cross join lateral generate_series(h.shard, 839, h.shard_count) as s (slot)
+cross join lateral (
+    select
+        t.timer_key, t.due_date, t.schedule, coalesce(t.zone, 'UTC') as zone, coalesce(t.missed, 'fire_once') as missed,
+        t.anchor, t.anchor_occurrence, t.occurrence, t.repetitions, t.xmin as version
+    from shardclock.timers t
+    where t.slot = s.slot
+        and t.due_date > now() - :lease::interval
+        and t.due_date <= now() + :horizon::interval
+        and t.claimed_by = :holder
+    order by t.due_date
+) t
+where h.holder = :holder and h.ended_at is null

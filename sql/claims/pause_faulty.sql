@@ -1,0 +1,26 @@
+-- Pauses a leased timer that can't be fired, with the reason in the log, until somebody repairs it.
+--
+-- in:    :holder bigint, :timer_key bigint, :version xid (of the row that was claimed), :why text
+-- out:   timer_key bigint, or no row: the timer is no longer this holder's, has been changed since, or is locked
+-- locks: the timer's row
+-- index: timers_pkey
+with free as materialized (
+    select t.timer_key from shardclock.timers t where t.timer_key = :timer_key for update of t skip locked
+),
+aside as (
+    update shardclock.timers t
+    set paused_due_date = t.due_date, due_date = '9999-12-31 23:59:59.999998+00',
+        claimed_by = null, claimed_until = null
+    where t.timer_key = (select free.timer_key from free) and t.claimed_by = :holder and t.xmin = :version
+    returning t.*
+)
+insert into shardclock.command_log (
+    timer_key, process_instance_key, element_instance_key, due_date, created_at, occurrence, holder,
+    intent, tenant_id, timer_type, target, target_element_id, name, schedule, payload, detail
+)
+select
+    a.timer_key, a.process_instance_key, a.element_instance_key, a.paused_due_date, a.created_at, a.occurrence, :holder,
+    'PAUSED', a.tenant_id, a.timer_type, a.target, a.target_element_id, a.name, a.schedule, a.payload,
+    jsonb_build_object('refused', :why::text)
+from aside a
+returning timer_key

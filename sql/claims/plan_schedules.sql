@@ -1,0 +1,31 @@
+-- Plans schedules that have no date yet: writes the first due date of each, and ends its lease.
+--
+-- in:    :holder bigint, :timer_keys bigint[] (each once), :versions xid[] (of the rows that were claimed), then an
+--        array for each column: :zones text[], :due_dates timestamptz[], :anchors timestamptz[],
+--        :anchor_occurrences bigint[], :repetitions integer[]
+-- out:   timer_key bigint of those that were planned; the others were cancelled, changed, paused or locked meanwhile
+-- locks: the rows; leaves out rows that others have locked, so that a client's transaction delays only its own timers
+-- index: timers_pkey, two probes for each row
+with free as materialized (
+    select t.timer_key from shardclock.timers t where t.timer_key = any (:timer_keys) and t.claimed_by = :holder
+    for update of t skip locked
+)
+update shardclock.timers t
+-- The rule stays as the client wrote it: a repeated call is recognized by it (docs/decisions/0033-on-conflict.md).
+set zone = s.zone,
+    due_date = s.due_date,
+    anchor = s.anchor,
+    anchor_occurrence = s.anchor_occurrence,
+    repetitions = s.repetitions,
+    claimed_by = null,
+    claimed_until = null
+from unnest(
+    :timer_keys::bigint[], :versions::xid[], :zones::text[], :due_dates::timestamptz[], :anchors::timestamptz[],
+    :anchor_occurrences::bigint[], :repetitions::integer[]
+) as s (timer_key, version, zone, due_date, anchor, anchor_occurrence, repetitions)
+where t.timer_key = any (array(select free.timer_key from free))
+    and t.timer_key = s.timer_key
+    -- The fence, as in fire_due: nobody has changed the row since it was claimed.
+    and t.claimed_by = :holder
+    and t.xmin = s.version
+returning t.timer_key

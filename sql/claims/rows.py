@@ -1,0 +1,61 @@
+"""What a shard's statements return: leased timers, and how late timers fired."""
+
+import itertools
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, fields
+from operator import itemgetter
+
+from sql.session import Record, Session, StatementRefused, StoreLocked
+from timers.model import ClaimedTimer
+
+TIMER_KEYS = "timers_pkey"  # the constraint that refuses a key that another timer has
+TRIES = 3  # if a row was locked in the few critical milliseconds of this many tries, something is wrong: report it
+# Numbers the questions that a process sends on several connections. Not Postgres's clock: that may be set back.
+questions = itertools.count(1)
+
+_columns = itemgetter(*(field.name for field in fields(ClaimedTimer) if field.name != "question"))
+
+
+@dataclass(frozen=True, slots=True)
+class Lags:
+    """One lag-histogram bucket of one (target, timer_type, asked): `timers` of them fell into bucket `edges_within`.
+
+    `sum_s` is their total lag. `asked` is `late` for timers that were overdue by more than a second when they were
+    scheduled, moved or resumed, and `ahead` for all others.
+    """
+
+    target: str
+    timer_type: str
+    asked: str
+    edges_within: int
+    timers: int
+    sum_s: float
+
+
+def claimed_timer(row: Record, question: int) -> ClaimedTimer:
+    """Make a leased timer from a row with its columns; `question` is the number of the question that was answered."""
+    return ClaimedTimer(*(*_columns(row), question))
+
+
+def lags_of(text: str | None) -> list[Lags]:
+    """Read a lag histogram; without a text, none was measured."""
+    return [Lags(*bucket) for bucket in json.loads(text)] if text else []
+
+
+async def tried_again(session: Session, send: Callable[[], Awaitable[list[Record]]]) -> list[Record]:
+    """Send a statement that reads rows and then locks them, and send it again if it lost a race.
+
+    Somebody may lock a row between the reading and the locking: a second try sees the lock and leaves the row out. If
+    the sequence of keys was set back, the key of a next occurrence may be taken: then the sequence is moved forward.
+    """
+    for _ in range(TRIES - 1):
+        try:
+            return await send()
+        except StoreLocked:
+            continue
+        except StatementRefused as error:
+            if error.constraint != TIMER_KEYS:
+                raise
+            await session.rows("advance_keys")
+    return await send()

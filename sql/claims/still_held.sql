@@ -1,0 +1,15 @@
+-- Reads which of these timers a holder still leases, and which transaction locks each.
+--
+-- in:    :holder bigint, :timer_keys bigint[]
+-- out:   timer_key bigint, due_date timestamptz, schedule text, zone text, missed text, anchor timestamptz,
+--        anchor_occurrence bigint, occurrence bigint, repetitions integer, version xid,
+--        locker text (the number of the transaction that locks the row, or was the last to lock it; two rows with one
+--        number were locked by the same transaction)
+-- locks: nothing
+-- index: timers_pkey, one probe for each key
+select
+    t.timer_key, t.due_date, t.schedule, coalesce(t.zone, 'UTC') as zone, coalesce(t.missed, 'fire_once') as missed,
+    t.anchor, t.anchor_occurrence, t.occurrence, t.repetitions,
+    t.xmin as version, t.xmax::text as locker
+from shardclock.timers t
+where t.timer_key = any (:timer_keys) and t.claimed_by = :holder

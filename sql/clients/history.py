@@ -1,0 +1,174 @@
+"""Find timers, pending and ended, and read their records: for `list` and `show`."""
+
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+from sql.clients.verbs import Which
+from sql.log.records import LogRecord, record_of
+from sql.session import NOT_ALLOWED, Session, StatementRefused
+from timers.refusal import InvalidTimer
+
+
+@dataclass(frozen=True, slots=True)
+class TimerState:
+    """One timer, past or present; `holder` is the one that leases it or has fired it."""
+
+    timer_key: int
+    state: str
+    tenant_id: str
+    name: str | None
+    timer_type: str
+    process_instance_key: int | None
+    element_instance_key: int | None
+    target_element_id: str | None
+    due_date: datetime
+    created_at: datetime
+    schedule: str | None
+    zone: str | None
+    missed: str | None
+    occurrence: int
+    target: str
+    payload: str | None
+    ended_at: datetime | None
+    holder: int | None
+    detail: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a pending or paused timer goes on; it is late from `late_since` on."""
+
+    due_date: datetime
+    schedule: str | None
+    zone: str
+    kept_due_date: datetime | None
+    anchor: datetime | None
+    anchor_occurrence: int | None
+    occurrence: int
+    repetitions: int
+    missed: str
+    late_since: datetime
+
+    @property
+    def is_unplanned(self) -> bool:
+        """Say whether this is a schedule that no shard has planned yet: its due date is not real yet."""
+        return self.schedule is not None and self.anchor_occurrence is None
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which timers to find; a field that is None filters nothing. Due dates from `due_from` to before `due_before`."""
+
+    tenant_id: str | None = None
+    name_prefix: str | None = None
+    due_from: datetime | None = None
+    due_before: datetime | None = None
+    process_instance_key: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some of the timers found, and the next call's `page`; None: there are no more."""
+
+    timers: list[TimerState]
+    next: str | None
+
+
+async def find_timers(
+    session: Session,
+    state: str,
+    wanted: Filter,
+    *,
+    name: str | None = None,
+    size: int = 1_000,
+    page: str | None = None,
+) -> Page:
+    """Find timers: PENDING soonest first, PAUSED by key, or TRIGGERED, CANCELED, SKIPPED or ENDED, newest first.
+
+    shape:   at most `size` timers; `size` is at most 10,000
+    errors:  StoreUnavailable  no answer in time
+             InvalidTimer      no such state or page, or a name without its tenant
+    source:  sql/clients/find_timers.sql
+    """
+    try:
+        rows = await session.rows("find_timers", state=state, **asdict(wanted), page=page, page_size=size, name=name)
+    except StatementRefused as error:
+        if error.sqlstate == NOT_ALLOWED:
+            raise
+        raise InvalidTimer(str(error)) from error
+    found = [dict(row) for row in rows]
+    pages = [row.pop("page") for row in found]
+    return Page([TimerState(**row) for row in found], next=pages[-1] if len(found) == size else None)
+
+
+async def find_keys(session: Session, state: str, wanted: Filter, *, size: int, after_key: int = 0) -> list[int]:
+    """Find the keys of timers that are PENDING or PAUSED, for a caller that changes them all.
+
+    shape:   at most `size`, ascending; the last one is the next page's `after_key`
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/clients/find_keys.sql
+    """
+    rows = await session.rows("find_keys", state=state, **asdict(wanted), after_key=after_key, page_size=size)
+    return [row["timer_key"] for row in rows]
+
+
+async def find_timer(session: Session, which: Which) -> TimerState | None:
+    """Find a timer; if several had the name, the pending one, or else the one that ended last.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/clients/find_timer.sql
+    """
+    row = await session.row("find_timer", **asdict(which))
+    return TimerState(**dict(row)) if row else None
+
+
+async def read_plan(session: Session, which: Which) -> Plan | None:
+    """Read how a pending or paused timer goes on; None if there is none.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/clients/read_plan.sql
+    """
+    row = await session.row("read_plan", **asdict(which))
+    return Plan(*row) if row else None
+
+
+async def records_of(session: Session, which: Which, *, limit: int = 20) -> list[LogRecord]:
+    """Read the last records of a timer, or of all timers that had a name, the newest first.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/clients/records_of.sql
+    """
+    rows = await session.rows("records_of", **asdict(which), limit=limit)
+    return [record_of(row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Witness:
+    """A holder, and whether it was alive at the moment in question."""
+
+    holder: int
+    actor_name: str
+    host: str
+    pid: int
+    alive: bool
+
+
+async def records_around(session: Session, which: Which, moment: datetime, *, limit: int = 100) -> list[LogRecord]:
+    """Read the records of a timer, or of all timers that had a name, just before and just after a moment.
+
+    shape:   at most `limit` before the moment and `limit` after it, the oldest first
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/clients/records_around.sql
+    """
+    rows = await session.rows("records_around", **asdict(which), moment=moment, limit=limit)
+    return [record_of(row) for row in rows]
+
+
+async def witnesses(session: Session, holders: Collection[int], moment: datetime) -> list[Witness]:
+    """Read what is known about these holders, and about all others that were alive at a moment.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/clients/witnesses.sql
+    """
+    return [Witness(*row) for row in await session.rows("witnesses", holders=list(holders), moment=moment)]

@@ -1,0 +1,10 @@
+-- Keeps the timers of a batch that are pending already from ending before this transaction ends.
+--
+-- in:    :timer_keys bigint[]
+-- out:   timer_key bigint
+-- locks: the timers' rows, until the transaction ends, which is soon
+-- index: timers_pkey, one probe for each key
+select t.timer_key
+from shardclock.timers t
+where t.timer_key = any (:timer_keys)
+for key share

@@ -1,0 +1,225 @@
+"""Schedule timers: what a client does first.
+
+If the connection is lost during a commit, the outcome is unknown. So keys are drawn before the timers are written, and
+`schedule_timers` may be sent again with the same keys as often as needed: it adds missing timers and reports on all.
+`Batch` does both, and draws other keys for timers whose first keys turn out to belong to other timers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from sql.session import NOT_ALLOWED, Session, StatementRefused
+from sql.statements import statement
+from timers.model import NewTimer, OnConflict
+from timers.occurrence import Occurrence
+from timers.refusal import InvalidTimer, shortened
+from timers.schedule import first_of, parse_schedule
+
+# Rules that the table checks and the model does not, in the model's words.
+_RULES = {
+    "due_date_is_in_years_1_to_9999": "its due date is out of range; a timer is due in the years 1 to 9999",
+    "payload_is_at_most_64_kib": "its payload is too large; the limit is 65,536 bytes (64 KiB)",
+}
+_OUT_OF_RANGE = "22008"
+DRAWS = (
+    5  # of keys for one timer: a taken key moves the sequence forward, so a second draw is rare, and a third very rare
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """One timer that is stored now.
+
+    outcome: `created`; `replaced`, if it replaced a timer of the same name; or `unchanged`, if that timer stays instead
+    """
+
+    timer_key: int
+    due_date: datetime
+    outcome: str = "created"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """One timer that was not accepted, and the sentence that says why."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeyTaken(Refused):
+    """One timer that was not written, because its key now belongs to another timer: try again with another key."""
+
+
+class Drawn(NamedTuple):
+    """Hold keys for timers still to be written, and the moment from which their schedules are planned.
+
+    A sequence that was set back draws a key a second time, but at another moment: the two together name one timer.
+    """
+
+    keys: Sequence[int]
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """One timer with its key, and its schedule's first occurrence if it has a schedule."""
+
+    key: int
+    timer: NewTimer
+    first: Occurrence | None
+    repetitions: int
+
+
+@dataclass(slots=True)
+class Batch:
+    """Timers to be written, each under its own key and once, even if answers are lost."""
+
+    timers: Sequence[NewTimer]
+    _outcomes: dict[int, Scheduled | Refused] = field(default_factory=dict)
+    _drawn: Drawn | None = None
+
+    async def send(self, session: Session) -> list[Scheduled | Refused]:
+        """Write all timers that can be written; a faulty one is refused alone.
+
+        shape:   one outcome for each timer, in their order
+        errors:  StoreUnavailable  the outcome is unknown: call again, none is written twice
+        """
+        for _ in range(DRAWS):
+            left = [n for n in range(len(self.timers)) if isinstance(self._outcomes.get(n, KeyTaken("")), KeyTaken)]
+            if not left:
+                break
+            self._drawn = self._drawn or await draw_keys(session, len(left))
+            outcomes = await schedule_timers(session, self._drawn, [self.timers[n] for n in left])
+            self._outcomes |= zip(left, outcomes, strict=True)
+            self._drawn = None
+        return [self._outcomes[n] for n in range(len(self.timers))]
+
+
+async def draw_keys(session: Session, count: int) -> Drawn:
+    """Draw keys, at least one, for timers that are still to be written; they are not drawn again after a crash.
+
+    errors:  StoreUnavailable  call again; there are always more keys
+    source:  sql/clients/draw_keys.sql
+    """
+    rows = await session.rows("draw_keys", count=count)
+    return Drawn([row["timer_key"] for row in rows], at=rows[0]["drawn_at"])
+
+
+async def schedule_timers(session: Session, drawn: Drawn, timers: Sequence[NewTimer]) -> list[Scheduled | Refused]:
+    """Write timers under keys drawn before, all that can be written; a faulty one is refused alone.
+
+    shape:   one outcome for each timer, in their order
+    errors:  StoreUnavailable  the outcome is unknown: send the same keys and timers again
+    source:  sql/clients/schedule_timers.sql, sql/clients/known_keys.sql; docs/decisions/0032-whose-key.md
+    """
+    outcomes: dict[int, Scheduled | Refused] = {}
+    planned: list[_Planned] = []
+    for key, timer in zip(drawn.keys, timers, strict=True):
+        try:
+            planned.append(_plan(key, timer, drawn.at))
+        except InvalidTimer as refusal:
+            outcomes[key] = Refused(str(refusal))
+    outcomes |= await _write(session, planned, drawn.at)
+    if any(isinstance(outcome, KeyTaken) for outcome in outcomes.values()):
+        await session.rows("advance_keys")
+    return [outcomes[key] for key in drawn.keys]
+
+
+def _plan(key: int, timer: NewTimer, drawn_at: datetime) -> _Planned:
+    if timer.schedule is None:
+        return _Planned(key, timer, first=None, repetitions=1)
+    rule = parse_schedule(timer.schedule, timer.zone)
+    return _Planned(key, timer, first_of(rule, drawn_at), rule.repetitions)
+
+
+async def _write(session: Session, planned: Sequence[_Planned], at: datetime) -> dict[int, Scheduled | Refused]:
+    try:
+        return await _write_whole(session, planned, at)
+    except StatementRefused as error:
+        if error.sqlstate == NOT_ALLOWED:
+            raise
+        if len(planned) == 1:
+            return {planned[0].key: Refused(_sentence(error, planned[0].timer))}
+        middle = len(planned) // 2
+        return await _write(session, planned[:middle], at) | await _write(session, planned[middle:], at)
+
+
+async def _write_whole(session: Session, planned: Sequence[_Planned], at: datetime) -> dict[int, Scheduled | Refused]:
+    if not planned:
+        return {}
+    keys = [plan.key for plan in planned]
+    async with session.transaction() as connection:
+        # Each statement sees what was committed before it began. The first waits for an earlier attempt that is still
+        # running. The second locks that attempt's timers. So the third finds each of them, either still pending or with
+        # the record of its end. Without the locks, a timer that ended during the third would be written a second time.
+        await connection.execute(*statement("lock_keys").with_values({"first_key": keys[0]}))
+        await connection.execute(*statement("hold_pending").with_values({"timer_keys": keys}))
+        added = await connection.fetch(*statement("schedule_timers").with_values(_columns(planned, at)))
+        outcomes: dict[int, Scheduled | Refused] = {row["timer_key"]: Scheduled(*row) for row in added}
+        missing = [key for key in keys if key not in outcomes]
+        if missing:
+            rows = await connection.fetch(*statement("known_keys").with_values({"timer_keys": missing, "drawn_at": at}))
+            outcomes |= {row["timer_key"]: _known(*row) for row in rows}
+        named = [plan for plan in planned if plan.key not in outcomes and plan.timer.on_conflict != OnConflict.REFUSE]
+        if named:
+            values = _columns(named, at) | {"on_conflicts": [plan.timer.on_conflict for plan in named]}
+            rows = await connection.fetch(*statement("write_named").with_values(values))
+            outcomes |= {asked: Scheduled(*row) if row[0] else _key_taken(asked) for asked, *row in rows}
+    return {plan.key: outcomes.get(plan.key) or _conflict(plan) for plan in planned}
+
+
+def _known(timer_key: int, due_date: datetime, ours: bool, replaced: bool) -> Scheduled | KeyTaken:
+    return Scheduled(timer_key, due_date, "replaced" if replaced else "created") if ours else _key_taken(timer_key)
+
+
+def _conflict(plan: _Planned) -> Refused:
+    # A timer without a name has no name conflict. A schedule without one is named after its key, so the key is taken.
+    return _key_taken(plan.key) if plan.timer.name is None else Refused(_name_taken(plan.timer))
+
+
+def _key_taken(timer_key: int) -> KeyTaken:
+    return KeyTaken(
+        f"its key {timer_key} is another timer's: the sequence of keys has gone back, by a crash or a restore; "
+        "nothing was scheduled under it, so schedule it again"
+    )
+
+
+def _columns(planned: Sequence[_Planned], drawn_at: datetime) -> dict[str, object]:
+    """Return the values for schedule_timers and write_named: an array for each column, and when the keys were drawn."""
+    timers = [plan.timer for plan in planned]
+    firsts = [plan.first for plan in planned]
+    return {
+        "timer_keys": [plan.key for plan in planned],
+        "due_dates": [first.due_date if first else timer.due_date for first, timer in zip(firsts, timers, strict=True)],
+        "delays": [None if timer.delay is None else str(timer.delay) for timer in timers],
+        "schedules": [timer.schedule for timer in timers],
+        "anchors": [first and first.anchor for first in firsts],
+        "anchor_occurrences": [first.anchor_number if first else 0 for first in firsts],
+        "repetitions": [plan.repetitions for plan in planned],
+        "missed": [timer.missed for timer in timers],
+        "names": [timer.name for timer in timers],
+        "tenant_ids": [timer.tenant_id for timer in timers],
+        "payloads": [timer.payload for timer in timers],
+        "targets": [timer.target for timer in timers],
+        "timer_types": [timer.timer_type for timer in timers],
+        "target_element_ids": [timer.target_element_id for timer in timers],
+        "process_instance_keys": [timer.process_instance_key for timer in timers],
+        "element_instance_keys": [timer.element_instance_key for timer in timers],
+        "zones": [timer.zone for timer in timers],
+        "drawn_at": drawn_at,
+    }
+
+
+def _name_taken(timer: NewTimer) -> str:
+    return (
+        f"name {shortened(timer.name)} is taken by a pending timer of tenant {shortened(timer.tenant_id)}; "
+        "choose another name, or say by on_conflict to ignore this one or to replace that one"
+    )
+
+
+def _sentence(error: StatementRefused, timer: NewTimer) -> str:
+    when = timer.due_date or timer.delay or timer.schedule
+    rule = _RULES["due_date_is_in_years_1_to_9999"] if error.sqlstate == _OUT_OF_RANGE else _RULES.get(error.constraint)
+    return f"a timer for {shortened(str(when))} is refused: {rule or error}"

@@ -1,0 +1,17 @@
+-- Reads how a pending or paused timer goes on: its next due date, its rule, and its position on the rule's grid.
+--
+-- in:    :timer_key bigint or null, :name text or null, :tenant_id text
+-- out:   one row or none: due_date timestamptz, schedule text, zone text,
+--        kept_due_date timestamptz (of a schedule that is run now: when the occurrence after this one is due),
+--        anchor timestamptz, anchor_occurrence bigint, occurrence bigint, repetitions integer, missed text,
+--        late_since timestamptz (from when on the next firing is late)
+-- locks: nothing
+-- index: timers_pkey or timers_by_name_prefix
+select
+    d.due_date, t.schedule, coalesce(t.zone, 'UTC') as zone, t.kept_due_date, t.anchor, t.anchor_occurrence,
+    t.occurrence, t.repetitions, coalesce(t.missed, 'fire_once') as missed,
+    shardclock.late_since(d.due_date, t.created_at, t.changed_at, t.occurrence) as late_since
+from shardclock.timers t
+cross join lateral (select coalesce(t.paused_due_date, t.due_date)) as d (due_date)
+where t.timer_key = :timer_key or (t.name = :name and t.tenant_id = :tenant_id)
+limit 1

@@ -1,0 +1,14 @@
+-- Reads the last records of a timer, or of all timers that had a name.
+--
+-- in:    :timer_key bigint or null, :name text or null, :tenant_id text, :limit bigint
+-- out:   the columns of read_log, the newest first
+-- locks: nothing
+-- index: command_log_by_timer_key or command_log_by_name
+select
+    l.position, l.recorded_at, l.intent, l.timer_key, l.tenant_id, l.name, l.timer_type,
+    l.process_instance_key, l.element_instance_key, l.target_element_id, l.due_date, l.created_at, l.schedule,
+    l.occurrence, l.target, l.payload::text as payload, l.holder, l.detail::text as detail
+from shardclock.command_log l
+where l.timer_key = :timer_key or (l.tenant_id = :tenant_id and l.name = :name)
+order by l.recorded_at desc
+limit :limit

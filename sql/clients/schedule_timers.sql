@@ -1,0 +1,44 @@
+-- Schedules many timers under keys drawn before; if it is sent again, it adds no timer twice.
+--
+-- in:    one array for each column: :timer_keys bigint[], :due_dates timestamptz[],
+--        :delays text[] (ISO 8601, counted from now on the zone's calendar, where there is no due date),
+--        :schedules text[], :anchors timestamptz[], :anchor_occurrences bigint[], :repetitions integer[],
+--        :missed text[], :names text[], :tenant_ids text[], :payloads jsonb[], :targets text[],
+--        :timer_types text[], :target_element_ids text[], :process_instance_keys bigint[],
+--        :element_instance_keys bigint[], :zones text[]; and :drawn_at timestamptz for all: when the keys were drawn
+-- out:   timer_key bigint, due_date timestamptz of the timers that this call added
+-- locks: the new rows
+-- index: timers_pkey, timers_by_name_prefix and command_log_by_timer_key, a probe a timer
+insert into shardclock.timers (
+    timer_key, created_at, due_date, anchor, anchor_occurrence, repetitions, missed, name, schedule, tenant_id, payload,
+    target, timer_type, target_element_id, process_instance_key, element_instance_key, zone
+)
+select
+    s.timer_key,
+    -- Key and created_at together belong to one timer alone: so a timer that is sent again is recognized.
+    :drawn_at::timestamptz,
+    coalesce(s.due_date, shardclock.later(now(), s.delay::interval, s.zone)),
+    s.anchor, s.anchor_occurrence, s.repetitions,
+    -- A plain timer has no value in columns that only a schedule needs.
+    case when s.schedule is not null then s.missed end,
+    -- A schedule outlives its first timer_key: it is cancelled by its name.
+    coalesce(s.name, case when s.schedule is not null then 'schedule-' || s.timer_key end),
+    s.schedule, s.tenant_id, s.payload, s.target, s.timer_type,
+    s.target_element_id, s.process_instance_key, s.element_instance_key,
+    case when s.schedule is null then nullif(s.zone, 'UTC') else s.zone end
+from unnest(
+    :timer_keys::bigint[], :due_dates::timestamptz[], :delays::text[], :schedules::text[], :anchors::timestamptz[],
+    :anchor_occurrences::bigint[], :repetitions::integer[], :missed::text[], :names::text[], :tenant_ids::text[],
+    :payloads::jsonb[], :targets::text[], :timer_types::text[], :target_element_ids::text[],
+    :process_instance_keys::bigint[], :element_instance_keys::bigint[], :zones::text[]
+) with ordinality as s (
+    timer_key, due_date, delay, schedule, anchor, anchor_occurrence, repetitions, missed, name, tenant_id, payload,
+    target, timer_type, target_element_id, process_instance_key, element_instance_key, zone, number
+)
+-- An earlier attempt may have been committed, and its timers may have fired since.
+where not exists (select from shardclock.command_log l where l.timer_key = s.timer_key)
+-- Of two timers with one name the first is written. And all batches write names in this order, so that two batches with
+-- common names don't deadlock: one waits for the other.
+order by s.tenant_id collate "C", s.name collate "C", s.number
+on conflict do nothing
+returning timer_key, due_date

@@ -1,0 +1,175 @@
+"""Change pending timers: one by its key or name, or many by their keys.
+
+Each verb is a SQL function that anyone may call in their own transaction; this module calls them from Python. All are
+safe to repeat. All answers are true: for a timer that has ended, the answer says how it ended.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+from sql.session import NOT_ALLOWED, Session, StatementRefused
+from timers.duration import Duration
+from timers.refusal import InvalidTimer
+
+# SQLSTATEs of errors that are not the request's fault: a schedule has no date yet, or the role lacks a right.
+_NOT_FOR_WHAT_WAS_ASKED = ("55000", NOT_ALLOWED)
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """Name one timer: by its key, or by its name and tenant."""
+
+    timer_key: int | None = None
+    name: str | None = None
+    tenant_id: str = "default"
+
+    def __str__(self) -> str:
+        """Write it for people."""
+        return str(self.timer_key) if self.name is None else f"{self.name!r} of tenant {self.tenant_id!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """How far to move a timer, as an ISO 8601 duration with an optional sign: PT1H, -P1D."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewRule:
+    """Another rule for a timer; its zone and its missed-run policy stay as they are if they are None."""
+
+    schedule: str
+    zone: str | None = None
+    missed: str | None = None
+
+
+async def cancel_timer(session: Session, which: Which, *, reason: str | None = None) -> str:
+    """Cancel a timer, and say how it ended: CANCELED, TRIGGERED, SKIPPED or UNKNOWN.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again, the answer stays true
+             InvalidTimer      neither key nor name, or both
+    source:  sql/clients/cancel_timer.sql
+    """
+    return await _state(session, "cancel_timer", which, reason=reason)
+
+
+async def pause_timer(session: Session, which: Which, *, reason: str | None = None) -> str:
+    """Keep a timer from firing until it is resumed, and say PAUSED, or how it ended.
+
+    errors:  as `cancel_timer`
+    source:  sql/clients/pause_timer.sql
+    """
+    return await _state(session, "pause_timer", which, reason=reason)
+
+
+async def resume_timer(session: Session, which: Which) -> str:
+    """Let a paused timer go on, and say PENDING, or how it ended.
+
+    errors:  as `cancel_timer`
+    source:  sql/clients/resume_timer.sql
+    """
+    return await _state(session, "resume_timer", which)
+
+
+async def run_timer(session: Session, which: Which, *, operation: str | None = None) -> str:
+    """Make a timer due now, and say RESCHEDULED, PENDING (it was due already), PAUSED (it stays so), or how it ended.
+
+    A schedule runs once more, and keeps its grid and its next due date, moved or not. PENDING leaves no record: if the
+    same operation is sent again after the timer has fired, it runs the schedule's next occurrence.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again with the same operation, and the timer runs once;
+                               without an operation, a schedule that has fired meanwhile runs again
+             InvalidTimer      neither key nor name, or both
+    source:  sql/clients/run_timer.sql
+    """
+    return await _state(session, "run_timer", which, operation=operation)
+
+
+async def reschedule_timer(session: Session, which: Which, to: datetime | Duration | Shift | NewRule) -> str:
+    """Move a timer to a moment, by a delay from now, by a shift, or to another rule; say RESCHEDULED, or how it ended.
+
+    errors:  as `cancel_timer`, and InvalidTimer for a moment out of range, or for a wrong shift or schedule
+             StatementRefused  its schedule has no date yet: try again when a running cluster has planned it
+    source:  sql/clients/reschedule_timer.sql
+    """
+    rule = to if isinstance(to, NewRule) else None
+    return await _state(
+        session,
+        "reschedule_timer",
+        which,
+        due_date=to if isinstance(to, datetime) else None,
+        delay=str(to) if isinstance(to, Duration) else None,
+        shift=to.text if isinstance(to, Shift) else None,
+        schedule=rule and rule.schedule,
+        zone=rule and rule.zone,
+        missed=rule and rule.missed,
+    )
+
+
+async def cancel_timers(session: Session, timer_keys: Sequence[int], *, reason: str | None = None) -> int:
+    """Cancel the pending and paused timers among these keys, in one transaction; return how many there were.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again, none is cancelled twice
+    source:  sql/clients/cancel_timers.sql
+    """
+    return await _changed(session, "cancel_timers", timer_keys, reason=reason)
+
+
+async def pause_timers(session: Session, timer_keys: Sequence[int], *, reason: str | None = None) -> int:
+    """Pause the pending timers among these keys, in one transaction; return how many there were.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/clients/pause_timers.sql
+    """
+    return await _changed(session, "pause_timers", timer_keys, reason=reason)
+
+
+async def resume_timers(session: Session, timer_keys: Sequence[int]) -> int:
+    """Resume the paused timers among these keys, in one transaction; return how many there were.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/clients/resume_timers.sql
+    """
+    return await _changed(session, "resume_timers", timer_keys)
+
+
+async def shift_timers(session: Session, timer_keys: Sequence[int], by: Shift, *, operation: str) -> int:
+    """Move the pending and paused timers among these keys, in one transaction; return how many there were.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again with the same operation, none moves twice
+             InvalidTimer      the shift is not a duration, or moves a timer out of the years 1 to 9999
+    source:  sql/clients/shift_timers.sql
+    """
+    return await _changed(session, "shift_timers", timer_keys, shift=by.text, operation=operation)
+
+
+async def cancel_process_instance(session: Session, process_instance_key: int, *, reason: str | None = None) -> int:
+    """Cancel all timers of a process instance; return how many there were.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/clients/cancel_process_instance.sql
+    """
+    row = await session.row("cancel_process_instance", process_instance_key=process_instance_key, reason=reason)
+    return int(row["canceled"]) if row else 0
+
+
+async def _state(session: Session, verb: str, which: Which, **values: object) -> str:
+    try:
+        row = await session.row(verb, **asdict(which), **values)
+    except StatementRefused as error:
+        if error.sqlstate in _NOT_FOR_WHAT_WAS_ASKED:
+            raise
+        raise InvalidTimer(str(error)) from error
+    assert row is not None, "a function call gives one row"
+    return str(row["state"])
+
+
+async def _changed(session: Session, verb: str, timer_keys: Sequence[int], **values: object) -> int:
+    try:
+        return len(await session.rows(verb, timer_keys=timer_keys, **values))
+    except StatementRefused as error:
+        if error.sqlstate in _NOT_FOR_WHAT_WAS_ASKED:
+            raise
+        raise InvalidTimer(str(error)) from error

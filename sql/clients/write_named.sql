@@ -1,0 +1,52 @@
+-- Handles timers whose names are taken: each is left out, or replaces the timer with its name, as its on_conflict says.
+--
+-- in:    as schedule_timers: :timer_keys bigint[], :due_dates timestamptz[], :delays text[], :schedules text[],
+--        :anchors timestamptz[], :anchor_occurrences bigint[], :repetitions integer[], :missed text[],
+--        :names text[], :tenant_ids text[], :payloads jsonb[], :targets text[], :timer_types text[],
+--        :target_element_ids text[], :process_instance_keys bigint[], :element_instance_keys bigint[],
+--        :zones text[], :drawn_at timestamptz; and :on_conflicts text[]: ignore or replace
+-- out:   asked bigint, the key that was sent; timer_key bigint, due_date timestamptz and outcome text of the timer that
+--        has the name now: created, replaced or unchanged; or nulls: the key belongs to another timer
+-- locks: the new rows, and the rows that they replace, in the order of names, so that two batches don't deadlock
+-- index: timers_by_name_prefix and timers_pkey, one probe for each timer
+select s.timer_key as asked, w.timer_key, w.due_date, w.outcome
+from (
+    select
+        s.timer_key, s.on_conflict,
+        jsonb_populate_record(
+            null::shardclock.timers,
+            jsonb_build_object(
+                'timer_key', s.timer_key,
+                'created_at', :drawn_at::timestamptz,
+                'due_date', coalesce(s.due_date, shardclock.later(now(), s.delay::interval, s.zone)),
+                'anchor', s.anchor,
+                'anchor_occurrence', s.anchor_occurrence,
+                'occurrence', 1,
+                'repetitions', s.repetitions,
+                'missed', case when s.schedule is not null then s.missed end,
+                'name', s.name,
+                'schedule', s.schedule,
+                'tenant_id', s.tenant_id,
+                'payload', s.payload,
+                'target', s.target,
+                'timer_type', s.timer_type,
+                'target_element_id', s.target_element_id,
+                'process_instance_key', s.process_instance_key,
+                'element_instance_key', s.element_instance_key,
+                'zone', case when s.schedule is null then nullif(s.zone, 'UTC') else s.zone end
+            )
+        ) as wanted
+    from unnest(
+        :timer_keys::bigint[], :due_dates::timestamptz[], :delays::text[], :schedules::text[], :anchors::timestamptz[],
+        :anchor_occurrences::bigint[], :repetitions::integer[], :missed::text[], :names::text[], :tenant_ids::text[],
+        :payloads::jsonb[], :targets::text[], :timer_types::text[], :target_element_ids::text[],
+        :process_instance_keys::bigint[], :element_instance_keys::bigint[], :zones::text[], :on_conflicts::text[]
+    ) with ordinality as s (
+        timer_key, due_date, delay, schedule, anchor, anchor_occurrence, repetitions, missed, name, tenant_id, payload,
+        target, timer_type, target_element_id, process_instance_key, element_instance_key, zone, on_conflict, number
+    )
+    order by s.tenant_id collate "C", s.name collate "C", s.number
+    -- So that the rows are sorted first, and write_timer is called once for each.
+    offset 0
+) s
+cross join lateral shardclock.write_timer(s.wanted, s.on_conflict, redraws => false) w

@@ -1,0 +1,22 @@
+-- Gives each holder its shard, and suspends or resumes it, all at once, if the caller still leads in its term.
+--
+-- in:    :leader bigint, :term bigint, :holders bigint[], :shards integer[] (null: none),
+--        :suspended boolean[] (true: others may take its claims), :shard_count integer
+-- out:   holder bigint of each that was assigned; no row if the caller no longer leads
+-- locks: the leadership row (shared: so that leadership can't change meanwhile), the holders' rows
+-- index: leadership_pkey, newest first; holders_pkey
+with mandate as materialized (
+    select true as yes
+    from shardclock.leadership l
+    where l.leader = :leader::bigint and l.term = :term::bigint
+    order by l.renewed_at desc
+    limit 1
+    for share
+)
+update shardclock.holders h
+set shard = a.shard,
+    shard_count = case when a.shard is null then null else :shard_count::integer end,
+    suspended_at = case when a.suspended then coalesce(h.suspended_at, now()) end
+from unnest(:holders::bigint[], :shards::integer[], :suspended::boolean[]) as a (holder, shard, suspended), mandate
+where h.holder = a.holder and h.ended_at is null
+returning h.holder

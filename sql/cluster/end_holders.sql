@@ -1,0 +1,34 @@
+-- Ends holders: all their claims are free from the moment this commits.
+--
+-- in:    :holders bigint[], :why text, :term bigint or null: end holders only while this term lasts, since a frozen
+--        coordinator must not end holders that its successor has started; null: in any term
+-- out:   holder bigint, held integer, silent_s double precision (from its last beat until its claims were free); one
+--        row for each holder that this call ended
+-- locks: the leadership row (shared: so that no new term begins meanwhile), the holders' rows
+-- index: leadership_pkey, newest first; holders_pkey; beats_pkey, newest first
+with mandate as materialized (
+    select true as yes
+    from shardclock.leadership l
+    where l.term = :term::bigint
+    order by l.renewed_at desc
+    limit 1
+    for share
+),
+old as materialized (
+    select h.holder, h.suspended_at, b.held, b.seen_at
+    from shardclock.holders h
+    cross join lateral (
+        select b.held, b.seen_at from shardclock.beats b where b.holder = h.holder order by b.seen_at desc limit 1
+    ) b
+    where h.holder = any (:holders) and h.ended_at is null and (:term is null or exists (select from mandate))
+    for update of h
+)
+update shardclock.holders h
+set ended_at = now(), ended_why = :why, seen_at = old.seen_at, shard = null, shard_count = null
+from old
+where h.holder = old.holder
+returning
+    h.holder, old.held,
+    -- A suspended holder may have sent a beat since its claims became free.
+    greatest(0, extract(epoch from coalesce(old.suspended_at, clock_timestamp()) - old.seen_at))::double precision
+        as silent_s

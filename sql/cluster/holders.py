@@ -1,0 +1,141 @@
+"""The holders (incarnations of shard actors), and which shard each of them keeps."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+
+from sql.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """One incarnation of a shard actor that has not ended."""
+
+    holder: int
+    cluster_id: str
+    actor_name: str
+    node_id: str
+    host: str
+    pid: int
+    shard: int | None
+    shard_count: int | None
+    held: int
+    started_at: datetime
+    seen_at: datetime
+    suspended_at: datetime | None
+    silent_s: float
+    identity: str | None = None
+    hold_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Incarnation:
+    """What a shard actor registers when it starts; `identity` is the installation it is configured for, or ''."""
+
+    holder: int
+    cluster_id: str
+    actor_name: str
+    node_id: str
+    host: str
+    pid: int
+    identity: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """The answer to a heartbeat: Postgres's time, the holder's shard, if any, and why it may not fire, if so."""
+
+    server_time: datetime
+    shard: int | None
+    shard_count: int | None
+    hold_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A holder that was ended, how many timers it held, and how long it was silent until others could take them."""
+
+    holder: int
+    held: int
+    silent_s: float
+
+
+async def register_holder(session: Session, incarnation: Incarnation) -> None:
+    """Record a new incarnation, without a shard yet; take a database without an owner for its installation.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again, it is recorded once
+    source:  sql/cluster/register_holder.sql
+    """
+    await session.rows("register_holder", **asdict(incarnation))
+
+
+async def beat(session: Session, holder: int, *, held: int) -> Beat | None:
+    """Record that a holder is alive; return None if it was ended.
+
+    errors:  StoreUnavailable  no answer in time: try again
+    source:  sql/cluster/beat.sql
+    """
+    row = await session.row("beat", holder=holder, held=held)
+    return Beat(*row) if row else None
+
+
+async def end_holders(session: Session, holders: Sequence[int], *, why: str, term: int | None = None) -> list[Ended]:
+    """End holders, which frees all their claims at once; return those that this call ended.
+
+    With a `term`, do it only while the term lasts: a coordinator that was frozen must not end holders that its
+    successor has started.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again, each ends once
+    source:  sql/cluster/end_holders.sql
+    """
+    return [Ended(*row) for row in await session.rows("end_holders", holders=holders, why=why, term=term)]
+
+
+async def list_holders(session: Session) -> list[Holder]:
+    """List the holders that have not ended, in the order of their shards; those without a shard come last.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/cluster/list_holders.sql
+    """
+    return [Holder(**dict(row)) for row in await session.rows("list_holders")]
+
+
+async def assign(
+    session: Session,
+    *,
+    leader: int,
+    term: int,
+    shards: Mapping[int, int | None],
+    shard_count: int,
+    suspended: Collection[int] = (),
+) -> bool:
+    """Give each holder its shard (or none), all in one transaction; False if the caller no longer leads.
+
+    Other shards may take the claims of `suspended` holders. The claims of all others are their own again.
+
+    shape:   `shards` maps holder to shard, 0 to shard_count - 1
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/cluster/assign.sql
+    """
+    rows = await session.rows(
+        "assign",
+        leader=leader,
+        term=term,
+        holders=list(shards),
+        shards=list(shards.values()),
+        suspended=[holder in suspended for holder in shards],
+        shard_count=shard_count,
+    )
+    return bool(rows) or not shards
+
+
+async def cut_off(session: Session, holders: Sequence[int]) -> int:
+    """End the sessions in which holders claim and fire, so that their locks are released; return how many were ended.
+
+    A holder that lives opens them again; its heartbeats have a session of their own and continue.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+             StatementRefused  the sessions belong to another role
+    source:  sql/cluster/cut_off.sql
+    """
+    return len(await session.rows("cut_off", holders=holders))

@@ -1,0 +1,47 @@
+"""Which installation this database belongs to, and whether it is a copy of another database."""
+
+from dataclasses import dataclass
+
+from sql.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """The identity row, as seen by a cluster that is configured for some installation.
+
+    Without a `name` no named installation owns the database. Without an `origin` no cluster has run on it.
+    `hold_reason` says why the cluster may not fire.
+    """
+
+    name: str | None
+    origin: str | None
+    here: str
+    hold_reason: str | None
+
+    @property
+    def is_copy(self) -> bool:
+        """Say whether this is a copy: its `origin` names another database than this one."""
+        return self.origin not in (None, self.here)
+
+
+async def read_identity(session: Session, identity: str) -> Identity:
+    """Read which installation owns this database; `identity` is the installation of the cluster that asks, or ''.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/cluster/read_identity.sql
+    """
+    row = await session.row("read_identity", identity=identity)
+    assert row is not None, "the identity row is written by a migration"
+    return Identity(*row)
+
+
+async def release(session: Session, identity: str) -> bool:
+    """Give a database that is on hold to an installation; False if it is not on hold, or must stay so.
+
+    Logical replication copies no sequence, so the sequence of keys is moved beyond the keys that a subscriber has.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/cluster/release.sql, sql/clients/advance_keys.sql
+    """
+    await session.rows("advance_keys")
+    return bool(await session.rows("release", identity=identity))

@@ -1,0 +1,130 @@
+"""Which coordinator leads, in which term, and how many shards an operator or a policy wants."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sql.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """The coordination row, as seen by one coordinator that asked to lead."""
+
+    leads: bool
+    term: int
+    leader: int | None
+    cluster_id: str | None
+    shards_wanted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How many shards are wanted, and the bounds between which the forecast may change that; None: it may not."""
+
+    shards_wanted: int
+    shards_min: int | None
+    shards_max: int | None
+    target_per_s: int
+    shards_alive: int
+    log_records: int
+
+    @property
+    def capacity_per_s(self) -> int:
+        """Say how many timers a second the living shards are expected to fire."""
+        return self.shards_alive * self.target_per_s
+
+
+async def lead(
+    session: Session, leader: int, *, cluster_id: str, lease_s: float, fresh: bool, identity: str = ""
+) -> Leadership:
+    """Take or renew the leader's lease.
+
+    A `fresh` coordinator takes over from its cluster's last coordinator at once. Later it is no longer fresh and only
+    renews, so that a predecessor that was merely frozen can't take the lease back. A coordinator whose `identity` is on
+    hold here never leads.
+
+    errors:  StoreUnavailable  the outcome is unknown: act as if not leading
+    source:  sql/cluster/lead.sql
+    """
+    row = await session.row(
+        "lead",
+        leader=leader,
+        cluster_id=cluster_id,
+        lease=timedelta(seconds=lease_s),
+        fresh=fresh,
+        identity=identity,
+    )
+    assert row is not None, "the coordination row is written by a migration"
+    return Leadership(*row)
+
+
+async def resign(session: Session, leader: int) -> None:
+    """End the lease.
+
+    errors:  StoreUnavailable  the lease runs out by itself
+    source:  sql/cluster/resign.sql
+    """
+    await session.rows("resign", leader=leader)
+
+
+async def scale(session: Session, shards_wanted: int) -> tuple[int, int]:
+    """Set how many shards are wanted, which ends any policy; return the number before and the number now.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/cluster/scale.sql
+    """
+    row = await session.row("scale", shards_wanted=shards_wanted)
+    assert row is not None, "the coordination row is written by a migration"
+    return row["before"], row["shards_wanted"]
+
+
+async def read_policy(session: Session) -> Policy:
+    """Read how many shards are wanted, and by which policy.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/cluster/read_policy.sql
+    """
+    row = await session.row("read_policy")
+    assert row is not None, "the coordination row is written by a migration"
+    return Policy(*row)
+
+
+async def set_policy(
+    session: Session, *, shards_min: int | None, shards_max: int | None, target_per_s: int | None
+) -> None:
+    """Let the forecast decide how many shards are wanted, between two numbers; None leaves a value as it was.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+             StatementRefused  shards_min would be more than shards_max
+    source:  sql/cluster/set_policy.sql
+    """
+    await session.rows("set_policy", shards_min=shards_min, shards_max=shards_max, target_per_s=target_per_s)
+
+
+async def follow_forecast(session: Session, leader: int, *, term: int, shards_wanted: int) -> bool:
+    """Set how many shards are wanted, as the leader; False if it no longer leads, or the policy has changed.
+
+    errors:  StoreUnavailable  the outcome is unknown: read and decide again
+    source:  sql/cluster/follow_forecast.sql
+    """
+    return bool(await session.rows("follow_forecast", leader=leader, term=term, shards_wanted=shards_wanted))
+
+
+async def hand_over(session: Session, cluster_id: str, *, lease_s: float) -> bool:
+    """Give the lead to a cluster, which must take it within the lease; False if it leads already.
+
+    errors:  StoreUnavailable  the outcome is unknown: read which cluster leads
+    source:  sql/cluster/hand_over.sql
+    """
+    return bool(await session.rows("hand_over", cluster_id=cluster_id, lease=timedelta(seconds=lease_s)))
+
+
+async def set_ramp(session: Session, ramp_per_s: int | None) -> tuple[int | None, int | None]:
+    """Set how many timers left overdue by an outage are fired in a second (None: no limit); return before and now.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/cluster/set_ramp.sql
+    """
+    row = await session.row("set_ramp", ramp_per_s=ramp_per_s)
+    assert row is not None, "the coordination row is written by a migration"
+    return row["before"], row["ramp_per_s"]

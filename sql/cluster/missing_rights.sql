@@ -1,0 +1,69 @@
+-- Reads which of the rights that `shardclock up` needs the current role lacks, as the grants that would give them.
+--
+-- in:    nothing
+-- out:   role text (the current role), group_role text (the role that has all these rights, or null if
+--        `shardclock migrate --roles` never ran), missing text (a grant); one row for each missing right, none if the
+--        schema does not exist
+-- locks: nothing
+-- index: Postgres's own catalogs
+with tables (name, rights) as (
+    values
+        ('migrations', '{select}'::text[]),
+        ('timers', '{select,insert,update,delete}'),
+        ('command_log', '{select,insert}'),
+        ('log_writers', '{select}'),
+        ('consumers', '{select}'),
+        ('records_aside', '{select}'),
+        ('holders', '{select,insert,update,delete}'),
+        ('beats', '{select,insert,update,delete}'),
+        ('presence', '{select}'),
+        ('coordination', '{select,update}'),
+        ('leadership', '{select,update}'),
+        ('log_days', '{select,insert}'),
+        ('identity', '{select,update}')
+),
+sequences (name, rights) as (
+    values
+        ('timer_key_seq', '{select,usage}'::text[]),
+        ('position_seq', '{select,usage}'),
+        ('canceled_seq', '{select}'),
+        ('rescheduled_seq', '{select}'),
+        ('paused_seq', '{select}'),
+        ('resumed_seq', '{select}')
+),
+functions (name) as (
+    values
+        ('adopt'), ('advance_keys'), ('broken_rule'), ('drop_log_partition'), ('ensure_log_partitions'),
+        ('hold_reason'), ('is_free'), ('late_since'), ('log_horizon'), ('origin'), ('out_of_range'), ('read_log'),
+        ('rehome_log_default')
+),
+lacking as (
+    select 1 as sort, format('usage on schema %I', n.nspname) as missing
+    from pg_catalog.pg_namespace n
+    where n.nspname = 'shardclock' and not has_schema_privilege(n.oid, 'usage')
+    union all
+    select 2, format('%s on shardclock.%I', string_agg(r.name, ', ' order by r.place), c.relname)
+    from tables
+    join pg_catalog.pg_class c on c.relname = tables.name
+    join pg_catalog.pg_namespace n on n.oid = c.relnamespace and n.nspname = 'shardclock'
+    cross join lateral unnest(tables.rights) with ordinality as r (name, place)
+    where not has_table_privilege(c.oid, r.name)
+    group by c.relname
+    union all
+    select 3, format('%s on sequence shardclock.%I', string_agg(r.name, ', ' order by r.place), c.relname)
+    from sequences
+    join pg_catalog.pg_class c on c.relname = sequences.name
+    join pg_catalog.pg_namespace n on n.oid = c.relnamespace and n.nspname = 'shardclock'
+    cross join lateral unnest(sequences.rights) with ordinality as r (name, place)
+    where not has_sequence_privilege(c.oid, r.name)
+    group by c.relname
+    union all
+    select 4, format('execute on function shardclock.%I', p.proname)
+    from functions
+    join pg_catalog.pg_proc p on p.proname = functions.name
+    join pg_catalog.pg_namespace n on n.oid = p.pronamespace and n.nspname = 'shardclock'
+    where not has_function_privilege(p.oid, 'execute')
+)
+select current_user::text as role, to_regrole('shardclock_shard')::text as group_role, l.missing
+from lacking l
+order by l.sort, l.missing

@@ -1,0 +1,9 @@
+-- Ends the leader's lease, so that another coordinator can lead at once.
+--
+-- in:    :leader bigint
+-- out:   nothing
+-- locks: the leadership row
+-- index: none; it runs rarely
+update shardclock.leadership
+set leader = null, lease_until = null
+where leader = :leader

@@ -1,0 +1,27 @@
+"""Check that the role that we log in as has the rights that a cluster needs."""
+
+from sql.session import Session
+
+
+class LacksRights(Exception):
+    """Carries the sentence that names the grants a role lacks."""
+
+
+async def require_rights(session: Session) -> None:
+    """Refuse to start with a role that lacks rights: its shards would fail one by one, and fire nothing.
+
+    errors:  LacksRights       names the grant that is missing
+             StoreUnavailable  no answer in time
+    source:  sql/cluster/missing_rights.sql, docs/operate/security.md
+    """
+    rows = await session.rows("missing_rights")
+    if not rows:
+        return
+    role, group = rows[0]["role"], rows[0]["group_role"]
+    grants = "; ".join(f"grant {row['missing']} to {role}" for row in rows)
+    if group is not None:
+        raise LacksRights(
+            f"role {role} may not run shards: `grant {group} to {role}` lets it (docs/operate/security.md);"
+            f" it lacks {'; '.join(row['missing'] for row in rows)}"
+        )
+    raise LacksRights(f"role {role} may not run shards: `{grants}` lets it (docs/operate/security.md)")

@@ -1,0 +1,14 @@
+-- Sets how many timers left overdue by an outage are fired in a second; every claim reads this number.
+--
+-- in:    :ramp_per_s integer or null: no limit
+-- out:   one row: ramp_per_s integer, before integer
+-- locks: the coordination row
+-- index: coordination_pkey
+with old as materialized (
+    select ramp_per_s as before from shardclock.coordination where singleton for update
+)
+update shardclock.coordination c
+set ramp_per_s = :ramp_per_s
+from old
+where c.singleton
+returning c.ramp_per_s, old.before

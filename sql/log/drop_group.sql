@@ -1,0 +1,13 @@
+-- Deletes a consumer group and the records that it has set aside.
+--
+-- in:    :group_name text
+-- out:   partitions integer (how many it had); or no row: there is no such group
+-- locks: the group's rows
+-- index: consumers_pkey, records_aside_pkey
+with aside as (
+    delete from shardclock.records_aside where group_name = :group_name
+),
+dropped as (
+    delete from shardclock.consumers where group_name = :group_name returning partition
+)
+select count(*)::integer as partitions from dropped having count(*) > 0

@@ -1,0 +1,8 @@
+-- Makes the command log's partitions for today and the week ahead, and for past days that had no partition.
+--
+-- in:    nothing
+-- out:   made integer
+-- locks: an advisory lock; to attach a partition, the default partition, for a moment: gives up (55P03) at once while
+--        another transaction holds a lock on that one
+-- index: none
+select shardclock.ensure_log_partitions() + shardclock.rehome_log_default() as made

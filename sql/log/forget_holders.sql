@@ -1,0 +1,13 @@
+-- Deletes holders that ended long ago, and their last heartbeats.
+--
+-- in:    :keep_days integer
+-- out:   nothing
+-- locks: their rows
+-- index: holders_ended; beats_pkey
+with forgotten as (
+    delete from shardclock.holders
+    where ended_at < now() - make_interval(days => :keep_days)
+    returning holder
+)
+delete from shardclock.beats b
+where b.holder = any (array(select f.holder from forgotten f))

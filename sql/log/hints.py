@@ -1,0 +1,52 @@
+"""Hints that the log has new records: sent by shards, received by consumers that wait.
+
+A hint is never sent in a transaction that fires: at commit, NOTIFY takes a lock on the whole Postgres instance. After a
+lost hint, the consumer finds the records with its next poll.
+"""
+
+import asyncio
+
+from sql.session import Connection, Session
+
+CHANNEL = "shardclock_log"
+
+
+async def send_hint(session: Session) -> bool:
+    """Tell waiting consumers to read the log; False if there is no group.
+
+    errors:  StoreUnavailable  no answer in time: ignore it
+    source:  sql/log/send_hint.sql
+    """
+    return bool(await session.rows("send_hint"))
+
+
+class HintListener:
+    """Receive hints on a consumer's own connection while the consumer waits for records."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._heard = asyncio.Event()
+        self._on: Connection | None = None
+
+    def forget(self) -> None:
+        """Forget the hints so far: call this before reading the log, so that no hint after the reading is lost."""
+        self._heard.clear()
+
+    async def wait(self, timeout_s: float) -> None:
+        """Wait for a hint that comes after `forget`, at most `timeout_s`.
+
+        errors:  StoreUnavailable  the connection was lost
+        """
+        async with self._session.connection() as connection:
+            if connection is not self._on:
+                await connection.add_listener(CHANNEL, self._hear)
+                self._on = connection
+                return  # a hint may have come before we listened: let the caller read the log first
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._heard.wait()
+        except TimeoutError:
+            return
+
+    def _hear(self, *_: object) -> None:
+        self._heard.set()

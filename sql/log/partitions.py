@@ -1,0 +1,55 @@
+"""The command log's daily partitions, made ahead of time and dropped when they are old."""
+
+from dataclasses import dataclass
+from datetime import date
+
+from sql.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class OldestDay:
+    """The log's oldest day, older than the days to keep: dropped, or kept for a group that has not read it yet."""
+
+    day: date
+    dropped: bool
+    kept_for: str | None
+
+
+async def ensure_log_partitions(session: Session) -> int:
+    """Make the partitions for today and the week ahead; return how many were missing.
+
+    errors:  StoreUnavailable  no answer in time, or something (a dump) holds a lock on the log: call again later
+    source:  sql/log/ensure_log_partitions.sql
+    """
+    row = await session.row("ensure_log_partitions")
+    return row["made"] if row else 0
+
+
+async def mark_day(session: Session) -> None:
+    """Record that a coordinator leads today: `drop_log_partition` counts such days, whatever the clock says later.
+
+    errors:  StoreUnavailable  no answer in time: call again
+    source:  sql/log/mark_day.sql
+    """
+    await session.rows("mark_day")
+
+
+async def drop_log_partition(session: Session, *, keep_days: int) -> OldestDay | None:
+    """Drop the log's oldest day if it may go; None if every day is still kept.
+
+    It is dropped when `keep_days` days have passed since then on which a coordinator led.
+
+    errors:  StoreUnavailable  another transaction holds a lock on the day or on the log: call again later
+    source:  sql/log/drop_log_partition.sql
+    """
+    row = await session.row("drop_log_partition", keep_days=keep_days)
+    return OldestDay(*row) if row else None
+
+
+async def forget_holders(session: Session, *, keep_days: int) -> None:
+    """Delete holders that ended more than `keep_days` days ago.
+
+    errors:  StoreUnavailable  no answer in time: call again
+    source:  sql/log/forget_holders.sql
+    """
+    await session.rows("forget_holders", keep_days=keep_days)

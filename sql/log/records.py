@@ -1,0 +1,101 @@
+"""The command log, read in order, each record once.
+
+A position is drawn before its transaction commits. A reader that simply goes on from the last position it saw would
+skip records that commit late. So `shardclock.read_log` stops where an open transaction may still add a record. Only
+transactions that have written to the log hold readers back: docs/decisions/0024-the-log-reads-by-position.md.
+
+If several members must share the work, each record done once, use `sql.log.consuming` or `sql.log.leasing`.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from sql.session import Record, Session
+
+POLL_S = 0.1
+READ_MAX = 500
+
+
+@dataclass(frozen=True, slots=True)
+class LogRecord:
+    """One event of a timer: `intent` is TRIGGERED, CANCELED, RESCHEDULED, SKIPPED, PAUSED or RESUMED."""
+
+    position: int
+    recorded_at: datetime
+    intent: str
+    timer_key: int
+    tenant_id: str
+    name: str | None
+    timer_type: str
+    process_instance_key: int | None
+    element_instance_key: int | None
+    target_element_id: str | None
+    due_date: datetime
+    created_at: datetime
+    schedule: str | None
+    occurrence: int
+    target: str
+    payload: str | None
+    holder: int | None
+    detail: str | None
+
+    @property
+    def count(self) -> int:
+        """Say how many occurrences the record is about: a SKIPPED record may be about several."""
+        return int(json.loads(self.detail)["count"]) if self.intent == "SKIPPED" and self.detail else 1
+
+    @property
+    def late_since(self) -> datetime:
+        """Say from when on a firing was late: its due date, or the moment a client asked for it if that was later.
+
+        source:  shardclock.late_since
+        """
+        moments = [self.due_date]
+        if self.occurrence == 1:
+            moments.append(self.created_at)
+        if self.intent == "TRIGGERED" and self.detail:
+            moments.append(datetime.fromisoformat(json.loads(self.detail)["changed_at"]))
+        return max(moments)
+
+
+async def read_log(session: Session, after: int = 0, *, limit: int = READ_MAX) -> list[LogRecord]:
+    """Read the records after a position that the reader keeps itself; 0 reads from the beginning.
+
+    errors:  StoreUnavailable  no answer in time: call again
+    source:  sql/log/read_log.sql
+    """
+    rows = await session.rows("read_log", after=after, page_size=limit, partition=0, partitions=1, horizon=None)
+    return [record_of(row) for row in rows]
+
+
+async def log_end(session: Session) -> int:
+    """Find the position up to which all records are readable now.
+
+    errors:  StoreUnavailable  no answer in time: call again
+    source:  sql/log/log_end.sql
+    """
+    row = await session.row("log_end")
+    assert row is not None
+    return int(row["position"])
+
+
+async def follow(session: Session, after: int) -> AsyncIterator[list[LogRecord]]:
+    """Yield the records after a position as they come, in batches; while there are none, yield empty batches.
+
+    errors:  StoreUnavailable  no answer in time: follow again from the last record
+    """
+    while True:
+        records = await read_log(session, after)
+        yield records
+        if records:
+            after = records[-1].position
+        else:
+            await asyncio.sleep(POLL_S)
+
+
+def record_of(row: Record) -> LogRecord:
+    """Make a LogRecord from a row of `read_log`, whose columns have the order of its fields."""
+    return LogRecord(*row)

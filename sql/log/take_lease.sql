@@ -1,0 +1,47 @@
+-- Leases the free partition of a group that is furthest behind, to work on it without a transaction.
+--
+-- A lease that ran out counts as a failure. It counts as an attempt only if it was on one record: of several records,
+-- nobody knows which is at fault. The next lease is then on one record.
+--
+-- If a lease or a wait ends later than is possible, Postgres's clock was ahead when it was written: it is ignored.
+--
+-- in:    :group_name text, :member text, :lease_for interval, :records_max integer
+-- out:   partition integer, partitions integer, position bigint, attempts integer, lease bigint, leased_records integer
+--        (how many records it is on at most), horizon bigint (no new record can appear up to there); no row if no
+--        partition is free, or there is nothing to read
+-- locks: the partition's row; leaves out rows that others have locked
+-- index: consumers_pkey
+with log as materialized (
+    select shardclock.log_horizon() as horizon
+),
+free as materialized (
+    select
+        c.partition, log.horizon, c.leased_until is not null as ran_out,
+        c.attempts + (c.leased_until is not null and c.leased_records = 1)::integer as attempts
+    from log
+    join shardclock.consumers c on c.position < log.horizon
+    where c.group_name = :group_name
+        and coalesce(
+            c.leased_until not between clock_timestamp() and clock_timestamp() + c.leased_for + interval '1 minute',
+            true
+        )
+        and coalesce(c.not_before not between clock_timestamp() and clock_timestamp() + interval '1 minute', true)
+    order by c.position
+    limit 1
+    for update of c skip locked
+)
+update shardclock.consumers c
+set lease = floor(random() * 9007199254740992)::bigint,
+    leased_by = :member,
+    leased_until = clock_timestamp() + :lease_for,
+    leased_for = :lease_for,
+    leased_records = case when free.ran_out or free.attempts > 0 then 1 else :records_max end,
+    attempts = free.attempts,
+    failures = c.failures + free.ran_out::integer,
+    error = case when free.ran_out then 'the lease of ' || c.leased_by || ' ran out' else c.error end,
+    failed_at = case when free.ran_out then clock_timestamp() else c.failed_at end
+from free
+where c.group_name = :group_name and c.partition = free.partition
+returning
+    c.partition::integer as partition, c.partitions::integer as partitions, c.position, c.attempts, c.lease,
+    c.leased_records, free.horizon

@@ -1,0 +1,6 @@
+"""What is measured in Postgres: load now, load to come, and which processes serve it.
+
+measures  what the exporter reads
+forecast  the load of the next quarter of an hour
+status    the cluster's state, as `shardclock status` shows it, and Postgres's clock
+"""

@@ -1,0 +1,49 @@
+"""The load of the next quarter of an hour: the due dates are in the table, so a spike is seen before it comes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sql.metrics.measures import count_due
+from sql.session import Session
+
+STEP_S = 10
+STEPS_A_MINUTE = 60 // STEP_S
+MINUTES = 15
+EDGES = tuple(timedelta(seconds=second) for second in range(0, MINUTES * 60 + 1, STEP_S))
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """How many pending timers fall due in each coming ten seconds, for 15 minutes.
+
+    It is a lower bound: of each schedule only the next occurrence is counted, and timers may still be scheduled.
+    """
+
+    steps: Sequence[int]
+    estimated: bool
+
+    @property
+    def minutes(self) -> list[int]:
+        """Count the timers of each coming minute."""
+        return [sum(self.steps[i : i + STEPS_A_MINUTE]) for i in range(0, len(self.steps), STEPS_A_MINUTE)]
+
+    @property
+    def peak_per_s(self) -> float:
+        """Return the rate of the busiest ten seconds."""
+        return self.peak_within(MINUTES * 60)
+
+    def peak_within(self, seconds: float) -> float:
+        """Return the rate of the busiest ten seconds among those that begin within `seconds` from now."""
+        coming = [timers for number, timers in enumerate(self.steps) if number * STEP_S < seconds]
+        return max(coming, default=0) / STEP_S
+
+
+async def read_forecast(session: Session, *, now: datetime | None = None) -> Forecast:
+    """Read how many timers fall due in the next 15 minutes.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/metrics/count_due.sql
+    """
+    due = await count_due(session, EDGES, now=now)
+    return Forecast(due.timers, due.estimated)

@@ -1,0 +1,107 @@
+-- Measures the cluster in one row: which processes serve, what was counted, which transactions hold Postgres back.
+--
+-- in:    :recent interval or null: look for overdue timers only among those due after now - recent; null looks at all,
+--        :full_from integer or null and :full_count integer or null: in this many slots, from slot full_from on, look
+--        at all nevertheless
+-- out:   shards_wanted integer, shards_min integer or null, shards_max integer or null, target_per_s integer,
+--        ramp_per_s integer or null (no limit), leader_alive boolean, shards_alive bigint, holders_on_hold bigint,
+--        slots_assigned bigint, paused bigint, oldest_overdue_s double precision (since it fell due, or since a client
+--        asked for it if that was later), oldest_due_s double precision (since it fell due), scheduled bigint,
+--        log_records bigint, canceled bigint, rescheduled bigint, pauses bigint, resumed bigint,
+--        oldest_log_writer_s double precision, oldest_snapshot_s double precision, wal_bytes bigint,
+--        log_partitions_ahead bigint, schema_version integer
+-- locks: nothing
+-- index: timers_by_slot, two probes for each slot
+with alive as materialized (
+    select h.shard, h.shard_count
+    from shardclock.presence h
+    where h.shard is not null and h.seen_at > now() - interval '5 s'
+),
+oldest as materialized (
+    select
+        min(t.due_date) as due_date,
+        min(shardclock.late_since(t.due_date, t.created_at, t.changed_at, t.occurrence)) as late_since
+    from generate_series(0, 839) as s (slot)
+    cross join lateral (
+        select t.due_date, t.created_at, t.changed_at, t.occurrence from shardclock.timers t
+        where t.slot = s.slot
+            and t.due_date <= now()
+            -- docs/decisions/0023-fired-rows-that-stay.md
+            and t.due_date > coalesce(
+                case
+                    when (s.slot - :full_from::integer + 840) % 840 >= :full_count::integer
+                    then now() - :recent::interval
+                end,
+                '-infinity'
+            )
+        order by t.due_date
+        limit 1
+    ) t
+),
+paused as materialized (
+    select count(*) as n
+    from generate_series(0, 839) as s (slot)
+    cross join lateral (
+        select from shardclock.timers t
+        where t.slot = s.slot
+            and t.due_date = '9999-12-31 23:59:59.999998+00'
+            and t.paused_due_date is not null
+        offset 0 -- reads slot by slot: without it this could be a join that reads the whole table
+    ) t
+),
+day as materialized (
+    select 'command_log_' || to_char((now() at time zone 'UTC')::date + n, 'YYYYMMDD') as partition_name, n
+    from generate_series(0, 7) as n
+),
+missing as materialized (
+    select min(d.n) as n
+    from day d
+    where not exists (
+        select from pg_inherits i
+        join pg_class c on c.oid = i.inhrelid
+        where i.inhparent = 'shardclock.command_log'::regclass and c.relname = d.partition_name
+    )
+),
+open as materialized (
+    select
+        (select extract(epoch from now() - min(w.began_at)) from shardclock.log_writers w) as log_writer_s,
+        (
+            select max(extract(epoch from now() - a.xact_start))
+            from pg_stat_activity a
+            where a.pid <> pg_backend_pid() and a.backend_type = 'client backend' and a.backend_xmin is not null
+        ) as snapshot_s
+)
+-- `greatest(…, 0)`: another transaction may have begun after ours, and an age must not be negative.
+select
+    c.shards_wanted,
+    c.shards_min,
+    c.shards_max,
+    c.target_per_s,
+    c.ramp_per_s,
+    coalesce(l.lease_until > now(), false) as leader_alive,
+    (select count(*) from alive) as shards_alive,
+    (
+        select count(*) from shardclock.presence h
+        where h.seen_at > now() - interval '5 s' and shardclock.hold_reason(h.identity) is not null
+    ) as holders_on_hold,
+    (
+        select count(*) from generate_series(0, 839) as s (slot)
+        where exists (select from alive where s.slot % alive.shard_count = alive.shard)
+    ) as slots_assigned,
+    paused.n as paused,
+    greatest(extract(epoch from now() - oldest.late_since), 0)::double precision as oldest_overdue_s,
+    coalesce(extract(epoch from now() - oldest.due_date), 0)::double precision as oldest_due_s,
+    (select case when q.is_called then q.last_value else 0 end from shardclock.timer_key_seq q) as scheduled,
+    (select case when q.is_called then q.last_value else 0 end from shardclock.position_seq q) as log_records,
+    (select case when q.is_called then q.last_value else 0 end from shardclock.canceled_seq q) as canceled,
+    (select case when q.is_called then q.last_value else 0 end from shardclock.rescheduled_seq q) as rescheduled,
+    (select case when q.is_called then q.last_value else 0 end from shardclock.paused_seq q) as pauses,
+    (select case when q.is_called then q.last_value else 0 end from shardclock.resumed_seq q) as resumed,
+    greatest(open.log_writer_s, 0)::double precision as oldest_log_writer_s,
+    greatest(open.snapshot_s, 0)::double precision as oldest_snapshot_s,
+    (pg_current_wal_lsn() - '0/0')::bigint as wal_bytes,
+    coalesce(missing.n, 8)::bigint as log_partitions_ahead,
+    (select max(m.version) from shardclock.migrations m) as schema_version
+from shardclock.coordination c, paused, oldest, missing, open, (
+    select l.term, l.leader, l.lease_until from shardclock.leadership l order by l.renewed_at desc limit 1
+) l

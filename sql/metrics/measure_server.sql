@@ -1,0 +1,29 @@
+-- Measures how near the server is to its limits: connections, replicas, size of its write-ahead log.
+--
+-- in:    nothing
+-- out:   connections bigint (of clients, to all databases), connections_max integer (for roles without special rights),
+--        replica_lag_bytes bigint or null (of the replica or replication slot that is furthest behind; null: there is
+--        none), slots_inactive bigint (replication slots that nobody reads), wal_expected_bytes bigint (the most that
+--        checkpoints keep by these settings), lists_wal boolean (whether this role may execute measure_wal)
+-- locks: nothing
+-- index: none, these are views of the server's memory
+with behind as (
+    select pg_wal_lsn_diff(pg_current_wal_lsn(), s.restart_lsn) as bytes from pg_replication_slots s
+    union all
+    select pg_wal_lsn_diff(pg_current_wal_lsn(), r.replay_lsn) from pg_stat_replication r
+)
+-- A role without pg_read_all_stats sees little of other roles' sessions: their database, and no backend_type.
+select
+    (
+        select count(*) from pg_stat_activity a
+        where a.datid is not null and coalesce(a.backend_type, 'client backend') = 'client backend'
+    ) as connections,
+    current_setting('max_connections')::integer
+        - current_setting('superuser_reserved_connections')::integer
+        - coalesce(current_setting('reserved_connections', true)::integer, 0) as connections_max, -- new in Postgres 16
+    (select max(b.bytes) from behind b)::bigint as replica_lag_bytes,
+    (select count(*) from pg_replication_slots s where not s.active) as slots_inactive,
+    greatest(
+        pg_size_bytes(current_setting('max_wal_size')), pg_size_bytes(current_setting('wal_keep_size'))
+    ) as wal_expected_bytes,
+    has_function_privilege('pg_catalog.pg_ls_waldir()', 'execute') as lists_wal

@@ -1,0 +1,135 @@
+"""What is measured in the tables: timers to come and overdue, which processes serve, what holds Postgres back."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sql.claims.scan_window import RotatingScan, ScanWindow, values_of
+from sql.session import Session
+
+# Edges are counted from now: this one lies before the earliest possible due date.
+EVER = timedelta(days=-3_500 * 365)
+# Each slot is read from its oldest row once a minute; other readings begin 10 s before the oldest known overdue timer.
+FULL_SCAN_S, RECENT_S, SLOW_S = 60.0, 10.0, 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class DueCounts:
+    """How many timers are due between each two edges; estimated from a sample of the slots if there are many.
+
+    units:   oldest_overdue_s: for how long the first counted timer has been overdue; 0 if it is not
+    """
+
+    timers: Sequence[int]
+    estimated: bool
+    oldest_overdue_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMeasures:
+    """The cluster in numbers, from Postgres alone: true even when every shard is dead.
+
+    units:   oldest_overdue_s: how late the oldest overdue timer is, counted from when a client asked for it if that was
+             after its due date; oldest_due_s: how long ago the oldest overdue timer fell due
+    """
+
+    shards_wanted: int
+    shards_min: int | None
+    shards_max: int | None
+    target_per_s: int
+    ramp_per_s: int | None
+    leader_alive: bool
+    shards_alive: int
+    holders_on_hold: int
+    slots_assigned: int
+    paused: int
+    oldest_overdue_s: float
+    oldest_due_s: float
+    scheduled: int
+    log_records: int
+    canceled: int
+    rescheduled: int
+    pauses: int
+    resumed: int
+    oldest_log_writer_s: float
+    oldest_snapshot_s: float
+    wal_bytes: int
+    log_partitions_ahead: int
+    schema_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServerMeasures:
+    """The server in numbers: how near it is to its limits. `wal_kept_bytes` is None if this role may not read it."""
+
+    connections: int
+    connections_max: int
+    replica_lag_bytes: int | None
+    slots_inactive: int
+    wal_expected_bytes: int
+    wal_kept_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableMeasures:
+    """One table in numbers: rows from Postgres's statistics, bytes with its indexes."""
+
+    table_name: str
+    live_rows: int
+    dead_rows: int
+    bytes: int
+
+
+def readings_scan() -> RotatingScan:
+    """Make a rotating scan for a caller that reads the overdue timers again and again."""
+    return RotatingScan(FULL_SCAN_S, RECENT_S, SLOW_S)
+
+
+async def count_due(
+    session: Session, edges: Sequence[timedelta], *, window: ScanWindow | None = None, now: datetime | None = None
+) -> DueCounts:
+    """Count the pending timers between each two edges, which are counted from now.
+
+    shape:   one number fewer than edges; exact up to about 170,000 timers in all
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/metrics/count_due.sql
+    """
+    rows = await session.rows("count_due", edges=edges, now=now, **values_of(window))
+    return DueCounts(
+        [row["timers"] for row in rows],
+        estimated=any(row["estimated"] for row in rows),
+        oldest_overdue_s=max(0.0, *(row["oldest_s"] or 0.0 for row in rows)),
+    )
+
+
+async def measure_cluster(session: Session, window: ScanWindow | None = None) -> ClusterMeasures:
+    """Measure the cluster.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/metrics/measure_cluster.sql
+    """
+    row = await session.row("measure_cluster", **values_of(window))
+    assert row is not None, "the coordination row is written by a migration"
+    return ClusterMeasures(*row)
+
+
+async def measure_server(session: Session) -> ServerMeasures:
+    """Measure the server.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/metrics/measure_server.sql, sql/metrics/measure_wal.sql
+    """
+    row = await session.row("measure_server")
+    assert row is not None, "it reads no table"
+    seen = dict(row)
+    wal = await session.row("measure_wal") if seen.pop("lists_wal") else None
+    return ServerMeasures(**seen, wal_kept_bytes=wal["kept_bytes"] if wal else None)
+
+
+async def measure_tables(session: Session) -> list[TableMeasures]:
+    """Measure each of our tables.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/metrics/measure_tables.sql
+    """
+    return [TableMeasures(*row) for row in await session.rows("measure_tables")]

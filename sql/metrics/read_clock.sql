@@ -1,0 +1,7 @@
+-- Reads Postgres's clock, the only one that decides when a timer is due.
+--
+-- in:    nothing
+-- out:   one row: server_time timestamptz
+-- locks: nothing
+-- index: none
+select clock_timestamp() as server_time

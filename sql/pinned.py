@@ -1,0 +1,75 @@
+"""The settings that each of our sessions fixes for itself, whatever it would inherit from a database, role or pooler.
+
+A promise that rests on a default holds until somebody changes the default. Under `repeatable read` a statement takes
+its snapshot before it waits for a lock, and one occurrence got two records. With `synchronous_commit = off`, timers
+that we had reported as scheduled were gone after a crash. Why each: docs/decisions/0037-pinned-semantics.md.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import asyncpg
+
+PINNED: Mapping[str, str] = {
+    "default_transaction_isolation": "read committed",
+    "default_transaction_read_only": "off",
+    "synchronous_commit": "on",
+    # A name without a schema is found in pg_catalog. Temporary tables and types come last; by default they come first.
+    "search_path": "pg_catalog, pg_temp",
+    "TimeZone": "UTC",
+    "DateStyle": "ISO, MDY",
+    "IntervalStyle": "postgres",
+    "standard_conforming_strings": "on",
+    "transform_null_equals": "off",
+    "idle_session_timeout": "0",
+}
+
+_READ = "select pg_backend_pid() as pid, array(select current_setting(n) from unnest($1::text[]) n) as settings"
+_NO_POOLER = "sessions of Shardclock keep settings and locks, so name Postgres itself, not a connection pooler"
+
+
+class PoolerInBetween(Exception):
+    """A connection pooler answers instead of Postgres: it would share our session's settings and locks with others."""
+
+
+async def connect(dsn: str, settings: Mapping[str, str], *, timeout_s: float) -> asyncpg.Connection:
+    """Open a connection with these settings to a backend that serves it alone.
+
+    errors:  PoolerInBetween  a pooler refuses the settings, has dropped them, or lends us a backend
+             whatever asyncpg raises when it can't connect
+    """
+    try:
+        connection = await asyncpg.connect(dsn, server_settings=dict(settings), timeout=timeout_s)
+    except FileNotFoundError as error:
+        raise _with_its_name(error, dsn) from None
+    except asyncpg.ProtocolViolationError as error:
+        if "unsupported startup parameter" in str(error):
+            raise PoolerInBetween(f"{error}; {_NO_POOLER}") from error
+        raise
+    try:
+        await _require_own_backend(connection, settings)
+    except BaseException:
+        connection.terminate()
+        raise
+    return connection
+
+
+def _with_its_name(error: FileNotFoundError, dsn: str) -> FileNotFoundError:
+    """Name the file of certificates if that is the missing one: TLS says only that some file is missing."""
+    given = parse_qs(urlsplit(dsn).query).get("sslrootcert", [os.environ.get("PGSSLROOTCERT", "")])[-1]
+    missing = error.filename is None and given and not Path(given).exists()
+    return FileNotFoundError(error.errno, error.strerror, given) if missing else error
+
+
+async def _require_own_backend(connection: asyncpg.Connection, wanted: Mapping[str, str]) -> None:
+    names = [name for name in PINNED if name in wanted]
+    row = await connection.fetchrow(_READ, names)
+    assert row is not None
+    promised = connection.get_server_pid()
+    if row["pid"] != promised:
+        raise PoolerInBetween(f"backend {promised} was promised and {row['pid']} answers; {_NO_POOLER}")
+    for name, found in zip(names, row["settings"], strict=True):
+        if found != wanted[name]:
+            raise PoolerInBetween(f'{name} is "{found}" where the session asked for "{wanted[name]}"; {_NO_POOLER}')

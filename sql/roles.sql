@@ -1,0 +1,209 @@
+-- The rights of five group roles, which all databases of a server share. An operator grants them to roles that log in.
+--
+-- `shardclock migrate --roles` runs this after the migrations, and from then on each `shardclock migrate` does. It
+-- makes the roles that are missing, makes shardclock_owner the owner of everything, revokes all rights of all other
+-- roles, and grants the rights that stand here. Anything without a line here is for the owner alone, and a test asks
+-- why. docs/operate/security.md shows the same as a table; docs/decisions/0030-roles.md says why.
+
+do $$
+declare
+    wanted text;
+begin
+    foreach wanted in array array[
+        'shardclock_owner', 'shardclock_shard', 'shardclock_scheduler', 'shardclock_consumer', 'shardclock_reader'
+    ]
+    loop
+        continue when exists (select from pg_catalog.pg_roles r where r.rolname = wanted);
+        begin
+            execute format('create role %I nologin', wanted);
+        exception when duplicate_object or unique_violation then
+            null; -- another database of this server made it at this moment
+        end;
+    end loop;
+end
+$$;
+
+-- One role owns the schema and everything in it. So each of its members can apply migrations.
+do $$
+declare
+    mine record;
+begin
+    if not pg_has_role(current_user, 'shardclock_owner', 'usage') then
+        execute format('grant shardclock_owner to %I', current_user);
+    end if;
+    -- Postgres lets a role become a schema's owner only if it may create schemas in the database.
+    if not has_database_privilege('shardclock_owner', current_database(), 'create')
+        and exists (
+            select from pg_catalog.pg_namespace n
+            where n.nspname = 'shardclock' and n.nspowner <> 'shardclock_owner'::regrole
+        )
+    then
+        execute format('grant create on database %I to shardclock_owner', current_database());
+    end if;
+    for mine in
+        select 'schema shardclock' as name, n.nspowner as owner
+        from pg_catalog.pg_namespace n
+        where n.nspname = 'shardclock'
+        union all
+        select
+            format(
+                '%s shardclock.%I',
+                case c.relkind when 'v' then 'view' when 'S' then 'sequence' else 'table' end,
+                c.relname
+            ),
+            c.relowner
+        from pg_catalog.pg_class c
+        where c.relnamespace = 'shardclock'::regnamespace and c.relkind in ('r', 'p', 'v', 'S')
+            -- A sequence that a column owns gets the owner of its table.
+            and not exists (
+                select from pg_catalog.pg_depend d
+                where d.objid = c.oid and d.deptype in ('a', 'i') and c.relkind = 'S'
+            )
+        union all
+        select format('routine %s', p.oid::regprocedure), p.proowner
+        from pg_catalog.pg_proc p
+        where p.pronamespace = 'shardclock'::regnamespace
+        union all
+        -- The row types of tables and views get their owners.
+        select format('type shardclock.%I', t.typname), t.typowner
+        from pg_catalog.pg_type t
+        left join pg_catalog.pg_class c on c.oid = t.typrelid
+        where t.typnamespace = 'shardclock'::regnamespace and t.typelem = 0 and coalesce(c.relkind = 'c', true)
+    loop
+        continue when mine.owner = 'shardclock_owner'::regrole;
+        execute format('alter %s owner to shardclock_owner', mine.name);
+    end loop;
+end
+$$;
+
+-- A function that the owner makes later can be called by nobody else until it has a line here.
+alter default privileges for role shardclock_owner revoke execute on functions from public;
+
+-- A role may have passed on a right that somebody granted it by hand: `cascade` revokes that as well.
+revoke all on schema shardclock
+from public, shardclock_shard, shardclock_scheduler, shardclock_consumer, shardclock_reader cascade;
+revoke all on all tables in schema shardclock
+from public, shardclock_shard, shardclock_scheduler, shardclock_consumer, shardclock_reader cascade;
+revoke all on all sequences in schema shardclock
+from public, shardclock_shard, shardclock_scheduler, shardclock_consumer, shardclock_reader cascade;
+revoke all on all routines in schema shardclock
+from public, shardclock_shard, shardclock_scheduler, shardclock_consumer, shardclock_reader cascade;
+
+-- Revoke the rights of every other role, too.
+do $$
+declare
+    given record;
+begin
+    for given in
+        with ours (name, owner, acl) as (
+            select 'schema shardclock', n.nspowner, n.nspacl
+            from pg_catalog.pg_namespace n
+            where n.nspname = 'shardclock'
+            union all
+            select
+                format('%s shardclock.%I', case c.relkind when 'S' then 'sequence' else 'table' end, c.relname),
+                c.relowner, c.relacl
+            from pg_catalog.pg_class c
+            where c.relnamespace = 'shardclock'::regnamespace and c.relkind in ('r', 'p', 'v', 'S')
+            union all
+            -- Rights on columns: revoking a right on the table revokes it on each column.
+            select format('table shardclock.%I', c.relname), c.relowner, t.attacl
+            from pg_catalog.pg_class c
+            join pg_catalog.pg_attribute t on t.attrelid = c.oid
+            where c.relnamespace = 'shardclock'::regnamespace and c.relkind in ('r', 'p', 'v') and t.attacl is not null
+            union all
+            select format('routine %s', p.oid::regprocedure), p.proowner, p.proacl
+            from pg_catalog.pg_proc p
+            where p.pronamespace = 'shardclock'::regnamespace
+        )
+        select distinct o.name, a.grantee::regrole as grantee
+        from ours o
+        cross join lateral aclexplode(o.acl) a
+        where a.grantee not in (0, o.owner)
+    loop
+        execute format('revoke all on %s from %s cascade', given.name, given.grantee);
+    end loop;
+end
+$$;
+
+grant usage on schema shardclock to shardclock_shard, shardclock_scheduler, shardclock_consumer, shardclock_reader;
+-- Each program checks first whether the schema is the one it needs.
+grant select on shardclock.migrations to shardclock_shard, shardclock_scheduler, shardclock_consumer, shardclock_reader;
+
+-- Reading: `list`, `show`, `explain`, `tail`, `status`, `forecast`, the exporter. The roles that run shards or schedule
+-- timers may read, too.
+grant select on
+    shardclock.timers, shardclock.timer_history, shardclock.command_log, shardclock.log_writers, shardclock.consumers,
+    shardclock.records_aside, shardclock.holders, shardclock.beats, shardclock.presence, shardclock.coordination,
+    shardclock.leadership, shardclock.identity, shardclock.zones
+to shardclock_reader, shardclock_scheduler, shardclock_shard;
+grant select on
+    sequence shardclock.timer_key_seq, shardclock.position_seq, shardclock.canceled_seq, shardclock.rescheduled_seq,
+    shardclock.paused_seq, shardclock.resumed_seq
+to shardclock_reader, shardclock_scheduler, shardclock_shard;
+grant execute on function
+    shardclock.find_timers, shardclock.find_keys, shardclock.origin, shardclock.hold_reason, shardclock.is_free,
+    shardclock.late_since, shardclock.log_horizon, shardclock.read_log
+to shardclock_reader, shardclock_scheduler, shardclock_shard;
+
+-- Scheduling: the verbs, and the functions that they call, because these run with the caller's rights.
+grant insert, update, delete on shardclock.timers to shardclock_scheduler;
+grant insert on shardclock.command_log to shardclock_scheduler;
+grant usage on
+    sequence shardclock.timer_key_seq, shardclock.position_seq, shardclock.canceled_seq, shardclock.rescheduled_seq,
+    shardclock.paused_seq, shardclock.resumed_seq
+to shardclock_scheduler;
+grant execute on function
+    shardclock.schedule_timer, shardclock.ensure_timer, shardclock.cancel_timer, shardclock.reschedule_timer,
+    shardclock.pause_timer, shardclock.resume_timer, shardclock.run_timer, shardclock.cancel_process_instance,
+    shardclock.cancel_timers, shardclock.pause_timers, shardclock.resume_timers, shardclock.run_timers,
+    shardclock.shift_timers
+to shardclock_scheduler;
+grant execute on function
+    shardclock.new_timer, shardclock.write_timer, shardclock.log_replaced,
+    shardclock.is_same_timer, shardclock.check_on_conflict, shardclock.plain_length,
+    shardclock.change_timer, shardclock.change_rules, shardclock.move_timers, shardclock.pending_key,
+    shardclock.was_run, shardclock.ended_as, shardclock.log_of, shardclock.check_one_timer, shardclock.check_schedule,
+    shardclock.check_due_date, shardclock.check_zone, shardclock.parse_delay, shardclock.shift_length,
+    shardclock.delay_from_now, shardclock.later, shardclock.to_utc, shardclock.clock_of, shardclock.named_clock,
+    shardclock.agreed_zone
+to shardclock_scheduler;
+
+-- Running shards and the coordinator, and operating them: `up`, `scale`, `ramp`, `switch`, `leave`, `release`.
+grant insert, update, delete on shardclock.timers to shardclock_shard;
+grant insert on shardclock.command_log to shardclock_shard;
+grant insert, update, delete on shardclock.holders, shardclock.beats to shardclock_shard;
+grant update on shardclock.coordination, shardclock.leadership, shardclock.identity to shardclock_shard;
+grant select, insert on shardclock.log_days to shardclock_shard;
+grant usage on sequence shardclock.timer_key_seq, shardclock.position_seq to shardclock_shard;
+-- `release` moves the sequence beyond all records: replication copies no sequence.
+grant update on sequence shardclock.position_seq to shardclock_shard;
+grant execute on function
+    shardclock.adopt, shardclock.ensure_log_partitions, shardclock.rehome_log_default, shardclock.drop_log_partition
+to shardclock_shard;
+-- `consumers reset` and `consumers drop`.
+grant insert, update, delete on shardclock.consumers, shardclock.records_aside to shardclock_shard;
+grant execute on function shardclock.reset_group to shardclock_shard;
+
+-- The rules of a row are checked with the rights of the role that writes the row.
+grant execute on function shardclock.broken_rule, shardclock.out_of_range to shardclock_shard, shardclock_scheduler;
+-- A role that writes a timer may find that the sequence of keys was set back.
+grant execute on function shardclock.advance_keys to shardclock_shard, shardclock_scheduler;
+
+-- Reading the log in a group. No delete: a group's place is what keeps the log for the group.
+grant select on shardclock.command_log to shardclock_consumer;
+grant select on sequence shardclock.position_seq to shardclock_consumer;
+grant execute on function shardclock.log_horizon, shardclock.read_log to shardclock_consumer;
+grant select, insert on shardclock.consumers, shardclock.records_aside to shardclock_consumer;
+-- Not the columns of the key: a group that is renamed is lost like a deleted one.
+grant update (
+    position, worked_at, lease, leased_by, leased_until, leased_for, leased_records, attempts, failures, error,
+    failed_at, not_before
+)
+on shardclock.consumers to shardclock_consumer;
+grant update (set_aside_at, attempts, error) on shardclock.records_aside to shardclock_consumer;
+grant execute on function shardclock.open_group to shardclock_consumer;
+
+-- Granted to nobody: shardclock.check_timer and shardclock.mark_log_writer, which only triggers call;
+-- shardclock.check_nobody_keeps, which only the functions that make and drop days call; and the log's partitions, which
+-- are read through the log.

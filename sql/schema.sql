@@ -1,0 +1,422 @@
+-- The schema as sql/migrations leave it, to be read on one page. Written by `make docs`: change a migration, and write
+-- it anew. Functions stand here by their signatures; docs/sql.md says what those for users do.
+
+CREATE TABLE shardclock.timers (
+    timer_key bigint NOT NULL,
+    process_instance_key bigint,
+    element_instance_key bigint,
+    due_date timestamp with time zone NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    anchor timestamp with time zone,
+    claimed_by bigint,
+    claimed_until timestamp with time zone,
+    occurrence bigint DEFAULT 1 NOT NULL,
+    repetitions integer DEFAULT 1 NOT NULL,
+    slot smallint GENERATED ALWAYS AS (((timer_key % (840)::bigint))::smallint) STORED NOT NULL,
+    tenant_id text DEFAULT 'default'::text NOT NULL,
+    timer_type text DEFAULT 'USER'::text NOT NULL,
+    target text DEFAULT 'log'::text NOT NULL,
+    zone text,
+    target_element_id text,
+    name text,
+    schedule text,
+    payload jsonb,
+    anchor_occurrence bigint DEFAULT 0,
+    missed text,
+    paused_due_date timestamp with time zone,
+    changed_at timestamp with time zone,
+    kept_due_date timestamp with time zone,
+    CONSTRAINT claim_ends CHECK (isfinite(claimed_until)),
+    CONSTRAINT claim_is_whole CHECK (((claimed_by IS NULL) = (claimed_until IS NULL)))
+)
+WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_insert_scale_factor='0.1', autovacuum_vacuum_cost_delay='0');
+ALTER TABLE ONLY shardclock.timers ALTER COLUMN name SET STATISTICS 1000;
+
+CREATE SEQUENCE shardclock.canceled_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE shardclock.command_log (
+    "position" bigint NOT NULL,
+    recorded_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    timer_key bigint NOT NULL,
+    process_instance_key bigint,
+    element_instance_key bigint,
+    due_date timestamp with time zone NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    occurrence bigint NOT NULL,
+    holder bigint,
+    intent text NOT NULL,
+    tenant_id text NOT NULL,
+    timer_type text NOT NULL,
+    target text NOT NULL,
+    target_element_id text,
+    name text,
+    schedule text,
+    payload jsonb,
+    detail jsonb
+)
+PARTITION BY RANGE (recorded_at);
+
+CREATE SEQUENCE shardclock.paused_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE SEQUENCE shardclock.rescheduled_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE SEQUENCE shardclock.resumed_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE shardclock.beats (
+    holder bigint NOT NULL,
+    seen_at timestamp with time zone DEFAULT now() NOT NULL,
+    held integer DEFAULT 0 NOT NULL
+);
+
+CREATE TABLE shardclock.consumers (
+    group_name text NOT NULL,
+    partition smallint DEFAULT 0 NOT NULL,
+    partitions smallint DEFAULT 1 NOT NULL,
+    "position" bigint DEFAULT 0 NOT NULL,
+    worked_at timestamp with time zone,
+    lease bigint,
+    leased_by text,
+    leased_until timestamp with time zone,
+    leased_for interval,
+    leased_records integer DEFAULT 0 NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    failures bigint DEFAULT 0 NOT NULL,
+    error text,
+    failed_at timestamp with time zone,
+    not_before timestamp with time zone,
+    CONSTRAINT attempts_are_not_negative CHECK ((attempts >= 0)),
+    CONSTRAINT failures_can_be_added_up CHECK (((failures >= 0) AND (failures <= '1000000000000000'::bigint))),
+    CONSTRAINT group_name_has_no_control_characters CHECK ((group_name !~ '[[:cntrl:]]'::text)),
+    CONSTRAINT group_name_is_1_to_200_characters CHECK (((length(group_name) >= 1) AND (length(group_name) <= 200))),
+    CONSTRAINT partition_is_one_of_1_to_840 CHECK ((((partitions >= 1) AND (partitions <= 840)) AND ((partition >= 0) AND (partition <= (partitions - 1))))),
+    CONSTRAINT position_is_not_negative CHECK (("position" >= 0)),
+    CONSTRAINT worked_at_is_finite CHECK (isfinite(worked_at))
+)
+WITH (fillfactor='50');
+
+CREATE TABLE shardclock.coordination (
+    singleton boolean DEFAULT true NOT NULL,
+    shards_wanted integer DEFAULT 2 NOT NULL,
+    ramp_per_s integer DEFAULT 150000,
+    shards_min integer,
+    shards_max integer,
+    target_per_s integer DEFAULT 5000 NOT NULL,
+    CONSTRAINT coordination_is_one_row CHECK (singleton),
+    CONSTRAINT policy_is_1_to_840 CHECK ((((shards_min >= 1) AND (shards_min <= 840)) AND ((shards_max >= shards_min) AND (shards_max <= 840)))),
+    CONSTRAINT policy_is_whole CHECK (((shards_min IS NULL) = (shards_max IS NULL))),
+    CONSTRAINT ramp_per_s_is_not_negative CHECK ((ramp_per_s >= 0)),
+    CONSTRAINT shards_wanted_is_1_to_840 CHECK (((shards_wanted >= 1) AND (shards_wanted <= 840))),
+    CONSTRAINT target_per_s_is_positive CHECK ((target_per_s > 0))
+);
+
+CREATE TABLE shardclock.holders (
+    holder bigint NOT NULL,
+    cluster_id text NOT NULL,
+    actor_name text NOT NULL,
+    node_id text NOT NULL,
+    host text NOT NULL,
+    pid integer NOT NULL,
+    shard integer,
+    shard_count integer,
+    started_at timestamp with time zone DEFAULT now() NOT NULL,
+    seen_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    ended_why text,
+    identity text,
+    suspended_at timestamp with time zone,
+    CONSTRAINT assignment_is_whole CHECK (((shard IS NULL) = (shard_count IS NULL))),
+    CONSTRAINT end_is_whole CHECK (((ended_at IS NULL) = (ended_why IS NULL))),
+    CONSTRAINT shard_is_one_of_shard_count CHECK ((((shard_count >= 1) AND (shard_count <= 840)) AND (shard >= 0) AND (shard < shard_count)))
+);
+
+CREATE TABLE shardclock.identity (
+    singleton boolean DEFAULT true NOT NULL,
+    name text,
+    origin text,
+    adopted_at timestamp with time zone,
+    CONSTRAINT identity_is_one_row CHECK (singleton),
+    CONSTRAINT name_is_1_to_63_characters CHECK ((name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'::text))
+);
+
+CREATE TABLE shardclock.leadership (
+    renewed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    term bigint DEFAULT 0 NOT NULL,
+    leader bigint,
+    cluster_id text,
+    lease_until timestamp with time zone
+);
+
+CREATE TABLE shardclock.log_days (
+    day date NOT NULL
+);
+
+CREATE VIEW shardclock.log_writers AS
+ WITH ours AS MATERIALIZED (
+         SELECT l.pid,
+            l.locktype,
+            l.virtualtransaction
+           FROM pg_locks l
+          WHERE ((l.database = ( SELECT d.oid
+                   FROM pg_database d
+                  WHERE (d.datname = current_database()))) AND (((l.locktype = 'advisory'::text) AND (l.classid = (1936221036)::oid) AND (l.objsubid = 2) AND (l.mode = 'ShareLock'::text)) OR ((l.locktype = 'relation'::text) AND (l.relation = ('shardclock.command_log'::regclass)::oid) AND (l.mode = 'RowExclusiveLock'::text))) AND l.granted)
+        )
+ SELECT m.pid,
+    a.usename AS role_name,
+    a.application_name,
+    COALESCE(a.xact_start, p.prepared) AS began_at,
+    a.state,
+    a.query,
+    p.gid AS prepared_as
+   FROM (((ours m
+     LEFT JOIN pg_stat_activity a ON ((a.pid = m.pid)))
+     LEFT JOIN pg_locks x ON (((m.pid IS NULL) AND (x.pid IS NULL) AND (x.locktype = 'transactionid'::text) AND (x.virtualtransaction = m.virtualtransaction))))
+     LEFT JOIN pg_prepared_xacts p ON ((p.transaction = x.transactionid)))
+  WHERE ((m.locktype = 'advisory'::text) AND ((m.pid IS NULL) OR (EXISTS ( SELECT
+           FROM ours t
+          WHERE ((t.locktype = 'relation'::text) AND ((t.pid = m.pid) OR (t.pid IS NULL)))))));
+
+CREATE TABLE shardclock.migrations (
+    version integer NOT NULL,
+    name text NOT NULL,
+    checksum text NOT NULL,
+    applied_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
+CREATE SEQUENCE shardclock.position_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE VIEW shardclock.presence AS
+ SELECT h.holder,
+    h.cluster_id,
+    h.actor_name,
+    h.node_id,
+    h.host,
+    h.pid,
+    h.shard,
+    h.shard_count,
+    b.held,
+    h.started_at,
+    b.seen_at,
+    h.suspended_at,
+    h.identity
+   FROM (shardclock.holders h
+     CROSS JOIN LATERAL ( SELECT b_1.seen_at,
+            b_1.held
+           FROM shardclock.beats b_1
+          WHERE (b_1.holder = h.holder)
+          ORDER BY b_1.seen_at DESC
+         LIMIT 1) b)
+  WHERE (h.ended_at IS NULL);
+
+CREATE TABLE shardclock.records_aside (
+    group_name text NOT NULL,
+    "position" bigint NOT NULL,
+    set_aside_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    attempts integer NOT NULL,
+    error text,
+    record jsonb NOT NULL
+);
+
+CREATE VIEW shardclock.timer_history AS
+ SELECT timers.timer_key,
+        CASE
+            WHEN (timers.paused_due_date IS NULL) THEN 'PENDING'::text
+            ELSE 'PAUSED'::text
+        END AS state,
+    timers.tenant_id,
+    timers.name,
+    timers.timer_type,
+    timers.process_instance_key,
+    timers.element_instance_key,
+    timers.target_element_id,
+    COALESCE(timers.paused_due_date, timers.due_date) AS due_date,
+    timers.created_at,
+    timers.schedule,
+    timers.occurrence,
+    timers.target,
+    timers.payload,
+    NULL::timestamp with time zone AS ended_at,
+    timers.claimed_by AS holder,
+    NULL::jsonb AS detail,
+    COALESCE(timers.zone, 'UTC'::text) AS zone,
+    COALESCE(timers.missed, 'fire_once'::text) AS missed
+   FROM shardclock.timers
+UNION ALL
+ SELECT command_log.timer_key,
+    command_log.intent AS state,
+    command_log.tenant_id,
+    command_log.name,
+    command_log.timer_type,
+    command_log.process_instance_key,
+    command_log.element_instance_key,
+    command_log.target_element_id,
+    command_log.due_date,
+    command_log.created_at,
+    command_log.schedule,
+    command_log.occurrence,
+    command_log.target,
+    command_log.payload,
+    command_log.recorded_at AS ended_at,
+    command_log.holder,
+    command_log.detail,
+    NULL::text AS zone,
+    NULL::text AS missed
+   FROM shardclock.command_log
+  WHERE ((command_log.intent = ANY (ARRAY['TRIGGERED'::text, 'CANCELED'::text])) OR ((command_log.intent = 'SKIPPED'::text) AND ((command_log.detail ->> 'policy'::text) = 'skip'::text)));
+
+CREATE SEQUENCE shardclock.timer_key_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE shardclock.zones (
+    zone text NOT NULL
+);
+
+ALTER TABLE ONLY shardclock.beats
+    ADD CONSTRAINT beats_pkey PRIMARY KEY (holder, seen_at);
+
+ALTER TABLE ONLY shardclock.consumers
+    ADD CONSTRAINT consumers_pkey PRIMARY KEY (group_name, partition);
+
+ALTER TABLE ONLY shardclock.coordination
+    ADD CONSTRAINT coordination_pkey PRIMARY KEY (singleton);
+
+ALTER TABLE ONLY shardclock.holders
+    ADD CONSTRAINT holders_pkey PRIMARY KEY (holder);
+
+ALTER TABLE ONLY shardclock.identity
+    ADD CONSTRAINT identity_pkey PRIMARY KEY (singleton);
+
+ALTER TABLE ONLY shardclock.leadership
+    ADD CONSTRAINT leadership_pkey PRIMARY KEY (renewed_at);
+
+ALTER TABLE ONLY shardclock.log_days
+    ADD CONSTRAINT log_days_pkey PRIMARY KEY (day);
+
+ALTER TABLE ONLY shardclock.migrations
+    ADD CONSTRAINT migrations_pkey PRIMARY KEY (version);
+
+ALTER TABLE ONLY shardclock.records_aside
+    ADD CONSTRAINT records_aside_pkey PRIMARY KEY (group_name, "position");
+
+ALTER TABLE ONLY shardclock.timers
+    ADD CONSTRAINT timers_pkey PRIMARY KEY (timer_key);
+
+ALTER TABLE ONLY shardclock.zones
+    ADD CONSTRAINT zones_pkey PRIMARY KEY (zone);
+
+CREATE INDEX command_log_by_name ON ONLY shardclock.command_log USING btree (tenant_id, name, recorded_at) WHERE (name IS NOT NULL);
+
+CREATE INDEX command_log_by_operation ON ONLY shardclock.command_log USING btree (((detail ->> 'operation'::text))) WHERE ((detail ->> 'operation'::text) IS NOT NULL);
+
+CREATE INDEX command_log_by_timer_key ON ONLY shardclock.command_log USING btree (timer_key);
+
+CREATE INDEX command_log_in_order ON ONLY shardclock.command_log USING btree ("position");
+
+CREATE INDEX holders_ended ON shardclock.holders USING btree (ended_at) WHERE (ended_at IS NOT NULL);
+
+CREATE INDEX holders_suspended ON shardclock.holders USING btree (suspended_at) WHERE ((suspended_at IS NOT NULL) AND (ended_at IS NULL));
+
+CREATE UNIQUE INDEX timers_by_name_prefix ON shardclock.timers USING btree (tenant_id, name text_pattern_ops) WHERE (name IS NOT NULL);
+
+CREATE INDEX timers_by_process_instance ON shardclock.timers USING btree (process_instance_key) WHERE (process_instance_key IS NOT NULL);
+
+CREATE INDEX timers_by_slot ON shardclock.timers USING btree (slot, due_date);
+
+CREATE INDEX timers_by_tenant ON shardclock.timers USING btree (tenant_id, due_date, timer_key) WHERE (tenant_id <> 'default'::text);
+
+CREATE TRIGGER check_changed_timer AFTER UPDATE OF timer_key, process_instance_key, element_instance_key, due_date, created_at, anchor, anchor_occurrence, paused_due_date, kept_due_date, changed_at, occurrence, repetitions, tenant_id, timer_type, target, zone, missed, target_element_id, name, schedule, payload ON shardclock.timers FOR EACH ROW EXECUTE FUNCTION shardclock.check_timer();
+ALTER TABLE shardclock.timers ENABLE ALWAYS TRIGGER check_changed_timer;
+
+CREATE TRIGGER check_new_timer BEFORE INSERT ON shardclock.timers FOR EACH ROW EXECUTE FUNCTION shardclock.check_timer();
+ALTER TABLE shardclock.timers ENABLE ALWAYS TRIGGER check_new_timer;
+
+CREATE TRIGGER command_log_marks_writers BEFORE INSERT ON shardclock.command_log FOR EACH STATEMENT EXECUTE FUNCTION shardclock.mark_log_writer();
+ALTER TABLE shardclock.command_log ENABLE ALWAYS TRIGGER command_log_marks_writers;
+
+-- Functions
+-- adopt(text)
+-- advance_keys()
+-- agreed_zone(text, text)
+-- out_of_range(timestamp with time zone, text)
+-- broken_rule(shardclock.timers)
+-- cancel_process_instance(bigint, text)
+-- change_timer(text, bigint, text, text, text)
+-- cancel_timer(bigint, text, text, text)
+-- log_of(shardclock.timers, text, timestamp with time zone, jsonb)
+-- cancel_timers(bigint[], text)
+-- change_rules(bigint[], text, text, text)
+-- check_due_date(timestamp with time zone, text, text)
+-- check_nobody_keeps(text)
+-- check_on_conflict(text, text)
+-- check_one_timer(bigint, text)
+-- check_schedule(text)
+-- check_timer()
+-- check_zone(text)
+-- named_clock(timestamp with time zone, text)
+-- clock_of(timestamp with time zone, text)
+-- delay_from_now(text, text, text)
+-- drop_log_partition(integer)
+-- ended_as(bigint, text, text)
+-- ensure_log_partitions(integer)
+-- ensure_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)
+-- find_keys(text, text, text, timestamp with time zone, timestamp with time zone, bigint, bigint, integer)
+-- find_timers(text, text, text, text, timestamp with time zone, timestamp with time zone, bigint, text, integer)
+-- hold_reason(text)
+-- is_free(bigint, timestamp with time zone, timestamp with time zone, interval, bigint[])
+-- is_same_timer(shardclock.timers, shardclock.timers)
+-- late_since(timestamp with time zone, timestamp with time zone, timestamp with time zone, bigint)
+-- to_utc(timestamp without time zone, text)
+-- later(timestamp with time zone, interval, text)
+-- log_horizon()
+-- log_replaced(shardclock.timers, bigint)
+-- mark_log_writer()
+-- move_timers(bigint[], timestamp with time zone, interval, text)
+-- new_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text)
+-- open_group(text, integer)
+-- origin()
+-- parse_delay(text, text)
+-- pause_timer(bigint, text, text, text)
+-- pause_timers(bigint[], text)
+-- pending_key(bigint, text, text)
+-- plain_length(text)
+-- read_log(bigint, integer, integer, integer, bigint)
+-- rehome_log_default()
+-- reschedule_timer(bigint, text, text, timestamp with time zone, text, text, text, text, text)
+-- reset_group(text, bigint, integer)
+-- resume_timer(bigint, text, text)
+-- resume_timers(bigint[])
+-- run_timer(bigint, text, text, text)
+-- was_run(text, bigint, text, text)
+-- run_timers(bigint[], text)
+-- schedule_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)
+-- shift_length(text)
+-- shift_timers(bigint[], text, text)
+-- write_timer(shardclock.timers, text, boolean)

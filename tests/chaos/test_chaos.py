@@ -1,0 +1,66 @@
+"""A minute of chaos on a real Ray, with all that can be broken there; and a build that is broken on purpose."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.broken import BUILDS, Build, make, try_build
+from tests.chaos.files import load
+from tests.support import ROOT
+
+RUN_S = 170.0
+SEED = 36
+OPTIONS = ["--minutes", "1", "--patience", "2"]  # other tests may have left the machine busy
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_short_run_on_ray_in_which_everything_is_broken_keeps_every_promise(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "tests.chaos",
+            "--minutes",
+            "1.2",
+            "--seed",
+            str(SEED),
+            "--patience",
+            "2",
+            "--to",
+            str(tmp_path),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=RUN_S,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr[-6000:]
+    history = load(tmp_path)
+    assert len(history.faults) >= 6
+    page = (tmp_path / "report.md").read_text()
+    assert f"# Run {SEED}: valid" in page
+    assert "0 of " in page
+    assert (tmp_path / "lag.svg").read_text().startswith("<svg")
+
+
+@pytest.mark.parametrize("build", BUILDS, ids=lambda build: build.name)
+def test_each_broken_build_still_finds_the_words_that_it_breaks(tmp_path: Path, build: Build) -> None:
+    make(build, tmp_path)
+
+    assert all((tmp_path / edit.file).read_text() != (ROOT / edit.file).read_text() for edit in build.edits)
+
+
+@pytest.mark.slow
+@pytest.mark.chaos
+def test_a_build_without_the_fence_turns_the_run_red() -> None:
+    build = next(build for build in BUILDS if build.name == "no fence")
+
+    result = try_build(build, seconds=32.0)
+
+    assert result.fits(build), result

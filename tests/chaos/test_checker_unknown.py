@@ -1,0 +1,83 @@
+"""Prove that a run which shows too little, or whose recording contradicts itself, is called unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tests.chaos.checker import EXERCISED, judge
+from tests.chaos.good_run import good
+from tests.chaos.history import History, Recorded, TimerDeleted
+from tests.chaos.tape import at, blank
+
+
+@pytest.mark.parametrize(
+    ("least", "why"),
+    [
+        ({"kills_min": 2}, "only 1 of 2 kills"),
+        ({"freezes_min": 2}, "only 1 of 2 freezes"),
+        ({"cuts_min": 1}, "only 0 of 1 cuts"),
+        ({"fires_min": 21}, "only 20 of 21 firings"),
+    ],
+)
+def test_a_run_that_broke_or_fired_too_little_is_unknown(least: dict[str, int], why: str) -> None:
+    history = good().end()
+    history.bounds = replace(history.bounds, **least)
+
+    verdict = judge(history)
+
+    assert (verdict.status, verdict.reasons) == ("unknown", [why])
+
+
+def test_a_run_in_which_nothing_fired_is_unknown() -> None:
+    verdict = judge(blank().end())
+
+    assert verdict.status == "unknown"
+    assert verdict.reasons[0] == "nothing fired"
+    assert {f"{promise} has no case" for promise in EXERCISED} == set(verdict.reasons[1:])
+
+
+def test_a_run_without_a_crash_of_the_store_leaves_d1_unknown() -> None:
+    history = good().end()
+    history.faults = [replace(fault, kind="lock") if fault.kind == "store" else fault for fault in history.faults]
+
+    verdict = judge(history)
+
+    assert (verdict.status, verdict.reasons) == ("unknown", ["D1 has no case"])
+    assert judge(history, exercised={"S1"}).status == "valid"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lambda h: h.pending.pop(), "incomplete: timer 900 is pending only in the commits (1 such)"),
+        (lambda h: h.pending.append(h.pending[0]._replace(timer_key=5)), "timer 5 is pending only in the table"),
+        (lambda h: h.pending.append(h.pending.pop()._replace(due_date=at(1_000))), "900 is pending in another way"),
+        (lambda h: h.commits.append(h.commits[-1]), "out of order"),
+        (lambda h: h.commits.append(_later(h, TimerDeleted(7))), "torn: timer 7 was deleted while it was not there"),
+        (lambda h: h.reads.append(h.reads[-1]._replace(position=999_999)), "999999 was read"),
+    ],
+    ids=["a row less", "a row more", "another date", "a commit twice", "a row before", "a stranger"],
+)  # fmt: skip
+def test_a_recording_that_contradicts_itself_is_unknown(spoil: Callable[[History], object], why: str) -> None:
+    history = good().end()
+    spoil(history)
+
+    verdict = judge(history, exercised=())
+
+    assert why in " ".join(verdict.reasons)
+    assert verdict.status in {"unknown", "invalid"}
+
+
+def test_a_hole_in_the_recording_alone_is_unknown() -> None:
+    history = good().end()
+    history.pending.pop()
+
+    assert judge(history).status == "unknown"
+
+
+def _later(history: History, *changes: Recorded | TimerDeleted) -> object:
+    last = history.commits[-1]
+    return last._replace(lsn=last.lsn + 1, xid=last.xid + 1, changes=changes)

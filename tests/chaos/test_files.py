@@ -1,0 +1,124 @@
+"""A history that is written to files comes back as it was, or not at all."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.files import load, save
+from tests.chaos.history import (
+    Asked,
+    Bounds,
+    Call,
+    Commit,
+    Fault,
+    History,
+    HolderWritten,
+    Pending,
+    Read,
+    Recorded,
+    TimerDeleted,
+    TimerWritten,
+)
+
+AT = datetime(2026, 3, 29, 1, 30, 0, 123_456, tzinfo=UTC)
+BIG = 2**63 - 1
+ODD = 'line\nbreak, \u2028, "quoted", \x00, \ud800, ümlaut'
+
+SPARSE = Call(1, "schedule", "ada", 0.1 + 0.2, None, "unknown")
+FULL = Call(
+    2, "reschedule", "bob", 1.5, 2.5, "ok", (Asked(1), Asked(BIG, ODD, AT, 0.3, "R3/PT1S", "{}", poison=True)),
+    timer_key=7, name="order 7", delay_s=0.7, answer="RESCHEDULED", refused=(3, 4), resends=1, error=ODD,
+)  # fmt: skip
+CHANGES = (
+    TimerWritten(True, BIG, AT, "ada", None, None, 1, None, None, False),
+    TimerWritten(False, 2, AT, "ada", ODD, "R3/PT1S", 2, -BIG, AT, True),
+    TimerDeleted(2),
+    Recorded(2, AT, 3, "ada", None, AT, 1, "TRIGGERED", None, None, None, None),
+    Recorded(3, AT, 3, "ada", "name", AT, 1, "SKIPPED", 5, "R/PT1S", ODD, '{"count": 2}'),
+    HolderWritten(5, None, None, 4711, AT, None, None),
+    HolderWritten(5, 0, 2, 4711, AT, AT, AT),
+)
+HISTORY = History(
+    seed=7,
+    began_at=1_795_240_000.25,
+    ended_at=1_795_240_600.5,
+    bounds=Bounds(2.0, 9.0, 20.0, 100, 7.5, 30, 5, 6, 20_000),
+    calls=[SPARSE, FULL],
+    commits=[Commit(10, 1, AT, ()), Commit(20, 2, AT + timedelta(microseconds=1), CHANGES)],
+    reads=[Read("reader 1", 2)],
+    faults=[
+        Fault(1, "poison", "poison", 1.0, 1.0),
+        Fault(
+            2,
+            "kill",
+            "kill a shard",
+            1.0,
+            2.0,
+            (5, BIG),
+            2.0,
+            disturbs=False,
+            detail={"pid": 4711, "of": ["a", None, 0.5]},
+        ),
+    ],
+    pending=[Pending(9, AT, True)],
+    poisoned=frozenset({5, 3, 4}),
+)
+
+
+def test_a_history_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+    save(HISTORY, tmp_path)
+    assert load(tmp_path) == HISTORY
+
+
+def test_an_empty_history_comes_back_too(tmp_path: Path) -> None:
+    save(HISTORY, tmp_path)
+    save(History(1, 0.0, 1.0), tmp_path)
+    assert load(tmp_path) == History(1, 0.0, 1.0)
+
+
+def test_the_history_above_has_something_in_every_field() -> None:
+    # A field that is new has to come back as well: this is what makes the test above speak of it.
+    filled: set[tuple[str, str]] = set()
+    named: set[tuple[str, str]] = set()
+    for thing in _things(HISTORY):
+        names = [field.name for field in fields(thing)] if is_dataclass(thing) else list(getattr(thing, "_fields", ()))
+        named |= {(type(thing).__name__, name) for name in names}
+        filled |= {(type(thing).__name__, name) for name in names if getattr(thing, name) not in (None, (), [], {})}
+    assert named - filled == set()
+    assert {name for name, _ in named} >= {"Asked", "Bounds", "Call", "Fault", "HolderWritten", "Recorded"}
+
+
+def test_writing_that_was_interrupted_leaves_no_history(tmp_path: Path) -> None:
+    save(HISTORY, tmp_path)
+    broken = History(1, 0.0, 1.0, faults=[Fault(1, "kill", "kill", 0.0, 0.0, detail={"not JSON": object()})])
+    with pytest.raises(AssertionError, match="has no place in a history"):
+        save(broken, tmp_path)
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path)
+
+
+def test_a_file_that_was_cut_short_is_noticed(tmp_path: Path) -> None:
+    save(HISTORY, tmp_path)
+    commits = tmp_path / "commits.ndjson.gz"
+    first, *_ = gzip.decompress(commits.read_bytes()).splitlines(keepends=True)
+    commits.write_bytes(gzip.compress(first))
+    with pytest.raises(ValueError, match="1 of 2 rows: it was cut short"):
+        load(tmp_path)
+
+
+def _things(thing: object) -> Iterator[object]:
+    """Walk through everything that has fields."""
+    if isinstance(thing, list | tuple) and not hasattr(thing, "_fields"):
+        for one in thing:
+            yield from _things(one)
+    elif is_dataclass(thing) or hasattr(thing, "_fields"):
+        yield thing
+        names = getattr(thing, "_fields", None) or [field.name for field in fields(thing)]  # type: ignore[arg-type]
+        for name in names:
+            yield from _things(getattr(thing, name))

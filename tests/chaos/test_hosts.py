@@ -1,0 +1,82 @@
+"""Hosts whose network is cut in every way: the same rig and the same judge as for all that can be broken."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.checker import EXERCISED, Verdict, judge
+from tests.chaos.history import Bounds, History
+from tests.chaos.hosts import HEAD, LISTEN, STORE, TAKEOVER_S, WORKERS, HostedPostmaster, Hosts
+from tests.chaos.network import Network, why_not
+from tests.chaos.plan import Break, Plan, draw
+from tests.chaos.running import run
+from tests.chaos.stage import stage_for
+from tests.chaos.takeover import takeovers
+
+CALLS_PER_S = 100.0  # about 300 timers a second
+KINDS = (
+    "let Postgres hear nothing of a host",
+    "let a host hear nothing of Postgres",
+    "cut a host off from Ray's head",
+    "cut a host off from the other workers",
+    "cut the coordinator off from Postgres",
+    "let a host's link flap",
+    "cut a host off and kill the coordinator",
+)
+
+pytestmark = [pytest.mark.slow, pytest.mark.chaos, pytest.mark.ray]
+
+
+@pytest.fixture
+def network() -> Iterator[Network]:
+    """Lend hosts on a network of their own, or say why there can be none."""
+    if why := why_not():
+        pytest.skip(why)
+    with Network(HEAD, *WORKERS, STORE) as network:
+        yield network
+
+
+async def _run(network: Network, place: Path, breaks: list[Break], *, length_s: float) -> tuple[History, Verdict]:
+    load = draw(1, length_s=length_s, calls_per_s=CALLS_PER_S, menu=())
+    cluster = Hosts(network, place)
+    try:
+        async with stage_for(cluster, settings=[LISTEN], postmaster=partial(HostedPostmaster, network)) as stage:
+            history = await run(
+                Plan(load.seed, length_s, load.steps, breaks), stage, bounds=Bounds(), tell=lambda _: None
+            )
+    finally:
+        sys.stdout.write(cluster.said)  # shown when the test fails
+    assert len(history.faults) == len(breaks), "each was made"
+    return history, judge(history, exercised=EXERCISED - {"D1"})
+
+
+async def test_the_second_host_that_is_cut_off_costs_no_more_than_the_first(network: Network, tmp_path: Path) -> None:
+    breaks = [Break(5.0, "cut a host off", 30.0), Break(38.0, "cut a host off from Postgres", 15.0)]
+
+    history, verdict = await _run(network, tmp_path, breaks, length_s=60.0)
+
+    late_s = [it.seconds or 0.0 for it in takeovers(history)]
+    print(f"timers late by at most {late_s} s")  # noqa: T201 - the figures, under -s
+    assert verdict.status == "valid", _told(verdict)
+    assert len({fault.detail["host"] for fault in history.faults}) == 2
+    assert all(0 < it <= TAKEOVER_S for it in late_s)
+
+
+async def test_hosts_cut_off_from_each_other_in_every_way_lose_double_and_hurry_nothing(
+    network: Network, tmp_path: Path
+) -> None:
+    breaks = [Break(4.0 + 8.0 * number, kind, 4.0) for number, kind in enumerate(KINDS)]
+
+    history, verdict = await _run(network, tmp_path, breaks, length_s=8.0 * len(KINDS) + 8.0)
+
+    assert verdict.status == "valid", _told(verdict)
+    assert [it.detail["coordinators"] for it in history.faults if "coordinators" in it.detail] == [[HEAD]]
+
+
+def _told(verdict: Verdict) -> list[str]:
+    return [*verdict.reasons, *(row for finding in verdict.findings for row in finding.shown)]

@@ -1,0 +1,200 @@
+"""Prove that the network between the cluster and Postgres passes everything on, and breaks only what it was told to."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.chaos.proxied import BROKEN_OFF, connected, during, in_time, named, round_trips
+from tests.chaos.proxy import Proxy
+from tests.support.factories import BOUND_S, query, until_blocked, value
+from tests.support.waiting import eventually
+
+
+async def sessions_of(dsn: str, name: str) -> int:
+    return int(await value(dsn, "select count(*) from pg_stat_activity where application_name = $1", name))
+
+
+async def test_questions_and_answers_of_any_size_pass(through: str) -> None:
+    async with connected(through) as mine:
+        numbers = [row[0] for row in await mine.fetch("select generate_series(1, 100000)")]
+
+        assert numbers == list(range(1, 100_001))
+        assert await mine.fetchval("select repeat('ä', 4000000)") == "ä" * 4_000_000
+        assert await mine.fetchval("select length($1::text)", "x" * 4_000_000) == 4_000_000
+
+
+async def test_many_connections_at_once_do_not_mix(proxy: Proxy, through: str) -> None:
+    async def talk(number: int) -> None:
+        async with connected(through, f"talk {number}") as mine:
+            for turn in range(30):
+                said = f"{number} {turn}" * (1 + turn * 100)
+                assert await mine.fetchval("select $1::text", said) == said
+            assert [link.application for link in proxy.links(named(f"talk {number}"))] == [f"talk {number}"]
+
+    await asyncio.gather(*(talk(number) for number in range(12)))
+
+
+async def test_a_connection_that_has_gone_is_forgotten(proxy: Proxy, dsn: str, through: str) -> None:
+    async with connected(through):
+        assert len(proxy.links(named("mine"))) == 1
+
+    await eventually(lambda: not proxy.links(named("mine")))
+    await eventually(lambda: _none_of(dsn, "mine"))
+
+
+async def _none_of(dsn: str, name: str) -> bool:
+    return await sessions_of(dsn, name) == 0
+
+
+async def test_a_cut_breaks_connections_and_refuses_new_ones_until_it_is_over(proxy: Proxy, through: str) -> None:
+    async with connected(through) as mine, connected(through, "other") as other:
+        async with during(proxy.cut(named("mine"), for_s=BOUND_S)):
+            with pytest.raises(BROKEN_OFF):
+                await mine.fetchval("select 1")
+            with pytest.raises(BROKEN_OFF):
+                async with connected(through):
+                    pass
+            await round_trips(other)
+            async with connected(through, "other") as another:
+                await round_trips(another)
+
+        async with connected(through) as again:
+            await round_trips(again)
+
+
+async def test_a_cut_in_the_middle_of_a_statement_is_noticed_at_once(proxy: Proxy, through: str) -> None:
+    async with connected(through) as mine, connected(through, "other") as other:
+        await other.execute("select pg_advisory_lock(7)")
+        pid = await mine.fetchval("select pg_backend_pid()")
+        work = asyncio.create_task(mine.fetchval("select pg_advisory_lock(7)"))
+        await until_blocked(through, pid, work)
+
+        async with during(proxy.cut(named("mine"), for_s=BOUND_S)):
+            with pytest.raises(BROKEN_OFF):
+                await in_time(work)
+
+
+async def test_a_fault_is_over_when_its_time_is(proxy: Proxy, through: str) -> None:
+    async with connected(through) as mine:
+        await proxy.half_open(named("mine"), for_s=0.05)
+        await proxy.slow(named("mine"), delay_s=BOUND_S, for_s=0.05)
+        await round_trips(mine)
+
+    await proxy.cut(named("mine"), for_s=0.05)
+    async with connected(through) as mine:
+        await round_trips(mine)
+
+
+async def test_half_open_a_question_does_not_arrive_until_it_is_over(proxy: Proxy, dsn: str, through: str) -> None:
+    async with connected(through) as mine, connected(through, "other") as other:
+        await mine.execute("create sequence asked")
+        async with during(proxy.half_open(named("mine"), for_s=BOUND_S)):
+            work = asyncio.create_task(mine.fetchval("select nextval('asked')"))
+            late = asyncio.create_task(_first_word(through))
+            await round_trips(other)
+
+            assert not work.done()
+            assert not late.done(), "a new connection fares alike"
+            assert not await value(dsn, "select is_called from asked")
+
+        assert await in_time(work) == 1
+        assert await in_time(late) == 1
+
+
+async def _first_word(dsn: str) -> Any:
+    async with connected(dsn) as connection:
+        return await connection.fetchval("select 1")
+
+
+async def test_half_open_an_answer_does_not_arrive_until_it_is_over(proxy: Proxy, through: str) -> None:
+    async with connected(through) as mine, connected(through, "other") as other:
+        await other.execute("select pg_advisory_lock(7)")
+        pid = await mine.fetchval("select pg_backend_pid()")
+        work = asyncio.create_task(mine.fetchval("select 7 from pg_advisory_lock(7)"))
+        await until_blocked(through, pid, work)
+
+        async with during(proxy.half_open(named("mine"), for_s=BOUND_S)):
+            await other.execute("select pg_advisory_unlock(7)")
+            idle = "select state = 'idle' from pg_stat_activity where pid = $1"
+            await eventually(lambda: other.fetchval(idle, pid))
+            await round_trips(other)
+            assert not work.done()
+
+        assert await in_time(work) == 7
+
+
+async def test_half_open_the_server_does_not_hear_that_its_client_has_gone(
+    proxy: Proxy, dsn: str, through: str
+) -> None:
+    async with connected(through), connected(through, "other") as other:
+        async with during(proxy.half_open(named("mine"), for_s=BOUND_S)):
+            (link,) = proxy.links(named("mine"))
+            link.client.transport.abort()  # without a word, as from one that was killed
+            await round_trips(other)
+
+            assert await sessions_of(dsn, "mine") == 1
+
+        await eventually(lambda: _none_of(dsn, "mine"))
+
+
+async def test_of_two_half_open_times_the_longer_one_counts(proxy: Proxy, through: str) -> None:
+    async with connected(through) as mine, connected(through, "other") as other:
+        async with during(proxy.half_open(named("mine"), for_s=BOUND_S)):
+            await proxy.half_open(named("mine"), for_s=0.05)
+            work = asyncio.create_task(mine.fetchval("select 1"))
+            await round_trips(other)
+            assert not work.done()
+
+        assert await in_time(work) == 1
+
+
+async def test_slow_holds_up_both_directions(proxy: Proxy, through: str) -> None:
+    async with connected(through) as mine:
+        loop = asyncio.get_running_loop()
+        async with during(proxy.slow(named("mine"), delay_s=0.1, for_s=BOUND_S)):
+            began_at = loop.time()
+            await mine.execute("select 1")
+            assert loop.time() - began_at >= 0.2
+
+            began_at = loop.time()
+            await _first_word(through)
+            assert loop.time() - began_at >= 0.4, "who comes meanwhile is slow from its first word on"
+
+
+async def test_slow_holds_up_nobody_else(proxy: Proxy, through: str) -> None:
+    slow = proxy.slow(named("mine"), delay_s=BOUND_S, for_s=BOUND_S)
+    async with connected(through) as mine, connected(through, "other") as other, during(slow):
+        work = asyncio.create_task(mine.execute("select 1"))
+        await round_trips(other)
+        assert not work.done()
+
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+
+
+async def test_a_lost_answer_to_a_commit_leaves_the_row_and_an_error(proxy: Proxy, dsn: str, through: str) -> None:
+    await query(dsn, "create table written (number integer)")
+
+    async with connected(through) as mine, connected(through, "other") as other:
+        proxy.lose_reply(named("mine"), "commit")
+        with pytest.raises(BROKEN_OFF):
+            async with mine.transaction():
+                assert await mine.fetchval("insert into written values (1) returning number") == 1
+        async with other.transaction():
+            await other.execute("insert into written values (2)")
+
+    assert [row["number"] for row in await query(dsn, "select number from written order by number")] == [1, 2]
+
+
+async def test_only_one_answer_is_lost(proxy: Proxy, through: str) -> None:
+    async with connected(through) as mine:
+        proxy.lose_reply(named("mine"), "commit")
+        await round_trips(mine)
+        with pytest.raises(BROKEN_OFF):
+            async with mine.transaction():
+                pass
+    async with connected(through) as mine, mine.transaction():
+        await round_trips(mine)

@@ -1,0 +1,240 @@
+"""What the recorder reads from the slot is what was committed, in the order in which it was."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import asyncpg
+import pytest
+
+from tests.chaos import recorder as recording
+from tests.chaos.away import AWAY
+from tests.chaos.clusters import Processes
+from tests.chaos.history import Commit, HolderWritten, Recorded, TimerDeleted, TimerWritten
+from tests.chaos.recorder import COLUMNS, Recorder
+from tests.chaos.stage import stage_for
+from tests.support.factories import BOUND_S, HolderClient, add_holder, add_schedule, add_timers, query
+from tests.support.sql_client import call, schedule
+
+HOLDER = 2**63 - 1
+ODD = "Müller’s 注文 \\ \" ' 🕰"
+LAST_DATE = "'9999-12-30 23:59:59.999999+00'"
+FIRST_DATE = "'0001-01-01 00:00:00+00'"
+MOMENT = datetime(2031, 1, 1, 0, 0, 0, 500_000, UTC)
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def recorded(dsn: str) -> AsyncIterator[Recorder]:
+    """Record what is committed inside the block; it is read at its end."""
+    recorder = Recorder(dsn)
+    await recorder.start()
+    yield recorder
+    async with asyncio.timeout(BOUND_S):
+        await recorder.drain()
+
+
+def changes(recorder: Recorder, kind: type[T]) -> list[T]:
+    return [change for commit in recorder.commits for change in commit.changes if isinstance(change, kind)]
+
+
+def new_keys(recorder: Recorder) -> list[int]:
+    return [change.timer_key for change in changes(recorder, TimerWritten) if change.new]
+
+
+async def rows_of(dsn: str, table: str) -> list[asyncpg.Record]:
+    """Read a table as the slot gives it: the same columns, what is no number or moment as text."""
+    columns = COLUMNS[table].replace("payload", "payload::text").replace("detail", "detail::text")
+    columns = columns.replace("paused_due_date", "paused_due_date is not null as paused")
+    return await query(dsn, f"select {columns} from shardclock.{table} order by 1, 2")
+
+
+def timers_left(commits: list[Commit]) -> Iterator[tuple[Any, ...]]:
+    """Follow the changes to the rows that they leave."""
+    left: dict[int, TimerWritten] = {}
+    for commit in commits:
+        for change in commit.changes:
+            if isinstance(change, TimerWritten):
+                assert change.new == (change.timer_key not in left)
+                left[change.timer_key] = change
+            elif isinstance(change, TimerDeleted):
+                del left[change.timer_key]
+    return (tuple(left[key])[1:] for key in sorted(left))
+
+
+async def test_who_commits_first_comes_first_whoever_began_first(dsn: str) -> None:
+    early, late = await add_timers(dsn, 2, due="now() + interval '1 hour'")
+
+    async with recorded(dsn) as recorder, HolderClient(dsn) as one, HolderClient(dsn) as other:
+        await one.begin()
+        await one.cancel(timer_key=early)  # which draws a position
+        await other.cancel(timer_key=late)
+        await one.commit()
+
+    records = changes(recorder, Recorded)
+    assert [record.timer_key for record in records] == [late, early]
+    assert records[0].position > records[1].position, "the positions tell another story"
+    assert recorder.commits[0].lsn < recorder.commits[1].lsn
+    assert recorder.commits[0].committed_at <= recorder.commits[1].committed_at
+
+
+async def test_what_is_rolled_back_is_not_there(dsn: str) -> None:
+    async with recorded(dsn) as recorder, HolderClient(dsn) as hand:
+        await hand.begin()
+        await schedule(hand)
+        await hand.rollback()
+
+        await hand.begin()
+        kept = await schedule(hand)
+        await hand.connection.execute("savepoint half")
+        await schedule(hand)
+        await hand.connection.execute("rollback to half")
+        await hand.commit()
+
+    assert new_keys(recorder) == [kept]
+    assert len(recorder.commits) == 1
+
+
+async def test_what_was_committed_before_the_start_is_not_there(dsn: str) -> None:
+    await add_timers(dsn, 1)
+
+    async with recorded(dsn) as recorder:
+        (key,) = await add_timers(dsn, 1)
+
+    assert new_keys(recorder) == [key]
+
+
+async def test_a_claim_is_an_update_that_says_whose_it_is_and_until_when(dsn: str) -> None:
+    await add_holder(dsn, HOLDER)
+    keys = await add_timers(dsn, 2)
+
+    async with recorded(dsn) as recorder, HolderClient(dsn, HOLDER) as hand:
+        await hand.take()
+
+    (commit,) = recorder.commits
+    claims = changes(recorder, TimerWritten)
+    assert sorted(claim.timer_key for claim in claims) == keys
+    assert {(claim.new, claim.claimed_by) for claim in claims} == {(False, HOLDER)}
+    assert all(claim.claimed_until and 9.0 < _after(commit, claim) < 11.0 for claim in claims)
+
+
+def _after(commit: Commit, claim: TimerWritten) -> float:
+    assert claim.claimed_until is not None
+    return (claim.claimed_until - commit.committed_at).total_seconds()
+
+
+async def test_a_firing_deletes_appends_and_writes_what_follows_in_one_commit(dsn: str) -> None:
+    await add_holder(dsn, HOLDER)
+    key = await add_schedule(dsn)
+
+    async with HolderClient(dsn, HOLDER) as hand:
+        timers = (await hand.take()).claimed
+        async with recorded(dsn) as recorder:
+            await hand.fire(timers)
+
+    (commit,) = recorder.commits
+    assert {type(change) for change in commit.changes} == {TimerDeleted, TimerWritten, Recorded}
+    assert len(commit.changes) == 3
+    assert changes(recorder, TimerDeleted) == [TimerDeleted(key)]
+    (record,), (follower,) = changes(recorder, Recorded), changes(recorder, TimerWritten)
+    assert (record.timer_key, record.intent, record.occurrence, record.holder) == (key, "TRIGGERED", 1, HOLDER)
+    assert (follower.new, follower.occurrence, follower.name) == (True, 2, "beat")
+    assert follower.timer_key != key
+
+
+async def test_what_is_read_equals_the_tables(dsn: str) -> None:
+    async with recorded(dsn) as recorder:
+        await add_holder(dsn, HOLDER)
+        await add_holder(dsn, -HOLDER, shard=None, shard_count=None)
+        await query(dsn, "update shardclock.holders set suspended_at = now() where holder = $1", HOLDER)
+        await query(
+            dsn, "update shardclock.holders set ended_at = now(), ended_why = 'dead' where holder = $1", -HOLDER
+        )
+        await _some_of_everything(dsn)
+
+    stored = [tuple(row) for row in await rows_of(dsn, "timers")]
+    assert list(timers_left(recorder.commits)) == stored
+    assert {None, "beat", ODD, f"{ODD}2"} == {row[3] for row in stored}, "claimed, following, paused, moved"
+    assert {None, HOLDER} == {row[6] for row in stored}
+    logged = [tuple(row) for row in await rows_of(dsn, "command_log")]
+    assert sorted(tuple(record) for record in changes(recorder, Recorded)) == logged
+    assert {row[7] for row in logged} >= {"TRIGGERED", "CANCELED", "RESCHEDULED"}
+    holders = {holder.holder: tuple(holder) for holder in changes(recorder, HolderWritten)}
+    assert [holders[key] for key in sorted(holders)] == [tuple(row) for row in await rows_of(dsn, "holders")]
+
+
+async def _some_of_everything(dsn: str) -> None:
+    """Leave timers in every state, and records with and without each of their fields."""
+    odd = "'" + ODD.replace("'", "''") + "'"
+    payload = f"jsonb_build_object('of', i, {odd}, null, 'big', repeat('ä', 20000))"
+    await add_timers(dsn, 2, due=LAST_DATE, name=f"{odd} || i", payload=payload)
+    await add_timers(dsn, 1, due=FIRST_DATE, tenant_id=odd, payload="'null'")
+    await add_timers(dsn, 1, payload="""'[1.50, "\\u00fc", {"": -0.0}]'""")
+    await add_schedule(dsn)
+    async with HolderClient(dsn, HOLDER) as hand:
+        claimed = (await hand.take(scope="sweep", horizon_s=2.0)).claimed
+        await hand.fire(claimed[1:])
+        await hand.cancel(name=f"{ODD}1", reason=ODD)
+        await hand.reschedule(name=f"{ODD}2", due_date=MOMENT)
+        await call(hand, "pause_timer", timer_key=await schedule(hand, name=ODD))
+
+
+async def test_a_reading_that_ends_within_many_transactions_goes_on_where_it_was(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "CHANGES_A_PEEK", 3)
+    keys: list[int] = []
+
+    async with recorded(dsn) as recorder:
+        for count in (1, 1, 1, 5, 1, 2, 2, 1):  # one is larger than a reading
+            keys += await add_timers(dsn, count)
+
+    assert new_keys(recorder) == keys
+    assert [len(commit.changes) for commit in recorder.commits] == [1, 1, 1, 5, 1, 2, 2, 1]
+
+
+async def test_a_reading_that_breaks_off_before_it_forgets_doubles_nothing(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with recorded(dsn) as recorder:
+        first = await add_timers(dsn, 2)
+        with monkeypatch.context() as broken:
+            broken.setattr(recording, "FORGET", "select 1 / 0 where $1::text is not null")
+            with pytest.raises(AWAY):
+                await recorder.drain()
+        second = await add_timers(dsn, 2)
+
+    assert new_keys(recorder) == first + second
+
+
+async def test_what_was_read_is_not_kept_by_the_server(dsn: str) -> None:
+    async with recorded(dsn) as recorder:
+        await add_timers(dsn, 2)
+        await recorder.drain()
+        (row,) = await query(dsn, recording.PEEK.replace("select data", "select count(data)"), 10)
+        assert row[0] == 0
+
+
+@pytest.mark.slow
+async def test_a_killed_postgres_loses_and_doubles_nothing() -> None:
+    keys: list[int] = []
+    async with stage_for(Processes(0)) as stage, recorded(stage.direct_dsn) as recorder:
+        for _ in range(2):
+            keys += await add_timers(stage.direct_dsn, 3)
+            await recorder.drain()
+            keys += await add_timers(stage.direct_dsn, 3)
+            process = stage.postmaster.process()
+            assert process is not None
+            process.kill()
+            await asyncio.to_thread(process.wait)
+            with pytest.raises(AWAY):
+                await recorder.drain()
+            await stage.restart_postgres()
+            keys += await add_timers(stage.direct_dsn, 3)
+
+    assert new_keys(recorder) == keys
+    assert [commit.lsn for commit in recorder.commits] == sorted({commit.lsn for commit in recorder.commits})

@@ -1,0 +1,263 @@
+"""The page and the picture of a run say what its history says."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from charts.colors import INK
+from charts.scales import Axis
+from charts.svg import text_width
+from tests.chaos.checker import Finding, Verdict
+from tests.chaos.history import (
+    Call,
+    Commit,
+    Fault,
+    FaultKind,
+    History,
+    HolderWritten,
+    Pending,
+    Recorded,
+    TimerDeleted,
+    TimerWritten,
+)
+from tests.chaos.marks import COLORS, LABEL, LABELS_MAX, place
+from tests.chaos.picture import BOUND, CURVES, draw
+from tests.chaos.report import calm, report, sure_below
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+T = START.timestamp()
+KEPT = Finding("S1", "never early", 250_000, 0)
+VALID = Verdict("valid", [KEPT])
+VERSIONS = {"Postgres": "18.4", "Ray": "2.60.0", "Python": "3.11.7", "cores": 2}
+
+
+def history(*lags: tuple[float, float], faults: Sequence[Fault] = (), length_s: float = 120.0) -> History:
+    """Make a run whose timers fell due at a second of it and were so late."""
+    made = History(7, T, T + length_s, faults=list(faults))
+    for key, (due_s, lag_s) in enumerate(lags, 1):
+        due = START + timedelta(seconds=due_s)
+        fired = due + timedelta(seconds=lag_s)
+        timer = TimerWritten(True, key, due, "ada", None, None, 1, None, None, False)
+        made.commits.append(Commit(key, key, START, (timer,)))
+        record = _record(key, due, fired, "TRIGGERED")
+        made.commits.append(Commit(1000 + key, 1000 + key, fired, (TimerDeleted(key), record)))
+    return made
+
+
+def fault(kind: FaultKind, at_s: float, *, for_s: float = 0.0, **more: Any) -> Fault:
+    return Fault(int(at_s * 1000), kind, more.pop("name", f"{kind} it"), T + at_s, T + at_s + for_s, **more)
+
+
+def page_of(tmp_path: Path, run: History, verdict: Verdict = VALID) -> str:
+    return report(run, verdict, tmp_path, versions=VERSIONS, repeat="python -m tests.chaos --seed 7").read_text()
+
+
+def cells(page: str, first: str) -> list[str]:
+    """Give the cells of the table row that begins so."""
+    (row,) = [line for line in page.splitlines() if line.startswith(f"| {first} |")]
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
+
+
+@pytest.mark.parametrize(
+    ("cases", "shown"),
+    [(0, ""), (3, ""), (4, "< 0.75"), (100, "< 0.03"), (3000, "< 0.001"), (250_000, "< 1.2e-5"), (299_999, "< 1.1e-5")],
+)
+def test_nothing_seen_in_so_many_cases_bounds_the_rate(cases: int, shown: str) -> None:
+    assert sure_below(cases) == shown
+
+
+def test_the_head_says_what_ran_where_and_how_to_repeat_it(tmp_path: Path) -> None:
+    page = page_of(tmp_path, history((1, 0.004)))
+    assert page.startswith("# Run 7: valid\n\nseed 7 · 120 s · Postgres 18.4 · Ray 2.60.0 · Python 3.11.7 · cores 2\n")
+    assert page.endswith("```console\n$ python -m tests.chaos --seed 7\n```\n")
+    assert "![Lag over time](lag.svg)" in page
+    assert (tmp_path / "lag.svg").read_text().startswith("<svg")
+
+
+def test_a_promise_that_was_kept_says_how_sure_that_is(tmp_path: Path) -> None:
+    page = page_of(tmp_path, history((1, 0.004)))
+    assert cells(page, "S1") == ["S1", "never early", "250,000", "0", "kept", "0 of 250,000, so < 1.2e-5", ""]
+
+
+def test_a_promise_without_a_case_is_not_called_kept(tmp_path: Path) -> None:
+    findings = [KEPT, Finding("S10", "deliveries", 0, 0, note="not | built")]
+    page = page_of(tmp_path, history((1, 0.004)), Verdict("valid", findings))
+    assert cells(page, "S10") == ["S10", "deliveries", "0", "0", "no case", "", "not \\| built"]
+
+
+def test_an_invalid_run_shows_the_rows_that_break_a_promise(tmp_path: Path) -> None:
+    rows = [f"timer {key} fired twice | by 1 and 2" for key in range(10)]
+    findings = [KEPT, Finding("S3", "at most once", 40, 12, rows)]
+    page = page_of(tmp_path, history((1, 0.004)), Verdict("invalid", findings, ["S3 is broken"]))
+    assert page.startswith("# Run 7: invalid\n")
+    assert cells(page, "S3")[2:6] == ["40", "12", "**12 BROKEN**", ""]
+    assert "### S3 at most once: 12 violations, the first 10\n" in page
+    assert [line for line in page.splitlines() if line.startswith("    timer")] == [f"    {row}" for row in rows]
+    assert "### S1" not in page
+
+
+def test_an_unknown_run_says_why(tmp_path: Path) -> None:
+    page = page_of(tmp_path, history(), Verdict("unknown", [KEPT], ["nothing fired at all"]))
+    assert page.startswith("# Run 7: unknown\n")
+    assert "Why:\n\n- nothing fired at all\n" in page
+
+
+def test_lag_is_told_for_the_whole_run_and_for_its_calm_part(tmp_path: Path) -> None:
+    lags = [(n * 0.1, 0.002) for n in range(98)] + [(60.5, 1.5), (20.0, 0.02)]
+    run = history(*lags, faults=[fault("kill", 60, recovers_within_s=2.0)])
+    page = page_of(tmp_path, run)
+    assert cells(page, "whole run") == ["whole run", "100", "2 ms", "20 ms", "1.5 s", ""]
+    assert cells(page, "while nothing was broken or healing")[1:] == ["99", "2 ms", "20 ms", "20 ms", "1 s"]
+
+
+def test_only_timers_that_waited_in_no_window_are_calm() -> None:
+    run = history(faults=[fault("store", 10, for_s=3, recovers_within_s=5.0), fault("kill", 11, recovers_within_s=1.0)])
+    fired = [(T + 9.9, 1.0), (T + 10.5, 1.0), (T + 17.0, 2.0), (T + 18.5, 1.0), (T + 19.5, 1.0), (T + 30.0, 25.0)]
+    assert calm(fired, run) == [1.0, 1.0]
+    assert calm(fired, history()) == [lag_s for _, lag_s in fired]
+
+
+def test_what_became_of_timers_is_counted(tmp_path: Path) -> None:
+    run = history((1, 0.004), (2, 0.004), (3, 0.004))
+    late = START + timedelta(seconds=9)
+    next_one = TimerWritten(True, 50, late, "ada", "rule", "R/PT1S", 2, None, None, False)
+    claim = TimerWritten(False, 50, late, "ada", "rule", "R/PT1S", 2, 9, late, False)
+    ends = [_record(60 + n, late, late, intent) for n, intent in enumerate(["CANCELED", "RESCHEDULED", "PAUSED"])]
+    run.commits.append(Commit(5000, 5000, late, (next_one, claim, *ends)))
+    run.pending = [Pending(50, late, False)]
+    assert (
+        "Timers: 3 scheduled, 1 next occurrences, 3 fired, 1 cancelled, 1 rescheduled, 0 skipped, 1 paused;"
+        " 1 pending at the end." in page_of(tmp_path, run)
+    )
+
+
+def test_calls_are_counted_by_verb_and_by_how_they_ended(tmp_path: Path) -> None:
+    run = history((1, 0.004))
+    run.calls = [
+        Call(1, "schedule", "ada", T, T + 1, "ok"),
+        Call(2, "schedule", "ada", T, T + 1, "unknown"),
+        Call(3, "schedule", "ada", T, None, "unknown"),
+        Call(4, "cancel", "ada", T, T + 1, "fail"),
+    ]
+    page = page_of(tmp_path, run)
+    assert cells(page, "calls") == ["calls", "ok", "fail", "unknown", "no end"]
+    assert cells(page, "schedule") == ["schedule", "1", "0", "1", "1"]
+    assert cells(page, "cancel") == ["cancel", "0", "1", "0", "0"]
+
+
+def test_faults_are_told_by_name_with_how_soon_they_were_over(tmp_path: Path) -> None:
+    kills = [fault("kill", at_s, name="kill a shard", victims=(5,), recovers_within_s=2.0) for at_s in (10, 60)]
+    store = fault("store", 90, for_s=2.0, name="kill Postgres", recovers_within_s=5.0)
+    head = fault("head", 110, name="kill the head", recovers_within_s=2.0)
+    run = history((10.5, 0.9), (60.5, 2.4), (91, 1.5), (92.1, 1.2), (110.9, 0.1), faults=[*kills, store, head])
+    keeps_all = HolderWritten(5, 0, 1, 4711, START, None, None)
+    run.commits.insert(0, Commit(0, 0, START, (keeps_all,)))
+    page = page_of(tmp_path, run)
+    late = "**1 LATE**"
+    rows = [line for line in page.splitlines() if "until" in line or re.match(r"\| (kill|store|head): ", line)]
+    assert [[cell.strip() for cell in row.split("|")[1:-1]] for row in rows] == [
+        ["fault", "times", "how long until", "measured", "p50", "p99", "max", "bound", ""],
+        ["kill: kill a shard", "2", "its last timer was taken over", "2", "900 ms", "2.4 s", "2.4 s", "2 s", late],
+        ["store: kill Postgres", "1", "a timer fired", "1", "500 ms", "500 ms", "500 ms", "5 s", ""],
+        ["store: kill Postgres", "1", "none was late", "1", "1.3 s", "1.3 s", "1.3 s", "6 s", ""],
+        ["head: kill the head", "1", "a timer fired", "1", "1 s", "1 s", "1 s", "2 s", ""],
+        ["head: kill the head", "1", "none was late", "1", "0 s", "0 s", "0 s", "3 s", ""],
+    ]
+
+
+def test_a_fault_that_nothing_was_measured_of_is_counted_all_the_same(tmp_path: Path) -> None:
+    run = history((1, 0.004), faults=[fault("lock", 10), fault("lock", 20, disturbs=False)])
+    assert cells(page_of(tmp_path, run), "lock: lock it") == ["lock: lock it", "2", *[""] * 7]
+
+
+def test_a_run_in_which_nothing_was_broken_says_so(tmp_path: Path) -> None:
+    assert "## Faults\n\nNothing was broken.\n" in page_of(tmp_path, history((1, 0.004)))
+
+
+def test_every_kind_of_fault_has_a_colour_of_its_own() -> None:
+    assert set(COLORS) == set(get_args(FaultKind))
+    assert len({*COLORS.values()}) == len(COLORS)
+
+
+@pytest.mark.parametrize("number", [0, 1, 30, LABELS_MAX + 1, 200])
+def test_the_picture_has_one_mark_a_fault(number: int) -> None:
+    drawn = ET.fromstring(draw(_with_faults(number), [], "title"))
+    assert sum(shape.get("stroke") == INK for shape in drawn.iter() if shape.tag.endswith("rect")) == number
+
+
+@pytest.mark.parametrize("number", [2, 30, LABELS_MAX])
+def test_no_label_touches_another_or_a_mark_or_leaves_the_picture(number: int) -> None:
+    for marks in place(_with_faults(number).faults, Axis(T, T + 600, 100, 1178)).values():
+        spans = [(mark.row, mark.left, mark.right) for mark in marks]
+        labels = [mark for mark in marks if mark.label]
+        spans += [(m.row, m.label_at, m.label_at + text_width(m.label, size=LABEL)) for m in labels]
+        assert all(right <= 1200 for _, _, right in spans)
+        if labels:
+            assert all(one[0] < next_one[0] or one[2] <= next_one[1] for one, next_one in pairwise(sorted(spans)))
+
+
+def test_a_label_that_has_no_room_to_the_right_stands_before_its_mark() -> None:
+    (mark,) = place([fault("lock", 595, name="lock the table")], Axis(T, T + 600, 100, 1178))["lock"]
+    assert mark.label_at + text_width(mark.label, size=LABEL) < mark.left
+
+
+def test_labels_are_there_while_there_is_room_for_them() -> None:
+    axis = Axis(T, T + 600, 100, 1178)
+    few = [mark for marks in place(_with_faults(20).faults, axis).values() for mark in marks]
+    assert [mark.label for mark in few] == [mark.fault.name for mark in few]
+    crowd = [fault("lock", 10 + n) for n in range(20)]
+    assert {mark.label for mark in place(crowd, axis)["lock"]} == {""}
+    many = [mark for marks in place(_with_faults(200).faults, axis).values() for mark in marks]
+    assert {(mark.label, mark.row) for mark in many} == {("", 0)}
+
+
+def test_a_curve_has_a_gap_where_nothing_was_due() -> None:
+    lags = [(T + at_s + 0.01, 0.01) for at_s in (1, 2, 3, 40, 41, 42)]
+    drawn = ET.fromstring(draw(history(), lags, "title"))
+    lines = [shape for shape in drawn.iter() if shape.get("stroke") == CURVES["p50"][1]]
+    assert len(lines) == 3  # one is the legend's
+
+
+def test_the_curves_are_one_above_the_other() -> None:
+    lags = [(T + second + 0.5 + lag_s, lag_s) for second in range(20) for lag_s in [0.002] * 97 + [0.02] * 2 + [0.2]]
+    drawn = ET.fromstring(draw(history(), lags, "title"))
+    tops = [min(_heights(drawn, CURVES[name][1])) for name in ("max", "p99", "p50")]
+    assert tops == sorted(tops)
+    assert len(set(tops)) == 3
+
+
+def test_the_bound_leaps_where_something_is_broken() -> None:
+    calm_run, broken_run = history(), history(faults=[fault("kill", 60, recovers_within_s=2.0)])
+    assert len(set(_heights(ET.fromstring(draw(calm_run, [], "title")), BOUND))) == 1
+    assert len(set(_heights(ET.fromstring(draw(broken_run, [], "title")), BOUND))) > 3
+
+
+def test_a_timer_that_fired_early_or_never_was_due_in_the_run_does_not_stop_the_picture() -> None:
+    lags = [(T + 5, -2.0), (T - 50, 0.0), (T + 6, 4000.0)]
+    ET.fromstring(draw(history(length_s=0.0), lags, "a title with <signs> & such"))
+
+
+def _record(key: int, due: datetime, recorded_at: datetime, intent: str) -> Recorded:
+    return Recorded(key, recorded_at, key, "ada", None, due, 1, intent, 5, None, None, None)
+
+
+def _with_faults(number: int) -> History:
+    kinds = get_args(FaultKind)
+    faults = [fault(kinds[n % 9], 6 + 590 * n / number, for_s=n % 3, name=f"{kinds[n % 9]} {n}") for n in range(number)]
+    return history(faults=faults, length_s=600.0)
+
+
+def _heights(drawn: ET.Element, color: str) -> list[float]:
+    """Give the places, from the top, of a line in a colour, without that in the legend."""
+    lines = [
+        shape.attrib["points"] for shape in drawn.iter() if shape.get("stroke") == color and "points" in shape.attrib
+    ]
+    return [y for line in lines for y in (float(point.split(",")[1]) for point in line.split()) if y > 60]

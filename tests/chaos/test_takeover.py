@@ -1,0 +1,154 @@
+"""Prove that takeovers, recoveries and lags are measured from what was recorded, and of whom they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.chaos.checker import judge
+from tests.chaos.good_run import A, B, good, timer
+from tests.chaos.lives import follow
+from tests.chaos.orphans import promised_of
+from tests.chaos.takeover import lags, quantile, recoveries, takeovers
+from tests.chaos.tape import LAG_S, blank, rig_s
+
+
+def test_a_timer_that_waited_for_as_long_as_the_clock_was_set_back_is_no_measure_of_a_takeover() -> None:
+    tape = good()
+    tape.fault("clock", 40, 41, 5.0, detail={"offset_s": -600.0})
+    tape.fault("kill", 48, 48, 2.0, victims=[B])
+    for key, fired_s in ((701, 48.6), (703, 48.5 + 600)):
+        tape.ask(48.2, "bob", timer(key, 48.5))
+        tape.fire(fired_s, A + 2, key)
+
+    assert [it.timers for it in takeovers(tape.end())][-1] == 1
+
+
+@pytest.mark.parametrize(("slow", "violations"), [(1, 0), (2, 2)])
+def test_one_takeover_of_a_hundred_may_take_longer(slow: int, violations: int) -> None:
+    tape = blank(ends_s=2_100)
+    tape.holder(-0.5, B, 1)
+    for number in range(100):
+        at_s, took_s = 20.0 * number, 2.1 if number < slow else 1.0
+        tape.fault("freeze", at_s, at_s, 2.0, victims=[B])
+        tape.ask(at_s, "bob", timer(2 * number + 1, at_s + 0.1))
+        tape.fire(at_s + 0.1 + took_s, B, 2 * number + 1)
+
+    finding = next(it for it in judge(tape.end()).findings if it.promise == "T1")
+
+    assert (finding.cases, finding.violations) == (100, violations)
+
+
+def test_a_takeover_is_of_the_timers_of_the_lost_shard_alone() -> None:
+    tape = good()
+    tape.fault("cut", 25.05, 25.1, 2.0, victims=[B])  # hits other slots, so it explains nothing of the kill
+
+    assert [(it.fault.kind, it.timers) for it in takeovers(tape.end())] == [("kill", 1), ("freeze", 1), ("cut", 1)]
+
+
+def test_a_takeover_is_the_worst_wait_of_the_lost_shards_timers() -> None:
+    found = takeovers(good().end())
+
+    assert [(it.fault.kind, it.timers) for it in found] == [("kill", 1), ("freeze", 1)]
+    assert [it.seconds for it in found] == pytest.approx([0.8, 0.8])
+    assert [it.bound_s for it in found] == [2.0, 2.0]
+
+
+def test_a_timer_that_another_fault_held_up_is_left_out_of_a_takeover() -> None:
+    tape = good()
+    tape.fault("lock", 25.1, 25.9, 1.0)
+
+    assert [it.timers for it in takeovers(tape.end())] == [0, 1]
+
+
+@pytest.mark.parametrize(("began_s", "bound_s"), [(7.9, 2.0), (8.1, 13.0), (12.0, 13.0), (16.9, 13.0), (17.1, 2.0)])
+def test_a_takeover_has_more_time_where_nobody_led_who_could_have_made_it(began_s: float, bound_s: float) -> None:
+    tape = blank()
+    tape.holder(-0.5, B, 1)
+    tape.fault("freeze", 10.0, 15.0, 5.0, disturbs=False, leaderless=True)
+    tape.fault("kill", began_s, began_s, 2.0, victims=[A])
+    tape.fault("kill", began_s, began_s, None, victims=[A])
+    history = tape.end()
+
+    assert list(promised_of(follow(history)).values())[1:] == [bound_s, None]
+
+
+@pytest.mark.parametrize(("began_s", "bound_s"), [(7.9, 2.0), (8.1, 13.0), (12.0, 13.0), (14.9, 13.0), (15.1, 2.0)])
+def test_a_takeover_has_more_time_where_no_shard_was_left_to_take_over(began_s: float, bound_s: float) -> None:
+    tape = blank()
+    tape.fault("kill", began_s, began_s, 2.0, victims=[A])
+    for at_s, holder, shard in ((-0.5, A, 0), (-0.4, B, 1), (9.0, A, None), (10.0, B, None), (15.0, 0xC, 0)):
+        tape.holder(at_s, holder, shard)
+
+    assert promised_of(follow(tape.end())) == {1: bound_s}
+
+
+@pytest.mark.parametrize("led", [True, False])
+def test_only_the_lost_shards_timers_may_be_later_where_nobody_led(led: bool) -> None:
+    tape = blank()
+    tape.holder(-0.5, A, 0)
+    tape.holder(-0.5, B, 1)
+    tape.ask(1, "ada", timer(1, 6), timer(2, 6))
+    tape.fault("freeze", 5.0, 9.0, None, disturbs=False, leaderless=not led)
+    tape.fault("kill", 5.5, 5.5, 2.0, victims=[A])
+    tape.fire(14.0, B, 1)
+    tape.holder(14.1, B, None)
+    tape.fire(14.2, B, 2)
+    history = tape.end()
+
+    verdict = judge(history)
+
+    late = [line for finding in verdict.findings if finding.promise == "L1" for line in finding.shown]
+    assert len(late) == (2 if led else 1), late
+    assert "timer 1 " in late[0]
+    assert [(it.timers, it.bound_s) for it in takeovers(history) if it.fault.victims] == [(1, 2.0 if led else 13.0)]
+
+
+def test_a_timer_that_waits_for_a_takeover_without_a_leader_is_left_out_of_the_next_one() -> None:
+    tape = blank()
+    tape.holder(-0.5, A, 0)
+    tape.ask(1, "ada", timer(2, 12))
+    tape.fault("freeze", 4.0, 6.0, None, disturbs=False, leaderless=True)
+    tape.fault("kill", 5.0, 5.0, 2.0, victims=[A])
+    tape.fault("kill", 11.0, 11.0, 2.0, victims=[A])
+    tape.fire(16.0, B, 2)
+
+    assert [it.timers for it in takeovers(tape.end())] == [0, 0]
+
+
+def test_recovery_is_told_from_when_the_store_was_back() -> None:
+    (recovery,) = (it for it in recoveries(good().end()) if it.fault.kind == "store")
+
+    assert recovery.first_s == pytest.approx(0.1)
+    assert recovery.normal_s == pytest.approx(0.1)
+
+
+def test_recovery_is_not_told_of_what_ends_while_something_else_is_broken() -> None:
+    tape = good()
+    assert [it.fault.kind for it in recoveries(tape.end())] == ["store"], "the head was back while the store was away"
+    tape.fault("lock", 17.5, 18.05, 5.0)
+
+    assert not recoveries(tape.end())
+
+
+def test_lags_are_in_commit_order_and_count_from_when_a_timer_was_known() -> None:
+    tape = blank()
+    tape.ask(10, "ada", timer(2, 5))
+    tape.fire(10.105, A, 2)
+
+    ((fired_s, lag_s),) = lags(tape.end())
+
+    assert fired_s == rig_s(10.105)
+    assert lag_s == pytest.approx(0.1, abs=1e-6)
+
+
+def test_a_timer_in_time_has_the_lag_of_its_record() -> None:
+    fired_s, lag_s = lags(good().end())[0]
+
+    assert fired_s == rig_s(2.5 + LAG_S)
+    assert lag_s == pytest.approx(LAG_S, abs=1e-6)
+
+
+def test_a_quantile_is_a_value_of_the_list() -> None:
+    values = [float(n) for n in range(100, 0, -1)]
+
+    assert [quantile(values, q) for q in (0.0, 0.5, 0.99, 1.0)] == [1.0, 50.0, 99.0, 100.0]

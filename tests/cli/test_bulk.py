@@ -1,0 +1,356 @@
+"""Prove that verbs on many timers count first, go through all pages, and tell the truth about what they changed."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from unittest import mock
+
+import pytest
+from rich.console import Console
+
+from cli import bulk
+from service import bulk_change
+from sql.clients.history import find_keys
+from sql.retry import Retry
+from sql.session import Session, StoreUnavailable
+from tests.support.cli_asserts import DONE, DOWN, NOT_DONE, NOT_THERE, assert_refused, count
+from tests.support.factories import add_timers, query, value
+from tests.support.program import Shell
+
+MANY = 2_500
+DAY = datetime(2031, 1, 1, tzinfo=UTC)
+A_SECOND_APART = "timestamptz '2031-01-01Z' + i * interval '1 s'"
+VERBS = [["cancel"], ["pause"], ["resume"], ["reschedule", "--shift", "PT1H"]]
+
+
+AT_ONCE = Retry(attempts=5, pause_s=0.0)
+
+
+@pytest.fixture
+def shell(dsn: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """Run commands in this process, on a migrated, empty database; a search gives pages, as if there were more."""
+    monkeypatch.setattr(bulk_change, "FOUND_TIMERS", 1_000)
+    return Shell(dsn, capsys)
+
+
+def add(
+    shell: Shell, number: int = MANY, due: str = "timestamptz '2031-01-01Z' + i * interval '1 s'", **more: str
+) -> None:
+    """Add timers of the default tenant."""
+    asyncio.run(add_timers(shell.dsn, number, due, **more))
+
+
+def states(shell: Shell) -> dict[str, int]:
+    """Count the timers in each state."""
+    rows = asyncio.run(query(shell.dsn, "select state, count(*) from shardclock.timer_history group by 1 order by 1"))
+    return dict(map(tuple, rows))
+
+
+def due_dates(shell: Shell) -> list[timedelta]:
+    """Read how much later than the day's beginning the timers are due, in the order of their keys."""
+    rows = asyncio.run(query(shell.dsn, "select due_date from shardclock.timer_history order by timer_key"))
+    return [row["due_date"] - DAY for row in rows]
+
+
+def failing(name: str, fails: Callable[[int], BaseException | None], *, answered: bool = False) -> Any:
+    """Make calls of a statement fail, told by their number from 1: before they are made, or before their answer."""
+    rows, calls = Session.rows, 0
+
+    async def call(self: Session, statement: str, /, **values: Any) -> Any:
+        nonlocal calls
+        error = None
+        if statement == name:
+            calls += 1
+            error = fails(calls)
+        if error is not None and not answered:
+            raise error
+        answer = await rows(self, statement, **values)
+        if error is not None:
+            raise error
+        return answer
+
+    return mock.patch.multiple(Session, rows=call)
+
+
+# a dry run
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
+def test_only_counts_until_it_is_told_to_do_it(shell: Shell, verb: list[str]) -> None:
+    add(shell)
+    add(shell, 3)
+    shell("pause", "--all", "--due-before", "2031-01-01T00:00:02Z", "--yes")  # two of them
+    before = states(shell), due_dates(shell)
+    matched = {"pause": MANY + 1, "resume": 2}.get(verb[0], MANY + 3)
+
+    done = shell(*verb, "--all")
+
+    assert (done.code, done.out.split()) == (DONE, ["matched", "changed", str(matched), "0"])
+    assert "nothing was changed; add --yes to" in done.err
+    told = shell(*verb, "--all", "--json")
+    assert (told.code, told.json["matched"], told.json["changed"], told.err) == (DONE, matched, 0, "")
+    assert (states(shell), due_dates(shell)) == before
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
+@pytest.mark.parametrize("yes", [[], ["--yes"]], ids=["dry", "yes"])
+def test_says_that_no_timer_matches(shell: Shell, verb: list[str], yes: list[str]) -> None:
+    done = shell(*verb, "--all", "--tenant", "nobody", *yes)
+
+    assert (done.code, done.out.split()) == (DONE, ["matched", "changed", "0", "0"])
+    assert "no timer matches" in done.err
+
+
+# all pages
+
+
+def test_cancels_what_is_pending_and_what_is_paused(shell: Shell) -> None:
+    add(shell)
+    shell("pause", "--all", "--due-before", "2031-01-01T00:20:00Z", "--yes")
+
+    done = shell("cancel", "--all", "--yes", "--reason", "moved house", "--json")
+
+    assert (done.code, done.json, done.err) == (DONE, {"matched": MANY, "changed": MANY}, "")
+    assert states(shell) == {"CANCELED": MANY}
+    kept = (
+        "select count(*) from shardclock.command_log where intent = 'CANCELED' and detail ->> 'reason' = 'moved house'"
+    )
+    assert asyncio.run(value(shell.dsn, kept)) == MANY
+
+
+def test_pauses_and_resumes_all(shell: Shell) -> None:
+    add(shell)
+
+    assert shell("pause", "--all", "--yes", "--json").json == {"matched": MANY, "changed": MANY}
+    assert states(shell) == {"PAUSED": MANY}
+    assert shell("pause", "--all", "--yes", "--json").json == {"matched": 0, "changed": 0}
+    assert shell("resume", "--all", "--yes", "--json").json == {"matched": MANY, "changed": MANY}
+    assert states(shell) == {"PENDING": MANY}
+
+
+@pytest.mark.parametrize(("shift", "seconds"), [("PT30M", 1_800), ("-PT30M", -1_800)])
+def test_moves_each_timer_once_whichever_way(shell: Shell, shift: str, seconds: int) -> None:
+    add(shell)
+    shell("pause", "--all", "--due-before", "2031-01-01T00:10:00Z", "--yes")
+
+    done = shell("reschedule", "--all", "--shift", shift, "--yes", "--json")
+
+    assert (done.code, done.json["matched"], done.json["changed"]) == (DONE, MANY, MANY)
+    assert due_dates(shell) == [timedelta(seconds=i + seconds) for i in range(1, MANY + 1)]
+
+
+def test_a_shift_sent_again_under_its_operation_moves_no_timer_twice(shell: Shell) -> None:
+    add(shell)
+
+    first = shell("reschedule", "--all", "--shift", "P1D", "--yes", "--json")
+    again = shell("reschedule", "--all", "--shift", "P1D", "--yes", "--operation", first.json["operation"])
+    other = shell("reschedule", "--all", "--shift", "P1D", "--yes", "--operation", "another", "--json")
+
+    assert f"--operation {first.json['operation']}" in first.err, "told before the work, lest it be cut short"
+    assert (again.code, again.out.split()[2:]) == (DONE, [str(MANY), "0"])
+    assert "moved under this operation before" in again.err
+    assert (other.json, other.err) == ({"matched": MANY, "changed": MANY, "operation": "another"}, "")
+    assert due_dates(shell) == [timedelta(days=2, seconds=i) for i in range(1, MANY + 1)]
+
+
+def test_shows_how_far_it_is(shell: Shell) -> None:
+    add(shell)
+    screen = io.StringIO()
+    terminal = Console(file=screen, force_terminal=True, width=100)
+
+    with mock.patch.object(bulk, "err", terminal):
+        shell("pause", "--all", "--yes")
+
+    shown = screen.getvalue()
+    for step in ("find", "pause"):
+        assert re.search(rf"{step}[^/]*{MANY}/{MANY}", shown)
+
+
+# which timers
+
+
+def test_touches_one_tenant_the_default_one_unless_told(shell: Shell) -> None:
+    add(shell, 2)
+    add(shell, 3, tenant_id="'acme'")
+
+    assert shell("cancel", "--all", "--json").json["matched"] == 2
+    assert shell("cancel", "--all", "--tenant", "acme", "--yes", "--json").json["changed"] == 3
+    assert count(shell) == 2
+
+
+def test_touches_only_what_the_filters_find(shell: Shell) -> None:
+    add(shell, 6, name="case when i % 2 = 0 then 'even-' else 'odd-' end || i", process_instance_key="1 + i / 4")
+
+    def matched(*options: object) -> int:
+        return int(shell("cancel", "--all", *options, "--json").json["matched"])
+
+    assert matched("--name-prefix", "even-") == 3
+    assert matched("--due-from", "2031-01-01T00:00:05Z") == 2
+    assert matched("--due-before", "2031-01-01T00:00:05Z") == 4
+    assert matched("--process-instance", 2) == 3
+    assert matched("--process-instance", 2, "--name-prefix", "even-", "--due-from", "2031-01-01T00:00:05Z") == 1
+    assert shell("cancel", "--all", "--name-prefix", "even-", "--yes", "--json").json["changed"] == 3
+    left = asyncio.run(query(shell.dsn, "select name from shardclock.timers order by 1"))
+    assert [row["name"] for row in left] == ["odd-1", "odd-3", "odd-5"]
+
+
+@pytest.mark.parametrize("options", [[], ["--all"]], ids=["", "all"])
+def test_cancels_a_process_instance_whoever_its_timers_belong_to(shell: Shell, options: list[str]) -> None:
+    add(shell, 3, process_instance_key="7", tenant_id="'t-' || i")
+    add(shell, 2, process_instance_key="8")
+    shell("pause", "--process-instance", 7, "--due-before", "2031-01-01T00:00:02Z", "--yes")
+
+    assert shell("cancel", *options, "--process-instance", 7, "--json").json == {"matched": 3, "changed": 0}
+    assert shell("cancel", *options, "--process-instance", 7, "--yes", "--json").json == {"matched": 3, "changed": 3}
+    assert count(shell) == 2
+
+
+def test_cancels_what_a_process_instance_adds_while_it_is_looked_at(shell: Shell) -> None:
+    add(shell, 2, process_instance_key="7")
+    added = 0
+
+    async def find_and_add(*args: Any, **more: Any) -> Any:
+        nonlocal added
+        page = await find_keys(*args, **more)
+        added += len(await asyncio.to_thread(lambda: asyncio.run(add_timers(shell.dsn, 1, process_instance_key="7"))))
+        return page
+
+    with mock.patch.object(bulk_change, "find_keys", find_and_add):
+        done = shell("cancel", "--process-instance", 7, "--yes", "--json")
+
+    assert done.json["changed"] == 2 + added > done.json["matched"]
+    assert count(shell) == 0
+
+
+def test_cancels_only_a_tenants_part_of_a_process_instance_when_told(shell: Shell) -> None:
+    add(shell, 3, process_instance_key="7", tenant_id="'t-' || i")
+
+    done = shell("cancel", "--process-instance", 7, "--tenant", "t-1", "--yes", "--json")
+
+    assert done.json == {"matched": 1, "changed": 1}
+
+
+# what goes wrong
+
+
+def test_counts_only_what_it_changed_itself(shell: Shell) -> None:
+    add(shell, 5)
+
+    async def find_and_cancel(*args: Any, **more: Any) -> Any:
+        page = await find_keys(*args, **more)
+        cancel = "select shardclock.cancel_timers($1)"
+        await asyncio.to_thread(lambda: asyncio.run(query(shell.dsn, cancel, page[:2])))
+        return page
+
+    with mock.patch.object(bulk_change, "find_keys", find_and_cancel):
+        done = shell("pause", "--all", "--yes")
+
+    assert (done.code, done.out.split()[2:]) == (DONE, ["5", "3"])
+    assert "left as they are: 2, which ended" in done.err
+
+
+def test_asks_again_when_an_answer_is_lost_and_moves_no_timer_twice(shell: Shell) -> None:
+    add(shell)
+    lost = failing("shift_timers", lambda call: StoreUnavailable("lost") if call == 2 else None, answered=True)
+
+    with lost, mock.patch.object(bulk_change, "PAGE_RETRY", AT_ONCE):
+        done = shell("reschedule", "--all", "--shift", "P1D", "--yes", "--operation", "x", "--json")
+
+    assert (done.code, done.json) == (DONE, {"matched": MANY, "changed": MANY - 1_000, "operation": "x"})
+    assert "up to 1,000 more may have been moved" in done.err
+    assert due_dates(shell) == [timedelta(days=1, seconds=i) for i in range(1, MANY + 1)]
+
+
+def test_says_how_far_it_came_when_postgres_goes_away_for_good(shell: Shell) -> None:
+    add(shell)
+    gone = failing("shift_timers", lambda call: StoreUnavailable("gone") if call > 1 else None)
+
+    with gone, mock.patch.object(bulk_change, "PAGE_RETRY", AT_ONCE):
+        done = shell("reschedule", "--all", "--shift", "P1D", "--yes", "--operation", "x", "--json")
+
+    assert (done.code, done.json["changed"]) == (NOT_THERE, 1_000)
+    assert "up to 1,000 more may have been moved" in done.err
+    assert "with --operation x does the rest" in done.err.splitlines()[-1]
+    assert (
+        shell("reschedule", "--all", "--shift", "P1D", "--yes", "--operation", "x", "--json").json["changed"] == 1_500
+    )
+    assert due_dates(shell) == [timedelta(days=1, seconds=i) for i in range(1, MANY + 1)]
+
+
+def test_a_count_that_gets_no_answer_changed_nothing(shell: Shell) -> None:
+    add(shell, 3)
+
+    with (
+        failing("find_keys", lambda _: StoreUnavailable("gone")),
+        mock.patch.object(bulk_change, "PAGE_RETRY", AT_ONCE),
+    ):
+        done = shell("cancel", "--all", "--yes")
+
+    assert_refused(done, "Postgres does not answer", "gone", code=NOT_THERE)
+    assert count(shell) == 3
+
+
+def test_ctrl_c_says_how_far_it_came(shell: Shell) -> None:
+    add(shell)
+
+    with failing("cancel_timers", lambda call: KeyboardInterrupt() if call == 2 else None):
+        done = shell("cancel", "--all", "--yes", "--json")
+
+    assert (done.code, done.json) == (130, {"matched": MANY, "changed": 1_000})
+    assert "up to 1,000 more may have been canceled" in done.err
+    assert count(shell) == MANY - 1_000
+
+
+def test_a_shift_out_of_the_calendar_is_refused_before_anything_moves(shell: Shell) -> None:
+    add(shell, 3)
+
+    done = shell("reschedule", "--all", "--shift", "P9000Y", "--yes", "--operation", "x")
+
+    assert_refused(done, "9000Y", "years 1 to 9999")
+    assert due_dates(shell) == [timedelta(seconds=i) for i in range(1, 4)]
+
+
+def test_a_shift_that_some_timer_cannot_make_says_which_came_before(shell: Shell) -> None:
+    add(shell, 1_000)
+    add(shell, 1, "'9999-12-31Z'")
+
+    done = shell("reschedule", "--all", "--shift", "P1D", "--yes", "--operation", "x")
+
+    assert (done.code, done.out.split()) == (NOT_DONE, ["matched", "changed", "1001", "1000"])
+    assert "years 1 to 9999" in done.err
+    assert "those before it were moved" in done.err
+    assert "may have been" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["cancel", "1", "--all"], ["either one timer", "or many"]),
+        (["cancel", "--name", "x", "--all"], ["either one timer", "or many"]),
+        (["pause", "1", "--process-instance", "7"], ["either one timer", "or many"]),
+        (["resume", "1", "--name-prefix", "x"], ["either one timer", "or many"]),
+        (["cancel", "--name-prefix", "x"], ["add --all"]),
+        (["cancel", "--due-from", "2031-01-01T00:00:00Z"], ["add --all"]),
+        (["cancel", "--tenant", "acme", "--yes"], ["--all for many"]),
+        (["cancel", "--all", "--due-before", "soon"], ["--due-before 'soon'"]),
+        (["cancel", "--all", "--process-instance", "x"], ["x"]),
+        (["run-now", "--all"], ["--all"]),
+        (["reschedule", "--all"], ["exactly one of"]),
+        (["reschedule", "--all", "--in", "PT1H"], ["by --shift only"]),
+        (["reschedule", "--all", "--at", "2031-01-01T00:00:00Z"], ["by --shift only"]),
+        (["reschedule", "--all", "--cron", "@daily"], ["by --shift only"]),
+        (["reschedule", "--all", "--shift", "an hour"], ["--shift 'an hour'"]),
+        (["reschedule", "--all", "--shift", "PT1H", "--operation", ""], ["--operation ''", "1 to 200"]),
+        (["reschedule", "--all", "--shift", "PT1H", "--operation", "x" * 201], ["--operation", "1 to 200"]),
+    ],
+    ids=lambda item: " ".join(item)[:40],
+)
+def test_refuses_what_makes_no_sense_before_it_asks_the_database(
+    capsys: pytest.CaptureFixture[str], command: list[str], words: list[str]
+) -> None:
+    assert_refused(Shell(DOWN, capsys)(*command), *words)

@@ -1,0 +1,361 @@
+"""Prove what holds for every command, and that those that watch and steer the cluster do what they say."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+from cli.ramp import span_of
+from sql.migrate import migrations
+from tests.support.cli_asserts import (
+    BAD_INPUT,
+    BIG,
+    DONE,
+    DOWN,
+    NOT_DONE,
+    NOT_THERE,
+    SECRET,
+    WRONG_SCHEMA,
+    assert_refused,
+)
+from tests.support.factories import BOUND_S, add_holder, add_timers, query
+from tests.support.postgres import Server
+from tests.support.program import PROGRAM, Shell, run
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["show", str(BIG + 1)], [str(BIG + 1)]),
+        (["show", "first"], ["first"]),
+        (["show"], ["either its key or --name"]),
+        (["show", "1", "--name", "x"], ["either its key or --name"]),
+        (["cancel", str(BIG + 1)], [str(BIG + 1)]),
+        (["cancel", "1", "--reason", "\udcff"], ["'\\udcff'", "UTF-8"]),
+        (["scale", "0"], ["0", "1 to 840"]),
+        (["scale", "841"], ["841", "1 to 840"]),
+        (["scale", "many"], ["many"]),
+        (["ramp", "-1"], ["'-1'", "0 to 2147483647", "off"]),
+        (["ramp", "2147483648"], ["'2147483648'", "0 to 2147483647"]),
+        (["ramp", "9" * 5_000], ["0 to 2147483647"]),
+        (["ramp", "slow"], ["'slow'", "off"]),
+        (["ramp", "1.5"], ["'1.5'"]),
+        (["ramp", "٣"], ["'٣'"]),
+        (["ramp", "--colour"], ["'--colour'"]),
+        (["ramp", "1", "2"], ["2"]),
+        (["tail", "-n", "0"], ["0"]),
+        (["tail", "--intent", "fired"], ["--intent 'fired'", "TRIGGERED, CANCELED,"]),
+        (["up", "--shards", "841"], ["841"]),
+        (["dance"], ["dance"]),
+    ],
+    ids=lambda item: " ".join(item)[:40],
+)
+def test_refuses_what_makes_no_sense_before_it_asks_the_database(
+    capsys: pytest.CaptureFixture[str], command: list[str], words: list[str]
+) -> None:
+    assert_refused(Shell(DOWN, capsys)(*command), *words)
+
+
+# scale
+
+
+def test_scales_what_is_wanted(shell: Shell) -> None:
+    assert shell("scale", 7, "--json").json.items() >= {"before": 2, "wanted": 7, "serving": 0}.items()
+    assert shell("status", "--json").json["shards_wanted"] == 7
+
+
+def test_scale_says_when_the_shards_do_not_come(shell: Shell) -> None:
+    assert shell("scale", 3, "--wait", "0.05", "--json").code == NOT_DONE
+
+
+# ramp, and what an outage left
+
+
+def add_outage(shell: Shell, left: int, *, served: bool = True) -> None:
+    """Leave timers overdue by an hour, and a shard that is about to fire them."""
+    asyncio.run(add_timers(shell.dsn, left, "now() - interval '1 hour'"))
+    if served:
+        asyncio.run(add_holder(shell.dsn, 0xABC))
+
+
+def test_sets_the_ramp_and_shows_it(shell: Shell) -> None:
+    at_first = shell("ramp", "--json").json
+    assert (at_first["left_by_outage"], at_first["caught_up_in_s"]) == (0, 0)
+    assert shell("ramp", "500", "--json").json == {"before": at_first["ramp_per_s"], "ramp_per_s": 500}
+    assert shell("ramp", "off", "--json").json == {"before": 500, "ramp_per_s": None}
+    assert shell("ramp", "0", "--json").json == {"before": None, "ramp_per_s": 0}
+    assert shell("ramp", "--json").json["ramp_per_s"] == 0
+    assert "held back" in shell("ramp").out
+    assert shell("ramp", "2147483647").out.split()[2:] == ["0:", "held", "back", "2,147,483,647", "a", "second"]
+
+
+@pytest.mark.parametrize(
+    ("rate", "words", "caught_up_in_s"),
+    [
+        ("1", ["at 1 a second", "caught up in about 2 min 5 s"], 125),
+        ("500", ["at 500 a second", "caught up in about 1 s"], 0.25),
+        ("0", ["held back", "`shardclock ramp 1000`"], None),
+        ("off", ["without a limit"], None),
+    ],
+)
+def test_tells_what_an_outage_left_and_how_long_it_will_take(
+    shell: Shell, rate: str, words: list[str], caught_up_in_s: float | None
+) -> None:
+    add_outage(shell, 125)
+
+    shell("ramp", rate)
+
+    for command in ("status", "ramp"):
+        told = shell(command).out
+        for word in ["125 timers", *words]:
+            assert word in told
+        state = shell(command, "--json").json
+        assert (state["left_by_outage"], state["caught_up_in_s"]) == (125, caught_up_in_s)
+
+
+def test_promises_no_end_of_an_outage_while_no_shard_runs(shell: Shell) -> None:
+    add_outage(shell, 3, served=False)
+
+    for command in ("status", "ramp"):
+        assert "3 timers, waiting for a shard to run" in shell(command).out
+
+
+def test_status_speaks_of_no_outage_when_there_was_none(shell: Shell) -> None:
+    asyncio.run(add_timers(shell.dsn, 3))
+
+    assert "outage" not in shell("status").out
+
+
+def test_status_speaks_of_one_in_the_singular(shell: Shell) -> None:
+    add_outage(shell, 1)
+
+    told = shell("status").out
+
+    assert "1 timer, fired at" in told
+    assert "on 1 node\n" in told
+
+
+@pytest.mark.parametrize(
+    ("length_s", "words"),
+    [(0.2, "1 s"), (59.6, "1 min"), (61, "1 min 1 s"), (7_505, "2 h 5 min"), (86_400, "1 d"), (1e9, "11,574 d 1 h")],
+)
+def test_writes_a_length_of_time_for_people(length_s: float, words: str) -> None:
+    assert span_of(length_s) == words
+
+
+def test_status_counts_what_is_paused(shell: Shell) -> None:
+    shell("schedule", "--in", "PT1H")
+    shell("schedule", "--in", "PT1H", "--name", "rests")
+    shell("pause", "--name", "rests")
+
+    assert shell("status", "--json").json["paused"] == 1
+    assert "2, 1 of them paused" in shell("status").out
+
+
+# the database
+
+
+@pytest.fixture
+def bare(postgres: Callable[[int], Server]) -> Iterator[str]:
+    """Name a database without our schema."""
+    server = postgres(18)
+    dsn = server.clone()
+    asyncio.run(query(dsn, "drop schema shardclock cascade"))
+    yield dsn
+    server.drop(dsn)
+
+
+COMMANDS: list[list[Any]] = [
+    ["schedule", "--in", "PT1S"], ["schedule", "--file", "-"], ["list"], ["show", 1], ["cancel", 1],
+    ["cancel", "--all", "--yes"], ["reschedule", 1, "--in", "PT1S"], ["reschedule", 1, "--cron", "@daily"],
+    ["reschedule", "--all", "--shift", "PT1S"], ["explain", 1], ["pause", 1], ["resume", 1], ["run-now", 1], ["ramp"],
+    ["ramp", 1], ["tail", "--stop"], ["status"], ["scale", 2], ["scale"], ["forecast"], ["switch", "x"], ["leave"],
+    ["release"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, ["up"]], ids=lambda command: command[0])
+def test_a_wrong_schema_is_said_with_the_command_that_mends_it(
+    bare: str, capsys: pytest.CaptureFixture[str], command: list[Any]
+) -> None:
+    assert_refused(Shell(bare, capsys)(*command), "version 0", "`shardclock migrate`", code=WRONG_SCHEMA)
+
+
+def test_migrates_and_says_what_it_did(bare: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shell = Shell(bare, capsys)
+
+    # Given a superuser: the first who migrates has to make the schema.
+    assert shell("migrate", "--json", SHARDCLOCK_DSN=bare).json == {"applied": [step.name for step in migrations()]}
+    assert shell("migrate", "--json", SHARDCLOCK_DSN=bare).json == {"applied": []}
+    assert "up to date" in shell("migrate", SHARDCLOCK_DSN=bare).out
+
+
+def test_with_the_roles_each_may_do_its_work_and_the_owner_migrates(
+    bare: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell = Shell(bare, capsys)
+    assert shell("migrate", SHARDCLOCK_DSN=bare).code == DONE
+    assert_refused(shell("schedule", "--in", "PT1S"), "permission denied for schema shardclock", code=NOT_DONE)
+
+    assert shell("migrate", "--roles", SHARDCLOCK_DSN=bare).code == DONE
+
+    assert shell("schedule", "--in", "PT1S").code == DONE
+    assert shell("migrate", "--json").json == {"applied": []}
+
+
+def test_prints_the_schema_for_a_dba(bare: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shell = Shell(bare, capsys)
+
+    script = shell("migrate", "--sql", "--roles", SHARDCLOCK_DSN="postgresql://nobody.invalid/x").out
+
+    asyncio.run(query_script(bare, script))
+    assert shell("migrate", "--json").json == {"applied": []}
+
+
+async def query_script(dsn: str, script: str) -> None:
+    """Run a script of many statements, as psql would."""
+    import asyncpg
+
+    connection = await asyncpg.connect(dsn, timeout=BOUND_S)
+    try:
+        await connection.execute(script)
+    finally:
+        await connection.close(timeout=BOUND_S)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [*(command for command in COMMANDS if "--file" not in command), ["migrate"]],
+    ids=lambda command: command[0],
+)
+def test_a_database_that_is_down_is_said_without_its_password(
+    capsys: pytest.CaptureFixture[str], command: list[Any]
+) -> None:
+    done = Shell(DOWN, capsys)(*command)
+
+    assert_refused(done, "Postgres does not answer", "SHARDCLOCK_DSN", code=NOT_THERE)
+    assert SECRET not in done.err
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        f"mysql://user:{SECRET}@localhost/x",
+        f"postgresql://user:{SECRET}@localhost:port/x",
+        f"postgresql://user:{SECRET}@localhost/x?sslmode=maybe",
+        f"postgresql://user:{SECRET}@[::1/x",
+        f"user:{SECRET}@localhost",
+        "",
+    ],
+)
+@pytest.mark.parametrize("command", ["status", "up"])
+def test_a_dsn_that_makes_no_sense_is_refused_without_its_password(
+    capsys: pytest.CaptureFixture[str], dsn: str, command: str
+) -> None:
+    done = Shell(dsn, capsys)(command)
+
+    assert_refused(done, "SHARDCLOCK_DSN")
+    assert SECRET not in done.err
+
+
+def test_a_database_that_does_not_exist_is_said(shell: Shell) -> None:
+    wrong = shell.dsn.replace("/t_", "/no_")
+
+    assert_refused(shell("status", SHARDCLOCK_DSN=wrong), "does not exist", "SHARDCLOCK_DSN", code=NOT_THERE)
+
+
+def test_all_wrong_settings_are_said_each_on_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    done = Shell(DOWN, capsys)("status", SHARDCLOCK_LEASE_S="soon", SHARDCLOCK_SHARDS="0")
+
+    lines = done.err.splitlines()
+    assert (done.code, done.out, len(lines)) == (BAD_INPUT, "", 2)
+    assert {" ".join(line.split()[:4]) for line in lines} == {
+        "shardclock: SHARDCLOCK_SHARDS is '0':",
+        "shardclock: SHARDCLOCK_LEASE_S is 'soon':",
+    }
+
+
+def test_a_variable_that_is_no_setting_is_said_and_the_command_done(shell: Shell) -> None:
+    done = shell("status", "--json", SHARDCLOCK_DNS="postgresql://elsewhere/x")
+
+    assert (done.code, done.json["pending"]) == (DONE, 0)
+    assert "SHARDCLOCK_DNS is no setting" in done.err
+    assert "SHARDCLOCK_DSN meant?" in done.err
+
+
+def test_wrong_settings_are_said(shell: Shell) -> None:
+    assert_refused(shell("status", SHARDCLOCK_POLL_S="3"), "SHARDCLOCK_POLL_S", "SHARDCLOCK_HORIZON_S")
+
+
+# a process of its own
+
+
+def test_a_reader_that_goes_away_ends_a_command_quietly(shell: Shell) -> None:
+    asyncio.run(add_timers(shell.dsn, 1000, "now() + interval '1 hour'"))
+    with subprocess.Popen(
+        [*PROGRAM, "list", "-n", "1000", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"SHARDCLOCK_DSN": shell.dsn},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(10)
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+def test_ctrl_c_ends_a_tail_quietly(shell: Shell) -> None:
+    with subprocess.Popen(
+        [*PROGRAM, "tail", "--from-start"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"SHARDCLOCK_DSN": shell.dsn},
+    ) as process:
+        asyncio.run(add_timers(shell.dsn, 1))
+        shell("cancel", shell("list", "--json").json["timers"][0]["timer_key"])
+        assert process.stdout is not None
+        assert b"CANCELED" in process.stdout.readline()
+        process.send_signal(2)
+        _, err = process.communicate(timeout=BOUND_S)
+        assert (process.returncode, err) == (130, b"")
+
+
+HELPED = [
+    "up", "demo", "migrate", "exporter", "dsn", "psql", "scale", "forecast", "ramp", "switch", "leave", "release",
+    "schedule", "preview", "list", "show", "explain", "cancel", "reschedule",
+    "pause", "resume", "run-now", "tail", "status", "consumers",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["", *HELPED])
+def test_every_command_has_help(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    done = Shell(DOWN, capsys)(*command.split(), "--help")
+
+    assert (done.code, done.err) == (DONE, "")
+    assert done.out.lstrip().startswith("Usage: ")
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = Shell(DOWN, capsys)("--help").out.partition("Commands:")[2]
+
+    assert [line.split()[0] for line in listed.splitlines() if line.startswith("  ")] == HELPED
+
+
+@pytest.mark.slow
+def test_without_a_dsn_every_command_finds_the_same_data() -> None:
+    with tempfile.TemporaryDirectory(prefix="shardclock-test-") as place:
+        environment = {"SHARDCLOCK_DATA_DIR": place}
+        first = run("schedule", "--in", "PT1H", "--name", "kept", environment=environment)
+        second = run("list", "--json", environment=environment)
+
+        assert (first.code, first.err) == (DONE, "")
+        assert [timer["name"] for timer in second.json["timers"]] == ["kept"]
+        assert not [it for it in psutil.process_iter(["cmdline"]) if place in " ".join(it.info["cmdline"] or [])]

@@ -1,0 +1,128 @@
+"""Prove that the commands about consumer groups show what there is, and change it only when told to."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sql.log.consuming import consume_once
+from sql.log.groups import open_group
+from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused
+from tests.support.consumers import append, member_session
+from tests.support.factories import query
+from tests.support.program import Shell
+
+
+def sql(shell: Shell, text: str) -> Any:
+    return asyncio.run(query(shell.dsn, text))
+
+
+def group(shell: Shell, name: str = "billing", *, done: int = 0, partitions: int = 1, keys: int = 5) -> None:
+    """Open a group, give it records, and let it do some."""
+
+    async def nothing(*_: object) -> None: ...
+
+    async def make() -> None:
+        await append(shell.dsn, *range(1, keys + 1))
+        async with member_session(shell.dsn) as member:
+            await open_group(member, name, partitions)
+            if done:
+                await consume_once(member, name, nothing, limit=done)
+
+    asyncio.run(make())
+
+
+def shown(shell: Shell) -> list[Any]:
+    found = shell("consumers", "--json").json
+    assert isinstance(found, list)
+    return found
+
+
+def test_groups_are_listed_with_lag_in_records_and_seconds_and_since_when_they_are_idle(shell: Shell) -> None:
+    group(shell, done=2)
+    sql(shell, "update shardclock.command_log set recorded_at = recorded_at - interval '2 h'")
+
+    listed = shell("consumers")
+
+    assert listed.code == DONE
+    head, row = listed.out.splitlines()
+    assert head.split("  ")[0] == "group"
+    assert "billing" in row
+    assert "3 records" in row
+    assert "2 h" in row
+    (found,) = shown(shell)
+    assert (found["group_name"], found["lag_records"], found["partitions"]) == ("billing", 3, 1)
+    assert 7_200 <= found["lag_s"] < 7_300
+    assert 0 <= found["idle_s"] < 100
+
+
+def test_a_group_that_never_worked_and_one_that_fails_say_so(shell: Shell) -> None:
+    assert "no group" in shell("consumers").err
+    group(shell)
+    sql(shell, "update shardclock.consumers set failures = 7, error = 'ValueError: no', failed_at = now()")
+
+    out = shell("consumers").out
+
+    assert "never at work" in out
+    assert "ValueError: no" in out
+
+
+@pytest.mark.parametrize(("to", "place"), [("start", 0), ("end", 5), ("3", 3), ("2001-01-01T00:00:00Z", 0)])
+def test_a_group_is_reset_only_when_told_to(shell: Shell, to: str, place: int) -> None:
+    group(shell, done=4)
+
+    asked = shell("consumers", "reset", "billing", "--to", to)
+    assert (asked.code, shown(shell)[0]["position"]) == (NOT_DONE, 4)
+    assert f"behind position {place}, in 1 partition; nothing was changed; add --yes" in asked.err
+
+    assert shell("consumers", "reset", "billing", "--to", to, "--yes").code == DONE
+    assert shown(shell)[0]["position"] == place
+
+
+def test_a_group_gets_other_partitions(shell: Shell) -> None:
+    group(shell, done=5)
+    group(shell, "behind", done=1, keys=3, partitions=2)
+
+    assert shell("consumers", "reset", "billing", "--partitions", 3, "--yes").code == DONE
+    assert_refused(shell("consumers", "reset", "behind", "--partitions", 3, "--yes"), "has yet to do", code=NOT_DONE)
+    assert {it["group_name"]: it["partitions"] for it in shown(shell)} == {"billing": 3, "behind": 2}
+
+
+def test_a_group_is_dropped_only_when_told_to(shell: Shell) -> None:
+    group(shell)
+
+    asked = shell("consumers", "drop", "billing")
+    assert asked.code == NOT_DONE
+    assert "billing, with 5 records to read and 0 set aside, would be forgotten; nothing was changed" in asked.err
+    assert len(shown(shell)) == 1
+
+    assert shell("consumers", "drop", "billing", "--yes").code == DONE
+    assert shown(shell) == []
+
+
+@pytest.mark.parametrize("verb", [("reset", "--to", "end"), ("drop",)])
+def test_a_group_that_is_not_there_is_named(shell: Shell, verb: tuple[str, ...]) -> None:
+    assert_refused(shell("consumers", verb[0], "nobody", *verb[1:], "--yes"), "nobody", "consumers`", code=NOT_DONE)
+
+
+@pytest.mark.parametrize("wrong", [(), ("--to", "somewhere"), ("--to", "1" * 19)])
+def test_a_place_that_is_none_is_refused(shell: Shell, wrong: tuple[str, ...]) -> None:
+    group(shell)
+
+    assert_refused(shell("consumers", "reset", "billing", *wrong, "--yes"), "--to")
+
+
+def test_what_was_set_aside_is_shown(shell: Shell) -> None:
+    group(shell)
+    assert "has set nothing aside" in shell("consumers", "aside", "billing").err
+    sql(
+        shell,
+        "insert into shardclock.records_aside (group_name, position, attempts, error, record)"
+        " select 'billing', l.position, 3, 'no', to_jsonb(l) from shardclock.command_log l where l.timer_key = 2",
+    )
+
+    assert "TRIGGERED" in shell("consumers", "aside", "billing").out
+    (found,) = shell("consumers", "aside", "billing", "--json").json
+    assert (found["timer_key"], found["attempts"], found["error"]) == (2, 3, "no")

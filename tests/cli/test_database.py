@@ -1,0 +1,106 @@
+"""Prove that the database behind the cluster is found: by its DSN, and with psql."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cli.database import without_password
+from cluster.settings import load_settings
+from embedded.server import EmbeddedPostgres
+from tests.support.cli_asserts import DONE, DOWN, NOT_THERE, SECRET
+from tests.support.program import Shell, run
+
+
+def test_prints_the_dsn_that_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    done = Shell(DOWN, capsys)("dsn")
+
+    assert (done.code, done.out, done.err) == (DONE, f"{DOWN}\n", "")
+
+
+@pytest.mark.slow
+def test_finds_the_embedded_postgres_while_it_runs_and_says_when_it_does_not() -> None:
+    with tempfile.TemporaryDirectory(prefix="shardclock-test-") as place:
+        environment = {"SHARDCLOCK_DATA_DIR": place}
+        stopped = run("dsn", environment=environment)
+        postgres = EmbeddedPostgres.start(Path(place))
+        try:
+            running = run("dsn", environment=environment)
+        finally:
+            postgres.close()
+        # psql starts it when it doesn't run, and lets go of it.
+        asked = run("psql", "-Atc", "select count(*) from shardclock.timers", environment=environment)
+
+        assert (stopped.code, stopped.out, running.err) == (DONE, running.out, "")
+        assert "isn't running: `shardclock up`" in stopped.err
+        assert running.out == f"{postgres.dsn}\n"
+        assert (asked.code, asked.out, asked.err) == (DONE, "0\n", "")
+        assert not [it for it in psutil.process_iter(["cmdline"]) if place in " ".join(it.info["cmdline"] or [])]
+
+
+def test_psql_does_what_it_is_told_on_the_database_that_is_named(dsn: str) -> None:
+    environment = {"SHARDCLOCK_DSN": dsn}
+
+    done = run("psql", "-At", "-c", "select current_database()", environment=environment)
+    piped = run("psql", "-At", environment=environment, stdin=b"select 1 + 1;\n")
+    wrong = run("psql", "-c", "select nonsense", environment=environment)
+
+    assert (done.code, done.out.strip() in dsn, done.err) == (DONE, True, "")
+    assert (piped.code, piped.out) == (DONE, "2\n")
+    assert (wrong.code, "nonsense" in wrong.err) == (1, True)
+
+
+def test_psql_keeps_the_password_out_of_its_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "import os, sys; print(sys.argv[1:], os.environ['PGPASSWORD'])"
+    with tempfile.TemporaryDirectory(prefix="shardclock-test-") as place:
+        program = Path(place) / "psql"
+        program.write_text(f"#!{sys.executable}\n{said}\n")
+        program.chmod(0o755)
+        main = "import cli.database as d; d.psql_of_ours = lambda: None; from cli import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-c", main, "psql", "--no-psqlrc"],
+            capture_output=True,
+            text=True,
+            env=os.environ | {"PATH": place, "SHARDCLOCK_DSN": DOWN},
+            check=False,
+        )
+
+    assert done.stdout == f"['postgresql://user@127.0.0.1:1/shardclock', '--no-psqlrc'] {SECRET}\n", done
+
+
+def test_a_machine_without_psql_is_told_what_to_install(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cli.database.psql_of_ours", lambda: None)
+
+    done = Shell(DOWN, capsys)("psql", PATH="/nowhere")
+
+    assert (done.code, done.out) == (NOT_THERE, "")
+    assert "no psql" in done.err
+
+
+@pytest.mark.parametrize(
+    ("dsn", "bare", "password"),
+    [
+        ("postgresql://u:p%40ss@h:5432/d", "postgresql://u@h:5432/d", "p@ss"),
+        ("postgres://u:p@h1:1,h2:2/d?sslmode=require", "postgres://u@h1:1,h2:2/d?sslmode=require", "p"),
+        ("postgresql:///d?host=/tmp/x&password=p%20q", "postgresql:///d?host=/tmp/x", "p q"),
+        ("postgresql://u@[::1]/d", "postgresql://u@[::1]/d", None),
+        ("postgresql://h/d", "postgresql://h/d", None),
+        ("postgresql://u:@/d?host=/a%20b&port=5432", "postgresql://u@/d?host=/a%20b&port=5432", None),
+    ],
+)  # fmt: skip
+def test_a_dsn_is_parted_from_its_password(dsn: str, bare: str, password: str | None) -> None:
+    assert without_password(dsn) == (bare, password)
+
+
+def test_the_embedded_postgres_s_dsn_is_the_same_whether_it_is_held_or_spoken_of() -> None:
+    settings = load_settings(data_dir=Path("/srv/x"))
+
+    assert EmbeddedPostgres.at(settings.data_dir).dsn == "postgresql://postgres:@/postgres?host=/srv/x/pgdata&port=5432"

@@ -1,0 +1,287 @@
+"""Prove that `switch` moves the lead only to who can do the work, and that `leave` ends in time, whoever answers."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from cluster.ray_cluster import RayRefused
+from sql.cluster.holders import Incarnation, assign, list_holders, register_holder
+from sql.cluster.leadership import lead
+from sql.session import Session
+from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused
+from tests.support.factories import query, value
+from tests.support.program import Shell, until
+
+HERE, ELSEWHERE = "here", "elsewhere"
+
+
+@pytest.fixture
+def shell(dsn: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """Run commands in this process, which believes that it is on a host called here."""
+    monkeypatch.setattr("socket.gethostname", lambda: HERE)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    return Shell(dsn, capsys)
+
+
+def do(shell: Shell, work: Callable[[Session], Any]) -> Any:
+    async def with_session() -> Any:
+        async with Session(shell.dsn, application="test") as session:
+            return await work(session)
+
+    return asyncio.run(with_session())
+
+
+def start(shell: Shell, cluster_id: str, *holders: int, host: str = HERE) -> None:
+    """Register the shards of a cluster, which stand by."""
+
+    async def register(session: Session) -> None:
+        for holder in holders:
+            name = f"shard-{cluster_id}-{holder}"
+            await register_holder(session, Incarnation(holder, cluster_id, name, f"node-of-{host}", host, 1))
+
+    do(shell, register)
+
+
+def lead_and_serve(shell: Shell, cluster_id: str, leader: int, *holders: int) -> None:
+    """Let a cluster lead and its shards keep all slots, as its coordinator would."""
+
+    async def serve(session: Session) -> None:
+        leads = await lead(session, leader, cluster_id=cluster_id, lease_s=60.0, fresh=True)
+        others = {h.holder: None for h in await list_holders(session) if h.holder not in holders}
+        shards: dict[int, int | None] = {**others, **{holder: shard for shard, holder in enumerate(holders)}}
+        assert leads.leads
+        assert await assign(session, leader=leader, term=leads.term, shards=shards, shard_count=len(holders))
+
+    do(shell, serve)
+
+
+@contextmanager
+def meanwhile(work: Callable[[], None]) -> Iterator[None]:
+    """Do something while a command runs."""
+    thread = threading.Thread(target=work)
+    thread.start()
+    yield
+    thread.join(30)
+    assert not thread.is_alive()
+
+
+def leader_of(shell: Shell) -> tuple[Any, ...]:
+    return tuple(asyncio.run(query(shell.dsn, "select cluster_id, leader from shardclock.leadership"))[0])
+
+
+# switch
+
+
+def test_a_cluster_that_nobody_knows_is_refused_naming_those_there_are(shell: Shell) -> None:
+    start(shell, "blue", 1, 2)
+    start(shell, "green", 3, 4)
+    lead_and_serve(shell, "blue", 9, 1, 2)
+
+    done = shell("switch", "gren", "--wait", 0)
+
+    assert_refused(done, "'gren'", "there are blue, green", "start it, or name another")
+    assert leader_of(shell) == ("blue", 9)
+
+
+def test_without_any_cluster_there_is_nothing_to_switch_to(shell: Shell) -> None:
+    assert_refused(shell("switch", "green", "--wait", 0), "'green'", "no cluster runs on this database")
+    assert leader_of(shell) == (None, None)
+
+
+@pytest.mark.parametrize("wait", ["-1", "nan", "inf", "soon"])
+def test_a_wait_that_can_not_be_is_refused(shell: Shell, wait: str) -> None:
+    assert_refused(shell("switch", "green", "--wait", wait), "--wait", wait)
+
+
+def test_a_cluster_with_too_few_shards_is_not_switched_to(shell: Shell) -> None:
+    start(shell, "blue", 1, 2)
+    start(shell, "green", 3)
+    lead_and_serve(shell, "blue", 9, 1, 2)
+
+    done = shell("switch", "green", "--wait", "0.2")
+
+    assert (done.code, done.out) == (NOT_DONE, "")
+    assert "1 of 2 shards ready" in done.err
+    assert "nothing was switched" in done.err
+    assert leader_of(shell) == ("blue", 9)
+
+
+def test_shards_that_are_silent_are_not_ready(shell: Shell) -> None:
+    start(shell, "green", 3, 4)
+    asyncio.run(query(shell.dsn, "update shardclock.beats set seen_at = now() - interval '6 s'"))
+
+    assert_refused(shell("switch", "green", "--wait", 0), "no shard that is ready")
+
+
+def test_the_lead_goes_to_the_cluster_that_is_named_and_its_shards_are_counted(shell: Shell) -> None:
+    start(shell, "blue", 1, 2)
+    start(shell, "green", 3, 4)
+    lead_and_serve(shell, "blue", 9, 1, 2)
+
+    def green_takes_over() -> None:
+        until(lambda: leader_of(shell) == ("green", None), "the lead to be handed over")
+        lead_and_serve(shell, "green", 10, 3, 4)
+
+    with meanwhile(green_takes_over):
+        done = shell("switch", "green", "--wait", 20, "--json")
+
+    assert done.code == DONE, done
+    assert done.json.items() >= {"cluster_id": "green", "switched": True, "serving": 2}.items()
+    assert 0 <= done.json["took_s"] < 20
+    assert leader_of(shell) == ("green", 10)
+
+
+def test_a_cluster_that_is_still_starting_is_waited_for(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    lead_and_serve(shell, "green", 10)
+    start(shell, "green", 3)
+
+    told: list[str] = []
+    monkeypatch.setattr("cli.handover.tell", told.append)
+
+    def the_second_one_comes() -> None:
+        until(lambda: told, "it to say that it waits")
+        start(shell, "green", 4)
+        lead_and_serve(shell, "green", 10, 3, 4)
+
+    with meanwhile(the_second_one_comes):
+        done = shell("switch", "green", "--wait", 20)
+
+    assert done.code == DONE, done
+    assert told == ["cluster 'green' has 1 of 2 shards ready; waiting"]
+
+
+def test_who_leads_already_is_left_leading(shell: Shell) -> None:
+    start(shell, "green", 3, 4)
+    lead_and_serve(shell, "green", 10, 3, 4)
+
+    done = shell("switch", "green", "--json")
+
+    assert (done.code, done.json["switched"], done.json["serving"]) == (DONE, False, 2)
+    assert leader_of(shell) == ("green", 10)
+
+
+def test_a_cluster_that_does_not_take_the_lead_is_told_of_and_soon_anybody_may(shell: Shell) -> None:
+    start(shell, "blue", 1, 2)
+    start(shell, "green", 3, 4)
+    lead_and_serve(shell, "blue", 9, 1, 2)
+
+    done = shell("switch", "green", "--wait", "0.2", "--json")
+
+    assert (done.code, done.json["serving"]) == (NOT_DONE, 0)
+    left = "select lease_until - now() between interval '1 ms' and interval '10 s' from shardclock.leadership"
+    assert asyncio.run(value(shell.dsn, left))
+    assert [holder.shard for holder in do(shell, list_holders)][:2] == [0, 1], "blue's shards fire on"
+
+
+# leave
+
+
+@pytest.mark.parametrize("within", ["-1", "nan", "inf", "soon"])
+def test_a_time_that_can_not_be_is_refused(shell: Shell, within: str) -> None:
+    assert_refused(shell("leave", "--within", within), "--within", within)
+
+
+def test_a_host_without_shards_may_go_at_once(shell: Shell) -> None:
+    start(shell, "blue", 1, host=ELSEWHERE)
+
+    done = shell("leave", "--within", 20)
+
+    assert (done.code, done.err) == (DONE, f"no shard is left on {HERE}\n")
+    assert len(do(shell, list_holders)) == 1
+
+
+def test_without_a_ray_it_waits_and_at_last_ends_its_own_hosts_shards_only(shell: Shell) -> None:
+    start(shell, "blue", 1, 2)
+    start(shell, "blue", 3, host=ELSEWHERE)
+    lead_and_serve(shell, "blue", 9, 1, 2, 3)
+
+    began = time.monotonic()
+    done = shell("leave", "--yes", "--within", "0.3")
+
+    assert time.monotonic() - began >= 0.3
+    assert done.code == DONE, done
+    assert "SHARDCLOCK_RAY_ADDRESS" in done.err
+    assert f"ended 2 shards still on {HERE}" in done.err
+    assert [holder.holder for holder in do(shell, list_holders)] == [3]
+    ended = asyncio.run(query(shell.dsn, "select ended_why from shardclock.holders where holder < 3"))
+    assert [row[0] for row in ended] == ["left", "left"]
+
+
+def test_the_last_shards_leave_only_when_that_is_meant(shell: Shell) -> None:
+    start(shell, "blue", 1, 2)
+    start(shell, "blue", 3, host=ELSEWHERE)
+    silent = "update shardclock.beats set seen_at = seen_at - interval '10 s' where holder = 3"
+    asyncio.run(query(shell.dsn, silent))
+
+    assert_refused(shell("leave", "--within", "0"), "2 shards on here, and none elsewhere", "--yes", code=NOT_DONE)
+    refused = shell("leave", "--within", "0", stdin=b"n\n", tty=True)
+    assert (refused.code, "Go on? [y/N]" in refused.err) == (NOT_DONE, True)
+    assert len(do(shell, list_holders)) == 3
+
+    assert shell("leave", "--within", "0", stdin=b"y\n", tty=True).code == DONE
+    assert [holder.holder for holder in do(shell, list_holders)] == [3]
+
+
+def test_shards_that_others_can_stand_in_for_leave_unasked(shell: Shell) -> None:
+    start(shell, "blue", 1)
+    start(shell, "blue", 2, host=ELSEWHERE)
+
+    assert shell("leave", "--within", "0").code == DONE
+
+
+def test_it_is_done_as_soon_as_the_last_shard_has_moved(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    start(shell, "blue", 1)
+    asked: list[tuple[str, float]] = []
+
+    def drain(_: object, node_id: str, *, within_s: float) -> None:
+        asked.append((node_id, within_s))
+        asyncio.run(
+            query(shell.dsn, "update shardclock.holders set ended_at = now(), ended_why = 'drained' where holder = 1")
+        )
+
+    monkeypatch.setattr("cluster.drain.drain_node", drain)
+    began = time.monotonic()
+
+    done = shell("leave", "--yes", "--within", 60)
+
+    assert (done.code, done.err) == (DONE, f"no shard is left on {HERE}\n")
+    assert asked == [(f"node-of-{HERE}", 60.0)]
+    assert time.monotonic() - began < 20
+
+
+def test_a_ray_that_gives_no_answer_makes_nobody_late(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Kubernetes kills what has not ended in time; Ray's client waits for a lost head most of a minute.
+    start(shell, "blue", 1)
+    answers = threading.Event()
+    monkeypatch.setattr("cluster.drain.drain_node", lambda *_, **__: answers.wait(30))
+    began = time.monotonic()
+
+    done = shell("leave", "--yes", "--within", "0.3")
+
+    assert done.code == DONE, done
+    assert 0.3 <= time.monotonic() - began < 10
+    assert do(shell, list_holders) == []
+    answers.set()
+
+
+def test_a_ray_that_refuses_is_told_of_and_the_shards_are_waited_for(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(shell, "blue", 1)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise RayRefused("Ray does not drain it")
+
+    monkeypatch.setattr("cluster.drain.drain_node", refuse)
+
+    done = shell("leave", "--yes", "--within", "0.3")
+
+    assert done.code == DONE
+    assert "Ray does not drain it; waiting for its shards all the same" in done.err

@@ -1,0 +1,286 @@
+"""Prove that timers are found, page by page, that one is shown whole, and that a preview needs no database."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+
+import pytest
+
+from tests.support.cli_asserts import DONE, DOWN, NOT_DONE, assert_refused, end_all
+from tests.support.factories import add_timers
+from tests.support.program import Shell
+
+
+@pytest.fixture
+def alone(capsys: pytest.CaptureFixture[str]) -> Shell:
+    """Run commands in this process, without a database."""
+    return Shell(DOWN, capsys)
+
+
+def names(shell: Shell, *options: object) -> list[str]:
+    """List, for the names."""
+    return [timer["name"] for timer in shell("list", *options, "--json").json["timers"]]
+
+
+# list
+
+
+def test_lists_pending_timers_soonest_first(shell: Shell) -> None:
+    for name, delay in (("late", "PT2H"), ("soon", "PT1H"), ("last", "PT3H")):
+        shell("schedule", "--in", delay, "--name", name)
+
+    listed = shell("list", "--json").json["timers"]
+
+    assert [(timer["name"], timer["state"]) for timer in listed] == [
+        ("soon", "PENDING"), ("late", "PENDING"), ("last", "PENDING"),
+    ]  # fmt: skip
+    assert names(shell, "-n", 1) == ["soon"]
+
+
+def test_lists_what_ended_and_how(shell: Shell) -> None:
+    shell("schedule", "--at", "2020-01-01T00:00:00Z", "--name", "fired")
+    end_all(shell)
+    shell("schedule", "--at", "2020-01-01T00:00:00Z", "--name", "skipped")
+    end_all(shell, "SKIPPED")
+    shell("schedule", "--in", "PT1H", "--name", "gone")
+    shell("cancel", "--name", "gone")
+    shell("schedule", "--in", "PT1H", "--name", "waits")
+
+    shell("schedule", "--in", "PT1H", "--name", "rests")
+    shell("pause", "--name", "rests")
+
+    assert names(shell) == names(shell, "--state", "pending") == ["waits"]
+    assert names(shell, "--state", "PAUSED") == ["rests"]
+    assert names(shell, "--state", "triggered") == ["fired"]
+    assert names(shell, "--state", "skipped") == ["skipped"]
+    assert names(shell, "--state", "canceled") == ["gone"]
+    assert names(shell, "--state", "ended") == ["gone", "skipped", "fired"]
+
+
+def test_lists_one_tenants_alone(shell: Shell) -> None:
+    shell("schedule", "--in", "PT1H", "--name", "a", "--tenant", "acme")
+    shell("schedule", "--in", "PT1H", "--name", "b")
+
+    assert names(shell, "--tenant", "acme") == ["a"]
+    assert sorted(names(shell)) == ["a", "b"]
+
+
+def test_lists_for_people(shell: Shell) -> None:
+    shell("schedule", "--at", "2030-01-31T08:00:00Z", "--name", "[red]invoice[/red]")
+
+    done = shell("list")
+
+    assert done.code == DONE
+    assert done.out.split()[:3] == ["timer_key", "state", "due"]
+    assert "[red]invoice[/red]" in done.out, "a name is shown as it is"
+
+
+@pytest.mark.parametrize("scope", [[], ["--tenant", "default"], ["--name-prefix", "t"]], ids=" ".join)
+def test_gives_each_timer_once_page_after_page(shell: Shell, scope: list[str]) -> None:
+    asyncio.run(add_timers(shell.dsn, 5, "date '2031-01-01' + i / 2 * interval '1 day'", name="'t-' || i"))
+    first = shell("list", *scope, "-n", 2, "--json").json
+    second = shell("list", *scope, "-n", 2, "--page", first["next_page"], "--json").json
+    third = shell("list", *scope, "-n", 2, "--page", second["next_page"], "--json").json
+
+    found = [timer["name"] for page in (first, second, third) for timer in page["timers"]]
+    assert found == ["t-1", "t-2", "t-3", "t-4", "t-5"]
+    assert third["next_page"] is None
+
+
+def test_gives_ended_timers_page_after_page(shell: Shell) -> None:
+    for name in ("first", "second", "third"):
+        shell("schedule", "--in", "PT1H", "--name", name)
+        shell("cancel", "--name", name)
+
+    listed = shell("list", "--state", "ended", "-n", 2, "--json").json
+
+    assert [timer["name"] for timer in listed["timers"]] == ["third", "second"]
+    assert names(shell, "--state", "ended", "--page", listed["next_page"]) == ["first"]
+
+
+def test_tells_people_how_to_get_the_next_page(shell: Shell) -> None:
+    asyncio.run(add_timers(shell.dsn, 3, "date '2031-01-01' + i", name="'t-' || i"))
+
+    done = shell("list", "-n", 2)
+
+    assert (done.code, len(done.err.splitlines())) == (DONE, 1)
+    option, token = shlex.split(done.err.partition("the same with ")[2])
+    more = shell("list", "-n", 2, option, token)
+    assert "t-3" in more.out
+    assert "t-2" not in more.out
+    assert more.err == ""
+
+
+def test_narrows_by_name_due_date_and_process_instance(shell: Shell) -> None:
+    names_of = "case when i < 3 then 'a-' else 'b-' end || i"
+    asyncio.run(add_timers(shell.dsn, 4, "date '2031-01-01' + i", name=names_of, process_instance_key="i % 2 + 1"))
+    shell("schedule", "--at", "2031-01-02T00:00:00Z", "--name", "a-other", "--tenant", "acme")
+
+    assert names(shell, "--name-prefix", "a-") == ["a-1", "a-2"], "a prefix is of the default tenant's names"
+    assert names(shell, "--name-prefix", "a-", "--tenant", "acme") == ["a-other"]
+    assert names(shell, "--due-from", "2031-01-04T00:00:00Z") == ["b-3", "b-4"]
+    assert names(shell, "--due-before", "2031-01-03T00:00:00Z", "--tenant", "default") == ["a-1"]
+    assert names(shell, "--process-instance", 1) == ["a-2", "b-4"]
+    assert names(shell, "--process-instance", 1, "--due-from", "2031-01-04T00:00:00Z") == ["b-4"]
+
+
+def test_lists_by_name_what_is_pending_and_what_bore_the_name(shell: Shell) -> None:
+    for name, tenant in (("x", "default"), ("x", "acme"), ("xy", "default")):
+        shell("schedule", "--in", "1h", "--name", name, "--tenant", tenant)
+    shell("cancel", "--name", "x")
+    shell("schedule", "--in", "2h", "--name", "x")
+
+    def found(*options: object) -> list[tuple[str, str]]:
+        timers = shell("list", "--name", "x", *options, "--json").json["timers"]
+        return [(timer["tenant_id"], timer["state"]) for timer in timers]
+
+    assert found() == [("default", "PENDING")], "a name is of the default tenant's, and whole"
+    assert found("--tenant", "acme") == [("acme", "PENDING")]
+    assert found("--state", "ended") == [("default", "CANCELED")]
+    assert found("--state", "ended", "--tenant", "acme") == []
+    assert found("--due-before", "2001-01-01T00:00:00Z") == []
+
+
+def test_finds_what_is_paused_by_its_own_due_date(shell: Shell) -> None:
+    shell("schedule", "--at", "2031-01-02T00:00:00Z", "--name", "rests")
+    shell("pause", "--name", "rests")
+
+    assert names(shell, "--state", "paused", "--due-before", "2031-01-03T00:00:00Z") == ["rests"]
+    assert names(shell, "--state", "paused", "--due-from", "2031-01-03T00:00:00Z") == []
+
+
+def test_shows_and_reads_dates_on_a_zones_clock(shell: Shell) -> None:
+    shell("schedule", "--at", "2031-06-30T22:30:00Z", "--name", "x")
+
+    done = shell("list", "--zone", "Europe/Berlin", "--due-from", "2031-07-01T00:30")
+
+    assert "2031-07-01 00:30:00.000+02:00" in done.out
+    assert names(shell, "--zone", "Europe/Berlin", "--due-from", "2031-07-01T00:31") == []
+
+
+def test_lists_a_timer_due_when_the_calendar_ends_on_any_clock(shell: Shell) -> None:
+    shell("schedule", "--at", "9999-12-31T23:00:00Z", "--name", "last")
+
+    assert "9999-12-31 23:00:00.000Z" in shell("list", "--zone", "Asia/Tokyo").out
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--state", "lost"], ["--state 'lost'", "pending, paused, triggered, canceled, skipped or ended"]),
+        (["-n", "0"], ["0"]),
+        (["-n", "10001"], ["10001"]),
+        (["--page", "2"], ['--page "2"', "PENDING"]),
+        (["--page", "x" * 20 + "/1"], ["x" * 20]),
+        (["--state", "ended", "--page", "2031-01-01 00:00:00+00/1"], ["2031-01-01 00:00:00+00/1", "ENDED"]),
+        (["--due-from", "tomorrow"], ["--due-from 'tomorrow'", "not an ISO 8601 date-time"]),
+        (["--due-before", "2031-01-01T00:00"], ["--due-before", "no offset"]),
+        (["--due-from", "2031-01-02T00:00:00Z", "--due-before", "2031-01-02T00:00:00Z"], ["nothing is due between"]),
+        (["--zone", "Mars/Olympus"], ["'Mars/Olympus'", "IANA"]),
+        (["--process-instance", "0"], ["0"]),
+    ],
+    ids=lambda item: " ".join(item)[:40],
+)
+def test_refuses_a_search_that_makes_no_sense(shell: Shell, options: list[str], words: list[str]) -> None:
+    assert_refused(shell("list", *options), *words)
+
+
+# show
+
+
+def test_shows_a_timer_and_what_happened_to_it(shell: Shell) -> None:
+    key = shell("schedule", "--in", "PT1H", "--name", "invoice", "--payload", "[1]", "--json").json["timer_key"]
+    shell("reschedule", key, "--in", "PT2H")
+    shell("cancel", key, "--reason", "paid")
+
+    shown = shell("show", key, "--json").json
+
+    assert (shown["timer"]["state"], shown["timer"]["payload"]) == ("CANCELED", [1])
+    assert [record["intent"] for record in shown["records"]] == ["CANCELED", "RESCHEDULED"]
+    people = shell("show", "--name", "invoice")
+    assert (people.code, people.err) == (DONE, "")
+    for word in ("CANCELED", "RESCHEDULED", "paid", "invoice"):
+        assert word in people.out
+
+
+def test_shows_a_paused_schedule_with_its_zone_and_its_policy(shell: Shell) -> None:
+    shell("schedule", "--cron", "0 8 * * *", "--zone", "Europe/Berlin", "--missed", "skip", "--name", "daily")
+    due_date = shell("show", "--name", "daily", "--json").json["timer"]["due_date"]
+    shell("pause", "--name", "daily", "--reason", "holiday")
+
+    shown = shell("show", "--name", "daily", "--json").json
+
+    assert (shown["timer"]["state"], shown["timer"]["due_date"]) == ("PAUSED", due_date)
+    assert [(record["intent"], record["detail"]["reason"]) for record in shown["records"]] == [("PAUSED", "holiday")]
+    people = shell("show", "--name", "daily").out
+    for word in ("PAUSED", "Europe/Berlin", "skip", "0 8 * * *", "holiday"):
+        assert word in people
+
+
+def test_shows_no_policy_for_missed_runs_of_a_timer_without_a_schedule(shell: Shell) -> None:
+    shell("schedule", "--in", "PT1H", "--name", "once")
+
+    assert "missed" not in shell("show", "--name", "once").out
+
+
+def test_says_that_there_is_no_such_timer_to_show(shell: Shell) -> None:
+    assert_refused(shell("show", 42), "no timer 42", code=NOT_DONE)
+    assert_refused(shell("show", "--name", "x"), "'x' of tenant 'default'", code=NOT_DONE)
+
+
+# preview
+
+
+def test_previews_a_rule_with_the_edges_of_its_clock(alone: Shell) -> None:
+    rule = ["preview", "30 2 * * *", "--zone", "Europe/Berlin", "-n", 2, "--from", "2026-03-28T00:00"]
+
+    done = alone(*rule, "--json")
+
+    assert (done.code, done.err) == (DONE, "")
+    assert [(it["number"], it["local"], it["due_date"]) for it in done.json] == [
+        (1, "2026-03-28T02:30:00+01:00", "2026-03-28T01:30:00Z"),
+        (2, "2026-03-30T02:30:00+02:00", "2026-03-30T00:30:00Z"),
+    ]
+    assert done.json[0]["note"] is None
+    assert "left out 2026-03-29 02:30:00" in done.json[1]["note"]
+    people = alone(*rule).out
+    for word in ("2026-03-30 02:30:00+02:00", "2026-03-30 00:30:00Z", "clock +01:00", "left out"):
+        assert word in people
+
+
+def test_previews_from_now_on_ten_at_most(alone: Shell) -> None:
+    dates = [it["due_date"] for it in alone("preview", "R/PT1H", "--json").json]
+
+    assert len(dates) == 10
+    assert dates == sorted(dates)
+    assert dates[0] > "2026"
+    assert len(alone("preview", "R3/PT1H", "--json").json) == 3, "a rule may end before"
+
+
+def test_previews_on_the_clock_that_the_rule_names(alone: Shell) -> None:
+    rule = "R/2026-06-01T08:00[Asia/Tokyo]/P1D"
+
+    first = alone("preview", rule, "-n", 1, "--from", "2026-06-03T08:00", "--json").json[0]
+
+    assert (first["local"], first["due_date"]) == ("2026-06-03T08:00:00+09:00", "2026-06-02T23:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["0 0 30 2 *"], ["'0 0 30 2 *'", "never occurs"]),
+        (["R/PT1H/2020-01-01T00:00:00Z"], ["never occurs"]),
+        (["PT1H"], ["'PT1H'", "not an ISO 8601 repeat"]),
+        (["0 8 * * *", "--zone", "Mars/Olympus"], ["'Mars/Olympus'", "IANA"]),
+        (["0 8 * * *", "--from", "2026-06-03T08:00"], ["--from", "no offset"]),
+        (["0 8 * * *", "-n", "0"], ["0"]),
+        (["0 8 * * *", "-n", "1001"], ["1001"]),
+        ([], ["RULE"]),
+    ],
+    ids=lambda item: " ".join(item)[:40],
+)
+def test_refuses_to_preview_what_never_occurs_or_is_no_rule(
+    alone: Shell, arguments: list[str], words: list[str]
+) -> None:
+    assert_refused(alone("preview", *arguments), *words)

@@ -1,0 +1,61 @@
+"""Prove that lengths are read as people type them and as ISO 8601 writes them, and that no M is guessed at."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.lengths import read_length
+from timers.refusal import InvalidTimer
+
+
+@pytest.mark.parametrize(
+    ("text", "iso"),
+    [
+        ("15m", "PT15M"),
+        ("90s", "PT1M30S"),
+        ("2h30m", "PT2H30M"),
+        ("3d", "P3D"),
+        ("1w", "P7D"),
+        ("1w2d3h4m5s", "P9DT3H4M5S"),
+        ("0.5s", "PT0.5S"),
+        ("1,5h", "PT1H30M"),
+        ("0s", "PT0S"),
+        ("2H", "PT2H"),
+        ("3D", "P3D"),
+        ("PT15M", "PT15M"),
+        ("P1M", "P1M"),
+        ("P1DT12H", "P1DT12H"),
+    ],
+)
+def test_a_length_is_read_as_typed(text: str, iso: str) -> None:
+    assert str(read_length("--in", text)) == iso
+
+
+def test_a_day_is_the_calendar_s_and_24_hours_are_not() -> None:
+    assert read_length("--in", "1d") != read_length("--in", "24h")
+
+
+@pytest.mark.parametrize("text", ["15M", "2h30M", "3M", "1d1M"])
+def test_a_capital_m_is_refused_for_it_may_mean_two_things(text: str) -> None:
+    with pytest.raises(InvalidTimer, match=rf"--in '{text}' may mean minutes or months; write 15m .*P1M"):
+        read_length("--in", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "m", "15", "15 m", "15min", "m15", "30m2h", "1.5h30m", "1.5d", "1..5s", "-15m", "-PT1S", "soon", "9" * 50],
+)
+def test_what_is_no_length_is_refused_by_the_option_s_name(text: str) -> None:
+    with pytest.raises(InvalidTimer, match=r"--in '.*' is not a length of time .*such as 15m, 2h30m, 90s or 3d.*PT15M"):
+        read_length("--in", text)
+
+
+def test_a_length_is_shown_with_its_sign() -> None:
+    with pytest.raises(InvalidTimer, match="--shift '-soon' is"):
+        read_length("--shift", "soon", sign="-")
+
+
+@pytest.mark.parametrize("text", ["9999999d", "P10000Y"])
+def test_a_length_that_outlasts_the_calendar_is_refused(text: str) -> None:
+    with pytest.raises(InvalidTimer, match=f"'{text}' is not a length of time from zero to 10,000 years"):
+        read_length("--in", text)

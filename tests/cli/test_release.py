@@ -1,0 +1,217 @@
+"""Prove that whoever looks is told of a hold, and that `release` ends one only where nobody fires, and when told to."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sql.cluster.holders import Incarnation, register_holder
+from sql.session import Session
+from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused
+from tests.support.factories import add_timers, query, value
+from tests.support.program import Done, Shell
+
+PROD, STAGING = "prod", "staging"
+WORDS = "ON HOLD: "
+COPY = "the database is a copy, or was moved: it ran as 1/1 and is "
+ANOTHERS = "the database belongs to prod, and the cluster is staging"
+
+
+@pytest.fixture
+def shell(dsn: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """Run commands in this process, configured for staging."""
+    monkeypatch.setenv("SHARDCLOCK_IDENTITY", STAGING)
+    return Shell(dsn, capsys)
+
+
+def sql(shell: Shell, text: str, *args: object) -> Any:
+    return asyncio.run(query(shell.dsn, text, *args))
+
+
+def belongs(shell: Shell, name: str = PROD, *, copied: bool = False) -> None:
+    """Let the database be an installation's, by its name and, if it is a copy, by its origin."""
+    origin = "'1/1'" if copied else "shardclock.origin()"
+    sql(shell, f"update shardclock.identity set name = $1, origin = {origin}", name)
+
+
+def start(shell: Shell, identity: str, *, holder: int = 1, cluster_id: str = "green") -> None:
+    """Register a shard of a cluster that is configured so."""
+
+    async def register() -> None:
+        async with Session(shell.dsn, application="test") as session:
+            await register_holder(session, Incarnation(holder, cluster_id, f"s{holder}", "n", "h", 1, identity))
+
+    asyncio.run(register())
+
+
+def whose(shell: Shell) -> tuple[str | None, bool]:
+    ((name, here),) = sql(shell, "select name, origin = shardclock.origin() from shardclock.identity")
+    return name, here
+
+
+# Whoever looks
+
+
+def hold_of(shell: Shell, identity: str | None = None) -> Any:
+    """Ask `status` both ways, which must agree."""
+    if identity is not None:
+        hold = shell("status", "--json", SHARDCLOCK_IDENTITY=identity).json["hold"]
+        people = shell("status", SHARDCLOCK_IDENTITY=identity)
+    else:
+        hold, people = shell("status", "--json").json["hold"], shell("status")
+    assert (WORDS in people.out) is (hold is not None)
+    return hold
+
+
+def test_status_says_nothing_of_a_hold_where_there_is_none(shell: Shell) -> None:
+    assert hold_of(shell) is None
+    start(shell, STAGING)
+    assert hold_of(shell) is None
+    assert shell("status", "--json").json["shards"][0]["hold_reason"] is None
+
+
+def test_status_says_why_what_lives_is_on_hold_and_how_to_end_that(shell: Shell) -> None:
+    belongs(shell, copied=True)
+    start(shell, STAGING)
+
+    assert hold_of(shell).startswith(COPY)
+    line = next(line for line in shell("status").out.splitlines() if line.startswith(WORDS))
+    assert line.endswith("; `shardclock release` lets it fire")
+
+
+def test_status_says_it_before_a_cluster_was_started(shell: Shell) -> None:
+    belongs(shell)
+    assert hold_of(shell) == ANOTHERS
+    assert hold_of(shell, PROD) is None
+
+
+def test_status_speaks_of_a_stray_cluster_as_such_while_another_fires(shell: Shell) -> None:
+    start(shell, PROD, cluster_id="blue")
+    start(shell, STAGING, holder=2)
+
+    assert shell("status", "--json").json["hold"] == ANOTHERS
+    assert f"{WORDS}green: {ANOTHERS}; others fire" in shell("status").out.splitlines()
+
+
+def test_who_only_looks_at_anothers_database_is_told_of_no_hold(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SHARDCLOCK_IDENTITY")
+    belongs(shell)
+    assert hold_of(shell) is None
+    belongs(shell, copied=True)
+    assert hold_of(shell).startswith(COPY)
+
+
+def test_explain_says_that_an_overdue_timer_waits_for_a_release(shell: Shell) -> None:
+    (key,) = asyncio.run(add_timers(shell.dsn, 1))
+    belongs(shell)
+    start(shell, STAGING)
+
+    answer = shell("explain", key, "--json").json
+
+    assert answer["verdict"] == "OVERDUE"
+    assert answer["why"].endswith(f"on hold, {ANOTHERS}; `shardclock release` lets it fire")
+
+    start(shell, PROD, holder=2, cluster_id="blue")
+    assert "hold" not in shell("explain", key, "--json").json["why"], "another cluster fires"
+
+
+def test_switch_gives_no_lead_to_a_cluster_on_hold(shell: Shell) -> None:
+    start(shell, PROD, cluster_id="blue")
+    for holder in (2, 3):  # as many as are wanted
+        start(shell, STAGING, holder=holder)
+
+    assert_refused(shell("switch", "green", "--wait", 0), "green", ANOTHERS, "shardclock release")
+
+
+# Release
+
+
+def test_without_yes_release_shows_what_it_would_do_and_does_nothing(shell: Shell) -> None:
+    asyncio.run(add_timers(shell.dsn, 3, "now() - interval '1 hour'"))
+    asyncio.run(add_timers(shell.dsn, 2, "now() + interval '1 hour'"))
+    belongs(shell, copied=True)
+    start(shell, STAGING)
+
+    done = shell("release", "--json")
+
+    assert done.code == DONE
+    assert done.json.pop("hold").startswith(COPY)
+    here = asyncio.run(value(shell.dsn, "select shardclock.origin()"))
+    assert {name: found for name, found in done.json.items() if name != "hold"} == {
+        "released": False, "identity": STAGING, "belongs_to": PROD, "origin": "1/1", "here": here,
+        "pending": 5, "overdue": 3, "left_by_outage": 3,
+    }  # fmt: skip
+    people = shell("release")
+    assert people.code == DONE
+    for words in ("prod, as database 1/1", f"staging, as database {here}", "3 timers, fired at 150,000 a second"):
+        assert words in people.out
+    assert people.err == "nothing was changed; add --yes to release it\n"
+    assert whose(shell) == (PROD, False)
+
+
+@pytest.mark.parametrize("copied", [False, True])
+@pytest.mark.parametrize("running", [False, True])
+def test_with_yes_it_is_released_to_the_installation_that_is_configured(
+    shell: Shell, copied: bool, running: bool
+) -> None:
+    belongs(shell, copied=copied)
+    if running:
+        start(shell, STAGING)
+
+    done = shell("release", "--yes", "--json")
+
+    assert (done.code, done.json["released"]) == (DONE, True)
+    assert whose(shell) == (STAGING, True)
+    assert hold_of(shell) is None
+
+
+def test_released_by_a_command_without_a_name_it_has_none(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SHARDCLOCK_IDENTITY")
+    belongs(shell, copied=True)
+
+    assert shell("release", "--yes").code == DONE
+    assert whose(shell) == (None, True)
+
+
+@pytest.mark.parametrize("yes", [["--yes"], []])
+def test_where_nothing_is_on_hold_it_says_so_and_that_is_fine(shell: Shell, yes: list[str]) -> None:
+    belongs(shell, STAGING)
+
+    done = shell("release", *yes, "--json")
+
+    assert (done.code, done.json["released"], done.json["hold"]) == (DONE, False, None)
+    assert done.err == "nothing to release: it is not on hold\n"
+
+
+def refused(done: Done, *words: str) -> None:
+    assert_refused(done, *words, code=NOT_DONE)
+
+
+@pytest.mark.parametrize("yes", [["--yes"], []])
+def test_a_database_on_which_another_cluster_fires_is_refused(shell: Shell, yes: list[str]) -> None:
+    start(shell, PROD, cluster_id="blue")
+    start(shell, STAGING, holder=2)
+
+    refused(shell("release", *yes), "blue fires on this database", "SHARDCLOCK_DSN")
+    assert whose(shell) == (PROD, True)
+
+
+def test_a_command_that_is_configured_unlike_the_cluster_that_waits_is_refused(shell: Shell) -> None:
+    belongs(shell, copied=True)
+    start(shell, "qa")
+
+    refused(shell("release", "--yes"), "SHARDCLOCK_IDENTITY=qa", "SHARDCLOCK_IDENTITY=staging", "alike")
+    assert whose(shell) == (PROD, False)
+
+
+def test_who_begins_to_fire_between_the_look_and_the_release_is_not_overrun(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    belongs(shell)
+    monkeypatch.setattr("cli.release.objection_to", lambda *_: None)
+    start(shell, PROD, cluster_id="blue")
+
+    refused(shell("release", "--yes"), "was not released")
+    assert whose(shell) == (PROD, True)

@@ -1,0 +1,221 @@
+"""Prove that `scale` and `forecast` do what they say, show what is, and refuse what can't be."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import pytest
+
+from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused
+from tests.support.factories import add_holder, add_timers, query, value
+from tests.support.program import Done, Shell
+
+BAR = 40
+
+
+def state(shell: Shell) -> tuple[Any, ...]:
+    """Read what is wanted, and under which policy."""
+    text = "select shards_wanted, shards_min, shards_max, target_per_s from shardclock.coordination"
+    return tuple(asyncio.run(query(shell.dsn, text))[0])
+
+
+def start(shell: Shell, shards: int) -> None:
+    """Let so many shards serve."""
+    for shard in range(shards):
+        asyncio.run(add_holder(shell.dsn, 10 + shard, shard, shards))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("0", ["0 shards", "1 to 840"]),
+        ("-1", ["-1 shards", "1 to 840"]),
+        ("841", ["841 shards", "1 to 840"]),
+        ("99999999999999999999", ["99999999999999999999 shards", "1 to 840"]),
+        ("many", ["'many'"]),
+        ("2.5", ["'2.5'"]),
+        ("٣x", ["'٣x'"]),
+        ("2 3", ["3"]),
+        ("2 --min 1", ["not both"]),
+        ("2 --max 4", ["not both"]),
+        ("2 --target 100", ["not both"]),
+        ("2 --min 1 --max 4 --target 100", ["not both"]),
+        ("--min 4 --max 2", ["at least 4 and at most 2", "swap"]),
+        ("--min 0 --max 2", ["--min 0 shards", "1 to 840"]),
+        ("--min -1 --max 2", ["--min -1 shards", "1 to 840"]),
+        ("--min 1 --max 841", ["--max 841 shards", "1 to 840"]),
+        ("--min 2", ["both bounds", "--max"]),
+        ("--max 2", ["both bounds", "--min"]),
+        ("--max 2 --target 9", ["both bounds", "--min"]),
+        ("--min", ["--min"]),
+        ("--target 0", ["--target 0", "1 to 1000000"]),
+        ("--target -5", ["--target -5", "1 to 1000000"]),
+        ("--target 1000001", ["--target 1000001", "1 to 1000000"]),
+        ("--target fast", ["'fast'"]),
+        ("--mni 2", ["--mni"]),
+        ("3 --wait -1", ["--wait", "-1"]),
+        ("3 --wait nan", ["--wait", "nan"]),
+        ("3 --wait inf", ["--wait", "inf"]),
+        ("3 --wait soon", ["--wait", "soon"]),
+    ],
+)
+def test_what_can_not_be_is_refused_in_a_line_and_changes_nothing(shell: Shell, words: str, said: list[str]) -> None:
+    assert_refused(shell("scale", *words.split()), *said)
+
+    assert state(shell) == (2, None, None, 5_000)
+
+
+def test_a_policy_whose_bounds_cross_those_that_stand_is_refused(shell: Shell) -> None:
+    shell("scale", "--min", 3, "--max", 6)
+
+    assert_refused(shell("scale", "--min", 7), "at least 7 and at most 6")
+    assert_refused(shell("scale", "--max", 2), "at least 3 and at most 2")
+
+    assert state(shell) == (3, 3, 6, 5_000)
+
+
+def test_a_number_is_set_and_shown(shell: Shell) -> None:
+    assert shell("scale", 7, "--json").json == {
+        "before": 2, "wanted": 7, "serving": 0, "min": None, "max": None, "target_per_s": 5_000,
+    }  # fmt: skip
+    assert state(shell) == (7, None, None, 5_000)
+
+    people = shell("scale", 840)
+    assert people.code == DONE
+    assert people.out.split()[-8:-2] == ["7", "840", "0", "an", "operator", "5,000"]
+
+
+def test_without_a_word_it_shows_and_changes_nothing(shell: Shell) -> None:
+    start(shell, 2)
+
+    assert shell("scale", "--json").json == {
+        "before": 2, "wanted": 2, "serving": 2, "min": None, "max": None, "target_per_s": 5_000,
+    }  # fmt: skip
+    assert "an operator" in shell("scale").out
+    assert state(shell) == (2, None, None, 5_000)
+
+
+def test_a_policy_is_set_shown_changed_and_ended(shell: Shell) -> None:
+    done = shell("scale", "--min", 3, "--max", 9, "--target", 700, "--json")
+    assert done.json == {"before": 2, "wanted": 3, "serving": 0, "min": 3, "max": 9, "target_per_s": 700}
+    assert "the forecast, 3 to 9" in shell("scale").out
+
+    shell("scale", "--max", 20)
+    assert state(shell) == (3, 3, 20, 700)
+    shell("scale", "--target", 900)
+    assert state(shell) == (3, 3, 20, 900)
+
+    done = shell("scale", 5, "--json")
+    assert done.json == {"before": 3, "wanted": 5, "serving": 0, "min": None, "max": None, "target_per_s": 900}
+
+
+def test_the_target_alone_is_what_a_shard_is_reckoned_to_fire_and_no_policy(shell: Shell) -> None:
+    done = shell("scale", "--target", 100, "--json")
+
+    assert (done.json["min"], done.json["target_per_s"]) == (None, 100)
+    assert state(shell) == (2, None, None, 100)
+
+
+def test_it_waits_until_as_many_serve_as_are_wanted_or_says_that_they_do_not(shell: Shell) -> None:
+    start(shell, 2)
+
+    assert shell("scale", 2, "--wait", 5).code == DONE
+    assert shell("scale", 3, "--wait", "0.05").code == NOT_DONE
+    assert shell("scale", 3).code == DONE, "nobody asked it to wait"
+
+
+# forecast
+
+
+def test_a_forecast_for_programs(shell: Shell) -> None:
+    start(shell, 2)
+    asyncio.run(add_timers(shell.dsn, 600, "now() + interval '90 s'"))
+    asyncio.run(add_timers(shell.dsn, 7, "now() - interval '90 s'"))
+    asyncio.run(add_timers(shell.dsn, 5, "now() + interval '20 minutes'"))
+
+    assert shell("forecast", "--json").json == {
+        "timers_per_minute": [0, 600, *[0] * 13],
+        "peak_per_s": 60.0,
+        "estimated": False,
+        "capacity_per_s": 10_000,
+        "shards_wanted": 2,
+        "shards_min": None,
+        "shards_max": None,
+        "target_per_s": 5_000,
+        "shards_alive": 2,
+        "log_records": 0,
+    }
+
+
+def bars(done: Done) -> list[tuple[str, str]]:
+    """Read the picture: each minute's bar, with its mark, and what stands beside it."""
+    assert done.code == DONE, done
+    rows = [re.fullmatch(rf" *\+(\d+) min (.{{{BAR + 1}}}) (.*)", line) for line in done.out.splitlines()]
+    assert [int(row[1]) for row in rows if row] == list(range(1, 16)), done.out
+    return [(row[2], row[3]) for row in rows if row]
+
+
+def test_a_picture_of_a_quiet_time_shows_the_capacity_and_no_bar(shell: Shell) -> None:
+    start(shell, 2)
+
+    done = shell("forecast")
+
+    assert bars(done) == [(" " * BAR + "│", "0")] * 15
+    assert "600,000 a minute: 2 shards x 5,000 a second" in done.err
+    assert "the busiest ten seconds: 0 a second" in done.err
+
+
+def test_a_picture_without_any_shard_has_its_mark_at_nothing(shell: Shell) -> None:
+    assert bars(shell("forecast")) == [("│" + " " * BAR, "0")] * 15
+
+    asyncio.run(add_timers(shell.dsn, 600, "now() + interval '90 s'"))
+    drawn = bars(shell("forecast"))
+
+    assert drawn[0] == ("│" + " " * BAR, "0")
+    assert drawn[1] == ("┃" + "█" * (BAR - 1) + " ", "600")
+
+
+def test_a_picture_of_more_than_can_be_fired_shows_where_the_capacity_ends(shell: Shell) -> None:
+    start(shell, 1)
+    shell("scale", "--min", 1, "--max", 8, "--target", 5)
+    asyncio.run(add_timers(shell.dsn, 1_200, "now() + interval '90 s'"))
+    asyncio.run(add_timers(shell.dsn, 300, "now() + interval '150 s'"))
+    asyncio.run(add_timers(shell.dsn, 1, "now() + interval '210 s'"))
+
+    done = shell("forecast")
+
+    drawn = bars(done)
+    assert drawn[1] == ("█" * 10 + "┃" + "█" * 29 + " ", "1,200")
+    assert drawn[2] == ("█" * 10 + "│" + " " * 30, "300"), "as many as it can fire"
+    assert drawn[3] == ("█" + " " * 9 + "│" + " " * 30, "1"), "the least is seen"
+    assert drawn[4] == (" " * 10 + "│" + " " * 30, "0")
+    assert "the forecast may ask for 1 to 8" in done.err
+    assert "the busiest ten seconds: 120 a second" in done.err
+
+
+@pytest.mark.slow
+def test_a_picture_of_very_many_says_that_it_is_an_estimate(shell: Shell) -> None:
+    asyncio.run(query(shell.dsn, "alter table shardclock.timers set (autovacuum_enabled = off)"))
+    asyncio.run(add_timers_fast(shell.dsn, 200_000))
+
+    done = shell("forecast", "--json")
+    assert done.json["estimated"]
+    assert sum(done.json["timers_per_minute"]) == pytest.approx(200_000, rel=0.02)
+    assert [beside.startswith("about ") for _, beside in bars(shell("forecast"))] == [True] * 15
+
+
+async def add_timers_fast(dsn: str, timers: int) -> None:
+    """Insert many timers, evenly over the next 14 minutes."""
+    count = (
+        "with made as (insert into shardclock.timers (due_date)"
+        " select now() + interval '10 s' + i * interval '820 s' / $1 from generate_series(1, $1) i returning 1)"
+        " select count(*) from made"
+    )
+    assert await value(dsn, count, timers) == timers
+
+
+@pytest.mark.parametrize("words", ["now", "--minutes 3"])
+def test_a_forecast_of_anything_else_is_refused(shell: Shell, words: str) -> None:
+    assert_refused(shell("forecast", *words.split()), words.split(maxsplit=1)[0])

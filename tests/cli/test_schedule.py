@@ -1,0 +1,364 @@
+"""Prove that `schedule` remembers what it is told, one timer or a file of them, and refuses the rest in one line."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused, count
+from tests.support.program import Shell
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Give a directory for files."""
+    with tempfile.TemporaryDirectory(prefix="shardclock-test-") as path:
+        yield Path(path)
+
+
+def shown(shell: Shell, *which: object) -> dict[str, Any]:
+    """Read what is remembered of a timer."""
+    timer: dict[str, Any] = shell("show", *which, "--json").json["timer"]
+    return timer
+
+
+def test_schedules_after_a_delay(shell: Shell) -> None:
+    done = shell(
+        "schedule", "--in", "PT15M", "--name", "invoice", "--tenant", "acme", "--payload", '{"a": 1}', "--json"
+    )
+
+    assert (done.code, done.err) == (DONE, "")
+    timer = shown(shell, done.json["timer_key"])
+    assert (timer["name"], timer["tenant_id"], timer["payload"]) == ("invoice", "acme", {"a": 1})
+    assert timer["due_date"] == done.json["due_date"]
+
+
+@pytest.mark.parametrize(("delay", "seconds"), [("15m", 900), ("2h30m", 9_000), ("90s", 90), ("3d", 259_200)])
+def test_schedules_after_a_delay_as_people_type_it(shell: Shell, delay: str, seconds: int) -> None:
+    timer = shown(shell, shell("schedule", "--in", delay, "--json").json["timer_key"])
+
+    length = datetime.fromisoformat(timer["due_date"]) - datetime.fromisoformat(timer["created_at"])
+    assert seconds <= length.total_seconds() < seconds + 10, "counted from the write, which is after its key was drawn"
+
+
+@pytest.mark.parametrize("stdin", ["-", "@-"])
+def test_reads_a_payload_from_standard_input(shell: Shell, stdin: str) -> None:
+    done = shell("schedule", "--in", "1h", "--payload", stdin, "--json", stdin=b'{"a": "\xc3\xa9"}\n')
+
+    assert shown(shell, done.json["timer_key"])["payload"] == {"a": "é"}
+
+
+def test_reads_a_payload_from_a_file_of_the_size_allowed_and_no_larger(shell: Shell, folder: Path) -> None:
+    file = folder / "payload.json"
+    file.write_text(json.dumps("x" * 65_534) + "\n")
+    done = shell("schedule", "--in", "1h", "--payload", f"@{file}", "--json")
+    assert shown(shell, done.json["timer_key"])["payload"] == "x" * 65_534
+
+    file.write_text(json.dumps("x" * 65_535) + "\n")
+    assert_refused(shell("schedule", "--in", "1h", "--payload", f"@{file}"), "--payload", "65,536 bytes")
+
+
+def test_schedules_at_a_moment(shell: Shell) -> None:
+    done = shell("schedule", "--at", "2030-01-31T09:00:00+01:00", "--json")
+
+    assert done.json["due_date"] == "2030-01-31T08:00:00Z"
+
+
+def test_schedules_a_repeat(shell: Shell) -> None:
+    done = shell("schedule", "--every", "R5/PT1H", "--name", "beat", "--json")
+
+    timer = shown(shell, "--name", "beat")
+    assert (timer["timer_key"], timer["schedule"], timer["occurrence"]) == (done.json["timer_key"], "R5/PT1H", 1)
+    assert (timer["zone"], timer["missed"]) == ("UTC", "fire_once")
+
+
+@pytest.mark.parametrize("option", ["--every", "--cron"])
+def test_schedules_by_cron_under_either_name(shell: Shell, option: str) -> None:
+    done = shell("schedule", option, "0 8 * * mon", "--zone", "Europe/Berlin", "--missed", "skip", "--json")
+
+    timer = shown(shell, done.json["timer_key"])
+    assert (timer["schedule"], timer["zone"], timer["missed"]) == ("0 8 * * mon", "Europe/Berlin", "skip")
+    assert timer["due_date"] == done.json["due_date"]
+
+
+def test_reads_a_local_time_on_the_clock_of_its_zone(shell: Shell) -> None:
+    beside = shell("schedule", "--at", "2031-07-01T08:00", "--zone", "Europe/Berlin", "--json").json
+    within = shell("schedule", "--at", "2031-07-01T08:00[Europe/Berlin]", "--json").json
+
+    assert beside["due_date"] == within["due_date"] == "2031-07-01T06:00:00Z"
+    assert shown(shell, beside["timer_key"])["zone"] == "Europe/Berlin"
+
+
+def test_schedules_for_a_process_instance(shell: Shell) -> None:
+    done = shell("schedule", "--in", "PT1H", "--process-instance", 7, "--json")
+
+    assert shown(shell, done.json["timer_key"])["process_instance_key"] == 7
+
+
+def test_tells_people_what_it_scheduled(shell: Shell) -> None:
+    done = shell("schedule", "--at", "2030-01-31T08:00:00Z")
+
+    assert (done.code, done.err) == (DONE, "")
+    assert "2030-01-31 08:00:00.000Z" in done.out
+
+
+def test_takes_a_past_due_date(shell: Shell) -> None:
+    assert shell("schedule", "--at", "2001-01-01T00:00:00Z").code == DONE
+    assert count(shell) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--at", "infinity"], ["--at 'infinity'", "not an ISO 8601 date-time", "years 0001 to 9999"]),
+        (["--at", "20000-01-01T00:00:00Z"], ["'20000-01-01T00:00:00Z'", "years 0001 to 9999"]),
+        (["--at", "9999-12-31T23:59:59-01:00"], ["'9999-12-31T23:59:59-01:00'", "years 0001 to 9999"]),
+        (["--at", "2030-01-31T08:00:00"], ["'2030-01-31T08:00:00'", "no offset"]),
+        (["--at", "2030-02-30T08:00:00Z"], ["'2030-02-30T08:00:00Z'", "calendar"]),
+        (["--in", "15 minutes"], ["--in '15 minutes'", "not a length of time", "15m", "PT15M"]),
+        (["--in", "PT"], ["--in 'PT'", "not a length of time"]),
+        (["--in", "-PT1S"], ["--in '-PT1S'", "from zero"]),
+        (["--in", "15M"], ["--in '15M'", "minutes or months"]),
+        (["--in", "P9999Y11M30D"], ["'P9999Y11M30D'", "years 1 to 9999"]),
+        (["--in", "P10000Y"], ["'P10000Y'", "to 10,000 years"]),
+        (["--every", "R-2/PT1S"], ["--every 'R-2/PT1S'", "-2", "R0 to R"]),
+        (["--every", "R/PT0S"], ["'R/PT0S'", "period of zero"]),
+        (["--every", "PT1H"], ["'PT1H'", "not an ISO 8601 repeat", "R/PT1H"]),
+        (["--every", "R2/PT1H/2001-01-01T00:00:00Z"], ["never occurs"]),
+        (["--cron", "0 0 30 2 *"], ["'0 0 30 2 *'", "never occurs"]),
+        (["--cron", "0 25 * * *"], ["--cron", "'25'", "0 to 23"]),
+        (["--cron", "8 o'clock"], ["2 fields"]),
+        (["--cron", "0 8 * * *", "--every", "R/PT1H"], ["--every and --cron"]),
+        (["--cron", "0 8 * * *", "--in", "PT1H"], ["exactly one of", "this one has --in and --cron"]),
+        (["--cron", "0 8 * * *", "--zone", "Mars/Olympus"], ["--zone 'Mars/Olympus'", "IANA"]),
+        (["--cron", "0 8 * * *", "--zone", "localtime"], ["'localtime'", "IANA"]),
+        (["--every", "R/2031-01-01T08:00[Asia/Tokyo]/P1D", "--zone", "Europe/Berlin"], ["Asia/Tokyo", "Europe/Berlin"]),
+        (["--cron", "0 8 * * *", "--missed", "never"], ["--missed 'never'", "fire_once, fire_all, skip"]),
+        (["--in", "PT1H", "--missed", "skip"], ["--missed 'skip'", "no schedule"]),
+        (["--in", "PT1H", "--process-instance", "0"], ["0"]),
+        (["--in", "PT1H", "--name", "\udcff"], ["'\\udcff'", "UTF-8"]),
+        (["--in", "PT1S", "--payload", '"a\\u0000"'], ["\\u0000", "NUL", "leave it out"]),
+        (["--in", "PT1S", "--payload", json.dumps("x" * 65_536)], ["65,536 bytes"]),
+        (["--in", "PT1S", "--payload", "{"], ["--payload '{'", "not JSON"]),
+        (["--in", "PT1S", "--payload", "NaN"], ["NaN", "no JSON number"]),
+        (["--in", "PT1S", "--payload", "[" * 101 + "]" * 101], ["100 levels"]),
+        (["--in", "PT1S", "--name", "a\nb"], ["'a\\nb'", "control character"]),
+        (["--in", "PT1S", "--payload", "@no-such.json"], ["--payload '@no-such.json'", "No such file"]),
+        (["--in", "PT1S", "--payload", "@tests"], ["--payload '@tests'", "directory"]),
+        (["--in", "PT1S", "--payload", "-"], ["--payload b''", "not JSON"]),
+        (["--in", "PT1S", "--name", ""], ["--name ''", "1 to 200 characters"]),
+        (["--in", "PT1S", "--tenant", "x" * 201], ["--tenant", "1 to 200 characters"]),
+        ([], ["exactly one of --at, --in and --every", "none"]),
+        (["--in", "PT1S", "--at", "2030-01-31T08:00:00Z"], ["exactly one of", "this one has --at and --in"]),
+        (["--file", "x.ndjson", "--in", "PT1S"], ["--file"]),
+        (["--file", "x.ndjson", "--zone", "UTC"], ["--file"]),
+        (["--file", "x.ndjson", "--tenant", "acme"], ["--file"]),
+        (["--refused-to", "x.ndjson", "--in", "PT1S"], ["--refused-to", "--file"]),
+        (["--start-line", "3", "--in", "PT1S"], ["--start-line", "--file"]),
+        (["--in"], ["--in"]),
+        (["--colour", "red"], ["--colour"]),
+        (["PT1S"], ["PT1S"]),
+        (["--start-line", "0", "--file", "-"], ["--start-line", "0"]),
+    ],
+    ids=lambda item: " ".join(item)[:40] if isinstance(item, list) else None,
+)
+def test_refuses_what_cannot_be_a_timer_and_stores_nothing(shell: Shell, options: list[str], words: list[str]) -> None:
+    done = shell("schedule", *options)
+
+    if done.code == NOT_DONE:  # Postgres's clock is needed to know
+        assert_refused(done, *words, code=NOT_DONE)
+    else:
+        assert_refused(done, *words)
+    assert count(shell) == 0
+
+
+def test_refuses_a_name_that_is_taken(shell: Shell) -> None:
+    shell("schedule", "--in", "PT1H", "--name", "invoice")
+
+    done = shell("schedule", "--in", "PT2H", "--name", "invoice")
+
+    assert_refused(done, "--name 'invoice'", "taken", "--on-conflict", code=NOT_DONE)
+    assert count(shell) == 1
+
+
+def test_gives_each_tenant_its_own_names(shell: Shell) -> None:
+    assert shell("schedule", "--in", "PT1H", "--name", "invoice", "--tenant", "acme").code == DONE
+    assert shell("schedule", "--in", "PT1H", "--name", "invoice", "--tenant", "globex").code == DONE
+
+
+# --on-conflict
+
+
+def test_the_same_command_twice_is_one_timer_and_says_which_it_was(shell: Shell) -> None:
+    again = ["schedule", "--in", "PT1H", "--name", "invoice", "--on-conflict", "ignore", "--json"]
+    first, second = shell(*again).json, shell(*again).json
+
+    assert (first["outcome"], second["outcome"]) == ("created", "unchanged")
+    assert second == first | {"outcome": "unchanged"}
+    assert count(shell) == 1
+    assert shell(*again[:-1]).out.split()[-1] == "unchanged"
+
+
+def test_replaces_the_timer_of_its_name(shell: Shell) -> None:
+    old = shell("schedule", "--in", "PT1H", "--name", "invoice", "--json").json["timer_key"]
+    done = shell("schedule", "--in", "PT2H", "--name", "invoice", "--on-conflict", "replace", "--json")
+
+    assert done.json["outcome"] == "replaced"
+    assert shown(shell, "--name", "invoice")["timer_key"] == done.json["timer_key"] != old
+    assert shown(shell, old)["state"] == "CANCELED"
+    assert count(shell) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            ["--name", "invoice", "--on-conflict", "overwrite"],
+            ["--on-conflict", "overwrite", "refuse, ignore, replace"],
+        ),
+        (["--on-conflict", "replace"], ["--on-conflict 'replace'", "no name"]),
+    ],
+)
+def test_refuses_a_policy_that_makes_no_sense(shell: Shell, options: list[str], words: list[str]) -> None:
+    assert_refused(shell("schedule", "--in", "PT1H", *options), *words)
+    assert count(shell) == 0
+
+
+def test_a_file_s_lines_say_it_each_for_itself_or_its_command_for_those_that_do_not(shell: Shell) -> None:
+    lines = [
+        b'{"delay": "PT1H", "name": "a", "on_conflict": "refuse"}',
+        b'{"delay": "PT1H", "name": "b", "on_conflict": "ignore"}',
+        b'{"delay": "PT1H", "name": "c"}',
+        b'{"delay": "PT1H"}',
+    ]
+    shell("schedule", "--file", "-", stdin=b"\n".join(lines))
+
+    done = shell("schedule", "--file", "-", "--on-conflict", "replace", "--json", stdin=b"\n".join(lines))
+
+    said = done.json
+    refused = said.pop("refused")
+    assert said == {"scheduled": 2, "replaced": 1, "unchanged": 1}
+    assert [(it["line"], "name" in it["why"]) for it in refused] == [(1, True), (4, True)]
+    assert count(shell) == 4
+
+
+# --file
+
+NOTHING = {"replaced": 0, "unchanged": 0, "refused": []}
+GOOD = b'{"delay": "PT1H", "name": "good-%d"}'
+BAD = [
+    (b'{"due_date": "infinity"}', "infinity"),
+    (b'{"due_date": "20000-01-01T00:00:00Z"}', "20000-01-01"),
+    (b'{"delay": "PT1S", "name": "a\\u0000b"}', "control character"),
+    (b'{"delay": "PT1S", "payload": {"a": "\\u0000"}}', "NUL"),
+    (b'{"delay": "1 hour"}', "1 hour"),
+    (b'{"schedule": "R-2/PT1S"}', "R-2/PT1S"),
+    (b'{"schedule": "R/PT0S"}', "period of zero"),
+    (b'{"delay": "PT1S", "payload": "' + b"x" * 65_536 + b'"}', "65,536 bytes"),
+    (b'{"delay": "PT1S", "target": "webhook"}', "webhook"),
+    (b'{"delay": "PT1S", "colour": "red"}', "colour"),
+    (b"{", "not JSON"),
+    (b"[1]", "not a JSON object"),
+    (b"\xff\xfe", "UTF-8"),
+    (b"{" + b" " * 200_000 + b"}", "131,072 bytes"),
+    (b'{"delay": "P9999Y11M30D"}', "years 1 to 9999"),
+    (b'{"delay": "PT1H", "name": "good-0"}', "taken"),
+]
+
+
+def test_schedules_every_good_line_and_names_every_bad_one(shell: Shell, folder: Path) -> None:
+    lines, bad_numbers = [], []
+    for index, (bad, _) in enumerate(BAD):
+        lines += [GOOD % index, b"", bad, b"   "]
+        bad_numbers.append(4 * index + 3)
+    file, refused_to = folder / "timers.ndjson", folder / "refused.ndjson"
+    file.write_bytes(b"\n".join([*lines, b'{"delay": "PT2H", "name": "last"}']))
+
+    done = shell("schedule", "--file", file, "--refused-to", refused_to, "--json")
+
+    assert (done.code, done.err) == (NOT_DONE, "")
+    assert done.json["scheduled"] == len(BAD) + 1 == count(shell)
+    assert [refused["line"] for refused in done.json["refused"]] == bad_numbers
+    for refused, (_, word) in zip(done.json["refused"], BAD, strict=True):
+        assert word in refused["why"]
+    kept = refused_to.read_bytes().splitlines()
+    for line, (bad, _) in zip(kept, BAD, strict=True):
+        # One that is too long is kept only as far as it was read: still too long, so it's refused again.
+        assert line == bad[:131_073]
+
+
+def test_tells_people_which_lines_were_refused(shell: Shell, folder: Path) -> None:
+    file = folder / "timers.ndjson"
+    file.write_bytes(b"\r\n".join([GOOD % 1, b'{"delay": "soon"}', GOOD % 2, b"{"] + [b"{"] * 30))
+
+    done = shell("schedule", "--file", file)
+
+    assert done.code == NOT_DONE
+    told = done.err.splitlines()
+    assert told[0].startswith("line 2: ")
+    assert "'soon'" in told[0]
+    assert told[1].startswith("line 4: ")
+    assert "12 more" in told[-1]
+    assert done.out.split() == ["scheduled", "replaced", "unchanged", "refused", "2", "0", "0", "32"]
+
+
+def test_reads_standard_input(shell: Shell) -> None:
+    done = shell("schedule", "--file", "-", "--json", stdin=b"\n".join(GOOD % i for i in range(2_500)))
+
+    assert (done.code, done.json) == (DONE, {"scheduled": 2_500} | NOTHING)
+    assert count(shell) == 2_500
+
+
+def test_reads_lines_that_end_as_windows_ends_them(shell: Shell) -> None:
+    done = shell("schedule", "--file", "-", "--json", stdin=b"".join(GOOD % i + b"\r\n" for i in range(3)) + b"\r\n")
+
+    assert (done.code, done.json) == (DONE, {"scheduled": 3} | NOTHING)
+
+
+def test_an_empty_file_is_done(shell: Shell) -> None:
+    assert shell("schedule", "--file", "-", "--json").json == {"scheduled": 0} | NOTHING
+
+
+def test_begins_with_the_line_that_is_named(shell: Shell) -> None:
+    lines = b"\n".join([b"{", GOOD % 1, b'{"delay": "soon"}', GOOD % 2])
+
+    done = shell("schedule", "--file", "-", "--start-line", 2, "--json", stdin=lines)
+
+    assert done.json["scheduled"] == 2
+    assert [refused["line"] for refused in done.json["refused"]] == [3]
+
+
+def test_what_was_refused_can_be_mended_and_sent_again(shell: Shell, folder: Path) -> None:
+    refused_to = folder / "refused.ndjson"
+    shell("schedule", "--file", "-", "--refused-to", refused_to, stdin=b'{"delay":"soon"}\n' + GOOD % 1)
+    refused_to.write_bytes(refused_to.read_bytes().replace(b"soon", b"PT1H"))
+
+    assert shell("schedule", "--file", refused_to, "--json").json == {"scheduled": 1} | NOTHING
+
+
+def test_nothing_refused_leaves_an_empty_file(shell: Shell, folder: Path) -> None:
+    refused_to = folder / "refused.ndjson"
+    refused_to.write_text("of an earlier run")
+
+    assert shell("schedule", "--file", "-", "--refused-to", refused_to, stdin=GOOD % 1).code == DONE
+    assert refused_to.read_text() == ""
+
+
+def test_refuses_a_file_it_cannot_read(shell: Shell, folder: Path) -> None:
+    assert_refused(shell("schedule", "--file", folder / "none"), str(folder / "none"), "No such file")
+    assert_refused(shell("schedule", "--file", folder), str(folder), "directory")
+
+
+def test_refuses_a_place_for_refused_lines_before_it_schedules(shell: Shell, folder: Path) -> None:
+    place = folder / "none" / "refused.ndjson"
+
+    done = shell("schedule", "--file", "-", "--refused-to", place, stdin=GOOD % 1)
+
+    assert_refused(done, str(place), "No such file")
+    assert count(shell) == 0

@@ -1,0 +1,135 @@
+"""Prove that `tail` and `status` show what was recorded and what is, to people and to programs."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.support.cli_asserts import DONE, end_all
+from tests.support.consumers import append
+from tests.support.factories import add_holder, add_timers, query
+from tests.support.program import Shell
+
+
+def test_tails_each_record_once_in_order(shell: Shell) -> None:
+    keys = [shell("schedule", "--in", "PT1H", "--json").json["timer_key"] for _ in range(3)]
+    for key in keys:
+        shell("cancel", key)
+
+    done = shell("tail", "--from-start", "--stop", "--json")
+
+    assert (done.code, done.err) == (DONE, "")
+    assert [(record["timer_key"], record["intent"]) for record in done.lines] == [(key, "CANCELED") for key in keys]
+    assert [record["timer_key"] for record in shell("tail", "--from-start", "-n", 2, "--json").lines] == keys[:2]
+    assert shell("tail", "--stop").out == "", "without --from-start only what is new"
+
+
+def test_tails_for_people(shell: Shell) -> None:
+    shell("schedule", "--at", "2020-01-01T00:00:00Z", "--name", "[bold]x", "--tenant", "acme")
+    end_all(shell)
+
+    done = shell("tail", "--from-start", "--stop")
+
+    assert "TRIGGERED" in done.out
+    assert "acme  [bold]x" in done.out
+    assert len(done.out.splitlines()) == 1
+
+
+def test_tails_only_what_is_asked_for(shell: Shell) -> None:
+    for tenant, name in (("acme", "a"), ("acme", "b"), ("globex", "a")):
+        shell("schedule", "--in", "1h", "--name", name, "--tenant", tenant)
+        shell("pause", "--name", name, "--tenant", tenant)
+        shell("cancel", "--name", name, "--tenant", tenant)
+
+    def tailed(*options: object) -> list[tuple[str, str, str]]:
+        lines = shell("tail", "--from-start", "--stop", "--json", *options).lines
+        return [(record["tenant_id"], record["name"], record["intent"]) for record in lines]
+
+    assert len(tailed()) == 6
+    assert tailed("--tenant", "globex") == [("globex", "a", "PAUSED"), ("globex", "a", "CANCELED")]
+    assert tailed("--name", "a", "--intent", "canceled") == [("acme", "a", "CANCELED"), ("globex", "a", "CANCELED")]
+    assert tailed("--tenant", "acme", "--intent", "CANCELED", "-n", 1) == [("acme", "a", "CANCELED")]
+    assert tailed("--tenant", "nobody") == []
+
+
+def test_tails_for_people_with_due_date_and_payload(shell: Shell) -> None:
+    shell("schedule", "--at", "2031-01-31T08:00:00Z", "--name", "n", "--payload", '{"order": 42}')
+    shell("cancel", "--name", "n", "--reason", "paid")
+
+    (line,) = shell("tail", "--from-start", "--stop").out.splitlines()
+
+    for word in ("CANCELED", "due 2031-01-31 08:00:00.000Z", '{"order": 42}', "paid"):
+        assert word in line
+
+
+def test_status_tells_what_is_and_what_is_late(shell: Shell) -> None:
+    asyncio.run(add_timers(shell.dsn, 3))
+    asyncio.run(add_holder(shell.dsn, 0xABC, shard=1, shard_count=2))
+
+    state = shell("status", "--json").json
+
+    assert (state["pending"], state["overdue"], state["shards_wanted"]) == (3, 3, 2)
+    assert [(holder["holder"], holder["shard"]) for holder in state["shards"]] == [("0000000000000abc", 1)]
+    people = shell("status")
+    assert "0000000000000abc" in people.out
+    assert "1 of 2 wanted" in people.out
+    assert people.err == ""
+
+
+def test_status_says_where_it_looked_for_firings_and_found_none(shell: Shell) -> None:
+    told = "none: no firing is among the last 1,000 records of the log"
+    assert told in shell("status").out
+
+    shell("schedule", "--at", "2020-01-01T00:00:00Z")
+    end_all(shell)
+    assert "(last 1 firing)" in shell("status").out
+
+    asyncio.run(append(shell.dsn, *range(1, 1001)))
+    asyncio.run(
+        query(shell.dsn, "update shardclock.command_log set intent = 'CANCELED' where timer_key between 1 and 1000")
+    )
+    assert told in shell("status").out
+
+
+def test_status_names_the_cluster_that_stands_by_and_how_many_of_its_shards_live(shell: Shell) -> None:
+    for holder, cluster_id, shard in ((1, "blue", 0), (2, "blue", 1), (3, "green", None), (4, "green", None)):
+        asyncio.run(add_holder(shell.dsn, holder, shard, None if shard is None else 2))
+        asyncio.run(
+            query(shell.dsn, "update shardclock.holders set cluster_id = $2 where holder = $1", holder, cluster_id)
+        )
+    asyncio.run(query(shell.dsn, "update shardclock.beats set seen_at = seen_at - interval '10 s' where holder = 4"))
+
+    lines = shell("status").out.splitlines()
+
+    assert [line.split()[2:] for line in lines if line.startswith("stands by")] == [["green", "with", "1", "shard"]]
+    assert [line.split()[:4] for line in lines if " of 2 " in line and "wanted" not in line] == [
+        ["0", "of", "2", "blue"],
+        ["1", "of", "2", "blue"],
+    ]
+    assert [line.split()[:2] for line in lines if line.startswith("-")] == [["-", "green"]] * 2
+    shards = shell("status", "--json").json["shards"]
+    assert [(shard["cluster_id"], shard["shard"]) for shard in shards] == [
+        ("blue", 0), ("blue", 1), ("green", None), ("green", None)
+    ]  # fmt: skip
+
+
+def test_status_tells_a_shard_that_is_not_heard_from_one_that_has_no_part(shell: Shell) -> None:
+    for holder, shard in ((1, 0), (2, None), (3, None)):
+        asyncio.run(add_holder(shell.dsn, holder, shard, None if shard is None else 1))
+    asyncio.run(query(shell.dsn, "update shardclock.holders set suspended_at = now() where holder = 3"))
+
+    rows = [line.split()[0] for line in shell("status").out.splitlines() if "000000000000000" in line]
+
+    assert sorted(rows) == ["-", "0", "suspended"]
+
+
+def test_status_says_nothing_of_standing_by_while_no_cluster_serves(shell: Shell) -> None:
+    asyncio.run(add_holder(shell.dsn, 1, None, None))
+
+    assert "stands by" not in shell("status").out
+
+
+def test_status_without_a_shard_says_how_to_start_one(shell: Shell) -> None:
+    done = shell("status")
+
+    assert done.code == DONE
+    assert "shardclock up" in done.err

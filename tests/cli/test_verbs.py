@@ -1,0 +1,291 @@
+"""Prove that each verb does to one timer what it says, and tells the truth when it comes too late."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from cli import verbs
+from sql.retry import Retry
+from sql.session import Session, StoreUnavailable
+from tests.support.cli_asserts import DONE, DOWN, NOT_DONE, NOT_THERE, assert_refused, count, end_all
+from tests.support.program import Shell
+
+VERBS: list[list[Any]] = [
+    ["cancel"], ["pause"], ["resume"], ["run-now"], ["reschedule", "--in", "PT1H"], ["reschedule", "--shift", "-PT1H"],
+    ["reschedule", "--every", "R/PT1H"],
+]  # fmt: skip
+
+
+AT_ONCE = Retry(attempts=5, pause_s=0.0)
+
+
+def schedule(shell: Shell, *options: object) -> int:
+    """Schedule a timer, for its key."""
+    return int(shell("schedule", *options, "--json").json["timer_key"])
+
+
+def shown(shell: Shell, *which: object) -> dict[str, Any]:
+    """Read what is remembered of a timer."""
+    timer: dict[str, Any] = shell("show", *which, "--json").json["timer"]
+    return timer
+
+
+# every verb
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+@pytest.mark.parametrize("ended", ["TRIGGERED", "SKIPPED"])
+def test_says_how_a_timer_has_ended_already(shell: Shell, verb: list[Any], ended: str) -> None:
+    key = schedule(shell, "--at", "2020-01-01T00:00:00Z")
+    end_all(shell, ended)
+
+    assert_refused(shell(*verb, key), "too late", str(key), f"{ended} already", code=NOT_DONE)
+    done = shell(*verb, key, "--json")
+    assert (done.code, done.json, done.err) == (NOT_DONE, {"state": ended}, "")
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_says_that_there_is_no_such_timer(shell: Shell, verb: list[Any]) -> None:
+    assert_refused(shell(*verb, 42), "no timer 42", code=NOT_DONE)
+    assert_refused(shell(*verb, "--name", "x", "--tenant", "acme"), "no timer 'x' of tenant 'acme'", code=NOT_DONE)
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=" ".join)
+def test_wants_exactly_one_timer(capsys: pytest.CaptureFixture[str], verb: list[Any]) -> None:
+    shell = Shell(DOWN, capsys)
+
+    assert_refused(shell(*verb), "either its key or --name")
+    assert_refused(shell(*verb, 1, "--name", "x"), "either its key or --name")
+
+
+# cancel
+
+
+def test_cancels_by_key_and_by_name(shell: Shell) -> None:
+    key = schedule(shell, "--in", "PT1H")
+    schedule(shell, "--in", "PT1H", "--name", "b", "--tenant", "acme")
+
+    assert shell("cancel", key, "--json").json == {"state": "CANCELED"}
+    assert "CANCELED" in shell("cancel", "--name", "b", "--tenant", "acme").out
+    assert count(shell) == 0
+
+
+def test_cancelling_again_says_the_same(shell: Shell) -> None:
+    key = schedule(shell, "--in", "PT1H")
+
+    assert [shell("cancel", key).code for _ in range(2)] == [DONE, DONE]
+
+
+def test_says_that_a_canceled_timer_can_no_more_be_moved(shell: Shell) -> None:
+    key = schedule(shell, "--in", "PT1H")
+    shell("cancel", key)
+
+    assert_refused(shell("reschedule", key, "--in", "PT1H"), "too late", "CANCELED already", code=NOT_DONE)
+
+
+# pause, resume
+
+
+def test_a_paused_timer_keeps_its_due_date_and_goes_on_when_resumed(shell: Shell) -> None:
+    key = schedule(shell, "--at", "2031-01-31T08:00:00Z", "--name", "rests")
+
+    assert shell("pause", key, "--reason", "holiday", "--json").json == {"state": "PAUSED"}
+    assert (shown(shell, key)["state"], shown(shell, key)["due_date"]) == ("PAUSED", "2031-01-31T08:00:00Z")
+    assert "PENDING" in shell("resume", "--name", "rests").out
+    assert (shown(shell, key)["state"], shown(shell, key)["due_date"]) == ("PENDING", "2031-01-31T08:00:00Z")
+    records = shell("show", key, "--json").json["records"]
+    assert [record["intent"] for record in records] == ["RESUMED", "PAUSED"]
+    assert records[1]["detail"]["reason"] == "holiday"
+
+
+def test_pausing_or_resuming_again_says_the_same(shell: Shell) -> None:
+    key = schedule(shell, "--in", "PT1H")
+
+    assert [shell("resume", key).code, shell("pause", key).code, shell("pause", key).code] == [DONE, DONE, DONE]
+    assert shown(shell, key)["state"] == "PAUSED"
+
+
+def test_cancels_and_moves_a_paused_timer_which_stays_paused(shell: Shell) -> None:
+    key = schedule(shell, "--in", "PT1H")
+    shell("pause", key)
+
+    assert shell("reschedule", key, "--at", "2031-01-31T08:00:00Z").code == DONE
+    assert (shown(shell, key)["state"], shown(shell, key)["due_date"]) == ("PAUSED", "2031-01-31T08:00:00Z")
+    assert shell("cancel", key).code == DONE
+
+
+# run-now
+
+
+def test_makes_a_timer_due_now_once(shell: Shell) -> None:
+    key = schedule(shell, "--at", "2031-01-31T08:00:00Z")
+
+    first, second = shell("run-now", key), shell("run-now", key)
+
+    assert (first.code, second.code, first.err, second.err) == (DONE, DONE, "", "")
+    assert "due now" in first.out
+    assert "due already" in second.out
+    assert shell("status", "--json").json["overdue"] == 1
+    assert shell("run-now", key, "--json").json == {"state": "PENDING"}
+
+
+def test_asks_again_under_one_operation_when_an_answer_is_lost(shell: Shell) -> None:
+    schedule(shell, "--every", "R/PT1H", "--name", "beat")
+    rows, operations = Session.rows, []
+
+    async def lost_once(self: Session, statement: str, /, **values: Any) -> Any:
+        answer = await rows(self, statement, **values)
+        if statement == "run_timer":
+            operations.append(values["operation"])
+            if len(operations) == 1:
+                raise StoreUnavailable("lost")
+        return answer
+
+    with mock.patch.object(Session, "rows", lost_once), mock.patch.object(verbs, "PAGE_RETRY", AT_ONCE):
+        done = shell("run-now", "--name", "beat", "--json")
+
+    assert (done.code, done.json) == (DONE, {"state": "RESCHEDULED"})
+    assert len(operations) == 2
+    assert len(set(operations)) == 1
+    assert shell("run-now", "--name", "beat", "--operation", operations[0], "--json").json == {"state": "RESCHEDULED"}
+    assert len(shell("show", "--name", "beat", "--json").json["records"]) == 1
+
+
+def test_says_how_to_ask_again_when_no_answer_comes(shell: Shell) -> None:
+    gone = mock.patch("cli.verbs.run_timer", side_effect=StoreUnavailable("gone"))
+
+    with gone, mock.patch.object(verbs, "PAGE_RETRY", AT_ONCE):
+        assert_refused(shell("run-now", 1, "--operation", "deploy"), "gone", "--operation deploy", code=NOT_THERE)
+
+
+def test_runs_no_paused_timer_but_says_what_to_do(shell: Shell) -> None:
+    key = schedule(shell, "--in", "PT1H")
+    shell("pause", key)
+
+    assert_refused(shell("run-now", key), str(key), "paused", "resume it first", code=NOT_DONE)
+    done = shell("run-now", key, "--json")
+    assert (done.code, done.json) == (NOT_DONE, {"state": "PAUSED"})
+    assert shown(shell, key)["state"] == "PAUSED"
+
+
+# reschedule
+
+
+@pytest.mark.parametrize(
+    ("to", "due_date"),
+    [
+        (["--at", "2031-01-31T08:00:00Z"], "2031-01-31T08:00:00Z"),
+        (["--at", "2031-01-31T08:00", "--zone", "Europe/Berlin"], "2031-01-31T07:00:00Z"),
+        (["--at", "2031-01-31T08:00[Europe/Berlin]"], "2031-01-31T07:00:00Z"),
+        (["--shift", "P1M"], "2030-02-28T00:00:00Z"),
+        (["--shift", "+PT1.5H"], "2030-01-31T01:30:00Z"),
+        (["--shift", "-90m"], "2030-01-30T22:30:00Z"),
+        (["--shift", "-P1DT1H"], "2030-01-29T23:00:00Z"),
+    ],
+    ids=lambda item: " ".join(item) if isinstance(item, list) else None,
+)
+def test_moves_a_timer(shell: Shell, to: list[str], due_date: str) -> None:
+    key = schedule(shell, "--at", "2030-01-31T00:00:00Z")
+
+    assert shell("reschedule", key, *to, "--json").json == {"state": "RESCHEDULED", "due_date": due_date}
+    assert shown(shell, key)["due_date"] == due_date
+
+
+def test_shows_people_the_new_date(shell: Shell) -> None:
+    key = schedule(shell, "--at", "2030-01-31T00:00:00Z")
+
+    assert "2031-01-31 08:00:00.000Z" in shell("reschedule", key, "--at", "2031-01-31T08:00:00Z").out
+
+
+def test_shows_the_date_of_a_new_rule_that_no_shard_has_planned_yet(shell: Shell) -> None:
+    key = schedule(shell, "--at", "2030-01-31T00:00:00Z", "--zone", "Europe/Berlin")
+
+    done = shell("reschedule", key, "--every", "R/2099-01-31T08:00[Europe/Berlin]/P1D", "--json")
+
+    assert done.json["due_date"] == "2099-01-31T07:00:00Z"
+
+
+def test_moves_a_timer_by_a_delay_from_now(shell: Shell) -> None:
+    key = schedule(shell, "--at", "2001-01-01T00:00:00Z")
+
+    done = shell("reschedule", key, "--in", "PT1H")
+
+    assert (done.code, done.err) == (DONE, "")
+    assert shell("status", "--json").json["overdue"] == 0
+
+
+@pytest.mark.parametrize(
+    ("rule", "schedule_now", "zone", "missed"),
+    [
+        (["--every", "R/PT2H"], "R/PT2H", "Europe/Berlin", "skip"),
+        (["--every", "0 8 * * mon", "--zone", "Asia/Tokyo"], "0 8 * * mon", "Asia/Tokyo", "skip"),
+        (["--cron", "@daily", "--missed", "fire_all"], "@daily", "Europe/Berlin", "fire_all"),
+        (["--cron", "@daily", "--zone", "UTC"], "@daily", "UTC", "skip"),
+        (["--every", "R/2031-01-01T08:00[Asia/Tokyo]/P1D"], "R/2031-01-01T08:00[Asia/Tokyo]/P1D", "Asia/Tokyo", "skip"),
+    ],
+    ids=lambda item: " ".join(item) if isinstance(item, list) else None,
+)
+def test_moves_a_timer_to_another_rule_that_keeps_what_is_not_said(
+    shell: Shell, rule: list[str], schedule_now: str, zone: str, missed: str
+) -> None:
+    schedule(shell, "--every", "R/P1D", "--zone", "Europe/Berlin", "--missed", "skip", "--name", "beat")
+
+    assert shell("reschedule", "--name", "beat", *rule, "--json").json["state"] == "RESCHEDULED"
+    timer = shown(shell, "--name", "beat")
+    assert (timer["schedule"], timer["zone"], timer["missed"]) == (schedule_now, zone, missed)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], ["exactly one of --in, --at, --shift and --every"]),
+        (["--in", "PT1S", "--at", "2030-01-31T08:00:00Z"], ["exactly one of"]),
+        (["--shift", "PT1S", "--cron", "@daily"], ["exactly one of"]),
+        (["--every", "R/PT1H", "--cron", "@daily"], ["--every and --cron"]),
+        (["--in", "soon"], ["--in 'soon'", "not a length of time"]),
+        (["--in", "P9999Y11M30D"], ['--in "P9999Y11M30D"', "9999"]),
+        (["--at", "infinity"], ["--at 'infinity'"]),
+        (["--at", "2030-01-31T08:00"], ["--at", "no offset"]),
+        (["--shift", "-15M"], ["--shift '-15M'", "minutes or months"]),
+        (["--at", "2030-01-31T08:00", "--zone", "Mars/Olympus"], ["--zone 'Mars/Olympus'", "IANA"]),
+        (["--shift", "later"], ["--shift 'later'", "15m", "PT15M"]),
+        (["--shift", "--PT1H"], ["--shift '--PT1H'"]),
+        (["--shift", "-"], ["--shift '-'"]),
+        (["--shift", "P9000Y"], ["9000Y", "years 1 to 9999"]),
+        (["--shift", "-P9000Y"], ["9000Y", "years 1 to 9999"]),
+        (["--every", "PT1H"], ["--every 'PT1H'", "not an ISO 8601 repeat"]),
+        (["--every", "R/PT1H/2001-01-01T00:00:00Z"], ["never occurs"]),
+        (["--cron", "0 0 30 2 *"], ["never occurs"]),
+        (["--cron", "@daily", "--zone", "Mars/Olympus"], ["--zone 'Mars/Olympus'", "IANA"]),
+        (["--cron", "@daily", "--missed", "never"], ["--missed 'never'", "fire_once, fire_all, skip"]),
+        (["--in", "PT1H", "--missed", "skip"], ["--missed goes with"]),
+        (["--shift", "PT1H", "--zone", "UTC"], ["--zone goes with"]),
+        (["--shift", "PT1H", "--operation", "x"], ["--operation goes with --all"]),
+    ],
+    ids=lambda item: " ".join(item)[:40],
+)
+def test_moves_no_timer_where_it_makes_no_sense(shell: Shell, options: list[str], words: list[str]) -> None:
+    key = schedule(shell, "--at", "2030-01-31T08:00:00Z")
+
+    assert_refused(shell("reschedule", key, *options), *words)
+    timer = shown(shell, key)
+    assert (timer["due_date"], timer["schedule"]) == ("2030-01-31T08:00:00Z", None)
+
+
+def test_says_where_to_look_when_the_answer_to_a_shift_is_lost(shell: Shell) -> None:
+    key = schedule(shell, "--at", "2030-01-31T08:00:00Z")
+    rows = Session.rows
+
+    async def lost(self: Session, name: str, /, **values: Any) -> Any:
+        answer = await rows(self, name, **values)
+        if name == "reschedule_timer":
+            raise StoreUnavailable("connection lost")
+        return answer
+
+    with mock.patch.object(Session, "rows", lost):
+        done = shell("reschedule", key, "--shift", "PT1H")
+
+    assert_refused(done, "connection lost", "`shardclock show` tells whether", code=NOT_THERE)

@@ -1,0 +1,127 @@
+"""Prove that no process is sent a password: each finds the database on its own node."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import traceback
+from pathlib import Path
+
+import pytest
+
+from cluster.actors import ShardActor
+from cluster.database import Database
+from cluster.node import DSN, DSN_FILE, NoDatabase, dsn_of_node, environment_of
+from cluster.running import RunningCluster
+from cluster.settings import InvalidSettings, Settings, load_settings
+from coordinator.fleet import ShardSpawner
+from metrics.exporter import Place
+from sql.dsn import Dsn
+from tests.support.cli_asserts import DOWN, SECRET
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (DSN, DSN_FILE):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Give a file that names a database."""
+    path = tmp_path / "dsn"
+    path.write_text(DOWN)
+    return path
+
+
+@pytest.fixture(params=[DSN, DSN_FILE])
+def settings(request: pytest.FixtureRequest, file: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """Give what a cluster is told that has a password, in each of the two ways."""
+    monkeypatch.setenv(request.param, DOWN if request.param == DSN else str(file))
+    return load_settings()
+
+
+def test_what_actors_are_sent_names_no_database(settings: Settings) -> None:
+    cloudpickle = pytest.importorskip("ray.cloudpickle")
+    spawner = ShardSpawner(ShardActor, settings.shard, "cluster")
+
+    sent = cloudpickle.dumps((settings.coordinator, spawner)) + pickle.dumps(settings.shard)
+
+    for hidden in (SECRET, "127.0.0.1:1", "postgresql"):
+        assert hidden.encode() not in sent
+
+
+def test_nothing_that_keeps_one_shows_it(settings: Settings) -> None:
+    dsn = settings.find_dsn()
+    assert dsn is not None
+    assert dsn.reveal() == DOWN
+    database = Database(dsn)
+
+    for it in (settings, dsn, database, vars(database), Place("127.0.0.1", 0, Path("e.sock"), {}, dsn)):
+        assert SECRET not in repr(it)
+        assert SECRET not in str(it)
+    assert SECRET not in settings.model_dump_json()
+    assert database.place == "Postgres at 127.0.0.1:1"
+
+
+def test_what_up_starts_finds_the_database_where_up_did(settings: Settings) -> None:
+    dsn = settings.find_dsn()
+    assert dsn is not None
+    cluster = RunningCluster(settings, Database(dsn), tell=print)
+    try:
+        environment = cluster._environment(Path("/nowhere"))
+    finally:
+        cluster.stop()
+
+    named = {name: environment[name] for name in (DSN, DSN_FILE) if name in environment}
+    assert named == {name: os.environ[name] for name in (DSN, DSN_FILE) if name in os.environ}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, text in environment_of(dsn).items():
+            patch.setenv(name, text)
+        assert dsn_of_node().reveal() == DOWN
+
+
+def test_an_embedded_database_is_what_the_processes_of_up_are_told_whatever_stands_outside(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = RunningCluster(load_settings(), Database(Dsn("postgresql://embedded/x")), tell=print)
+    monkeypatch.setenv(DSN_FILE, "/etc/passwd")
+    try:
+        environment = cluster._environment(Path("/nowhere"))
+    finally:
+        cluster.stop()
+
+    assert environment[DSN] == "postgresql://embedded/x"
+    assert DSN_FILE not in environment
+
+
+def test_a_node_that_knows_no_database_says_what_to_set(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(NoDatabase, match=f"set {DSN_FILE} or {DSN} where its `ray start` runs"):
+        dsn_of_node()
+
+    with pytest.raises(NoDatabase):
+        ShardActor(load_settings().shard, "cluster", "shard-1")
+
+    assert "the actor does not start" in capsys.readouterr().err, "in the log of its process"
+
+
+def test_a_file_is_looked_into_when_settings_are_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(DSN_FILE, str(file))
+    file.write_text(f"mysql://user:{SECRET}@localhost/x")
+    with pytest.raises(InvalidSettings, match=f"{DSN_FILE}: what {file} holds must be a URL") as refused:
+        load_settings()
+    assert SECRET not in "".join(traceback.format_exception(refused.value))
+
+    file.unlink()
+    with pytest.raises(InvalidSettings, match="can't be read: No such file"):
+        load_settings()
+
+
+def test_a_database_that_is_named_twice_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(DSN_FILE, str(file))
+    monkeypatch.setenv(DSN, DOWN)
+
+    with pytest.raises(InvalidSettings, match="both name the database; leave one of them out") as refused:
+        load_settings()
+
+    assert SECRET not in "".join(traceback.format_exception(refused.value))

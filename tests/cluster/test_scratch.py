@@ -1,0 +1,116 @@
+"""Prove that a temporary directory goes when its process was killed, and never one that may be somebody's."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster.scratch import LOCK, Scratch, remove_abandoned
+
+MAKE = "from cluster.scratch import Scratch; s = Scratch.make('test'); print(s.path, flush=True); input()"
+HAND_ON = (
+    "import subprocess, sys; from cluster.scratch import Scratch; s = Scratch.make('test');"
+    "c = subprocess.Popen([sys.executable, '-c', 'input()'], pass_fds=[s.fileno()], stdout=subprocess.DEVNULL);"
+    "print(s.path, c.pid, flush=True);"
+    "input()"
+)
+
+
+@pytest.fixture(autouse=True)
+def temp(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Give a directory for temporary ones, to this process and those that it starts."""
+    with tempfile.TemporaryDirectory(prefix="sc-") as place:
+        monkeypatch.setattr(tempfile, "tempdir", place)
+        monkeypatch.setenv("TMPDIR", place)
+        yield Path(place)
+
+
+def start(program: str) -> tuple[subprocess.Popen[str], list[str]]:
+    """Start a process that holds a directory, and read what it says."""
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, text=True)
+    assert process.stdout is not None
+    return process, process.stdout.readline().split()
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """Kill it with -9, and see it gone."""
+    process.kill()
+    process.communicate()
+
+
+def test_what_a_killed_process_has_left_is_removed(temp: Path) -> None:
+    process, (path,) = start(MAKE)
+    (Path(path) / "session").mkdir()
+    (Path(path) / "session" / "log").write_text("x")
+
+    assert remove_abandoned() == [], "it lives"
+    kill(process)
+
+    assert remove_abandoned() == [Path(path)]
+    assert list(temp.iterdir()) == []
+
+
+def test_a_child_that_was_handed_the_lock_keeps_the_directory(temp: Path) -> None:
+    process, (path, child) = start(HAND_ON)
+    held = os.dup(process.stdin.fileno()) if process.stdin else -1  # the child reads from the same pipe, and lives on
+    kill(process)
+
+    assert remove_abandoned() == []
+    os.kill(int(child), signal.SIGKILL)
+    os.close(held)
+    assert _eventually_removed(Path(path))
+
+
+def test_what_a_living_process_names_is_left_alone(temp: Path) -> None:
+    process, (path,) = start(MAKE)
+    kill(process)
+    child, _ = start(f"print('{path}', flush=True); input()")
+
+    assert remove_abandoned() == []
+    kill(child)
+    assert remove_abandoned() == [Path(path)]
+
+
+def test_what_never_was_ours_is_left_alone(temp: Path) -> None:
+    strangers = [temp / "shardclock-ray-stranger", temp / "shardclock-metrics-file", temp / "shardclock-ray-link"]
+    strangers[0].mkdir()
+    strangers[1].write_text("")
+    abandoned = Scratch.make("elsewhere")
+    os.close(abandoned.fileno())
+    moved = temp / "other"
+    abandoned.path.rename(moved)
+    strangers[2].symlink_to(moved)
+
+    assert remove_abandoned() == []
+    assert all(path.exists() for path in (*strangers, moved / LOCK))
+
+
+def test_another_user_s_is_left_alone(temp: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    process, (path,) = start(MAKE)
+    kill(process)
+    monkeypatch.setattr(os, "geteuid", lambda: 4_711)
+
+    assert remove_abandoned() == []
+    assert Path(path).exists()
+
+
+def test_a_directory_that_is_removed_is_gone_and_may_be_removed_again(temp: Path) -> None:
+    scratch = Scratch.make("test")
+    assert scratch.path.name.startswith("shardclock-test-")
+    scratch.remove()
+    scratch.remove()
+
+    assert list(temp.iterdir()) == []
+
+
+def _eventually_removed(path: Path) -> bool:
+    # The lock falls with the process that had it, which the kernel takes apart by itself.
+    return any(path in remove_abandoned() for _ in range(10_000))

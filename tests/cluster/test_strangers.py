@@ -1,0 +1,148 @@
+"""Prove that strangers stay strangers: modules beside us, another Ray, and whoever reaches this machine's network."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+import time
+from ipaddress import ip_address
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.support.cluster_process import STOP_S, ClusterProcess
+from tests.support.processes import kill_all
+from tests.support.program import PROGRAM, run, until
+from tests.support.rays import RayOfNodes
+
+SCRIPT = Path(sys.executable).parent / "shardclock"
+NAMES = (
+    "asyncpg", "cli", "cluster", "coordinator", "embedded", "keepers", "metrics", "pydantic", "ray",
+    "service", "shards", "sql", "timers",
+)  # fmt: skip
+SAID_WITHIN_S = 15.0
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+
+
+def test_no_module_of_the_current_directory_is_taken_for_ours(place: Path) -> None:
+    # Given a user's own directory, with modules and packages of our names
+    here = place / "here"
+    here.mkdir()
+    cuckoo = f"import pathlib, sys\npathlib.Path({str(place / 'hatched')!r}).write_text(__name__)\nsys.exit(1)\n"
+    for name in NAMES:
+        (here / f"{name}.py").write_text(cuckoo)
+        (here / name).mkdir()
+        (here / name / "__init__.py").write_text(cuckoo)
+
+    # When a cluster is started there
+    up = ClusterProcess(place, program=[str(SCRIPT)], cwd=here)
+    try:
+        up.until_running()
+        run("schedule", "--in", "0s", "--name", "soon", environment=up.environment)
+        until(up.serving, "two shards")
+        ended = lambda: run("list", "--state", "triggered", "--json", environment=up.environment).json["timers"]  # noqa: E731
+        fired = until(ended, "the timer to fire")
+    finally:
+        up.end()
+
+    # Then it fires, and none of them was imported
+    assert [timer["name"] for timer in fired] == ["soon"]
+    assert not (place / "hatched").exists(), (place / "hatched").read_text()
+
+
+async def test_a_worker_looks_for_no_module_where_its_cluster_was_started() -> None:
+    # What it has imported ahead can't be taken for another's; what it imports later could.
+    ray = RayOfNodes()  # it starts here
+    try:
+        path = await ray.module_path()
+    finally:
+        ray.close()
+
+    assert path
+    assert str(Path.cwd()) not in path
+
+
+async def test_a_ray_of_our_own_listens_on_loopback_alone() -> None:
+    rays = RayOfNodes()
+    try:
+        # Given a Ray with a worker, which listens too
+        await rays.module_path()
+        listening = {
+            (process.name(), connection.laddr.ip)
+            for process in rays.processes("")
+            for connection in process.net_connections("inet")
+            if connection.status == psutil.CONN_LISTEN
+        }
+    finally:
+        rays.close()
+
+    # Then nobody on another machine reaches any of it
+    assert {"gcs_server", "raylet"} <= {name for name, _ in listening}
+    assert [it for it in listening if not is_loopback(it[1])] == []
+
+
+def is_loopback(address: str) -> bool:
+    """Say whether an address is this machine's alone, also as IPv6 writes an IPv4 one."""
+    ip = ip_address(address)
+    return (getattr(ip, "ipv4_mapped", None) or ip).is_loopback
+
+
+@pytest.mark.parametrize("listens", [False, True], ids=["nobody", "somebody-else"])
+def test_a_ray_that_does_not_answer_is_said_in_time(place: Path, dsn: str, listens: bool) -> None:
+    with socket.socket() as stranger:
+        stranger.bind(("127.0.0.1", 0))
+        if listens:
+            stranger.listen()
+        address = f"127.0.0.1:{stranger.getsockname()[1]}"
+        begin = time.monotonic()
+        up = ClusterProcess(place, SHARDCLOCK_DSN=dsn, SHARDCLOCK_RAY_ADDRESS=address)
+        try:
+            until(lambda: f"no Ray answers at {address}" in up.said, "it to say so", within_s=SAID_WITHIN_S)
+            print(f"said after {time.monotonic() - begin:.1f} s")  # noqa: T201 - the figure, under -s
+            assert up.process.wait(60) == 3
+        finally:
+            up.end()
+    assert f"shardclock: no Ray answers at {address}: does one run there" in up.said.splitlines()[-1]
+    assert "Traceback" not in up.said
+
+
+def test_who_waits_for_a_ray_can_be_stopped(place: Path, dsn: str) -> None:
+    up = ClusterProcess(place, SHARDCLOCK_DSN=dsn, SHARDCLOCK_RAY_ADDRESS="127.0.0.1:1")
+    try:
+        until(lambda: "no Ray answers" in up.said, "it to say that it waits", within_s=SAID_WITHIN_S)
+        begin = time.monotonic()
+        up.process.send_signal(signal.SIGINT)
+
+        assert up.process.wait(STOP_S) == 0, up.said
+        assert time.monotonic() - begin < 10
+        assert "Traceback" not in up.said
+    finally:
+        up.end()
+
+
+def test_what_a_killed_up_has_left_is_gone_after_the_next_start(place: Path) -> None:
+    # Given an `up` that was killed with everything that it had started
+    up = ClusterProcess(place)
+    try:
+        up.until_running()
+        until(up.serving, "two shards")
+        kill_all(up.processes)
+        up.process.wait()
+        left = sorted(path.name.rsplit("-", 1)[0] for path in up.temp.glob("shardclock-*"))
+        assert left == ["shardclock-metrics", "shardclock-ray"]
+
+        # When another is started and stopped
+        again = ClusterProcess(place, program=PROGRAM, TMPDIR=str(up.temp))
+        try:
+            again.until_running()
+            assert again.said.count("who had it was killed") == 2
+        finally:
+            again.end()
+
+        # Then nothing is left of either
+        assert list(up.temp.glob("shardclock-*")) == []
+    finally:
+        up.end()

@@ -1,0 +1,372 @@
+"""Two real clusters on one database: the work moves from one to the other, and no timer is lost, doubled or late."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import subprocess
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, suppress
+from datetime import datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from cluster.verdict import Verdict, judge
+from sql.clients.pending import Refused, Scheduled, draw_keys, schedule_timers
+from sql.cluster.holders import Holder, list_holders
+from sql.log.records import LogRecord, read_log
+from sql.session import Session
+from tests.support import ROOT
+from tests.support.cli_asserts import BAD_INPUT, DONE, DOWN, NOT_DONE, NOT_THERE
+from tests.support.cluster_process import STOP_S, ClusterProcess
+from tests.support.factories import query, value
+from tests.support.processes import kill_all
+from tests.support.program import PROGRAM, Done, run
+from tests.support.waiting import eventually
+from timers.model import NewTimer
+
+pytestmark = pytest.mark.ray
+
+SCRIPT = ROOT / "examples" / "blue-green.sh"
+BLUE, GREEN = "blue", "green"
+PACE_S = 0.1
+PER_TURN = 50  # timers scheduled each tenth of a second
+COME_UP_S = 60.0
+# What is promised of a switch; it is measured in hundredths of a second.
+SWITCH_LAG_S = 2.0
+# A leader that is killed is waited for (5 s), and so are its shards (5 s, at the same time); then they are taken over.
+TAKEOVER_LAG_S = 15.0
+BEAT = "beat"
+
+
+class Machine:
+    """Runs clusters by name, as systemd would, on one database."""
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
+        self.place = Path(tempfile.mkdtemp(prefix="shardclock-test-"))
+        self.ups: dict[str, ClusterProcess] = {}
+
+    def start(self, name: str) -> None:
+        """Start a cluster, and don't wait for it."""
+        place = self.place / name
+        place.mkdir(exist_ok=True)
+        self.ups[name] = ClusterProcess(
+            place, SHARDCLOCK_DSN=self.dsn, SHARDCLOCK_CLUSTER_ID=name, SHARDCLOCK_METRICS_PORT="0"
+        )  # fmt: skip
+
+    def stop(self, name: str) -> None:
+        """Stop a cluster in order, and wait for its end."""
+        up = self.ups.pop(name)
+        up.process.terminate()
+        try:
+            assert up.process.wait(2 * STOP_S) == 0, up.said
+        finally:
+            up.end()
+
+    def kill(self, name: str) -> None:
+        """End all of a cluster's processes with -9, so that none of them can hand anything back."""
+        up = self.ups.pop(name)
+        up.process.kill()
+        kill_all(up.processes)
+        up.end()
+
+    def command(self, *words: object) -> Done:
+        """Run `shardclock` on this database."""
+        return run(*words, environment={"SHARDCLOCK_DSN": self.dsn, "COLUMNS": "200"}, timeout_s=2 * COME_UP_S)
+
+    def upgrade(self, new: str, old: str) -> subprocess.CompletedProcess[str]:
+        """Run the script to its end; it starts and stops clusters through files, which `supervise` follows."""
+        start = f"touch '{self.place}/start-{new}'"
+        stop = f"touch '{self.place}/stop-{old}'; while [ -e '{self.place}/stop-{old}' ]; do sleep 0.05; done"
+        return script(self.dsn, self.place, new, start, stop)
+
+    async def supervise(self) -> None:
+        """Start and stop what the script asks for, until cancelled."""
+        while True:
+            for name in (BLUE, GREEN):
+                for verb, do in (("start", self.start), ("stop", self.stop)):
+                    asked = self.place / f"{verb}-{name}"
+                    if asked.exists():
+                        await asyncio.to_thread(do, name)
+                        asked.unlink()
+            await asyncio.sleep(0.05)
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        for up in self.ups.values():
+            up.end()
+        shutil.rmtree(self.place, ignore_errors=True)
+
+
+def script(dsn: str, place: Path, *words: str, wait_s: float = COME_UP_S) -> subprocess.CompletedProcess[str]:
+    """Run the script with a `shardclock` that is this tree's, in at most two minutes."""
+    shardclock = place / "shardclock"
+    shardclock.write_text(f"#!/bin/sh\nexec '{PROGRAM[0]}' -c '{PROGRAM[2]}' \"$@\"\n")
+    shardclock.chmod(0o755)
+    return subprocess.run(
+        [str(SCRIPT), *words],
+        env=os.environ | {"PATH": f"{place}:{os.environ['PATH']}", "SHARDCLOCK_DSN": dsn, "WAIT_S": str(wait_s)},
+        capture_output=True,
+        text=True,
+        timeout=2 * COME_UP_S,
+        check=False,
+    )
+
+
+@pytest.fixture
+def machine(dsn: str) -> Iterator[Machine]:
+    """Give a machine with nothing on it yet."""
+    with closing(Machine(dsn)) as machine:
+        yield machine
+
+
+async def holders(machine: Machine) -> list[Holder]:
+    async with Session(machine.dsn, application="test") as session:
+        return await list_holders(session)
+
+
+async def until_served_by(machine: Machine, name: str, *, within_s: float = COME_UP_S) -> None:
+    """Wait until both shards, and no others, are a cluster's."""
+
+    async def served() -> bool:
+        return [h.cluster_id for h in await holders(machine) if h.shard is not None] == [name, name]
+
+    await eventually(served, within_s=within_s)
+
+
+async def until_it_stands_by(machine: Machine, name: str) -> None:
+    """Wait until a cluster has two shards that live, and keeps no slots."""
+
+    async def stands_by() -> bool:
+        return [h.shard for h in await holders(machine) if h.cluster_id == name] == [None, None]
+
+    await eventually(stands_by, within_s=COME_UP_S)
+
+
+async def is_named(machine: Machine, name: str) -> bool:
+    """Say whether the lead was given to a cluster that has not taken it yet."""
+    text = "select cluster_id = $1 and leader is null from shardclock.leadership"
+    return bool(await value(machine.dsn, text, name))
+
+
+async def leads(machine: Machine, name: str) -> bool:
+    text = "select cluster_id = $1 and leader is not null from shardclock.leadership"
+    return bool(await value(machine.dsn, text, name))
+
+
+class Load:
+    """Schedules about 550 firings a second, finely spread, and judges from the log what became of them."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._session = Session(dsn, application="test load")
+        self._scheduled: list[tuple[Scheduled, NewTimer]] = []
+
+    async def flow(self) -> None:
+        """Schedule until cancelled."""
+        await query(self._dsn, "select shardclock.schedule_timer(schedule => 'R/PT0.25S', name => $1)", BEAT)
+        while True:
+            tick = asyncio.create_task(asyncio.sleep(PACE_S))
+            timers = self._timers()
+            keys = await draw_keys(self._session, len(timers))
+            for scheduled, timer in zip(await schedule_timers(self._session, keys, timers), timers, strict=True):
+                assert not isinstance(scheduled, Refused)
+                self._scheduled.append((scheduled, timer))
+            await tick
+
+    async def verdict(self) -> Verdict:
+        """Wait until all that was scheduled has ended, and judge; timers that are lost end the wait too."""
+        assert await value(self._dsn, "select shardclock.cancel_timer(name => $1)", BEAT) == "CANCELED"
+        records: list[LogRecord] = []
+        position = 0
+
+        async def all_ended() -> bool:
+            nonlocal position
+            while batch := await read_log(self._session, position, limit=5000):
+                records.extend(batch)
+                position = batch[-1].position
+            return judge(self._scheduled, records, None).lost == 0
+
+        with suppress(AssertionError):  # the verdict says what is missing
+            await eventually(all_ended, within_s=TAKEOVER_LAG_S)
+        await self._session.close()
+        assert missed(records) == set(), "the schedule has a hole"
+        verdict = judge(self._scheduled, records, None)
+        print(f"{figures(verdict)}, at most {pause_s(records) * 1000:.0f} ms between two firings")  # noqa: T201 - for -s
+        return verdict
+
+    def _timers(self) -> list[NewTimer]:
+        # From what no claim of another second has seen yet to what the shards have leased when the work moves.
+        delays = (0.05 + (i + random.random()) * 3 / PER_TURN for i in range(PER_TURN))
+        first = len(self._scheduled)
+        names = ({"name": f"order-{first + i}"} if i % 10 == 0 else {} for i in range(PER_TURN))
+        plain = [{"delay": f"PT{delay:.6f}S"} | name for delay, name in zip(delays, names, strict=True)]
+        return [NewTimer.from_fields(fields) for fields in [*plain, {"schedule": "R3/PT0.4S"}]]
+
+
+def missed(records: list[LogRecord]) -> set[int]:
+    """Name the occurrences of the beat that neither fired nor were skipped with a record."""
+    beats = [record for record in records if record.name == BEAT and record.intent in ("TRIGGERED", "SKIPPED")]
+    seen = {record.occurrence + i for record in beats for i in range(record.count if record.intent == "SKIPPED" else 1)}
+    return set(range(1, max(seen) + 1)) - seen
+
+
+def pause_s(records: list[LogRecord]) -> float:
+    """Find how long nothing fired at all."""
+    moments = sorted(record.recorded_at for record in records if record.intent == "TRIGGERED")
+    return max(after - before for before, after in pairwise(moments)).total_seconds()
+
+
+def figures(verdict: Verdict) -> str:
+    lag = f"lag p50 {verdict.lag_p50_ms:.1f}, p99 {verdict.lag_p99_ms:.1f}, max {verdict.lag_max_ms:.1f} ms"
+    return f"{verdict.fired} fired, {verdict.skipped} skipped, {lag}"
+
+
+@asynccontextmanager
+async def exactly_once(machine: Machine, *, lag_max_s: float) -> AsyncIterator[None]:
+    """Keep timers coming through a block, and demand that each fires exactly once, never early, never later than."""
+    load = Load(machine.dsn)
+    flow = asyncio.create_task(load.flow())
+    try:
+        await flowing(machine)
+        yield
+        await flowing(machine)
+        assert not flow.done(), flow.exception()
+    finally:
+        flow.cancel()
+        await asyncio.wait([flow])
+    verdict = await load.verdict()
+    assert verdict.holds, verdict
+    assert verdict.lag_max_ms <= lag_max_s * 1000, verdict
+
+
+async def flowing(machine: Machine, seconds: float = 2.0) -> None:
+    """Wait until timers that fell due from now on have fired for a while."""
+    now: datetime = await value(machine.dsn, "select clock_timestamp()")
+    text = "select exists (select from shardclock.command_log where intent = 'TRIGGERED' and due_date > $1)"
+
+    async def later() -> bool:
+        return bool(await value(machine.dsn, text, now + timedelta(seconds=seconds)))
+
+    await eventually(later, within_s=COME_UP_S)
+
+
+async def both(machine: Machine) -> None:
+    """Start blue, which leads, and green, which stands by."""
+    machine.start(BLUE)
+    await until_served_by(machine, BLUE)
+    machine.start(GREEN)
+    await until_it_stands_by(machine, GREEN)
+
+
+async def test_the_script_upgrades_and_goes_back_and_no_timer_is_lost_double_or_late(machine: Machine) -> None:
+    machine.start(BLUE)
+    await until_served_by(machine, BLUE)
+    supervisor = asyncio.create_task(machine.supervise())
+
+    async with exactly_once(machine, lag_max_s=SWITCH_LAG_S):
+        there = await asyncio.to_thread(machine.upgrade, GREEN, BLUE)
+        assert there.returncode == DONE, there
+        assert list(machine.ups) == [GREEN]
+        await until_served_by(machine, GREEN, within_s=1)
+        await flowing(machine)
+
+        back = await asyncio.to_thread(machine.upgrade, BLUE, GREEN)
+        assert back.returncode == DONE, back
+        assert list(machine.ups) == [BLUE]
+        await until_served_by(machine, BLUE, within_s=1)
+
+    assert "upgrade: done, green fires" in there.stdout.splitlines()
+    assert await ended(machine) == {"drained"}, "nobody was taken for dead"
+    supervisor.cancel()
+    await asyncio.wait([supervisor])
+
+
+async def test_the_lead_goes_to_and_fro_between_two_clusters_and_at_last_from_one_that_stops(machine: Machine) -> None:
+    await both(machine)
+
+    async with exactly_once(machine, lag_max_s=SWITCH_LAG_S):
+        for name, other in ((GREEN, BLUE), (BLUE, GREEN), (GREEN, BLUE)):
+            done = await asyncio.to_thread(machine.command, "switch", name, "--json")
+            assert (done.code, done.json["switched"], done.json["serving"]) == (DONE, True, 2), done
+            assert f"{other} with 2 shards" in (await asyncio.to_thread(machine.command, "status")).out
+            await flowing(machine)
+        assert await ended(machine) == set()
+
+        await asyncio.to_thread(machine.stop, GREEN)
+        await until_served_by(machine, BLUE, within_s=1)
+
+    assert await ended(machine) == {"drained"}, "nobody was taken for dead"
+
+
+async def test_a_new_cluster_that_dies_when_it_is_named_costs_nothing(machine: Machine) -> None:
+    await both(machine)
+
+    async with exactly_once(machine, lag_max_s=SWITCH_LAG_S):
+        # Given green named, and too slow to take the lead
+        (coordinator,) = machine.ups[GREEN].processes("CoordinatorActor")
+        coordinator.suspend()
+        switch = asyncio.create_task(asyncio.to_thread(machine.command, "switch", GREEN, "--wait", 3, "--json"))
+        await eventually(lambda: is_named(machine, GREEN))
+
+        await asyncio.to_thread(machine.kill, GREEN)
+
+        # Then blue, whose shards have fired on, leads again when green's time is up.
+        done = await switch
+        assert (done.code, done.json["switched"], done.json["serving"]) == (NOT_DONE, True, 0), done
+        assert await is_named(machine, GREEN)
+        await eventually(lambda: leads(machine, BLUE), within_s=12)
+        await until_served_by(machine, BLUE, within_s=1)
+
+
+async def test_a_cluster_that_is_killed_whole_is_taken_over_by_the_one_that_stands_by(machine: Machine) -> None:
+    await both(machine)
+
+    async with exactly_once(machine, lag_max_s=TAKEOVER_LAG_S):
+        await asyncio.to_thread(machine.kill, BLUE)
+        await until_served_by(machine, GREEN, within_s=TAKEOVER_LAG_S)
+
+
+async def ended(machine: Machine) -> set[str]:
+    """Tell why holders have ended."""
+    rows = await query(machine.dsn, "select ended_why from shardclock.holders where ended_at is not null")
+    return {row["ended_why"] for row in rows}
+
+
+# What the script refuses, and where it stops.
+
+
+@pytest.mark.parametrize("words", [(), ("green",), ("green", "true"), ("green", "true", "true", "more")])
+def test_the_script_says_what_it_needs(machine: Machine, words: tuple[str, ...]) -> None:
+    done = script("", machine.place, *words)
+
+    assert (done.returncode, done.stdout) == (BAD_INPUT, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert "NEW START STOP" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("wrong_dsn", "start", "code", "says"),
+    [
+        (DOWN, "true", NOT_THERE, "Postgres does not answer"),
+        (None, "exit 7", 7, ""),
+        (None, "true", BAD_INPUT, "no cluster runs on this database"),
+    ],
+    ids=["no database", "no start", "no shards"],
+)
+def test_a_step_that_fails_ends_the_script_before_the_old_cluster_is_stopped(
+    machine: Machine, wrong_dsn: str | None, start: str, *, code: int, says: str
+) -> None:
+    stopped = machine.place / "stopped"
+
+    done = script(wrong_dsn or machine.dsn, machine.place, GREEN, start, f"touch '{stopped}'", wait_s=1)
+
+    assert done.returncode == code, done
+    assert says in done.stderr
+    assert not stopped.exists()

@@ -1,0 +1,98 @@
+"""A spike that the table announces is met by shards that were started before it, and given back after it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
+
+import pytest
+
+from sql.cluster.holders import list_holders
+from sql.cluster.leadership import scale, set_policy
+from sql.session import Session
+from tests.support.factories import query, value
+from tests.support.rays import RayOfNodes
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.ray
+
+AHEAD_S = 12.0
+SPIKE = 2_400  # in two seconds, which are one or two of the forecast's steps of ten: 120 to 240 a second
+TARGET_PER_S = 60
+# A trickle from now on, and the spike 25 s later.
+TIMERS = f"""
+insert into shardclock.timers (due_date)
+select now() + interval '2 s' + n * interval '0.1 s' from generate_series(1, 300) as n
+union all
+select now() + interval '25 s' + n * interval '2 s' / {SPIKE} from generate_series(1, {SPIKE}) as n
+returning due_date
+"""
+FIRED = "select count(*) from shardclock.command_log where intent = 'TRIGGERED'"
+OUTCOME = """
+select
+    count(*) as fired,
+    count(distinct timer_key) as timers,
+    count(*) filter (where recorded_at < due_date) as early,
+    max(extract(epoch from recorded_at - due_date))::double precision as lag_s
+from shardclock.command_log where intent = 'TRIGGERED'
+"""
+
+
+@pytest.fixture(scope="module")
+def one_ray() -> Iterator[RayOfNodes]:
+    with closing(RayOfNodes()) as rays:
+        yield rays
+
+
+@pytest.fixture
+async def ray(one_ray: RayOfNodes) -> AsyncIterator[RayOfNodes]:
+    """Give a Ray with nothing on it: a coordinator that is left would keep its own database."""
+    yield one_ray
+    await one_ray.clear()
+
+
+async def serving(session: Session) -> int:
+    return sum(holder.shard is not None for holder in await list_holders(session))
+
+
+async def test_shards_are_there_before_the_spike_and_given_back_after_it(
+    ray: RayOfNodes, session: Session, dsn: str
+) -> None:
+    await scale(session, 1)
+    await set_policy(session, shards_min=1, shards_max=4, target_per_s=TARGET_PER_S)
+    await query(dsn, TIMERS)
+    await ray.coordinate(dsn, forecast_s=0.5, shards_ahead_s=AHEAD_S, nodes_ahead_s=AHEAD_S, give_back_s=4.0)
+
+    async def many() -> bool:
+        return await serving(session) >= 3
+
+    await eventually(many, within_s=30)
+    left = await value(dsn, "select count(*) from shardclock.timers where due_date > now()")
+    assert left >= SPIKE, "the spike was still to come"
+
+    async def all_fired() -> bool:
+        return bool(await value(dsn, FIRED) == SPIKE + 300)
+
+    await eventually(all_fired, within_s=40)
+    (outcome,) = await query(dsn, OUTCOME)
+    assert (outcome["fired"], outcome["timers"], outcome["early"]) == (SPIKE + 300, SPIKE + 300, 0)
+    assert outcome["lag_s"] < 2, outcome["lag_s"]
+
+    async def one() -> bool:
+        return await serving(session) == 1
+
+    await eventually(one, within_s=30)
+
+
+async def test_rays_autoscaler_is_asked_for_room_and_no_longer_when_the_policy_ends(
+    ray: RayOfNodes, session: Session, dsn: str
+) -> None:
+    await set_policy(session, shards_min=3, shards_max=5, target_per_s=TARGET_PER_S)
+    await ray.coordinate(dsn, forecast_s=0.2)
+
+    async def asked_for(shards: int) -> bool:
+        return len(await ray.asked_resources()) == shards
+
+    await eventually(lambda: asked_for(3), within_s=20)
+    await scale(session, 2)
+    await eventually(lambda: asked_for(0), within_s=20)

@@ -1,0 +1,32 @@
+"""New actors are not started as fast as the last ones failed."""
+
+from coordinator.backoff import PAUSE_MAX_S, STARTING_S, SpawnBackoff
+
+
+def test_one_failed_start_costs_no_time_and_more_of_them_ever_more() -> None:
+    backoff = SpawnBackoff()
+    backoff.learn_ages([STARTING_S / 2], now_s=100.0)
+    assert backoff.may_spawn(now_s=100.0)
+    backoff.learn_ages([STARTING_S / 2], now_s=100.0)
+    assert not backoff.may_spawn(now_s=101.0)
+    assert backoff.may_spawn(now_s=102.0)
+    backoff.learn_ages([STARTING_S / 2] * 20, now_s=200.0)
+    assert not backoff.may_spawn(now_s=200.0 + PAUSE_MAX_S - 1)
+    assert backoff.may_spawn(now_s=200.0 + PAUSE_MAX_S)
+
+
+def test_what_made_starts_fail_may_be_over() -> None:
+    backoff = SpawnBackoff()
+    backoff.learn_ages([STARTING_S / 2] * 20, now_s=100.0)
+    backoff.reset()
+    assert backoff.may_spawn(now_s=100.0)
+    backoff.learn_ages([STARTING_S / 2], now_s=101.0)
+    assert backoff.may_spawn(now_s=101.0)
+
+
+def test_an_actor_that_lived_ends_the_row_of_failures() -> None:
+    backoff = SpawnBackoff()
+    backoff.learn_ages([STARTING_S / 2, STARTING_S + 1], now_s=100.0)
+    assert backoff.may_spawn(now_s=100.0)
+    backoff.learn_ages([STARTING_S / 2], now_s=100.0)
+    assert backoff.may_spawn(now_s=100.0)

@@ -1,0 +1,128 @@
+"""Prove how many shards a load asks for: enough for its busiest moment, and given back only after a while."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from coordinator.demand import CATCH_UP_S, GiveBack, Load, shards_for
+from sql.metrics.forecast import MINUTES, STEPS_A_MINUTE, Forecast
+
+STEPS = MINUTES * STEPS_A_MINUTE
+
+
+def forecast(**steps: int) -> Forecast:
+    """Make a forecast from the timers of some of its steps of ten seconds, by their numbers."""
+    timers = [0] * STEPS
+    for number, count in steps.items():
+        timers[int(number.removeprefix("s"))] = count
+    return Forecast(timers, estimated=False)
+
+
+def load(coming: Forecast | None = None, *, overdue: int = 0, recent_per_s: float = 0.0) -> Load:
+    return Load(coming or forecast(), overdue, recent_per_s)
+
+
+# The forecast
+
+
+def test_a_minute_is_the_sum_of_its_steps() -> None:
+    coming = forecast(s0=1, s5=2, s6=4, s89=8)
+
+    assert coming.minutes == [3, 4, *[0] * 12, 8]
+    assert len(coming.minutes) == MINUTES
+
+
+def test_the_peak_is_the_busiest_ten_seconds() -> None:
+    assert forecast(s3=50, s40=700).peak_per_s == 70.0
+    assert forecast().peak_per_s == 0.0
+
+
+@pytest.mark.parametrize(
+    ("within_s", "peak_per_s"), [(10, 0), (30, 0), (30.1, 5), (31, 5), (400, 5), (400.1, 70), (900, 70), (0, 0)]
+)
+def test_only_what_begins_in_time_counts(within_s: float, peak_per_s: float) -> None:
+    assert forecast(s3=50, s40=700).peak_within(within_s) == peak_per_s
+
+
+# What is asked for
+
+
+def test_without_any_load_nothing_is_asked_for() -> None:
+    assert load().per_s(within_s=900) == 0.0
+
+
+def test_what_is_coming_and_what_was_fired_lately_are_the_same_load_seen_twice() -> None:
+    coming = forecast(s1=1_000)
+
+    assert load(coming, recent_per_s=40).per_s(within_s=60) == 100
+    assert load(coming, recent_per_s=400).per_s(within_s=60) == 400
+
+
+def test_what_is_late_comes_on_top_and_shall_be_fired_soon() -> None:
+    assert load(forecast(s1=1_000), overdue=5_000).per_s(within_s=60) == 100 + 5_000 / CATCH_UP_S
+
+
+@pytest.mark.parametrize(
+    ("per_s", "target_per_s", "shards"),
+    [(0, 5_000, 1), (1, 5_000, 1), (5_000, 5_000, 1), (5_000.1, 5_000, 2), (10_000, 5_000, 2), (10_001, 5_000, 3),
+     (0.5, 1, 1), (3, 1, 3), (1e9, 1, 1_000_000_000)],
+)  # fmt: skip
+def test_the_fewest_shards_that_fire_it(per_s: float, target_per_s: int, shards: int) -> None:
+    assert shards_for(per_s, target_per_s=target_per_s) == shards
+
+
+# Giving back
+
+
+def test_a_number_is_followed_upwards_at_once_and_downwards_after_a_while() -> None:
+    lately = GiveBack(after_s=300)
+    followed = [lately.follow(number, now_s=at_s) for at_s, number in ((0, 2), (5, 9), (10, 3), (305, 3), (306, 3))]
+
+    assert followed == [2, 9, 9, 9, 3]
+
+
+def test_steps_down_are_taken_one_after_another() -> None:
+    lately = GiveBack(after_s=10)
+    numbers = [8, 8, 6, 6, 4, 4, 2, 2, 2, 2, 2, 2]
+
+    assert [lately.follow(number, now_s=5.0 * turn) for turn, number in enumerate(numbers)] == [
+        8, 8, 8, 8, 6, 6, 4, 4, 2, 2, 2, 2,
+    ]  # fmt: skip
+
+
+def test_after_a_long_silence_only_the_new_number_counts() -> None:
+    lately = GiveBack(after_s=10)
+    lately.follow(9, now_s=0)
+
+    assert lately.follow(1, now_s=1_000) == 1
+
+
+def test_it_knows_whether_it_has_a_past() -> None:
+    lately = GiveBack(after_s=10)
+    assert not lately
+
+    lately.follow(1, now_s=0)
+
+    assert lately
+
+
+@given(st.lists(st.tuples(st.floats(0, 50), st.integers(1, 840)), min_size=1), st.floats(0.1, 100))
+def test_it_gives_the_largest_number_of_the_last_while(turns: list[tuple[float, int]], after_s: float) -> None:
+    lately, now_s, past = GiveBack(after_s), 0.0, []
+    for pause_s, number in turns:
+        now_s += pause_s
+        past.append((now_s, number))
+
+        given_back = lately.follow(number, now_s=now_s)
+
+        assert given_back == max(number for at_s, number in past if at_s >= now_s - after_s)
+
+
+def test_what_it_remembers_is_bounded_by_the_numbers_there_can_be() -> None:
+    lately = GiveBack(after_s=1e9)
+    for turn in range(10_000):
+        lately.follow(840 - turn % 840, now_s=float(turn))
+
+    assert len(lately._peaks) <= 840

@@ -1,0 +1,157 @@
+"""A coordinator that stood still while another took its place ends nobody: its term is over."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from unittest import mock
+
+import pytest
+
+from coordinator import reconciler as coordinator
+from sql.cluster.holders import Holder, end_holders, list_holders, register_holder
+from sql.cluster.leadership import lead, resign
+from sql.session import Session
+from tests.support.factories import BOUND_S, HolderClient, add_holder, ends, waits
+from tests.support.fake_fleet import BLUE, GREEN, LEASE_S, FakeFleet, incarnation, reconciler_of, serving
+
+LED, SUCCESSOR, YOUNG = 1, 2, 77
+
+
+@pytest.fixture
+async def session(dsn: str) -> AsyncIterator[Session]:
+    """Open a session of the test's own."""
+    async with Session(dsn, application="test", timeout_s=BOUND_S) as opened:
+        yield opened
+
+
+async def living(session: Session) -> set[int]:
+    return {holder.holder for holder in await list_holders(session)}
+
+
+async def follow(session: Session) -> None:
+    """Let a successor lead, and start a shard."""
+    assert (await lead(session, SUCCESSOR, cluster_id=BLUE, lease_s=LEASE_S, fresh=True)).leads
+    await register_holder(session, incarnation(YOUNG, actor_name="shard-of-the-successor"))
+
+
+async def test_one_that_was_frozen_between_looking_and_ending_leaves_its_successors_shards_alone(
+    session: Session, dsn: str
+) -> None:
+    frozen = reconciler_of(dsn, FakeFleet(), leader=LED)
+    old = await serving(session, frozen)
+
+    async def thaw_late(its_session: Session) -> list[Holder]:
+        await follow(session)
+        return await list_holders(its_session)
+
+    with mock.patch.object(coordinator, "list_holders", thaw_late):
+        await frozen.turn()
+
+    assert await living(session) == {YOUNG, *old}
+
+
+async def test_one_that_winds_down_leaves_the_shards_of_a_successor_that_leads_as_soon_as_it_has_resigned_alone(
+    session: Session, dsn: str
+) -> None:
+    old = reconciler_of(dsn, FakeFleet(), leader=LED)
+    await serving(session, old)
+
+    async def is_followed(its_session: Session, leader: int) -> None:
+        await resign(its_session, leader)
+        await follow(session)
+
+    old.stop()
+    with mock.patch.object(coordinator, "resign", is_followed):
+        await old.run()
+
+    assert await living(session) == {YOUNG}
+
+
+async def test_one_that_was_frozen_until_it_was_to_wind_down_finds_that_it_was_followed_and_touches_nothing(
+    session: Session, dsn: str
+) -> None:
+    fleet = FakeFleet()
+    frozen = reconciler_of(dsn, fleet, leader=LED)
+    old = await serving(session, frozen)
+    await follow(session)
+
+    frozen.stop()
+    await frozen.run()
+
+    assert await living(session) == {YOUNG, *old}
+    assert not any(actor.drained for actor in fleet.there.values())
+
+
+async def test_one_that_is_frozen_as_it_winds_down_leaves_its_successors_shards_alone(
+    session: Session, dsn: str
+) -> None:
+    frozen = reconciler_of(dsn, FakeFleet(), leader=LED)
+    old = await serving(session, frozen)
+
+    async def thaw_late(its_session: Session) -> list[Holder]:
+        there = await list_holders(its_session)
+        await follow(session)
+        return there
+
+    frozen.stop()
+    with mock.patch.object(coordinator, "list_holders", thaw_late):
+        await frozen.run()
+
+    assert await living(session) == {YOUNG, *old}
+
+
+async def test_one_that_winds_down_ends_what_it_found_there_and_what_registers_before_it_is_killed(
+    session: Session, dsn: str
+) -> None:
+    """What it found there are the shards of a Ray that lost its head, too: no actors of its own."""
+    old = reconciler_of(dsn, FakeFleet(), leader=LED)
+    await old.turn()
+    await register_holder(session, incarnation(YOUNG, actor_name="of no supervisor"))
+
+    async def registers_late(its_session: Session, leader: int) -> None:
+        await resign(its_session, leader)
+        await register_holder(session, incarnation(11, actor_name="shard-1"))
+
+    old.stop()
+    with mock.patch.object(coordinator, "resign", registers_late):
+        await old.run()
+
+    assert await living(session) == set()
+
+
+@pytest.mark.parametrize(("term", "ended"), [(1, [7]), (0, []), (2, []), (None, [7])])
+async def test_holders_are_ended_in_the_term_that_lasts_or_by_those_who_name_none(
+    session: Session, dsn: str, term: int | None, ended: list[int]
+) -> None:
+    await add_holder(dsn, 7)
+    await lead(session, LED, cluster_id=BLUE, lease_s=LEASE_S, fresh=True)
+
+    assert [it.holder for it in await end_holders(session, [7], why="dead", term=term)] == ended
+    assert await living(session) == {7} - set(ended)
+
+
+async def test_no_term_begins_while_holders_are_ended_and_a_new_one_is_waited_for(session: Session, dsn: str) -> None:
+    await add_holder(dsn, 7)
+    await lead(session, LED, cluster_id=BLUE, lease_s=LEASE_S, fresh=True)
+    async with HolderClient(dsn, role="shard") as successor, HolderClient(dsn, role="shard") as frozen:
+        await successor.begin()
+        assert (await lead(successor.session, SUCCESSOR, cluster_id=BLUE, lease_s=LEASE_S, fresh=True)).leads
+        ending = await waits(frozen, end_holders(frozen.session, [7], why="dead", term=1))
+        await successor.commit()
+
+        assert await ends(ending) == []
+
+    assert await living(session) == {7}
+
+
+async def test_who_stands_by_ends_its_own_dead_in_the_leaders_term(session: Session, dsn: str) -> None:
+    await lead(session, SUCCESSOR, cluster_id=GREEN, lease_s=LEASE_S, fresh=True)
+    fleet = FakeFleet()
+    standing_by = reconciler_of(dsn, fleet, leader=LED)
+    await standing_by.turn()
+    await register_holder(session, incarnation(11, actor_name="shard-1"))
+    await register_holder(session, incarnation(YOUNG, actor_name="of no supervisor"))
+
+    await standing_by.turn()
+
+    assert await living(session) == {11}

@@ -1,0 +1,207 @@
+"""New actors go where the last one did not fall silent, fail to come up or die, if there is such a node."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from coordinator import reconciler as coordinator
+from coordinator.backoff import STARTING_S
+from coordinator.reconciler import Reconciler
+from sql.cluster.holders import Incarnation, beat, list_holders, register_holder
+from sql.cluster.leadership import lead, resign
+from sql.session import Session
+from tests.support.fake_fleet import BLUE, GREEN, FakeFleet, living, reconciler_of
+from tests.support.waiting import eventually
+
+
+class TwoNodes(FakeFleet):
+    """Records, as its kind does, what is put on which of two nodes."""
+
+    async def nodes(self) -> list[str]:
+        return ["a", "b"]
+
+
+@pytest.fixture
+async def fleet() -> AsyncIterator[TwoNodes]:
+    fleet = TwoNodes()
+    yield fleet
+    for reconciler in fleet.reconcilers:
+        await reconciler._close()
+
+
+async def register(session: Session, fleet: TwoNodes, number: int) -> None:
+    """Let the actor that was spawned as such register; its holder has the same number."""
+    name, node = f"shard-{number}", fleet.placed[number - 1]
+    await register_holder(session, Incarnation(number, BLUE, name, node_id=node, host=node, pid=number))
+
+
+async def serving(session: Session, fleet: TwoNodes, reconciler: Reconciler) -> None:
+    await reconciler.turn()
+    assert fleet.placed == ["a", "b"]
+    await register(session, fleet, 1)
+    await register(session, fleet, 2)
+    await reconciler.turn()
+
+
+async def test_the_replacement_of_a_silent_shard_goes_to_the_other_node(
+    session: Session, dsn: str, fleet: TwoNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reconciler = reconciler_of(dsn, fleet, suspect_s=0.1, silent_s=0.5)
+    await serving(session, fleet, reconciler)
+    monkeypatch.setattr(reconciler._supervisor, "age_s", lambda _: STARTING_S + 1)
+
+    async def is_ended() -> bool:
+        await beat(session, 2, held=0)
+        await reconciler.turn()
+        return await living(session) == [2]
+
+    await eventually(is_ended)
+
+    assert fleet.placed == ["a", "b", "b"]
+
+
+async def test_a_start_that_does_not_come_up_is_tried_on_the_other_node_and_may_still_come(
+    session: Session, dsn: str, fleet: TwoNodes
+) -> None:
+    reconciler = reconciler_of(dsn, fleet, stalled_s=0.3)
+    await reconciler.turn()
+    await register(session, fleet, 2)
+
+    async def is_tried_elsewhere() -> bool:
+        await beat(session, 2, held=0)
+        await reconciler.turn()
+        return len(fleet.placed) > 2
+
+    await eventually(is_tried_elsewhere)
+    assert fleet.placed == ["a", "b", "b"]
+    assert reconciler._quarantine.nodes(now_s=time.monotonic()) == ("a",)
+    assert not fleet.killed
+
+    await register(session, fleet, 3)
+    await register(session, fleet, 1)
+    await reconciler.turn()
+    assert [actor.drained for actor in fleet.there.values()] == [0, 0, 1], "who is one too many on its node goes"
+
+
+async def test_an_actor_that_dies_as_it_starts_is_started_on_the_other_node_at_once(
+    session: Session, dsn: str, fleet: TwoNodes
+) -> None:
+    reconciler = reconciler_of(dsn, fleet)
+    await reconciler.turn()
+    await register(session, fleet, 2)
+    fleet.there["shard-1"].dies.set()
+    await eventually(lambda: "shard-1" in reconciler._supervisor.gone())
+
+    await reconciler.turn()
+
+    assert fleet.placed == ["a", "b", "b"]
+
+
+async def test_an_actor_that_had_lived_is_replaced_where_it_was(
+    session: Session, dsn: str, fleet: TwoNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reconciler = reconciler_of(dsn, fleet)
+    await serving(session, fleet, reconciler)
+    monkeypatch.setattr(reconciler._supervisor, "age_s", lambda _: STARTING_S + 1)
+    fleet.there["shard-1"].dies.set()
+    await eventually(lambda: "shard-1" in reconciler._supervisor.gone())
+
+    await reconciler.turn()
+
+    assert fleet.placed == ["a", "b", "a"]
+
+
+async def test_starts_that_fail_on_one_node_do_not_hold_up_the_other(
+    session: Session, dsn: str, fleet: TwoNodes
+) -> None:
+    reconciler = reconciler_of(dsn, fleet)
+    await serving(session, fleet, reconciler)
+    for _ in range(3):
+        reconciler._quarantine.reset()
+        await fleet_loses_a_start(reconciler, fleet)
+
+    assert reconciler._backoff.may_spawn(now_s=0.0)
+
+
+async def test_starts_that_fail_on_every_node_are_paused(dsn: str, fleet: TwoNodes) -> None:
+    reconciler = reconciler_of(dsn, fleet)
+    for node in ("a", "b"):
+        await fleet_loses_a_start(reconciler, fleet, node)
+    assert may_spawn(reconciler), "the first may have met with an accident"
+
+    await fleet_loses_a_start(reconciler, fleet, "b")
+
+    assert not may_spawn(reconciler)
+
+
+async def test_a_shard_that_had_lived_ends_the_row_of_failed_starts_wherever_it_dies(
+    dsn: str, fleet: TwoNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reconciler = reconciler_of(dsn, fleet)
+    for node in ("a", "b"):
+        await fleet_loses_a_start(reconciler, fleet, node)
+    reconciler._quarantine.reset()
+    with monkeypatch.context() as older:
+        older.setattr(reconciler._supervisor, "age_s", lambda _: STARTING_S + 1)
+        await fleet_loses_a_start(reconciler, fleet)
+
+    for node in ("a", "b"):
+        await fleet_loses_a_start(reconciler, fleet, node)
+
+    assert may_spawn(reconciler)
+
+
+async def test_who_comes_to_lead_tries_every_node_again(session: Session, dsn: str, fleet: TwoNodes) -> None:
+    """What ended its shards as they started may have been the leader before it."""
+    await lead(session, 99, cluster_id=GREEN, lease_s=60.0, fresh=True)
+    reconciler = reconciler_of(dsn, fleet)
+    await fleet_loses_a_start(reconciler, fleet)
+    assert reconciler._quarantine.nodes(now_s=time.monotonic()) == ("a",)
+
+    await resign(session, 99)
+    await reconciler.turn()
+
+    assert reconciler._quarantine.nodes(now_s=time.monotonic()) == ()
+
+
+async def test_what_a_silent_shard_may_have_locked_is_freed_when_it_is_suspended_and_again_when_it_is_ended(
+    session: Session, dsn: str, fleet: TwoNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cut: list[list[int]] = []
+
+    async def records(_: Session, holders: Sequence[int]) -> int:
+        cut.append(list(holders))
+        return 0
+
+    monkeypatch.setattr(coordinator, "cut_off", records)
+    reconciler = reconciler_of(dsn, fleet, suspect_s=0.1, silent_s=2.5)
+    await serving(session, fleet, reconciler)
+    seen: list[tuple[bool, list[list[int]]]] = []
+
+    async def is_ended() -> bool:
+        await beat(session, 2, held=0)
+        await reconciler.turn()
+        seen.extend((holder.suspended_at is not None, list(cut)) for holder in await list_holders(session))
+        return await living(session) == [2]
+
+    await eventually(is_ended)
+
+    assert (True, [[1]]) in seen, "when it is suspended"
+    assert cut == [[1], [1]], "and when it is ended"
+
+
+def may_spawn(reconciler: Reconciler) -> bool:
+    """Say whether actors may be started now."""
+    return reconciler._backoff.may_spawn(now_s=time.monotonic())
+
+
+async def fleet_loses_a_start(reconciler: Reconciler, fleet: TwoNodes, node: str = "a") -> None:
+    """Let an actor be started on a node, and die at once."""
+    await reconciler._supervisor.spawn(node)
+    name = f"shard-{len(fleet.placed)}"
+    fleet.there[name].dies.set()
+    await eventually(lambda: name in reconciler._supervisor.gone())
+    await reconciler.turn()

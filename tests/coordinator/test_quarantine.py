@@ -1,0 +1,348 @@
+"""A node that fails its actors is avoided for a growing while, is used if it is the only one, and comes back."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coordinator.plan import Fleet, Member, Plan, plan
+from coordinator.quarantine import FIRST_S, MAX_S, PROVED_S, Quarantine, Start, late_starts
+from tests.support.members import holder_of, member, serving, silent, starting
+
+TURN_S = 1.0
+START_S = 1.0
+SUSPECT_S = 1.2
+SILENT_S = 5.0
+STALLED_S = 5.0
+GIVEN_UP_S = 30.0
+
+
+def serves(node: str, *, started_s: float) -> Member:
+    """Make a shard that serves since a moment."""
+    return Member(f"shard on {node}", node, holder=1, started_s=started_s)
+
+
+def test_a_node_is_avoided_for_a_while_after_a_failure() -> None:
+    quarantine = Quarantine()
+    quarantine.fail(["a"], now_s=100.0)
+
+    assert quarantine.nodes(now_s=100.0 + FIRST_S - 1) == ("a",)
+    assert quarantine.nodes(now_s=100.0 + FIRST_S) == ()
+
+
+def test_after_each_failure_in_a_row_the_pause_is_twice_as_long_up_to_a_bound() -> None:
+    quarantine, now_s, pauses = Quarantine(), 100.0, []
+    for _ in range(6):
+        quarantine.fail(["a"], now_s=now_s)
+        pauses.append(next(s for s in itertools.count() if not quarantine.nodes(now_s=now_s + s)))
+        now_s += pauses[-1]
+
+    assert pauses == [FIRST_S, 2 * FIRST_S, 4 * FIRST_S, MAX_S, MAX_S, MAX_S]
+
+
+def test_several_actors_lost_at_once_are_one_failure() -> None:
+    quarantine = Quarantine()
+    quarantine.fail(["a", "a"], now_s=100.0)
+    quarantine.fail(["a"], now_s=101.0)
+
+    assert quarantine.nodes(now_s=100.0 + FIRST_S) == ()
+
+
+def test_the_node_whose_quarantine_ends_first_is_named_first() -> None:
+    quarantine = Quarantine()
+    quarantine.fail(["a"], now_s=102.0)
+    quarantine.fail(["b"], now_s=100.0)
+
+    assert quarantine.nodes(now_s=103.0) == ("b", "a")
+
+
+def test_an_actor_that_starts_after_the_failure_ends_the_quarantine_but_the_next_one_is_longer() -> None:
+    quarantine = Quarantine()
+    quarantine.fail(["a"], now_s=100.0)
+
+    quarantine.look([serves("a", started_s=99.0)], ["a"], now_s=102.0)
+    assert quarantine.nodes(now_s=102.0) == ("a",), "it was there before"
+    quarantine.look([serves("a", started_s=103.0)], ["a"], now_s=103.0)
+    assert quarantine.nodes(now_s=103.0) == ()
+
+    quarantine.fail(["a"], now_s=104.0)
+    assert quarantine.nodes(now_s=104.0 + 2 * FIRST_S - 1) == ("a",)
+
+
+def test_a_shard_that_has_beaten_for_a_while_proves_its_node() -> None:
+    quarantine = Quarantine()
+    quarantine.fail(["a"], now_s=100.0)
+    for s in range(int(PROVED_S) + 1):
+        quarantine.look([serves("a", started_s=101.0)], ["a"], now_s=101.0 + s)
+
+    quarantine.fail(["a"], now_s=200.0)
+    assert quarantine.nodes(now_s=200.0 + FIRST_S) == ()
+
+
+def test_a_shard_that_is_silent_now_and_then_proves_nothing() -> None:
+    quarantine = Quarantine()
+    quarantine.fail(["a"], now_s=100.0)
+    shard = serves("a", started_s=101.0)
+    for s in range(2 * int(PROVED_S)):
+        quarantine.look([replace(shard, suspect=s % 20 == 19)], ["a"], now_s=101.0 + s)
+
+    quarantine.fail(["a"], now_s=200.0)
+    assert quarantine.nodes(now_s=200.0 + FIRST_S) == ("a",)
+
+
+def test_a_shard_that_was_there_before_the_failure_proves_nothing_until_the_quarantine_has_ended() -> None:
+    quarantine = Quarantine()
+    for now_s in (100.0, 200.0, 300.0, 400.0):
+        quarantine.fail(["a"], now_s=now_s)
+    for s in range(int(MAX_S)):
+        quarantine.look([serves("a", started_s=50.0)], ["a"], now_s=400.0 + s)
+        assert quarantine.nodes(now_s=400.0 + s) == ("a",)
+
+    quarantine.look([serves("a", started_s=50.0)], ["a"], now_s=400.0 + MAX_S)
+    quarantine.fail(["a"], now_s=500.0)
+    assert quarantine.nodes(now_s=500.0 + FIRST_S) == ()
+
+
+def test_a_node_that_is_gone_is_forgotten() -> None:
+    quarantine = Quarantine()
+    quarantine.fail(["a"], now_s=100.0)
+    quarantine.look([], ["b"], now_s=101.0)
+
+    assert quarantine.nodes(now_s=101.0) == ()
+
+
+def test_a_start_is_late_after_a_while() -> None:
+    starts = {"x": Start("a", 100.0, None), "y": Start("b", 100.0, 101.0)}
+
+    assert late_starts(starts, limit_s=5.0, now_s=105.0) == set()
+    assert late_starts(starts, limit_s=5.0, now_s=105.1) == {"x"}
+
+
+def test_a_start_is_not_late_while_others_come_up_on_its_node_one_after_another() -> None:
+    starts = {"x": Start("a", 100.0, None), "y": Start("a", 100.0, 103.0), "z": Start("a", 100.0, 108.0)}
+
+    assert late_starts(starts, limit_s=5.0, now_s=113.0) == set()
+    assert late_starts(starts, limit_s=5.0, now_s=113.1) == {"x"}
+
+
+# The plan, with nodes that have failed and actors that are slow to start.
+
+
+def stalled(name: str, node: str) -> Member:
+    """Make an actor that should have registered by now."""
+    return Member(name, node, stalled=True)
+
+
+def test_a_node_in_quarantine_keeps_its_actors_and_gets_no_new_ones() -> None:
+    todo = plan(3, Fleet(serving("a"), ["a", "b"], quarantined=["a"]))
+
+    assert todo.spawn == ("b", "b")
+    assert not todo.retire
+
+
+def test_a_node_in_quarantine_is_used_when_there_is_no_other_and_of_several_the_one_that_is_free_first() -> None:
+    assert plan(1, Fleet([], ["a"], quarantined=["a"])).spawn == ("a",)
+    assert plan(1, Fleet([], ["a", "b"], quarantined=["b", "a"])).spawn == ("b",)
+    assert plan(1, Fleet([], ["a"], quarantined=["b", "a"])).spawn == ("a",), "the other one is gone"
+
+
+def test_a_crowded_node_keeps_its_shards_while_the_empty_one_is_in_quarantine() -> None:
+    crowded = serving("a", "a")
+
+    assert plan(2, Fleet(crowded, ["a", "b"], quarantined=["b"])) == Plan(shard_count=2)
+    assert plan(2, Fleet(crowded, ["a", "b"])).spawn == ("b",)
+
+
+def test_a_start_that_stalls_is_tried_elsewhere_once() -> None:
+    fleet = [*serving("a"), stalled("slow", "b")]
+    (tried,) = plan(2, Fleet(fleet, ["a", "b"])).spawn
+
+    assert tried == "a"
+    assert plan(2, Fleet([*fleet, starting("new", "a")], ["a", "b"])).spawn == ()
+
+
+def test_a_start_that_stalls_is_waited_for_where_no_better_node_is_left() -> None:
+    assert plan(2, Fleet([*serving("a"), stalled("slow", "a")], ["a"])).spawn == ()
+    assert plan(2, Fleet([stalled("slow", "a"), stalled("slower", "b")], ["a", "b"])).spawn == ()
+    assert plan(1, Fleet([stalled("slow", "a")], ["a", "b"], quarantined=["a", "b"])).spawn == ()
+
+
+def test_a_start_that_stalled_and_comes_up_after_all_brings_the_balance_back() -> None:
+    crowded = serving("a", "a")
+
+    todo = plan(2, Fleet([*crowded, member("late", "b")], ["a", "b"]))
+
+    assert todo.retire == (crowded[1],)
+    assert todo.assign == {holder_of(member("late", "b")): 1, holder_of(crowded[1]): None}
+
+
+def test_when_all_are_suspect_a_start_that_stalls_is_no_hope_if_there_is_a_better_node() -> None:
+    fleet = [silent(serving("a")[0]), stalled("slow", "b")]
+
+    assert plan(1, Fleet(fleet, ["a", "b", "c"])).spawn == ("c",)
+    assert plan(1, Fleet(fleet, ["a", "b"])).spawn == ()
+
+
+# A cluster whose nodes are cut off.
+
+
+@dataclass
+class World:
+    """A cluster whose nodes are cut off now and then, and a coordinator that sees it as the real one does."""
+
+    wanted: int
+    nodes: list[str]
+    cut: set[str] = field(default_factory=set)
+    now_s: float = 1000.0
+    members: list[Member] = field(default_factory=list)
+    quarantine: Quarantine = field(default_factory=Quarantine)
+    spawned: list[tuple[float, str]] = field(default_factory=list)
+    _holders: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    _born_s: dict[str, float] = field(default_factory=dict)
+    _silent_since_s: dict[str, float] = field(default_factory=dict)
+
+    def go_on(self, seconds: float) -> None:
+        """Take turns for a while."""
+        for _ in range(int(seconds / TURN_S)):
+            self.now_s += TURN_S
+            self._live()
+            self._take_turn()
+
+    def serving(self) -> Counter[str]:
+        """Count the shards that can fire, by node."""
+        return Counter(it.node_id for it in self.members if it.registered and it.node_id not in self.cut)
+
+    def _live(self) -> None:
+        """Let time do its work: who can start does, and who is cut off falls silent."""
+        for number, it in enumerate(self.members):
+            if it.node_id in self.cut:
+                since_s = self._silent_since_s.setdefault(it.actor_name, self.now_s)
+                self.members[number] = replace(it, suspect=it.registered and self.now_s > since_s + SUSPECT_S)
+            elif it.registered:
+                self._silent_since_s.pop(it.actor_name, None)
+                self.members[number] = replace(it, suspect=False)
+            elif self._age_s(it) >= START_S:
+                self.members[number] = replace(it, holder=next(self._holders), stalled=False, started_s=self.now_s)
+
+    def _take_turn(self) -> None:
+        silent = [
+            it for it in self.members if it.suspect and self.now_s - self._silent_since_s[it.actor_name] > SILENT_S
+        ]
+        late = [it for it in self.members if not (it.registered or it.stalled) and self._age_s(it) > STALLED_S]
+        gone = [*silent, *(it for it in self.members if not it.registered and self._age_s(it) > GIVEN_UP_S)]
+        self.quarantine.fail([it.node_id for it in (*silent, *late)], now_s=self.now_s)
+        self.members = [replace(it, stalled=it.stalled or it in late) for it in self.members if it not in gone]
+        self.quarantine.look(self.members, self.nodes, now_s=self.now_s)
+        todo = plan(self.wanted, Fleet(self.members, self.nodes, quarantined=self.quarantine.nodes(now_s=self.now_s)))
+        self.members = [it for it in self.members if it not in todo.retire]
+        for node in todo.spawn:
+            name = f"shard {len(self._born_s)}"
+            self._born_s[name] = self.now_s
+            self.members.append(Member(name, node))
+            self.spawned.append((self.now_s, node))
+
+    def _age_s(self, it: Member) -> float:
+        return self.now_s - self._born_s[it.actor_name]
+
+
+def world(wanted: int, *nodes: str) -> World:
+    """Make a cluster that is whole."""
+    it = World(wanted, list(nodes))
+    it.go_on(5)
+    assert sum(it.serving().values()) == wanted
+    it.spawned.clear()
+    return it
+
+
+def test_the_replacement_of_a_shard_that_was_cut_off_goes_to_the_other_node() -> None:
+    it = world(2, "a", "b")
+    it.cut = {"a"}
+    it.go_on(8)
+
+    assert [node for _, node in it.spawned] == ["b"]
+    assert it.serving() == {"b": 2}
+
+
+def test_a_node_that_stays_cut_off_is_tried_ever_more_rarely_and_nothing_is_missed_meanwhile() -> None:
+    it = world(2, "a", "b")
+    it.cut = {"a"}
+    it.go_on(8)
+    for _ in range(50):
+        it.go_on(10)
+        assert it.serving() == {"b": 2}
+
+    tries = [at_s for at_s, node in it.spawned if node == "a"]
+    pauses = [later - earlier for earlier, later in itertools.pairwise(tries)]
+    assert pauses == sorted(pauses)
+    assert len(tries) <= 10
+
+
+def test_balance_comes_back_soon_after_the_cut_is_mended() -> None:
+    for cut_s in (7, 15, 20, 30, 60, 300):
+        it = world(2, "a", "b")
+        it.cut = {"a"}
+        it.go_on(cut_s)
+        it.cut = set()
+        it.go_on(MAX_S + 5)
+
+        assert it.serving() == {"a": 1, "b": 1}, cut_s
+
+
+def test_the_only_node_is_used_though_it_has_failed() -> None:
+    it = world(2, "a")
+    it.cut = {"a"}
+    it.go_on(20)
+    assert it.spawned
+    it.cut = set()
+    it.go_on(2)
+
+    assert it.serving()["a"] >= 1
+
+
+def test_the_only_node_is_not_flooded_with_starts_that_do_not_come_up() -> None:
+    it = world(2, "a")
+    it.cut = {"a"}
+    it.go_on(60)
+
+    assert len(it.members) <= 2
+
+
+def test_a_start_that_has_not_come_up_in_a_few_seconds_is_tried_elsewhere() -> None:
+    it = World(2, ["a", "b"], cut={"a"})
+    it.go_on(STALLED_S + START_S + 2)
+
+    assert it.serving() == {"b": 2}
+
+
+def test_when_the_second_host_is_cut_off_the_first_one_has_its_part_again() -> None:
+    it = world(2, "a", "b")
+    it.cut = {"a"}
+    it.go_on(20)
+    it.cut = set()
+    it.go_on(40)
+    it.cut = {"b"}
+
+    assert it.serving() == {"a": 1}
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 6), st.lists(st.tuples(st.sets(st.sampled_from("abc")), st.integers(1, 40)), max_size=8))
+def test_whatever_was_cut_off_the_cluster_is_whole_and_even_again(
+    wanted: int, cuts: list[tuple[set[str], int]]
+) -> None:
+    it = world(wanted, "a", "b", "c")
+    for cut, for_s in cuts:
+        it.cut = cut
+        it.go_on(for_s)
+        assert len(it.members) <= 3 * wanted + 3, "starts are bounded"
+
+    it.cut = set()
+    it.go_on(MAX_S + GIVEN_UP_S + 20)
+    assert sum(it.serving().values()) == wanted
+    load = [it.serving()[node] for node in it.nodes]
+    assert max(load) - min(load) <= 1

@@ -1,0 +1,160 @@
+"""Prove that a leader acts on what died or fell silent, and that a coordinator that does not lead leaves all alone."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from coordinator.reconciler import Superseded
+from sql.cluster.holders import beat, list_holders, register_holder
+from sql.cluster.leadership import hand_over, resign
+from sql.session import Session
+from tests.support.factories import value
+from tests.support.fake_fleet import (
+    BLUE,
+    GREEN,
+    LEASE_S,
+    FakeFleet,
+    ask,
+    incarnation,
+    kept,
+    living,
+    reconciler_of,
+    serving,
+)
+from tests.support.waiting import eventually
+
+
+async def test_a_superseded_coordinator_stops_and_touches_nothing(session: Session, dsn: str, fleet: FakeFleet) -> None:
+    old = reconciler_of(dsn, fleet)
+    await serving(session, old)
+    await ask(session, 2, BLUE, fresh=True)
+
+    async with asyncio.timeout(10):
+        await old.run()
+
+    assert not fleet.killed
+    assert await living(session) == [11, 12]
+    with pytest.raises(Superseded):
+        await old.turn()
+    assert await value(dsn, "select leader from shardclock.leadership") == 2
+
+
+async def test_shards_of_a_cluster_that_lost_the_lead_serve_until_the_new_leaders_do(
+    session: Session, dsn: str, fleet: FakeFleet
+) -> None:
+    blue, green_fleet = reconciler_of(dsn, fleet), FakeFleet("green")
+    await serving(session, blue)
+    green = reconciler_of(dsn, green_fleet, leader=2, cluster_id=GREEN)
+    await green.turn()
+    await register_holder(session, incarnation(21, cluster_id=GREEN, actor_name="green-1"))
+    await hand_over(session, GREEN, lease_s=LEASE_S)
+
+    await blue.turn()
+
+    assert await kept(session) == {11: 0, 12: 1, 21: None}
+    await green.turn()
+    assert await kept(session) == {11: None, 12: None, 21: 0}
+    assert not fleet.killed, "what they lease they still fire"
+    await green._close()
+
+
+async def test_a_cluster_that_stands_by_starts_its_shards_and_gives_them_no_slots(
+    session: Session, dsn: str, fleet: FakeFleet
+) -> None:
+    await ask(session, 2, GREEN)
+    reconciler = reconciler_of(dsn, fleet)
+    await reconciler.turn()
+    await register_holder(session, incarnation(11, actor_name="shard-1"))
+    await register_holder(session, incarnation(12, actor_name="shard-2"))
+
+    await reconciler.turn()
+
+    assert await kept(session) == {11: None, 12: None}
+    assert list(fleet.there) == ["shard-1", "shard-2"]
+
+
+async def test_who_leads_leaves_the_living_of_other_clusters_alone_and_ends_the_silent(
+    session: Session, dsn: str, fleet: FakeFleet
+) -> None:
+    await register_holder(session, incarnation(99, cluster_id=GREEN, actor_name="shard-of-green"))
+    reconciler = reconciler_of(dsn, fleet, silent_s=0.05)
+    await reconciler.turn()
+    assert await living(session) == [99]
+
+    async def ended() -> bool:
+        await reconciler.turn()
+        return await living(session) == []
+
+    await eventually(ended)
+
+
+async def test_shards_that_another_leader_ended_as_they_started_are_started_at_once_when_it_has_gone(
+    session: Session, dsn: str, fleet: FakeFleet
+) -> None:
+    await ask(session, 2, GREEN)
+    reconciler = reconciler_of(dsn, fleet)
+    await reconciler.turn()
+    for actor in fleet.there.values():
+        actor.dies.set()
+    fleet.there.clear()
+    await eventually(lambda: len(reconciler._supervisor.gone()) == 2)
+    await reconciler.turn()
+    assert not fleet.there, "it waits before it tries again"
+
+    await resign(session, 2)
+    await reconciler.turn()
+
+    assert len(fleet.there) == 2
+
+
+async def test_a_death_is_acted_on_in_the_next_turn(session: Session, dsn: str, fleet: FakeFleet) -> None:
+    reconciler = reconciler_of(dsn, fleet)
+    first, second = await serving(session, reconciler)
+    fleet.there["shard-1"].dies.set()
+    await asyncio.wait_for(reconciler._changed.wait(), 10)
+
+    await reconciler.turn()
+
+    (left,) = await list_holders(session)
+    assert (left.holder, left.shard, left.shard_count) == (second, 0, 1)
+    assert await beat(session, first, held=0) is None
+    assert list(fleet.there) == ["shard-1", "shard-2", "shard-3"]
+
+
+async def test_a_next_incarnation_adopts_the_shards_that_are_there(
+    session: Session, dsn: str, fleet: FakeFleet
+) -> None:
+    await serving(session, reconciler_of(dsn, fleet))
+
+    await reconciler_of(dsn, fleet, leader=2).turn()
+
+    assert await living(session) == [11, 12]
+    assert list(fleet.there) == ["shard-1", "shard-2"]
+
+
+async def test_a_silent_holder_is_ended_and_its_actor_killed(session: Session, dsn: str, fleet: FakeFleet) -> None:
+    reconciler = reconciler_of(dsn, fleet, silent_s=0.05)
+    _, second = await serving(session, reconciler)
+
+    async def only_the_other_is_heard() -> bool:
+        await beat(session, second, held=0)
+        await reconciler.turn()
+        return await living(session) == [second]
+
+    await eventually(only_the_other_is_heard)
+    assert fleet.killed == [fleet.there["shard-1"]]
+
+
+async def test_a_stop_drains_every_shard_and_hands_the_lease_back(session: Session, dsn: str, fleet: FakeFleet) -> None:
+    reconciler = reconciler_of(dsn, fleet)
+    await serving(session, reconciler)
+    reconciler.stop()
+
+    async with asyncio.timeout(10):
+        await reconciler.run()
+
+    assert all(actor.drained for actor in fleet.there.values())
+    assert await living(session) == []
+    assert (await ask(session, 2, GREEN)).leads

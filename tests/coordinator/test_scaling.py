@@ -1,0 +1,363 @@
+"""Prove that a policy is followed ahead of the load, an operator obeyed, and what was asked of Ray given back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from coordinator.fleet import RayUnavailable
+from coordinator.scaling import Scaling
+from coordinator.settings import CoordinatorSettings
+from sql.cluster.leadership import Leadership, lead, read_policy, scale, set_policy
+from sql.session import Session, StoreUnavailable
+from tests.support.factories import add_timers, query
+from tests.support.fake_fleet import FakeFleet, reconciler_of
+from tests.support.roles import as_role
+from tests.support.waiting import eventually
+
+ME = 1
+# What a look costs is a few milliseconds: one in each turn, as good as, and no need is remembered for long.
+QUICK: dict[str, float] = {"forecast_s": 0.01, "give_back_s": 600.0, "shards_ahead_s": 60.0, "nodes_ahead_s": 300.0}
+
+
+class Cluster:
+    """One coordinator's scaling on a real database, and what it asked of Ray."""
+
+    def __init__(self, dsn: str, session: Session, **tuning: float) -> None:
+        self.dsn = dsn
+        self.session = session
+        self.asked: list[int] = []
+        self.refuses = False
+        settings = CoordinatorSettings(**{**QUICK, **tuning})
+        self.scaling = Scaling(settings, session, self._ask)
+
+    async def _ask(self, shards: int) -> None:
+        if self.refuses:
+            raise RayUnavailable("gone")
+        self.asked.append(shards)
+
+    async def turn(self) -> int:
+        """Take one turn as the leader does."""
+        leadership = await lead(self.session, ME, cluster_id="blue", lease_s=60.0, fresh=False)
+        assert leadership.leads
+        return await self.scaling.turn(leadership, ME)
+
+    async def look(self) -> int:
+        """Take turns until another look has been acted upon."""
+        seen = self.scaling._look_at_s
+        await eventually(self._turned_since(seen))
+        return await self.wanted()
+
+    async def until(self, wanted: int) -> None:
+        """Take turns until so many shards are wanted."""
+
+        async def held() -> bool:
+            await self.turn()
+            return await self.wanted() == wanted
+
+        await eventually(held)
+
+    async def wanted(self) -> int:
+        """Read how many are wanted."""
+        return (await read_policy(self.session)).shards_wanted
+
+    def _turned_since(self, seen: float) -> Callable[[], Awaitable[bool]]:
+        looks = 0
+
+        async def held() -> bool:
+            nonlocal looks, seen
+            await self.turn()
+            looks += self.scaling._look_at_s > seen
+            seen = self.scaling._look_at_s
+            return looks > 2  # one that began before, and one that is over
+
+        return held
+
+
+@asynccontextmanager
+async def cluster_of(dsn: str, **tuning: float) -> AsyncIterator[Cluster]:
+    async with Session(as_role(dsn, "shard"), application="test") as session:
+        await lead(session, ME, cluster_id="blue", lease_s=60.0, fresh=True)
+        cluster = Cluster(dsn, session, **tuning)
+        try:
+            yield cluster
+        finally:
+            await cluster.scaling.close()
+
+
+@pytest.fixture
+async def cluster(dsn: str) -> AsyncIterator[Cluster]:
+    async with cluster_of(dsn) as one:
+        yield one
+
+
+async def follow(cluster: Cluster, least: int, most: int, target_per_s: int = 10) -> None:
+    await set_policy(cluster.session, shards_min=least, shards_max=most, target_per_s=target_per_s)
+
+
+async def announce(cluster: Cluster, timers: int, ahead_s: float) -> None:
+    """Schedule so many timers for one moment."""
+    await add_timers(cluster.dsn, timers, f"now() + interval '{ahead_s} s'")
+
+
+async def test_a_fixed_number_is_left_alone_whatever_comes(cluster: Cluster) -> None:
+    await scale(cluster.session, 3)
+    await announce(cluster, 5_000, 20)
+
+    assert await cluster.look() == 3
+    assert cluster.asked == [0], "an earlier incarnation may have asked for nodes under a policy"
+
+
+async def test_a_spike_is_met_by_as_many_shards_as_fire_it(cluster: Cluster) -> None:
+    await follow(cluster, 1, 20)
+    await announce(cluster, 700, 25)
+
+    await cluster.until(7)
+
+
+async def test_a_spike_that_is_further_ahead_asks_for_nodes_first_and_for_shards_when_it_is_near(
+    cluster: Cluster,
+) -> None:
+    await follow(cluster, 1, 20)
+    await announce(cluster, 500, 200)
+
+    assert await cluster.look() == 2, "what was wanted before"
+    assert cluster.asked[-1] == 5
+
+    await query(cluster.dsn, "update shardclock.timers set due_date = due_date - interval '160 s'")
+    await cluster.until(5)
+    assert cluster.asked[-1] == 5
+
+
+async def test_a_backlog_is_counted_by_every_look_until_it_has_been_fired(cluster: Cluster) -> None:
+    await announce(cluster, 700, -3_600)
+    counts = [await cluster.scaling._count_overdue() for _ in range(3)]
+    await query(cluster.dsn, "delete from shardclock.timers")
+    counts += [await cluster.scaling._count_overdue() for _ in range(2)]
+
+    assert counts == [700, 700, 700, 0, 0]
+
+
+@pytest.mark.parametrize(("least", "most", "then"), [(1, 4, 4), (8, 20, 8), (3, 3, 3)])
+async def test_the_bounds_hold_whatever_the_load(cluster: Cluster, least: int, most: int, then: int) -> None:
+    await follow(cluster, least, most)
+    await announce(cluster, 700, 25)
+
+    await cluster.until(then)
+    assert await cluster.look() == then
+    assert least <= cluster.asked[-1] <= most
+
+
+async def test_what_is_overdue_asks_for_shards_too(cluster: Cluster) -> None:
+    await follow(cluster, 1, 20)
+    await add_timers(cluster.dsn, 900, "now() - interval '1 minute'")
+
+    await cluster.until(9)
+
+
+async def test_what_was_fired_lately_counts_as_load(cluster: Cluster) -> None:
+    # Timers that are due at once are in no forecast; the log has their records.
+    await follow(cluster, 1, 20)
+    await cluster.look()
+
+    async def fires() -> bool:
+        await query(
+            cluster.dsn, "select setval('shardclock.position_seq', last_value + 2000) from shardclock.position_seq"
+        )
+        await cluster.turn()
+        return await cluster.wanted() == 20
+
+    await eventually(fires)
+
+
+async def test_what_was_needed_is_kept_for_a_while_and_then_given_back(dsn: str) -> None:
+    async with cluster_of(dsn, give_back_s=0.5) as cluster:
+        await follow(cluster, 1, 20)
+        await announce(cluster, 700, 25)
+        await cluster.until(7)
+        await query(dsn, "delete from shardclock.timers")
+        began = asyncio.get_running_loop().time()
+
+        assert await cluster.look() == 7
+        await cluster.until(1)
+
+        assert asyncio.get_running_loop().time() >= began + 0.4
+        assert cluster.asked[-1] == 1, "the nodes are given back with the shards"
+
+
+async def test_what_an_operator_wanted_before_a_policy_is_given_back_only_after_a_while(cluster: Cluster) -> None:
+    await scale(cluster.session, 9)
+    await follow(cluster, 1, 20)
+
+    assert await cluster.look() == 9
+    assert cluster.asked[-1] == 9
+
+
+async def test_a_policy_that_is_removed_takes_the_request_for_nodes_back(cluster: Cluster) -> None:
+    await follow(cluster, 1, 20)
+    await announce(cluster, 700, 25)
+    await cluster.until(7)
+    assert cluster.asked[-1] == 7
+
+    await scale(cluster.session, 2)
+
+    assert await cluster.look() == 2
+    assert cluster.asked[-1] == 0
+    asked = len(cluster.asked)
+    await cluster.look()
+    assert len(cluster.asked) == asked, "once is enough"
+
+
+async def test_a_new_policy_knows_nothing_of_what_an_old_one_needed(cluster: Cluster) -> None:
+    await follow(cluster, 1, 20)
+    await announce(cluster, 700, 25)
+    await cluster.until(7)
+    await query(cluster.dsn, "delete from shardclock.timers")
+    await scale(cluster.session, 2)
+    await cluster.look()
+
+    await follow(cluster, 1, 20)
+
+    assert await cluster.look() == 2
+
+
+async def test_a_new_term_keeps_what_it_finds_for_a_while(cluster: Cluster) -> None:
+    await follow(cluster, 1, 20)
+    await cluster.look()
+    await lead(cluster.session, 2, cluster_id="blue", lease_s=60.0, fresh=True)
+    await query(cluster.dsn, "update shardclock.coordination set shards_wanted = 12")
+    await lead(cluster.session, ME, cluster_id="blue", lease_s=60.0, fresh=True)
+
+    assert await cluster.look() == 12, "what the other leader had scaled to"
+
+
+async def test_an_operator_who_scales_between_a_look_and_its_act_is_obeyed(cluster: Cluster) -> None:
+    await follow(cluster, 1, 20)
+    await announce(cluster, 700, 25)
+    await cluster.turn()
+    look = cluster.scaling._look
+    assert look is not None
+    await asyncio.wait([look])
+    leadership = await lead(cluster.session, ME, cluster_id="blue", lease_s=60.0, fresh=False)
+    await scale(cluster.session, 4)
+
+    wanted = await cluster.scaling.turn(leadership, ME)
+
+    assert wanted == 2, "as it was when the turn began; the next one reads the operator's"
+    assert await cluster.wanted() == 4
+    assert await cluster.look() == 4
+
+
+async def test_who_has_lost_the_lead_meanwhile_writes_nothing(cluster: Cluster) -> None:
+    await follow(cluster, 1, 20)
+    await announce(cluster, 700, 25)
+    await cluster.turn()
+    look = cluster.scaling._look
+    assert look is not None
+    await asyncio.wait([look])
+    leadership = await lead(cluster.session, ME, cluster_id="blue", lease_s=60.0, fresh=False)
+    await lead(cluster.session, 2, cluster_id="blue", lease_s=60.0, fresh=True)
+
+    await cluster.scaling.turn(leadership, ME)
+
+    assert await cluster.wanted() == 2
+
+
+async def test_a_look_that_fails_changes_nothing_and_the_next_one_counts(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await follow(cluster, 1, 20)
+    await announce(cluster, 700, 25)
+    fails = 3
+    rows = cluster.scaling._looks.rows
+
+    async def unavailable(name: str, /, **values: Any) -> Any:
+        nonlocal fails
+        fails -= 1
+        if fails >= 0:
+            raise StoreUnavailable("gone")
+        return await rows(name, **values)
+
+    monkeypatch.setattr(cluster.scaling._looks, "rows", unavailable)
+
+    await cluster.until(7)
+
+
+async def test_no_turn_waits_for_a_look(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    never = asyncio.Event()
+
+    async def hang(*_: Any, **__: Any) -> Any:
+        await never.wait()
+
+    monkeypatch.setattr(cluster.scaling._looks, "rows", hang)
+    await follow(cluster, 1, 20)
+
+    async with asyncio.timeout(5):
+        assert [await cluster.turn() for _ in range(3)] == [2, 2, 2]
+
+
+async def test_a_ray_that_gives_no_answer_keeps_nobody_from_scaling_shards(cluster: Cluster) -> None:
+    cluster.refuses = True
+    await follow(cluster, 1, 20)
+    await announce(cluster, 700, 25)
+
+    await cluster.until(7)
+    cluster.refuses = False
+    await cluster.look()
+
+    assert cluster.asked == [7], "it is asked until it has heard"
+
+
+async def test_what_was_asked_for_is_asked_again_now_and_then(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("coordinator.scaling.ASK_AGAIN_S", 0.0)
+    await follow(cluster, 3, 3)
+
+    await eventually(lambda: _turn_until(cluster, 3))
+
+    assert set(cluster.asked) == {3}
+
+
+async def _turn_until(cluster: Cluster, asked: int) -> bool:
+    await cluster.turn()
+    return len(cluster.asked) >= asked
+
+
+# In the coordinator
+
+
+async def test_a_cluster_that_loses_the_lead_takes_back_what_it_asked_for(session: Session, dsn: str) -> None:
+    fleet = FakeFleet()
+    await set_policy(session, shards_min=3, shards_max=5, target_per_s=None)
+    reconciler = reconciler_of(dsn, fleet, forecast_s=0.01)
+
+    async def has_asked(shards: int) -> bool:
+        await reconciler.turn()
+        return fleet.asked_for[-1:] == [shards]
+
+    await eventually(lambda: has_asked(3))
+    await query(dsn, "update shardclock.leadership set lease_until = clock_timestamp()")
+    other: Leadership = await lead(session, 2, cluster_id="green", lease_s=60.0, fresh=True)
+
+    assert other.leads
+    assert await has_asked(0)
+    await reconciler._scaling.close()
+
+
+async def test_a_cluster_that_stops_takes_back_what_it_asked_for(session: Session, dsn: str) -> None:
+    fleet = FakeFleet()
+    await set_policy(session, shards_min=1, shards_max=5, target_per_s=None)
+    reconciler = reconciler_of(dsn, fleet, forecast_s=0.01, reconcile_s=0.02)
+    running = asyncio.create_task(reconciler.run())
+    await eventually(lambda: fleet.asked_for == [2])
+
+    reconciler.stop()
+    async with asyncio.timeout(20):
+        await running
+
+    assert fleet.asked_for == [2, 0]

@@ -1,0 +1,141 @@
+"""Prove that a shard silent for a moment is suspended and resumed, and that nobody is ended for want of news."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from coordinator.reconciler import Reconciler
+from sql.cluster.holders import beat, list_holders, register_holder
+from sql.cluster.leadership import hand_over
+from sql.session import Session, StoreUnavailable
+from tests.support.fake_fleet import GREEN, LEASE_S, FakeFleet, ask, incarnation, kept, living, reconciler_of, serving
+from tests.support.waiting import eventually
+
+
+async def suspended(session: Session) -> list[int]:
+    return [holder.holder for holder in await list_holders(session) if holder.suspended_at is not None]
+
+
+async def until_first_is_suspended(session: Session, reconciler: Reconciler) -> None:
+    """Let the second of two shards be heard, and not the first, until the coordinator has drawn its conclusion."""
+
+    async def concluded() -> bool:
+        await beat(session, 12, held=0)
+        await reconciler.turn()
+        return await suspended(session) == [11]
+
+    await eventually(concluded)
+
+
+async def test_a_shard_that_is_not_heard_is_suspended_and_one_that_is_heard_again_is_resumed(
+    session: Session, dsn: str, fleet: FakeFleet
+) -> None:
+    reconciler = reconciler_of(dsn, fleet, suspect_s=0.2)
+    await serving(session, reconciler)
+
+    with capture_logs() as logs:
+        await until_first_is_suspended(session, reconciler)
+        assert await kept(session) == {11: None, 12: 0}
+        await reconciler.turn()
+        assert await kept(session) == {11: None, 12: 0}
+
+        await beat(session, 11, held=0)
+        await beat(session, 12, held=0)
+        await reconciler.turn()
+
+    assert await kept(session) == {11: 1, 12: 0}
+    assert await suspended(session) == []
+    said = [(log["event"], log["holders"]) for log in logs if log["event"] != "assigned"]
+    assert said == [("suspended", [f"{11:016x}"]), ("resumed", [f"{11:016x}"])]
+    assert reconciler._stats.suspended == 1
+    assert reconciler._stats.takeovers.total() == 0
+    assert not fleet.killed
+    assert len(fleet.there) == 2
+
+
+async def test_a_suspended_shard_that_stays_silent_is_ended_and_replaced_and_its_takeover_was_quick(
+    session: Session, dsn: str, fleet: FakeFleet
+) -> None:
+    reconciler = reconciler_of(dsn, fleet, suspect_s=0.1, silent_s=1.0)
+    await serving(session, reconciler)
+    await until_first_is_suspended(session, reconciler)
+
+    async def only_the_other_is_left() -> bool:
+        await beat(session, 12, held=0)
+        await reconciler.turn()
+        return await living(session) == [12]
+
+    await eventually(only_the_other_is_left)
+
+    assert fleet.killed == [fleet.there["shard-1"]]
+    assert len(fleet.there) == 3
+    assert 0.1 <= reconciler._stats.seconds_sum < 0.9, "until its timers were free, not until it was ended"
+
+
+async def test_the_next_coordinator_resumes_only_whom_it_has_heard(
+    session: Session, dsn: str, fleet: FakeFleet
+) -> None:
+    before = reconciler_of(dsn, fleet, suspect_s=0.1)
+    await serving(session, before)
+    await until_first_is_suspended(session, before)
+    after = reconciler_of(dsn, fleet, leader=2, suspect_s=60.0)
+
+    for _ in range(3):
+        await beat(session, 12, held=0)
+        await after.turn()
+    assert await suspended(session) == [11]
+    assert await kept(session) == {11: None, 12: 0}
+
+    await beat(session, 11, held=0)
+    await after.turn()
+    assert await suspended(session) == []
+    assert await kept(session) == {11: 1, 12: 0}
+
+
+async def test_who_does_not_lead_suspends_nobody_and_a_guest_is_nobodys_to_suspend(
+    session: Session, dsn: str, fleet: FakeFleet
+) -> None:
+    reconciler = reconciler_of(dsn, fleet, suspect_s=0.05)
+    await serving(session, reconciler)
+    await register_holder(session, incarnation(99, cluster_id=GREEN, actor_name="shard-of-green"))
+    await until_first_is_suspended(session, reconciler)
+    assert 99 in await living(session), "as silent as the one that was suspended, but another cluster's"
+
+    await beat(session, 11, held=0)
+    await hand_over(session, GREEN, lease_s=LEASE_S)
+    assert (await ask(session, 2, GREEN)).leads
+    for _ in range(3):
+        await reconciler.turn()
+
+    assert await suspended(session) == [11]
+
+
+async def test_after_an_outage_of_the_database_nobody_is_called_silent(
+    session: Session, dsn: str, fleet: FakeFleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The outage lasts for longer than anyone may be silent, and in it nobody could be heard.
+    reconciler = reconciler_of(dsn, fleet, suspect_s=0.4, silent_s=0.5, reconcile_s=0.02)
+    await serving(session, reconciler)
+    failures = 0
+    rows = reconciler._session.rows
+    outage = asyncio.get_running_loop().time() + 1.0
+
+    async def unavailable(name: str, /, **values: Any) -> Any:
+        nonlocal failures
+        if asyncio.get_running_loop().time() < outage:
+            failures += 1
+            raise StoreUnavailable("gone")
+        return await rows(name, **values)
+
+    monkeypatch.setattr(reconciler._session, "rows", unavailable)
+    running = asyncio.create_task(reconciler.run())
+    await eventually(lambda: asyncio.get_running_loop().time() > outage + 0.2)
+
+    assert failures > 1
+    assert await living(session) == [11, 12]
+    running.cancel()
+    await asyncio.wait([running])

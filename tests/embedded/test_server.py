@@ -1,0 +1,242 @@
+"""Prove that the embedded Postgres is found again, survives its death and goes when nobody needs it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import asyncpg
+import psutil
+import pytest
+
+from embedded.postmaster import Postmaster
+from embedded.server import EmbeddedPostgres, EmbeddedPostgresError
+
+VERSIONS = [16, 18]
+END_S = 60
+
+# Joins the server in argv[1], says its postmaster, and holds on until stdin ends.
+USER = """
+import sys
+from pathlib import Path
+from embedded.server import EmbeddedPostgres
+server = EmbeddedPostgres.start(Path(sys.argv[1]), version=int(sys.argv[2]))
+print(server.postmaster_pid, server.dsn, flush=True)
+sys.stdin.read()
+server.close()
+"""
+
+
+@pytest.fixture
+def data_dir() -> Iterator[Path]:
+    """Give a directory that a server may use, and check that none outlives the test."""
+    # Not pytest's tmp_path: another session closes its parents to the server's user again.
+    path = Path(tempfile.mkdtemp(prefix="shardclock-test-"))
+    yield path
+    left = [process.pid for process in _postmasters(path)]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    shutil.rmtree(path)
+    assert left == []
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_starts_with_our_settings_and_no_port(data_dir: Path, version: int) -> None:
+    server = EmbeddedPostgres.start(data_dir, version=version)
+    try:
+        assert str(await _value(server.dsn, "show server_version_num")).startswith(str(version))
+        assert await _value(server.dsn, "show listen_addresses") == ""
+        assert await _value(server.dsn, "show max_connections") == "200"
+        assert await _value(server.dsn, "show timezone") == "UTC"
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_is_found_again_by_another_process_and_stopped_by_the_last_one(data_dir: Path, version: int) -> None:
+    first = EmbeddedPostgres.start(data_dir, version=version)
+    try:
+        second = _User(data_dir, version)
+        assert second.said == [str(first.postmaster_pid), first.dsn]
+    finally:
+        first.close()
+
+    assert first.is_running(), "the second one still uses it"
+    assert await _value(first.dsn, "select 1") == 1
+    second.let_go()
+    assert not first.is_running()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_killed_postmaster_comes_back_with_its_data(data_dir: Path, version: int) -> None:
+    server = EmbeddedPostgres.start(data_dir, version=version)
+    try:
+        await _value(server.dsn, "create table kept as select 42 as answer")
+        idle = await asyncpg.connect(server.dsn, timeout=END_S)  # a backend that must notice first
+        killed, dsn = server.postmaster_pid, server.dsn
+        assert not server.restart_if_dead(), "it lives"
+
+        os.kill(killed, signal.SIGKILL)
+        psutil.wait_procs([process for process in _postmasters(data_dir) if process.pid == killed], timeout=END_S)
+        assert server.restart_if_dead()
+
+        idle.terminate()
+        assert server.postmaster_pid != killed
+        assert server.dsn == dsn
+        assert await _value(server.dsn, "select answer from kept") == 42
+    finally:
+        server.close()
+
+
+@pytest.mark.slow
+async def test_data_is_kept_between_starts(data_dir: Path) -> None:
+    server = EmbeddedPostgres.start(data_dir)
+    await _value(server.dsn, "create table kept as select 42 as answer")
+    server.close()
+    assert not server.is_running()
+
+    server = EmbeddedPostgres.start(data_dir)
+    try:
+        assert await _value(server.dsn, "select answer from kept") == 42
+    finally:
+        server.close()
+
+
+@pytest.mark.slow
+def test_a_killed_user_is_not_counted(data_dir: Path) -> None:
+    server = EmbeddedPostgres.start(data_dir)
+    user = _User(data_dir, 18)
+    user.process.kill()
+    user.process.communicate(timeout=END_S)
+
+    server.close()
+
+    assert not server.is_running()
+
+
+def test_two_uses_in_one_process_count_as_two(data_dir: Path) -> None:
+    first = EmbeddedPostgres.start(data_dir)
+    second = EmbeddedPostgres.start(data_dir)
+    first.close()
+    first.close()
+    assert second.is_running()
+    assert not first.restart_if_dead(), "who has let go starts nothing"
+
+    second.close()
+
+    assert not second.is_running()
+    assert not second.restart_if_dead()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["a'b c; d%20&e", "a, b", "long" * 30], ids=["odd", "comma", "long"])
+async def test_any_other_path_works(data_dir: Path, name: str) -> None:
+    server = EmbeddedPostgres.start(data_dir / name)
+    socket_dir = server._postmaster.socket_dir
+    try:
+        assert socket_dir.stat().st_mode & 0o077 == 0, "trust needs a closed door"
+        assert await _value(server.dsn, "select 1") == 1
+    finally:
+        server.close()
+    assert socket_dir.exists() == (socket_dir.parent == data_dir / name), "what isn't in the data is removed"
+
+
+@pytest.mark.slow
+def test_a_strangers_process_with_the_old_pid_is_not_taken_for_the_server(data_dir: Path) -> None:
+    server = EmbeddedPostgres.start(data_dir)
+    server.close()
+    stranger = subprocess.Popen(["sleep", "60"], user=server._postmaster.user)
+    pid_file = data_dir / "pgdata" / "postmaster.pid"
+    pid_file.write_text(f"{stranger.pid}\n{data_dir}\n0\n5432\n\n\n0 0\nready   \n")
+    try:
+        assert not server.is_running()
+        server = EmbeddedPostgres.start(data_dir)
+        assert server.postmaster_pid != stranger.pid
+        server.close()
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_an_unknown_version_is_refused(data_dir: Path) -> None:
+    with pytest.raises(EmbeddedPostgresError, match="no embedded Postgres 12: there are 16 and 18"):
+        EmbeddedPostgres.start(data_dir, version=12)
+
+
+def test_data_of_another_version_is_refused(data_dir: Path) -> None:
+    (data_dir / "pgdata").mkdir()
+    (data_dir / "pgdata" / "PG_VERSION").write_text("16\n")
+    with pytest.raises(EmbeddedPostgresError, match="holds data of Postgres 16, not 18"):
+        EmbeddedPostgres.start(data_dir, version=18)
+
+
+def test_a_path_that_pg_ctl_cannot_take_is_refused(data_dir: Path) -> None:
+    with pytest.raises(EmbeddedPostgresError, match=r"no '\$' in its path"):
+        EmbeddedPostgres.start(data_dir / "$HOME")
+
+
+def test_a_place_that_is_no_directory_is_refused_in_one_line(data_dir: Path) -> None:
+    (data_dir / "file").write_text("")
+    with pytest.raises(EmbeddedPostgresError, match=r"^can't keep Postgres in [^\n]*$"):
+        EmbeddedPostgres.start(data_dir / "file")
+
+
+@pytest.mark.slow
+def test_a_server_that_fails_says_why_in_one_line(data_dir: Path) -> None:
+    EmbeddedPostgres.start(data_dir).close()
+    with (data_dir / "pgdata" / "postgresql.conf").open("a") as conf:
+        conf.write("shared_buffers = 'plenty'\n")
+    with pytest.raises(EmbeddedPostgresError, match=r"doesn't start: [^\n]*contains errors[^\n]*$"):
+        EmbeddedPostgres.start(data_dir)
+
+
+def test_why_a_server_failed_is_not_what_it_told_those_who_came_early(data_dir: Path) -> None:
+    postmaster = Postmaster(data_dir, 18)
+    postmaster.pgdata.mkdir(parents=True)
+    postmaster.log.write_text(
+        "FATAL:  could not load library\n"
+        "FATAL:  the database system is starting up\n"
+        "FATAL:  the database system is not yet accepting connections\n"
+    )
+
+    assert postmaster._fatal_since(0) == "could not load library"
+
+
+class _User:
+    def __init__(self, data_dir: Path, version: int) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", USER, str(data_dir), str(version)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        self.said = self.process.stdout.readline().split()
+
+    def let_go(self) -> None:
+        self.process.communicate(timeout=END_S)
+        assert self.process.returncode == 0
+
+
+def _postmasters(data_dir: Path) -> list[psutil.Process]:
+    here = str(data_dir)
+    running = psutil.process_iter(["name", "cmdline"])
+    return [
+        process
+        for process in running
+        if process.info["name"] == "postgres" and any(word.startswith(here) for word in process.info["cmdline"] or [])
+    ]
+
+
+async def _value(dsn: str, query: str) -> object:
+    connection = await asyncpg.connect(dsn, timeout=END_S)
+    try:
+        return await connection.fetchval(query, timeout=END_S)
+    finally:
+        await connection.close(timeout=END_S)

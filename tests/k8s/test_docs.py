@@ -1,0 +1,67 @@
+"""Prove that what docs/operate/kubernetes.md says to put into an overlay builds, and does what it says."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import kubernetes_validate  # type: ignore[import-untyped]
+import pytest
+
+from tests.support import ROOT
+from tests.support.manifests import CHOICE, CHOSEN, COLOURS, K8S, build, of_kind, place_of, pods
+
+DOCS = (ROOT / "docs/operate/kubernetes.md").read_text()
+BLOCKS = re.findall(r"```yaml\n# k8s/(\S+), (under `patches`|at its end)[^\n]*\n(.*?)```", DOCS, re.DOTALL)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Copy the overlay `prod`, with every choice that it offers, and put in every patch that the docs show."""
+    shutil.copytree(place_of(CHOSEN).parents[1], tmp_path / "k8s")
+    for path, where, patch in BLOCKS:
+        kustomization = tmp_path / "k8s" / path
+        indent = "  " if where.startswith("under") else ""
+        kustomization.write_text(
+            kustomization.read_text().rstrip() + "\n" + re.sub("^(?=.)", indent, patch, flags=re.MULTILINE)
+        )
+    return tmp_path / "k8s" / "overlays" / "prod"
+
+
+def test_the_patches_of_the_docs_fit(place: Path) -> None:
+    patched = build(str(place))
+    assert len(BLOCKS) == 2
+    (account,) = of_kind(patched, "ServiceAccount")
+    assert account["imagePullSecrets"] == [{"name": "your-registry"}]
+    (dns,) = of_kind(patched, "NetworkPolicy", "allow-dns")
+    (rule,) = (rule for rule in dns["spec"]["egress"] if {"ipBlock": {"cidr": "10.96.0.10/32"}} in rule["to"])
+    assert {"ipBlock": {"cidr": "169.254.20.10/32"}} in rule["to"]
+    for found in (account, dns):
+        kubernetes_validate.validate(found, "1.29", strict=True)
+
+
+def test_every_pod_of_our_image_can_pull_it_from_a_private_registry(place: Path) -> None:
+    # Given autoscaling too, by which KubeRay gives the head's pod an account of its own
+    objects = [found for part in ("", *COLOURS) for found in build(str(place / part))]
+    (account,) = of_kind(objects, "ServiceAccount", "shardclock")
+    accounts = {"shardclock": account["imagePullSecrets"]}
+    ours = [pod for pod in pods(objects) if any(it["image"].startswith("shardclock:") for it in pod.containers)]
+    assert len(ours) == 6
+
+    # Then each has the credentials of its account, or of its own
+    for pod in ours:
+        own = pod.spec.get("imagePullSecrets")
+        assert (own or accounts.get(pod.spec.get("serviceAccountName", ""))) == [{"name": "your-registry"}], pod.where
+
+
+def test_redis_takes_three_lines_and_they_are_where_the_docs_say() -> None:
+    offered = {
+        file: [line for line in (K8S / "overlays" / "prod" / file).read_text().splitlines() if CHOICE.match(line)]
+        for file in ("kustomization.yaml", "cluster/kustomization.yaml", "secrets")
+    }
+    assert [len(lines) for lines in offered.values()] == [1, 2, 1]
+    assert "components/redis" in offered["kustomization.yaml"][0]
+    assert "components/gcs-fault-tolerance" in offered["cluster/kustomization.yaml"][0]
+    assert "components/autoscaling" in offered["cluster/kustomization.yaml"][1]
+    assert "shardclock-redis" in offered["secrets"][0]

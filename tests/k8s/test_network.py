@@ -1,0 +1,184 @@
+"""Prove, by reading the policies as a network plugin does, who reaches whom; and that every selector finds its pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address, ip_network
+
+import pytest
+
+from tests.support.manifests import CHOSEN, VARIANTS, Object, Pod, of_kind, pods, whole
+
+CNPG = {"cnpg.io/cluster": "shardclock-postgres"}  # labels that CloudNativePG gives its pods
+
+
+@dataclass(frozen=True)
+class End:
+    """One end of a connection: a pod of ours, a pod of another namespace, or an address outside."""
+
+    labels: Mapping[str, str]
+    namespace: str = ""
+    address: str = ""
+
+
+OURS = ""
+API_SERVER, CREDENTIALS = End({}, "outside", "10.96.0.1"), End({}, "outside", "169.254.169.254")
+PROMETHEUS = End({"app.kubernetes.io/name": "prometheus"}, "monitoring")
+STRANGER = End({"app.kubernetes.io/name": "anything"}, "default")
+DNS = End({"k8s-app": "kube-dns"}, "kube-system")
+# NodeLocal DNSCache: at an address of the node itself, or a pod that the network plugin sends DNS to.
+DNS_OF_NODE, DNS_ON_NODE = End({}, "outside", "169.254.20.10"), End({"k8s-app": "node-local-dns"}, "kube-system")
+OPERATOR = End({"app.kubernetes.io/name": "cloudnative-pg"}, "cnpg-system")
+
+
+def allowed(policies: list[Object], source: End, target: End, port: int) -> bool:
+    """Say whether a connection is let out at its source and let in at its target."""
+    return _passes(policies, "Egress", source, target, port) and _passes(policies, "Ingress", target, source, port)
+
+
+def _passes(policies: list[Object], way: str, here: End, there: End, port: int) -> bool:
+    if here.namespace != OURS:
+        return True
+    specs = [policy["spec"] for policy in policies if way in policy["spec"]["policyTypes"]]
+    specs = [spec for spec in specs if _fits(spec["podSelector"], here.labels)]
+    assert specs, "the default must hold for every pod"
+    peers, rules = {"Egress": "to", "Ingress": "from"}[way], way.lower()
+    return any(
+        any(_is(peer, there) for peer in rule[peers])
+        and ("ports" not in rule or port in {found["port"] for found in rule["ports"]})
+        for spec in specs
+        for rule in spec.get(rules, [])
+    )
+
+
+def _is(peer: Object, end: End) -> bool:
+    if "ipBlock" in peer:
+        block = peer["ipBlock"]
+        within = end.address != "" and ip_address(end.address) in ip_network(block["cidr"])
+        return within and not any(ip_address(end.address) in ip_network(gap) for gap in block.get("except", []))
+    if end.address:
+        return False
+    namespace = peer.get("namespaceSelector")
+    there = (
+        end.namespace == OURS if namespace is None else _fits(namespace, {"kubernetes.io/metadata.name": end.namespace})
+    )
+    return there and _fits(peer.get("podSelector", {}), end.labels)
+
+
+def _fits(selector: Object, labels: Mapping[str, str]) -> bool:
+    assert selector.keys() <= {"matchLabels"}, "written for the one kind of selector that we use"
+    return all(labels.get(name) == value for name, value in selector.get("matchLabels", {}).items())
+
+
+def ends(overlay: str) -> dict[str, End]:
+    """Name an overlay's pods: by component, Ray's with their colour."""
+    found = {}
+    for pod in pods(whole(overlay)):
+        name = pod.labels["app.kubernetes.io/component"]
+        colour = pod.labels.get("ray.io/cluster", "").removeprefix("shardclock-")
+        found[f"{colour} {name}".strip()] = End(pod.labels)
+    if of_kind(whole(overlay), "Cluster"):
+        found["postgres"] = End(CNPG)
+    return found
+
+
+@pytest.mark.parametrize("overlay", VARIANTS)
+def test_each_pod_reaches_what_it_needs_and_nothing_else(overlay: str) -> None:
+    policies = of_kind(whole(overlay), "NetworkPolicy")
+    pod = ends(overlay)
+    outside = {
+        "API": API_SERVER,
+        "credentials": CREDENTIALS,
+        "DNS": DNS,
+        "DNS of the node": DNS_OF_NODE,
+        "DNS on the node": DNS_ON_NODE,
+        "Prometheus": PROMETHEUS,
+        "stranger": STRANGER,
+    }
+    both = pod | outside
+    ports = (53, 443, 5432, 6379, 6380, 9840, 12_345)
+
+    reached = {
+        (source, target, port)
+        for source in both
+        for target in both
+        if source in pod or target in pod
+        for port in ports
+        if source != target and allowed(policies, both[source], both[target], port)
+    }
+
+    expected = set(_expected(overlay, list(pod), ports))
+    assert reached - expected == set()
+    assert expected - reached == set()
+
+
+def _expected(overlay: str, names: list[str], ports: tuple[int, ...]) -> Iterator[tuple[str, str, int]]:
+    head, worker = "ray-head", "ray-worker"
+    for colour in ("blue", "green"):
+        # Ray's ports, all of them, within a colour and never across.
+        for one, other in ((head, worker), (worker, head)):
+            yield from ((f"{colour} {one}", f"{colour} {other}", port) for port in ports)
+        if overlay == CHOSEN:
+            yield f"{colour} {head}", "API", 443
+            yield f"{colour} {head}", "redis", 6379
+    if overlay != "dev":
+        yield "postgres", "API", 443
+    for name in names:
+        yield from ((name, dns, 53) for dns in ("DNS", "DNS of the node", "DNS on the node"))
+        if name not in ("postgres", "redis"):
+            yield name, "postgres", 5432
+            yield "Prometheus", name, 9840
+
+
+def test_the_operator_reaches_postgres_and_nobody_else_asks_an_instance_how_it_is() -> None:
+    policies = of_kind(whole("prod"), "NetworkPolicy")
+    postgres, pod = End(CNPG), ends("prod")
+    assert allowed(policies, OPERATOR, postgres, 8000)
+    assert allowed(policies, postgres, postgres, 5432)
+    assert not any(allowed(policies, end, postgres, 8000) for name, end in pod.items() if name != "postgres")
+    assert not allowed(policies, STRANGER, postgres, 5432)
+
+
+@pytest.mark.parametrize("overlay", VARIANTS)
+def test_every_selector_finds_pods(overlay: str) -> None:
+    found = list(pods(whole(overlay)))
+    labels = [pod.labels for pod in found] + ([CNPG] if of_kind(whole(overlay), "Cluster") else [])
+    selectors = {}
+    for each in whole(overlay):
+        name = f"{each['kind']} {each['metadata']['name']}"
+        if each["kind"] == "NetworkPolicy":
+            selectors[name] = each["spec"]["podSelector"]
+        elif each["kind"] == "Service":
+            selectors[name] = {"matchLabels": each["spec"]["selector"]}
+        elif each["kind"] in ("PodDisruptionBudget", "PodMonitor", "Deployment", "StatefulSet"):
+            selectors[name] = each["spec"]["selector"]
+    assert len(selectors) > 10
+    assert {name for name, selector in selectors.items() if not any(_fits(selector, each) for each in labels)} == set()
+
+
+@pytest.mark.parametrize("overlay", VARIANTS)
+def test_services_lead_to_ports_that_are_there(overlay: str) -> None:
+    for service in of_kind(whole(overlay), "Service"):
+        behind = [
+            pod for pod in pods(whole(overlay)) if _fits({"matchLabels": service["spec"]["selector"]}, pod.labels)
+        ]
+        assert behind
+        for port in service["spec"]["ports"]:
+            assert all(port["targetPort"] in _port_names(pod) for pod in behind)
+
+
+def test_prometheus_scrapes_one_port_of_each_pod_that_has_an_exporter() -> None:
+    (monitor,) = of_kind(whole("prod"), "PodMonitor")
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    scraped = [pod for pod in pods(whole("prod")) if endpoint["port"] in _port_names(pod)]
+    assert len(scraped) == 5
+    for pod in scraped:
+        assert _fits(monitor["spec"]["selector"], pod.labels)
+        assert _port_names(pod).count(endpoint["port"]) == 1
+        # KubeRay adds a port of this name to Ray's containers, and nothing listens there.
+        assert endpoint["port"] != "metrics"
+
+
+def _port_names(pod: Pod) -> list[str]:
+    return [port["name"] for container in pod.containers for port in container.get("ports", [])]

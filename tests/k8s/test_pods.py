@@ -1,0 +1,271 @@
+"""Hold the pods against the code that runs in them: commands, settings, ports, secrets; and against pod security."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import pytest
+import typer
+
+from cli.app import app
+from cluster import host
+from cluster.ray_cluster import prepare_environment
+from cluster.settings import PREFIX, SETTING_NAMES, load_settings
+from tests.support import ROOT
+from tests.support.manifests import (
+    COLOURS,
+    OVERLAYS,
+    VARIANTS,
+    Object,
+    Pod,
+    build,
+    of_kind,
+    pods,
+    port_of,
+    probes,
+    whole,
+)  # fmt: skip
+
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+IMAGE = f"shardclock:{VERSION}"
+PROGRAM = "shardclock"
+WORKER_PORTS = range(10_002, 20_000)  # Ray hands them out
+VOLUMES = {"configMap", "downwardAPI", "emptyDir", "persistentVolumeClaim", "projected", "secret"}
+# KubeRay gives these no probes, and says when they are done.
+UNPROBED = {"autoscaler", "migrate"}
+
+each_overlay = pytest.mark.parametrize("overlay", VARIANTS)
+
+
+def containers(overlay: str) -> Iterator[tuple[Pod, Object]]:
+    """List all containers of an overlay, each with its pod."""
+    found = [(pod, container) for pod in pods(whole(overlay)) for container in pod.containers]
+    assert len(found) >= 9, "nothing to check"
+    yield from found
+
+
+def commands(container: Object) -> Iterator[list[str]]:
+    """List the commands of ours that a container runs, in its life and in its probes."""
+    hooks = list(container.get("lifecycle", {}).values())
+    ran = [container.get("command", []), *(each.get("exec", {}).get("command", []) for each in hooks)]
+    ran += [probe.get("exec", {}).get("command", []) for probe in probes(container).values()]
+    yield from (words for words in ran if words[:1] == [PROGRAM])
+
+
+@each_overlay
+def test_every_command_is_one_of_the_command_line(overlay: str) -> None:
+    program = typer.main.get_command(app)
+    seen = set()
+    for _, container in containers(overlay):
+        for _, verb, *options in commands(container):
+            command = program.commands[verb]  # type: ignore[attr-defined]
+            command.make_context(verb, list(options))  # refuses an option that isn't there
+            seen.add(verb)
+    assert seen == {"migrate", "up", "exporter", "leave"}
+
+
+@each_overlay
+def test_every_setting_is_one_that_is_read(overlay: str) -> None:
+    known = {f"{PREFIX}{name.upper()}" for name in SETTING_NAMES}
+    known |= {name for name in vars(host).values() if isinstance(name, str)}
+    given = {name for found in of_kind(whole(overlay), "ConfigMap", "shardclock-settings") for name in found["data"]}
+    given |= {entry["name"] for _, container in containers(overlay) for entry in container.get("env", [])}
+    ours = {name for name in given if name.startswith(PREFIX)}
+    assert {"SHARDCLOCK_DSN_FILE", "SHARDCLOCK_CLUSTER_ID", "SHARDCLOCK_METRICS_SOCKET"} <= ours
+    assert ours - known == set()
+
+
+@each_overlay
+def test_ray_gets_the_environment_that_we_give_it_ourselves(overlay: str) -> None:
+    # Given what `up` sets before it starts a Ray of its own, but for its places and secrets
+    with mock.patch.dict(os.environ, clear=True):
+        prepare_environment(load_settings(ray_address="head:6379"), Path("/tmp"))
+        wanted = {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
+    wanted.pop("RAY_TMPDIR")
+
+    # Then each container of Ray's has it
+    rays = [c for _, c in containers(overlay) if c["name"] in ("ray-head", "ray-worker")]
+    assert len(rays) == 4
+    for container in rays:
+        # Shards fire without a head: a node that has lost it doesn't end them after Ray's minute.
+        waits = {"RAY_gcs_rpc_server_reconnect_timeout_s": "86400"} if container["name"] == "ray-worker" else {}
+        given = {entry["name"]: entry.get("value") for entry in container["env"] if entry["name"].startswith("RAY_")}
+        assert given == wanted | waits
+
+
+@each_overlay
+def test_no_service_can_set_our_settings(overlay: str) -> None:
+    # A Service `shardclock-metrics` would put SHARDCLOCK_METRICS_PORT=tcp://... into each pod of its namespace.
+    assert {pod.where for pod in pods(whole(overlay)) if pod.spec.get("enableServiceLinks") is not False} == set()
+
+
+@each_overlay
+def test_ports_are_those_that_the_code_and_ray_listen_on(overlay: str) -> None:
+    with mock.patch.dict(os.environ, clear=True):
+        default = load_settings().metrics_port
+    exporters = 0
+    for pod, container in containers(overlay):
+        ports = {port["name"]: port["containerPort"] for port in container.get("ports", [])}
+        assert not set(ports.values()) & set(WORKER_PORTS), pod.where
+        if "exporter" in ports:
+            assert ports == {"exporter": default}
+            exporters += 1
+    assert exporters == 5
+    assert {
+        found["data"]["SHARDCLOCK_METRICS_PORT"]
+        for found in of_kind(whole(overlay), "ConfigMap", "shardclock-settings")
+    } == {str(default)}
+    for cluster in of_kind(whole(overlay), "RayCluster"):
+        head, (worker,) = cluster["spec"]["headGroupSpec"], cluster["spec"]["workerGroupSpecs"]
+        for group, names in (
+            (head, {"gcs-server": "port", "raylet": "node-manager-port"}),
+            (worker, {"raylet": "node-manager-port"}),
+        ):
+            (container,) = group["template"]["spec"]["containers"]
+            assert {name: str(port_of(container, name)) for name in names} == {
+                name: group["rayStartParams"][option] for name, option in names.items()
+            }
+
+
+@each_overlay
+def test_shards_stay_off_the_head_and_ray_is_told_to_ask_for_a_token(overlay: str) -> None:
+    for cluster in of_kind(whole(overlay), "RayCluster"):
+        spec = cluster["spec"]
+        assert spec["headGroupSpec"]["rayStartParams"]["num-cpus"] == "0"
+        assert spec["authOptions"]["mode"] == "token"
+        assert f"\nray=={spec['rayVersion']} " in (ROOT / "requirements.lock").read_text()
+        # KubeRay refuses any other policy under this autoscaler.
+        assert all("restartPolicy" not in pod.spec for pod in pods([cluster]))
+
+
+@each_overlay
+def test_boot_shares_with_its_node_what_a_ray_driver_needs(overlay: str) -> None:
+    heads = [pod for pod in pods(whole(overlay)) if pod.labels.get("ray.io/node-type") == "head"]
+    assert len(heads) == 2
+    for pod in heads:
+        boot, ray = (pod.container(name) for name in ("boot", "ray-head"))
+        assert _mounts(boot) == _mounts(ray)
+        assert {"/tmp/ray", "/dev/shm", "/run/shardclock"} <= _mounts(ray).keys()
+
+
+@each_overlay
+def test_a_worker_has_time_to_leave_and_its_shards_find_its_exporter(overlay: str) -> None:
+    workers = [pod for pod in pods(whole(overlay)) if pod.labels.get("ray.io/node-type") == "worker"]
+    assert len(workers) == 2
+    for pod in workers:
+        ray, exporter = pod.container("ray-worker"), pod.container("exporter")
+        (leave,) = commands(ray)
+        assert leave == [PROGRAM, "leave", "--yes", "--within", "25"]
+        assert pod.spec["terminationGracePeriodSeconds"] == 60
+        assert _mounts(ray)["/run/shardclock"] == _mounts(exporter)["/run/shardclock"]
+
+
+def _mounts(container: Object) -> dict[str, str]:
+    return {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+
+
+@each_overlay
+def test_every_pod_is_fit_for_a_restricted_namespace(overlay: str) -> None:
+    (namespace,) = of_kind(whole(overlay), "Namespace")
+    assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    for pod, container in containers(overlay):
+        where = f"{pod.where}: {container['name']}"
+        security = pod.spec["securityContext"]
+        assert security["runAsNonRoot"] is True, where
+        assert security["runAsUser"] > 0, where
+        assert security["seccompProfile"] == {"type": "RuntimeDefault"}, where
+        assert not {"hostNetwork", "hostPID", "hostIPC"} & pod.spec.keys(), where
+        assert {kind for volume in pod.spec.get("volumes", []) for kind in volume.keys() - {"name"}} <= VOLUMES, where
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }, where
+        assert not any("hostPort" in port for port in container.get("ports", [])), where
+
+
+@each_overlay
+def test_every_mount_has_its_volume_and_every_place_to_write_has_an_end(overlay: str) -> None:
+    for pod, container in containers(overlay):
+        volumes = {volume["name"]: volume for volume in pod.spec.get("volumes", [])}
+        claims = {"data"} if pod.where.startswith("StatefulSet") else set()
+        assert set(_mounts(container).values()) <= volumes.keys() | claims, pod.where
+        assert "/tmp" in _mounts(container), pod.where
+        for volume in volumes.values():
+            assert "sizeLimit" in volume.get("emptyDir", {"sizeLimit": 0}), pod.where
+
+
+@each_overlay
+def test_every_container_says_what_it_takes_and_how_to_ask_it(overlay: str) -> None:
+    for pod, container in containers(overlay):
+        where = f"{pod.where}: {container['name']}"
+        resources = container["resources"]
+        assert {"cpu", "memory"} <= resources["requests"].keys(), where
+        assert resources["limits"].keys() == {"memory"}, where  # a CPU limit would show as lag
+        if container["name"] not in UNPROBED:
+            assert {"liveness", "readiness"} <= probes(container).keys(), where
+        for probe in probes(container).values():
+            asked = probe.get("httpGet") or probe.get("tcpSocket") or {"port": 0}
+            assert "exec" in probe or port_of(container, asked["port"]), where
+
+
+@each_overlay
+def test_images_are_ours_or_pinned(overlay: str) -> None:
+    images = {container["image"] for _, container in containers(overlay)}
+    images |= {cluster["spec"]["imageName"] for cluster in of_kind(whole(overlay), "Cluster")}
+    assert IMAGE in images
+    for image in images - {IMAGE}:
+        assert re.fullmatch(r"[\w./-]+:\d+\.\d+(\.\d+)?(-[a-z]+)?", image), image
+
+
+def test_each_overlay_names_an_installation_of_its_own_which_every_container_of_ours_reads() -> None:
+    names = []
+    for overlay in OVERLAYS:
+        (settings,) = of_kind(whole(overlay), "ConfigMap", "shardclock-settings")
+        names.append(settings["data"]["SHARDCLOCK_IDENTITY"])
+        for pod, container in containers(overlay):
+            if any(words[1] in ("up", "exporter", "migrate") for words in commands(container)):
+                sources = [source.get("configMapRef", {}).get("name") for source in container["envFrom"]]
+                assert "shardclock-settings" in sources, (pod.where, container["name"])
+    assert len(set(names)) == len(OVERLAYS)
+
+
+def test_the_two_colours_differ_in_nothing_but_their_names() -> None:
+    for overlay in OVERLAYS:
+        blue, green = (repr(build(f"overlays/{overlay}/{colour}")) for colour in ("blue", "green"))
+        assert blue != green
+        assert blue.replace("-blue", "-green") == green
+
+
+@each_overlay
+def test_whoever_reads_the_database_does_so_from_a_file_that_is_changed_in_place(overlay: str) -> None:
+    seen = []
+    for pod, container in containers(overlay):
+        environment = {entry["name"]: entry for entry in container.get("env", [])}
+        assert "SHARDCLOCK_DSN" not in environment, "an environment stays as it was when the process began"
+        if "SHARDCLOCK_DSN_FILE" not in environment:
+            continue
+        seen.append(container["name"])
+        place, _, name = environment["SHARDCLOCK_DSN_FILE"]["value"].rpartition("/")
+        # Given a mount of the whole volume: one of a single file (`subPath`) would never change.
+        (mount,) = (mount for mount in container["volumeMounts"] if mount["mountPath"] == place)
+        assert mount == {"name": "database", "mountPath": place, "readOnly": True}, pod.where
+        (volume,) = (volume for volume in pod.spec["volumes"] if volume["name"] == "database")
+        assert name in [item["path"] for item in volume["secret"]["items"]]
+        assert volume["secret"]["defaultMode"] == 0o440, "nobody but the pod's group"
+    # The coordinator's and the shards' actors find it in the environment of the Ray that runs them.
+    assert sorted(set(seen)) == ["boot", "exporter", "migrate", "ray-head", "ray-worker"]
+
+
+@each_overlay
+def test_a_drain_can_take_a_worker_away(overlay: str) -> None:
+    for colour in COLOURS:
+        objects = build(f"overlays/{overlay}/{colour}")
+        (cluster,), (budget,) = of_kind(objects, "RayCluster"), of_kind(objects, "PodDisruptionBudget")
+        (workers,) = cluster["spec"]["workerGroupSpecs"]
+        assert budget["spec"]["minAvailable"] < workers["minReplicas"]

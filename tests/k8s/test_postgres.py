@@ -1,0 +1,165 @@
+"""Prove what the manifests ask of Postgres, and that our pods talk to the right one only."""
+
+from __future__ import annotations
+
+import shutil
+import ssl
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support.cli_asserts import DONE, NOT_THERE
+from tests.support.kuberay import Machine, Running
+from tests.support.manifests import K8S, Object, build, of_kind, pods, whole
+from tests.support.tls import Authority, tls_before
+
+RUN_S = 60.0
+CA = "/etc/shardclock/postgres/ca.crt"
+GI = 1 << 30
+
+
+@pytest.fixture
+def postgres_spec() -> Object:
+    """Give what CloudNativePG is told."""
+    (cluster,) = of_kind(whole("prod"), "Cluster")
+    spec: Object = cluster["spec"]
+    return spec
+
+
+# --- that it is ours --------------------------------------------------------------------------------------------------
+
+
+def test_every_container_that_talks_to_postgres_has_the_certificates_and_is_told_to_use_them() -> None:
+    objects = whole("prod")
+    (settings,) = of_kind(objects, "ConfigMap", "shardclock-settings")
+    assert (settings["data"]["PGSSLMODE"], settings["data"]["PGSSLROOTCERT"]) == ("verify-full", CA)
+    names = set()
+    for pod in pods(objects):
+        if pod.labels.get("shardclock-postgres-client") != "true":
+            continue
+        certificates = [
+            v for v in pod.spec["volumes"] if v.get("secret", {}).get("secretName") == "shardclock-postgres-ca"
+        ]
+        (volume,) = certificates
+        assert volume["secret"]["items"] == [{"key": "ca.crt", "path": Path(CA).name}]
+        # Shards and the coordinator run in Ray's containers, and have what those have.
+        for name in {"boot", "ray-head", "ray-worker", "migrate", "exporter"} & {c["name"] for c in pod.containers}:
+            container = pod.container(name)
+            if name == "exporter" and pod.labels["app.kubernetes.io/component"] == "ray-worker":
+                continue  # reads no table
+            mount = {"name": volume["name"], "mountPath": str(Path(CA).parent), "readOnly": True}
+            assert mount in container["volumeMounts"], (pod.where, name)
+            assert {"configMapRef": {"name": "shardclock-settings"}} in container["envFrom"]
+            names.add(name)
+    assert names == {"boot", "ray-head", "ray-worker", "migrate", "exporter"}
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    """Give the authority whose certificates our pods have."""
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl on PATH, which makes the certificates")
+    return Authority(tmp_path / "ours")
+
+
+@pytest.fixture
+def machine(dsn: str) -> Iterator[Machine]:
+    """Give a machine that runs the containers of `prod`."""
+    with closing(Machine(dsn, overlay="prod", by_tcp=True)) as machine:
+        yield machine
+
+
+def migrate(machine: Machine, authority: Authority, context: ssl.SSLContext | None, host: str = "localhost") -> Running:
+    """Run the migration as its Job does, on the database behind some certificate."""
+    with tls_before(machine.dsn, context) as port:
+        # As CloudNativePG writes it: there is no word of TLS in it.
+        dsn = f"postgresql://postgres@{host}:{port}{urlsplit(machine.dsn).path}"
+        machine.dsn, before = dsn, machine.dsn
+        migration = machine.start(machine.pod("migrate"), "migrate", PGSSLROOTCERT=str(authority.ca))
+        machine.dsn = before
+        migration.process.wait(RUN_S)
+    return migration
+
+
+def test_the_postgres_that_our_authority_knows_is_talked_to(machine: Machine, authority: Authority) -> None:
+    migration = migrate(machine, authority, authority.certify("localhost"))
+    assert migration.process.returncode == DONE, migration.said
+
+
+def test_a_postgres_that_another_authority_knows_is_refused(
+    machine: Machine, authority: Authority, tmp_path: Path
+) -> None:
+    migration = migrate(machine, authority, Authority(tmp_path / "another").certify("localhost"))
+    assert migration.process.returncode == NOT_THERE, migration.said
+    assert "certificate" in migration.said
+
+
+def test_a_postgres_of_another_name_is_refused(machine: Machine, authority: Authority) -> None:
+    migration = migrate(machine, authority, authority.certify("somewhere.else"))
+    assert migration.process.returncode == NOT_THERE, migration.said
+    assert "certificate" in migration.said
+
+
+def test_a_postgres_without_tls_is_refused(machine: Machine, authority: Authority) -> None:
+    assert migrate(machine, authority, None).process.returncode == NOT_THERE
+
+
+def test_certificates_that_are_missing_are_named(machine: Machine, authority: Authority) -> None:
+    # Given a secret that nobody has made: its volume is empty then
+    context = authority.certify("localhost")
+    authority.ca.unlink()
+    migration = migrate(machine, authority, context)
+    assert migration.process.returncode == NOT_THERE, migration.said
+    assert f"No such file or directory: '{authority.ca}'" in migration.said
+    assert len(migration.said.splitlines()) == 1
+
+
+# --- what it keeps, and where -----------------------------------------------------------------------------------------
+
+
+def test_what_is_kept_for_a_lost_replica_fits_the_log_volume(postgres_spec: Object) -> None:
+    parameters = postgres_spec["postgresql"]["parameters"]
+    checkpoints, slots = (_gib(parameters[name]) for name in ("max_wal_size", "max_slot_wal_keep_size"))
+    # Until the next checkpoint is done, as much again may be written as made it begin.
+    assert 1.5 * checkpoints + slots <= 0.9 * _gib(postgres_spec["walStorage"]["size"])
+    # A replica that is restarted or moved must find what was written meanwhile: half an hour at 10,000 timers a second.
+    assert slots * GI >= 1800 * 10_000 * 650
+
+
+def test_postgres_is_spread_over_nodes_and_zones(postgres_spec: Object) -> None:
+    assert postgres_spec["affinity"]["podAntiAffinityType"] == "required"
+    assert postgres_spec["affinity"]["topologyKey"] == "kubernetes.io/hostname"
+    (spread,) = postgres_spec["topologySpreadConstraints"]
+    assert (spread["topologyKey"], spread["maxSkew"]) == ("topology.kubernetes.io/zone", 1)
+    # The label that CloudNativePG gives its pods.
+    assert spread["labelSelector"]["matchLabels"] == {"cnpg.io/cluster": "shardclock-postgres"}
+
+
+def test_our_role_may_read_what_the_alerts_about_postgres_need(postgres_spec: Object) -> None:
+    assert "grant pg_monitor to shardclock" in postgres_spec["bootstrap"]["initdb"]["postInitSQL"]
+
+
+def _gib(quantity: str) -> int:
+    return int(quantity.removesuffix("Gi").removesuffix("GB"))
+
+
+# --- one of somebody's own --------------------------------------------------------------------------------------------
+
+
+def test_a_postgres_outside_the_cluster_takes_the_place_of_ours(tmp_path: Path) -> None:
+    # Given an overlay of somebody's own, with the other database component
+    up = "../" * len(tmp_path.resolve().parts[1:])
+    k8s = up + str(K8S.relative_to("/"))
+    text = f"resources: [{k8s}/base]\ncomponents: [{k8s}/components/external-postgres]\n"
+    (tmp_path / "kustomization.yaml").write_text(text)
+
+    # Then it builds, without a Postgres, lets our pods out to one, and has them look who it is
+    objects = build(str(tmp_path.resolve()))
+    assert not of_kind(objects, "Cluster") + of_kind(objects, "StatefulSet")
+    (policy,) = of_kind(objects, "NetworkPolicy", "postgres-clients")
+    assert policy["spec"]["egress"][0]["ports"] == [{"protocol": "TCP", "port": 5432}]
+    (settings,) = of_kind(objects, "ConfigMap", "shardclock-settings")
+    assert (settings["data"]["PGSSLMODE"], settings["data"]["PGSSLROOTCERT"]) == ("verify-full", CA)

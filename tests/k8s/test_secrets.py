@@ -1,0 +1,109 @@
+"""Prove where secrets and tokens go: to the containers that need them, and that an overlay names all that it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.manifests import CHOSEN, OVERLAYS, VARIANTS, Object, Pod, of_kind, place_of, pods, whole
+
+each_overlay = pytest.mark.parametrize("overlay", VARIANTS)
+
+
+@each_overlay
+def test_nobody_has_a_token_for_the_api_server_but_an_autoscaler_that_was_chosen(overlay: str) -> None:
+    (account,) = of_kind(whole(overlay), "ServiceAccount")
+    assert account["automountServiceAccountToken"] is False
+    having = set()
+    for pod in pods(whole(overlay)):
+        assert pod.spec["automountServiceAccountToken"] is False, pod.where
+        having |= {
+            container["name"]
+            for container in pod.containers
+            if _mounts(container) & _volumes_with(pod, "serviceAccountToken")
+        }
+    assert having == ({"autoscaler"} if overlay == CHOSEN else set())
+
+
+@each_overlay
+def test_no_container_sees_the_processes_of_another(overlay: str) -> None:
+    # /proc/<pid>/root of the autoscaler's process would lead to its token.
+    assert [pod.where for pod in pods(whole(overlay)) if pod.spec.get("shareProcessNamespace")] == []
+
+
+def test_the_autoscaler_shares_no_writable_place_with_others_but_rays_logs() -> None:
+    for pod in pods(whole(CHOSEN)):
+        if pod.labels.get("ray.io/node-type") == "head":
+            shared = {
+                name
+                for container in pod.containers
+                if container["name"] != "autoscaler"
+                for name in _mounts(container) & _mounts(pod.container("autoscaler"))
+            }
+            assert shared == {"ray"}
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_autoscaling_is_chosen_and_not_given(overlay: str) -> None:
+    for cluster in of_kind(whole(overlay), "RayCluster"):
+        assert not {"enableInTreeAutoscaling", "autoscalerOptions"} & cluster["spec"].keys()
+        (workers,) = cluster["spec"]["workerGroupSpecs"]
+        assert workers["minReplicas"] <= workers["replicas"] <= workers["maxReplicas"]
+        assert cluster["spec"]["headGroupSpec"]["template"]["spec"]["serviceAccountName"] == "shardclock"
+
+
+def test_applied_again_a_ray_cluster_keeps_the_workers_that_its_autoscaler_has_started() -> None:
+    for cluster in of_kind(whole(CHOSEN), "RayCluster"):
+        assert cluster["spec"]["enableInTreeAutoscaling"] is True
+        assert all("replicas" not in group for group in cluster["spec"]["workerGroupSpecs"])
+        # KubeRay binds its role to the account that is named here: it makes one of its own where there is none.
+        assert "serviceAccountName" not in cluster["spec"]["headGroupSpec"]["template"]["spec"]
+
+
+@each_overlay
+def test_the_secrets_that_pods_need_are_those_that_the_overlay_names(overlay: str) -> None:
+    lines = (place_of(overlay) / "secrets").read_text().splitlines()
+    named = {tuple(line.split()) for line in lines if not line.startswith("#")}
+    # CloudNativePG makes its own, named after its cluster.
+    made = {
+        (f"{cluster['metadata']['name']}-{what}", key)
+        for cluster in of_kind(whole(overlay), "Cluster")
+        for what, key in (("app", "uri"), ("ca", "ca.crt"))
+    }
+    asked = set()
+    for found in whole(overlay):
+        asked |= set(_secrets_in(found))
+        if found["kind"] == "RayCluster":
+            asked.add((found["spec"]["authOptions"]["secretName"], "auth_token"))  # the key that KubeRay reads
+    if not made:
+        asked.discard(("shardclock-postgres-ca", "ca.crt"))  # read only where PGSSLROOTCERT says so
+    assert asked == named | made
+
+
+def _secrets_in(found: object) -> Iterator[tuple[str, str]]:
+    if isinstance(found, list):
+        for part in found:
+            yield from _secrets_in(part)
+    elif isinstance(found, dict):
+        if "secretKeyRef" in found:
+            reference = found["secretKeyRef"]
+            # Without its secret a container must not start: an unset DSN would mean an embedded Postgres.
+            assert not reference.get("optional"), reference
+            yield reference["name"], reference["key"]
+        if "secretName" in found and "items" in found:
+            yield from ((found["secretName"], item["key"]) for item in found["items"])
+        for part in found.values():
+            yield from _secrets_in(part)
+
+
+def _mounts(container: Object) -> set[str]:
+    return {mount["name"] for mount in container["volumeMounts"]}
+
+
+def _volumes_with(pod: Pod, source: str) -> set[str]:
+    return {
+        volume["name"]
+        for volume in pod.spec.get("volumes", [])
+        if any(source in part for part in volume.get("projected", {}).get("sources", []))
+    }

@@ -1,0 +1,298 @@
+"""Prove what `k8s/upgrade.sh` does and refuses, with a `kubectl` that records what it is asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.output import print_json
+from tests.support.manifests import COLOURS, K8S, OVERLAYS
+
+RUN_S = 60
+BAD_INPUT, NOT_THERE, WRONG_SCHEMA = 2, 3, 4
+
+# It answers from files, so that a test says what is there; `applied` and `switched` change what it answers.
+KUBECTL = """
+import json, os, pathlib, sys
+place = pathlib.Path(os.environ["FAKE"])
+words = sys.argv[1:]
+with (place / "asked").open("a") as asked:
+    print(json.dumps(words), file=asked)
+state = json.loads((place / "state").read_text())
+line = " ".join(words)
+def keep():
+    (place / "state").write_text(json.dumps(state))
+if " get " in line and state["broken"] in words:
+    sys.exit("Unable to connect to the server")
+if words[0] == "config":
+    print("somewhere")
+elif " get namespace " in line:
+    print(f"namespace/{words[4]}" if state["namespace"] is not None else "", end="")
+elif words[:2] == ["create", "namespace"]:
+    state["namespace"] = {}
+    keep()
+elif words == ["apply", "--filename=-"]:
+    state["namespace"] = {}  # a namespace without labels: those that were applied before are taken away
+    keep()
+elif " get secret " in line:
+    name, key = words[4], words[-1].partition(".data.")[2].rstrip("}")
+    print("x" if [name, key] in state["secrets"] else "", end="")
+elif " get raycluster " in line and "image" in line:
+    print(state["image"], end="")
+elif words[0] == "kustomize":
+    print("spec:\\n      image: shardclock:new\\n    image: shardclock:new")
+elif " get raycluster " in line:
+    print(f"raycluster/{words[4]}" if words[4] in state["clusters"] else "", end="")
+elif words[0] == "apply" and words[-1].rpartition("/")[2] in ("blue", "green"):
+    state["clusters"] = sorted({*state["clusters"], "shardclock-" + words[-1].rpartition("/")[2]})
+    keep()
+elif words[0] == "delete":
+    state["clusters"].remove("shardclock-" + words[2].rpartition("/")[2])
+    keep()
+elif " wait job/" in line and state["migration"] == "fails":
+    sys.exit("error: timed out waiting for the condition")
+elif "status" in words and "--json" in words:
+    warm = [name for name in state["clusters"] if name not in state["cold"]]
+    leader = state["leader"] if state["leader"] in warm else (warm or [None])[0]
+    print(json.dumps({
+        "shards_wanted": 2,
+        "shards": [{"cluster_id": name, "shard": i if name == leader else None} for name in warm for i in range(2)],
+    }, indent=1))
+elif "switch" in words and state["switch"] == "fails":
+    sys.exit("shardclock: nothing was switched")
+elif "switch" in words:
+    state["leader"] = words[words.index("switch") + 1]
+    keep()
+"""
+
+
+@dataclass
+class Place:
+    """Where a fake Kubernetes keeps what it is and what it was asked."""
+
+    path: Path
+
+    def upgrade(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run the script to its end."""
+        path = f"{self.path / 'bin'}:{os.environ['PATH']}"
+        return subprocess.run(
+            [str(K8S / "upgrade.sh"), *arguments],
+            env=os.environ | {"PATH": path, "FAKE": str(self.path), "WAIT_S": "20", "LOOK_S": "0.01"} | environment,
+            capture_output=True,
+            text=True,
+            timeout=RUN_S,
+            check=False,
+        )
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """Read what is there."""
+        state: dict[str, Any] = json.loads((self.path / "state").read_text())
+        return state
+
+    def becomes(self, **parts: Any) -> None:
+        """Say what is there."""
+        (self.path / "state").write_text(json.dumps(self.state | parts))
+
+    def asked(self) -> list[str]:
+        """List what was asked that changes something."""
+        lines = [" ".join(json.loads(line)) for line in (self.path / "asked").read_text().splitlines()]
+        looks = re.compile(r" get |config |status --json|^kustomize ")
+        return [line for line in lines if not looks.search(line)]
+
+
+def secrets_of(overlay: str) -> list[str]:
+    """List the secrets that an overlay asks for, each with a key."""
+    lines = (K8S / "overlays" / overlay / "secrets").read_text().splitlines()
+    return [line for line in lines if not line.startswith("#")]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """Make a fake Kubernetes with every secret, and no Ray cluster."""
+    program = tmp_path / "bin" / "kubectl"
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable}\n{KUBECTL}")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    (tmp_path / "asked").touch()
+    secrets = [line.split() for overlay in OVERLAYS for line in secrets_of(overlay)]
+    state = {
+        "namespace": None,
+        "broken": "",
+        "secrets": secrets,
+        "clusters": [],
+        "image": "shardclock:new",
+        "cold": [],
+        "leader": None,
+        "migration": "completes",
+        "switch": "works",
+    }
+    (tmp_path / "state").write_text(json.dumps(state))
+    return Place(tmp_path)
+
+
+def test_the_first_installation_needs_no_switch(place: Place) -> None:
+    done = place.upgrade("prod", "blue")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith("upgrade: done: shardclock-blue serves")
+    assert place.asked() == [
+        "create namespace shardclock",
+        "--namespace shardclock delete job shardclock-migrate --ignore-not-found --wait",
+        "apply --kustomize overlays/prod",
+        "--namespace shardclock wait job/shardclock-migrate --for=condition=complete --timeout=20s",
+        "--namespace shardclock rollout status deployment/shardclock-metrics --timeout=20s",
+        "apply --kustomize overlays/prod/blue",
+    ]
+
+
+@pytest.mark.parametrize(("new", "old"), [COLOURS, COLOURS[::-1]])
+def test_an_upgrade_switches_when_the_new_one_is_warm_and_then_takes_the_old_one_down(
+    place: Place, new: str, old: str
+) -> None:
+    place.becomes(clusters=[f"shardclock-{old}"], leader=f"shardclock-{old}")
+    done = place.upgrade("prod", new)
+    assert done.returncode == 0, done.stderr
+    assert place.asked()[-3:] == [
+        f"apply --kustomize overlays/prod/{new}",
+        f"--namespace shardclock exec deployment/shardclock-metrics -- shardclock switch shardclock-{new} --wait 120",
+        f"delete --kustomize overlays/prod/{old} --ignore-not-found --wait --timeout=20s",
+    ]
+    assert place.state["clusters"] == [f"shardclock-{new}"]
+
+
+def test_an_upgrade_that_was_stopped_goes_on_where_it_was(place: Place) -> None:
+    place.becomes(clusters=["shardclock-blue", "shardclock-green"], leader="shardclock-green")
+    assert place.upgrade("prod", "green").returncode == 0
+    assert place.state["clusters"] == ["shardclock-green"]
+
+
+def test_a_colour_that_serves_another_image_is_left_alone_and_the_other_one_named(place: Place) -> None:
+    place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", image="shardclock:old", namespace={})
+    done = place.upgrade("prod", "blue")
+    assert done.returncode == BAD_INPUT
+    assert "done" not in done.stdout
+    (line,) = done.stderr.splitlines()
+    assert "with the image shardclock:old, and no pod of it would change to shardclock:new" in line
+    assert "prod green`" in line
+    assert place.asked() == []
+
+
+def test_a_stand_by_of_another_image_is_to_be_deleted_first(place: Place) -> None:
+    both = ["shardclock-blue", "shardclock-green"]
+    place.becomes(clusters=both, leader="shardclock-green", image="shardclock:old", namespace={})
+    done = place.upgrade("prod", "blue")
+    assert done.returncode == BAD_INPUT
+    assert "if shardclock-green serves, `kubectl delete -k k8s/overlays/prod/blue`, then say this again" in done.stderr
+    assert place.asked() == []
+
+
+def test_nothing_is_taken_down_while_the_new_one_is_cold(place: Place) -> None:
+    # Given a new cluster whose shards never come up
+    place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", cold=["shardclock-green"])
+    done = place.upgrade("prod", "green", WAIT_S="1")
+    assert done.returncode == NOT_THERE
+    assert "not within 1 s" in done.stderr
+    assert "nothing was taken down" in done.stderr
+    # Then the old one leads on
+    assert place.state["leader"] == "shardclock-blue"
+    assert not [line for line in place.asked() if "switch" in line or line.startswith("delete")]
+
+
+def test_a_switch_that_fails_leaves_both_as_they_are(place: Place) -> None:
+    place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", switch="fails")
+    done = place.upgrade("prod", "green")
+    assert done.returncode == 1
+    assert "nothing was switched" in done.stderr
+    assert place.state["clusters"] == ["shardclock-blue", "shardclock-green"]
+
+
+def test_a_schema_that_is_not_brought_up_to_date_ends_it_before_ray_is_touched(place: Place) -> None:
+    place.becomes(migration="fails")
+    done = place.upgrade("prod", "green")
+    assert done.returncode == WRONG_SCHEMA
+    assert "logs job/shardclock-migrate" in done.stderr
+    assert "apply --kustomize overlays/prod/green" not in place.asked()
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_a_missing_secret_is_named_before_anything_else_is_made(place: Place, overlay: str) -> None:
+    for line in secrets_of(overlay):
+        every = place.state["secrets"]
+        place.becomes(secrets=[secret for secret in every if secret != line.split()])
+        done = place.upgrade(overlay, "blue")
+        name, key = line.split()
+        assert done.returncode == BAD_INPUT
+        assert done.stderr.startswith(f"upgrade: the secret {name} with the key {key} is missing in namespace")
+        assert len(done.stderr.splitlines()) == 1
+        namespace = {"dev": "shardclock-dev", "prod": "shardclock"}[overlay]
+        assert place.asked() == [f"create namespace {namespace}"]
+        place.becomes(secrets=every)
+
+
+def test_a_namespace_that_is_there_keeps_what_others_gave_it(place: Place) -> None:
+    labels = {"pod-security.kubernetes.io/enforce": "restricted", "team": "payments"}
+    place.becomes(namespace=labels)
+    assert place.upgrade("prod", "blue").returncode == 0
+    assert place.state["namespace"] == labels
+
+
+@pytest.mark.parametrize("kind", ["namespace", "secret", "raycluster"])
+def test_a_question_that_fails_is_not_taken_for_a_no(place: Place, kind: str) -> None:
+    # Given a server that is away when it is asked, and an old cluster that leads
+    place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", namespace={}, broken=kind)
+    done = place.upgrade("prod", "green")
+
+    # Then nothing is made because something seemed to be missing, and nobody is told that all is done
+    assert done.returncode == NOT_THERE
+    assert "Unable to connect to the server" in done.stderr
+    assert done.stderr.splitlines()[-1].startswith(f"upgrade: whether there is a {kind} ")
+    assert not [line for line in place.asked() if line.startswith(("create", "delete")) or "switch" in line]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "say which overlay and which colour"),
+        (["prod"], "say which overlay and which colour"),
+        (["prod", "blue", "now"], "say which overlay and which colour"),
+        (["staging", "blue"], "there is no overlay 'staging': choose dev or prod"),
+        (["../base", "blue"], "'../base' is no overlay's name: choose dev or prod"),
+        (["", "blue"], "'' is no overlay's name"),
+        (["prod", "red"], "there is no colour 'red': choose blue or green"),
+        (["prod", ""], "there is no colour ''"),
+    ],
+)
+def test_what_it_does_not_know_it_refuses_in_one_line(place: Place, arguments: list[str], words: str) -> None:
+    done = place.upgrade(*arguments)
+    assert (done.returncode, done.stdout) == (BAD_INPUT, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert words in done.stderr
+    assert place.asked() == []
+
+
+def test_a_machine_without_kubectl_is_told_so(place: Place) -> None:
+    (place.path / "bin" / "kubectl").unlink()
+    for name in ("bash", "dirname", "env", "sed"):
+        (place.path / "bin" / name).symlink_to(f"/usr/bin/{name}")
+    done = place.upgrade("prod", "blue", PATH=str(place.path / "bin"))
+    assert (done.returncode, done.stderr) == (
+        NOT_THERE,
+        "upgrade: kubectl is not on PATH; install it, then say this again\n",
+    )
+
+
+def test_it_reads_what_status_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    # The script looks for these with grep: a key, a colon, perhaps a space.
+    print_json({"shards_wanted": 2, "shards": [{"cluster_id": "shardclock-blue", "shard": 0}]})
+    printed = capsys.readouterr().out
+    for field in ('"shards_wanted": 2', '"cluster_id": "shardclock-blue"', '"shard": 0'):
+        assert field in printed

@@ -1,0 +1,156 @@
+"""A shard's idea of Postgres's time is late by a little and never early."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from keepers.clock import SAMPLES_MAX, WINDOW_S, PostgresClock, seconds_of
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+NOON = datetime(2026, 3, 29, 12, tzinfo=UTC)
+ROUNDING_S = 1e-6  # of Postgres's microseconds and of a float that counts seconds since 1970
+
+NO_TIME_S = 1e-5  # nothing takes less; below Postgres's microsecond, rounding looks like a clock that was set back
+DELAYS_S = st.floats(NO_TIME_S, 3)
+
+
+class Simulation:
+    """Stand for a server whose clock runs `offset_s` ahead of ours, and for the way to it and back."""
+
+    def __init__(self, offset_s: float = seconds_of(NOON)) -> None:
+        self.mine_s = 1_000.0
+        self.offset_s = offset_s
+        self.clock = PostgresClock(lambda: self.mine_s)
+
+    @property
+    def theirs_s(self) -> float:
+        return self.mine_s + self.offset_s
+
+    def pass_time(self, seconds: float) -> None:
+        self.mine_s += seconds
+
+    def ask(self, *, there_s: float = NO_TIME_S, back_s: float = 0.0) -> None:
+        sent_at = self.mine_s
+        self.pass_time(there_s)
+        answer = EPOCH + timedelta(seconds=self.theirs_s)
+        self.pass_time(back_s)
+        self.clock.observe(answer, sent_at=sent_at)
+
+    def lateness_s(self) -> float:
+        return self.theirs_s - self.clock.now_s()
+
+
+@given(st.lists(st.tuples(DELAYS_S, DELAYS_S, DELAYS_S), min_size=1, max_size=60))
+@example(
+    [(2.0, NO_TIME_S, 0.0), (NO_TIME_S, 2.0, 0.0)]
+)  # all the delay on one way: halving the round trip would be early
+@example([(NO_TIME_S, 0.001, 11.0), (3.0, 3.0, 0.0)])
+def test_is_never_ahead_of_postgres_however_the_delays_are_shared_out(
+    trips: list[tuple[float, float, float]],
+) -> None:
+    simulation = Simulation()
+    answers: list[tuple[float, float]] = []
+
+    for there_s, back_s, idle_s in trips:
+        simulation.ask(there_s=there_s, back_s=back_s)
+        answers.append((simulation.mine_s, back_s))
+        recent = [back for arrived_at, back in answers if arrived_at >= simulation.mine_s - WINDOW_S]
+        assert -ROUNDING_S <= simulation.lateness_s() <= min(recent) + ROUNDING_S
+        simulation.pass_time(idle_s)
+        assert simulation.lateness_s() >= -ROUNDING_S
+
+
+@given(st.lists(st.tuples(DELAYS_S, DELAYS_S, st.floats(-3_600, 3_600)), min_size=1, max_size=30))
+def test_is_ahead_of_a_clock_that_was_set_by_no_more_than_the_round_trip(
+    trips: list[tuple[float, float, float]],
+) -> None:
+    simulation = Simulation()
+
+    for there_s, back_s, step_s in trips:
+        simulation.offset_s += step_s
+        simulation.ask(there_s=there_s, back_s=back_s)
+        assert simulation.lateness_s() >= -(there_s + back_s) - ROUNDING_S
+
+
+def test_before_any_answer_nothing_is_due() -> None:
+    clock = PostgresClock()
+
+    assert clock.now_s() == 0.0
+    assert clock.now() == EPOCH
+
+
+def test_the_tightest_answer_wins_whenever_it_came() -> None:
+    simulation = Simulation()
+
+    for back_s in (0.5, 0.001, 0.3):
+        simulation.ask(back_s=back_s)
+    assert abs(simulation.lateness_s() - 0.001) < ROUNDING_S
+
+    simulation.ask(back_s=0.0005)
+    assert abs(simulation.lateness_s() - 0.0005) < ROUNDING_S
+
+
+def test_an_answer_older_than_the_window_is_forgotten() -> None:
+    simulation = Simulation()
+    simulation.ask(back_s=0.001)
+    simulation.pass_time(WINDOW_S - 0.1)
+    simulation.ask(back_s=0.05)
+    assert abs(simulation.lateness_s() - 0.001) < ROUNDING_S, "still within the window"
+
+    simulation.pass_time(0.1)
+    simulation.ask(back_s=0.08)
+
+    assert abs(simulation.lateness_s() - 0.05) < ROUNDING_S
+
+
+def test_an_only_answer_is_kept_for_as_long_as_there_is_no_other() -> None:
+    simulation = Simulation()
+    simulation.ask(back_s=0.01)
+
+    simulation.pass_time(1_000 * WINDOW_S)
+
+    assert abs(simulation.lateness_s() - 0.01) < ROUNDING_S
+
+
+def test_follows_a_clock_that_is_set_back_with_the_first_answer() -> None:
+    simulation = Simulation()
+    simulation.ask(back_s=0.001)
+
+    simulation.offset_s -= 3_600
+    simulation.ask(there_s=0.002, back_s=0.003)
+
+    assert abs(simulation.lateness_s() - 0.003) < ROUNDING_S
+
+
+def test_follows_a_clock_that_is_set_forward_with_the_first_answer() -> None:
+    simulation = Simulation()
+    simulation.ask(back_s=0.001)
+
+    simulation.offset_s += 3_600
+    simulation.ask(back_s=0.003)
+
+    assert abs(simulation.lateness_s() - 0.003) < ROUNDING_S
+
+
+def test_time_goes_on_between_answers() -> None:
+    simulation = Simulation()
+    simulation.ask()
+    before = simulation.clock.now()
+
+    simulation.pass_time(1.5)
+
+    assert simulation.clock.now() - before == timedelta(seconds=1.5)
+
+
+def test_remembers_few_answers_however_many_come() -> None:
+    simulation = Simulation()
+
+    for number in range(2 * SAMPLES_MAX):  # each worse than the one before, so that all are candidates
+        simulation.ask(back_s=number * 1e-6)
+
+    assert len(simulation.clock._samples) <= SAMPLES_MAX
+    assert all(older[1] > newer[1] for older, newer in pairwise(simulation.clock._samples))

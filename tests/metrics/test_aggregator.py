@@ -1,0 +1,200 @@
+"""Prove what the exporter makes of what it hears: totals that never fall or jump, and only of those that live."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from cluster.families import REPORTED
+from metrics.aggregator import SILENT_S, SOURCES_MAX, Aggregator
+from metrics.report import Histogram, Labels, Report, Sample
+
+EMPTY = (0,) * 19
+
+
+def report(
+    source: str, shard: str = "0", *, fired: float | None = None, lags: Iterable[int] = (), leaving: bool = False
+) -> Report:
+    """Say what a shard has fired since its start, and in which buckets it did."""
+    counts = tuple(lags)
+    return Report(
+        source,
+        shard,
+        [] if fired is None else [Sample("timers_fired", (), fired), Sample("timers_held", (), fired / 10)],
+        [Histogram("fire_lag_seconds", ("log", "USER", "ahead"), counts + EMPTY[len(counts) :], sum(counts) / 2)]
+        if counts
+        else [],
+        leaving,
+    )
+
+
+def value(aggregator: Aggregator, shard: str = "0", name: str = "timers_fired") -> float | None:
+    """Read one series; None if there is none."""
+    found = {(sample.name, sample.labels): sample.value for sample in aggregator.samples()}
+    return found.get((name, (shard,)))
+
+
+def series(aggregator: Aggregator) -> set[tuple[str, Labels]]:
+    plain = {(sample.name, sample.labels) for sample in aggregator.samples()}
+    return plain | {(histogram.name, histogram.labels) for histogram in aggregator.histograms()}
+
+
+@pytest.fixture
+def aggregator() -> Aggregator:
+    return Aggregator(REPORTED)
+
+
+def test_a_total_is_what_its_sources_have_gained(aggregator: Aggregator) -> None:
+    aggregator.add(report("a", fired=10), now_s=0)
+    aggregator.add(report("b", fired=5), now_s=0)
+    aggregator.add(report("a", fired=12), now_s=1)
+    aggregator.add(report("a", fired=12), now_s=2)
+
+    assert value(aggregator) == 17
+    assert len(aggregator) == 2
+    assert aggregator.reports == 4
+
+
+def test_a_source_that_had_reported_to_an_exporter_before_counts_from_now_on(aggregator: Aggregator) -> None:
+    aggregator.add(report("a", fired=10, lags=[10]), now_s=0)
+    aggregator.add(replace(report("older", fired=1_000_000, lags=[1_000_000]), number=77), now_s=1)
+    assert value(aggregator) == 10
+
+    aggregator.add(replace(report("older", fired=1_000_003, lags=[1_000_003]), number=78), now_s=2)
+    assert value(aggregator) == 13
+    assert [sum(histogram.counts) for histogram in aggregator.histograms()] == [13]
+
+
+def test_each_shard_has_its_own_total(aggregator: Aggregator) -> None:
+    aggregator.add(report("a", "0", fired=10), now_s=0)
+    aggregator.add(report("b", "1", fired=5), now_s=0)
+
+    assert (value(aggregator, "0"), value(aggregator, "1")) == (10, 5)
+
+
+def test_what_has_no_shard_is_added_up_over_all_sources(aggregator: Aggregator) -> None:
+    for source in ("a", "b"):
+        aggregator.add(Report(source, samples=[Sample("timers_released", ("died",), 3)]), now_s=0)
+
+    assert [sample.value for sample in aggregator.samples()] == [6]
+
+
+def test_a_holder_that_changes_its_shard_adds_to_the_new_one_from_then_on(aggregator: Aggregator) -> None:
+    aggregator.add(report("a", "0", fired=10, lags=[10]), now_s=0)
+    aggregator.add(report("b", "1", fired=5, lags=[5]), now_s=0)
+    aggregator.add(report("b", "0", fired=7, lags=[6, 1]), now_s=1)
+
+    assert value(aggregator, "0") == 12
+    assert [histogram.counts[:2] for histogram in aggregator.histograms()] == [(11, 1)]
+    assert value(aggregator, "1") is None, "nobody keeps that shard here any more"
+
+
+def test_two_sources_of_one_shard_add_up_through_a_handover(aggregator: Aggregator) -> None:
+    aggregator.add(report("old", fired=100), now_s=0)
+    aggregator.add(report("new", "none", fired=0), now_s=0)
+    aggregator.add(report("new", fired=1), now_s=1)
+    aggregator.add(report("old", "none", fired=102), now_s=1)
+    aggregator.add(report("old", "none", fired=102, leaving=True), now_s=2)
+    aggregator.add(report("new", fired=3), now_s=2)
+
+    assert value(aggregator) == 103
+    assert value(aggregator, "none") is None
+
+
+def test_the_last_words_of_a_source_that_leaves_count_and_its_series_go(aggregator: Aggregator) -> None:
+    aggregator.add(report("a", fired=10, lags=[10]), now_s=0)
+    aggregator.add(report("b", fired=1), now_s=0)
+    aggregator.add(report("a", fired=13, lags=[13], leaving=True), now_s=1)
+
+    assert value(aggregator) == 14
+    assert [*aggregator.histograms()] == [], "b has fired nothing that was measured"
+    assert len(aggregator) == 1
+
+    aggregator.add(report("b", fired=1, leaving=True), now_s=1)
+    assert series(aggregator) == set()
+
+
+def test_a_source_that_is_silent_takes_its_series_along(aggregator: Aggregator) -> None:
+    aggregator.add(report("a", "0", fired=10, lags=[1]), now_s=0)
+    aggregator.add(report("b", "1", fired=5, lags=[1]), now_s=5)
+
+    aggregator.expire(now_s=SILENT_S)
+    assert len(aggregator) == 2, "not yet"
+
+    aggregator.expire(now_s=SILENT_S + 0.1)
+    assert len(aggregator) == 1
+    assert {labels[0] for _, labels in series(aggregator)} == {"1"}
+
+    aggregator.expire(now_s=SILENT_S + 5.1)
+    assert series(aggregator) == set()
+
+
+def test_a_source_that_was_restarted_makes_no_total_fall(aggregator: Aggregator) -> None:
+    # A shard that is started again is another source; one that counts anew is taken as it comes.
+    aggregator.add(report("a", fired=10, lags=[4, 6]), now_s=0)
+    aggregator.add(report("again", fired=2, lags=[2]), now_s=1)
+    assert value(aggregator) == 12
+
+    aggregator.add(report("again", fired=1, lags=[0, 1]), now_s=2)
+
+    assert value(aggregator) == 12
+    assert [histogram.counts[:2] for histogram in aggregator.histograms()] == [(6, 7)]
+    aggregator.add(report("again", fired=4, lags=[0, 2]), now_s=3)
+    assert value(aggregator) == 15
+
+
+def test_a_source_that_comes_back_after_a_silence_adds_only_what_it_gained(aggregator: Aggregator) -> None:
+    # Its process was frozen; another holder keeps the shard meanwhile, and with it the total.
+    aggregator.add(report("frozen", fired=1_000, lags=[1_000]), now_s=0)
+    aggregator.add(report("heir", fired=1), now_s=9)
+    aggregator.expire(now_s=SILENT_S + 1)
+    assert value(aggregator) == 1_001
+
+    aggregator.add(report("frozen", fired=1_003, lags=[1_003], leaving=True), now_s=12)
+
+    assert value(aggregator) == 1_004
+    aggregator.add(report("frozen", fired=1_003), now_s=13)
+    assert value(aggregator) == 2_007, "it had left for good: whoever has its name now is another"
+
+
+def test_a_lag_is_added_up_bucket_by_bucket_with_its_sum(aggregator: Aggregator) -> None:
+    aggregator.add(report("a", lags=[1, 2]), now_s=0)
+    aggregator.add(report("b", lags=[0, 0, 4]), now_s=0)
+    aggregator.add(report("a", lags=[2, 2]), now_s=1)
+
+    (histogram,) = aggregator.histograms()
+    assert histogram.counts[:3] == (2, 2, 4)
+    assert histogram.sum == pytest.approx(2 + 2)
+    assert histogram.labels == ("0", "log", "USER", "ahead")
+
+
+def test_a_present_value_is_the_last_one_heard(aggregator: Aggregator) -> None:
+    aggregator.add(report("a", fired=100), now_s=0)
+    aggregator.add(report("b", fired=50), now_s=1)
+    assert value(aggregator, name="timers_held") == 5
+
+    aggregator.add(report("a", fired=110), now_s=2)
+    assert value(aggregator, name="timers_held") == 11
+
+
+def test_a_source_too_many_is_not_taken_in_and_the_others_are(aggregator: Aggregator) -> None:
+    for number in range(SOURCES_MAX):
+        aggregator.add(report(str(number), fired=1), now_s=0)
+    aggregator.add(report("one more", fired=1_000), now_s=0)
+    aggregator.add(report("0", fired=3), now_s=0)
+
+    assert len(aggregator) == SOURCES_MAX
+    assert value(aggregator) == SOURCES_MAX + 2
+
+
+def test_what_is_remembered_of_the_silent_is_bounded(aggregator: Aggregator) -> None:
+    for number in range(3 * SOURCES_MAX):
+        aggregator.add(report(str(number), fired=1), now_s=number)
+
+        if number % SOURCES_MAX == SOURCES_MAX - 1:
+            aggregator.expire(now_s=number + SILENT_S + 1)
+
+    assert len(aggregator) == 0
+    assert len(aggregator._silent) <= SOURCES_MAX

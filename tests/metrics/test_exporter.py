@@ -1,0 +1,251 @@
+"""Prove that an exporter serves what it hears, refuses what it can't, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cluster.families import REPORTED
+from metrics.exporter import Exporter, Place
+from metrics.report import Histogram, Report, Sample
+from metrics.server import CannotListen, PortTaken
+from tests.support.exporting import Exporting, exporting, get, port_of, short_dir
+from tests.support.program import until
+
+FIRED = Report(
+    "a",
+    "3",
+    [Sample("timers_fired", (), 5)],
+    [Histogram("fire_lag_seconds", ("log", "USER", "ahead"), (2, 3, *[0] * 17), 0.01)],
+)
+
+
+@pytest.fixture
+def alone() -> Iterator[Exporting]:
+    """Run an exporter that reads no tables."""
+    with exporting() as one:
+        yield one
+
+
+def test_what_a_shard_says_is_on_the_page(alone: Exporting) -> None:
+    alone.tell(FIRED)
+
+    page = alone.get()
+
+    assert page.status == 200
+    assert page.content_type.startswith("text/plain")
+    assert page.numbers("timers_fired_total") == {("3",): 5}
+    assert page.numbers("fire_lag_seconds_count") == {("ahead", "3", "log", "USER"): 5}
+    assert page.number("exporter_sources") == 1
+    assert page.number("exporter_reports_total") == 1
+    assert page.number("store_up") is None, "it reads no tables"
+    assert "process_cpu_seconds_total" in page.text
+
+
+def test_prometheus_may_ask_for_openmetrics(alone: Exporting) -> None:
+    alone.tell(FIRED)
+
+    page = alone.get(Accept="application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.1")
+
+    assert page.content_type.startswith("application/openmetrics-text")
+    assert page.text.endswith("# EOF\n")
+    assert 'shardclock_timers_fired_total{shard="3"} 5' in page.text
+
+
+def test_without_tables_it_is_healthy_and_ready_as_soon_as_it_answers(alone: Exporting) -> None:
+    assert [(alone.get(path).status, alone.get(path).text) for path in ("/healthz", "/readyz")] == [(200, "ok\n")] * 2
+    assert alone.get("/elsewhere").status == 404
+    assert alone.get("/metrics?name=x").status == 200
+
+
+def test_what_is_no_report_is_counted_and_changes_nothing_else(alone: Exporting) -> None:
+    alone.tell(FIRED)
+    for datagram in (b"", b"garbage", b"[" * 50_000, b'{"source": "a", "shard": "9999"}'):
+        alone.tell_raw(datagram)
+    alone.tell(FIRED)
+
+    page = alone.get()
+
+    assert page.number("exporter_reports_refused_total") == 4
+    assert page.number("exporter_reports_total") == 2
+    assert page.numbers("timers_fired_total") == {("3",): 5}
+
+
+def test_a_source_that_has_been_silent_is_gone_at_the_next_look(
+    alone: Exporting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone.tell(FIRED)
+    assert alone.get().number("exporter_sources") == 1
+
+    monkeypatch.setattr("metrics.aggregator.SILENT_S", 0.0)
+
+    page = alone.get()
+    assert page.number("exporter_sources") == 0
+    assert page.numbers("timers_fired_total") == page.numbers("fire_lag_seconds_count") == {}
+
+
+def test_the_socket_is_there_while_it_listens_and_gone_after() -> None:
+    with exporting() as one:
+        assert Path(one.socket_path).is_socket()
+        address = one.address
+
+        one.exporter.close()
+
+        assert not Path(one.socket_path).exists()
+        with pytest.raises(OSError, match="refused"):
+            get(address)
+
+
+def test_it_can_be_closed_before_it_was_started() -> None:
+    Exporter(Place("127.0.0.1", 0, Path("never.sock"), REPORTED)).close()
+
+
+# Where it can't listen
+
+
+def test_a_port_that_is_taken_is_refused_by_name_and_reports_are_heard_until_it_is_free() -> None:
+    with short_dir() as place, socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        exporter = Exporter(Place("127.0.0.1", port, place / "e.sock", REPORTED))
+        with closing(exporter):
+            for _ in range(2):
+                with pytest.raises(PortTaken, match=rf"{port} .*SHARDCLOCK_METRICS_PORT"):
+                    exporter.start()
+            assert exporter.address is None
+            one = Exporting(exporter, str(place / "e.sock"))
+            one.tell(FIRED)
+            other.close()
+
+            exporter.start()
+
+            assert one.get().numbers("timers_fired_total") == {("3",): 5}
+            assert port_of(one.address) == port
+
+
+@pytest.mark.parametrize("host", ["256.0.0.1", "203.0.113.7"])
+def test_a_host_that_is_not_ours_is_refused_by_name(host: str) -> None:
+    with pytest.raises(PortTaken, match=f"of {re.escape(host)} can't be listened on"), exporting(host=host):
+        pass
+
+
+def test_it_serves_on_ipv6_too() -> None:
+    try:
+        with exporting(host="::1") as one:
+            assert one.address.startswith("http://[::1]:")
+            assert one.get("/healthz").status == 200
+    except PortTaken:
+        pytest.skip("this machine has no IPv6 loopback")
+
+
+def test_two_exporters_never_share_a_port(alone: Exporting) -> None:
+    with pytest.raises(PortTaken), exporting(port=port_of(alone.address)):
+        pass
+
+
+def test_a_socket_in_no_directory_is_refused_until_there_is_one() -> None:
+    with short_dir() as place:
+        path = place / "not yet" / "e.sock"
+        exporter = Exporter(Place("127.0.0.1", 0, path, REPORTED))
+        with closing(exporter):
+            with pytest.raises(CannotListen, match=r"not yet.*No such file.*SHARDCLOCK_METRICS_SOCKET"):
+                exporter.start()
+            assert exporter.address is None
+
+            path.parent.mkdir()
+            exporter.start()
+
+            one = Exporting(exporter, str(path))
+            one.tell(FIRED)
+            assert one.get().number("exporter_sources") == 1
+
+
+def test_a_file_that_is_no_socket_is_left_alone() -> None:
+    with short_dir() as place:
+        path = place / "precious"
+        path.write_text("data")
+        exporter = Exporter(Place("127.0.0.1", 0, path, REPORTED))
+        with closing(exporter), pytest.raises(CannotListen, match="precious"):
+            exporter.start()
+        assert path.read_text() == "data"
+
+
+def test_a_socket_on_which_another_exporter_listens_stays_its_own(alone: Exporting) -> None:
+    second = Exporter(Place("127.0.0.1", 0, Path(alone.socket_path), REPORTED))
+    with closing(second), pytest.raises(CannotListen, match="another exporter"):
+        second.start()
+
+    alone.tell(FIRED)
+    assert alone.get().number("exporter_sources") == 1
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from metrics.exporter import Exporter, Place
+from cluster.families import REPORTED
+Exporter(Place("127.0.0.1", 0, Path(sys.argv[1]), REPORTED)).start()
+print("listening", flush=True)
+input()
+"""
+
+
+def test_the_socket_of_an_exporter_that_was_killed_is_taken_over() -> None:
+    with short_dir() as place:
+        path = place / "e.sock"
+        process = subprocess.Popen(
+            [sys.executable, "-c", KILLED, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+        with process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"listening\n"
+            process.send_signal(signal.SIGKILL)
+        assert path.is_socket()
+
+        exporter = Exporter(Place("127.0.0.1", 0, path, REPORTED))
+        with closing(exporter):
+            exporter.start()
+            one = Exporting(exporter, str(path))
+            one.tell(FIRED)
+            assert one.get().number("exporter_sources") == 1
+
+
+def test_a_client_that_leaves_before_its_answer_costs_a_line_and_no_traceback(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    gone, answering = threading.Event(), threading.Event()
+
+    class Slow(Exporter):
+        def collect(self) -> Iterator[Any]:
+            answering.set()
+            gone.wait(10)
+            yield from super().collect()
+
+    with short_dir() as place, closing(Slow(Place("127.0.0.1", 0, place / "e.sock", REPORTED))) as exporter:
+        exporter.start()
+        assert exporter.address is not None
+        client = socket.create_connection(("127.0.0.1", port_of(exporter.address)))
+        # Closed with a reset, so that the answer can't be written.
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        answering.wait(10)
+        client.close()
+        gone.set()
+        said: list[str] = []
+
+        def has_said() -> bool:
+            said.extend(capfd.readouterr())
+            return any(said)
+
+        until(has_said, "a line about it")
+        assert "Traceback" not in "".join(said)
+        assert get(exporter.address, "/healthz").status == 200

@@ -1,0 +1,159 @@
+"""Prove that every metric there is can be read by Prometheus, is named as it expects, and has few series."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from itertools import product
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.openmetrics import exposition
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+from cluster.families import REPORTED
+from metrics.families import READ
+from metrics.family import PREFIX, SHARD, Family
+from metrics.page import OWN, metrics_of, of_exporter
+from metrics.report import Histogram, Sample
+
+DECLARED = {**REPORTED, **READ}
+FAMILIES = [*REPORTED.values(), *READ.values()]
+LABELS = {label for family in FAMILIES for label in family.labels}
+PLAIN = [family for family in FAMILIES if family.kind != "histogram"]
+HISTOGRAMS = [family for family in FAMILIES if family.kind == "histogram"]
+UNITS = ("_seconds", "_bytes", "_per_second")
+# Prometheus's naming: base units, never these.
+NO_UNITS = re.compile(r"milli|micro|minutes|hours|_ms$|_s$|_mb$|percent")
+
+
+class Given(Collector):
+    """Serve what it is given."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = list(metrics)
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics
+
+
+def labels_of(family: Family) -> tuple[str, ...]:
+    return tuple(min(label.values) for label in family.labels)
+
+
+def page() -> CollectorRegistry:
+    """Put one series of each family on a page."""
+    samples = [Sample(family.name, labels_of(family), 2.5) for family in PLAIN]
+    histograms = [Histogram(f.name, labels_of(f), (1, *[0] * (len(f.edges) - 1), 2), 7.5) for f in HISTOGRAMS]
+    registry = CollectorRegistry()
+    registry.register(
+        Given([*metrics_of(samples, histograms, DECLARED), *of_exporter(sources=1, reports=2, refused=3)])
+    )
+    return registry
+
+
+def text() -> str:
+    return generate_latest(page()).decode()
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_each_family_is_on_the_page_once_with_its_help_and_kind(family: Family) -> None:
+    found = [metric for metric in text_string_to_metric_families(text()) if metric.name == PREFIX + family.name]
+
+    assert [(metric.type, metric.documentation) for metric in found] == [(family.kind, family.help)]
+    for sample in found[0].samples:
+        assert {name: value for name, value in sample.labels.items() if name != "le"} == dict(
+            zip(family.label_names, labels_of(family), strict=True)
+        )
+
+
+def test_the_exporters_own_metrics_are_there() -> None:
+    for name, number in (("exporter_sources", 1), ("exporter_reports_total", 2), ("exporter_reports_refused_total", 3)):
+        assert f"\n{PREFIX}{name} {number}.0\n" in text()
+    assert re.search(rf'\n{PREFIX}build_info{{version="[^"]+"}} 1\.0\n', text())
+
+
+def test_the_page_can_be_read_as_openmetrics_too() -> None:
+    written = exposition.generate_latest(page()).decode()  # type: ignore[no-untyped-call]
+    names = {metric.name for metric in read_openmetrics(written)}  # type: ignore[no-untyped-call]
+
+    assert {PREFIX + family.name for family in FAMILIES} <= names
+
+
+@pytest.mark.parametrize("family", HISTOGRAMS, ids=lambda family: family.name)
+def test_a_histogram_counts_up_to_its_end(family: Family) -> None:
+    (metric,) = metrics_of(
+        [], [Histogram(family.name, labels_of(family), (1, *[0] * (len(family.edges) - 1), 2), 7.5)], DECLARED
+    )
+
+    buckets = [sample for sample in metric.samples if sample.name.endswith("_bucket")]
+    assert [float(sample.labels["le"]) for sample in buckets] == [*family.edges, math.inf]
+    assert [sample.value for sample in buckets] == [1.0] * len(family.edges) + [3.0]
+    assert {s.name.rpartition("_")[2]: s.value for s in metric.samples if s not in buckets} == {"count": 3, "sum": 7.5}
+
+
+def test_families_of_one_name_are_put_together() -> None:
+    samples = [Sample("timers_fired", (shard,), 1) for shard in ("1", "0")]
+    samples.insert(1, Sample("timers_held", ("1",), 1))
+
+    assert sorted(len(metric.samples) for metric in metrics_of(samples, [], DECLARED)) == [1, 2]
+
+
+# Names
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_a_name_keeps_to_prometheus_conventions(family: Family) -> None:
+    assert re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", family.name)
+    assert not NO_UNITS.search(family.name)
+    assert not family.name.endswith(("_total", "_count", "_sum", "_bucket", "_info"))
+    assert family.full_name.endswith("_total") == (family.kind == "counter")
+    assert family.help.endswith(".")
+    assert "\n" not in family.help
+    if any(unit in family.name for unit in UNITS):
+        assert family.name.endswith(UNITS)
+
+
+def test_no_name_is_used_twice() -> None:
+    names = [family.name for family in FAMILIES] + list(OWN)
+
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("family", HISTOGRAMS, ids=lambda family: family.name)
+def test_a_histogram_has_ascending_edges_in_a_unit(family: Family) -> None:
+    assert list(family.edges) == sorted(set(family.edges))
+    assert family.name.endswith("_seconds")
+
+
+def test_only_histograms_have_edges() -> None:
+    assert [family.name for family in PLAIN if family.edges] == []
+
+
+# Labels: whatever a program says, there are only so many series.
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_every_label_has_a_known_and_small_set_of_values(family: Family) -> None:
+    assert len(set(family.labels)) == len(family.labels)
+    series = math.prod(len(label.values) for label in family.labels if label != SHARD)
+    assert series <= 30, "for each shard at most so many"
+
+
+def test_every_set_of_values_is_finite_and_no_value_is_odd() -> None:
+    assert len({label.name for label in LABELS}) == len(LABELS), "one name, one set of values"
+    for label in LABELS:
+        assert 1 <= len(label.values) <= 841, label.name
+        assert all(re.fullmatch(r"[A-Za-z0-9_]{1,20}", value) for value in label.values), label.name
+        assert label.name not in ("instance", "job", "le", "quantile"), "those are Prometheus's own"
+
+
+@pytest.mark.parametrize("family", [f for f in FAMILIES if f.labels and SHARD not in f.labels], ids=lambda f: f.name)
+def test_a_family_accepts_its_labels_values_and_no_others(family: Family) -> None:
+    assert all(map(family.accepts, product(*(label.values for label in family.labels))))
+    for wrong in ((), ("", *labels_of(family)[1:]), ("x", *labels_of(family)[1:]), (*labels_of(family), "x")):
+        assert not family.accepts(wrong)

@@ -1,0 +1,317 @@
+"""Prove monitoring on a live cluster: every panel shows something, and each alert is set off by the fault it is for.
+
+The rules are the real ones with their waits, windows and ages divided by FASTER, mechanically
+(tests/support/rules.py, which is tested itself): an alert that takes five minutes takes ten seconds here. Thresholds
+that are no times stay as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Literal
+
+import asyncpg
+import psutil
+import pytest
+
+from embedded.server import EmbeddedPostgres
+from k8s.monitoring.dashboards import DASHBOARDS
+from k8s.monitoring.drawing.source import Source, Span
+from tests.support import ROOT
+from tests.support.factories import BOUND_S
+from tests.support.monitored import Watched
+from tests.support.processes import freeze, kill, thaw
+from tests.support.program import until
+from tests.support.prometheus import Prometheus, promtool
+from tests.support.rules import alerts, rule_file, sped_up
+from tests.support.server_faults import connections_taken, replica_lost
+
+FASTER = 30
+KILLS = 4
+MINUTE_S = 60 / FASTER
+TAKEOVERS = "job:shardclock_takeovers:sum"
+ALERT_S = 60.0  # no alert takes longer, once its fault is there
+# As Grafana fills them in; the tables are read every 5 s, so rates are taken over more than that.
+VARIABLES = {"job": "shardclock", "__rate_interval": "15s"}
+
+Isolation = Literal["read_committed", "repeatable_read"]
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def watched() -> Iterator[Watched]:
+    """Run a cluster under load, scraped by a Prometheus with the rules sped up."""
+    watched = Watched(sped_up(rule_file(), FASTER))
+    try:
+        yield watched
+    finally:
+        watched.close()
+
+
+@pytest.fixture(scope="module")
+def prometheus(watched: Watched) -> Prometheus:
+    """Give its Prometheus."""
+    assert watched.prometheus is not None
+    return watched.prometheus
+
+
+def test_nothing_fires_while_all_is_well(watched: Watched, prometheus: Prometheus) -> None:
+    until(lambda: prometheus.value("sum(shardclock_timers_fired_total)"), "timers to fire")
+    assert prometheus.alerts() == {}
+    assert {rule["health"] for group in prometheus.ask("rules")["groups"] for rule in group["rules"]} == {"ok"}
+
+
+def test_promtool_finds_nothing_to_better_in_what_is_served(watched: Watched) -> None:
+    with urllib.request.urlopen(f"{watched.address}/metrics", timeout=BOUND_S) as answer:
+        text = answer.read().decode()
+    ours = "".join(line for line in text.splitlines(keepends=True) if "shardclock_" in line)
+    assert promtool("check", "metrics", stdin=ours) == ""
+
+
+def test_every_query_of_every_panel_returns_data_and_can_be_drawn(
+    watched: Watched, prometheus: Prometheus, tmp_path: Path
+) -> None:
+    watched.command("scale", "--min", 2, "--max", 4, "--target", 5000)
+    watched.sql("insert into shardclock.consumers (group_name) values ('for a moment')")
+    watched.kill_a_shard()
+    until(watched.up.serving, "two shards again")
+    queries = [
+        (f"{board.title}: {panel.title}", query, panel.instant)
+        for board in DASHBOARDS
+        for panel in board.panels
+        for query in panel.queries
+    ]
+    assert len(queries) > 70
+
+    def silent() -> list[str]:
+        now_s = time.time()
+        source = Source(prometheus.url, Span(now_s - 60, now_s, 1.0), VARIABLES)
+        return [
+            f"{where}: {query.expr}" for where, query, instant in queries if not source.series(query, instant=instant)
+        ]
+
+    with suppress(AssertionError):
+        until(lambda: not silent(), "data for each panel", within_s=40)
+    assert silent() == []
+    _assert_drawn(prometheus, tmp_path)
+    watched.sql("delete from shardclock.consumers")
+
+
+def _assert_drawn(prometheus: Prometheus, place: Path) -> None:
+    command = [sys.executable, "-m", "k8s.monitoring.drawing", "--prometheus", prometheus.url, "--minutes", "1"]
+    more = ["--rate-interval", "15s", "--to", str(place), "--mark", f"{time.time() - 20}=a test"]
+    subprocess.run([*command, *more], cwd=ROOT, check=True, timeout=BOUND_S)
+    for board in DASHBOARDS:
+        text = (place / f"{board.name}.svg").read_text()
+        drawn = {element.text for element in ET.fromstring(text).iter() if element.tag.endswith("text")}
+        assert {panel.title for panel in board.panels} <= drawn
+        assert "no data" not in drawn
+
+
+class Seen:
+    """Wait for alerts, and remember which have fired, and what they said."""
+
+    def __init__(self, prometheus: Prometheus) -> None:
+        self._prometheus = prometheus
+        self.said: dict[str, dict[str, str]] = {}
+
+    def are_quiet(self, *names: str) -> None:
+        """Demand that these alerts do not fire yet: their fault is still to come."""
+        assert set(names) & self._prometheus.alerts().keys() == set()
+
+    def until(self, name: str, what: str) -> None:
+        """Wait until an alert fires."""
+        begun = time.monotonic()
+
+        def fires() -> bool:
+            firing = self._prometheus.alerts()
+            self.said |= {found: alert["annotations"] for found, alert in firing.items()}
+            return name in firing
+
+        until(fires, f"{name} to be set off by {what}", within_s=ALERT_S)
+        print(f"{name}: {what} ({time.monotonic() - begun:.0f} s)")  # noqa: T201 - the figure, under -s
+
+
+def test_each_alert_is_set_off_by_the_fault_it_is_for(watched: Watched, prometheus: Prometheus) -> None:
+    seen = Seen(prometheus)
+    _slow_faults(watched, seen)
+    _near_limits(watched, seen)
+    _on_hold(watched, seen)
+    _flapping(watched, prometheus, seen)
+    _everything_dies(watched, seen)
+    _no_postgres_and_no_exporter(watched, seen)
+    assert seen.said.keys() == alerts().keys()
+    for name, said in seen.said.items():
+        assert said["runbook_url"] == alerts()[name]["annotations"]["runbook_url"]
+        assert not any(odd in text for odd in ("<error", "<no value>", "{{", "NaN") for text in said.values()), said
+
+
+def _slow_faults(watched: Watched, seen: Seen) -> None:
+    """Bring about at once what takes long to be an alert."""
+    assert watched.load is not None
+    seen.are_quiet(
+        "ShardclockLogPartitionMissing", "ShardclockOldLogWriter", "ShardclockConsumerBehind",
+        "ShardclockOldSnapshot", "ShardclockBloat",
+        "ShardclockClockOffset", "ShardclockTimerRefused", "ShardclockForecastOverCapacity",
+        "ShardclockLagBudgetBurnFast", "ShardclockLagBudgetBurnSlow",
+    )  # fmt: skip
+    with ExitStack() as faults:
+        faults.enter_context(_log_without_days(watched))
+        faults.enter_context(
+            _held(watched, "select shardclock.cancel_timer(shardclock.schedule_timer(delay => 'P1D'))")
+        )
+        faults.enter_context(_held(watched, "select 1", "repeatable_read"))
+        watched.sql("insert into shardclock.timers (due_date) select '2040-01-01' from generate_series(1, 150000)")
+        watched.sql("delete from shardclock.timers where due_date = '2040-01-01'")
+        faults.enter_context(_reported_clock(watched, offset_s=3.0))
+        watched.sql(
+            "insert into shardclock.timers (due_date, name, schedule, anchor, anchor_occurrence, repetitions)"
+            " values (now(), 'nonsense', 'every now and then', now(), null, -1)"
+        )
+        watched.sql("insert into shardclock.consumers (group_name) values ('nobody runs it')")
+        watched.command("scale", "--min", 2, "--max", 2, "--target", 10)
+        watched.load.late_per_s = 100
+        seen.until("ShardclockTimerRefused", "a schedule that no shard can read")
+        seen.until("ShardclockForecastOverCapacity", "more timers due than two shards are reckoned to fire")
+        seen.until("ShardclockClockOffset", "a node that reports a clock 3 s ahead")
+        seen.until("ShardclockLagBudgetBurnFast", "timers that come too late")
+        seen.until("ShardclockConsumerBehind", "a group without a member")
+        seen.until("ShardclockOldLogWriter", "a transaction that has written to the log and stays open")
+        seen.until("ShardclockOldSnapshot", "a snapshot that stays open")
+        seen.until("ShardclockBloat", "dead rows that vacuum may not clear")
+        seen.until("ShardclockLogPartitionMissing", "a log without days ahead")
+        seen.until("ShardclockLagBudgetBurnSlow", "timers that come too late, for longer")
+    watched.load.late_per_s = 0
+    watched.command("scale", 2)
+
+
+def _near_limits(watched: Watched, seen: Seen) -> None:
+    """Bring the server near its limits."""
+    seen.are_quiet("ShardclockConnectionsNearLimit", "ShardclockWalFilling", "ShardclockReplicaBehind")
+    with connections_taken(watched):
+        seen.until("ShardclockConnectionsNearLimit", "somebody who takes nearly all connections")
+    with replica_lost(watched):
+        seen.until("ShardclockReplicaBehind", "a slot of a replica that is gone")
+        seen.until("ShardclockWalFilling", "what is kept for it")
+
+
+def _on_hold(watched: Watched, seen: Seen) -> None:
+    """Let the database be another installation's for a while."""
+    seen.are_quiet("ShardclockOnHold")
+    watched.sql("update shardclock.identity set name = 'another'")
+    seen.until("ShardclockOnHold", "a database of another installation")
+    watched.sql("update shardclock.identity set name = null")
+    until(watched.up.serving, "two shards again")
+
+
+def _flapping(watched: Watched, prometheus: Prometheus, seen: Seen) -> None:
+    """Kill a shard in one minute after the other, short as Prometheus's minutes are here."""
+    lately = f"{TAKEOVERS} - {TAKEOVERS} offset {MINUTE_S * 1000:.0f}ms"
+    seen.are_quiet("ShardclockShardFlapping")
+    for _ in range(KILLS):
+        watched.kill_a_shard()
+        until(lambda: prometheus.value(lately), "a takeover to be seen", within_s=BOUND_S)
+        until(watched.up.serving, "two shards again")
+        until(lambda: prometheus.value(lately) == 0, "a minute without one", within_s=BOUND_S)
+    seen.until("ShardclockShardFlapping", "a shard that is killed again and again")
+
+
+def _everything_dies(watched: Watched, seen: Seen) -> None:
+    """Kill one shard, then the other, while nobody can replace them; then let what was left be held back."""
+    seen.are_quiet("ShardclockSlotsUnassigned", "ShardclockShardsMissing", "ShardclockNoLeader")
+    seen.are_quiet("ShardclockNoShardAlive", "ShardclockNothingFires", "ShardclockOverdueWhileShardsLive")
+    with _frozen(watched.up.processes("CoordinatorActor") + watched.up.processes("cluster.host")):
+        shards = watched.up.processes("ShardActor")
+        shards[0].kill()
+        seen.until("ShardclockSlotsUnassigned", "a dead shard whose slots nobody shares out")
+        seen.until("ShardclockShardsMissing", "a dead shard that nobody replaces")
+        seen.until("ShardclockNoLeader", "a coordinator that is frozen")
+        kill(shards[1:])
+        seen.until("ShardclockNoShardAlive", "all shards dead")
+        seen.until("ShardclockNothingFires", "timers due, and nobody to fire them")
+        watched.command("ramp", 0)
+    seen.until("ShardclockOverdueWhileShardsLive", "shards that may not fire what was left")
+    watched.command("ramp", 150_000)
+
+
+def _no_postgres_and_no_exporter(watched: Watched, seen: Seen) -> None:
+    seen.are_quiet("ShardclockStoreDown", "ShardclockExporterAbsent")
+    watched.postgres.close()
+    seen.until("ShardclockStoreDown", "a Postgres that is stopped")
+    watched.postgres = EmbeddedPostgres.start(watched.place / "named")
+    watched.up.process.send_signal(signal.SIGTERM)
+    seen.until("ShardclockExporterAbsent", "an exporter that is gone")
+
+
+@contextmanager
+def _frozen(processes: list[psutil.Process]) -> Iterator[None]:
+    """Keep processes from doing anything; what watches the coordinator is among them, or it would start a new one."""
+    freeze(processes)
+    try:
+        yield
+    finally:
+        thaw(processes)
+
+
+@contextmanager
+def _log_without_days(watched: Watched) -> Iterator[None]:
+    """Drop the days ahead, as if the coordinator had not made them for a week."""
+    days = watched.sql(
+        "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid"
+        " where i.inhparent = 'shardclock.command_log'::regclass and c.relname ~ '^command_log_[0-9]{8}$' order by 1"
+    )
+    for day in days[1:]:
+        watched.sql(f"drop table shardclock.{day['relname']}")
+    yield
+    watched.sql("select shardclock.ensure_log_partitions()")
+
+
+@contextmanager
+def _held(watched: Watched, text: str, isolation: Isolation = "read_committed") -> Iterator[None]:
+    """Keep a transaction open after one statement, as a client does that forgets about it."""
+    loop = asyncio.new_event_loop()
+
+    async def begin() -> asyncpg.Connection:
+        connection = await asyncpg.connect(watched.dsn, timeout=BOUND_S)
+        await connection.execute("set idle_in_transaction_session_timeout = 0")
+        await connection.transaction(isolation=isolation).start()
+        await connection.execute(text)
+        return connection
+
+    connection = loop.run_until_complete(begin())
+    try:
+        yield
+    finally:
+        connection.terminate()
+        loop.close()
+
+
+@contextmanager
+def _reported_clock(watched: Watched, *, offset_s: float) -> Iterator[None]:
+    """Let one more source report, whose clock is off; the machine's own clock is not ours to move."""
+    code = (
+        "import sys, time\n"
+        "from metrics.report import Report, Reporter, Sample\n"
+        "reporter = Reporter(sys.argv[1])\n"
+        "while True:\n"
+        "    clock = [Sample('clock_offset_seconds', (), float(sys.argv[2])),"
+        " Sample('clock_round_trip_seconds', (), 0.001)]\n"
+        "    reporter.send(Report('skewed', '7', clock))\n"
+        "    time.sleep(0.5)\n"
+    )
+    source = subprocess.Popen([sys.executable, "-c", code, watched.socket_path, str(offset_s)], cwd=ROOT)
+    try:
+        yield
+    finally:
+        source.kill()
+        source.wait()

@@ -1,0 +1,154 @@
+"""Prove that metrics, docs, dashboards and rules speak of the same things."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from cluster.families import REPORTED
+from metrics.families import READ
+from metrics.family import Family
+from metrics.page import metrics_of, of_exporter
+from metrics.report import Histogram, Sample
+from tests.support import ROOT
+from tests.support.prometheus import promtool
+from tests.support.rules import RULES, RUNBOOKS, alerts
+
+DOCS = (ROOT / "docs/operate/monitoring.md").read_text()
+DASHBOARDS = sorted((ROOT / "k8s/monitoring/dashboards").glob("*.json"))
+BOARDS = [json.loads(file.read_text()) for file in DASHBOARDS]
+PANELS = [
+    pytest.param(panel, id=f"{board['uid']}: {panel['title']}")
+    for board in BOARDS
+    for panel in board["panels"]
+    if panel["type"] != "row"
+]
+FAMILIES = {family.full_name: family for family in [*REPORTED.values(), *READ.values()]}
+OWN = {
+    metric.name + ("_total" if metric.type == "counter" else "")
+    for metric in of_exporter(sources=0, reports=0, refused=0)
+}
+NAMES = FAMILIES.keys() | OWN
+ASKED = re.compile(r"(?<![\w:])shardclock_\w+(?![\w:])")
+
+
+class Page(Collector):
+    """Every family that there is, each with one series: what an exporter serves when everybody reports everything."""
+
+    def collect(self) -> Any:
+        yield from metrics_of(
+            [Sample(family.name, _any(family), 1.0) for family in FAMILIES.values() if family.kind != "histogram"],
+            [
+                Histogram(family.name, _any(family), (1,) * (len(family.edges) + 1), 1.0)
+                for family in FAMILIES.values()
+                if family.kind == "histogram"
+            ],
+            {**REPORTED, **READ},
+        )
+        yield from of_exporter(sources=1, reports=1, refused=0)
+
+    def describe(self) -> list[Metric]:
+        return []
+
+
+def _any(family: Family) -> tuple[str, ...]:
+    return tuple(min(label.values) for label in family.labels)
+
+
+def test_promtool_finds_nothing_to_better_in_any_metric() -> None:
+    registry = CollectorRegistry()
+    registry.register(Page())
+    assert promtool("check", "metrics", stdin=generate_latest(registry).decode()) == ""
+
+
+def test_the_docs_tell_of_each_metric_and_of_no_other() -> None:
+    told = dict(re.findall(r"^\| `(shardclock_\w+)` \| ([^|]*)\|", DOCS, re.MULTILINE))
+    assert told.keys() == NAMES
+    for name, family in FAMILIES.items():
+        assert told[name].strip() == ", ".join(family.label_names), name
+
+
+def test_the_docs_list_each_alert_with_its_severity() -> None:
+    told = re.findall(r"^\| \[(\w+)\]\(runbooks/(\w+)\.md\) \| (\w+) \|", DOCS, re.MULTILINE)
+    assert told == [(name, name, alert["labels"]["severity"]) for name, alert in alerts().items()]
+
+
+def test_rules_and_panels_ask_for_metrics_that_are_there() -> None:
+    texts = [RULES.read_text().partition("\nspec:\n")[2], *(file.read_text() for file in DASHBOARDS)]
+    asked = {name for text in texts for name in ASKED.findall(text)}
+    assert {_family_of(name) for name in asked} <= NAMES
+
+
+def test_each_metric_is_seen_on_some_panel() -> None:
+    seen = {_family_of(name) for file in DASHBOARDS for name in ASKED.findall(file.read_text())}
+    assert NAMES - seen == set()
+
+
+def test_panels_use_recorded_series_that_are_recorded() -> None:
+    recorded = set(re.findall(r"record: (\S+)", RULES.read_text()))
+    for file in DASHBOARDS:
+        assert set(re.findall(r"[a-z_]+:shardclock_\w+:\w+", file.read_text())) <= recorded, file.name
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board["uid"])
+def test_a_dashboard_stands_by_itself(board: dict[str, Any]) -> None:
+    assert board["uid"].startswith("shardclock-")
+    assert board["description"]
+    ids = [panel["id"] for panel in board["panels"]]
+    assert len(set(ids)) == len(ids)
+    assert [variable["name"] for variable in board["templating"]["list"]] == ["datasource", "job", "docs"]
+    places = [
+        (x, y)
+        for panel in board["panels"]
+        for x in range(panel["gridPos"]["x"], panel["gridPos"]["x"] + panel["gridPos"]["w"])
+        for y in range(panel["gridPos"]["y"], panel["gridPos"]["y"] + panel["gridPos"]["h"])
+    ]
+    assert len(set(places)) == len(places), "panels overlap"
+    assert all(x < 24 for x, _ in places)
+
+
+@pytest.mark.parametrize("panel", PANELS)
+def test_a_panel_says_what_it_shows_in_which_unit_and_where_help_is(panel: dict[str, Any]) -> None:
+    assert len(panel["description"]) > 20
+    assert panel["fieldConfig"]["defaults"]["unit"] in {"s", "short", "none", "cps", "percentunit", "bytes", "Bps"}
+    for asker in (panel, *panel["targets"]):
+        assert asker["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+    for target in panel["targets"]:
+        assert 'job="$job"' in target["expr"] or target["expr"] == "vector(0.1)"
+    for link in panel.get("links", []):
+        page = link["url"].removeprefix("${docs}")
+        assert page.startswith(RUNBOOKS)
+        assert (ROOT / page).is_file()
+
+
+@pytest.mark.parametrize("name", alerts())
+def test_each_runbook_is_a_click_away_from_some_panel(name: str) -> None:
+    linked = {link["title"] for board in BOARDS for panel in board["panels"] for link in panel.get("links", [])}
+    if name != "ShardclockExporterAbsent":  # then no panel shows anything
+        assert f"Runbook: {name}" in linked
+
+
+def _family_of(series: str) -> str:
+    for suffix in ("_bucket", "_count", "_sum"):
+        name = series.removesuffix(suffix)
+        if name in FAMILIES and FAMILIES[name].kind == "histogram":
+            return name
+    return series
+
+
+def test_each_picture_of_the_docs_is_there_and_its_own() -> None:
+    shown = re.findall(r"!\[\w+\]\((pictures/\w+\.svg)\)", DOCS)
+    assert shown == [f"pictures/{name}.svg" for name in ("overview", "shards", "database")]
+    for picture in shown:
+        text = (ROOT / "docs/operate" / picture).read_text()
+        assert text.startswith("<svg ")
+        assert ">no data<" not in text
+    kept = {f"pictures/{file.name}" for file in Path(ROOT / "docs/operate/pictures").iterdir()}
+    assert kept == set(shown)

@@ -1,0 +1,107 @@
+"""Prove the rules by themselves: promtool accepts them, and each alert fires when it must and only then."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import ROOT
+from tests.support.alert_cases import CASES, Case
+from tests.support.prometheus import promtool
+from tests.support.rules import RUNBOOKS, alerts, rule_file, rule_test, rules, sped_up
+
+ALERTS = alerts()
+LONG = ("13h", "21h")  # of data take promtool some seconds
+
+
+def _parameter(case: Case) -> Any:
+    return pytest.param(case, id=case.what, marks=[pytest.mark.slow] if case.at in LONG else [])
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Give a directory that holds the rule file."""
+    (tmp_path / "rules.yaml").write_text(rule_file())
+    return tmp_path
+
+
+def test_promtool_accepts_the_rules(place: Path) -> None:
+    assert f"{len(rules())} rules found" in promtool("check", "rules", "rules.yaml", cwd=place)
+
+
+@pytest.mark.parametrize("case", [_parameter(case) for case in [Case("a healthy cluster", "all"), *CASES]])
+def test_what_fires_is_what_must(place: Path, case: Case) -> None:
+    (place / "test.json").write_text(rule_test(case.series, at=case.at, firing=case.firing))
+    assert "SUCCESS" in promtool("test", "rules", "test.json", cwd=place)
+
+
+@pytest.mark.parametrize("name", ALERTS)
+def test_each_alert_has_a_case_that_sets_it_off_and_one_that_does_not(name: str) -> None:
+    about = [case for case in CASES if case.about == name]
+    assert any(name in case.fires for case in about)
+    assert any(name not in case.fires for case in about)
+
+
+def test_no_case_is_about_an_alert_that_is_not_there() -> None:
+    assert {case.about for case in CASES} | {name for case in CASES for name in case.fires} == ALERTS.keys()
+
+
+@pytest.mark.parametrize("alert", ALERTS.values(), ids=ALERTS)
+def test_each_alert_says_how_urgent_it_is_and_what_to_do(alert: dict[str, Any]) -> None:
+    said = alert["annotations"]
+    assert alert["labels"]["severity"] in ("page", "ticket")
+    words = said["summary"] + said["description"]
+    assert "$labels.job" in words
+    assert "$value" in words
+    assert said["runbook_url"] == f"{RUNBOOKS}{alert['alert']}.md"
+    assert (ROOT / said["runbook_url"]).is_file()
+
+
+def test_each_runbook_is_some_alerts_and_says_the_same_severity() -> None:
+    pages = {page.stem: page.read_text() for page in (ROOT / RUNBOOKS).glob("*.md")}
+    assert pages.keys() == ALERTS.keys()
+    for name, text in pages.items():
+        assert text.startswith(f"# {name}\n\nSeverity: {ALERTS[name]['labels']['severity']}.\n")
+        parts = ["**What it means.**", "**What users notice.**", "## Look first", "## Mend", "## Prevent"]
+        assert [text.count(part) for part in parts] == [1] * len(parts), name
+
+
+def test_each_recording_rule_is_named_by_level_metric_and_operation() -> None:
+    for rule in rules():
+        if "record" in rule:
+            level, metric, operation = rule["record"].split(":")
+            assert level.startswith("job")
+            assert metric.startswith("shardclock_")
+            assert operation
+
+
+def test_speeding_up_divides_waits_windows_and_ages_and_nothing_else() -> None:
+    given = """
+- alert: Some
+  expr: max by (job) (count_over_time(x:rate5m[1h:1m] offset 1d)) > 5 * 60
+    and rate(y[5m]) > 14.4 * 0.01 and z >= 10 and w > 30
+  for: 15m
+  interval: 30s
+  summary: for 15m it was so, * 60
+"""
+    assert (
+        sped_up(given, 30)
+        == """
+- alert: Some
+  expr: max by (job) (count_over_time(x:rate5m[120000ms:2000ms] offset 2880000ms)) > 5 * 60 / 30
+    and rate(y[10000ms]) > 14.4 * 0.01 and z >= 10 and w > 30
+  for: 30000ms
+  interval: 1000ms
+  summary: for 15m it was so, * 60
+"""
+    )
+
+
+def test_the_rules_sped_up_are_rules_still_and_none_is_forgotten(place: Path) -> None:
+    fast = sped_up(rule_file(), 30)
+    (place / "rules.yaml").write_text(fast)
+    assert f"{len(rules())} rules found" in promtool("check", "rules", "rules.yaml", cwd=place)
+    assert all(f"for: {wait}\n" not in fast for wait in ("1m", "2m", "5m", "15m"))
+    assert fast.count(" * 60 / 30\n") == rule_file().count(" * 60\n") == 3

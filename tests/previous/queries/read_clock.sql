@@ -1,7 +1,0 @@
--- Reads Postgres's clock, the only one there is.
---
--- in:    nothing
--- out:   one row: server_time timestamptz
--- locks: nothing
--- index: none
-select clock_timestamp() as server_time

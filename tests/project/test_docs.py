@@ -1,0 +1,112 @@
+"""Prove that each code block of the README and the docs does what it shows."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from tests.support import ROOT
+from tests.support.doc_blocks import Block, blocks
+from tests.support.factories import BOUND_S
+
+LONG_RUNNING = ("up", "demo", "tail")  # checked to be commands, not run
+
+
+def of(kind: str) -> list[object]:
+    """List the blocks of a kind as parameters; one that isn't run is skipped with its reason."""
+    return [
+        pytest.param(b, id=b.where, marks=[pytest.mark.skip(reason=b.reason)] if b.reason else [])
+        for b in blocks()
+        if b.kind == kind
+    ]
+
+
+def commands(text: str) -> list[str]:
+    """Take out what is typed, with lines that end in a backslash joined."""
+    joined = text.replace("\\\n", " ")
+    return [line[2:] for line in joined.splitlines() if line.startswith("$ ")]
+
+
+def checked(command: str) -> str:
+    """Make what takes long, or sets up a machine, a check that it exists."""
+    words = shlex.split(command, comments=True)
+    if words[:1] == ["make"]:
+        targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        goals = [word for word in words[1:] if "=" not in word]
+        assert set(goals) <= set(targets), f"the Makefile has no {goals}"
+        return ":"
+    if words[:3] == ["python", "-m", "tests.chaos"]:
+        return "python -m tests.chaos --help > /dev/null"
+    program = next((i for i, word in enumerate(words) if word.endswith("shardclock")), None)
+    verb = words[program + 1 : program + 2] if program is not None else []
+    if verb and verb[0] in LONG_RUNNING and "--stop" not in words:
+        return f"shardclock {verb[0]} --help > /dev/null"
+    return command
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("block", of("console"))
+def test_commands_end_well(block: Block) -> None:
+    script = "\n".join(["set -e", *map(checked, commands(block.text))])
+    with tempfile.TemporaryDirectory(prefix="shardclock-test-") as data_dir:
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=ROOT,
+            env=os.environ | {"SHARDCLOCK_DATA_DIR": data_dir, "PATH": path},
+            capture_output=True,
+            text=True,
+            timeout=4 * BOUND_S,
+            check=False,
+        )
+    assert done.returncode == 0, f"{block.where}: {done.stdout}{done.stderr}"
+
+
+@pytest.mark.slow
+def test_the_readme_s_commands_work_in_a_clone_typed_in_their_order() -> None:
+    if not (ROOT / ".venv" / "bin" / "activate").exists():
+        pytest.skip("`make setup` was not run here")
+    typed = [command for block in blocks() if block.kind == "console" and block.where.startswith("README.md")
+             for command in commands(block.text)]  # fmt: skip
+    # What takes long is checked below; here, only that the shell finds the program.
+    script = "\n".join(["set -e", *(checked(command) for command in typed)])
+    elsewhere = [path for path in os.environ["PATH"].split(":") if not (Path(path) / "shardclock").exists()]
+    with tempfile.TemporaryDirectory(prefix="shardclock-test-") as data_dir:
+        kept = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=ROOT,
+            env=kept | {"SHARDCLOCK_DATA_DIR": data_dir, "PATH": ":".join(elsewhere)},
+            capture_output=True,
+            text=True,
+            timeout=8 * BOUND_S,
+            check=False,
+        )
+    assert done.returncode == 0, f"{done.stdout[-1000:]}{done.stderr}"
+
+
+@pytest.mark.parametrize("block", of("sql"))
+def test_sql_runs(block: Block, dsn: str) -> None:
+    async def execute() -> None:
+        connection = await asyncpg.connect(dsn, timeout=BOUND_S)
+        try:
+            await connection.execute(block.text, timeout=BOUND_S)
+        finally:
+            await connection.close(timeout=BOUND_S)
+
+    asyncio.run(execute())
+
+
+@pytest.mark.parametrize("block", of("python"))
+def test_python_runs(block: Block, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHARDCLOCK_DSN", dsn)
+    exec(compile(block.text, block.where, "exec"), {"__name__": "__main__"})

@@ -1,0 +1,165 @@
+"""Prove what holds for the house as a whole: its names, its lock, its wheel."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import zipfile
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PACKAGES: list[str] = PYPROJECT["tool"]["setuptools"]["packages"]
+TOP_LEVEL = sorted(path.parent.name for path in ROOT.glob("*/py.typed"))
+TEST_FILES = sorted((ROOT / "tests").rglob("test_*.py"))
+TEST_LINES_MAX = 400  # a reader sees what a file proves; and pytest-xdist gives a file to one worker
+
+# What ties a file to one machine or one package index; the brackets keep this file from matching itself.
+TIES = re.compile(
+    r"/(?:wor[k]|roo[t])/|/(?:home|Users)/\w+/|file://[/]|https?://[^/\s]+/simpl[e]\b"
+    r"|https?://registr[y]\.|--(?:extra-)?index-ur[l]|--find-link[s]"
+)
+
+
+@pytest.mark.parametrize("name", TOP_LEVEL)
+def test_no_other_distribution_brings_a_package_of_our_name(name: str) -> None:
+    assert set(packages_distributions().get(name, [])) <= {"shardclock"}
+
+
+def test_no_tracked_file_names_this_machine_or_an_index() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    named = [
+        f"{name}: {found.group()}"
+        for name in listed.stdout.split("\0")
+        if (ROOT / name).is_file()
+        for found in TIES.finditer((ROOT / name).read_text(errors="replace"))
+    ]
+    assert named == []
+
+
+def test_no_test_file_has_more_lines_than_a_reader_takes_in() -> None:
+    lines = {file.relative_to(ROOT).as_posix(): len(file.read_text().splitlines()) for file in TEST_FILES}
+    assert {name: count for name, count in lines.items() if count > TEST_LINES_MAX} == {}
+
+
+def test_no_file_imports_from_a_test_file() -> None:
+    test_names = {file.stem for file in TEST_FILES}
+    imported = [
+        f"{file.relative_to(ROOT)}: {name}"
+        for file in sorted((ROOT / "tests").rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text()))
+        for name in _modules_of(node)
+        if name.rpartition(".")[2] in test_names
+    ]
+    assert imported == []
+
+
+def _modules_of(node: ast.AST) -> list[str]:
+    """Name the modules that a statement imports, and the names from them that may be modules."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom):
+        return [node.module or "", *(alias.name for alias in node.names)]
+    return []
+
+
+def test_every_locked_package_is_pinned_and_hashed_and_comes_from_no_host() -> None:
+    lock = (ROOT / "requirements.lock").read_text()
+    assert "://" not in lock
+    entries = re.split(r"\n(?=\S)", lock.strip())
+    assert [entry for entry in entries if not re.match(r"[\w.-]+==\S+ .*\\\n +--hash=sha256:", entry)] == []
+
+
+def test_the_lock_holds_every_dependency_we_name() -> None:
+    locked = {
+        _normal(name) for name in re.findall(r"^([\w.-]+)==", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    }
+    project = PYPROJECT["project"]
+    asked = [
+        *project["dependencies"],
+        *project["optional-dependencies"]["dev"],
+        *PYPROJECT["build-system"]["requires"],
+    ]
+    assert {_normal(re.split(r"[<>=\[ ]", name)[0]) for name in asked} - locked == set()
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel."""
+    # A copy: setuptools leaves a build folder behind, and puts what lies there into the next wheel.
+    place = tmp_path_factory.mktemp("wheel")
+    tree, out = place / "tree", place / "out"
+    for name in TOP_LEVEL:
+        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tree)
+    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(out)]
+    subprocess.run([*build, str(tree)], check=True, timeout=120)
+    (built,) = out.glob("*.whl")
+    return built
+
+
+@pytest.mark.slow
+def test_the_wheel_brings_the_sql_and_the_types(wheel: Path) -> None:
+    brought = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    kept = {path for name in TOP_LEVEL for path in (ROOT / name).rglob("*")}
+    shipped = {path for path in kept if path.suffix in {".py", ".sql"} or path.name == "py.typed"}
+    # sql/schema.sql is a page for people; the migrations make the schema.
+    assert brought == {path.relative_to(ROOT).as_posix() for path in shipped} - {"sql/schema.sql"}
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_the_demo_works_from_the_wheel_in_an_empty_directory(wheel: Path, tmp_path: Path) -> None:
+    # Given an environment that has the wheel and what it depends on, and nothing of this tree
+    venv, empty = tmp_path / "venv", tmp_path / "empty"
+    empty.mkdir()
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True, timeout=60)
+    python = venv / "bin" / "python"
+    install = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--no-deps", "--no-index"]
+    subprocess.run([*install, str(wheel)], check=True, timeout=60)
+    (site,) = venv.glob("lib/python*/site-packages")
+    # A plain path: what makes this tree importable there stands in .pth files of its own, which are not read for it.
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    asked = "import cluster, pathlib; print(pathlib.Path(cluster.__file__).parents[1])"
+    found = subprocess.run([python, "-P", "-c", asked], cwd=empty, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == str(site)
+
+    # When its demo runs
+    done = subprocess.run(
+        [venv / "bin" / "shardclock", "demo", "--json"],
+        cwd=empty,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+    # Then it fires its timers, and leaves nothing there
+    assert done.returncode == 0, done.stdout + done.stderr
+    verdict = json.loads(done.stdout)
+    assert (verdict["early"], verdict["lost"], verdict["double"]) == (0, 0, 0)
+    assert verdict["fired"] >= 5_000
+    assert list(empty.iterdir()) == []
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

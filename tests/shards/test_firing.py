@@ -1,0 +1,168 @@
+"""What becomes of a timer whose turn it is, what follows it, and what is made of those that did not fire."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from shards.firing import Leftover, firing_of, is_unplanned, leftover, planning_of
+from sql.claims.fire import Fired, Firing, Planning
+from tests.support.factories import ANCHOR, plain
+from timers.model import ClaimedTimer
+from timers.occurrence import WITHOUT_END, Occurrence
+from timers.refusal import InvalidTimer
+from timers.repeat import REPETITIONS_MAX
+from timers.schedule import parse_schedule
+
+MINUTE = timedelta(minutes=1)
+MICROSECOND = timedelta(microseconds=1)
+
+
+def repeat(
+    schedule: str = "R/PT1M", occurrence: int = 3, *, repetitions: int = WITHOUT_END, missed: str = "fire_once"
+) -> ClaimedTimer:
+    return ClaimedTimer(1, due(occurrence), schedule, "UTC", missed, ANCHOR, 0, occurrence, repetitions, 0, 1)
+
+
+def unplanned(schedule: str, occurrence: int = 1, zone: str = "UTC") -> ClaimedTimer:
+    return ClaimedTimer(1, ANCHOR, schedule, zone, "fire_once", ANCHOR, None, occurrence, WITHOUT_END, 0, 1)
+
+
+def due(number: int) -> datetime:
+    return ANCHOR + number * MINUTE
+
+
+def nth(number: int) -> Occurrence:
+    return Occurrence(number, due(number), ANCHOR, 0)
+
+
+def test_nothing_follows_a_plain_timer() -> None:
+    assert firing_of(plain(1), ANCHOR) == Firing(plain(1))
+
+
+def test_a_repeat_is_followed_by_its_next_occurrence_on_the_grid() -> None:
+    for late in (timedelta(0), MICROSECOND, MINUTE - MICROSECOND):
+        assert firing_of(repeat(), due(3) + late) == Firing(repeat(), next=nth(4))
+
+
+def test_a_clock_that_is_a_little_behind_skips_nothing() -> None:
+    assert firing_of(repeat(), due(3) - 10 * MICROSECOND) == Firing(repeat(), next=nth(4))
+
+
+def test_the_last_occurrence_is_followed_by_none() -> None:
+    timer = repeat("R3/PT1M", repetitions=3)
+
+    assert firing_of(timer, due(3)) == Firing(timer)
+
+
+def test_a_rule_that_was_changed_ends_at_the_row_s_number_not_at_its_own_count() -> None:
+    timer = repeat("R3/PT1M", 3, repetitions=5)
+
+    assert firing_of(timer, due(3)).next == nth(4)
+
+
+def test_missed_occurrences_are_counted_and_the_next_is_in_the_future() -> None:
+    assert firing_of(repeat(), due(10)) == Firing(repeat(), skipped=7, next=nth(11))
+
+
+def test_missed_occurrences_use_up_none_of_a_count() -> None:
+    timer = repeat("R5/PT1M", repetitions=5)
+
+    assert firing_of(timer, due(60)) == Firing(timer, skipped=57, next=nth(61))
+
+
+def test_each_missed_occurrence_fires_if_all_are_wanted() -> None:
+    timer = repeat(missed="fire_all")
+
+    assert firing_of(timer, due(10)) == Firing(timer, next=nth(4))
+
+
+def test_what_is_too_late_is_skipped_if_that_is_wanted() -> None:
+    timer = repeat(missed="skip")
+
+    # The ninth is not too late yet: a takeover may last as long.
+    assert firing_of(timer, due(10)) == Firing(timer, fires=False, skipped=6, next=nth(9))
+    assert firing_of(timer, due(3) + MINUTE - MICROSECOND) == Firing(timer, next=nth(4))
+
+
+def test_cron_is_followed_by_its_next_match_on_its_zone_s_clock() -> None:
+    eight = datetime(2026, 3, 28, 7, tzinfo=UTC)
+    timer = ClaimedTimer(1, eight, "0 8 * * *", "Europe/Berlin", "fire_once", eight, 6, 6, WITHOUT_END, 0, 1)
+    summer = datetime(2026, 3, 29, 6, tzinfo=UTC)
+
+    assert firing_of(timer, eight) == Firing(timer, next=Occurrence(7, summer, summer, 7))
+
+
+def test_nothing_follows_an_occurrence_whose_successor_is_beyond_the_year_9999() -> None:
+    period = timedelta(days=900_000)
+    timer, last = (
+        ClaimedTimer(1, ANCHOR + k * period, "R/P900000D", "UTC", "fire_once", ANCHOR, 0, k, WITHOUT_END, 0, 1)
+        for k in (1, 3)
+    )
+
+    assert firing_of(timer, timer.due_date).next == Occurrence(2, ANCHOR + 2 * period, ANCHOR, 0)
+    assert firing_of(last, last.due_date) == Firing(last)
+
+
+@pytest.mark.parametrize("text", ["every now and then", "R/PT0S", "R/PT1M "])
+def test_a_schedule_that_can_not_be_read_is_refused(text: str) -> None:
+    with pytest.raises(InvalidTimer):
+        firing_of(repeat(text), ANCHOR)
+    with pytest.raises(InvalidTimer):
+        planning_of(unplanned(text))
+
+
+@pytest.mark.parametrize(("text", "zone"), [("0 0 30 2 *", "UTC"), ("@daily", "Mars/Olympus")])
+def test_a_schedule_that_can_not_be_planned_is_refused(text: str, zone: str) -> None:
+    with pytest.raises(InvalidTimer):
+        planning_of(unplanned(text, zone=zone))
+
+
+# Planning
+
+
+def test_only_a_schedule_that_has_no_place_on_its_grid_is_unplanned() -> None:
+    assert [is_unplanned(timer) for timer in (plain(1), repeat(), unplanned("@daily"))] == [False, False, True]
+
+
+def test_a_schedule_is_planned_from_the_moment_that_it_was_written() -> None:
+    timer = unplanned(" 0 8 * * mon ", zone="Europe/Berlin")
+    monday = datetime(2026, 3, 30, 6, tzinfo=UTC)
+
+    expected = Occurrence(1, monday, monday, 1)
+    rule = parse_schedule("0 8 * * MON", "Europe/Berlin")
+    assert planning_of(timer) == Planning(timer, rule, expected, WITHOUT_END)
+
+
+@pytest.mark.parametrize(
+    ("text", "occurrence", "repetitions"),
+    [
+        ("R/P1M", 5, WITHOUT_END),
+        ("R3/P1M", 1, 3),
+        ("R3/P1M", 5, 7),
+        ("R0/P1M", 5, 5),
+        ("R2147483647/P1M", 5, REPETITIONS_MAX),
+        ("@daily", 5, WITHOUT_END),
+    ],
+)
+def test_a_rule_that_was_changed_goes_on_with_the_numbers(text: str, occurrence: int, repetitions: int) -> None:
+    planning = planning_of(unplanned(text, occurrence))
+
+    assert (planning.first.number, planning.repetitions) == (occurrence, repetitions)
+
+
+# What did not fire
+
+
+def test_those_that_did_not_fire_are_told_apart_by_postgres_own_time() -> None:
+    early, cancelled, on_time = plain(1, ANCHOR + MICROSECOND), plain(2, ANCHOR), plain(3, ANCHOR - MINUTE)
+    fired = Fired(server_time=ANCHOR + MINUTE, server_now=ANCHOR, timer_keys=frozenset([3]), lags=())
+
+    assert leftover([early, cancelled, on_time], fired) == Leftover(early=[early], unexplained=[2])
+
+
+def test_nothing_is_left_over_when_all_fired() -> None:
+    sent = [plain(key) for key in (1, 2)]
+
+    assert leftover(sent, Fired(ANCHOR, ANCHOR, frozenset([1, 2]), ())) == Leftover(early=[], unexplained=[])

@@ -1,0 +1,88 @@
+"""Prove that what a process has locked is free soon if it freezes within a message, whether it is cut off or not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from urllib.parse import urlsplit
+
+import pytest
+
+from sql.claims.claim import Scan, claim_due
+from sql.cluster.holders import cut_off
+from sql.session import Session, StoreUnavailable
+from tests.chaos.proxy import Proxy
+from tests.support.factories import add_holder, add_timers, query
+from tests.support.waiting import eventually
+
+HOLDER, OTHER = 0x5AFE, 0xBEEF
+FREE = "select timer_key from shardclock.timers for update skip locked"
+HELD = """
+select from pg_stat_activity
+where datname = current_database() and backend_xid is not null and wait_event = 'ClientRead'
+"""
+SESSIONS = "select application_name as name from pg_stat_activity where datname = current_database()"
+
+
+@pytest.fixture
+async def proxy(dsn: str) -> AsyncIterator[Proxy]:
+    """Stand before the database of the test."""
+    proxy = Proxy.before(dsn)
+    await proxy.start()
+    yield proxy
+    await proxy.close()
+
+
+async def _half_sent(dsn: str, proxy: Proxy, session: Session) -> asyncio.Task[object]:
+    """Let a claim lock ten timers, and its process stand still before it has said that this was all."""
+    await add_holder(dsn, HOLDER)
+    await add_timers(dsn, 10)
+    await session.rows("read_clock")
+    trap = proxy.trap(lambda _: True, "claim_due", "inside", spring=lambda _: None)
+    task = asyncio.ensure_future(claim_due(session, HOLDER, Scan("own", 0, 100), lease_s=10))
+    await trap.caught
+    # The locks themselves are looked at later: to look is to lock, and what is locked, a claim passes by.
+    await eventually(lambda: _is_held(dsn))
+    assert await _are_free(dsn, 0)
+    return task
+
+
+async def _is_held(dsn: str) -> bool:
+    return len(await query(dsn, HELD)) == 1
+
+
+async def _are_free(dsn: str, timers: int) -> bool:
+    return len(await query(dsn, FREE)) == timers
+
+
+async def test_what_half_a_message_has_locked_is_free_when_its_statement_had_to_be_over(dsn: str, proxy: Proxy) -> None:
+    through = f"postgresql://postgres@127.0.0.1:{proxy.port}{urlsplit(dsn).path}"
+    async with Session(through, application="test", timeout_s=2.0) as session:
+        # The client has given up by itself; the server hears nothing of that.
+        task = await _half_sent(dsn, proxy, session)
+        with pytest.raises(StoreUnavailable):
+            await task
+
+        await eventually(lambda: _are_free(dsn, 10), within_s=5.0)
+
+
+async def test_a_holder_that_is_cut_off_lets_go_at_once_and_nobody_else_does(dsn: str, proxy: Proxy) -> None:
+    through = f"postgresql://postgres@127.0.0.1:{proxy.port}{urlsplit(dsn).path}"
+    names = [
+        f"shardclock shard {use} {holder:016x}" for holder in (HOLDER, OTHER) for use in ("claims", "fires", "beats")
+    ]
+    async with AsyncExitStack() as stack:
+        first, *others = [await stack.enter_async_context(Session(through, application=name)) for name in names]
+        for other in others:
+            await other.rows("read_clock")
+        task = await _half_sent(dsn, proxy, first)
+
+        async with Session(dsn, application="test") as coordinator:
+            assert await cut_off(coordinator, [HOLDER]) == 2
+
+        await eventually(lambda: _are_free(dsn, 10), within_s=1.0)
+        left = {row["name"] for row in await query(dsn, SESSIONS)}
+        assert {name for name in names if name in left} == set(names[2:])
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,105 @@
+"""Prove that consumers are told of firings soon, seldom enough to cost little, and never by the firing itself."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import asyncpg
+import pytest
+
+from shards.hints import GAP_MAX_S, GAP_OF_MANY_S, GAP_S, NOBODY_S, HintSender, gap_s
+from sql.log.hints import CHANNEL
+from tests.support.factories import BOUND_S, HolderClient, add_holder, add_timers, query
+from tests.support.roles import as_role
+from tests.support.shard_pool import pool_of
+from tests.support.waiting import eventually
+
+HOLDER = 7
+
+
+@pytest.mark.parametrize(
+    ("took_s", "fired", "heard", "gap"),
+    [
+        (0.0001, 1, True, GAP_S),
+        (0.001, 1, True, 0.02),
+        (0.0001, 100, True, GAP_OF_MANY_S),
+        (0.004, 1_000, True, 0.08),
+        (1.0, 1, True, GAP_MAX_S),
+        (0.0001, 1, False, NOBODY_S),
+    ],
+    ids=["a quick hint", "a slower one", "many", "many and slow", "a Postgres under load", "nobody"],
+)
+def test_a_hint_is_followed_by_twenty_times_its_length_of_silence(
+    took_s: float, fired: int, *, heard: bool, gap: float
+) -> None:
+    assert gap_s(took_s, fired, heard=heard) == pytest.approx(gap)
+
+
+async def test_many_firings_make_one_hint_and_those_during_its_silence_another(dsn: str) -> None:
+    await query(dsn, "insert into shardclock.consumers (group_name) values ('g')")
+    heard: asyncio.Queue[float] = asyncio.Queue()
+    listener = await asyncpg.connect(dsn)
+    await listener.add_listener(CHANNEL, lambda *_: heard.put_nowait(time.monotonic()))
+    sender = HintSender(as_role(dsn, "shard"), holder=HOLDER, timeout_s=BOUND_S)
+    try:
+        for _ in range(50):
+            sender.want(1)
+        assert await sender.turn() >= GAP_S
+        sender.want(3)
+        assert await sender.turn() >= GAP_S
+        async with asyncio.timeout(BOUND_S):
+            await heard.get()
+            await heard.get()
+        assert heard.empty()
+    finally:
+        await sender.close()
+        await listener.close()
+
+
+@pytest.mark.parametrize(
+    ("due", "leased"),
+    [("now() - interval '1 s'", 0), ("now() + interval '1.5 s'", 1)],
+    ids=["from the table", "from memory"],
+)
+async def test_a_shard_has_consumers_told_of_what_it_fires(dsn: str, due: str, leased: int) -> None:
+    await query(dsn, "insert into shardclock.consumers (group_name) values ('g')")
+    heard = asyncio.Event()
+    listener = await asyncpg.connect(dsn)
+    await listener.add_listener(CHANNEL, lambda *_: heard.set())
+    async with pool_of(dsn) as pool:
+        shard = await pool.start()
+        await eventually(lambda: shard._heartbeat.began)
+        await add_timers(dsn, 1, due)
+        await asyncio.wait_for(heard.wait(), BOUND_S)
+        await pool.until_fired(1)
+    await listener.close()
+
+    assert shard.stats.claimed == leased
+
+
+async def test_a_bell_that_is_woken_to_end_says_nothing(dsn: str) -> None:
+    sender = HintSender(as_role(dsn, "shard"), holder=HOLDER, timeout_s=BOUND_S)
+    sender.want(0)
+    sender.wake()
+
+    assert await sender.turn() == 0.0
+    await sender.close()
+
+
+async def test_no_statement_that_fires_notifies(dsn: str) -> None:
+    await query(dsn, "insert into shardclock.consumers (group_name) values ('g')")
+    await add_holder(dsn, HOLDER)
+    await add_timers(dsn, 3)
+    heard: list[Any] = []
+    listener = await asyncpg.connect(dsn)
+    await listener.add_listener(CHANNEL, lambda *args: heard.append(args))
+    async with HolderClient(dsn, HOLDER) as shard:
+        await shard.fire((await shard.take()).claimed)
+        await add_timers(dsn, 3)
+        assert (await shard.take(fire_overdue=True, scope="backlog", floor_s=0.0)).fired == 3
+    await listener.execute("select 1")  # what had been sent before has come by now
+    await listener.close()
+
+    assert heard == []

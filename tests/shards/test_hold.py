@@ -1,0 +1,81 @@
+"""A shard on a database that isn't its own lives, says so, and fires nothing; released, it fires all, each once."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from structlog.testing import capture_logs
+
+from shards.settings import ShardSettings
+from shards.shard import Shard
+from sql.cluster.identity import release
+from sql.session import Session
+from tests.support.factories import add_schedule, add_timers
+from tests.support.roles import as_role
+from tests.support.shard_pool import ShardPool, incarnation, pool_of
+from tests.support.verdict import breaches
+from tests.support.waiting import eventually
+
+PROD, STAGING = "prod", "staging"
+ADOPTED = "update shardclock.identity set name = 'prod', origin = shardclock.origin()"
+COPIED = "update shardclock.identity set name = 'prod', origin = '1/1'"
+
+
+async def start(pool: ShardPool, identity: str, *, shard: int | None = 0) -> Shard:
+    """Start a shard that registers by itself, and give it all slots or none."""
+    settings = ShardSettings(identity=identity, sweep_grace_s=0.1, sweep_s=0.1)
+    made = Shard(replace(incarnation(), identity=identity), settings, as_role(pool.dsn, "shard"))
+    pool.work[made] = asyncio.create_task(made.run())
+    await eventually(lambda: seen_for(pool, made, 0))
+    await pool.assign({made: None if shard is None else (shard, 1)})
+    return made
+
+
+async def seen_for(pool: ShardPool, shard: Shard, seconds: float) -> bool:
+    """Say whether a shard has given signs of life for so long since it started."""
+    return bool(
+        await pool.db.fetchval(
+            "select exists (select from shardclock.presence where holder = $1"
+            " and seen_at >= started_at + make_interval(secs => $2))",
+            shard.holder,
+            float(seconds),
+        )
+    )
+
+
+@pytest.mark.parametrize("state", [ADOPTED, COPIED], ids=["another's", "a copy"])
+async def test_a_shard_on_hold_fires_nothing_until_it_is_released_and_then_all_of_it_once(dsn: str, state: str) -> None:
+    async with pool_of(dsn) as pool:
+        await pool.db.execute(state)
+        keys = await add_timers(dsn, 200, "now() - i * interval '1 s'")
+        keys += await add_timers(dsn, 50, "now() + i * interval '20 ms'", tenant_id="'acme'")
+        keys.append(await add_schedule(dsn, "R1/PT1H", repetitions="1"))
+        with capture_logs() as said:
+            held = await start(pool, STAGING)
+            await eventually(lambda: seen_for(pool, held, 2.0))  # some twenty claims
+            assert await pool.count_fired() == 0
+            assert len(held) == 0
+
+            async with Session(as_role(dsn, "shard"), application="test") as session:
+                assert await release(session, STAGING)
+            await pool.until_fired(len(keys))
+            await eventually(lambda: any(it["event"] == "released" for it in said))
+
+        assert await breaches(pool.db, keys) == {}
+        assert [it["event"] for it in said if it["event"] in ("on hold", "released")] == ["on hold", "released"]
+        assert next(it for it in said if it["event"] == "on hold")["log_level"] == "warning"
+
+
+async def test_a_shard_that_comes_by_mistake_lets_those_that_are_at_work_fire_everything(dsn: str) -> None:
+    async with pool_of(dsn) as pool:
+        ours = await start(pool, PROD)
+        stray = await start(pool, STAGING, shard=None)
+        keys = await add_timers(dsn, 200, "now() + i * interval '5 ms'")
+
+        await pool.until_fired(len(keys))
+
+        assert {row["holder"] for row in await pool.fired()} == {ours.holder}
+        assert len(stray) == 0
+        assert await breaches(pool.db, keys) == {}

@@ -1,0 +1,207 @@
+"""Prove that shards outlive a Postgres that is killed, cut off or silent, and lose and double nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+from structlog.testing import capture_logs
+
+from embedded.server import EmbeddedPostgres
+from shards import shard as shard_module
+from shards.settings import ShardSettings
+from shards.shard import Shard
+from sql.session import StoreUnavailable
+from tests.support.factories import add_schedule, add_timers
+from tests.support.roles import as_role, migrate_with_roles
+from tests.support.shard_pool import ShardPool, connect, incarnation, pool_of
+from tests.support.verdict import breaches
+from tests.support.waiting import eventually
+
+# The next commit of a beat takes so long, as on a disk that stands still. Since version 17 a server ends it by itself.
+SLOW_S = 1.5
+SLOW_COMMIT = f"""
+create sequence public.commits;
+create function public.commit_slowly() returns trigger language plpgsql security definer as $$
+begin
+    if nextval('public.commits') = 1 then perform pg_sleep({SLOW_S}); end if;
+    return null;
+end $$;
+create constraint trigger commit_slowly after update on shardclock.beats deferrable initially deferred
+for each row execute function public.commit_slowly();
+"""
+CUT = (
+    "select pg_terminate_backend(pid) from pg_stat_activity"
+    " where datname = current_database() and application_name like 'shardclock shard%' order by random() limit 1"
+)
+
+
+@pytest.fixture
+def own_server() -> Iterator[EmbeddedPostgres]:
+    """Give a server of the test's own, which it may kill."""
+    data_dir = Path(tempfile.mkdtemp(prefix="shardclock-test-"))
+    server = EmbeddedPostgres.start(data_dir)
+    yield server
+    server.close()
+    shutil.rmtree(data_dir)
+
+
+@asynccontextmanager
+async def running(work: Callable[[], Any], *, every_s: float) -> AsyncIterator[None]:
+    """Do some damage over and over while the block runs."""
+
+    async def loop() -> None:
+        while True:
+            await work()
+            await asyncio.sleep(every_s)
+
+    task = asyncio.create_task(loop())
+    try:
+        yield
+    finally:
+        task.cancel()
+        ends = await asyncio.gather(task, return_exceptions=True)
+        assert isinstance(ends[0], asyncio.CancelledError), ends
+
+
+@pytest.mark.slow
+async def test_when_postgres_is_killed_shards_wait_and_resume_by_themselves(own_server: EmbeddedPostgres) -> None:
+    await migrate_with_roles(own_server.dsn)
+    keys = await add_timers(own_server.dsn, 2_000, "now() + i * interval '1 ms'")
+    async with pool_of(own_server.dsn) as pool:
+        shards = [await pool.start(place, 2) for place in range(2)]
+        await pool.until_fired(300)
+
+        os.kill(own_server.postmaster_pid, signal.SIGKILL)
+        await eventually(lambda: not own_server.is_running())
+        assert await asyncio.to_thread(own_server.restart_if_dead)
+        pool.db = await connect(own_server.dsn)
+        assert await pool.count_fired() < len(keys), "it was killed in the middle of the work"
+        more = await add_timers(own_server.dsn, 200, "now() + i * interval '1 ms'")
+        await pool.until_empty()
+
+        assert all(not task.done() for task in pool.work.values())
+        assert await pool.count_fired() == len(keys) + len(more)
+        assert await breaches(pool.db, keys + more) == {}
+        assert sum(shard.stats.fired for shard in shards) <= len(keys) + len(more)
+        pool.db.terminate()
+
+
+async def test_a_shard_started_without_postgres_says_so_once_and_begins_when_it_comes(pool: ShardPool) -> None:
+    keys = await add_timers(pool.dsn, 10)
+    server, _, database = pool.dsn.partition("?")[0].rpartition("/")
+    elsewhere = await connect(pool.dsn.replace(f"{server}/{database}", f"{server}/postgres"))
+    await elsewhere.execute(f"alter database {database} with allow_connections false")
+    with capture_logs() as logs:
+        shard = Shard(incarnation(), ShardSettings(retry_max_s=0.1, sweep_grace_s=0.5), as_role(pool.dsn, "shard"))
+        pool.work[shard] = asyncio.create_task(shard.run())
+        await eventually(lambda: bool(logs))
+
+        await elsewhere.execute(f"alter database {database} with allow_connections true")
+        await pool.until_fired(10)
+        await eventually(lambda: len(logs) == 2)
+
+    elsewhere.terminate()
+    assert [(log["event"], log["loop"]) for log in logs] == [("turn failed", "beats"), ("going again", "beats")]
+    assert await breaches(pool.db, keys) == {}
+
+
+@pytest.mark.slow
+async def test_connections_that_are_cut_while_it_works_lose_and_double_nothing(
+    pool: ShardPool, client: asyncpg.Connection
+) -> None:
+    shards = [await pool.start(place, 2, lease_s=3.0, horizon_s=0.5, fire_batch=20) for place in range(2)]
+    keys: list[int] = []
+
+    async def cut() -> None:
+        await client.execute(CUT)
+
+    async with running(cut, every_s=0.03):
+        for _ in range(8):
+            keys += await add_timers(pool.dsn, 200, "now() + (i % 100) * interval '8 ms'")
+            await pool.until_fired(len(keys) - 350)
+    await pool.until_empty()
+
+    assert await pool.count_fired() == len(keys)
+    assert await breaches(pool.db, keys) == {}
+    assert all(not task.done() for task in pool.work.values())
+    assert sum(shard.stats.fenced for shard in shards) < len(keys)
+
+
+async def test_a_shard_outlives_a_beat_whose_commit_takes_longer_than_it_waits(each_dsn: str) -> None:
+    async with pool_of(each_dsn) as pool:
+        shard = await pool.start(statement_timeout_s=0.5)
+        await eventually(lambda: shard._heartbeat.began)
+        await pool.db.execute(SLOW_COMMIT)
+
+        async def is_slow() -> bool:
+            return bool(await pool.db.fetchval("select is_called from public.commits"))
+
+        await eventually(is_slow)
+        since = time.monotonic()
+        await eventually(lambda: shard._heartbeat.sent_at > since or pool.work[shard].done())
+
+        assert not pool.work[shard].done(), "nobody has ended it"
+        assert await pool.db.fetchval("select ended_why from shardclock.holders") is None
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_a_firing_whose_outcome_is_unknown_is_decided_by_sending_it_again(
+    pool: ShardPool, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    lost = _lose_answers(monkeypatch, "fire_due", after=moment == "after")
+    keys = await add_timers(pool.dsn, 100, "now() + interval '0.4 s'")
+    rule = await add_schedule(pool.dsn, "R/PT1H", "now() + interval '0.4 s'")
+
+    shard = await pool.start(lease_s=600.0)
+    await pool.until_fired(101)
+    await eventually(lambda: len(shard) == 0 and shard.stats.fired + shard.stats.fenced == 101)
+
+    assert lost, "an answer was lost"
+    assert (shard.stats.fenced > 0) == (moment == "after"), "what had fired was gone"
+    assert await pool.db.fetchval("select array_agg(occurrence) from shardclock.timers") == [2]
+    assert await breaches(pool.db, [*keys, rule]) == {}
+
+
+async def test_leases_whose_answer_was_lost_are_recalled_and_fire_on_time(
+    pool: ShardPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = _lose_answers(monkeypatch, "claim_due", after=True)
+    keys = await add_timers(pool.dsn, 100, "now() + interval '1 s'")
+
+    await pool.start(lease_s=10.0, horizon_s=2.0)
+    await pool.until_empty()
+
+    assert lost, "an answer was lost"
+    assert await breaches(pool.db, keys) == {}
+    assert max(row["recorded_at"] - row["due_date"] for row in await pool.fired()) < timedelta(seconds=2), (
+        "long before the lease runs out"
+    )
+
+
+def _lose_answers(monkeypatch: pytest.MonkeyPatch, name: str, *, after: bool) -> list[str]:
+    """Lose the first answer to a statement, before or after it has done its work."""
+    lost: list[str] = []
+    real = vars(shard_module)[name]
+
+    async def losing(*args: Any, **kwargs: Any) -> Any:
+        if lost:
+            return await real(*args, **kwargs)
+        lost.append(name)
+        if after:
+            await real(*args, **kwargs)
+        raise StoreUnavailable("lost on the way")
+
+    monkeypatch.setattr(shard_module, name, losing)
+    return lost

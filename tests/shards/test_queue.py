@@ -1,0 +1,257 @@
+"""The queue gives the soonest timer first, and wakes its waiter no later than that one is due."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shards.queue import TimerQueue
+from timers.model import ClaimedTimer
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+BOUND_S = 5.0
+TURNS = 20  # of the event loop: enough for any callback that is ready
+
+
+def timer(timer_key: int, due_s: float, *, question: int = 0) -> ClaimedTimer:
+    due_date = EPOCH + timedelta(seconds=due_s)
+    return ClaimedTimer(timer_key, due_date, None, "UTC", "fire_once", None, 0, 1, 1, version=7, question=question)
+
+
+def keys(timers: list[ClaimedTimer]) -> list[int]:
+    return [each.timer_key for each in timers]
+
+
+@asynccontextmanager
+async def waiting(queue: TimerQueue, now_s: Callable[[], float] = lambda: 0.0) -> AsyncIterator[asyncio.Task[None]]:
+    """Run the queue's one waiter, already waiting."""
+    waiter = asyncio.create_task(queue.until_due(now_s))
+    try:
+        await let_run()
+        yield waiter
+    finally:
+        waiter.cancel()
+        await asyncio.gather(waiter, return_exceptions=True)
+
+
+async def let_run() -> None:
+    for _ in range(TURNS):
+        await asyncio.sleep(0)
+
+
+def test_gives_the_soonest_first_and_nothing_that_is_not_due() -> None:
+    queue = TimerQueue()
+    queue.add([timer(1, 30), timer(2, 10), timer(3, 20), timer(4, 40)])
+
+    assert keys(queue.pop_due(30, 10)) == [2, 3, 1]
+    assert keys(queue.pop_due(39.9, 10)) == []
+    assert len(queue) == 1
+
+
+def test_gives_no_more_than_asked_for_and_keeps_the_rest() -> None:
+    queue = TimerQueue()
+    queue.add(timer(key, key) for key in range(10))
+
+    assert keys(queue.pop_due(100, 3)) == [0, 1, 2]
+    assert keys(queue.pop_due(100, 100)) == [3, 4, 5, 6, 7, 8, 9]
+    assert queue.pop_due(100, 100) == []
+
+
+def test_a_timer_that_is_leased_again_replaces_what_was_known_of_it() -> None:
+    queue = TimerQueue()
+    queue.add([timer(1, 10), timer(2, 15)])
+
+    queue.add([timer(1, 20)])
+
+    assert len(queue) == 2
+    assert keys(queue.pop_due(19, 10)) == [2], "not at its old due date"
+    assert queue.pop_due(20, 10) == [timer(1, 20)]
+
+
+@pytest.mark.parametrize(("older_s", "newer_s"), [(10, 20), (20, 10)], ids=["moved later", "moved earlier"])
+def test_the_answer_to_an_older_question_never_replaces_that_to_a_newer_one(older_s: float, newer_s: float) -> None:
+    older, newer = timer(1, older_s, question=1), timer(1, newer_s, question=2)
+
+    for order in ([older, newer], [newer, older], [older, newer, older]):
+        queue = TimerQueue()
+        for each in order:
+            queue.add([each])
+        assert queue.pop_due(30, 10) == [newer]
+
+
+def test_a_timer_that_is_moved_earlier_is_given_once() -> None:
+    queue = TimerQueue()
+    queue.add([timer(1, 20)])
+
+    queue.add([timer(1, 10)])
+
+    assert queue.pop_due(10, 10) == [timer(1, 10)]
+    assert queue.pop_due(20, 10) == []
+
+
+def test_a_timer_that_could_not_fire_just_now_comes_back_later() -> None:
+    queue = TimerQueue()
+
+    queue.add([timer(1, 10)], not_before_s=10.05)
+    queue.add([timer(2, 30)], not_before_s=10.05)
+
+    assert queue.pop_due(10.04, 10) == []
+    assert keys(queue.pop_due(10.05, 10)) == [1]
+    assert queue.soonest_s() == 30, "it never moves a due date earlier"
+
+
+def test_an_empty_queue_has_no_soonest() -> None:
+    queue = TimerQueue()
+    assert queue.soonest_s() is None
+
+    queue.add([timer(1, 10)])
+    assert queue.soonest_s() == 10
+    queue.pop_due(10, 1)
+    assert queue.soonest_s() is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 50) | st.none()), max_size=200))
+def test_it_is_a_map_in_order_whatever_is_added_and_taken(steps: list[tuple[int, int | None]]) -> None:
+    queue, known = TimerQueue(), dict[int, int]()
+
+    for key, due_s in steps:
+        if due_s is None:
+            due = [(at, held) for held, at in known.items() if at <= key * 10]
+            given_keys = keys(queue.pop_due(key * 10, 1_000))
+            assert sorted(given_keys) == sorted(held for _, held in due)
+            assert [known[held] for held in given_keys] == sorted(at for at, _ in due)
+            known = {held: at for held, at in known.items() if at > key * 10}
+        else:
+            queue.add([timer(key, due_s)])
+            known[key] = due_s
+        assert len(queue) == len(known)
+        assert queue.soonest_s() == min(known.values(), default=None)
+
+
+def test_stale_entries_are_bounded_however_often_timers_are_leased_again() -> None:
+    queue = TimerQueue()
+
+    for lease in range(200):
+        queue.add(timer(key, 1_000 + lease - key) for key in range(100))
+
+    assert len(queue) == 100
+    assert len(queue._heap) <= 2_000
+    assert keys(queue.pop_due(10_000, 1_000)) == list(reversed(range(100)))
+
+
+def test_the_same_lease_again_adds_nothing() -> None:
+    queue = TimerQueue()
+
+    for _ in range(200):
+        queue.add([timer(1, 10)], not_before_s=20)
+
+    assert len(queue._heap) == 1
+
+
+async def test_waits_until_the_soonest_is_due() -> None:
+    queue, started = TimerQueue(), time.monotonic()
+    queue.add([timer(1, 0.05), timer(2, 3_600)])
+
+    async with asyncio.timeout(BOUND_S):
+        await queue.until_due(lambda: 0.0)
+
+    assert time.monotonic() - started >= 0.05
+
+
+async def test_does_not_wait_when_one_is_due() -> None:
+    queue = TimerQueue()
+    queue.add([timer(1, 10)])
+
+    async with waiting(queue, lambda: 10.0) as waiter:
+        assert waiter.done()
+
+
+async def test_an_overdue_loop_lets_others_run() -> None:
+    queue, turns = TimerQueue(), 0
+    queue.add([timer(1, 10)])
+
+    async def bystander() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(bystander())
+    for _ in range(10):
+        await queue.until_due(lambda: 10.0)
+    other.cancel()
+
+    assert turns >= 9
+
+
+async def test_a_later_timer_does_not_wake_the_waiter() -> None:
+    queue = TimerQueue()
+    queue.add([timer(1, 3_600)])
+
+    async with waiting(queue) as waiter:
+        queue.add([timer(2, 3_601), timer(3, 3_600)])
+        await let_run()
+        assert not waiter.done()
+
+
+async def test_an_earlier_timer_wakes_the_waiter() -> None:
+    queue = TimerQueue()
+    queue.add([timer(1, 3_600)])
+
+    async with waiting(queue) as waiter:
+        queue.add([timer(2, 3_599)])
+        await let_run()
+        assert waiter.done(), "so that it sets an earlier alarm"
+
+
+async def test_the_first_timer_wakes_a_waiter_at_an_empty_queue() -> None:
+    queue = TimerQueue()
+
+    async with waiting(queue) as waiter:
+        assert not waiter.done()
+        queue.add([])
+        await let_run()
+        assert not waiter.done()
+        queue.add([timer(1, 3_600)])
+        await let_run()
+        assert waiter.done()
+
+
+async def test_a_timer_put_off_past_the_soonest_does_not_wake_the_waiter() -> None:
+    queue = TimerQueue()
+    queue.add([timer(1, 3_600)])
+
+    async with waiting(queue) as waiter:
+        queue.add([timer(2, 10)], not_before_s=3_700)
+        await let_run()
+        assert not waiter.done()
+
+
+async def test_wake_ends_the_wait_at_once() -> None:
+    queue = TimerQueue()
+    queue.add([timer(1, 3_600)])
+
+    async with waiting(queue) as waiter:
+        queue.wake()
+        await let_run()
+        assert waiter.done()
+
+
+async def test_a_wait_leaves_no_alarm_behind() -> None:
+    queue = TimerQueue()
+    queue.add([timer(1, 0.02)])
+    async with waiting(queue):
+        queue.wake()
+
+    queue.pop_due(1, 1)
+    async with waiting(queue) as waiter:
+        queue._sooner.clear()
+        finished, _ = await asyncio.wait([waiter], timeout=0.1)
+        assert not finished, "the first wait's alarm rang for the second"

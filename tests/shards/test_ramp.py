@@ -1,0 +1,247 @@
+"""What an outage left overdue is fired at the ramp's rate, oldest first, fair between tenants; the rest is on time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from shards.claiming import ClaimPlanner
+from shards.ramp import Ramp
+from shards.settings import ShardSettings
+from sql.claims.claim import Scan, ScanResult
+from sql.cluster.leadership import set_ramp
+from sql.metrics.status import read_status
+from sql.session import Session
+from tests.support.factories import HolderClient, add_holder, add_timers, query, value
+from tests.support.shard_pool import ShardPool
+from tests.support.waiting import eventually
+
+OLD = "now() - interval '1 hour' + i * interval '1 ms'"
+BACKLOG = Scan("backlog", -10.0, 100, floor_s=10.0)
+NOTHING = ScanResult(datetime(2026, 1, 1, tzinfo=UTC), 0, lags=(), saturated=False, left_by_outage=0, ramp_per_s=1_000,
+                next_tenant="", claimed=[])  # fmt: skip
+
+
+# How much: decisions without a database
+
+
+def test_nothing_that_an_outage_left_is_taken_before_the_rate_is_known() -> None:
+    ramp = Ramp()
+
+    assert ramp.holds_back(100, now_s=5.0)
+    assert ramp.room(100) == 0
+
+
+def test_room_grows_with_time_up_to_a_second_and_shrinks_by_what_was_taken() -> None:
+    ramp = Ramp()
+    ramp.holds_back(100, now_s=5.0)
+    ramp.learn(BACKLOG, NOTHING)
+
+    assert ramp.holds_back(100, now_s=5.0625)
+    assert ramp.room(100) == 62
+    assert not ramp.holds_back(100, now_s=60.0)
+    assert ramp.room(10_000) == 1_000
+
+    ramp.learn(BACKLOG, replace(NOTHING, left_by_outage=990))
+    assert ramp.holds_back(100, now_s=60.0)
+    assert ramp.room(100) == 10
+
+
+def test_what_was_taken_too_much_is_waited_for() -> None:
+    ramp = Ramp()
+    ramp.holds_back(100, now_s=5.0)
+    ramp.learn(BACKLOG, replace(NOTHING, left_by_outage=300))
+
+    assert ramp.room(100) == 0
+    assert ramp.holds_back(100, now_s=5.25)
+    assert ramp.room(100) == 0
+    assert ramp.holds_back(100, now_s=5.375)
+    assert ramp.room(100) == 75
+
+
+def test_a_rate_of_zero_lets_nothing_through_and_no_rate_everything() -> None:
+    stopped, free = Ramp(), Ramp()
+    stopped.learn(BACKLOG, replace(NOTHING, ramp_per_s=0))
+    free.learn(BACKLOG, replace(NOTHING, ramp_per_s=None))
+
+    assert stopped.holds_back(100, now_s=1e6)
+    assert stopped.room(100) == 0
+    assert not free.holds_back(100, now_s=1e6)
+    assert free.room(100) == 100
+
+
+def test_it_goes_by_tenants_from_the_scan_that_finds_too_much_until_a_round_that_finds_no_more() -> None:
+    ramp = Ramp(per_s=None)
+    ramp.learn(Scan("own", 2.0, 100), replace(NOTHING, saturated=True, left_by_outage=1, ramp_per_s=None))
+    assert ramp.holds_back(100, now_s=0.0)
+
+    # A round over many tenants takes several scans; what one of them left counts until the round is over.
+    for saturated, next_tenant, goes_on in [
+        (True, "m", True), (False, "", True), (False, "m", True), (False, "", False)
+    ]:  # fmt: skip
+        ramp.learn(BACKLOG, replace(NOTHING, saturated=saturated, next_tenant=next_tenant, ramp_per_s=None))
+        assert (ramp.catching_up, ramp.after_tenant) == (goes_on, next_tenant)
+
+
+def test_a_burst_that_has_just_fallen_due_is_no_outage() -> None:
+    ramp = Ramp(per_s=None)
+
+    ramp.learn(Scan("own", 2.0, 100), replace(NOTHING, saturated=True, ramp_per_s=None))
+
+    assert not ramp.catching_up
+
+
+def test_held_back_a_turn_leaves_the_backlog_to_scans_of_its_own() -> None:
+    planner = ClaimPlanner(ShardSettings(claim_batch=100, queue_max=1_000), swept_at=1_000.0)
+    list(planner.scans(held=0, now_s=1_000.0))
+    planner.ramp.learn(BACKLOG, replace(NOTHING, ramp_per_s=200))
+
+    assert list(planner.scans(held=0, now_s=1_000.1)) == [
+        Scan("own", 2.0, 100, floor_s=10.0),
+        Scan("backlog", -10.0, 20, floor_s=10.0),
+    ]
+    assert list(planner.scans(held=0, now_s=1_001.0)) == [Scan("own", 2.0, 100), Scan("sweep", -3.0, 100)]
+    planner.ramp.catching_up = True
+    assert list(planner.scans(held=0, now_s=1_002.0)) == [
+        Scan("own", 2.0, 100, floor_s=10.0),
+        Scan("sweep", -3.0, 100, floor_s=10.0),
+        Scan("backlog", -10.0, 100, floor_s=10.0),
+        Scan("sweep", -10.0, 100),
+    ]
+
+
+# Which: one scan, by hand
+
+
+async def test_a_scan_over_the_backlog_takes_as_much_of_each_tenant_and_of_the_oldest(dsn: str) -> None:
+    await add_holder(dsn, 1)
+    flood = await add_timers(dsn, 500, OLD, tenant_id="'flood'")
+    await add_timers(dsn, 50, "now() - interval '1 minute'", tenant_id="'small'")
+    await add_timers(dsn, 50, "now() - interval '1 minute'", tenant_id="'fresh' || i")
+    await add_timers(dsn, 20, "now() - interval '1 second'", tenant_id="'small'")
+
+    async with HolderClient(dsn, holder=1) as shard:
+        taken = await shard.take(scope="backlog", horizon_s=-10, floor_s=10, batch=530, fire_overdue=True)
+
+    assert 70 <= taken.left_by_outage == taken.fired <= 80
+    assert (taken.saturated, taken.next_tenant) == (True, "")
+    fired = Counter(row[0] for row in await query(dsn, "select tenant_id from shardclock.command_log"))
+    # Ten for each of the 52 tenants, and ten for the oldest, whosever they are.
+    assert 10 <= fired["flood"] <= 20
+    assert 10 <= fired["small"] <= 20
+    assert {fired[f"fresh{i}"] for i in range(1, 51)} == {1}
+    assert await value(dsn, "select min(timer_key) from shardclock.timers where tenant_id = 'flood'") > flood[9]
+
+
+async def test_a_scan_over_many_tenants_goes_on_where_the_last_one_ended(dsn: str) -> None:
+    await add_holder(dsn, 1, shard=0, shard_count=840)  # its own slot is (almost) empty: the tenants are what counts
+    await add_timers(dsn, 450, OLD, tenant_id="to_char(i, '\"t\"000')")
+    reached: list[str] = []
+
+    async with HolderClient(dsn, holder=1) as shard:
+        for _ in range(3):
+            taken = await shard.take(
+                scope="backlog",
+                horizon_s=-10,
+                floor_s=10,
+                batch=4200,
+                fire_overdue=True,
+                after_tenant="".join(reached[-1:]),
+            )
+            reached.append(taken.next_tenant)
+
+    assert reached[2] == ""
+    assert reached[:2] == sorted(reached[:2])
+    assert await value(dsn, "select count(*) from shardclock.timers") == 0
+
+
+async def test_what_is_found_as_a_tenants_and_as_the_oldest_counts_once(dsn: str) -> None:
+    await add_holder(dsn, 1)
+    await add_timers(dsn, 10, OLD, tenant_id="'only'")
+
+    async with HolderClient(dsn, holder=1) as shard:
+        taken = await shard.take(scope="backlog", horizon_s=-10, floor_s=10, batch=100, fire_overdue=True)
+
+    assert (taken.fired, taken.left_by_outage) == (10, 10)
+
+
+async def test_a_scan_of_few_takes_no_more_than_it_may(dsn: str) -> None:
+    await add_holder(dsn, 1)
+    await add_timers(dsn, 2_000, OLD, tenant_id="(array['default', 'a', 'b'])[i % 3 + 1]")
+
+    async with HolderClient(dsn, holder=1) as shard:
+        for batch in (1, 2, 7, 100):
+            taken = await shard.take(scope="backlog", horizon_s=-10, floor_s=10, batch=batch, fire_overdue=True)
+            assert 1 <= taken.fired <= batch + 1, "one for each tenant at least, and one for the oldest"
+
+
+async def test_a_scan_with_a_floor_leaves_what_an_outage_left_alone(dsn: str) -> None:
+    await add_holder(dsn, 1)
+    await add_timers(dsn, 5, OLD)
+    fresh = await add_timers(dsn, 3, "now() - interval '1 second'")
+
+    async with HolderClient(dsn, holder=1) as shard:
+        taken = await shard.take(floor_s=10, fire_overdue=True)
+
+    assert (taken.fired, taken.left_by_outage) == (3, 0)
+    rows = await query(dsn, "select timer_key from shardclock.command_log order by 1")
+    assert [row[0] for row in rows] == fresh
+
+
+# All of it: shards at work
+
+
+async def test_an_outage_is_caught_up_with_at_the_rate_that_an_operator_sets(pool: ShardPool) -> None:
+    await add_timers(pool.dsn, 3_000, OLD)
+    async with Session(pool.dsn, application="test") as operator:
+        assert await set_ramp(operator, 0) == (150_000, 0)
+        await pool.start(0, 2)
+        await pool.start(1, 2)
+        on_time = await add_timers(pool.dsn, 50, "now() + i * interval '10 ms'")
+        await pool.until_fired(50)
+
+        status = await read_status(operator)
+        assert (status.left_by_outage, status.ramp_per_s, status.caught_up_in_s) == (3_000, 0, None)
+        lags = await query(
+            pool.dsn,
+            "select max(recorded_at - due_date) from shardclock.command_log where timer_key = any ($1)",
+            on_time,
+        )
+        assert lags[0][0].total_seconds() < 1.0
+
+        await set_ramp(operator, 1_000)
+        await eventually(lambda: _at_least(pool, 550))
+        status = await read_status(operator)
+        assert status.caught_up_in_s == status.left_by_outage / 1_000
+        await pool.until_fired(3_050)
+    spans = await query(
+        pool.dsn,
+        "select extract(epoch from max(recorded_at) - min(recorded_at)) from shardclock.command_log"
+        " where due_date < now() - interval '30 minutes'",
+    )
+    # 3,000 at 1,000 a second, of which a second's worth may come at once: not faster than in 2 s.
+    assert spans[0][0] > 1.8
+
+
+async def test_a_tenant_with_a_few_timers_does_not_wait_for_another_with_many(pool: ShardPool) -> None:
+    await add_timers(pool.dsn, 20_000, OLD, tenant_id="'flood'")
+    few = await add_timers(pool.dsn, 20, "now() - interval '20 s'", tenant_id="'few'")
+    async with Session(pool.dsn, application="test") as operator:
+        await set_ramp(operator, 4_000)
+
+    await pool.start(0, 1)
+    await pool.until_fired(20_000)
+    await pool.until_empty()
+
+    ahead = await value(
+        pool.dsn,
+        "select count(*) from shardclock.command_log where tenant_id = 'flood' and position <"
+        " (select max(position) from shardclock.command_log where timer_key = any ($1))",
+        few,
+    )
+    assert ahead < 4_000
+
+
+async def _at_least(pool: ShardPool, count: int) -> bool:
+    return await pool.count_fired() >= count

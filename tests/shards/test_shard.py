@@ -1,0 +1,264 @@
+"""One shard, or two, at everyday work on a real Postgres: each timer fires once, on time and never early."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.support.factories import add_schedule, add_timers
+from tests.support.shard_pool import ShardPool, pool_of
+from tests.support.verdict import breaches
+from tests.support.waiting import eventually
+
+
+@pytest.fixture
+async def each_pool(each_dsn: str) -> AsyncIterator[ShardPool]:
+    """Give a pool on each version of Postgres."""
+    async with pool_of(each_dsn) as one:
+        yield one
+
+
+async def test_timers_due_at_once_and_soon_fire_once_and_never_early(each_pool: ShardPool) -> None:
+    pool = each_pool
+    overdue = await add_timers(pool.dsn, 50, "now() - i * interval '1 minute'")
+    soon = await add_timers(pool.dsn, 300, "now() + i * interval '3 milliseconds'")
+    later = await add_timers(pool.dsn, 50, "now() + interval '1 hour'")
+
+    await pool.start()
+    at_once = await add_timers(pool.dsn, 50, "now()")
+    await pool.until_fired(400)
+
+    fired = await pool.fired()
+    assert sorted(row["timer_key"] for row in fired) == overdue + soon + at_once
+    assert await breaches(pool.db, overdue + soon + at_once + later) == {}
+    assert await pool.db.fetchval("select count(*) from shardclock.timers where claimed_by is null") == 50
+
+
+async def test_a_repeat_fires_each_occurrence_on_its_grid_and_in_order(each_pool: ShardPool) -> None:
+    pool = each_pool
+    await pool.start()
+
+    await pool.db.execute("select shardclock.schedule_timer(schedule => 'R8/PT0.1S', name => 'a')")
+    await pool.db.execute("select shardclock.schedule_timer(schedule => 'R5/PT0.15S', name => 'b')")
+    await pool.until_empty()
+
+    fired = await pool.fired()
+    assert await breaches(pool.db, [row["timer_key"] for row in fired]) == {}
+    for name, count, period in (("a", 8, timedelta(seconds=0.1)), ("b", 5, timedelta(seconds=0.15))):
+        mine = [row for row in fired if row["name"] == name]
+        assert [row["occurrence"] for row in mine] == list(range(1, count + 1))
+        assert [row["due_date"] - mine[0]["due_date"] for row in mine] == [k * period for k in range(count)]
+        assert len({row["timer_key"] for row in mine}) == count
+
+
+async def test_missed_occurrences_that_are_fired_one_by_one_do_not_wait_for_a_poll_each(pool: ShardPool) -> None:
+    await add_schedule(
+        pool.dsn, "R60/PT1M", missed="'fire_all'", anchor="now() - interval '61 minutes'", repetitions="60",
+        due="now() - interval '1 hour'",
+    )  # fmt: skip
+
+    await pool.start(poll_s=5.0, horizon_s=6.0)
+    await pool.until_fired(60, within_s=15.0)
+
+    rows = await pool.db.fetch("select intent, occurrence from shardclock.command_log order by position")
+    assert [tuple(row) for row in rows] == [("TRIGGERED", number) for number in range(1, 61)]
+
+
+async def test_a_repeat_that_missed_occurrences_fires_once_for_the_gap_and_says_how_many(pool: ShardPool) -> None:
+    anchor = "now() - interval '65 minutes'"
+    await add_schedule(pool.dsn, "R/PT10M", "now() - interval '55 minutes'", anchor=anchor)
+
+    await pool.start()
+    await pool.until_fired(1)
+
+    records = await pool.db.fetch("select intent, occurrence, detail from shardclock.command_log order by position")
+    assert [tuple(row) for row in records] == [
+        ("TRIGGERED", 1, None),
+        ("SKIPPED", 2, '{"count": 5, "policy": "fire_once"}'),
+    ]
+    assert await pool.db.fetchval("select occurrence from shardclock.timers") == 7
+
+
+async def test_a_timer_scheduled_in_a_transaction_fires_if_and_when_that_commits(pool: ShardPool) -> None:
+    shard = await pool.start()
+    transaction = pool.db.transaction()
+    await transaction.start()
+    undone = await pool.db.fetchval("select shardclock.schedule_timer(delay => 'PT0S')")
+    await transaction.rollback()
+    transaction = pool.db.transaction()
+    await transaction.start()
+    kept = await pool.db.fetchval("select shardclock.schedule_timer(delay => 'PT0S')")
+    witness = await add_timers(pool.dsn, 1, "now()")
+    await eventually(lambda: shard.stats.fired == 1)
+
+    await transaction.commit()
+    await pool.until_fired(2)
+
+    assert [row["timer_key"] for row in await pool.fired()] == [*witness, kept]
+    assert await breaches(pool.db, [kept, *witness]) == {}
+    assert undone < kept
+
+
+async def test_timers_in_memory_fire_in_the_order_of_their_due_dates(pool: ShardPool) -> None:
+    # Given timers whose keys, slots and due dates are in three different orders.
+    await add_timers(pool.dsn, 500, "now() + interval '0.5 s' + (i * 7919 % 500) * interval '1 ms'")
+
+    shard = await pool.start()
+    await pool.until_fired(500)
+
+    due_dates = [row["due_date"] for row in await pool.fired()]
+    assert due_dates == sorted(due_dates)
+    assert shard.stats.claimed == 500, "none was fired by the claim itself"
+
+
+async def test_two_shards_on_the_same_slots_fire_each_timer_once(each_pool: ShardPool) -> None:
+    pool = each_pool
+    keys = await add_timers(pool.dsn, 2_000, "now() + (i % 1000 - 200) * interval '1 ms'")
+
+    shards = [await pool.start(0, 1), await pool.start(0, 1)]
+    await pool.until_empty()
+
+    assert await pool.count_fired() == len(keys)
+    assert await breaches(pool.db, keys) == {}
+    assert sum(shard.stats.fired for shard in shards) == len(keys)
+
+
+async def test_shards_keep_to_their_own_slots(pool: ShardPool) -> None:
+    keys = await add_timers(pool.dsn, 840, "now() + i % 2 * interval '0.5 s'")
+
+    shards = [await pool.start(place, 3) for place in range(3)]
+    await pool.until_empty()
+
+    assert [shard.stats.fired for shard in shards] == [280, 280, 280]
+    fired = {row["timer_key"]: row["holder"] for row in await pool.fired()}
+    assert fired == {key: shards[key % 840 % 3].holder for key in keys}
+
+
+async def test_a_cancelled_timer_never_fires_though_it_is_in_memory(pool: ShardPool) -> None:
+    cancelled, witness = await add_timers(pool.dsn, 2, "now() + interval '0.6 s' + i * interval '0.1 s'")
+    shard = await pool.start()
+    await pool.until_held(shard, 2)
+
+    assert await pool.db.fetchval("select shardclock.cancel_timer($1)", cancelled) == "CANCELED"
+    await pool.until_fired(1)
+
+    assert [row["timer_key"] for row in await pool.fired()] == [witness]
+    assert await breaches(pool.db, [cancelled, witness]) == {}
+    assert shard.stats.fenced == 1
+    assert len(shard) == 0
+
+
+async def test_a_timer_moved_later_does_not_fire_at_its_old_due_date(pool: ShardPool) -> None:
+    moved, witness = await add_timers(pool.dsn, 2, "now() + i * interval '0.4 s'")
+    shard = await pool.start()
+    await pool.until_held(shard, 2)
+
+    await pool.db.execute("select shardclock.reschedule_timer($1, delay => 'PT1.2S')", moved)
+    await pool.until_fired(2)
+
+    assert [row["timer_key"] for row in await pool.fired()] == [witness, moved]
+    assert await breaches(pool.db, [moved, witness]) == {}
+
+
+async def test_a_timer_moved_earlier_fires_at_its_new_due_date(pool: ShardPool) -> None:
+    (moved,) = await add_timers(pool.dsn, 1, "now() + interval '1.9 s'")
+    shard = await pool.start()
+    await pool.until_held(shard, 1)
+    old = await pool.db.fetchval("select due_date from shardclock.timers")
+
+    await pool.db.execute("select shardclock.reschedule_timer($1, delay => 'PT0.3S')", moved)
+    await pool.until_fired(1)
+
+    (fired,) = await pool.fired()
+    assert fired["due_date"] <= fired["recorded_at"] < old
+    assert await breaches(pool.db, [moved]) == {}
+
+
+@pytest.mark.slow
+async def test_a_drained_shard_hands_back_within_a_second_and_another_fires_on_time(pool: ShardPool) -> None:
+    keys = await add_timers(pool.dsn, 5_000, "now() + interval '2 s' + i * interval '0.1 ms'")
+    ahead: dict[str, Any] = {"horizon_s": 5.0, "lease_s": 60.0, "queue_max": 20_000}
+    first = await pool.start(**ahead)
+    await pool.until_held(first, 5_000)
+
+    asked_at = time.monotonic()
+    await pool.drain(first)
+    assert time.monotonic() - asked_at < 1.0
+    second = await pool.start(**ahead)
+    await pool.until_held(second, 5_000)
+    assert await pool.count_fired() == 0, "taken over before the first was due"
+    await pool.until_empty()
+
+    fired = await pool.fired()
+    assert {row["holder"] for row in fired} == {second.holder}
+    assert await breaches(pool.db, keys) == {}
+    assert max(row["recorded_at"] - row["due_date"] for row in fired) < timedelta(seconds=1)
+
+
+@pytest.mark.slow
+async def test_a_shard_that_is_drained_under_load_fires_nothing_twice(pool: ShardPool) -> None:
+    keys = await add_timers(pool.dsn, 3_000, "now() + (i % 1500) * interval '1 ms'")
+    for _ in range(4):
+        shard = await pool.start(fire_batch=50)
+        before = await pool.count_fired()
+        await pool.until_fired(before + 100)
+        await pool.drain(shard)
+
+    await pool.start()
+    await pool.until_empty()
+
+    assert await pool.count_fired() == len(keys)
+    assert await breaches(pool.db, keys) == {}
+
+
+async def test_a_shard_drained_before_it_began_ends_at_once(pool: ShardPool) -> None:
+    shard = await pool.start()
+
+    await pool.drain(shard)
+
+    assert await pool.db.fetchval("select ended_why from shardclock.holders") == "drained"
+
+
+async def test_a_shard_without_an_assignment_sweeps_what_nobody_keeps(each_pool: ShardPool) -> None:
+    pool = each_pool
+    keys = await add_timers(pool.dsn, 30, "now() - interval '1 s'")
+    keys += await add_timers(pool.dsn, 30, "now() + interval '0.3 s'")
+    rule = await add_schedule(pool.dsn, "R3/PT0.2S", "now()", anchor="now() - interval '0.2 s'", repetitions="3")
+
+    shard = await pool.start(None, None, sweep_s=0.1, sweep_grace_s=0.5)
+    await pool.until_empty()
+
+    fired = await pool.fired()
+    assert await breaches(pool.db, [*keys, rule]) == {}
+    assert {row["holder"] for row in fired} == {shard.holder}
+    grace = timedelta(seconds=0.5)
+    assert all(row["recorded_at"] - row["due_date"] >= grace for row in fired), "theirs who keep the slot, until then"
+
+
+async def test_a_shard_sweeps_the_slots_of_a_missing_neighbour(pool: ShardPool) -> None:
+    keys = await add_timers(pool.dsn, 100, "now() + interval '0.2 s'")
+
+    await pool.start(1, 2, sweep_s=0.1, sweep_grace_s=0.5)
+    await pool.until_empty()
+
+    lags = {row["timer_key"]: row["recorded_at"] - row["due_date"] for row in await pool.fired()}
+    assert sorted(lags) == keys
+    assert all((lag >= timedelta(seconds=0.5)) == (key % 840 % 2 == 0) for key, lag in lags.items())
+    assert await breaches(pool.db, keys) == {}
+
+
+async def test_what_is_leased_by_a_living_holder_is_not_swept(pool: ShardPool) -> None:
+    (held,) = await add_timers(
+        pool.dsn, 1, "now() - interval '1 h'", claimed_by="77", claimed_until="now() + interval '15 s'"
+    )
+    witness = await add_timers(pool.dsn, 1, "now() - interval '1 h'")
+
+    await pool.start(None, None, sweep_s=0.05, sweep_grace_s=0.1)
+    await pool.until_fired(1)
+
+    assert [row["timer_key"] for row in await pool.fired()] == witness
+    assert await pool.db.fetchval("select timer_key from shardclock.timers") == held

@@ -1,0 +1,175 @@
+"""A shard that dies, freezes or is declared dead loses no timer, and nobody fires one twice."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from keepers.heartbeat import HolderEnded
+from tests.support.factories import BOUND_S, add_schedule, add_timers
+from tests.support.shard_pool import ShardPool
+from tests.support.shard_process import HOLDER_ENDED, ShardProcess, shard_process
+from tests.support.verdict import breaches
+from tests.support.waiting import eventually
+
+
+async def until_claimed(pool: ShardPool, process: ShardProcess, count: int) -> None:
+    """Wait until a process has said that it holds so many timers in memory."""
+
+    async def claimed() -> bool:
+        held = await pool.db.fetchval("select held from shardclock.beats where holder = $1", process.holder)
+        return int(held) >= count
+
+    await eventually(claimed)
+
+
+@pytest.mark.slow
+async def test_the_timers_of_a_killed_shard_are_free_as_soon_as_its_holder_is_ended(pool: ShardPool) -> None:
+    keys = await add_timers(pool.dsn, 300, "now() + interval '2 s'")
+    async with shard_process(pool.dsn, horizon_s=10.0, lease_s=600.0, heartbeat_s=0.1) as killed:
+        await until_claimed(pool, killed, 300)
+        killed.kill()
+    heir = await pool.start(horizon_s=10.0, lease_s=600.0)
+    await pool.end(killed.holder)
+    await pool.until_empty()
+
+    assert heir.stats.fired == len(keys)
+    assert await breaches(pool.db, keys) == {}
+
+
+@pytest.mark.slow
+async def test_the_timers_of_a_killed_shard_are_free_when_its_lease_runs_out_and_no_sooner(pool: ShardPool) -> None:
+    keys = await add_timers(pool.dsn, 300, "now() + interval '0.8 s'")
+    async with shard_process(pool.dsn, horizon_s=10.0, lease_s=2.0, heartbeat_s=0.1) as killed:
+        await until_claimed(pool, killed, 300)
+        killed.kill()
+    lease_ends = await pool.db.fetchval("select min(claimed_until) from shardclock.timers")
+
+    await pool.start(lease_s=2.0)
+    await pool.until_empty()
+
+    fired = await pool.fired()
+    assert sorted(row["timer_key"] for row in fired) == keys
+    assert all(row["recorded_at"] >= lease_ends for row in fired), "nobody had said that its holder was dead"
+    assert max(row["recorded_at"] for row in fired) - lease_ends < timedelta(seconds=2)
+    assert await breaches(pool.db, keys) == {}
+
+
+@pytest.mark.slow
+async def test_a_shard_killed_while_it_fires_has_fired_each_timer_or_not(pool: ShardPool) -> None:
+    keys = await add_timers(pool.dsn, 20_000, "now() + interval '1.5 s' + i * interval '0.05 ms'")
+    async with shard_process(pool.dsn, horizon_s=10.0, lease_s=60.0, queue_max=30_000, fire_batch=100) as killed:
+        await pool.until_fired(1_000)
+        killed.kill()
+    assert await pool.count_fired() < len(keys), "it was killed in the middle of its work"
+
+    await pool.end(killed.holder)
+    heir = await pool.start()
+    await pool.until_empty()
+
+    assert heir.stats.fired > 0
+    assert await breaches(pool.db, keys) == {}
+
+
+@pytest.mark.slow
+async def test_a_shard_that_was_frozen_while_others_took_over_fires_nothing_twice_and_stops(pool: ShardPool) -> None:
+    keys = await add_timers(pool.dsn, 300, "now() + interval '1.5 s'")
+    keys.append(await add_schedule(pool.dsn, "R/PT1H", "now() + interval '1.5 s'"))
+    async with shard_process(pool.dsn, horizon_s=10.0, lease_s=60.0, heartbeat_s=0.1) as frozen:
+        await until_claimed(pool, frozen, 301)
+        frozen.freeze()
+        await pool.end(frozen.holder)
+        heir = await pool.start()
+        await pool.until_fired(301)
+
+        frozen.thaw()
+        status, stats = await frozen.ended()
+
+    assert status == HOLDER_ENDED
+    assert (stats["claimed"], stats["fired"]) == (301, 0)
+    assert heir.stats.fired == len(keys)
+    assert await pool.count_fired() == len(keys)
+    assert await pool.db.fetchval("select array_agg(occurrence) from shardclock.timers") == [2]
+    assert await breaches(pool.db, keys) == {}
+
+
+@pytest.mark.slow
+async def test_a_shard_frozen_past_its_lease_though_nobody_ended_it_fires_nothing_twice(pool: ShardPool) -> None:
+    keys = await add_timers(pool.dsn, 300, "now() + interval '1.2 s'")
+    async with shard_process(pool.dsn, lease_s=2.0, horizon_s=1.5, heartbeat_s=0.1) as frozen:
+
+        async def is_empty_handed() -> bool:
+            """Tell whether the frozen one is back, has tried to fire what it held, and let go of it."""
+            text = "select held = 0 and seen_at > $2 from shardclock.beats where holder = $1"
+            return bool(await pool.db.fetchval(text, frozen.holder, thawed_at))
+
+        await until_claimed(pool, frozen, 300)
+        frozen.freeze()
+        heir = await pool.start(lease_s=2.0)
+        await pool.until_fired(300)
+        more = await add_timers(pool.dsn, 10, "now() + interval '0.3 s'")
+        await pool.until_held(heir, 10)
+
+        thawed_at = await pool.db.fetchval("select now()")
+        frozen.thaw()
+        await pool.until_empty()
+        await eventually(is_empty_handed)
+
+    assert {row["holder"] for row in await pool.fired()} == {heir.holder}
+    assert await breaches(pool.db, keys + more) == {}
+
+
+async def test_a_living_shard_whose_holder_is_ended_stops_and_says_so(pool: ShardPool) -> None:
+    keys = await add_timers(pool.dsn, 100, "now() + interval '0.5 s' + i * interval '10 ms'")
+    ended = await pool.start(heartbeat_s=0.1, lease_s=60.0)
+    await pool.until_held(ended, 100)
+
+    await pool.end(ended.holder)
+    work = pool.work.pop(ended)
+    async with asyncio.timeout(BOUND_S):
+        with pytest.raises(HolderEnded):
+            await work
+
+    await pool.start()
+    await pool.until_empty()
+    assert await breaches(pool.db, keys) == {}
+    assert await pool.db.fetchval("select ended_why from shardclock.holders where holder = $1", ended.holder) == "test"
+
+
+async def test_a_shard_whose_task_is_cancelled_hands_back_like_one_that_drained(pool: ShardPool) -> None:
+    keys = await add_timers(pool.dsn, 1_000, "now() + interval '1 s'")
+    cancelled = await pool.start(lease_s=600.0)
+    await pool.until_held(cancelled, 1_000)
+
+    work = pool.work.pop(cancelled)
+    work.cancel()
+    async with asyncio.timeout(1.5):
+        await asyncio.gather(work, return_exceptions=True)
+    assert work.cancelled()
+    heir = await pool.start()
+    await pool.until_empty()
+
+    assert heir.stats.fired == len(keys)
+    assert await breaches(pool.db, keys) == {}
+
+
+@pytest.mark.slow
+async def test_assignments_that_change_under_load_lose_and_double_nothing(pool: ShardPool) -> None:
+    shards = [await pool.start(place, 2) if place < 2 else await pool.start(None, None) for place in range(7)]
+    keys: list[int] = []
+
+    for count in (2, 7, 3, 1, 5):
+        await pool.assign({shard: (place, count) if place < count else None for place, shard in enumerate(shards)})
+        for _ in range(5):  # a paced load: each step waits until most of the last one has fired
+            keys += await add_timers(pool.dsn, 100, "now() + (i % 50) * interval '10 ms'")
+            await pool.until_fired(len(keys) - 150)
+    await pool.until_empty()
+
+    assert await pool.count_fired() == len(keys)
+    assert await breaches(pool.db, keys) == {}
+    assert sum(shard.stats.fired for shard in shards) == len(keys)
+    assert all(shard.stats.fired for shard in shards), "each had its part"
+    lags = [row["recorded_at"] - row["due_date"] for row in await pool.fired()]
+    assert max(lags) < timedelta(seconds=3), "none waited for the sweep"

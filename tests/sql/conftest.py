@@ -1,0 +1,80 @@
+"""Lend tests clients, holders that keep all slots, and databases with many timers.
+
+Clients and holders are on `dsn`. A file whose tests run on each version of Postgres has a fixture `dsn` of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+
+import pytest
+
+from tests.support.factories import HolderClient, add_holder, query
+from tests.support.plans import fill
+from tests.support.postgres import Server
+from tests.support.scheduling import Ask, by_batch, by_sql
+
+
+@pytest.fixture
+async def client(dsn: str) -> AsyncIterator[HolderClient]:
+    """Give a client."""
+    async with HolderClient(dsn, plans={}) as hand:
+        yield hand
+
+
+@pytest.fixture
+async def other(dsn: str) -> AsyncIterator[HolderClient]:
+    """Give another client."""
+    async with HolderClient(dsn, plans={}) as hand:
+        yield hand
+
+
+@pytest.fixture
+async def shard(dsn: str) -> AsyncIterator[HolderClient]:
+    """Give a holder that keeps all slots."""
+    await add_holder(dsn, 1)
+    async with HolderClient(dsn, holder=1) as hand:
+        yield hand
+
+
+@pytest.fixture
+async def shard_ahead(shard: HolderClient) -> HolderClient:
+    """Set the shard's clock two minutes ahead, so what it fires is not due yet."""
+    shard.now = await shard.value("select now() + interval '2 minutes'")
+    return shard
+
+
+@pytest.fixture
+async def shards(dsn: str) -> AsyncIterator[tuple[HolderClient, HolderClient]]:
+    """Give two holders that believe to keep all slots, and have a clock each."""
+    await add_holder(dsn, 101)
+    await add_holder(dsn, 102)
+    async with HolderClient(dsn, holder=101) as one, HolderClient(dsn, holder=102) as two:
+        one.now = two.now = await one.value("select now()")
+        yield one, two
+
+
+@pytest.fixture(params=[by_sql, by_batch], ids=["sql", "batch"])
+def ask(request: pytest.FixtureRequest) -> Ask:
+    """Give both ways to schedule, in turn."""
+    way: Ask = request.param
+    return way
+
+
+@pytest.fixture(scope="module")
+def filled(postgres: Callable[[int], Server]) -> Iterator[str]:
+    """Name a database with a million timers, which tests leave as it is."""
+    server = postgres(18)
+    dsn = server.clone()
+    asyncio.run(fill(dsn))
+    yield dsn
+    server.drop(dsn)
+
+
+@pytest.fixture(scope="module", params=["never_analyzed", "analyzed"])
+def million(request: pytest.FixtureRequest, filled: str) -> str:
+    """Name that database, before the planner knows of its size and after."""
+    if request.param == "analyzed":
+        asyncio.run(query(filled, "analyze shardclock.timers"))
+    return filled

@@ -1,0 +1,95 @@
+"""Thousands of beats and renewals under an old snapshot cost no claim, and no beat, a look at what they left behind."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from sql.claims.claim import Scan, claim_due
+from sql.cluster.holders import assign, beat, end_holders, list_holders
+from sql.cluster.leadership import lead
+from sql.session import QUEUE_PLANS, UNSYNCED, Session
+from tests.support.factories import BOUND_S, add_holder, old_snapshot, query, value
+from tests.support.plans import prepare, taking
+from tests.support.roles import as_role
+
+MANY = 3_000  # beats, a quarter of an hour of them, and as many renewals
+A, B, LEADER = 1, 2, 9
+STATEMENTS = {
+    "claim_due": taking(A, window=("'2.1 s'", 0, 1)),
+    "beat": [str(B), "0"],
+    "lead": [str(LEADER), "'c'", "'5 s'", "false", "''"],
+    "list_holders": [],
+    "assign": [str(LEADER), "1", f"array[{A}, {B}]", "array[0, 1]", "array[false, false]", "2"],
+    "end_holders": [f"array[{B}]", "'test'", "1"],
+    "witnesses": [f"array[{A}]", "now()"],
+}
+
+
+@pytest.fixture
+async def session(each_dsn: str) -> AsyncIterator[Session]:
+    """Lead two holders that beat, and let no vacuum clear anything away."""
+    for table in ("holders", "beats", "coordination", "leadership"):
+        await query(as_role(each_dsn, "owner"), f"alter table shardclock.{table} set (autovacuum_enabled = off)")
+    await add_holder(each_dsn, A, 0, 2)
+    await add_holder(each_dsn, B, 1, 2)
+    async with Session(each_dsn, application="test", timeout_s=BOUND_S, plans=QUEUE_PLANS | UNSYNCED) as session:
+        assert (await lead(session, LEADER, cluster_id="c", lease_s=5.0, fresh=True)).leads
+        async with old_snapshot(each_dsn):
+            yield session
+
+
+async def live(session: Session, times: int) -> None:
+    """Beat and renew the lead so many times."""
+    for number in range(times):
+        assert await beat(session, A, held=number)
+        assert await beat(session, B, held=number)
+        assert (await lead(session, LEADER, cluster_id="c", lease_s=5.0, fresh=False)).leads
+
+
+async def test_what_beats_and_renewals_leave_behind_is_read_by_nobody(each_dsn: str, session: Session) -> None:
+    prepared = {name: await prepare(each_dsn, name) for name in STATEMENTS}
+
+    async def pages() -> dict[str, int]:
+        for name, it in prepared.items():
+            await it.explain(*STATEMENTS[name], touched=True)  # the first looks at the catalogue, too
+        return {name: (await it.explain(*STATEMENTS[name], touched=True)).pages for name, it in prepared.items()}
+
+    await live(session, 10)
+    before = await pages()
+    await live(session, MANY)
+    after = await pages()
+
+    # An index is a level deeper by then, and explain's own updates, which are undone, leave a few versions.
+    assert {name: (before[name], after[name]) for name in before if after[name] > before[name] + 12} == {}
+
+
+async def test_each_beat_is_the_one_that_is_read(each_dsn: str, session: Session) -> None:
+    await live(session, 50)
+
+    assert {it.holder: it.held for it in await list_holders(session)} == {A: 49, B: 49}
+    assert await value(each_dsn, "select count(*) from shardclock.beats") == 2
+    assert await value(each_dsn, "select count(*) from shardclock.leadership") == 1
+
+
+async def test_a_clock_that_is_set_back_leaves_the_newest_beat_and_lease_the_ones_that_count(
+    each_dsn: str, session: Session
+) -> None:
+    await query(each_dsn, "update shardclock.beats set seen_at = now() + interval '1 hour'")
+    await query(each_dsn, "update shardclock.leadership set renewed_at = now() + interval '1 hour'")
+
+    await live(session, 3)
+
+    assert {it.holder: it.held for it in await list_holders(session)} == {A: 2, B: 2}
+    assert not (await lead(session, 10, cluster_id="other", lease_s=5.0, fresh=True)).leads
+
+
+async def test_an_assignment_is_read_by_each_claim_all_the_same(each_dsn: str, session: Session) -> None:
+    await query(each_dsn, "insert into shardclock.timers (due_date) select now() from generate_series(1, 840)")
+    assert await assign(session, leader=LEADER, term=1, shards={A: 1, B: None}, shard_count=2)
+    taken = await claim_due(session, A, Scan("own", 0.0, 4_200), lease_s=10.0)
+    assert taken.fired == 420
+    assert await value(each_dsn, "select array_agg(distinct slot % 2) from shardclock.timers") == [0]
+    await end_holders(session, [A], why="test")
+    assert (await claim_due(session, A, Scan("own", 0.0, 4_200), lease_s=10.0)).fired == 0

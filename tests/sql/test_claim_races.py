@@ -1,0 +1,269 @@
+"""Prove that a claim is one holder's until it ends: leases, zombies, takeovers, and two shards on the same slots."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sql.claims.claim import Scope, still_held
+from sql.cluster.holders import end_holders
+from tests.support.factories import (
+    BOUND_S,
+    HolderClient,
+    add_holder,
+    add_timers,
+    intents,
+    later,
+    pending_keys,
+    query,
+    value,
+)
+from timers.model import ClaimedTimer
+
+FIRED = "TRIGGERED"
+SCOPES: tuple[Scope, ...] = ("own", "sweep", "backlog")
+
+
+# Leases, zombies, takeover
+
+
+async def test_a_leased_timer_is_nobody_elses_until_its_lease_ends(
+    dsn: str, shards: tuple[HolderClient, HolderClient]
+) -> None:
+    one, two = shards
+    (key,) = await add_timers(dsn, 1, "now() + interval '1 second'")
+    assert [timer.timer_key for timer in (await one.take()).claimed] == [key]
+
+    later(two, 9.9)
+    assert (await two.take()).claimed == []
+    assert (await two.take(fire_overdue=True)).fired == 0
+    assert (await two.take(scope="sweep", horizon_s=-3)).claimed == []
+
+    later(two, 0.1)
+    assert [timer.timer_key for timer in (await two.take()).claimed] == [key]
+
+
+async def suspend(dsn: str, holder: int, *, until_heard: bool = True) -> None:
+    """Suspend a holder, or resume it, as its coordinator does."""
+    text = "update shardclock.holders set suspended_at = case when $2 then now() end where holder = $1"
+    await query(dsn, text, holder, until_heard)
+
+
+@pytest.mark.parametrize("how", ["lease_ran_out", "holder_ended", "holder_suspended"])
+async def test_a_zombie_whose_timer_was_taken_over_fires_nothing(
+    dsn: str, shards: tuple[HolderClient, HolderClient], how: str
+) -> None:
+    zombie, heir = shards
+    (key,) = await add_timers(dsn, 1)
+    held = (await zombie.take()).claimed
+    if how == "holder_ended":
+        await end_holders(heir.session, [zombie.holder], why="silent")
+    elif how == "holder_suspended":
+        await suspend(dsn, zombie.holder)
+    else:
+        later(heir, 10)
+    inherited = (await heir.take()).claimed
+    assert [timer.timer_key for timer in inherited] == [key]
+
+    assert (await zombie.fire(held)).timer_keys == frozenset()
+    assert await still_held(zombie.session, zombie.holder, [key]) == []
+    assert (await heir.fire(inherited)).timer_keys == {key}
+    assert (await zombie.fire(held)).timer_keys == frozenset()
+
+    assert await intents(dsn) == {(key, FIRED): 1}
+    assert await value(dsn, "select holder from shardclock.command_log") == heir.holder
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+async def test_what_a_suspended_holder_claims_is_free_until_it_is_resumed(
+    dsn: str, shards: tuple[HolderClient, HolderClient], scope: Scope
+) -> None:
+    silent, other = shards
+    # In one slot: a walk over tenants takes more of them than one over slots.
+    await add_timers(dsn, 4, "now() - interval '1 minute'", tenant_id="'acme'", timer_key="840 * i")
+    walk: dict[str, Any] = {"scope": scope, "horizon_s": -10 if scope == "backlog" else 2.0}
+    walk |= {"floor_s": 10.0} if scope == "backlog" else {}
+    assert len((await silent.take(**walk)).claimed) == 4
+
+    await suspend(dsn, silent.holder)
+    await suspend(dsn, silent.holder, until_heard=False)
+    assert (await other.take(**walk)).claimed == []
+
+    await suspend(dsn, silent.holder)
+    assert (await silent.take(**walk)).claimed == [], "nobody takes from itself"
+    assert len((await other.take(**walk)).claimed) == 4
+    await suspend(dsn, silent.holder, until_heard=False)
+    assert (await silent.take(**walk)).claimed == [], "what was taken stays taken"
+
+
+async def test_a_suspended_shard_that_comes_to_fires_what_nobody_has_taken_and_nothing_else(
+    dsn: str, shards: tuple[HolderClient, HolderClient]
+) -> None:
+    awake, heir = shards
+    keys = await add_timers(dsn, 10)
+    held = (await awake.take()).claimed
+    await suspend(dsn, awake.holder)
+    taken = {timer.timer_key for timer in (await heir.take(batch=4)).claimed}
+    assert 0 < len(taken) < 10
+
+    assert (await awake.fire(held)).timer_keys == set(keys) - taken
+    assert (await heir.take()).claimed == []
+    assert await pending_keys(dsn) == sorted(taken)
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+async def test_a_claim_that_ends_later_than_any_can_was_taken_by_a_clock_that_was_set_back(
+    dsn: str, shards: tuple[HolderClient, HolderClient], scope: Scope
+) -> None:
+    ahead, heir = shards
+    # In one slot: a walk over tenants takes more of them than one over slots.
+    await add_timers(dsn, 4, "now() - interval '2 hours'", tenant_id="'acme'", timer_key="840 * i")
+    walk: dict[str, Any] = {"scope": scope, "horizon_s": -10 if scope == "backlog" else 2.0}
+    walk |= {"floor_s": 10.0} if scope == "backlog" else {}
+    assert len((await ahead.take(**walk)).claimed) == 4
+
+    later(heir, -10)
+    assert (await heir.take(**walk)).claimed == [], "two leases ahead: another's may be longer"
+    later(heir, -3600)
+    assert len((await heir.take(**walk)).claimed) == 4
+
+
+async def test_a_zombie_that_fires_while_the_takeover_commits_is_fenced(
+    dsn: str, shards: tuple[HolderClient, HolderClient]
+) -> None:
+    zombie, heir = shards
+    (key,) = await add_timers(dsn, 1)
+    held = (await zombie.take()).claimed
+    later(heir, 10)
+    await heir.begin()
+    inherited = (await heir.take()).claimed
+
+    assert (await zombie.fire(held)).timer_keys == frozenset(), "it goes around a row that somebody has locked"
+    await heir.commit()
+
+    assert (await zombie.fire(held)).timer_keys == frozenset()
+    assert (await heir.fire(inherited)).timer_keys == {key}
+    assert await intents(dsn) == {(key, FIRED): 1}
+
+
+async def test_a_takeover_goes_around_a_timer_that_its_zombie_is_just_firing(
+    dsn: str, shards: tuple[HolderClient, HolderClient]
+) -> None:
+    zombie, heir = shards
+    (key,) = await add_timers(dsn, 1)
+    held = (await zombie.take()).claimed
+    later(heir, 10)
+    await zombie.begin()
+    assert (await zombie.fire(held)).timer_keys == {key}
+
+    assert (await heir.take()).claimed == []
+    assert (await heir.take(fire_overdue=True)).fired == 0
+    await zombie.commit()
+
+    assert (await heir.take(fire_overdue=True)).fired == 0
+    assert await intents(dsn) == {(key, FIRED): 1}
+
+
+async def test_a_late_fire_of_a_lease_that_nobody_took_over_is_good(
+    dsn: str, shards: tuple[HolderClient, HolderClient]
+) -> None:
+    late, other = shards
+    (key,) = await add_timers(dsn, 1)
+    held = (await late.take()).claimed
+    later(late, 60)
+
+    assert (await late.fire(held)).timer_keys == {key}
+    later(other, 60)
+    assert (await other.take(fire_overdue=True)).fired == 0
+
+
+async def test_a_holder_that_was_ended_takes_nothing_more(dsn: str, shards: tuple[HolderClient, HolderClient]) -> None:
+    ended, other = shards
+    await add_timers(dsn, 1)
+    await end_holders(other.session, [ended.holder], why="silent")
+
+    for scope in SCOPES:
+        taken = await ended.take(scope=scope, fire_overdue=True)
+        assert (taken.fired, taken.claimed) == (0, [])
+
+
+async def test_a_holder_without_a_shard_takes_only_what_it_sweeps(dsn: str) -> None:
+    await add_holder(dsn, 1, None, None)
+    await add_timers(dsn, 1, "now() - interval '1 minute'")
+    async with HolderClient(dsn, holder=1) as spare:
+        assert (await spare.take(fire_overdue=True)).fired == 0
+        assert (await spare.take(scope="sweep", horizon_s=-120, fire_overdue=True)).fired == 0
+        assert (await spare.take(scope="sweep", horizon_s=-3, fire_overdue=True)).fired == 1
+
+
+# Two shards on the same slots
+
+
+@pytest.mark.parametrize("fire_overdue", [False, True], ids=["claims", "fused"])
+async def test_two_shards_that_take_the_same_slots_have_each_timer_once(
+    dsn: str, shards: tuple[HolderClient, HolderClient], fire_overdue: bool
+) -> None:
+    keys = await add_timers(dsn, 2_000)
+
+    async def work(shard: HolderClient) -> list[int]:
+        held: list[ClaimedTimer] = []
+        seen = []
+        # A walk of the other one may lock for a moment what it then finds claimed; then it is fired the next time.
+        while len(await intents(dsn)) < len(keys):
+            taken = await shard.take(fire_overdue=fire_overdue, batch=840)
+            seen += [timer.timer_key for timer in taken.claimed]
+            held += taken.claimed
+            fired = await shard.fire(held)
+            held = [timer for timer in held if timer.timer_key not in fired.timer_keys]
+        return seen
+
+    async with asyncio.timeout(BOUND_S):
+        by_one, by_two = await asyncio.gather(*(work(shard) for shard in shards))
+
+    assert await intents(dsn) == dict.fromkeys([(key, FIRED) for key in keys], 1)
+    assert await pending_keys(dsn) == []
+    assert set(by_one) & set(by_two) == set()
+    assert sorted(by_one + by_two) == ([] if fire_overdue else keys)
+
+
+async def test_a_shard_goes_around_what_another_has_locked(dsn: str, shards: tuple[HolderClient, HolderClient]) -> None:
+    one, two = shards
+    keys = await add_timers(dsn, 20)
+    await one.begin()
+    mine = [timer.timer_key for timer in (await one.take(batch=840)).claimed]
+
+    theirs = [timer.timer_key for timer in (await two.take()).claimed]
+    await one.commit()
+
+    assert sorted(mine + theirs) == keys
+    assert len(mine) == 20, "one of each slot"
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 11, 840])
+async def test_shards_share_all_slots_between_them_and_none_twice(dsn: str, count: int) -> None:
+    keys = await add_timers(dsn, 840)
+    await add_holder(dsn, 1)
+    async with HolderClient(dsn, holder=1) as shard:
+        taken = []
+        for number in range(count):
+            await shard.value("update shardclock.holders set shard = $1, shard_count = $2", number, count)
+            mine = [timer.timer_key for timer in (await shard.take()).claimed]
+            assert {key % 840 % count for key in mine} == {number}
+            taken += mine
+
+    assert sorted(taken) == keys
+
+
+async def test_a_look_ahead_passes_over_a_backlog(dsn: str, shards: tuple[HolderClient, HolderClient]) -> None:
+    """What has fallen due since the last look is fired, what soon will be is leased; else both came after the herd."""
+    shard, _ = shards
+    await add_timers(dsn, 100, "now() - interval '5 seconds'")
+    since, soon = await add_timers(dsn, 2, "now() + (i * 2 - 3) * interval '1 second'")
+
+    taken = await shard.take(scope="ahead", floor_s=2.5, batch=50, fire_overdue=True)
+
+    assert (taken.fired, [timer.timer_key for timer in taken.claimed]) == (1, [soon])
+    assert await intents(dsn) == {(since, FIRED): 1}
+    assert (await shard.take(horizon_s=0, batch=50, fire_overdue=True)).fired == 50

@@ -1,0 +1,343 @@
+"""Prove that a group's work goes on at its own pace, in parallel where it may, and that its failures are told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from sql.dsn import InvalidDsn
+from sql.log import consuming
+from sql.log.consuming import consume, consume_once
+from sql.log.groups import GroupDiffers, list_aside, open_group, reset_group
+from sql.log.hints import HintListener, send_hint
+from sql.log.records import LogRecord
+from sql.session import Connection, StatementRefused, StoreUnavailable
+from tests.support.consumers import append, group_of, member_session, until
+from tests.support.consumers import consuming as at_work
+from tests.support.factories import BOUND_S, query, value
+from tests.support.roles import as_role
+from tests.support.sql_client import session
+
+
+class Work:
+    """Note which records came, batch by batch; some raise."""
+
+    def __init__(self, *bad: int) -> None:
+        self.bad = set(bad)
+        self.batches: list[list[int]] = []
+        self.tries: list[int] = []
+
+    @property
+    def done(self) -> list[int]:
+        """List the keys that were worked on, in order."""
+        return [key for batch in self.batches for key in batch]
+
+    async def __call__(self, _: Connection, records: Sequence[LogRecord]) -> None:
+        keys = [record.timer_key for record in records]
+        self.tries.append(len(keys))
+        if self.bad & set(keys):
+            raise ValueError(f"no {min(self.bad & set(keys))}")
+        self.batches.append(keys)
+
+
+# Pace
+
+
+async def test_a_batch_grows_from_one_record_to_what_the_work_can_do(dsn: str) -> None:
+    keys = list(range(1, 501))
+    await append(dsn, *keys)
+    work = Work()
+
+    async with at_work(consume(as_role(dsn, "consumer"), "g", work)) as tasks:
+        await until(lambda: len(work.done) == 500, *tasks)
+
+    assert work.done == keys
+    assert work.tries[:4] == [1, 4, 16, 64]
+
+
+async def test_work_of_a_second_a_record_keeps_its_transactions_short(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await append(dsn, *range(1, 40))
+    sizes: list[int] = []
+    clock = 0.0
+
+    async def slow(connection: Connection, records: Sequence[LogRecord]) -> None:
+        nonlocal clock
+        clock += 1.0 * len(records)
+        sizes.append(len(records))
+
+    monkeypatch.setattr(consuming, "time", SimpleNamespace(monotonic=lambda: clock))
+    async with at_work(consume(as_role(dsn, "consumer"), "g", slow)) as tasks:
+        await until(lambda: sum(sizes) == 39, *tasks)
+
+    assert set(sizes) == {1}
+
+
+async def test_work_that_outlasts_its_bound_is_said_tried_alone_and_tried_more_rarely(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await append(dsn, *range(1, 31))
+    monkeypatch.setattr("sql.log.consuming.WORK_S", 0.05)
+    tries: list[int] = []
+
+    async def endless(connection: Connection, records: Sequence[LogRecord]) -> None:
+        tries.append(len(records))
+        if records[-1].timer_key > 5:
+            await asyncio.Event().wait()
+
+    with capture_logs() as logs:
+        async with at_work(consume(as_role(dsn, "consumer"), "g", endless)) as tasks:
+            await until(lambda: tries.count(1) >= 4, *tasks)
+
+    group = await group_of(dsn)
+    assert group.failures >= 2
+    assert group.error is not None
+    assert "took longer than a transaction may, 0.05 s" in group.error
+    assert "lease" in group.error
+    said = [line for line in logs if line["event"].startswith("work failed")]
+    assert [line.get("attempts") for line in said if "attempts" in line][:2] == [1, 2]
+
+
+# Failures
+
+
+async def test_a_failure_is_said_with_what_and_how_often_and_counted(dsn: str) -> None:
+    await append(dsn, 1, 2, 3)
+    work = Work(2)
+
+    with capture_logs() as logs:
+        async with at_work(consume(as_role(dsn, "consumer"), "g", work)) as tasks:
+            await until(lambda: [line["event"] for line in logs].count("work failed") >= 3, *tasks)
+
+    alone = [line for line in logs if line["event"] == "work failed"]
+    assert [line["attempts"] for line in alone[:3]] == [1, 2, 3]
+    assert alone[0]["error"] == "ValueError: no 2"
+    assert (alone[0]["group"], alone[0]["partition"], alone[0]["log_level"]) == ("g", 0, "warning")
+    assert alone[2]["retry_s"] > alone[0]["retry_s"]
+    group = await group_of(dsn)
+    assert (group.error, group.lag_records, group.set_aside) == ("ValueError: no 2", 2, 0)
+    assert group.attempts >= 3
+    assert group.failures >= group.attempts
+    assert work.done == [1]
+
+
+async def test_what_a_failed_batch_wrote_is_undone_and_done_again_once(dsn: str) -> None:
+    await query(dsn, "create table done (key bigint)")
+    await append(dsn, *range(1, 8))
+    fails = [True]
+
+    async def work(connection: Connection, records: Sequence[LogRecord]) -> None:
+        await connection.executemany("insert into done values ($1)", [(it.timer_key,) for it in records])
+        if records[-1].timer_key == 7 and fails.pop():
+            fails.append(False)
+            raise ValueError("once")
+
+    async with at_work(consume(dsn, "g", work)) as tasks:
+        while await value(dsn, "select count(*) from done where key = 7") == 0:
+            assert not tasks[0].done()
+
+    rows = await query(dsn, "select key from done order by ctid")
+    assert sorted(row["key"] for row in rows) == list(range(1, 8))
+
+
+async def test_a_record_that_fails_alone_is_set_aside_after_its_attempts_and_the_rest_goes_on(dsn: str) -> None:
+    await append(dsn, *range(1, 41))
+    work = Work(7, 23)
+
+    with capture_logs() as logs:
+        async with at_work(consume(as_role(dsn, "consumer"), "g", work, attempts=2)) as tasks:
+            await until(lambda: 40 in work.done, *tasks)
+
+    assert work.done == [key for key in range(1, 41) if key not in {7, 23}]
+    async with session(dsn, "reader") as client:
+        aside = await list_aside(client, "g")
+    assert [(it.timer_key, it.intent, it.attempts, it.error) for it in aside] == [
+        (23, "TRIGGERED", 2, "ValueError: no 23"),
+        (7, "TRIGGERED", 2, "ValueError: no 7"),
+    ]
+    assert '"timer_key": 7' in aside[1].record
+    errors = [line for line in logs if line["log_level"] == "error"]
+    assert [(line["event"], line["timer_key"]) for line in errors] == [
+        ("record set aside", 7),
+        ("record set aside", 23),
+    ]
+    assert (await group_of(dsn)).set_aside == 2
+
+
+async def test_a_record_that_has_failed_goes_alone_whatever_its_next_members_pace(dsn: str) -> None:
+    await append(dsn, 1, 2, 3)
+    work = Work()
+    async with member_session(dsn) as member:
+        await open_group(member, "g")
+        await query(dsn, "update shardclock.consumers set attempts = 2")
+
+        assert await consume_once(member, "g", work, limit=100) == 1
+        assert (await group_of(dsn)).attempts == 0, "they were those of the record that is done"
+        assert await consume_once(member, "g", work, limit=100) == 2
+
+    assert work.batches == [[1], [2, 3]]
+
+
+async def test_work_that_leaves_a_transaction_that_cannot_commit_has_failed(dsn: str) -> None:
+    await append(dsn, 1)
+    await query(dsn, "create table parent (k int primary key)")
+    await query(dsn, "create table child (k int references parent deferrable initially deferred)")
+
+    async def orphan(connection: Connection, records: Sequence[LogRecord]) -> None:
+        await connection.execute("insert into child values (1)")
+
+    with capture_logs() as logs:
+        async with at_work(consume(dsn, "g", orphan)) as tasks:
+            await until(lambda: any(line["event"] == "work failed" for line in logs), *tasks)
+
+    assert "foreign key" in str((await group_of(dsn)).error)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (lambda _: "nonsense", "must be a URL"),
+        (lambda dsn: dsn.replace("postgres:@/", "postgres:@no-such-host.invalid/").split("?")[0], "is not known"),
+        (lambda dsn: dsn.replace("postgres:@", "nobody_of_that_name:@"), "nobody_of_that_name"),
+        (lambda dsn: dsn.replace("/t_", "/no_"), "does not exist"),
+    ],
+    ids=["no DSN", "no host", "no user", "no database"],
+)
+async def test_a_wrong_dsn_is_an_error_at_once(dsn: str, spoil: Any, told: str) -> None:
+    with pytest.raises((InvalidDsn, StatementRefused), match=told):
+        async with asyncio.timeout(20):
+            await consume(spoil(dsn), "g", Work())
+
+
+async def test_a_postgres_that_does_not_answer_is_said_and_waited_for() -> None:
+    with capture_logs() as logs:
+        async with at_work(consume("postgresql://127.0.0.1:1/none", "g", Work())) as tasks:
+            await until(lambda: len(logs) >= 2, *tasks)
+
+    assert [(line["event"], line["times"]) for line in logs[:2]] == [
+        ("Postgres does not answer", 1),
+        ("Postgres does not answer", 2),
+    ]
+    assert "1" in logs[0]["error"]
+
+
+@pytest.mark.parametrize("wrong", [{"attempts": 0}, {"partitions": 0}, {"partitions": 841}])
+async def test_what_is_not_possible_is_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match=r"is not possible: give 1"):
+        await consume("postgresql://", "g", Work(), **wrong)
+
+
+# Partitions
+
+
+async def test_members_of_a_group_work_at_the_same_time_each_on_its_own_timers_in_order(dsn: str) -> None:
+    keys = [key for _ in range(20) for key in range(1, 13)]
+    await append(dsn, *keys)
+    done: list[list[int]] = [[], [], []]
+    all_at_work = asyncio.Barrier(3)
+    met = [False] * 3
+
+    def work_of(member: int) -> Any:
+        async def work(connection: Connection, records: Sequence[LogRecord]) -> None:
+            if not met[member]:
+                met[member] = True
+                await all_at_work.wait()
+            done[member] += [record.timer_key for record in records]
+            orders.extend((record.timer_key, record.position) for record in records)
+
+        return work
+
+    orders: list[tuple[int, int]] = []
+    async with at_work(*(consume(as_role(dsn, "consumer"), "g", work_of(n), partitions=3) for n in range(3))) as tasks:
+        await until(lambda: sum(map(len, done)) == len(keys), *tasks)
+
+    assert sorted(key for part in done for key in part) == sorted(keys)
+    for key in range(1, 13):
+        positions = [position for timer_key, position in orders if timer_key == key]
+        assert positions == sorted(positions), "a timer's records come in order, whichever member does them"
+
+
+async def test_one_member_does_all_partitions_and_none_starves(dsn: str) -> None:
+    keys = list(range(1, 101))
+    await append(dsn, *keys)
+    work = Work()
+
+    async with at_work(consume(as_role(dsn, "consumer"), "g", work, partitions=4)) as tasks:
+        await until(lambda: work.done, *tasks)  # then there is the group
+        while (await group_of(dsn)).lag_records:
+            assert not tasks[0].done()
+
+    assert sorted(work.done) == keys
+    assert all(len({key % 4 for key in batch}) == 1 for batch in work.batches)
+    group = await group_of(dsn)
+    assert (group.partitions, group.lag_records) == (4, 0)
+
+
+async def test_a_record_that_fails_holds_up_its_own_partition_only(dsn: str) -> None:
+    await append(dsn, *range(1, 41))
+    work = Work(2)
+
+    async with at_work(consume(as_role(dsn, "consumer"), "g", work, partitions=2)) as tasks:
+        await until(lambda: len(work.done) == 20, *tasks)
+
+    assert work.done == list(range(1, 41, 2))
+
+
+async def test_another_number_of_partitions_is_refused_with_the_way_out(dsn: str) -> None:
+    async with member_session(dsn) as member:
+        assert await consume_once(member, "g", Work()) == 0
+
+        with pytest.raises(GroupDiffers, match=r"has 1 partition\(s\), not 4.*consumers reset g --partitions 4"):
+            await consume(as_role(dsn, "consumer"), "g", Work(), partitions=4)
+
+    async with session(dsn, "shard") as operator:
+        await reset_group(operator, "g", partitions=4)
+    await append(dsn, 1, 2, 3, 4)
+    work = Work()
+    async with at_work(consume(as_role(dsn, "consumer"), "g", work, partitions=4)) as tasks:
+        await until(lambda: len(work.done) == 4, *tasks)
+
+
+# Hints
+
+
+async def test_an_idle_member_wakes_at_a_hint_not_at_its_poll(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sql.log.member.POLL_S", 20.0)
+    work = Work()
+    async with at_work(consume(as_role(dsn, "consumer"), "g", work)) as tasks, session(dsn, "shard") as shard:
+        for key in range(1, 6):  # each would wait for a poll of its own
+            await append(dsn, key)
+            while key not in work.done:
+                await send_hint(shard)
+                assert not tasks[0].done()
+                await asyncio.sleep(0.005)
+
+    assert work.done == [1, 2, 3, 4, 5]
+
+
+async def test_hints_are_heard_on_each_new_connection_too(dsn: str) -> None:
+    async with member_session(dsn) as member, session(dsn, "shard") as shard:
+        await open_group(member, "g")
+        ear = HintListener(member)
+        for _ in range(3):
+            await ear.wait(BOUND_S)  # it begins to listen
+            ear.forget()
+            assert await send_hint(shard)
+            async with asyncio.timeout(BOUND_S / 6):
+                await ear.wait(BOUND_S)
+            with pytest.raises(StoreUnavailable):
+                async with member.connection(timeout_s=0.01) as connection:
+                    await connection.execute("select pg_sleep(9)")
+
+
+async def test_nobody_is_told_while_there_is_no_group(dsn: str) -> None:
+    async with session(dsn, "shard") as shard, member_session(dsn) as member:
+        assert not await send_hint(shard)
+        await consume_once(member, "g", Work())
+        assert await send_hint(shard)

@@ -1,0 +1,263 @@
+"""Prove that a member goes on whatever its work does to it, and says and counts what that was."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import asyncpg
+import pytest
+from structlog.testing import capture_logs
+
+from sql.log.consuming import consume
+from sql.log.leasing import Batch, consume_leased
+from sql.log.records import LogRecord
+from sql.session import Connection
+from tests.support.consumers import append, consuming, group_of, until
+from tests.support.factories import query
+from tests.support.roles import as_role
+
+REFUSE = """
+create function refuse() returns trigger language plpgsql as $$
+begin
+    if new.error ~ 'é' then
+        raise exception using errcode = '22P05';
+    end if;
+    return new;
+end
+$$
+"""
+
+# What the work says
+
+
+class Unsayable(Exception):
+    """An error that can't even be told."""
+
+    def __str__(self) -> str:
+        """Fail."""
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize("way", ["in a transaction", "under a lease"])
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ValueError("a \x00 b"), r"ValueError: a \x00 b"),
+        (ValueError("a \udcff b"), r"ValueError: a \udcff b"),
+        (ValueError("é"), "ValueError: é"),
+        (Unsayable(), "Unsayable: (its text can't be had: RuntimeError)"),
+    ],
+    ids=["a NUL", "half a surrogate pair", "other letters", "no text"],
+)
+async def test_an_error_is_counted_whatever_its_text_holds(dsn: str, way: str, error: Exception, told: str) -> None:
+    await append(dsn, 1, 2)
+    seen: list[int] = []
+
+    async def work(_: object, records: Sequence[LogRecord]) -> None:
+        if records[0].timer_key == 1:
+            raise error
+        seen.extend(record.timer_key for record in records)
+
+    async def work_leased(batch: Batch) -> None:
+        await work(None, batch.records)
+
+    consumer = as_role(dsn, "consumer")
+    member = (
+        consume(consumer, "g", work, attempts=2)
+        if way == "in a transaction"
+        else consume_leased(consumer, "g", work_leased, attempts=2)
+    )
+    with capture_logs() as logs:
+        async with consuming(member) as tasks:
+            await until(lambda: seen == [2], *tasks)
+
+    group = await group_of(dsn)
+    assert (group.set_aside, group.error) == (1, told)
+    assert [line["error"] for line in logs if line["event"] == "work failed"] == [told]
+
+
+async def test_a_text_that_the_database_cannot_hold_is_noted_without_its_letters(dsn: str) -> None:
+    """As in a database of another encoding than UTF-8."""
+    await query(dsn, REFUSE)
+    await query(
+        dsn, "create trigger refuse before update on shardclock.consumers for each row execute function refuse()"
+    )
+    await append(dsn, 1)
+
+    async def work(*_: object) -> None:
+        raise ValueError("é")
+
+    with capture_logs() as logs:
+        async with consuming(consume(as_role(dsn, "consumer"), "g", work)) as tasks:
+            await until(lambda: any(line["event"] == "work failed" for line in logs), *tasks)
+
+    assert (await group_of(dsn)).error == r"ValueError: \xe9"
+
+
+# How long it takes
+
+
+async def test_work_that_blocks_for_longer_than_its_session_may_is_counted_and_goes_alone(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sql.log.consuming.WORK_S", 0.4)
+    monkeypatch.setattr("sql.log.member.WORK_S", 0.4)  # so its session may take 0.6 s
+    await append(dsn, *range(1, 23))
+    tries: list[int] = []
+
+    async def blocking(_: Connection, records: Sequence[LogRecord]) -> None:
+        tries.append(len(records))
+        if records[-1].timer_key > 5:
+            time.sleep(1.0)  # noqa: ASYNC251 - it blocks the event loop
+
+    with capture_logs() as logs:
+        async with consuming(consume(as_role(dsn, "consumer"), "g", blocking, attempts=2)) as tasks:
+            await until(lambda: any(line["event"] == "record set aside" for line in logs), *tasks)
+
+    assert tries[:5] == [1, 4, 16, 1, 1], "what took too long begins again with one record"
+    group = await group_of(dsn)
+    assert (group.failures, group.set_aside) == (3, 1)
+    assert "took longer than a transaction may, 0.4 s" in str(group.error)
+    assert "asyncio.to_thread" in str(group.error)
+    assert "lease" in str(group.error)
+    assert not [line for line in logs if line["event"] == "Postgres does not answer"]
+
+
+async def test_work_that_blocks_for_too_long_is_undone_also_if_its_session_lives(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sql.log.consuming.WORK_S", 0.1)
+    await append(dsn, 1)
+
+    async def blocking(*_: object) -> None:
+        time.sleep(0.2)  # noqa: ASYNC251 - it blocks the event loop
+
+    with capture_logs() as logs:
+        async with consuming(consume(as_role(dsn, "consumer"), "g", blocking)) as tasks:
+            await until(lambda: any(line["event"] == "work failed" for line in logs), *tasks)
+
+    assert (await group_of(dsn)).position == 0
+
+
+# Its connection
+
+
+@pytest.mark.parametrize("hides", [False, True], ids=["as it is", "the work hides it"])
+async def test_a_record_whose_work_loses_its_connection_is_counted_and_set_aside(dsn: str, hides: bool) -> None:
+    await append(dsn, 1, 2, 3)
+    seen: list[int] = []
+
+    async def work(connection: Connection, records: Sequence[LogRecord]) -> None:
+        keys = [record.timer_key for record in records]
+        if 2 in keys:
+            with suppress(*([asyncpg.PostgresError] if hides else [])):
+                # As the server's process that is killed for what this record makes it do.
+                await connection.execute("select pg_terminate_backend(pg_backend_pid())")
+        else:
+            seen.extend(keys)
+
+    with capture_logs() as logs:
+        async with consuming(consume(as_role(dsn, "consumer"), "g", work, attempts=2)) as tasks:
+            await until(lambda: 3 in seen, *tasks)
+
+    group = await group_of(dsn)
+    assert (seen, group.set_aside) == ([1, 3], 1)
+    assert "lost its connection" in str(group.error)
+    assert not [line for line in logs if line["event"] == "Postgres does not answer"]
+
+
+async def test_a_postgres_that_was_restarted_meanwhile_is_no_record_s_fault(dsn: str) -> None:
+    await append(dsn, 1)
+    tries: list[int] = []
+    # A member's search path is its role's: it finds here a server that has started at each look.
+    await query(dsn, "create schema restarted")
+    await query(dsn, "grant usage on schema restarted to public")
+    await query(dsn, "create function restarted.pg_postmaster_start_time() returns timestamptz language sql"
+                " as 'select clock_timestamp()'")  # fmt: skip
+    await query(
+        dsn, f"alter database {dsn.partition('@/')[2].partition('?')[0]} set search_path = restarted, pg_catalog"
+    )
+
+    async def work(connection: Connection, records: Sequence[LogRecord]) -> None:
+        tries.append(len(records))
+        if len(tries) == 1:
+            await connection.execute("select pg_terminate_backend(pg_backend_pid())")
+
+    with capture_logs() as logs:
+        async with consuming(consume(as_role(dsn, "consumer"), "g", work)) as tasks:
+            await until(lambda: len(tries) == 2, *tasks)
+
+    assert (await group_of(dsn)).failures == 0
+    assert [line["event"] for line in logs][:1] == ["Postgres does not answer"]
+
+
+# What it does with its task and its transaction
+
+
+@pytest.mark.parametrize("way", ["in a transaction", "under a lease"])
+async def test_a_cancellation_of_the_work_s_own_is_a_failure_like_any_other(dsn: str, way: str) -> None:
+    await append(dsn, 1)
+
+    async def work(*_: object) -> None:
+        own = asyncio.ensure_future(asyncio.Event().wait())
+        asyncio.get_running_loop().call_soon(own.cancel)
+        await own
+
+    consumer = as_role(dsn, "consumer")
+    member = consume(consumer, "g", work) if way == "in a transaction" else consume_leased(consumer, "g", work)
+    with capture_logs() as logs:
+        async with consuming(member) as tasks:
+            await until(lambda: any(line["event"] == "work failed" for line in logs), *tasks)
+
+    assert (await group_of(dsn)).failures >= 1
+    assert "nobody asked" in str((await group_of(dsn)).error)
+
+
+@pytest.mark.parametrize("ends", ["commit", "rollback", "commit; begin"])
+async def test_work_that_ends_its_own_transaction_is_told_that_it_may_not(dsn: str, ends: str) -> None:
+    await append(dsn, 1)
+
+    async def work(connection: Connection, _: object) -> None:
+        await connection.execute(ends)
+
+    with capture_logs() as logs:
+        async with consuming(consume(as_role(dsn, "consumer"), "g", work)) as tasks:
+            await until(lambda: any(line["event"] == "work failed" for line in logs), *tasks)
+
+    group = await group_of(dsn)
+    assert group.position == 0
+    assert "ended the transaction" in str(group.error)
+
+
+async def test_work_may_have_savepoints(dsn: str) -> None:
+    (position,) = await append(dsn, 1)
+
+    async def work(connection: Connection, _: object) -> None:
+        async with connection.transaction():
+            await connection.execute("select 1")
+        with suppress(asyncpg.PostgresError):
+            async with connection.transaction():
+                await connection.execute("select 1 / 0")
+
+    async with consuming(consume(as_role(dsn, "consumer"), "g", work)):
+        while (await group_of_or_none(dsn)) != position:
+            pass
+
+
+async def group_of_or_none(dsn: str) -> int | None:
+    """Read where the group stands, once it is there."""
+    rows = await query(dsn, "select position from shardclock.consumers")
+    return rows[0]["position"] if rows else None
+
+
+@pytest.mark.parametrize("way", [consume, consume_leased])
+async def test_work_that_is_a_plain_function_is_refused_at_once(way: Any) -> None:
+    def work(*_: Any) -> None:
+        """Do no work."""
+
+    with pytest.raises(TypeError, match=r"work must be `async def`.*work is a plain function"):
+        await way("postgresql://127.0.0.1:1/none", "g", work)

@@ -1,0 +1,124 @@
+"""Prove that a DSN shows its password to nobody, is sent nowhere, and is read anew for each connection."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import pickle
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from sql.dsn import Dsn, InvalidDsn
+from sql.log.consuming import consume
+from sql.log.records import LogRecord
+from sql.session import Connection, Session, StoreUnavailable
+from tests.support.roles import as_role
+from tests.support.sql_client import session
+
+SECRET = "hunter2"
+GOOD = f"postgresql://alice:{SECRET}@db.example:5433/timers?sslmode=require"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Give a file that holds a DSN, with the line's end that editors leave."""
+    path = tmp_path / "dsn"
+    path.write_text(GOOD + "\n")
+    return path
+
+
+def test_only_who_connects_sees_it(file: Path) -> None:
+    for dsn in (Dsn(GOOD), Dsn(file=file)):
+        assert dsn.reveal() == GOOD
+        assert dsn.place == "db.example:5433"
+        for shown in (
+            repr(dsn),
+            str(dsn),
+            f"{dsn}",
+            repr([dsn]),
+            repr({"dsn": dsn}),
+            repr(vars(Session(dsn, application="t"))),
+        ):
+            assert SECRET not in shown
+            assert "alice" not in shown
+
+
+@pytest.mark.parametrize("send", [pickle.dumps, copy.deepcopy], ids=["pickled", "copied"])
+def test_it_is_sent_to_no_other_process(send: object, file: Path) -> None:
+    assert callable(send)
+    for dsn in (Dsn(GOOD), Dsn(file=file)):
+        with pytest.raises(TypeError, match="sent to no other process"):
+            send(dsn)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"mysql://user:{SECRET}@localhost/x", f"user:{SECRET}@localhost", f"postgresql://user:{SECRET}@localhost:0/x",
+        f"postgresql://user:{SECRET}/1@localhost/x", f"postgresql://user:{SECRET}@localhost:abc/x", "",
+        f"postgresql://user:{SECRET}@localhost/x?sslmode=perhaps", f"host=localhost password={SECRET}",
+        f"postgresql://user:p[{SECRET}@localhost/x",
+    ],
+)  # fmt: skip
+def test_what_can_never_connect_is_refused_at_once_and_not_repeated(text: str, file: Path) -> None:
+    file.write_text(text)
+
+    for refused in (lambda: Dsn(text), Dsn(file=file).reveal, lambda: Session(text, application="test")):
+        with pytest.raises(InvalidDsn, match="must be a URL such as postgresql://") as refusal:
+            refused()
+        assert SECRET not in "".join(traceback.format_exception(refusal.value))
+    with pytest.raises(InvalidDsn):
+        asyncio.run(consume(text, "group", nothing))
+
+
+async def nothing(connection: Connection, records: Sequence[LogRecord]) -> None:
+    """Never come to it."""
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidDsn, match=f"{tmp_path}/none can't be read: No such file or directory"):
+        Dsn(file=tmp_path / "none").reveal()
+    with pytest.raises(InvalidDsn, match="can't be read: Is a directory"):
+        Dsn(file=tmp_path).reveal()
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    with pytest.raises(InvalidDsn, match="in UTF-8"):
+        Dsn(file=tmp_path / "binary").reveal()
+
+
+def test_a_dsn_in_a_file_s_place_is_refused_and_not_repeated() -> None:
+    with pytest.raises(InvalidDsn, match="is SHARDCLOCK_DSN meant") as refusal:
+        Dsn(file=Path(GOOD)).reveal()
+
+    assert SECRET not in "".join(traceback.format_exception(refusal.value))
+
+
+async def test_a_file_is_read_anew_for_each_connection_and_while_it_is_wrong_postgres_is_away(
+    dsn: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "dsn"
+    path.write_text(as_role(dsn, "reader"))
+    async with Session(Dsn(file=path), application="test") as client:
+        assert await client.rows("read_clock")
+        path.write_text("soon")
+        assert await client.rows("read_clock"), "an open connection lives on"
+
+        client._drop()
+        with pytest.raises(StoreUnavailable, match="must be a URL"):
+            await client.rows("read_clock")
+        path.unlink()
+        with pytest.raises(StoreUnavailable, match="No such file"):
+            await client.rows("read_clock")
+
+        path.write_text(as_role(dsn, "shard"))
+        async with client.connection() as connection:
+            assert await connection.fetchval("select current_user") == "test_shard"
+
+
+async def test_one_more_session_is_on_the_same_database(dsn: str) -> None:
+    async with session(dsn) as one, one.another(application="other", timeout_s=5.0) as two:
+        for it in (one, two):
+            async with it.connection() as connection:
+                assert await connection.fetchval("select current_database()") in dsn

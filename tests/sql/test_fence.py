@@ -1,0 +1,310 @@
+"""Prove that a holder writes only to the very row version that it claimed, however often it claims the row again.
+
+One holder is not one lease: a client changes a timer, the same holder leases the row again, and its older firing is
+still on its way. Each way in which a holder writes (fire, plan, pause) is held against each way in which a client
+changes a row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from keepers.clock import seconds_of
+from shards.firing import firing_of, planning_of
+from shards.queue import TimerQueue
+from sql.claims.claim import held_by, still_held
+from sql.claims.fire import Firing, pause_faulty, plan_schedules
+from tests.support.factories import (
+    BOUND_S,
+    HolderClient,
+    add_holder,
+    add_schedule,
+    add_timers,
+    ends,
+    intents,
+    query,
+    value,
+)
+from timers.model import ClaimedTimer
+
+ME = 101
+YEARLY = "0 0 8 1 1 *"
+FIRED, MOVED, PAUSED = "TRIGGERED", "RESCHEDULED", "PAUSED"
+
+Change = Callable[[HolderClient, int], Awaitable[object]]
+
+
+@pytest.fixture
+async def shard(each_dsn: str) -> AsyncIterator[HolderClient]:
+    """Give a holder that keeps all slots."""
+    await add_holder(each_dsn, ME)
+    async with HolderClient(each_dsn, holder=ME) as hand:
+        yield hand
+
+
+@pytest.fixture
+async def late(shard: HolderClient) -> AsyncIterator[HolderClient]:
+    """Give the same holder's other connection, on which its older message is still on its way."""
+    async with HolderClient(shard.dsn, holder=ME) as hand:
+        yield hand
+
+
+@pytest.fixture
+async def client(shard: HolderClient) -> AsyncIterator[HolderClient]:
+    """Give a client."""
+    async with HolderClient(shard.dsn, plans={}) as hand:
+        yield hand
+
+
+async def becomes_a_schedule(client: HolderClient, key: int) -> None:
+    assert await client.reschedule(timer_key=key, schedule=YEARLY) == MOVED
+
+
+async def moves_and_runs_now(client: HolderClient, key: int) -> None:
+    assert await client.reschedule(timer_key=key, shift="PT1H") == MOVED
+    assert await client.value("select shardclock.run_timer(timer_key => $1)", key) == MOVED
+
+
+async def pauses_and_resumes(client: HolderClient, key: int) -> None:
+    assert await client.value("select shardclock.pause_timer(timer_key => $1)", key) == PAUSED
+    assert await client.value("select shardclock.resume_timer(timer_key => $1)", key) == "PENDING"
+
+
+async def changes_the_payload(client: HolderClient, key: int) -> None:
+    text = "update shardclock.timers set payload = '{}', claimed_by = null, claimed_until = null where timer_key = $1"
+    await client.value(text, key)
+
+
+CHANGES: tuple[Change, ...] = (becomes_a_schedule, moves_and_runs_now, pauses_and_resumes, changes_the_payload)
+
+
+async def lease(shard: HolderClient, key: int) -> ClaimedTimer:
+    """Lease the one timer that is due."""
+    (timer,) = (await shard.take()).claimed
+    assert timer.timer_key == key
+    return timer
+
+
+async def row(dsn: str) -> dict[str, object]:
+    """Read all that stands of the one pending timer."""
+    (found,) = await query(dsn, "select t.*, t.xmin from shardclock.timers t")
+    return dict(found)
+
+
+async def plain(dsn: str) -> int:
+    return (await add_timers(dsn, 1))[0]
+
+
+KINDS = {"plain": plain, "schedule": add_schedule}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("change", CHANGES)
+async def test_an_older_firing_of_the_same_holder_is_fenced_after_the_row_was_changed_and_leased_again(
+    shard: HolderClient, client: HolderClient, kind: str, change: Change
+) -> None:
+    key = await KINDS[kind](shard.dsn)
+    now = await shard.value("select now()")
+    older = firing_of(await lease(shard, key), now)
+    await change(client, key)
+    newer = await lease(shard, key)
+    before = await row(shard.dsn)
+
+    assert await shard.send([older]) == frozenset()
+
+    assert await row(shard.dsn) == before
+    assert (await intents(shard.dsn))[key, FIRED] == 0
+    if newer.anchor_occurrence is not None:
+        assert (await shard.fire([newer])).timer_keys == {key}, "what it knows now, it fires"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("change", CHANGES)
+async def test_an_older_firing_that_is_sent_while_the_change_commits_is_fenced(
+    shard: HolderClient, late: HolderClient, client: HolderClient, kind: str, change: Change
+) -> None:
+    key = await KINDS[kind](shard.dsn)
+    older = firing_of(await lease(shard, key), await shard.value("select now()"))
+    await client.begin()
+    await change(client, key)
+
+    assert await late.send([older]) == frozenset(), "it goes around a row that somebody has locked"
+    await client.commit()
+    await lease(shard, key)
+
+    assert await late.send([older]) == frozenset()
+    assert (await intents(shard.dsn))[key, FIRED] == 0
+
+
+async def test_an_older_plan_of_the_same_holder_does_not_overwrite_a_newer_rule(
+    shard: HolderClient, client: HolderClient
+) -> None:
+    key = await plain(shard.dsn)
+    await becomes_a_schedule(client, key)
+    older = planning_of(await lease(shard, key))
+    assert await client.reschedule(timer_key=key, schedule="0 0 9 2 2 *") == MOVED
+    newer = planning_of(await lease(shard, key))
+
+    assert await plan_schedules(shard.session, ME, [older]) == frozenset()
+    assert await value(shard.dsn, "select schedule from shardclock.timers") == "0 0 9 2 2 *"
+
+    assert await plan_schedules(shard.session, ME, [newer]) == {key}
+    assert await value(shard.dsn, "select to_char(due_date, 'MM-DD HH24') from shardclock.timers") == "02-02 09"
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_what_was_at_fault_before_a_change_is_not_paused_after_it(
+    shard: HolderClient, client: HolderClient, change: Change
+) -> None:
+    key = await plain(shard.dsn)
+    older = await lease(shard, key)
+    await change(client, key)
+    newer = await lease(shard, key)
+
+    assert not await pause_faulty(shard.session, ME, older, why="its data")
+    assert await value(shard.dsn, "select paused_due_date from shardclock.timers") is None
+
+    assert await pause_faulty(shard.session, ME, newer, why="its data")
+    assert (await intents(shard.dsn))[key, PAUSED] == (2 if change is pauses_and_resumes else 1)
+
+
+async def test_what_is_still_held_comes_back_as_the_version_that_it_is_now(
+    shard: HolderClient, client: HolderClient
+) -> None:
+    """A user's own update leaves the lease: the holder reads what the row is now, and fires that."""
+    key = await plain(shard.dsn)
+    older = await lease(shard, key)
+    await client.value("update shardclock.timers set payload = '[1]' where timer_key = $1", key)
+    assert await shard.send([Firing(older)]) == frozenset()
+
+    (now_held,) = await still_held(shard.session, ME, [key])
+
+    assert now_held.timer.version != older.version
+    assert await shard.send([Firing(now_held.timer)]) == {key}
+    assert await value(shard.dsn, "select payload from shardclock.command_log where intent = 'TRIGGERED'") == "[1]"
+
+
+async def test_a_batch_of_many_claims_fires_each_row_at_its_own_version_only(
+    shard: HolderClient, client: HolderClient
+) -> None:
+    """A version of one timer is no licence for another: each is compared with the row that it was read from."""
+    first, second = await add_timers(shard.dsn, 2)
+    one, two = (await shard.take()).claimed
+    await changes_the_payload(client, second)
+    again = await lease(shard, second)
+    await changes_the_payload(client, first)
+    once_more = await lease(shard, first)
+    assert len({one.version, again.version, once_more.version}) == 3
+
+    assert await shard.send([Firing(one), Firing(again)]) == {second}
+    assert await shard.send([Firing(once_more), Firing(two)]) == {first}
+
+
+async def test_in_memory_the_newer_lease_wins_also_when_the_clock_was_set_back_between_the_two(
+    shard: HolderClient, client: HolderClient
+) -> None:
+    """Leased by a clock that was an hour ahead, and run now: it must not wait for that hour, leased ever anew."""
+    key = await add_schedule(shard.dsn, due="now() + interval '1 h'")
+    shard.now = await shard.value("select now() + interval '1 h'")
+    older = await lease(shard, key)
+    shard.now = None
+    await client.value("select shardclock.run_timer(name => 'beat')")
+    newer = await lease(shard, key)
+    assert newer.due_date < older.due_date
+
+    for order in ([older, newer], [newer, older]):
+        queue = TimerQueue()
+        for each in order:
+            queue.add([each])
+        assert queue.pop_due(seconds_of(older.due_date), 10) == [newer]
+
+
+async def test_the_answers_to_all_questions_about_a_timer_are_newer_one_after_the_other(shard: HolderClient) -> None:
+    await plain(shard.dsn)
+    (claimed,) = (await shard.take()).claimed
+    (recalled,) = await held_by(shard.session, ME, horizon_s=2.0, lease_s=10.0)
+    (looked,) = await still_held(shard.session, ME, [claimed.timer_key])
+
+    assert claimed.question < recalled.question < looked.timer.question
+    assert {replace(each, question=0) for each in (claimed, recalled, looked.timer)} == {replace(claimed, question=0)}
+
+
+async def test_an_answer_that_was_long_on_its_way_is_older_than_what_was_asked_meanwhile(
+    shard: HolderClient, late: HolderClient, client: HolderClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = await plain(shard.dsn)
+    await lease(shard, key)
+    read, arrives = asyncio.Event(), asyncio.Event()
+    rows = late.session.rows
+
+    async def slow(name: str, /, **values: Any) -> Any:
+        answer = await rows(name, **values)
+        read.set()
+        await arrives.wait()
+        return answer
+
+    monkeypatch.setattr(late.session, "rows", slow)
+    looking = asyncio.create_task(still_held(late.session, ME, [key]))
+    await asyncio.wait_for(read.wait(), BOUND_S)
+    await changes_the_payload(client, key)
+    newer = await lease(shard, key)
+    arrives.set()
+
+    (older,) = await ends(looking)
+
+    assert older.timer.question < newer.question
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_version_is_no_licence_for_a_row_that_another_holds(shard: HolderClient, kind: str) -> None:
+    """After a failover to a replica that was behind, another's lease may bear the number that ours had."""
+    await KINDS[kind](shard.dsn)
+    await shard.begin()
+    (held,) = (await shard.take()).claimed
+    await shard.value("update shardclock.timers set claimed_by = 102")
+    await shard.commit()
+    assert await value(shard.dsn, "select xmin from shardclock.timers") == held.version
+
+    assert (await shard.fire([held])).timer_keys == frozenset()
+    assert not await pause_faulty(shard.session, ME, held, why="its data")
+
+
+ACTS = ("lease", "lease", "change", "change", "fire what the first lease brought", "fire what the second lease brought")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_in_whatever_order_leases_changes_and_firings_come_only_what_is_known_now_fires(
+    dsn: str, kind: str
+) -> None:
+    """Try every order: a firing goes through if and only if nobody has changed the row since its lease."""
+    await add_holder(dsn, ME)
+    async with HolderClient(dsn, holder=ME) as shard, HolderClient(dsn, plans={}) as client:
+        for order in sorted(set(permutations(ACTS))):
+            key = await KINDS[kind](dsn)
+            leases: list[ClaimedTimer] = []
+            current, fired = None, False
+            for act in order:
+                if act == "lease":
+                    taken = (await shard.take()).claimed
+                    leases += taken
+                    current = taken[0] if taken else current
+                elif act == "change":
+                    await changes_the_payload(client, key)
+                    current = None
+                else:
+                    number = ACTS.index(act) - ACTS.index("fire what the first lease brought")
+                    sent = leases[number : number + 1]
+                    went = (await shard.fire(sent)).timer_keys if sent else frozenset()
+                    assert (key in went) == (bool(sent) and sent[0] is current), order
+                    fired |= key in went
+                    current = None if key in went else current
+                if fired:
+                    break
+            assert (await intents(dsn))[key, FIRED] == fired, order
+            await query(dsn, "delete from shardclock.timers")

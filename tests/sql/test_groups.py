@@ -1,0 +1,375 @@
+"""Prove that consumer groups are listed as they are, and go where an operator puts them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from functools import partial
+
+import asyncpg
+import pytest
+
+from sql.log.consuming import consume, consume_once
+from sql.log.groups import (
+    GroupDiffers,
+    GroupDropped,
+    Place,
+    drop_group,
+    list_groups,
+    note_failure,
+    open_group,
+    place_of,
+    reset_group,
+)
+from sql.log.leasing import Batch, consume_leased, lease_batch
+from sql.log.records import LogRecord, log_end, read_log
+from sql.session import StatementRefused
+from tests.support import sql_client
+from tests.support.consumers import append, consuming, group_of, member_session, until
+from tests.support.factories import BOUND_S, HolderClient, add_timers, query, value
+from tests.support.roles import as_role
+
+session = partial(sql_client.session, role="consumer")
+operator = partial(sql_client.session, role="shard")
+
+
+AGED = "update shardclock.command_log set recorded_at = now() - $2::text::interval where timer_key = $1"
+
+
+async def nothing(*_: object) -> None:
+    """Do no work."""
+
+
+async def test_a_group_is_listed_with_how_far_behind_it_is_and_since_when(each_dsn: str) -> None:
+    await append(each_dsn, *range(1, 11))
+    await query(
+        each_dsn, "update shardclock.command_log set recorded_at = recorded_at - interval '90 s' where timer_key = 4"
+    )
+    async with member_session(each_dsn) as member:
+        await open_group(member, "g")
+        new = await group_of(each_dsn)
+        await consume_once(member, "g", nothing, limit=3)
+        behind = await group_of(each_dsn)
+        while await consume_once(member, "g", nothing):
+            pass
+        done = await group_of(each_dsn)
+
+    assert (new.position, new.lag_records, new.idle_s) == (0, 10, None)
+    assert (behind.lag_records, 90 <= behind.lag_s < 120) == (7, True)
+    assert behind.idle_s is not None
+    assert 0 <= behind.idle_s < 20
+    assert (done.lag_records, done.lag_s, done.error, done.members) == (0, 0.0, None, [])
+
+
+async def test_a_group_of_partitions_counts_what_each_has_left(dsn: str) -> None:
+    await append(dsn, *range(1, 31))
+    async with member_session(dsn) as member:
+        await open_group(member, "g", 3)
+        await consume_once(member, "g", nothing, limit=4)
+
+    group = await group_of(dsn)
+    assert (group.partitions, group.lag_records, group.position) == (3, 26, 0)
+
+
+async def test_a_group_s_lag_is_that_of_the_oldest_record_in_any_partition(dsn: str) -> None:
+    await append(dsn, 1, 2, 3)
+    for key, age in {1: "10 min", 2: "30 min", 3: "20 min"}.items():
+        await query(dsn, AGED, key, age)
+    async with session(dsn) as client:
+        await open_group(client, "g", 3)
+
+    assert 1800 <= (await group_of(dsn)).lag_s < 1860
+
+
+async def test_a_long_lag_is_estimated(dsn: str) -> None:
+    await append(dsn, 1)
+    await query(dsn, "select setval('shardclock.position_seq', 500000)")
+    await append(dsn, 2)
+    async with session(dsn) as client:
+        await open_group(client, "g", 2)
+
+    assert (await group_of(dsn)).lag_records == 500_000
+
+
+async def test_what_is_gone_with_its_day_is_no_lag(dsn: str) -> None:
+    await query(dsn, "select setval('shardclock.position_seq', 2000000000)")
+    await append(dsn, 1, 2, 3)
+    async with session(dsn) as client:
+        await open_group(client, "g")
+
+    assert (await group_of(dsn)).lag_records == 3
+
+
+async def test_what_was_undone_is_no_lag_once_it_was_passed(dsn: str) -> None:
+    await append(dsn, 1)
+    await query(dsn, "select nextval('shardclock.position_seq') from generate_series(1, 50)")
+    async with member_session(dsn) as member:
+        assert await consume_once(member, "g", nothing) == 1
+        assert (await group_of(dsn)).position == await log_end(member) == 51
+
+
+async def test_members_that_open_a_group_at_once_agree(dsn: str) -> None:
+    async def opening(partitions: int) -> int:
+        async with session(dsn) as client:
+            try:
+                return await open_group(client, "g", partitions)
+            except GroupDiffers:
+                return 0
+
+    answers = await asyncio.gather(*(opening(1 + n % 4) for n in range(12)))
+
+    (agreed,) = set(answers) - {0}
+    rows = await query(dsn, "select partition, partitions from shardclock.consumers order by partition")
+    assert [tuple(row) for row in rows] == [(n, agreed) for n in range(agreed)]
+
+
+@pytest.mark.parametrize("place", [0, 3, 10])
+async def test_a_group_goes_to_another_place(dsn: str, place: int) -> None:
+    positions = await append(dsn, *range(1, 11))
+    found: list[int] = []
+
+    async def note(_: object, records: list[object]) -> None:
+        found.extend(record.timer_key for record in records)  # type: ignore[attr-defined]
+
+    async with member_session(dsn) as member:
+        await consume_once(member, "g", nothing, limit=5)
+        async with operator(dsn) as client:
+            place_now = await reset_group(client, "g", position=positions[0] - 1 + place)
+        assert place_now == positions[0] - 1 + place
+        await consume_once(member, "g", note)  # type: ignore[arg-type]
+
+    assert found == list(range(place + 1, 11))
+
+
+async def test_a_moment_has_its_place(dsn: str) -> None:
+    positions = await append(dsn, 1, 2, 3)
+    await query(dsn, "update shardclock.command_log set recorded_at = '2030-01-01' where timer_key = 1")
+    await query(dsn, "update shardclock.command_log set recorded_at = '2030-01-03' where timer_key > 1")
+    moments = {"2029-01-01": positions[0] - 1, "2030-01-02": positions[1] - 1, "2031-01-01": positions[2]}
+    async with session(dsn) as client:
+        for moment, place in moments.items():
+            assert await place_of(client, await value(dsn, "select $1::text::timestamptz", moment)) == place
+
+
+async def test_the_place_of_a_moment_is_before_what_is_still_being_written_then(dsn: str) -> None:
+    early, late = await add_timers(dsn, 2)
+    moment = await value(dsn, "select clock_timestamp()")
+    async with HolderClient(dsn) as one, HolderClient(dsn) as other, session(dsn) as reader:
+        await one.begin()
+        await one.cancel(timer_key=early)
+        await other.cancel(timer_key=late)
+        place = await place_of(reader, moment)
+        await one.commit()
+        found = [it.timer_key for it in await read_log(reader, place) if it.recorded_at >= moment]
+
+    assert found == [early, late]
+
+
+async def test_a_place_beyond_the_end_is_refused_and_the_end_is_not(dsn: str) -> None:
+    positions = await append(dsn, 1, 2)
+    async with session(dsn) as member, operator(dsn) as client:
+        await open_group(member, "g")
+        assert await reset_group(client, "g", position=positions[-1]) == positions[-1]
+        with pytest.raises(StatementRefused, match=r"position 1000 is beyond the end of the log, 2"):
+            await reset_group(client, "g", position=1_000)
+        # A writer that is still at it takes the horizon back, not the end.
+        async with HolderClient(dsn) as writer:
+            (key,) = await add_timers(dsn, 1)
+            await writer.begin()
+            await writer.cancel(timer_key=key)
+            (last,) = await append(dsn, 3)
+            assert await log_end(client) < last
+            assert await reset_group(client, "g", position=last) == last
+
+    assert (await group_of(dsn)).position == last
+
+
+@pytest.mark.parametrize("way", ["in a transaction", "under a lease"])
+async def test_a_member_whose_group_was_dropped_ends_with_a_sentence(
+    dsn: str, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sql.log.member.GROUP_S", 0.05)
+    consumer, begun = as_role(dsn, "consumer"), asyncio.Event()
+
+    async def work(*_: object) -> None:
+        begun.set()
+
+    await append(dsn, 1)
+    async with asyncio.timeout(BOUND_S):
+        member = asyncio.ensure_future(
+            consume(consumer, "g", work) if way == "in a transaction" else consume_leased(consumer, "g", work)
+        )
+        await begun.wait()
+        async with operator(dsn) as client:
+            while not await drop_group(client, "g"):
+                pass
+        with pytest.raises(GroupDropped, match="group 'g' has been dropped"):
+            await member
+
+
+@pytest.mark.parametrize("column", ["leased_until", "not_before"])
+@pytest.mark.parametrize("ahead", [timedelta(seconds=90), timedelta(hours=1), timedelta(days=40)], ids=str)
+@pytest.mark.parametrize("way", ["in a transaction", "under a lease"])
+async def test_a_place_that_a_clock_took_which_was_ahead_is_free(
+    dsn: str, column: str, ahead: timedelta, way: str
+) -> None:
+    await append(dsn, 1)
+    async with member_session(dsn) as gone, member_session(dsn) as member:
+        await open_group(gone, "g")
+        assert await lease_batch(gone, "g", limit=1, lease_s=30.0) is not None
+        if column == "not_before":
+            await query(dsn, "update shardclock.consumers set leased_until = null")
+        await query(
+            dsn, f"update shardclock.consumers set {column} = now() + interval '30 seconds' + $1::interval", ahead
+        )
+        if way == "in a transaction":
+            assert await consume_once(member, "g", nothing) == 1
+        else:
+            assert await lease_batch(member, "g", limit=1) is not None
+
+
+@pytest.mark.parametrize("column", ["leased_until", "not_before"])
+async def test_a_lease_and_a_wait_of_the_usual_length_keep_others_away(dsn: str, column: str) -> None:
+    await append(dsn, 1)
+    async with member_session(dsn) as member:
+        await open_group(member, "g")
+        batch = await lease_batch(member, "g", limit=1, lease_s=7200.0)
+        assert batch is not None
+        await batch.renew()
+        if column == "not_before":
+            await note_failure(member, batch.place, "no", alone=True, wait_s=30.0)
+
+        assert await lease_batch(member, "g", limit=1) is None
+        assert await consume_once(member, "g", nothing) == 0
+
+
+async def test_a_failure_in_a_transaction_ends_no_lease_of_who_came_next(dsn: str) -> None:
+    await append(dsn, 1)
+    async with member_session(dsn) as one, member_session(dsn) as two:
+        await open_group(one, "g")
+        undone = Place(group="g", partition=0, partitions=1, position=0, attempts=0, horizon=1)
+        batch = await lease_batch(two, "g", limit=10)
+        assert batch is not None
+        assert await note_failure(one, undone, "late", alone=True, wait_s=0.0) == 1
+        await batch.acknowledge(batch.records[0])
+
+    assert (await group_of(dsn)).lag_records == 0
+
+
+async def test_other_partitions_keep_the_place_only_if_all_have_read_equally_far(dsn: str) -> None:
+    await append(dsn, 1, 2, 3, 4)
+    async with member_session(dsn) as member, operator(dsn) as client:
+        await open_group(member, "g", 2)
+        await consume_once(member, "g", nothing)
+        with pytest.raises(StatementRefused, match=r'partition \d of group "g" has yet to do record \d'):
+            await reset_group(client, "g", partitions=3)
+        await consume_once(member, "g", nothing)
+
+        assert await reset_group(client, "g", partitions=3) == await log_end(member)
+        assert (await group_of(dsn)).partitions == 3
+        assert await consume_once(member, "g", nothing) == 0
+
+
+async def test_other_partitions_keep_the_place_when_what_follows_it_is_another_partitions(dsn: str) -> None:
+    positions = await append(dsn, 2, 4)
+    async with member_session(dsn) as member, operator(dsn) as client:
+        await open_group(member, "g", 2)
+        # As members leave it: each stands behind the last record of its own.
+        await query(
+            dsn, "update shardclock.consumers set position = case partition when 0 then $1 else 0 end", positions[-1]
+        )
+
+        assert await reset_group(client, "g", partitions=3) == positions[-1]
+
+
+async def test_a_group_that_is_not_there_is_neither_reset_nor_dropped(dsn: str) -> None:
+    async with operator(dsn) as client, session(dsn) as member:
+        assert await reset_group(client, "g", position=0) is None
+        assert not await drop_group(client, "g")
+        await open_group(member, "g")
+        assert await drop_group(client, "g")
+        assert await list_groups(client) == []
+
+
+# A writer that loses its processor between its look at the sequence and its lock says late what others were told
+# long ago. So does here each second look.
+GOES_BACK = """
+alter function shardclock.log_horizon() rename to first_horizon;
+create sequence shardclock.looks;
+create function shardclock.log_horizon() returns bigint language sql security definer as $$
+    select shardclock.first_horizon() - case when nextval('shardclock.looks') % 2 = 0 then 2 else 0 end
+$$;
+grant execute on function shardclock.log_horizon() to public
+"""
+
+
+@pytest.mark.parametrize("way", ["in a transaction", "under a lease"])
+async def test_a_horizon_that_goes_back_takes_no_record_from_a_group(dsn: str, way: str) -> None:
+    seen: list[int] = []
+
+    async def work(_: object, records: Sequence[LogRecord]) -> None:
+        seen.extend(record.timer_key for record in records)
+
+    async def work_leased(batch: Batch) -> None:
+        await work(None, batch.records)
+
+    for statement in GOES_BACK.split(";\n"):
+        await query(dsn, statement)
+    await append(dsn, *range(1, 10))
+    consumer = as_role(dsn, "consumer")
+    member = consume(consumer, "g", work) if way == "in a transaction" else consume_leased(consumer, "g", work_leased)
+    async with consuming(member) as tasks:
+        await until(lambda: 9 in seen, *tasks)
+
+    assert seen == list(range(1, 10))
+
+
+@pytest.mark.parametrize(
+    ("positions", "full", "end"),
+    [
+        ([11, 12], True, 12),
+        ([11, 12], False, 20),
+        ([], False, 20),
+    ],
+    ids=["a full batch", "all there was", "nothing of this partition"],
+)
+def test_a_place_moves_to_where_its_records_were_read_up_to(positions: list[int], full: bool, end: int) -> None:
+    place = Place(group="g", partition=0, partitions=1, position=10, attempts=0, horizon=20)
+
+    assert place.end_of(positions, full=full) == end
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [{"position": "-9223372036854775808"}, {"failures": "9223372036854775807"}, {"failures": "-1"}, {"attempts": "-1"},
+     {"group_name": "e'a\\nb'"}, {"group_name": "e'a\\x1b[2Jb'"}, {"worked_at": "'-infinity'"}],
+)  # fmt: skip
+async def test_a_consumer_can_write_no_row_that_cannot_be_listed(dsn: str, columns: dict[str, str]) -> None:
+    values = {"group_name": "'g'"} | columns
+    with pytest.raises(asyncpg.CheckViolationError):
+        await query(
+            as_role(dsn, "consumer"),
+            f"insert into shardclock.consumers ({', '.join(values)}) values ({', '.join(values.values())})",
+        )
+
+
+async def test_the_largest_numbers_that_a_consumer_can_write_are_listed(dsn: str) -> None:
+    await query(
+        as_role(dsn, "consumer"),
+        "insert into shardclock.consumers (group_name, partition, partitions, position, failures, attempts)"
+        " select 'g', p, 840, 9223372036854775807, 1000000000000000, 2147483647 from generate_series(0, 839) p",
+    )
+    async with sql_client.session(dsn, "reader") as client:
+        (group,) = await list_groups(client)
+    assert (group.lag_records, group.failures) == (0, 840 * 10**15)
+
+
+async def test_of_many_groups_those_furthest_behind_are_listed(dsn: str) -> None:
+    await query(
+        dsn,
+        "insert into shardclock.consumers (group_name, position) values ('a', 3), ('b', 1), ('c', 2), ('d', 4)",
+    )
+    async with sql_client.session(dsn, "reader") as client:
+        assert [group.group_name for group in await list_groups(client, 2)] == ["b", "c"]
+        assert len(await list_groups(client)) == 4

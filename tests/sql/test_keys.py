@@ -1,0 +1,315 @@
+"""Prove that a key is one timer's, also when the sequence of keys has gone back: by a crash, a failover, a restore."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from embedded.server import EmbeddedPostgres
+from sql.clients.pending import Batch, KeyTaken, Scheduled, draw_keys, schedule_timers
+from sql.clients.verbs import Which, cancel_timer
+from sql.cluster.identity import release
+from sql.session import StoreUnavailable
+from tests.conftest import VERSIONS
+from tests.support.factories import (
+    BOUND_S,
+    HolderClient,
+    add_holder,
+    add_schedule,
+    add_timers,
+    ends,
+    intents,
+    query,
+    value,
+    waits,
+)
+from tests.support.roles import OPERATOR, migrate_with_roles
+from tests.support.shard_pool import pool_of
+from tests.support.sql_client import refusal, schedule, session
+from tests.support.waiting import eventually
+from timers.model import NewTimer
+
+BACK = "select setval('shardclock.timer_key_seq', 1, false)"
+# As write_named does.
+WRITE = (
+    "select (shardclock.write_timer(jsonb_populate_record(null::shardclock.timers, jsonb_build_object("
+    " 'timer_key', $1::bigint, 'name', $2::text, 'tenant_id', 'default', 'due_date', now(), 'created_at', now(),"
+    " 'occurrence', 1, 'repetitions', 1, 'timer_type', 'USER', 'target', 'log')), 'replace', false)).timer_key"
+)
+# What isn't flushed at a commit is not flushed later either: Postgres's writer of WAL sleeps through the test.
+SLEEPY = ("alter system set wal_writer_delay = '10s'", "select pg_reload_conf()")
+
+
+def timer(**fields: object) -> NewTimer:
+    """Ask for a timer in an hour, unless told otherwise."""
+    return NewTimer.from_fields({"delay": "PT1H"} | fields)
+
+
+@pytest.fixture(params=VERSIONS, ids=lambda version: f"postgres{version}")
+def frail(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
+    """Run a server of the test's own, as it is shipped (fsync is on), to crash."""
+    data_dir = Path(tempfile.mkdtemp(prefix="shardclock-test-"))
+    try:
+        with closing(EmbeddedPostgres.start(data_dir, version=request.param)) as server:
+            yield server
+    finally:
+        shutil.rmtree(data_dir)
+
+
+async def crash(server: EmbeddedPostgres) -> None:
+    """Let a server end at once, without a checkpoint and with nothing written that was not flushed; start it again."""
+    os.kill(server.postmaster_pid, signal.SIGQUIT)
+    await eventually(lambda: not server.is_running())
+    await asyncio.to_thread(server.restart_if_dead)
+
+
+@pytest.mark.slow
+async def test_keys_that_were_drawn_are_not_drawn_again_after_a_crash(frail: EmbeddedPostgres) -> None:
+    await migrate_with_roles(frail.dsn)
+    for statement in SLEEPY:
+        await query(frail.dsn, statement)
+    stranger = await asyncpg.connect(frail.dsn)
+    async with session(frail.dsn) as client:
+        # Given a sequence whose advance was written to the log by somebody who has not committed,
+        await stranger.execute("begin; select nextval('shardclock.timer_key_seq')")
+        drawn = await draw_keys(client, 2)
+
+        await crash(frail)
+
+        # Then what another draws lies beyond what was drawn before.
+        async with session(frail.dsn) as other:
+            assert min((await draw_keys(other, 2)).keys) > max(drawn.keys)
+    stranger.terminate()
+
+
+@pytest.fixture
+async def twins(each_dsn: str) -> AsyncIterator[tuple[HolderClient, HolderClient]]:
+    """Give two clients."""
+    async with (
+        HolderClient(each_dsn, holder=1, plans={}, role=OPERATOR) as one,
+        HolderClient(each_dsn, plans={}) as other,
+    ):
+        await add_holder(each_dsn, 1)
+        yield one, other
+
+
+@pytest.mark.parametrize("fate", ["pending", "canceled", "fired", "uncommitted"])
+async def test_of_two_who_drew_one_key_each_is_told_the_truth(
+    twins: tuple[HolderClient, HolderClient], fate: str
+) -> None:
+    # Given two who drew one key, of whom one has written her timer,
+    one, other = twins
+    first = await draw_keys(one.session, 2)
+    await query(one.dsn, BACK)
+    second = await draw_keys(other.session, 2)
+    assert list(first.keys) == list(second.keys)
+    asked = [timer(name="theirs", delay="PT0S" if fate == "fired" else "PT1H"), timer(name="theirs too")]
+    if fate == "uncommitted":
+        await one.begin()
+    written = await schedule_timers(one.session, first, asked)
+    if fate == "canceled":
+        await cancel_timer(one.session, Which(first.keys[0]))
+    if fate == "fired":
+        assert (await one.take(fire_overdue=True)).fired == 1
+
+    # When the other writes his,
+    work = schedule_timers(other.session, second, [timer(name="ours"), timer()])
+    if fate == "uncommitted":
+        writing = await waits(other, work)
+        await one.commit()
+        refused = await ends(writing)
+    else:
+        refused = await work
+
+    # Then his key is another's, he hears so, and hers is still hers.
+    assert all(isinstance(it, KeyTaken) for it in refused)
+    assert f"its key {second.keys[0]} is another timer's" in str(refused[0])
+    assert [it["name"] for it in await query(one.dsn, "select name from shardclock.timers where name = 'ours'")] == []
+    assert await schedule_timers(one.session, first, asked) == written
+
+
+async def test_a_batch_whose_keys_are_taken_is_written_under_others(each_dsn: str) -> None:
+    await add_timers(each_dsn, 3, "now() + interval '1 hour'")
+    await query(each_dsn, BACK)
+    async with session(each_dsn) as client:
+        outcomes = await Batch([timer(name=f"n{i}") for i in range(5)]).send(client)
+
+    rows = await query(each_dsn, "select timer_key, name from shardclock.timers where name is not null order by name")
+    assert [row["name"] for row in rows] == [f"n{i}" for i in range(5)]
+    assert [it.timer_key for it in outcomes if isinstance(it, Scheduled)] == [row["timer_key"] for row in rows]
+
+
+async def test_keys_in_the_log_are_taken_too_and_the_sequence_goes_beyond_them(each_dsn: str) -> None:
+    await add_holder(each_dsn, 1)
+    async with HolderClient(each_dsn, holder=1, role=OPERATOR) as shard:
+        keys = await add_timers(each_dsn, 50)
+        assert (await shard.take(fire_overdue=True)).fired == 50
+        await query(shard.dsn, BACK)
+        (outcome,) = await Batch([timer()]).send(shard.session)
+
+    assert isinstance(outcome, Scheduled)
+    assert outcome.timer_key > max(keys)
+    assert await value(each_dsn, "select nextval('shardclock.timer_key_seq')") > max(keys)
+
+
+async def test_a_schedule_goes_on_when_the_sequence_has_gone_back(dsn: str) -> None:
+    # Given pending timers whose keys the sequence is about to draw again,
+    await add_timers(dsn, 5, "now() + interval '1 hour'")
+    await add_schedule(dsn, "R/PT0.2S", "now()", anchor="now()")
+    async with pool_of(dsn) as pool:
+        await query(dsn, BACK)
+
+        # When a schedule fires there,
+        await pool.start()
+        await pool.until_fired(3)
+
+    # Then it goes on, and nothing is paused.
+    assert {intent for _, intent in await intents(dsn)} == {"TRIGGERED"}
+    assert await value(dsn, "select count(*) from shardclock.timers") == 6
+
+
+async def test_a_batch_of_firings_whose_next_keys_are_taken_fires_whole(each_dsn: str) -> None:
+    await add_holder(each_dsn, 1)
+    keys = await add_timers(each_dsn, 40, "now() + interval '1 hour'")
+    for name in ("a", "b", "c"):
+        await add_schedule(each_dsn, name=f"'{name}'")
+    async with HolderClient(each_dsn, holder=1) as shard:
+        held = (await shard.take()).claimed
+        await query(shard.dsn, BACK)
+
+        fired = await shard.fire(held)
+
+    assert fired.timer_keys == {it.timer_key for it in held}
+    next_ones = await query(
+        each_dsn, "select timer_key, name from shardclock.timers where occurrence = 2 order by name"
+    )
+    assert [row["name"] for row in next_ones] == ["a", "b", "c"]
+    assert min(row["timer_key"] for row in next_ones) > max(keys)
+
+
+async def test_sql_schedules_under_another_key_and_blames_no_name(each_dsn: str) -> None:
+    keys = await add_timers(each_dsn, 5, "now() + interval '1 hour'")
+    await query(each_dsn, BACK)
+    async with HolderClient(each_dsn, plans={}) as client:
+        assert await schedule(client) > max(keys) + 1000, "beyond all of them at once, not one by one"
+        await query(client.dsn, BACK)
+        assert await schedule(client, schedule="R/PT1H") > max(keys)
+        await query(client.dsn, BACK)
+        assert await schedule(client, name="n") > max(keys)
+        await query(client.dsn, BACK)
+        said = await refusal(client, "schedule_timer", delay="'PT1H'", name="'n'")
+
+    assert said.startswith('name "n" is taken by a pending timer')
+    assert await value(each_dsn, "select name from shardclock.timers where schedule is not null") != "schedule-1"
+
+
+@pytest.mark.parametrize("when", [{"delay": "PT2H"}, {"schedule": "R/PT2H"}, {"schedule": "0 8 * * *"}])
+async def test_a_timer_that_replaces_another_has_another_key(each_dsn: str, when: dict[str, str]) -> None:
+    async with HolderClient(each_dsn, plans={}) as client:
+        key = await schedule(client, name="n", schedule="R/PT1H")
+        await query(each_dsn, BACK)
+
+        again = await schedule(client, name="n", on_conflict="replace", **when)
+
+    assert again > key
+    assert await intents(each_dsn) == {(key, "CANCELED"): 1}
+    told = await value(each_dsn, "select detail ->> 'replaced_by' from shardclock.command_log")
+    assert told == str(again)
+
+
+@pytest.mark.parametrize("fate", ["canceled", "fired", "uncommitted"])
+async def test_the_key_of_a_timer_that_has_ended_is_no_other_s_in_sql(
+    twins: tuple[HolderClient, HolderClient], fate: str
+) -> None:
+    # Given a timer that has ended, or does so while another is about to be written under its key
+    one, other = twins
+    key = await schedule(one, name="theirs", delay="PT0S")
+    if fate == "uncommitted":
+        await one.begin()
+    if fate == "fired":
+        assert (await one.take(fire_overdue=True)).fired == 1
+    else:
+        await cancel_timer(one.session, Which(key))
+    await query(one.dsn, BACK)
+
+    work = schedule(other, name="ours")
+    if fate == "uncommitted":
+        writing = await waits(other, work)
+        await one.commit()
+        ours = await ends(writing)
+    else:
+        ours = await work
+
+    assert ours > key
+    rows = await query(one.dsn, "select timer_key, name from shardclock.timers")
+    assert [tuple(row) for row in rows] == [(ours, "ours")]
+
+
+async def test_a_replacement_whose_key_is_taken_replaces_nothing(each_dsn: str) -> None:
+    # Given a key that was free when a batch last asked, and is another's since
+    async with HolderClient(each_dsn, plans={}) as client:
+        await schedule(client, name="n")
+        taken = await schedule(client, name="other")
+        before = await query(each_dsn, "select * from shardclock.timers order by 1")
+
+        assert await client.value(WRITE, taken, "n") is None
+
+    assert await query(each_dsn, "select * from shardclock.timers order by 1") == before
+    assert await intents(each_dsn) == {}
+
+
+async def test_a_replacement_whose_key_is_taken_at_the_last_moment_is_undone(each_dsn: str) -> None:
+    async with HolderClient(each_dsn, plans={}) as client, HolderClient(each_dsn) as locker:
+        # Given a replacement that waits for the timer that it replaces
+        await schedule(client, name="n")
+        free = await value(each_dsn, "select nextval('shardclock.timer_key_seq')")
+        before = await query(each_dsn, "select * from shardclock.timers")
+        await locker.begin()
+        await locker.value("select 1 from shardclock.timers for update")
+        writing = await waits(client, client.value(WRITE, free, "n"))
+
+        # When its key becomes another's
+        (taken,) = await add_timers(each_dsn, 1, timer_key=str(free))
+        await locker.rollback()
+
+        # Then nothing was done, and it may be sent again.
+        with pytest.raises(StoreUnavailable, match=f"key {free} was taken just now"):
+            await ends(writing)
+    assert await query(each_dsn, "select * from shardclock.timers where timer_key <> $1", taken) == before
+    assert await intents(each_dsn) == {}
+
+
+async def test_a_copy_that_is_released_draws_no_key_that_it_holds(each_dsn: str) -> None:
+    keys = await add_timers(each_dsn, 5, "now() + interval '1 hour'")
+    await query(each_dsn, "update shardclock.identity set origin = 'elsewhere'")
+    await query(each_dsn, BACK)
+    async with session(each_dsn, "shard") as client:
+        assert await release(client, "prod")
+
+    assert await value(each_dsn, "select nextval('shardclock.timer_key_seq')") > max(keys)
+
+
+async def test_the_sequence_never_steps_back_and_no_far_off_key_uses_it_up(each_dsn: str) -> None:
+    await query(each_dsn, "select setval('shardclock.timer_key_seq', 2000000)")
+    await add_timers(each_dsn, 1, timer_key="9223372036854775807")
+    assert await value(each_dsn, "select shardclock.advance_keys()") is False
+    await add_timers(each_dsn, 1, timer_key="3000000")
+    async with HolderClient(each_dsn) as one, HolderClient(each_dsn) as other:
+        await one.begin()
+        assert await one.value("select shardclock.advance_keys()") is True
+        async with asyncio.timeout(BOUND_S):
+            assert await other.value("select shardclock.advance_keys()") is False, (
+                "nobody waits for an open transaction"
+            )
+        await one.rollback()
+
+    assert await value(each_dsn, "select last_value from shardclock.timer_key_seq") == 4_000_000

@@ -1,0 +1,297 @@
+"""Prove that every reader of the command log sees each record once, in order, and passes over none."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import fields
+
+import asyncpg
+import pytest
+
+from sql.log.consuming import WorkLost, consume, consume_once
+from sql.log.records import LogRecord, follow, log_end, read_log
+from sql.session import Connection
+from tests.support import ROOT
+from tests.support.consumers import member_session as session
+from tests.support.factories import BOUND_S, add_timers, query, value
+from tests.support.roles import as_role
+from tests.support.statement_headers import Header
+
+Places = list[int]
+
+# Does a group's work in a process that can be killed: one row a record, with nothing to keep a second one out.
+CONSUMER = """
+import asyncio, sys
+from sql.log.consuming import consume
+
+async def work(connection, records):
+    for record in records:
+        await connection.execute("insert into seen (position) values ($1)", record.position)
+        print(record.position, flush=True)
+
+asyncio.run(consume(sys.argv[1], "group", work))
+"""
+
+
+async def append(dsn: str, count: int) -> None:
+    """Let timers end, each in a transaction of its own."""
+    for key in await add_timers(dsn, count):
+        await query(dsn, "select shardclock.cancel_timer($1)", key)
+
+
+def collect(into: Places) -> Callable[[Connection, Sequence[LogRecord]], Awaitable[None]]:
+    """Make a consumer's work that notes which records it was given."""
+
+    async def work(connection: Connection, records: Sequence[LogRecord]) -> None:
+        into.extend(record.position for record in records)
+
+    return work
+
+
+async def in_order(dsn: str) -> Places:
+    """Read where all committed records stand, in the log's order."""
+    return [
+        row["position"] for row in await query(dsn, "select position from shardclock.command_log order by position")
+    ]
+
+
+def test_a_record_has_the_columns_of_a_row_in_their_order() -> None:
+    columns = [name for name, _ in Header.of("read_log").columns]
+
+    assert columns == [field.name for field in fields(LogRecord)]
+
+
+async def test_a_reader_goes_on_from_its_position_a_limit_at_a_time(dsn: str) -> None:
+    await append(dsn, 7)
+    found: Places = []
+    async with session(dsn) as reader:
+        while records := await read_log(reader, found[-1] if found else 0, limit=3):
+            assert len(records) <= 3
+            found += [record.position for record in records]
+
+    assert found == await in_order(dsn)
+
+
+async def test_the_logs_end_is_behind_all_that_is_readable_and_before_all_that_comes(dsn: str) -> None:
+    await append(dsn, 3)
+    async with session(dsn) as reader:
+        end = await log_end(reader)
+        assert await read_log(reader, end) == []
+        await append(dsn, 1)
+        assert len(await read_log(reader, end)) == 1
+
+
+async def test_following_gives_what_comes_and_empty_batches_while_nothing_does(dsn: str) -> None:
+    await append(dsn, 1)
+    async with session(dsn) as reader:
+        following = follow(reader, 0)
+        sizes = [len(await anext(following)), len(await anext(following))]
+        await append(dsn, 2)
+        sizes.append(len(await anext(following)))
+
+    assert sizes == [1, 0, 2]
+
+
+async def test_a_group_does_its_work_once_for_each_record(each_dsn: str) -> None:
+    await append(each_dsn, 5)
+    found: Places = []
+    async with session(each_dsn) as member:
+        counts = [await consume_once(member, "g", collect(found), limit=2) for _ in range(4)]
+
+    assert counts == [2, 2, 1, 0]
+    assert found == await in_order(each_dsn)
+
+
+async def test_groups_know_nothing_of_each_other(dsn: str) -> None:
+    await append(dsn, 2)
+    one: Places = []
+    two: Places = []
+    async with session(dsn) as member:
+        await consume_once(member, "one", collect(one))
+        await append(dsn, 1)
+        await consume_once(member, "two", collect(two))
+        await consume_once(member, "one", collect(one))
+
+    assert one == two == await in_order(dsn)
+
+
+async def test_while_one_member_of_a_group_works_the_others_do_nothing(dsn: str) -> None:
+    await append(dsn, 3)
+    found: Places = []
+    async with session(dsn) as busy, session(dsn) as idle:
+
+        async def work(connection: Connection, records: Sequence[LogRecord]) -> None:
+            assert await consume_once(idle, "g", collect(found)) == 0
+            assert await consume_once(idle, "other", collect(found), limit=1) == 1
+
+        assert await consume_once(busy, "g", work) == 3
+
+    assert len(found) == 1
+
+
+async def test_work_that_raises_is_undone_and_its_exception_comes_out_as_it_was(dsn: str) -> None:
+    await append(dsn, 2)
+    await query(dsn, "create table done (position bigint)")
+    await query(dsn, "grant insert on done to test_consumer")
+    await query(dsn, "grant insert on done to test_consumer")
+    root = KeyError("root")
+    raised = ValueError("no")
+
+    async def fail(connection: Connection, records: Sequence[LogRecord]) -> None:
+        await connection.execute("insert into public.done values (1)")
+        raise raised from root
+
+    found: Places = []
+    async with session(dsn) as member:
+        with pytest.raises(ValueError, match="no") as failure:
+            await consume_once(member, "g", fail)
+        assert await consume_once(member, "g", collect(found)) == 2
+
+    assert failure.value is raised
+    assert failure.value.__cause__ is root
+    assert await value(dsn, "select count(*) from done") == 0
+    assert found == await in_order(dsn)
+
+
+async def test_work_whose_own_statement_is_refused_sees_that_exception_again(dsn: str) -> None:
+    await append(dsn, 1)
+
+    async def divide(connection: Connection, records: Sequence[LogRecord]) -> None:
+        await connection.execute("select 1 / 0")
+
+    async with session(dsn) as member:
+        with pytest.raises(asyncpg.DivisionByZeroError):
+            await consume_once(member, "g", divide)
+
+
+async def test_a_connection_lost_under_the_work_is_the_work_s_failure_and_nothing_was_done(dsn: str) -> None:
+    await append(dsn, 1)
+    found: Places = []
+
+    async def lose(connection: Connection, records: Sequence[LogRecord]) -> None:
+        await query(dsn, "select pg_terminate_backend($1, 10000)", connection.get_server_pid())
+        await connection.execute("select 1")
+
+    async with session(dsn) as member:
+        with pytest.raises(WorkLost):
+            await consume_once(member, "g", lose)
+        assert await consume_once(member, "g", collect(found)) == 1
+
+    assert found == await in_order(dsn)
+
+
+async def test_a_consumer_works_until_it_is_cancelled_and_waits_out_an_outage(dsn: str) -> None:
+    found: Places = []
+    consumer = asyncio.create_task(consume(as_role(dsn, "consumer"), "g", collect(found)))
+    await append(dsn, 3)
+    await until(lambda: len(found) == 3)
+    kill = (
+        "select pg_terminate_backend(pid, 10000) from pg_stat_activity where application_name = 'shardclock consumer g'"
+    )
+    await query(dsn, kill)
+    await append(dsn, 2)
+    await until(lambda: len(found) == 5)
+
+    consumer.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await consumer
+
+    assert found == await in_order(dsn)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_with_16_writers_and_a_consumer_killed_at_random_each_record_is_worked_on_once(
+    dsn: str, seed: int
+) -> None:
+    chance = random.Random(seed)
+    await query(dsn, "create table seen (seq bigserial, position bigint)")
+    await query(dsn, "grant insert on seen to test_consumer")
+    await query(dsn, "grant usage on seen_seq_seq to test_consumer")
+    keys = await add_timers(dsn, 20_000)
+    writers = [Writer(await asyncpg.connect(dsn), chance, keys) for _ in range(16)]
+    writing = asyncio.create_task(write(writers, chance))
+    try:
+        for _ in range(10):
+            await work_and_be_killed(dsn, after_records=chance.randint(1, 60))
+    finally:
+        writing.cancel()
+        with suppress(asyncio.CancelledError):
+            await writing
+        for writer in writers:
+            await writer.end()
+
+    expected = await in_order(dsn)
+    found: Places = []
+    while len(found) < len(expected):
+        await work_and_be_killed(dsn, after_records=1_000_000, enough=len(expected))
+        found = [row["position"] for row in await query(dsn, "select position from seen order by seq")]
+
+    assert len(expected) > 500
+    assert found == expected
+
+
+async def work_and_be_killed(dsn: str, *, after_records: int, enough: int | None = None) -> None:
+    """Run a consumer of its own process and kill it while it works, or when all is done."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", CONSUMER, as_role(dsn, "consumer"), stdout=asyncio.subprocess.PIPE, cwd=os.fspath(ROOT)
+    )
+    assert process.stdout
+    try:
+        async with asyncio.timeout(BOUND_S):
+            for _ in range(after_records):
+                try:
+                    async with asyncio.timeout(None if enough is None else 0.2):
+                        assert await process.stdout.readline(), "it works until it is killed"
+                except TimeoutError:
+                    if await value(dsn, "select count(*) from seen") == enough:
+                        break
+    finally:
+        process.send_signal(signal.SIGKILL)
+        await process.wait()
+
+
+class Writer:
+    """Hold a transaction open over several writes, and commit or undo it when the dice say so."""
+
+    def __init__(self, connection: Connection, chance: random.Random, keys: list[int]) -> None:
+        self._connection = connection
+        self._chance = chance
+        self._keys = keys
+        self._open = False
+
+    async def step(self) -> None:
+        """Begin, write on, commit or undo."""
+        if not self._open:
+            await self._connection.execute("begin")
+            self._open = True
+        elif self._chance.random() < 0.5:
+            await self._connection.execute("commit" if self._chance.random() < 0.9 else "rollback")
+            self._open = False
+            return
+        await self._connection.execute("select shardclock.cancel_timer($1)", self._keys.pop())
+
+    async def end(self) -> None:
+        """Commit what is open."""
+        if self._open:
+            await self._connection.execute("commit")
+        await self._connection.close()
+
+
+async def write(writers: Sequence[Writer], chance: random.Random) -> None:
+    """Let one writer after another take a step, so that they commit in any order but that of their positions."""
+    while True:
+        await chance.choice(writers).step()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until something has come true, for a bounded time."""
+    async with asyncio.timeout(BOUND_S):
+        while not condition():  # noqa: ASYNC110 - there is no event to wait for
+            await asyncio.sleep(0.005)

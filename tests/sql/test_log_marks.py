@@ -1,0 +1,196 @@
+"""Prove that every writer to the log marks itself, waits for no stranger, and is heeded whatever function it uses."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from uuid import uuid4
+
+import asyncpg
+import pytest
+
+from sql.claims.fire import pause_faulty
+from tests.support.factories import HolderClient, add_holder, add_timers, query, value
+from tests.support.log_writers import INSERT, LOG_COLUMNS, fire_leased, keys_in
+from tests.support.roles import OPERATOR, USER
+from tests.support.sql_client import schedule, session
+
+HOLDER = 7
+
+
+# What others do with the keys of marks
+
+MARKS = 1936221036
+
+
+@pytest.fixture
+async def stranger(each_dsn: str) -> AsyncIterator[asyncpg.Connection]:
+    """Give a session of a role that may connect, and was granted nothing."""
+    name = f"stranger_{uuid4().hex}"
+    await query(each_dsn, f"create role {name} login")
+    connection = await asyncpg.connect(USER.sub(f"{name}:", each_dsn))
+    try:
+        yield connection
+    finally:
+        await connection.close()
+        await query(each_dsn, f"drop role {name}")
+
+
+async def test_who_writes_waits_for_nobody_who_holds_the_keys_of_marks(
+    each_dsn: str, stranger: asyncpg.Connection
+) -> None:
+    one, two, three = await add_timers(each_dsn, 3)
+    await query(each_dsn, "select shardclock.cancel_timer($1)", one)
+    await stranger.execute(f"select pg_advisory_lock({MARKS}, n) from generate_series(0, 2000) n")
+    async with HolderClient(each_dsn) as writer, session(each_dsn) as reader:
+        await writer.begin()
+        await writer.connection.execute("set local lock_timeout = '2s'")
+        await writer.cancel(timer_key=two)
+        await query(each_dsn, "select shardclock.cancel_timer($1)", three)
+
+        assert await keys_in(reader) == [], "its mark is a lower one"
+        await writer.commit()
+        assert await keys_in(reader) == [one, two, three]
+
+
+async def test_who_finds_no_key_free_is_told_who_holds_them(each_dsn: str, stranger: asyncpg.Connection) -> None:
+    (key,) = await add_timers(each_dsn, 1)
+    definition = await value(each_dsn, "select pg_get_functiondef('shardclock.mark_log_writer'::regproc)")
+    assert "1 .. 65536" in definition
+    await query(each_dsn, definition.replace("1 .. 65536", "1 .. 10"))
+    await stranger.execute(
+        f"select pg_advisory_lock({MARKS}, (n & 2147483647)::integer) from generate_series(-20, 20) n"
+    )
+    pid = await stranger.fetchval("select pg_backend_pid()")
+
+    with pytest.raises(asyncpg.ObjectInUseError, match=f"can't be written: .* the backend with pid {pid}: end it"):
+        await query(each_dsn, "select shardclock.cancel_timer($1)", key)
+
+
+@pytest.mark.parametrize("taken", ["pg_advisory_lock_shared", "pg_advisory_lock"])
+async def test_who_does_not_write_holds_no_reader_back_whatever_it_locks(
+    each_dsn: str, stranger: asyncpg.Connection, taken: str
+) -> None:
+    (key,) = await add_timers(each_dsn, 1)
+    await query(each_dsn, "select shardclock.cancel_timer($1)", key)
+    await stranger.execute(f"select {taken}({MARKS}, 0)")
+    async with session(each_dsn) as reader:
+        assert await keys_in(reader) == [key]
+    assert await value(each_dsn, "select count(*) from shardclock.log_writers") == 0
+
+
+async def test_who_writes_by_a_function_of_somebody_else_is_heeded_as_well(
+    each_dsn: str, stranger: asyncpg.Connection
+) -> None:
+    one, two = await add_timers(each_dsn, 2)
+    await query(
+        each_dsn,
+        "create function cancel(key bigint) returns bigint language sql security definer as"
+        " $$ select count(*) from shardclock.cancel_timer(key) $$",
+    )
+    async with session(each_dsn) as reader:
+        await stranger.execute(f"begin; select public.cancel({one})")
+        await query(each_dsn, "select shardclock.cancel_timer($1)", two)
+
+        assert await keys_in(reader) == []
+        assert await value(each_dsn, "select began_at is not null from shardclock.log_writers")
+        await stranger.execute("commit")
+        assert await keys_in(reader) == [one, two]
+
+
+@pytest.mark.parametrize("said", ["now()::text", "'5'", "'0'", "'-5'", "'9223372036854775807'", "'99'", "'x'"])
+async def test_no_setting_makes_a_writer_forget_its_mark(each_dsn: str, said: str) -> None:
+    first, second = await add_timers(each_dsn, 2)
+    async with HolderClient(each_dsn) as writer, session(each_dsn) as reader:
+        await writer.begin()
+        await writer.value(f"select set_config('shardclock.log_marked', {said}, true)")
+        await writer.cancel(timer_key=first)
+        await query(each_dsn, "select shardclock.cancel_timer($1)", second)
+
+        assert await keys_in(reader) == []
+        await writer.commit()
+        assert await keys_in(reader) == [first, second]
+
+
+# Every writer marks
+
+
+async def fire_fused(shard: HolderClient) -> None:
+    """Let a shard fire what is overdue as it finds it."""
+    assert (await shard.take(fire_overdue=True, scope="backlog", floor_s=0.0)).fired
+
+
+async def refuse(shard: HolderClient) -> None:
+    """Let a shard pause what it can't fire."""
+    (timer, *_) = (await shard.take()).claimed
+    await pause_faulty(shard.session, HOLDER, timer, why="no reason")
+
+
+def verb(call: str) -> Callable[[HolderClient], Awaitable[None]]:
+    """Let a client call a verb on the timer named t."""
+
+    async def do(client: HolderClient) -> None:
+        assert await client.value(f"select shardclock.{call}")
+
+    return do
+
+
+async def pause_and_resume(client: HolderClient) -> None:
+    """Let a client take a timer out, and put it back."""
+    await client.value("select shardclock.pause_timer(name => 't')")
+    await client.value("select shardclock.resume_timer(name => 't')")
+
+
+async def insert(client: HolderClient) -> None:
+    """Let somebody insert who knows of nothing."""
+    await client.value(f"{INSERT} from generate_series(1, 3) i returning position")
+
+
+async def copy(client: HolderClient) -> None:
+    """Let somebody copy records in who knows of nothing."""
+    rows = await client.connection.fetch("select now() as now")
+    moment = rows[0]["now"]
+    await client.connection.copy_records_to_table(
+        "command_log",
+        schema_name="shardclock",
+        columns=LOG_COLUMNS.split(", "),
+        records=[(1, moment, moment, 1, "TRIGGERED", "default", "USER", "log")],
+    )
+
+
+WRITES: dict[str, Callable[[HolderClient], Awaitable[None]]] = {
+    "fire_due": fire_leased,
+    "claim_due": fire_fused,
+    "set_aside": refuse,
+    "cancel": verb("cancel_timer(name => 't')"),
+    "pause": verb("pause_timer(name => 't')"),
+    "resume": pause_and_resume,
+    "reschedule": verb("reschedule_timer(name => 't', delay => 'PT1H')"),
+    "shift": verb("reschedule_timer(name => 't', shift => 'PT1H')"),
+    "rule": verb("reschedule_timer(name => 't', schedule => 'R/PT1H')"),
+    "run": verb("run_timer(name => 'later')"),
+    "process instance": verb("cancel_process_instance(5)"),
+    "insert": insert,
+    "copy": copy,
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+async def test_whoever_writes_to_the_log_holds_readers_back_until_it_has_ended(
+    dsn: str, write: Callable[[HolderClient], Awaitable[None]]
+) -> None:
+    await add_holder(dsn, HOLDER)
+    await add_timers(dsn, 1, name="'t'", process_instance_key="5")
+    await add_timers(dsn, 1, "now() + interval '1 hour'", name="'later'")
+    async with HolderClient(dsn, HOLDER, role=OPERATOR) as writer, HolderClient(dsn) as client, session(dsn) as reader:
+        await writer.begin()
+        await write(writer)
+        after = await schedule(client)
+        await client.cancel(timer_key=after)
+
+        early = await keys_in(reader)
+        await writer.commit()
+        late = await keys_in(reader)
+
+    assert early == []
+    assert len(late) >= 2
+    assert late[-1] == after

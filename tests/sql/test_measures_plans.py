@@ -1,0 +1,140 @@
+"""Prove that measuring reads few rows, however many are pending: it must slow no claim."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from coordinator.scaling import Scaling
+from coordinator.settings import CoordinatorSettings
+from metrics.reading import Reading
+from metrics.tables import AGE_EDGES, FROM_EVER_ON
+from sql.metrics.forecast import EDGES, read_forecast
+from sql.metrics.measures import EVER, count_due
+from sql.session import QUEUE_PLANS, Session
+from tests.support.factories import add_timers, query, value
+from tests.support.plans import DUE, FAR, SLOTS, counting, prepare, window_values
+from tests.support.roles import as_role
+
+pytestmark = pytest.mark.slow
+PENDING = FAR + DUE
+SCANS = {"Index Scan", "Index Only Scan"}
+
+
+async def test_counting_a_million_reads_an_eighth_of_them(million: str) -> None:
+    count = await prepare(million, "count_due")
+
+    reading = await count.explain(*counting(FROM_EVER_ON))
+
+    assert 0 < reading.rows <= PENDING * (10 + 60) / SLOTS * 1.1
+    assert reading.scans <= SCANS
+    await count.connection.close()
+
+
+async def test_counting_what_is_overdue_reads_that_and_nothing_else(million: str) -> None:
+    count = await prepare(million, "count_due")
+
+    reading = await count.explain(*counting(AGE_EDGES))
+
+    assert DUE <= reading.rows <= DUE * (1 + 10 / SLOTS) * 1.1
+    assert reading.scans <= SCANS
+    await count.connection.close()
+
+
+async def test_a_forecast_of_a_quiet_quarter_of_an_hour_reads_nothing(million: str) -> None:
+    count = await prepare(million, "count_due")
+
+    reading = await count.explain(*counting(EDGES))
+
+    assert reading.rows == 0
+    assert reading.scans <= SCANS
+    assert reading.pages <= 6 * (SLOTS + 10) + 20, "a descent of the index for each slot"
+    await count.connection.close()
+
+
+async def test_a_forecast_of_a_busy_one_reads_what_is_in_it(million: str) -> None:
+    count = await prepare(million, "count_due")
+    in_a_day = "now() + interval '1 day 1 minute'"
+
+    reading = await count.explain(*counting(EDGES, in_a_day))
+
+    in_it = EDGES[-1].total_seconds() * 10
+    assert in_it * 0.9 <= reading.rows <= in_it * 1.1
+    await count.connection.close()
+
+
+async def test_the_cluster_is_measured_by_two_probes_a_slot(million: str) -> None:
+    measure = await prepare(million, "measure_cluster")
+
+    reading = await measure.explain(*window_values())
+
+    assert reading.rows <= SLOTS
+    assert reading.scans <= SCANS
+    await measure.connection.close()
+
+
+async def test_an_estimate_of_a_million_is_close(million: str) -> None:
+    async with Session(as_role(million, "reader"), application="test") as session:
+        exact = [row[0] for row in await query(million, COUNT)]
+        due = await count_due(session, (EVER, EVER - EVER, timedelta(days=1.5), timedelta(days=400)))
+
+    assert due.estimated
+    assert list(due.timers) == pytest.approx(exact, rel=0.02)
+
+
+COUNT = """
+select count(*) from shardclock.timers
+group by width_bucket(due_date, array[now(), now() + interval '1.5 days'])
+order by width_bucket(due_date, array[now(), now() + interval '1.5 days'])
+"""
+
+
+async def test_a_forecast_is_what_is_coming(million: str) -> None:
+    async with Session(as_role(million, "reader"), application="test") as session:
+        now = await value(million, "select now() + interval '1 day 1 hour'")
+        forecast = await read_forecast(session, now=now)
+
+    assert not forecast.estimated
+    assert forecast.minutes == pytest.approx([600] * 15, abs=1)
+    assert forecast.peak_per_s == pytest.approx(10.0, rel=0.02)
+
+
+@pytest.mark.parametrize("plans", [{}, {"enable_seqscan": "on", "enable_bitmapscan": "on", "plan_cache_mode": "auto"}])
+async def test_counting_never_joins_with_the_whole_table_whoever_asks(million: str, plans: dict[str, str]) -> None:
+    # Commands ask by the planner's own leave.
+    count = await prepare(million, "count_due", **plans)
+
+    reading = await count.explain(*counting(FROM_EVER_ON))
+
+    assert reading.rows <= PENDING * (10 + 60) / SLOTS * 1.1
+    await count.connection.close()
+
+
+async def test_plans_that_were_made_on_an_empty_table_stay_right_when_it_is_full(each_dsn: str) -> None:
+    await query(each_dsn, "alter table shardclock.timers set (autovacuum_enabled = off)")
+    count, measure = await prepare(each_dsn, "count_due"), await prepare(each_dsn, "measure_cluster")
+    for _ in range(7):
+        await count.explain(*counting(EDGES))
+        await measure.explain(*window_values())
+    await add_timers(each_dsn, 20_000, "now() + interval '1 day'")
+    await add_timers(each_dsn, 1_000)
+
+    assert (await count.explain(*counting(AGE_EDGES))).rows == pytest.approx(1_000, rel=0.25)
+    assert (await measure.explain(*window_values())).rows <= SLOTS
+    for one in (count, measure):
+        await one.connection.close()
+
+
+def test_what_is_asked_again_and_again_is_asked_by_those_plans() -> None:
+    async def ask_for_none(shards: int) -> None:
+        raise AssertionError(shards)
+
+    async def sessions() -> list[Session]:
+        dsn = "postgresql://postgres:@nowhere/x"
+        scaling = Scaling(CoordinatorSettings(), Session(as_role(dsn, "reader"), application="test"), ask_for_none)
+        return [Reading(dsn)._session, scaling._looks]
+
+    for session in asyncio.run(sessions()):
+        assert QUEUE_PLANS.items() <= session._server_settings.items()

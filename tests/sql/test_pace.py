@@ -1,0 +1,66 @@
+"""Prove that a consumer's batch follows how fast its work is."""
+
+from __future__ import annotations
+
+import pytest
+
+from sql.log.pace import RECORDS_MAX, RETRY_MAX_S, TARGET_S, Pace, retry_s
+
+
+def after(each_s: float, batches: int, pace: Pace | None = None) -> tuple[Pace, list[int]]:
+    """Work some full batches at so many seconds a record."""
+    pace = pace or Pace()
+    sizes = []
+    for _ in range(batches):
+        sizes.append(pace.records)
+        pace.done(pace.records, pace.records * each_s)
+    return pace, sizes
+
+
+@pytest.mark.parametrize("each_s", [0.00001, 0.0003, 0.004, 0.07, 0.9])
+def test_the_batch_comes_to_a_second_of_work_and_never_far_beyond(each_s: float) -> None:
+    pace, sizes = after(each_s, 10)
+
+    assert sizes[0] == 1
+    assert max(size * each_s for size in sizes) <= TARGET_S * 1.01
+    assert pace.records == min(RECORDS_MAX, int(TARGET_S / each_s)) or abs(pace.records * each_s - TARGET_S) < each_s
+
+
+def test_work_that_is_slower_than_a_second_goes_record_by_record() -> None:
+    _, sizes = after(20.0, 5)
+
+    assert sizes == [1] * 5
+
+
+def test_a_batch_that_was_not_full_neither_grows_nor_shrinks_the_next() -> None:
+    pace, _ = after(0.004, 10)
+    before = pace.records
+
+    pace.done(3, 0.02)
+
+    assert pace.records == before
+
+
+def test_a_slow_batch_shrinks_the_next_even_if_it_was_not_full() -> None:
+    pace, _ = after(0.0001, 10)
+
+    pace.done(10, 5.0)
+
+    assert pace.records == 2
+
+
+def test_a_record_at_fault_among_5000_is_alone_after_13_failures() -> None:
+    pace, _ = after(0.00001, 10)
+    halved = 0
+    while pace.records > 1:
+        pace.failed(pace.records)
+        halved += 1
+
+    assert halved <= 13
+
+
+def test_waits_grow_and_end_at_a_bound() -> None:
+    waits = [retry_s(attempts) for attempts in range(40)]
+
+    assert 0.1 <= waits[0] <= 0.2
+    assert RETRY_MAX_S / 2 <= waits[-1] <= RETRY_MAX_S

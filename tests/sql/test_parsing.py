@@ -1,0 +1,392 @@
+"""Prove that SQL reads delays and schedules as Python does, and lets in what Python can read."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from shards.firing import planning_of
+from tests.support.factories import HolderClient, add_holder, query
+from tests.support.roles import SUPERUSER
+from tests.support.sql_client import refusal, schedule
+from timers.duration import parse_duration
+from timers.refusal import InvalidTimer
+from timers.repeat import Repeat
+from timers.schedule import parse_schedule
+
+MICROSECOND = timedelta(microseconds=1)
+
+
+# By form
+
+
+# Each is read alike by both: planned by SQL if its grid needs no calendar, and otherwise by a shard.
+BOTH_READ = [
+    *("R/PT1H", "R3/P1W", "R-1/PT0.5S", "R0/PT1S", "R2147483647/PT1S", "R5/P1M", "R/P1Y2M3W4DT5H6M7,8S", "R//PT10S"),
+    *("R/2031-01-31T08:00:00Z/P1D", "R/2031-01-31T08:00Z/PT1H", "R3/2031-01-31T09:00:00+01:00/P1M", "R/PT0.5H"),
+    *("R/2031-01-31T09:00[Europe/Berlin]/P1D", "R/2031-01-31T09:00+01:00[Europe/Berlin]/P1D", "R/P1DT0,25H"),
+    *("R/P1D/2051-01-31T08:00:00Z", "R/2031-01-31T08:00:00.123456789Z/2031-02-01T08:00:00+0100"),
+    *("R/PT1H/2051-01-01T00:00-05", "* * * * *", "*/15 9-17 * * MON-FRI", "0 8 * * 1-5", "0 0 1,15 * 5"),
+    *("5 4 * * SUN", "0 22 * * 1-5/2", "0 0 * * 7", "0 0 8 * * MON-FRI", "* * * * * *", "0 0 0 1 1 *"),
+    *("0 0 12 L * ?", "0 0 12 LW * *", "0 0 12 L-3 * *", "0 0 8 ? * 1", "0 0 12 15W * ?", "0 15 10 ? * 6L"),
+    *("0 15 10 ? * FRIL", "0 15 10 ? * 6#3", "0 0 0 ? * SUN#5", "0 0 0 29 2 *", "0 0 0 1W JAN-MAR,DEC *"),
+    *("5/15 0-30/5,59 */2 1-31 FEB/2 *", "00 08 * * 01", "0 8 * * mon", "  0  8 * * MON ", "@yearly", "@annually"),
+    *("@monthly", "@weekly", "@daily", "@midnight", "@hourly", "@DAILY", " @daily "),
+    *("R3/pt5s", "R+3/PT1S", "R/+P1D", "R/P+1D", "R/PT+1.5S", "R/+p+1y+1m+1w+1dt+1h+1m+1s", "R//+PT1S"),
+    *("R/2031-01-31t08:00:00z/p1m", "R/+P1D/2051-01-31T08:00:00Z", "R/PT+1H/2051-01-31t08:00z"),
+    *(
+        "007 * * * *",
+        "0 8 001 * *",
+        "* * * * 005",
+        "0 0 8 015W * ?",
+        "0 0 8 L-030 * ?",
+        "0 0 8 ? * 05L",
+        "0 0 8 ? * 05#02",
+    ),
+    *("0 0 8 ? * ?", "0 0 8 31W,L-30 * *", "0 8 * * MON#1,FRIL"),
+    *("R/2031-03-30T02:30[Europe/Berlin]/P1D", "R/2031-03-30T02:30:00.5+01:00[Europe/Berlin]/P1D"),
+]
+BOTH_REFUSE = [
+    *("", " ", "R", "R/", "R3", "R/PT", "R/P", "PT1H", "r/PT1H", "R-2/PT1S", "R1.5/PT1S", "R++1/PT1S", "R/-PT1S"),
+    *("R+/PT1S", "R+-1/PT1S", "R/++P1D", "R/P++1D", "R/P1+D", "R/P-1D", "R/PT1+1S", "R/pt1ſ", "R/P1D+T1H", "+P1D"),
+    *("R/PT1S ", "R/P1D/P1D", "R/2031-01-31T08:00:00Z", "R/2031-01-31/P1D", "R/31.1.2031/P1D", "R/PT1S/", "R/P1DT"),
+    *("R/PT1S;", "R/2031-01-31T08:00:00Z/P1D/2032-01-31T08:00:00Z", "R/2031-01-31T08:00:00ZZ/P1D"),
+    *("R/PT1H/2031-01-31T08:00[Eur ope]", "* * *", "* * * *", "* * * * * * *", "60 * * * *", "* 24 * * *"),
+    *("* * 0 * *", "* * 32 * *", "* * * 0 *", "* * * 13 *", "* * * * 8", "* * * * FUN", "* * * FOO *", "a * * * *"),
+    *("-1 * * * *", "1- * * * *", "*/0 * * * *", "*/ * * * *", "1,,2 * * * *", ",1 * * * *", "1, * * * *"),
+    *("*-5 * * * *", "? * * * *", "* L * * *", "* * X * *", "* * * * MON#6", "* * * * MON#0", "0 0 W * *", "@never"),
+    *("@ daily", "@daily 5", "0 8 * * MONDAY", "0 8 * * *; drop table timers", "every day", "0 0 8 * * ١"),
+    *("１ * * * *", "* * * * *" + " " * 200, "R/PT1S" + "0" * 200, "0\t8 * * *", "* * * * *\n", "\t@daily", "@daily\n"),
+    *("* * ? * *", "* * * * ?", "0 ? * * * *", "0 0 0 ?,1 * *", "0 0 0 1 ? *", "0 0 0 ? * ?/2", "0 0 0 ??? * *"),
+    *("0 0 0 L-0 * *", "0 0 0 L-31 * *", "0 0 L-00 * *", "0 0 0 99W * *", "0 0 0 0W * *", "0 0 0 ? * L", "0 0 * * L"),
+    *("0 0 0 ? * MON#L", "0 0 * * 1#L", "0 0 * * 1#6", "0 0 * * 8L", "0 0 * * 08"),
+]
+# What SQL takes for a schedule by its form, and no shard can read: the shard pauses it, with the reason in the log.
+LEFT_TO_THE_SHARD = {
+    "R2147483648/PT1S": "has the count 2147483648",
+    "R/P0M": "has a period of zero",
+    "R/PT0.0H": "has a period of zero",
+    "R/PT1S0.5S": "is not an ISO 8601 duration",
+    "R/P9999Y": "never occurs",
+    "R/P99999Y": "is too long",
+    "R/P/2051-01-31T08:00:00Z": "has no valid period",
+    "R/2031-02-30T08:00:00Z/P1D": "names a day that is not in the calendar",
+    "R/2031-01-31T24:00:00Z/P1D": "is not an ISO 8601 date-time",
+    "R/2031-01-31T08:00:00/P1D": "has no offset from UTC",
+    "R/2031-01-31T08:00:00Z/2031-01-31T08:00:00Z": "ends before it begins, or at once",
+    "R/P1D/2021-01-31T08:00:00Z": "never occurs",
+    "R/2031-07-31T09:00+01:00[Europe/Berlin]/P1D": "has another offset than Europe/Berlin",
+    "30-10 * * * *": "runs backwards",
+    "* * * * SAT-MON": "runs backwards",
+    "0 0 0 30 2 *": "never occurs",
+    "0 0 31 4,6,9,11 *": "never occurs",
+}  # fmt: skip
+# What Python reads, and SQL does not know by its form: it says so, and that is that.
+SQL_IS_STRICTER = [
+    *("R/PT1000000000M", "R/P0000001M", "R/P000001Y"),
+]
+STRICTER_OF_REPEATS = re.compile(r"(?i)[0-9]{6,}Y|[0-9]{7,}[MW]|[0-9]{8,}D|[0-9]{9,}H|[0-9]{13,}S")
+
+
+async def planned_or_left(dsn: str, texts: Sequence[str]) -> dict[str, bool | None]:
+    """Schedule each: True is planned in SQL, False is left to a shard, None is refused."""
+    async with HolderClient(dsn, plans={}, role=SUPERUSER) as hand, hand.session.connection() as connection:
+        await connection.execute(READERS)
+        text = "select given, read_schedule(given) from unnest($1::text[]) as given"
+        return {row[0]: None if row[1] is None else row[1] != [] for row in await connection.fetch(text, texts)}
+
+
+async def test_what_python_reads_sql_takes_and_plans_it_where_that_needs_no_calendar(each_dsn: str) -> None:
+    taken = await planned_or_left(each_dsn, BOTH_READ)
+
+    assert [text for text in BOTH_READ if not python_reads(text)] == []
+    assert [text for text, it in taken.items() if it is None] == []
+    assert [text for text, it in taken.items() if it] == ["R/PT1H", "R3/P1W", "R-1/PT0.5S", "R0/PT1S"]
+
+
+async def test_nonsense_is_refused_by_both_in_one_sentence(client: HolderClient) -> None:
+    assert [text for text in BOTH_REFUSE if python_reads(text)] == []
+
+    said = {text: await refusal(client, "check_schedule", given=f"$t${text}$t$") for text in BOTH_REFUSE}
+
+    odd = {
+        text: it for text, it in said.items() if not re.fullmatch(r'schedule "[^"]*" (is|has) .*[^.]', it, re.DOTALL)
+    }
+    assert odd == {}
+    assert max(map(len, said.values())) < 250
+
+
+async def test_a_minus_sign_is_refused_for_what_it_is(client: HolderClient) -> None:
+    for text in ("-P1D", "P-1D", "P1Y-1M", "-pt-0.5s"):
+        said = await refusal(client, "schedule_timer", delay=f"'{text}'")
+        assert said == f'delay "{text}" has a minus sign, and nothing is due before now: write it without'
+
+
+async def test_where_sql_is_stricter_than_python_it_says_so(client: HolderClient) -> None:
+    assert [text for text in SQL_IS_STRICTER if not python_reads(text)] == []
+
+    said = [await refusal(client, "schedule_timer", schedule=f"$t${text}$t$") for text in SQL_IS_STRICTER]
+
+    assert [it for it in said if not it.startswith('schedule "')] == []
+
+
+async def test_what_sql_takes_and_no_shard_can_read_is_refused_by_the_shard_that_would_plan_it(dsn: str) -> None:
+    await add_holder(dsn, 1)
+    async with HolderClient(dsn, holder=1, plans={}) as shard:
+        for text in LEFT_TO_THE_SHARD:
+            await schedule(shard, schedule=text)
+        taken = (await shard.take(fire_overdue=True)).claimed
+
+    found = {}
+    for timer in taken:
+        with pytest.raises(InvalidTimer) as refused:
+            planning_of(timer)
+        found[timer.schedule] = str(refused.value)
+    assert found.keys() == LEFT_TO_THE_SHARD.keys()
+    assert {text: it for text, it in found.items() if LEFT_TO_THE_SHARD[str(text)] not in it} == {}
+
+
+REPEAT_RULE = (
+    "is not an ISO 8601 repeat: write it like R/PT1H, R5/P1D, R/2031-01-31T08:00:00Z/P1M or R/PT1H/2031-01-31T08:00:00Z"
+)
+KINDS_RULE = "is neither an ISO 8601 repeat such as R/PT1H nor cron with 5 or 6 fields such as 0 8 * * MON"
+QUESTION_MARK_RULE = "which only stands alone in a day field of six-field cron"
+SENTENCES = {
+    "R-2/PT1S": f'schedule "R-2/PT1S" {REPEAT_RULE}',
+    "R/": f'schedule "R/" {REPEAT_RULE}',
+    "PT1H": f'schedule "PT1H" {KINDS_RULE}',
+    "": f'schedule "" {KINDS_RULE}',
+    "@never": f'schedule "@never" {KINDS_RULE}',
+    "60 * * * *": 'schedule "60 * * * *" has "60" as its minute, which cron does not know',
+    "0 0 8 * FOO MON": 'schedule "0 0 8 * FOO MON" has "FOO" as its month, which cron does not know',
+    "0 8 * * 1,mon-fux": 'schedule "0 8 * * 1,mon-fux" has "MON-FUX" as its day-of-week, which cron does not know',
+    "1,, * * * *": 'schedule "1,, * * * *" has "" as its minute, which cron does not know',
+    "1, * * * *": 'schedule "1, * * * *" has "" as its minute, which cron does not know',
+    "*" * 201: f'schedule "{"*" * 60}" is too long: it has at most 200 characters',
+    "0 8 ? * MON": f'schedule "0 8 ? * MON" has "?" as its day-of-month, {QUESTION_MARK_RULE}',
+    "R/PT0S": 'schedule "R/PT0S" has a period of zero: it must be longer',
+}
+
+
+UNKNOWN_ZONE = "is unknown: write an IANA name such as UTC or Europe/Berlin"
+TWO_ZONES = "R/2031-01-31T08:00[Asia/Tokyo]/2031-02-01T08:00[Asia/Seoul]"
+TOKYO = "R/PT1H/2031-01-31T08:00[Asia/Tokyo]"
+ZONES_AT_FAULT = {
+    ("R/2031-01-31T08:00[Mars/Olympus]/P1D", "UTC"): f'zone "Mars/Olympus" {UNKNOWN_ZONE}',
+    ("R/2031-01-31T08:00[europe/berlin]/P1D", "UTC"): f'zone "europe/berlin" {UNKNOWN_ZONE}',
+    ("R/2031-01-31T08:00[CEST]/P1D", "UTC"): f'zone "CEST" {UNKNOWN_ZONE}',
+    (TWO_ZONES, "UTC"): f'schedule "{TWO_ZONES}" names the time zones Asia/Seoul and Asia/Tokyo: write only one',
+    (TOKYO, "Europe/Berlin"): (
+        f'schedule "{TOKYO}" names the time zone Asia/Tokyo, but its zone is Europe/Berlin: give only one'
+    ),
+}
+
+
+async def test_a_zone_in_brackets_is_one_and_known_and_the_one_beside_it(client: HolderClient) -> None:
+    key = await schedule(client, zone="Asia/Seoul")
+    for (text, zone), sentence in ZONES_AT_FAULT.items():
+        with pytest.raises(InvalidTimer):
+            parse_schedule(text, zone)
+        assert await refusal(client, "schedule_timer", schedule=f"'{text}'", zone=f"'{zone}'") == sentence
+        said = await refusal(client, "reschedule_timer", timer_key=f"{key}", schedule=f"'{text}'", zone=f"'{zone}'")
+        assert said == sentence
+
+
+async def test_a_refused_schedule_is_named_with_the_part_at_fault(client: HolderClient) -> None:
+    said = {text: await refusal(client, "schedule_timer", schedule=f"'{text}'") for text in SENTENCES}
+
+    assert said == SENTENCES
+
+
+# By meaning
+
+
+DURATIONS = [
+    *("PT0S", "P0D", "PT1S", "PT0.5S", "PT0,5S", "P1Y2M3W4DT5H6M7.8S", "PT36H", "PT100M", "P1M", "PT1M", "P5W"),
+    *("PT0.0000001S", "PT1.0000009S", "PT1.123456S", "PT1.1234561S", "PT1.999999999S", "PT59.9999999S", "P0001Y"),
+    *("P1W1D", "PT1H1S", "P1YT1S", "P100Y", "PT999999999S", "P9998Y", "PT8000000H", "P1Y1Y", "PT1H1H", "PT1M1H"),
+    *("", "P", "PT", "P1", "1D", "PT1", "P1S", "P1H", "PT1D", "P-1D", "-P1D", "+P1D", "PT+1S", "P1.5D", "PT1.S"),
+    *(
+        "p1d",
+        "pt1s",
+        "+p+1y+2m+3w+4dt+5h+6m+7,5s",
+        "PT+1S",
+        "+PT+1.5h",
+        "P+1D",
+        "++P1D",
+        "P++1D",
+        "P1+D",
+        "P1D+T1S",
+        "pt1ſ",
+    ),
+    *("-P-1D", "P1Y-1M", "PT-0.5S", "PT1.+5S", "PT+.5S", "+ P1D", "P+", "PT+", "+", "+P", "P+1", "pT1S", "Pt1s"),
+    *("PT.5S", "P1DT", "P1D ", " P1D", "p1d", "P1D\n", "PT1e3S", "PT1_0S", "P١D", "PT1S;", "PT0x1S", "P T1S"),
+    *("PT0.5H", "PT0.5M", "PT1H0.5M", "PT0.1234567891H", "PT1.5H30M", "P1DT0,25H", "PT00000000001S", "PT1.5.5S"),
+]
+COUNTS = ["R", "R-1", "R0", "R1", "R2147483647", "R2147483648", "R-2", "R-", "r", "", "R1.5", "R+1", "R9999999999"]
+PARTS = [
+    *"*0159",
+    "10",
+    "31",
+    "23-5",
+    "1-5",
+    "*/2",
+    "5/15",
+    "00",
+    "60",
+    "?",
+    "L",
+    "LW",
+    "L-3",
+    "15W",
+    "MON",
+    "6#3",
+    "FRIL",
+    "jan",
+    "1,2",
+    "x",
+]
+texts = st.one_of(
+    st.from_regex(
+        r"\AP([0-9]{1,5}Y)?([0-9]{1,5}M)?([0-9]{1,6}W)?([0-9]{1,7}D)?"
+        r"(T([0-9]{1,8}H)?([0-9]{1,9}M)?([0-9]{1,11}([.,][0-9]{1,12})?[HMS])?)?\Z",
+        alphabet="PYMWDTHS0123456789.,",
+    ),
+    st.from_regex(
+        r"\A\+?[Pp](\+?[0-9]{1,3}[Yy])?(\+?[0-9]{1,3}[Mm])?(\+?[0-9]{1,3}[Dd])?"
+        r"([Tt](\+?[0-9]{1,3}[Hh])?(\+?[0-9]{1,3}(\.[0-9]{1,7})?[Ss])?)?\Z",
+        alphabet="+PYMDTHSpymdths0123456789.",
+    ),
+    st.text(alphabet="PRYMWDTHSpymwdths0123456789.,-+/ \n", max_size=20),
+)
+cron_texts = st.lists(st.sampled_from(PARTS), min_size=4, max_size=7).map(" ".join)
+# Where SQL allows fewer digits than Python, and says so.
+FEW_DIGITS = re.compile(r"(?i)[0-9]{10,}[YMWDH]|[0-9]{13,}S|.{101,}")
+LONGEST_DAYS = 3_652_425  # 10,000 years
+FURTHEST_DAYS = 2_900_000  # from now to the end of year 9999
+# Answers a text that SQL refuses with null, one that it leaves to a shard with {}; any trouble but a refusal comes
+# through.
+READERS = """
+create function read_delay(given text) returns bigint[] language plpgsql as $$
+declare
+    i interval;
+begin
+    i := shardclock.parse_delay(given, 'delay');
+    return array[
+        extract(year from i) * 12 + extract(month from i), extract(day from i),
+        extract(hour from i) * 3600000000 + extract(minute from i) * 60000000 + extract(microseconds from i)
+    ];
+exception when invalid_parameter_value then
+    return null;
+end $$;
+create function read_schedule(given text) returns bigint[] language plpgsql as $$
+declare
+    t shardclock.timers;
+begin
+    perform shardclock.schedule_timer(schedule => given);
+    delete from shardclock.timers returning * into t;
+    return case
+        when t.anchor_occurrence is null then array[]::bigint[]
+        else array[t.repetitions, extract(epoch from t.due_date - t.anchor) * 1000000]
+    end;
+exception when invalid_parameter_value then
+    return null;
+end $$;
+"""
+drawn = settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
+SqlReads = Callable[[str, Sequence[str]], list[list[int] | None]]
+
+
+@pytest.fixture
+def sql_reads(dsn: str) -> SqlReads:
+    """Give what reads many texts with one of the functions above."""
+
+    async def make() -> None:
+        async with HolderClient(dsn, role=SUPERUSER) as hand, hand.session.connection() as connection:
+            await connection.execute(READERS)
+
+    def read(function: str, given: Sequence[str]) -> list[list[int] | None]:
+        text = f"select {function}(g.text) from unnest($1::text[]) with ordinality as g (text, i) order by i"
+        return [row[0] for row in asyncio.run(query(dsn, text, given))]
+
+    asyncio.run(make())
+    return read
+
+
+@drawn
+@given(more=st.lists(texts, max_size=300))
+def test_sql_reads_a_delay_as_python_does(sql_reads: SqlReads, more: list[str]) -> None:
+    asked = [*DURATIONS, *more]
+
+    for text, in_sql in zip(asked, sql_reads("read_delay", asked), strict=True):
+        in_python = delay_of(text)
+        if in_sql is None:
+            assert in_python is None or FEW_DIGITS.search(text), text
+        elif in_python is None:
+            # SQL finds out with the due date that it is too long.
+            months, days, elapsed_us = in_sql
+            assert months / 12 * 365.2425 + days + elapsed_us / 86_400e6 >= LONGEST_DAYS - 1, text
+        else:
+            assert in_sql == in_python, text
+
+
+@drawn
+@given(more=st.lists(texts, max_size=300))
+def test_sql_reads_what_python_writes_of_a_delay(sql_reads: SqlReads, more: list[str]) -> None:
+    read = [text for text in [*DURATIONS, *more] if delay_of(text)]
+
+    written = sql_reads("read_delay", [str(parse_duration(text)) for text in read])
+
+    assert written == [delay_of(text) for text in read]
+
+
+@drawn
+@given(
+    more=st.lists(st.one_of(texts, st.builds("{}/{}".format, st.sampled_from(COUNTS), texts), cron_texts), max_size=300)
+)
+def test_sql_plans_a_schedule_as_python_does_and_refuses_none_that_python_reads(
+    sql_reads: SqlReads, more: list[str]
+) -> None:
+    asked = [*(f"{count}/PT1S" for count in COUNTS), *(f"R/{text}" for text in DURATIONS), *more]
+
+    for text, in_sql in zip(asked, sql_reads("read_schedule", asked), strict=True):
+        if in_sql:
+            assert in_sql == period_of(text), text
+        elif in_sql is None and python_reads(text):
+            period = period_of(text) or [0, 0]
+            assert period[1] > FURTHEST_DAYS * 86_400e6 or STRICTER_OF_REPEATS.search(text), text
+
+
+def delay_of(text: str) -> list[int] | None:
+    """Read a delay in Python: its months, days and microseconds."""
+    try:
+        it = parse_duration(text)
+    except InvalidTimer:
+        return None
+    return [it.months, it.days, it.elapsed // MICROSECOND]
+
+
+def period_of(text: str) -> list[int] | None:
+    """Read a repeat in Python: its repetitions, and its period in microseconds."""
+    try:
+        it = parse_schedule(text)
+    except InvalidTimer:
+        return None
+    if not isinstance(it, Repeat):
+        return None
+    return [it.repetitions, it.period.average() // MICROSECOND]
+
+
+def python_reads(text: str) -> bool:
+    """Say whether Python can read a schedule."""
+    try:
+        parse_schedule(text)
+    except InvalidTimer:
+        return False
+    return True

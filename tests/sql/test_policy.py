@@ -1,0 +1,216 @@
+"""Prove who may say how many shards are wanted: an operator always, the leader within the bounds of a policy."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from sql.cluster.leadership import Policy, follow_forecast, hand_over, lead, read_policy, resign, scale, set_policy
+from sql.session import Session, StatementRefused
+from tests.support.factories import HolderClient, add_holder, add_timers, ends, query, value, waits
+from tests.support.roles import SUPERUSER, as_role
+
+ME, TERM = 1, 1
+
+
+@pytest.fixture
+async def session(each_dsn: str) -> AsyncIterator[Session]:
+    """Give a session in which 1 leads, in term 1."""
+    async with Session(as_role(each_dsn, "shard"), application="test") as opened:
+        await lead(opened, ME, cluster_id="blue", lease_s=60.0, fresh=True)
+        yield opened
+
+
+async def follow(session: Session, shards: int, *, leader: int = ME, term: int = TERM) -> bool:
+    return await follow_forecast(session, leader, term=term, shards_wanted=shards)
+
+
+async def bounds(session: Session) -> tuple[int, int | None, int | None, int]:
+    policy = await read_policy(session)
+    return policy.shards_wanted, policy.shards_min, policy.shards_max, policy.target_per_s
+
+
+async def test_at_first_there_is_no_policy(session: Session) -> None:
+    policy = await read_policy(session)
+
+    assert policy == Policy(2, None, None, 5_000, shards_alive=0, log_records=0)
+    assert policy.capacity_per_s == 0
+
+
+async def test_a_policy_is_read_with_who_lives_and_how_far_the_log_is(session: Session) -> None:
+    dsn = as_role(session._dsn.reveal(), SUPERUSER)
+    for shard in range(3):
+        await add_holder(dsn, 10 + shard, shard, 3)
+    await add_holder(dsn, 20, None, None)
+    await query(dsn, "update shardclock.beats set seen_at = now() - interval '6 s' where holder = 10")
+    for key in await add_timers(dsn, 4):
+        await query(dsn, "select shardclock.cancel_timer($1)", key)
+
+    policy = await read_policy(session)
+
+    assert (policy.shards_alive, policy.log_records, policy.capacity_per_s) == (2, 4, 10_000)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "least", "most", "then"), [(2, 1, 4, 2), (2, 3, 9, 3), (7, 1, 4, 4), (2, 2, 2, 2), (5, 1, 840, 5)]
+)
+async def test_a_policy_keeps_the_number_within_its_bounds(
+    session: Session, wanted: int, least: int, most: int, then: int
+) -> None:
+    await scale(session, wanted)
+
+    await set_policy(session, shards_min=least, shards_max=most, target_per_s=None)
+
+    assert await bounds(session) == (then, least, most, 5_000)
+
+
+async def test_what_a_policy_does_not_say_stays(session: Session) -> None:
+    await set_policy(session, shards_min=2, shards_max=6, target_per_s=1_000)
+
+    await set_policy(session, shards_min=None, shards_max=4, target_per_s=None)
+    assert await bounds(session) == (2, 2, 4, 1_000)
+
+    await set_policy(session, shards_min=3, shards_max=None, target_per_s=2_000)
+    assert await bounds(session) == (3, 3, 4, 2_000)
+
+
+async def test_the_target_alone_makes_no_policy(session: Session) -> None:
+    await set_policy(session, shards_min=None, shards_max=None, target_per_s=700)
+
+    assert await bounds(session) == (2, None, None, 700)
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "target"),
+    [(None, 4, None), (3, None, None), (4, 3, None), (0, 3, None), (1, 841, None), (1, 2, 0), (-1, -1, None)],
+)
+async def test_a_policy_that_can_not_be_is_refused_whole(
+    session: Session, least: int | None, most: int | None, target: int | None
+) -> None:
+    with pytest.raises(StatementRefused):
+        await set_policy(session, shards_min=least, shards_max=most, target_per_s=target)
+
+    assert await bounds(session) == (2, None, None, 5_000)
+
+
+async def test_a_fixed_number_ends_a_policy_and_keeps_the_target(session: Session) -> None:
+    await set_policy(session, shards_min=3, shards_max=9, target_per_s=700)
+
+    assert await scale(session, 2) == (3, 2)
+
+    assert await bounds(session) == (2, None, None, 700)
+
+
+# The leader follows the forecast
+
+
+async def test_the_leader_moves_the_number_within_the_bounds(session: Session) -> None:
+    await set_policy(session, shards_min=2, shards_max=6, target_per_s=None)
+
+    answers = [await follow(session, shards) for shards in (6, 2, 4)]
+
+    assert answers == [True, True, True]
+    assert (await bounds(session))[0] == 4
+
+
+@pytest.mark.parametrize("shards", [0, 1, 7, 841])
+async def test_not_even_the_leader_leaves_the_bounds(session: Session, shards: int) -> None:
+    await set_policy(session, shards_min=2, shards_max=6, target_per_s=None)
+
+    assert not await follow(session, shards)
+
+    assert (await bounds(session))[0] == 2
+
+
+async def test_without_a_policy_the_number_is_an_operators(session: Session) -> None:
+    assert not await follow(session, 3)
+
+    assert (await bounds(session))[0] == 2
+
+
+@pytest.mark.parametrize(("leader", "term"), [(2, 1), (1, 2), (1, 0), (2, 2)])
+async def test_who_does_not_lead_in_this_term_moves_nothing(session: Session, leader: int, term: int) -> None:
+    await set_policy(session, shards_min=1, shards_max=6, target_per_s=None)
+
+    assert not await follow(session, 3, leader=leader, term=term)
+
+    assert (await bounds(session))[0] == 2
+
+
+async def test_who_led_moves_nothing_any_more(session: Session) -> None:
+    await set_policy(session, shards_min=1, shards_max=6, target_per_s=None)
+
+    await hand_over(session, "green", lease_s=60.0)
+    assert not await follow(session, 3)
+    await lead(session, 2, cluster_id="green", lease_s=60.0, fresh=True)
+    assert not await follow(session, 3)
+    assert await follow(session, 3, leader=2, term=2)
+    await resign(session, 2)
+    assert not await follow(session, 4, leader=2, term=2)
+
+    assert (await bounds(session))[0] == 3
+
+
+# An operator and the leader at once
+
+
+async def test_an_operator_that_was_first_wins(session: Session) -> None:
+    dsn = as_role(session._dsn.reveal(), SUPERUSER)
+    await set_policy(session, shards_min=1, shards_max=6, target_per_s=None)
+    async with HolderClient(dsn, role="shard") as operator, HolderClient(dsn, role="shard") as leader:
+        await operator.begin()
+        await scale(operator.session, 4)
+        following = await waits(leader, follow(leader.session, 3))
+
+        await operator.commit()
+
+        assert not await ends(following)
+    assert await bounds(session) == (4, None, None, 5_000)
+
+
+async def test_an_operator_that_was_second_wins_too(session: Session) -> None:
+    dsn = as_role(session._dsn.reveal(), SUPERUSER)
+    await set_policy(session, shards_min=1, shards_max=6, target_per_s=None)
+    async with HolderClient(dsn, role="shard") as operator, HolderClient(dsn, role="shard") as leader:
+        await leader.begin()
+        assert await follow(leader.session, 3)
+        scaling = await waits(operator, scale(operator.session, 4))
+
+        await leader.commit()
+
+        assert await ends(scaling) == (3, 4), "what it changed is what the leader had set"
+    assert await bounds(session) == (4, None, None, 5_000)
+
+
+async def test_bounds_that_were_moved_meanwhile_hold(session: Session) -> None:
+    dsn = as_role(session._dsn.reveal(), SUPERUSER)
+    await set_policy(session, shards_min=1, shards_max=6, target_per_s=None)
+    async with HolderClient(dsn, role="shard") as operator, HolderClient(dsn, role="shard") as leader:
+        await operator.begin()
+        await set_policy(operator.session, shards_min=1, shards_max=2, target_per_s=None)
+        following = await waits(leader, follow(leader.session, 5))
+
+        await operator.commit()
+
+        assert not await ends(following)
+    assert await bounds(session) == (2, 1, 2, 5_000)
+
+
+async def test_of_many_at_once_the_last_operator_stands(session: Session) -> None:
+    dsn = as_role(session._dsn.reveal(), SUPERUSER)
+    await set_policy(session, shards_min=1, shards_max=6, target_per_s=None)
+
+    async def try_to_follow(shards: int) -> bool:
+        async with Session(as_role(dsn, "shard"), application="test") as one:
+            return await follow(one, shards)
+
+    async def fix() -> tuple[int, int]:
+        async with Session(as_role(dsn, "shard"), application="test") as one:
+            return await scale(one, 11)
+
+    await asyncio.gather(*(try_to_follow(shards) for shards in range(1, 7)), fix(), *map(try_to_follow, range(1, 7)))
+
+    assert await bounds(session) == (11, None, None, 5_000)
+    assert await value(dsn, "select shards_min is null and shards_max is null from shardclock.coordination")

@@ -1,0 +1,117 @@
+"""A beat or a renewal whose answer was lost is sent again, and may meet the one before it, which is still to commit."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from sql.cluster.holders import beat, end_holders, list_holders
+from sql.cluster.leadership import Leadership, lead, resign
+from tests.support.factories import HolderClient, add_holder, ends, query, value, waits
+
+ME, LEADER, OTHER = 101, 1, 2
+
+
+@pytest.fixture
+async def before(each_dsn: str) -> AsyncIterator[HolderClient]:
+    """Give a connection whose answers are lost, and whose commits take long."""
+    async with HolderClient(each_dsn, role="shard") as hand:
+        yield hand
+
+
+@pytest.fixture
+async def again(each_dsn: str) -> AsyncIterator[HolderClient]:
+    """Give the connection that is opened after that."""
+    async with HolderClient(each_dsn, role="shard") as hand:
+        yield hand
+
+
+# --- Beats ---
+
+
+async def test_a_beat_that_meets_the_one_before_it_finds_its_holder_alive_and_is_its_last(
+    each_dsn: str, before: HolderClient, again: HolderClient
+) -> None:
+    await add_holder(each_dsn, ME, 1, 3)
+    await before.begin()
+    assert await beat(before.session, ME, held=1)
+    later = await waits(again, beat(again.session, ME, held=2))
+    await before.commit()
+
+    answer = await ends(later)
+
+    assert answer is not None, "nobody has ended it"
+    assert (answer.shard, answer.shard_count) == (1, 3)
+    assert [it.held for it in await list_holders(again.session)] == [2]
+
+
+async def test_a_beat_that_changes_nothing_is_no_end_of_a_holder_that_lives(
+    each_dsn: str, before: HolderClient
+) -> None:
+    await add_holder(each_dsn, ME)
+    await query(
+        each_dsn, "create function writes_nothing() returns trigger language plpgsql as 'begin return null; end'"
+    )
+    await query(
+        each_dsn,
+        "create trigger writes_nothing before update on shardclock.beats"
+        " for each row execute function public.writes_nothing()",
+    )
+
+    assert await beat(before.session, ME, held=1)
+
+
+async def test_a_holder_that_was_ended_is_told_so_and_its_last_sign_of_life_stays(
+    each_dsn: str, before: HolderClient
+) -> None:
+    await add_holder(each_dsn, ME)
+    assert await beat(before.session, ME, held=1)
+    await end_holders(before.session, [ME], why="test")
+
+    assert await beat(before.session, ME, held=2) is None
+    assert await value(each_dsn, "select held from shardclock.beats") == 1
+
+
+# --- The lead ---
+
+
+async def ask(hand: HolderClient, leader: int = LEADER, *, fresh: bool = False, cluster_id: str = "blue") -> Leadership:
+    return await lead(hand.session, leader, cluster_id=cluster_id, lease_s=5.0, fresh=fresh)
+
+
+async def test_a_leader_whose_renewal_meets_the_one_before_it_leads_on_in_its_term(
+    before: HolderClient, again: HolderClient
+) -> None:
+    first = await ask(before, fresh=True)
+    await before.begin()
+    assert await ask(before) == first
+    later = await waits(again, ask(again))
+    await before.commit()
+
+    assert await ends(later) == first
+    assert first.leads
+
+
+async def test_a_renewal_that_meets_a_successors_taking_does_not_take_the_lead_back(
+    before: HolderClient, again: HolderClient
+) -> None:
+    await ask(again, fresh=True)
+    await before.begin()
+    assert await ask(before, OTHER, fresh=True) == Leadership(True, 2, OTHER, "blue", 2)
+    later = await waits(again, ask(again))
+    await before.commit()
+
+    assert not (await ends(later)).leads
+    assert await ask(again) == Leadership(False, 2, OTHER, "blue", 2)
+
+
+async def test_of_two_clusters_that_find_the_lead_free_one_leads(before: HolderClient, again: HolderClient) -> None:
+    await ask(before, fresh=True)
+    await resign(before.session, LEADER)
+    await before.begin()
+    assert (await ask(before)).leads
+    later = await waits(again, ask(again, OTHER, cluster_id="green"))
+    await before.commit()
+
+    assert not (await ends(later)).leads

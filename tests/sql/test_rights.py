@@ -1,0 +1,191 @@
+"""Prove that a role with too few rights is told the grants that it lacks, and that these are all it needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+
+from metrics.tables import read_tables
+from shards.settings import ShardSettings
+from shards.shard import Shard
+from sql.cluster.holders import Incarnation, list_holders, register_holder
+from sql.cluster.rights import LacksRights, require_rights
+from sql.log.partitions import drop_log_partition, ensure_log_partitions
+from sql.migrate import require_current
+from sql.session import Session
+from tests.support.cli_asserts import NOT_THERE, assert_refused
+from tests.support.factories import add_holder, add_schedule, add_timers, intents, query, value
+from tests.support.program import Shell
+from tests.support.roles import as_role
+from tests.support.shard_pool import incarnation
+
+ROLE = "test_stranger"
+
+
+@pytest.fixture
+async def stranger(dsn: str) -> AsyncIterator[str]:
+    """Name a database for a role that may log in, and no more."""
+    await query(dsn, f"create role {ROLE} login")
+    await query(dsn, "revoke all on schema shardclock from public")
+    await query(dsn, "revoke all on all functions in schema shardclock from public")
+    try:
+        yield re.sub("//[a-z_]+:?@", f"//{ROLE}:@", dsn)
+    finally:
+        await query(dsn, f"drop owned by {ROLE}")
+        await query(dsn, f"drop role {ROLE}")
+
+
+async def lacks(dsn: str) -> str:
+    """Ask what is missing."""
+    async with Session(dsn, application="test") as session:
+        try:
+            await require_rights(session)
+        except LacksRights as error:
+            return str(error)
+    return ""
+
+
+def told_grants(told: str) -> list[str]:
+    """List the grants that a sentence names, as they follow `grant`."""
+    return re.findall(r"((?:usage|select|insert|update|delete|execute)[a-z, ]* on [a-z_. ]+?)(?= to |;|$)", told)
+
+
+async def group_exists(dsn: str) -> bool:
+    """Say whether there is a group role that has all the rights."""
+    return bool((await query(dsn, "select to_regrole('shardclock_shard') is not null"))[0][0])
+
+
+async def test_who_made_the_schema_lacks_nothing(dsn: str) -> None:
+    assert await lacks(dsn) == ""
+
+
+async def test_a_member_of_the_shards_role_lacks_nothing_and_other_members_do(dsn: str) -> None:
+    assert await lacks(as_role(dsn, "shard")) == ""
+    for other in ("scheduler", "consumer", "reader"):
+        assert "`grant shardclock_shard to test_" in await lacks(as_role(dsn, other))
+
+
+async def test_a_role_is_told_each_grant_and_with_them_it_works(dsn: str, stranger: str) -> None:
+    told = await lacks(stranger)
+    assert told.startswith(f"role {ROLE} may not run shards: `grant ")
+    for grant in told_grants(told):
+        await query(dsn, f"grant {grant} to {ROLE}")
+
+    assert await lacks(stranger) == ""
+    async with Session(stranger, application="test") as session:
+        await require_current(session)
+        await register_holder(session, Incarnation(1, "test", "test", "node", "host", 1))
+        assert len(await list_holders(session)) == 1
+        assert await drop_log_partition(session, keep_days=7) is None
+        assert await ensure_log_partitions(session) == 0
+        assert (await read_tables(session, None)).groups == []
+
+
+async def test_with_the_grants_that_it_is_told_a_shard_fires_timers_and_schedules(dsn: str, stranger: str) -> None:
+    for grant in told_grants(await lacks(stranger)):
+        await query(dsn, f"grant {grant} to {ROLE}")
+    shard = Shard(incarnation(), ShardSettings(), stranger)
+    await add_holder(dsn, shard.holder, 0, 1)
+    await shard.beat_turn()
+    plain, leased = await add_timers(dsn, 1), await add_timers(dsn, 1, "now() + interval '0.5 s'")
+    repeat = await add_schedule(dsn)
+    await query(
+        dsn, "alter sequence shardclock.timer_key_seq restart with 1"
+    )  # as after a failover: all keys are taken
+
+    while shard.stats.fired < 3:
+        await shard.claim_turn()
+        while len(shard):
+            await shard.fire_turn()
+    await shard._hand_back()
+
+    assert {key for key, _ in await intents(dsn)} == {*plain, *leased, repeat}
+    assert await value(dsn, "select count(*) from shardclock.timers") == 1, "the next occurrence"
+
+
+# What `shardclock_shard` is granted besides, for who looks and who operates: no process of `up` does it.
+NOT_FOR_UP = {
+    "delete on shardclock.consumers",
+    "delete on shardclock.records_aside",
+    "execute on function shardclock.find_keys",
+    "execute on function shardclock.find_timers",
+    "execute on function shardclock.reset_group",
+    "insert on shardclock.consumers",
+    "insert on shardclock.records_aside",
+    "select on shardclock.timer_history",
+    "select on shardclock.zones",
+    "update on sequence shardclock.position_seq",
+    "update on shardclock.consumers",
+    "update on shardclock.records_aside",
+}
+GRANTED = """
+    select lower(a.privilege_type) || ' on ' || case c.relkind when 'S' then 'sequence ' else '' end
+        || 'shardclock.' || c.relname
+    from pg_class c, aclexplode(c.relacl) a
+    where c.relnamespace = 'shardclock'::regnamespace and a.grantee = 'shardclock_shard'::regrole
+    union
+    select 'execute on function shardclock.' || p.proname
+    from pg_proc p, aclexplode(p.proacl) a
+    where p.pronamespace = 'shardclock'::regnamespace and a.grantee = 'shardclock_shard'::regrole
+    union
+    select lower(a.privilege_type) || ' on schema shardclock'
+    from pg_namespace n, aclexplode(n.nspacl) a
+    where n.nspname = 'shardclock' and a.grantee = 'shardclock_shard'::regrole
+"""
+
+
+async def test_a_start_asks_for_all_that_the_shards_role_is_granted_for_it(dsn: str, stranger: str) -> None:
+    asked = {
+        f"{right} on {grant.partition(' on ')[2]}"
+        for grant in told_grants(await lacks(stranger))
+        for right in grant.partition(" on ")[0].split(", ")
+    }
+    granted = {row[0] for row in await query(dsn, GRANTED)}
+
+    assert asked == granted - NOT_FOR_UP
+    assert granted >= NOT_FOR_UP
+
+
+@pytest.mark.parametrize(
+    ("right", "on"),
+    [("delete", "shardclock.timers"), ("insert", "shardclock.command_log"), ("update", "shardclock.coordination"),
+     ("usage", "schema shardclock"), ("usage", "sequence shardclock.position_seq"),
+     ("execute", "function shardclock.late_since"), ("execute", "function shardclock.drop_log_partition")],
+)  # fmt: skip
+async def test_a_single_right_that_is_missing_is_named(dsn: str, stranger: str, right: str, on: str) -> None:
+    for kind in ("tables", "sequences", "functions"):
+        await query(dsn, f"grant all on all {kind} in schema shardclock to {ROLE}")
+    await query(dsn, f"grant all on schema shardclock to {ROLE}")
+    assert await lacks(stranger) == ""
+
+    await query(dsn, f"revoke {right} on {on} from {ROLE}")
+
+    assert f"{right} on {on}" in await lacks(stranger)
+
+
+async def test_a_group_role_that_has_them_is_named_where_there_is_one(dsn: str, stranger: str) -> None:
+    made = not await group_exists(dsn)
+    if made:
+        await query(dsn, "create role shardclock_shard nologin")
+    try:
+        assert f"`grant shardclock_shard to {ROLE}` lets it" in await lacks(stranger)
+    finally:
+        if made:
+            await query(dsn, "drop role shardclock_shard")
+
+
+async def test_without_a_schema_nothing_is_missing_but_the_schema(dsn: str, stranger: str) -> None:
+    await query(dsn, "drop schema shardclock cascade")
+
+    assert await lacks(stranger) == "", "it is the schema's turn to be spoken of"
+
+
+def test_up_ends_with_the_sentence_and_others_say_where_it_is_written(
+    dsn: str, stranger: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell = Shell(stranger, capsys)
+
+    assert_refused(shell("up"), f"role {ROLE} may not run shards", "grant ", code=NOT_THERE)
+    assert "docs/operate/security.md" in shell("status").err

@@ -1,0 +1,342 @@
+"""Prove that each role may do what the security page says, no more, and that everybody else may do nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import asyncpg
+import pytest
+
+from sql import migrate as module
+from sql.clients.history import Filter, find_timers
+from sql.clients.pending import Drawn, schedule_timers
+from sql.clients.verbs import Which, cancel_timer, cancel_timers
+from sql.log.consuming import consume_once
+from sql.log.partitions import ensure_log_partitions
+from sql.log.records import LogRecord, read_log
+from sql.migrate import Migration, as_script, migrate, migrations
+from sql.session import Connection, Session, StatementRefused
+from tests.support import ROOT
+from tests.support.factories import BOUND_S, add_timers, query, value
+from tests.support.postgres import Server
+from tests.support.roles import COMMANDS, ROLES, as_role
+from tests.support.sql_client import session
+from timers.model import NewTimer
+
+PAGE = (ROOT / "docs" / "operate" / "security.md").read_text(encoding="utf-8")
+GRANTED = ("shard", "scheduler", "consumer", "reader")
+KINDS = {
+    "schema": ("usage", "create"),
+    "table": ("select", "insert", "update", "delete", "truncate", "references", "trigger"),
+    "sequence": ("select", "usage", "update"),
+    "function": ("execute",),
+}
+# Days of the log are left out: they come and go, and are nobody's but the owner's.
+OBJECTS = """
+    select 'schema' as kind, 'shardclock' as name, 'shardclock' as called
+    union all
+    select case c.relkind when 'S' then 'sequence' else 'table' end, c.relname::text, 'shardclock.' || c.relname
+    from pg_class c
+    where c.relnamespace = 'shardclock'::regnamespace and c.relkind in ('r', 'p', 'v', 'm', 'S', 'f')
+        and not c.relispartition
+    union all
+    select 'function', p.proname::text, p.oid::regprocedure::text
+    from pg_proc p
+    where p.pronamespace = 'shardclock'::regnamespace
+"""
+# Whose rights are looked up: a role that has none shows what everybody has.
+NOBODY = "nobody"
+
+
+@dataclass(frozen=True)
+class Line:
+    """What the page says of some objects: the rights of each role."""
+
+    names: tuple[str, ...]
+    rights: dict[str, frozenset[str]]
+
+
+def lines() -> Iterator[Line]:
+    """Read the page's table."""
+    (table,) = re.findall(
+        r"^\| +\| shard \| scheduler \| consumer \| reader \|\n\|[-|]+\|\n((?:\|.*\n)+)", PAGE, re.MULTILINE
+    )
+    for row in table.splitlines():
+        first, *cells = (cell.strip() for cell in row.strip("|").split("|"))
+        rights = (frozenset(re.findall(r"\w+", cell)) for cell in cells)
+        yield Line(tuple(re.findall(r"`(\w+)`", first)), dict(zip(GRANTED, rights, strict=True)))
+
+
+async def rights_in(dsn: str) -> dict[str, dict[str, frozenset[str]]]:
+    """Ask the catalog what each role may do with each object, and what a role may that was granted nothing."""
+    found: dict[str, dict[str, frozenset[str]]] = {}
+    for role in (*GRANTED, NOBODY):
+        user = role if role == NOBODY else f"shardclock_{role}"
+        for kind, privileges in KINDS.items():
+            asked = f"select name, p, has_{kind}_privilege($1, called, p) from ({OBJECTS}) o, unnest($2::text[]) p"
+            for name, privilege, held in await query(dsn, f"{asked} where kind = $3", user, privileges, kind):
+                mine = found.setdefault(name, {}).setdefault(role, frozenset())
+                found[name][role] = mine | {privilege} if held else mine
+    return found
+
+
+def differences(found: dict[str, dict[str, frozenset[str]]]) -> list[str]:
+    """Say in a sentence each where the page and the catalog differ."""
+    said = {name: line.rights for line in lines() for name in line.names}
+    none: frozenset[str] = frozenset()
+    unsaid = [
+        f"{name} has no line in docs/operate/security.md, or sql/roles.sql" for name in found.keys() - said.keys()
+    ]
+    gone = [f"{name} has a line, and is not there" for name in said.keys() - found.keys()]
+    wrong = [
+        f"{role} may {sorted(rights)} {name}, and the page says {sorted(said[name].get(role, none))}"
+        for name, of_roles in found.items()
+        for role, rights in of_roles.items()
+        if name in said and rights != said[name].get(role, none)
+    ]
+    return sorted(unsaid + gone + wrong)
+
+
+@pytest.fixture
+async def anybody(each_dsn: str) -> AsyncIterator[str]:
+    """Make a role that was granted nothing."""
+    try:
+        await query(each_dsn, f"create role {NOBODY} login")
+        yield each_dsn
+    finally:
+        await query(each_dsn, f"drop role {NOBODY}")
+
+
+async def test_each_role_may_do_what_the_page_says_and_nobody_else_anything(anybody: str) -> None:
+    assert differences(await rights_in(anybody)) == []
+
+
+async def test_what_is_added_without_a_line_is_told_and_is_nobodys(
+    anybody: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a release that brings a function, a table, a view and a sequence, and forgets to say whose they are
+    text = (
+        "create function shardclock.later_function() returns integer language sql as 'select 1';"
+        "create table shardclock.later_table (); create view shardclock.later_view as select 1;"
+        "create sequence shardclock.later_seq;"
+    )
+    steps = (*migrations(), Migration(migrations()[-1].version + 1, "0099_later", text))
+    monkeypatch.setattr(module, "migrations", lambda: steps)
+
+    # When one of the owner's members brings the schema up to date
+    await migrate(as_role(anybody, "owner"))
+
+    # Then all is the owner's, nobody may use any of it, and each is told.
+    owners = "select distinct pg_get_userbyid(relowner) from pg_class where relname like 'later%'"
+    assert [row[0] for row in await query(anybody, owners)] == ["shardclock_owner"]
+    found = await rights_in(anybody)
+    later = ["later_function", "later_seq", "later_table", "later_view"]
+    assert differences(found) == [f"{it} has no line in docs/operate/security.md, or sql/roles.sql" for it in later]
+    assert {right for name in later for right in found[name].values()} == {frozenset()}
+
+
+async def test_what_the_owner_makes_by_hand_is_not_everybodys(anybody: str) -> None:
+    await query(
+        as_role(anybody, "owner"), "create function shardclock.by_hand() returns integer language sql as 'select 1'"
+    )
+
+    assert set((await rights_in(anybody))["by_hand"].values()) == {frozenset()}
+
+
+async def test_a_right_that_was_given_by_hand_is_taken_back(anybody: str) -> None:
+    await query(anybody, "grant all on shardclock.timers, shardclock.identity to public, shardclock_reader")
+    await query(anybody, "grant execute on function shardclock.adopt to public")
+
+    assert await migrate(anybody) == []
+
+    assert differences(await rights_in(anybody)) == []
+
+
+async def test_a_right_that_was_given_to_a_login_and_passed_on_is_taken_back(anybody: str) -> None:
+    await query(anybody, f"grant usage, create on schema shardclock to {NOBODY}")
+    await query(anybody, "grant all on shardclock.timers to shardclock_reader with grant option")
+    await query(as_role(anybody, "reader"), f"grant delete on shardclock.timers to {NOBODY}")
+    await query(anybody, f"grant update (due_date), select on shardclock.timers to {NOBODY}")
+    await query(anybody, f"grant update (state) on shardclock.timer_history to {NOBODY}")
+    await query(anybody, f"grant all on sequence shardclock.position_seq to {NOBODY}")
+    await query(anybody, f"grant execute on function shardclock.adopt to {NOBODY}")
+
+    assert await migrate(anybody) == []
+
+    assert differences(await rights_in(anybody)) == []
+    columns = "select c.relname from pg_attribute a join pg_class c on c.oid = a.attrelid where a.attacl::text ~ $1"
+    assert await query(anybody, columns, NOBODY) == []
+
+
+async def test_without_the_roles_everybody_may_do_nothing_too(each_dsn: str) -> None:
+    await query(each_dsn, "drop schema shardclock cascade")
+    await migrate(each_dsn)
+
+    functions = f"select called from ({OBJECTS}) o where kind = 'function'"
+    public = f"select called from ({functions}) o where has_function_privilege('public', called, 'execute')"
+    assert await query(each_dsn, public) == []
+    assert not await value(each_dsn, "select has_schema_privilege('public', 'shardclock', 'usage')")
+
+
+async def test_the_script_for_a_dba_gives_the_same_rights(anybody: str) -> None:
+    await query(anybody, "drop schema shardclock cascade")
+    connection = await asyncpg.connect(anybody)
+    try:
+        await connection.execute(as_script(roles=True))
+    finally:
+        await connection.close()
+
+    assert differences(await rights_in(anybody)) == []
+    assert await migrate(as_role(anybody, "owner")) == []
+
+
+@pytest.fixture
+async def tenant(postgres: Callable[[int], Server]) -> AsyncIterator[str]:
+    """Name an empty database whose owner is no superuser, and may make roles."""
+    server = postgres(18)
+    clone, name = server.clone(), f"tenant_{uuid4().hex}"
+    user = clone.replace("//postgres:@", f"//{name}:@").replace(clone.partition("?")[0].rpartition("/")[2], name)
+    try:
+        await query(clone, f"create role {name} login createrole")
+        await query(clone, f"create database {name} owner {name}")
+        # The test server's roles were made by somebody else: who made them himself has this of it.
+        await query(clone, f"grant shardclock_owner to {name} with admin option")
+        yield user
+    finally:
+        await query(clone, f"drop database if exists {name} with (force)")
+        await query(clone, f"drop role {name}")
+        server.drop(clone)
+
+
+async def test_a_databases_owner_needs_no_superuser_to_make_and_to_renew_the_roles(tenant: str) -> None:
+    assert await migrate(tenant, roles=True) == [step.name for step in migrations()]
+
+    assert await migrate(tenant) == []
+
+    assert await migrate(as_role(re.sub(r"//\w+:", "//postgres:", tenant), "owner")) == []
+    owners = "select distinct pg_get_userbyid(relowner) from pg_class where relnamespace = 'shardclock'::regnamespace"
+    assert [row[0] for row in await query(tenant, owners)] == ["shardclock_owner"]
+
+
+async def test_what_a_superuser_brings_belongs_to_whom_the_schema_belongs(
+    tenant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await migrate(tenant)
+    later = Migration(migrations()[-1].version + 1, "0099_later", "create table shardclock.later ()")
+    steps = (*migrations(), later)
+    monkeypatch.setattr(module, "migrations", lambda: steps)
+
+    assert await migrate(re.sub(r"//\w+:", "//postgres:", tenant)) == ["0099_later"]
+
+    owners = "select count(distinct relowner) from pg_class where relnamespace = 'shardclock'::regnamespace"
+    assert await value(tenant, owners) == 1
+
+
+async def test_who_may_not_make_roles_is_told_so_and_nothing_has_changed(each_dsn: str) -> None:
+    with pytest.raises(StatementRefused, match="permission denied"):
+        await migrate(as_role(each_dsn, "scheduler"), roles=True)
+
+
+# What the rights are for, where no other test does it in the role
+
+
+async def test_a_consumer_does_its_work_with_its_cursor_and_can_neither_schedule_nor_forget(each_dsn: str) -> None:
+    keys = await add_timers(each_dsn, 3)
+    await query(each_dsn, "select shardclock.cancel_timer(timer_key) from shardclock.timers")
+    found: list[int] = []
+
+    async def work(connection: Connection, records: Sequence[LogRecord]) -> None:
+        found.extend(record.timer_key for record in records)
+
+    async with session(each_dsn, "consumer") as member:
+        assert await consume_once(member, "billing", work) == 3
+        for text in (
+            "select shardclock.schedule_timer(delay => 'PT1H')",
+            "select count(*) from shardclock.timers",
+            "delete from shardclock.consumers",
+            "update shardclock.consumers set group_name = 'gone'",
+            "update shardclock.consumers set partition = 1, partitions = 2",
+            "update shardclock.records_aside set position = 1",
+            "delete from shardclock.command_log",
+        ):
+            await refused(member, text)
+    assert sorted(found) == keys
+
+
+async def test_who_schedules_can_write_to_the_table_and_neither_lead_nor_change_the_past(each_dsn: str) -> None:
+    async with session(each_dsn, "scheduler") as client:
+        async with client.connection() as connection:
+            await connection.execute("insert into shardclock.timers (due_date) values (now() + interval '1 hour')")
+        for text in (
+            "update shardclock.coordination set shards_wanted = 9",
+            "update shardclock.holders set ended_at = now()",
+            "update shardclock.command_log set intent = 'TRIGGERED'",
+            "delete from shardclock.command_log",
+            "truncate shardclock.timers",
+            "update shardclock.identity set name = 'mine'",
+        ):
+            await refused(client, text)
+
+
+async def test_who_runs_shards_has_days_of_the_log_made_and_can_make_nothing_else(each_dsn: str) -> None:
+    day = await value(each_dsn, "select max(relname) from pg_class where relname ~ '^command_log_[0-9]{8}$'")
+    await query(each_dsn, f"drop table shardclock.{day}")
+    async with session(each_dsn, "shard") as keeper:
+        assert await ensure_log_partitions(keeper) == 1
+        for text in (
+            f"drop table shardclock.{day}",
+            "create table shardclock.mine ()",
+            "truncate shardclock.command_log",
+        ):
+            await refused(keeper, text)
+    assert (
+        await value(each_dsn, f"select pg_get_userbyid(relowner) from pg_class where relname = '{day}'")
+        == "shardclock_owner"
+    )
+
+
+async def test_who_reads_writes_nothing(each_dsn: str) -> None:
+    async with session(each_dsn, "reader") as reader:
+        assert await read_log(reader, 0) == []
+        for text in ("select shardclock.schedule_timer(delay => 'PT1H')", "delete from shardclock.timers"):
+            await refused(reader, text)
+
+
+def test_the_page_names_the_role_that_each_command_needs() -> None:
+    (section,) = re.findall(r"^## Who may do what\n(.*?)^## ", PAGE, re.MULTILINE | re.DOTALL)
+    said = {
+        role: set(re.findall(r"`([a-z-]+)`", commands))
+        for role, commands in re.findall(r"^\| `shardclock_(\w+)` \|[^|]*\|([^|]*)\|$", section, re.MULTILINE)
+    }
+    assert said.keys() == set(ROLES)
+    assert {role: set(commands) for role, commands in COMMANDS.items()} == {role: it for role, it in said.items() if it}
+
+
+HOUR = {"delay": "PT1H"}
+ASKED: dict[str, Callable[[Session], Awaitable[object]]] = {
+    "schedule": lambda it: schedule_timers(it, Drawn((1, 2), datetime.now(UTC)), [NewTimer.from_fields(HOUR)] * 2),
+    "cancel": lambda it: cancel_timer(it, Which(timer_key=1)),
+    "cancel many": lambda it: cancel_timers(it, [1]),
+    "find": lambda it: find_timers(it, "PENDING", Filter()),
+}
+
+
+@pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED)
+async def test_a_right_that_is_missing_is_no_fault_of_what_was_asked(
+    dsn: str, ask: Callable[[Session], Awaitable[object]]
+) -> None:
+    async with session(dsn, "consumer") as client:
+        with pytest.raises(StatementRefused, match="permission denied for"):
+            await ask(client)
+
+
+async def refused(asked: Session, text: str) -> None:
+    """Demand that a statement is refused for want of a right."""
+    with pytest.raises(StatementRefused) as refusal:
+        async with asked.connection() as connection:
+            await connection.execute(text, timeout=BOUND_S)
+    assert refusal.value.sqlstate == "42501", f"{text}: {refusal.value}"

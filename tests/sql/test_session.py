@@ -1,0 +1,349 @@
+"""Prove that a session says so when Postgres is away, and works again when it is back, by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import asyncpg
+import psutil
+import pytest
+
+from embedded.server import EmbeddedPostgres
+from sql.cluster.holders import cut_off
+from sql.migrate import migrate
+from sql.session import QUEUE_PLANS, UNSYNCED, Session, StatementRefused, StoreUnavailable
+from tests.conftest import VERSIONS
+from tests.support import processes
+from tests.support.factories import BOUND_S, query, until_blocked, value
+
+
+def session(dsn: str, timeout_s: float = BOUND_S) -> Session:
+    """Open a session."""
+    return Session(dsn, application="test", timeout_s=timeout_s)
+
+
+async def backend_of(client: Session) -> int:
+    """Say which process of the server works for a session."""
+    async with client.connection() as connection:
+        pid: int = await connection.fetchval("select pg_backend_pid()")
+    return pid
+
+
+@pytest.fixture
+def data_dir() -> Iterator[Path]:
+    """Give a place for a server of the test's own."""
+    place = Path(tempfile.mkdtemp(prefix="shardclock-test-"))
+    yield place
+    shutil.rmtree(place)
+
+
+@pytest.fixture
+def server(data_dir: Path) -> Iterator[EmbeddedPostgres]:
+    """Give a server that a test may kill, stop or freeze."""
+    server = EmbeddedPostgres.start(data_dir)
+    try:
+        yield server
+    finally:
+        server.close()
+
+
+async def test_a_server_that_is_away_is_unavailable_until_it_comes(tmp_path: Path, dsn: str) -> None:
+    nowhere = tmp_path / "nowhere"
+    name = dsn.partition("?")[0]
+    async with session(f"{name}?host={nowhere}&port=5432") as client:
+        with pytest.raises(StoreUnavailable):
+            await client.rows("log_end")
+        nowhere.symlink_to(dsn.partition("host=")[2].partition("&")[0])
+
+        assert await client.row("log_end")
+
+
+async def test_nobody_listening_on_a_port_is_unavailable() -> None:
+    async with session("postgresql://postgres@127.0.0.1:1/none") as client:
+        with pytest.raises(StoreUnavailable, match="Connect"):
+            await client.rows("log_end")
+
+
+async def test_an_idle_backend_that_was_terminated_is_replaced_unnoticed(each_dsn: str) -> None:
+    async with session(each_dsn) as client:
+        pid = await backend_of(client)
+        await query(each_dsn, "select pg_terminate_backend($1, 10000)", pid)
+
+        assert await eventually(client)
+        assert await backend_of(client) != pid
+
+
+async def test_a_backend_terminated_at_work_is_unavailable_once_and_then_replaced(each_dsn: str) -> None:
+    async with session(each_dsn) as holder, session(each_dsn) as client, holder.transaction() as connection:
+        pid = await backend_of(client)
+        await connection.execute("lock table shardclock.consumers")
+        task = asyncio.create_task(client.rows("open_group", group_name="g", partitions=None))
+        await until_blocked(each_dsn, pid, task)
+        await connection.execute("select pg_terminate_backend($1)", pid)
+
+        with pytest.raises(StoreUnavailable):
+            await task
+
+        assert await client.row("log_end")
+        assert await backend_of(client) != pid
+
+
+async def test_a_backend_terminated_within_a_transaction_undoes_it(dsn: str) -> None:
+    async def work(client: Session) -> None:
+        async with client.transaction() as connection:
+            await connection.execute("insert into shardclock.consumers (group_name) values ('undone')")
+            await query(dsn, "select pg_terminate_backend($1, 10000)", connection.get_server_pid())
+
+    async with session(dsn) as client:
+        with pytest.raises(StoreUnavailable):
+            await work(client)
+
+        assert await client.row("log_end")
+    assert await value(dsn, "select count(*) from shardclock.consumers") == 0
+
+
+async def test_a_statement_that_takes_too_long_is_ended_by_the_server_and_the_connection_is_kept(dsn: str) -> None:
+    async with session(dsn, timeout_s=0.2) as client:
+        pid = await backend_of(client)
+
+        with pytest.raises(StoreUnavailable, match="statement timeout"):
+            async with client.connection() as connection:
+                await connection.execute("select pg_sleep(30)")
+
+        assert await backend_of(client) == pid
+
+
+async def test_a_lock_that_is_not_had_in_time_is_unavailable(dsn: str) -> None:
+    async with session(dsn) as holder, session(dsn, timeout_s=0.2) as client, holder.transaction() as connection:
+        await backend_of(client)
+        await connection.execute("lock table shardclock.consumers")
+
+        with pytest.raises(StoreUnavailable, match="timeout"):
+            await client.rows("open_group", group_name="g", partitions=None)
+
+
+async def test_a_transaction_left_open_is_ended_by_the_server_before_the_lease(dsn: str) -> None:
+    async with session(dsn, timeout_s=0.2) as client, client.connection(timeout_s=BOUND_S) as connection:
+        settings = await connection.fetch(
+            "select name, setting from pg_settings where name = any ($1)",
+            ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"],
+        )
+
+    assert {row["name"]: row["setting"] for row in settings} == {
+        "statement_timeout": "180",
+        "lock_timeout": "180",
+        "idle_in_transaction_session_timeout": "180",
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_over_tcp_the_server_looks_after_a_host_that_may_have_vanished(data_dir: Path, version: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with closing(EmbeddedPostgres.start(data_dir, version=version)) as before:
+        await query(before.dsn, "alter system set listen_addresses = '127.0.0.1'")
+        await query(before.dsn, f"alter system set port = {port}")
+    with closing(EmbeddedPostgres.start(data_dir, version=version)):
+        async with session(f"postgresql://postgres@127.0.0.1:{port}/postgres") as client, client.connection() as it:
+            found = await it.fetch("select name, setting from pg_settings where name like 'tcp_%'")
+
+    # What the server read back from its socket: the first probe after 5 s, and the end after 9.
+    assert {row["name"]: row["setting"] for row in found} == {
+        "tcp_keepalives_idle": "5",
+        "tcp_keepalives_interval": "1",
+        "tcp_keepalives_count": "4",
+        "tcp_user_timeout": "9000",
+    }
+
+
+async def test_a_sign_of_life_waits_for_no_disk(each_dsn: str) -> None:
+    async with Session(each_dsn, application="test", plans=UNSYNCED) as client, client.connection() as connection:
+        assert await connection.fetchval("show synchronous_commit") == "off"
+
+
+async def test_a_cancelled_task_leaves_no_half_read_connection(dsn: str) -> None:
+    async with session(dsn) as holder, session(dsn) as client, holder.transaction() as connection:
+        pid = await backend_of(client)
+        await connection.execute("lock table shardclock.consumers")
+        task = asyncio.create_task(client.rows("open_group", group_name="g", partitions=None))
+        await until_blocked(dsn, pid, task)
+
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+        assert await client.row("log_end"), "the answer to this question, not to the one before"
+        assert await backend_of(client) != pid
+
+
+async def test_a_refusal_tells_which_rule_and_leaves_the_connection_as_it_was(dsn: str) -> None:
+    async with session(dsn) as client:
+        pid = await backend_of(client)
+
+        with pytest.raises(StatementRefused) as refusal:
+            await client.rows("open_group", group_name="g" * 201, partitions=None)
+        with pytest.raises(StatementRefused) as overflow:
+            async with client.connection() as connection:
+                await connection.fetch("select timestamptz '294276-12-31' + interval '1 year'")
+
+        assert (refusal.value.sqlstate, refusal.value.constraint) == ("23514", "group_name_is_1_to_200_characters")
+        assert overflow.value.sqlstate == "22008"
+        assert "\n" not in str(refusal.value)
+        assert await backend_of(client) == pid
+
+
+async def test_a_server_that_only_reads_is_unavailable_and_asked_anew(dsn: str) -> None:
+    # After a failover the old address may lead to what is now a replica.
+    async with session(dsn) as client:
+        async with client.connection() as connection:
+            await connection.execute("set session characteristics as transaction read only")
+        with pytest.raises(StoreUnavailable, match="read-only"):
+            await client.rows("open_group", group_name="g", partitions=None)
+
+        await client.rows("open_group", group_name="g", partitions=None)
+
+    assert await value(dsn, "select count(*) from shardclock.consumers") == 1
+
+
+async def test_a_session_that_was_closed_opens_again(dsn: str) -> None:
+    client = session(dsn)
+    await client.close()
+    await client.rows("log_end")
+    await client.close()
+
+    assert await client.row("log_end")
+    await client.close()
+
+
+async def test_the_plans_of_a_queue_reach_the_server(each_dsn: str) -> None:
+    async with (
+        Session(each_dsn, application="test", plans=QUEUE_PLANS) as client,
+        client.connection() as connection,
+    ):
+        found = {name: await connection.fetchval("select current_setting($1)", name) for name in QUEUE_PLANS}
+
+    assert found == QUEUE_PLANS
+
+
+@pytest.mark.slow
+async def test_a_killed_backend_takes_the_server_down_and_the_session_comes_back_with_it(
+    server: EmbeddedPostgres,
+) -> None:
+    await migrate(server.dsn)
+    async with session(server.dsn) as client, session(server.dsn) as other:
+        await client.rows("open_group", group_name="kept", partitions=None)
+        await other.rows("log_end")
+
+        os.kill(await backend_of(client), signal.SIGKILL)
+
+        for it in (client, other):
+            assert await eventually(it)
+    assert await value(server.dsn, "select count(*) from shardclock.consumers") == 1
+
+
+@pytest.mark.slow
+async def test_a_frozen_server_holds_nobody_up_longer_than_the_timeout(server: EmbeddedPostgres) -> None:
+    await migrate(server.dsn)
+    clients = [session(server.dsn, timeout_s=1.0) for _ in range(4)]
+    pids = [await backend_of(client) for client in clients]
+    loop = asyncio.get_running_loop()
+    postmaster = psutil.Process(server.postmaster_pid)
+
+    async def commits_late(client: Session) -> None:
+        async with client.transaction() as connection:
+            await connection.execute("select 1")
+            freeze(postmaster)
+
+    async def asks(client: Session) -> None:
+        async with client.transaction() as connection:
+            await connection.execute("select 1")
+
+    try:
+        started = loop.time()
+        for client, work in zip(clients, (commits_late, asks, asks), strict=False):
+            with pytest.raises(StoreUnavailable):
+                async with asyncio.timeout(BOUND_S):
+                    await work(client)
+        with pytest.raises(StoreUnavailable):
+            await clients[3].rows("log_end")
+        for client in clients:
+            await client.close()
+        assert loop.time() - started < 12.0, "four timeouts of 1 s, and as long again for a slow machine"
+    finally:
+        thaw(postmaster)
+
+    assert await eventually(clients[0])
+    assert await backend_of(clients[0]) not in pids
+    for client in clients:
+        await client.close()
+
+
+async def eventually(client: Session) -> asyncpg.Record | None:
+    """Ask until the server answers."""
+    async with asyncio.timeout(BOUND_S):
+        while True:
+            try:
+                return await client.row("log_end")
+            except StoreUnavailable:
+                await asyncio.sleep(0.05)
+
+
+def freeze(postmaster: psutil.Process) -> None:
+    """Stop every process of a server where it stands."""
+    processes.freeze([postmaster, *postmaster.children()])
+
+
+def thaw(postmaster: psutil.Process) -> None:
+    """Let them go on."""
+    processes.thaw([*postmaster.children(), postmaster])
+
+
+# --- A synchronous standby that is lost ---
+
+FIRES = "shardclock shard fires 0000000000000007"
+OURS = f"select count(*) from pg_stat_activity where application_name = '{FIRES}'"
+SYNC_WAITS = f"{OURS} and wait_event = 'SyncRep'"
+WANTED = "select shards_wanted from shardclock.coordination"
+
+
+async def reload(server: EmbeddedPostgres, *settings: str) -> None:
+    """Change the server's settings, by a session that waits for no standby."""
+    local = await asyncpg.connect(server.dsn, server_settings={"synchronous_commit": "local"}, timeout=BOUND_S)
+    for setting in (*settings, "select pg_reload_conf()"):
+        await local.execute(setting)
+    await local.close()
+
+
+async def test_a_commit_that_waits_for_a_lost_standby_is_left_to_wait_and_is_not_joined_by_others(
+    server: EmbeddedPostgres,
+) -> None:
+    await migrate(server.dsn)
+    await reload(server, "alter system set synchronous_standby_names = 'nobody'")
+    client = Session(server.dsn, application=FIRES, timeout_s=0.5)
+    for _ in range(6):
+        with pytest.raises(StoreUnavailable):
+            await client.rows("scale", shards_wanted=7)
+
+    assert await value(server.dsn, SYNC_WAITS) == 1
+    assert await value(server.dsn, OURS) == 2, "the one that waits, and the one that asks whether it still does"
+    assert await value(server.dsn, WANTED) == 2, "nobody sees what no standby has"
+    with pytest.raises(StoreUnavailable, match="waits for a synchronous standby"):
+        await client.rows("scale", shards_wanted=7)
+    async with session(server.dsn) as coordinator:
+        assert await cut_off(coordinator, [7]) == 1, "only the one that asks"
+    assert await value(server.dsn, SYNC_WAITS) == 1
+
+    await reload(server, "alter system reset synchronous_standby_names")
+
+    assert await eventually(client)
+    assert await value(server.dsn, WANTED) == 7
+    await client.close()

@@ -1,0 +1,83 @@
+"""Prove that each statement is what its header says, on every Postgres we run on."""
+
+from __future__ import annotations
+
+import re
+
+import asyncpg
+import pytest
+
+from sql.statements import SUBJECTS, Statement, statement
+from tests.support import ROOT
+from tests.support.statement_headers import FILES, NAMES, Header
+
+SECTIONS = ["in", "out", "locks", "index"]
+# Postgres's own short names, so that a header may write what the statement writes.
+SHORT = {"int8": "bigint", "int4": "integer", "float8": "double precision", "bool": "boolean"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_statement_opens_with_a_sentence_and_says_what_goes_in_comes_out_is_locked_and_is_walked(name: str) -> None:
+    header = Header.of(name)
+
+    assert re.match(r"[A-Z].*[.]\Z", header.sentence, re.DOTALL)
+    assert list(header.sections) == SECTIONS
+    assert all(header.sections.values())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_statement_gives_whatever_columns_there_are(name: str) -> None:
+    code = re.sub(r"--.*", "", FILES[name].read_text())
+    top_level = re.findall(r"^(?:select|returning)\b(?:[^\n]|\n )*", code, re.MULTILINE)
+
+    assert [clause for clause in top_level if re.search(r"(?:select|returning|,)\s*(?:\w+\.)?\*", clause)] == []
+
+
+async def test_postgres_agrees_with_every_header(each_dsn: str) -> None:
+    connection = await asyncpg.connect(each_dsn)
+    try:
+        said, found = {}, {}
+        for name in NAMES:
+            prepared = await connection.prepare(statement(name).text)
+            header = Header.of(name)
+            said[name] = (header.parameters, header.columns)
+            found[name] = (
+                [*zip(statement(name).parameters, map(_name_of, prepared.get_parameters()), strict=True)],
+                [(it.name, _name_of(it.type)) for it in prepared.get_attributes() if it.type.name != "void"],
+            )
+    finally:
+        await connection.close()
+
+    assert said == found
+
+
+def test_every_statement_is_sent_by_somebody() -> None:
+    code = "".join(path.read_text() for path in (ROOT / "sql").rglob("*.py"))
+
+    assert [name for name in NAMES if f'"{name}"' not in code] == []
+
+
+def test_each_name_is_one_statements() -> None:
+    files = [path for path in (ROOT / "sql").rglob("*.sql") if path.parent.name in SUBJECTS]
+
+    assert len(files) == len(NAMES) > 70
+
+
+def test_parameters_are_numbered_by_their_first_mention_and_casts_are_none() -> None:
+    written = "-- in: :holder bigint, :at text\nselect :at::text, a[1:2], '12:30' where x = :holder"
+
+    assert Statement.of(written) == Statement(
+        "-- in: $1 bigint, $2 text\nselect $2::text, a[1:2], '12:30' where x = $1", ("holder", "at")
+    )
+
+
+@pytest.mark.parametrize("values", [{}, {"holder": 1}, {"holder": 1, "held": 2, "more": 3}])
+def test_a_statement_takes_a_value_for_each_parameter_and_no_others(values: dict[str, int]) -> None:
+    with pytest.raises(TypeError, match="takes holder, held"):
+        statement("beat").with_values(values)
+
+
+def _name_of(kind: asyncpg.Type) -> str:
+    if kind.kind == "array":
+        return f"{SHORT.get(kind.name.removesuffix('[]'), kind.name.removesuffix('[]'))}[]"
+    return SHORT.get(kind.name, kind.name)

@@ -1,0 +1,53 @@
+"""Helpers that the tests of several packages share; a folder's own fixtures are in its `conftest.py`.
+
+Postgres:
+    postgres         a server for each version, a migrated database for each test
+    sql_client       call Postgres as clients do: in SQL with named arguments, or through a session
+    factories        put timers and holders into a database, and read what became of them
+    scheduling       schedule one timer in SQL, and in a batch
+    log_days         put records on the days of the log, and list its partitions
+    log_writers      write to the command log as foreign code does
+    plans            count the rows that a prepared statement reads
+    roles            connect with the least role that is enough
+    server_faults    a server near its limits: all connections taken, a write-ahead log that can't be removed
+    tls              a TLS server before a Postgres that has no TLS
+    statement_headers  read the header of each SQL statement
+    sql_reference    write docs/sql.md from the functions' comments
+    schema           write sql/schema.sql from the migrations
+
+Shards and clusters:
+    shard_pool       several shards in the test's own process
+    shard_process    one shard in a process of its own
+    fake_fleet       reconcilers on a fleet that only records
+    members          the members of a fleet, as a plan sees them
+    rays             a real Ray of several nodes
+    program          the command line, in this process or in one of its own
+    cli_asserts      what the tests of the command line assert
+    cluster_process  one `shardclock up` with all processes that it starts
+    consumers        run consumers during a test
+    leases           lease batches of records, and work on them
+    processes        find, freeze and kill processes of the system
+    waiting          wait until a condition holds, with a time limit
+    verdict          judge a run from its recorded rows alone
+
+Rules and pages:
+    cron_rules       draw cron rules and zones at random, and step through a rule
+    doc_blocks       find the code blocks of the README and the docs
+
+Metrics:
+    exporting        an exporter in the test's own process
+    prometheus       a real Prometheus, and promtool
+    monitored        a live cluster under load, watched by Prometheus
+    pictures         make the pictures of docs/operate
+    rules            the alert rules, made faster
+    alert_cases      what must set off each alert
+
+Kubernetes:
+    manifests        the manifests, built as kubectl builds them
+    kuberay          run the manifests' containers as processes of this machine
+    pods             a Ray head with its boot container, and workers
+"""
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]

@@ -1,0 +1,42 @@
+"""What the tests of the command line share: exit codes, assertions, and a shard's effects."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.support.factories import query, value
+from tests.support.program import Done, Shell
+
+DONE, NOT_DONE, BAD_INPUT, NOT_THERE, WRONG_SCHEMA = range(5)
+BIG = 9_223_372_036_854_775_807
+SECRET = "hunter2"
+DOWN = f"postgresql://user:{SECRET}@127.0.0.1:1/shardclock"
+
+
+def count(shell: Shell) -> int:
+    """Count the pending timers."""
+    return int(asyncio.run(value(shell.dsn, "select count(*) from shardclock.timers")))
+
+
+def end_all(shell: Shell, intent: str = "TRIGGERED") -> None:
+    """End all due timers as a shard would: by default by firing them."""
+    asyncio.run(
+        query(
+            shell.dsn,
+            "with gone as (delete from shardclock.timers where due_date <= now() returning *)"
+            " insert into shardclock.command_log (intent, timer_key, tenant_id, name, timer_type, due_date,"
+            " created_at, schedule, occurrence, target, payload, detail)"
+            " select $1, timer_key, tenant_id, name, timer_type, due_date, created_at, schedule, occurrence, target,"
+            " payload, case when $1 = 'SKIPPED' then jsonb_build_object('policy', 'skip', 'count', 1) end from gone",
+            intent,
+        )
+    )
+
+
+def assert_refused(done: Done, *words: str, code: int = BAD_INPUT) -> None:
+    """Assert one line on stderr that contains the words, and nothing on stdout."""
+    assert (done.code, done.out) == (code, ""), done
+    assert len(done.err.splitlines()) == 1, done.err
+    assert done.err.startswith("shardclock: ")
+    for word in words:
+        assert word in done.err

@@ -1,0 +1,95 @@
+"""Run one `shardclock up` as a process, with its children, and leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.support.processes import kill, processes_with, title
+from tests.support.program import PROGRAM, run, until
+
+STOP_S = 15.0  # generous: a stop takes about 3 s on two idle cores
+
+
+class ClusterProcess:
+    """One `shardclock up` as a process, with its children."""
+
+    def __init__(
+        self, place: Path, *, program: Sequence[str] = PROGRAM, cwd: Path | None = None, **environment: str
+    ) -> None:
+        self.place = place
+        self.mark = str(place)
+        self._said = (place / "said").open("w+b")
+        # The temporary files of a killed cluster stay here. The path is short, because Ray puts sockets below it.
+        self._temp = tempfile.mkdtemp(prefix="sc-")
+        self.environment = {
+            "SHARDCLOCK_DATA_DIR": str(place / "data"),
+            "TEST_OF_SHARDCLOCK": self.mark,
+            "TMPDIR": self._temp,
+            **environment,
+        }
+        self.process = subprocess.Popen(
+            [*program, "up"], stdout=subprocess.DEVNULL, stderr=self._said, env=os.environ | self.environment, cwd=cwd
+        )
+
+    @property
+    def said(self) -> str:
+        """Read its stderr."""
+        return (self.place / "said").read_text()
+
+    def until_running(self) -> None:
+        """Wait until the cluster says that it runs."""
+        until(lambda: "running on" in self.said or self.process.poll() is not None, "the cluster to come up")
+        assert self.process.poll() is None, self.said
+
+    def processes(self, word: str = "") -> list[psutil.Process]:
+        """Find its living processes whose command lines contain `word`."""
+        return [process for process in processes_with("TEST_OF_SHARDCLOCK", self.mark) if word in title(process)]
+
+    @property
+    def temp(self) -> Path:
+        """Return the directory for temporary files."""
+        return Path(self._temp)
+
+    def ray_dir(self) -> Path:
+        """Return the directory that Ray works in."""
+        return Path(self.processes("cluster.host")[0].environ()["SHARDCLOCK_HOST_TEMP_DIR"])
+
+    def status(self) -> Any:
+        """Return what `shardclock status` says; None if it fails."""
+        done = run("status", "--json", environment=self.environment)
+        return done.json if done.code == 0 else None
+
+    def serving(self) -> list[Any]:
+        """List the shards if both serve; otherwise return an empty list."""
+        status = self.status()
+        shards = [shard for shard in status["shards"] if shard["shard"] is not None] if status else []
+        return shards if len(shards) == 2 else []
+
+    def is_whole(self) -> bool:
+        """Say whether each of its processes runs, and both shards that Postgres lists live."""
+        parts = ("cluster.host", "gcs_server ", "raylet ", "CoordinatorActor")
+        shards = self.serving() if all(map(self.processes, parts)) else []
+        return bool(shards) and all(psutil.pid_exists(shard["pid"]) for shard in shards)
+
+    def end(self) -> None:
+        """Stop the cluster and leave nothing behind, whether the test passed or failed."""
+        self.process.terminate()
+        try:
+            self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        try:
+            until(lambda: not self.processes(), "its processes to end", within_s=STOP_S)
+        finally:
+            kill(self.processes())
+            self._said.close()
+            shutil.rmtree(self._temp, ignore_errors=True)

@@ -1,0 +1,60 @@
+"""Run consumers during a test, and give them records to work on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from sql.log.groups import Group, list_groups
+from sql.log.member import INHERITS
+from sql.session import Session
+from tests.support.factories import BOUND_S, query
+from tests.support.roles import as_role
+
+LOG_COLUMNS = "timer_key, due_date, created_at, occurrence, intent, tenant_id, timer_type, target"
+APPEND = (
+    f"insert into shardclock.command_log ({LOG_COLUMNS})"
+    " select k, now(), now(), 1, 'TRIGGERED', 'default', 'USER', 'log'"
+    " from unnest($1::bigint[]) with ordinality as u (k, n) order by n returning position"
+)
+
+
+def member_session(dsn: str) -> Session:
+    """Open a session like that of a consumer group's member."""
+    return Session(as_role(dsn, "consumer"), application="test", timeout_s=BOUND_S, inherits=INHERITS)
+
+
+async def append(dsn: str, *keys: int) -> list[int]:
+    """Append a record for each key; return their positions."""
+    return sorted(row["position"] for row in await query(dsn, APPEND, list(keys)))
+
+
+@asynccontextmanager
+async def consuming(*consumers: Coroutine[Any, Any, None]) -> AsyncIterator[list[asyncio.Task[None]]]:
+    """Run consumers during a block; the end of the block raises what a consumer has raised."""
+    tasks = [asyncio.create_task(consumer) for consumer in consumers]
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+async def until(condition: Any, *tasks: asyncio.Task[None]) -> None:
+    """Wait until a condition holds, for a bounded time; fail if a consumer ends."""
+    async with asyncio.timeout(BOUND_S):
+        while not condition():
+            for task in tasks:
+                assert not task.done(), task
+            await asyncio.sleep(0.005)
+
+
+async def group_of(dsn: str, name: str = "g") -> Group:
+    """Read a group's row."""
+    async with Session(as_role(dsn, "reader"), application="test") as session:
+        return next(it for it in await list_groups(session) if it.group_name == name)

@@ -1,0 +1,34 @@
+"""Find the code blocks of the README and the docs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tests.support import ROOT
+
+BLOCK = re.compile(
+    r"(?:^<!-- not run: (?P<reason>[^\n]+) -->\n+)?"
+    r"^```(?P<kind>console|sql|python)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One block of code, and where it stands."""
+
+    where: str
+    kind: str
+    text: str
+    reason: str | None
+
+
+def blocks() -> Iterator[Block]:
+    """Find all blocks that can be run."""
+    for file in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        text = file.read_text(encoding="utf-8")
+        for found in BLOCK.finditer(text):
+            line = text.count("\n", 0, found.start("kind")) + 1
+            yield Block(f"{file.relative_to(ROOT)}:{line}", found["kind"], found["text"], found["reason"])

@@ -1,0 +1,107 @@
+"""Run reconcilers on a fleet that only records, and play the holders whose actors it would have started."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from coordinator.fleet import RayFleet
+from coordinator.reconciler import Reconciler
+from coordinator.settings import CoordinatorSettings
+from sql.cluster.holders import Incarnation, list_holders, register_holder
+from sql.cluster.leadership import Leadership, lead
+from sql.session import Session
+from tests.support.roles import as_role
+
+LEASE_S = 60.0
+BLUE, GREEN = "blue", "green"
+
+
+async def ask(session: Session, leader: int, cluster_id: str, *, fresh: bool = False) -> Leadership:
+    return await lead(session, leader, cluster_id=cluster_id, lease_s=LEASE_S, fresh=fresh)
+
+
+def incarnation(holder: int, *, cluster_id: str = BLUE, actor_name: str = "shard-1") -> Incarnation:
+    return Incarnation(holder, cluster_id, actor_name, node_id="node", host="here", pid=1)
+
+
+class _Call:
+    """Something with `.remote()`, as Ray's actor methods have."""
+
+    def __init__(self, call: Any) -> None:
+        self.remote = call
+
+
+class FakeActor:
+    """Records that it was drained, and is watched until it dies."""
+
+    def __init__(self) -> None:
+        self.drained = 0
+        self.dies = asyncio.Event()
+        self.watch = _Call(self._watch)
+        self.drain = _Call(self._drain)
+
+    async def _watch(self) -> None:
+        await self.dies.wait()
+        raise RuntimeError("died")
+
+    async def _drain(self) -> None:
+        self.drained += 1
+
+
+class FakeFleet(RayFleet):
+    """Records what was spawned and killed; an actor registers when the test says so."""
+
+    def __init__(self, names: str = "shard") -> None:
+        self.names = names
+        self.there: dict[str, Any] = {}
+        self.killed: list[Any] = []
+        self.placed: list[str] = []
+        self.asked_for: list[int] = []
+        self.reconcilers: list[Reconciler] = []
+
+    async def nodes(self) -> list[str]:
+        return ["node"]
+
+    async def actors(self) -> dict[str, Any]:
+        return dict(self.there)
+
+    async def spawn(self, node_id: str) -> tuple[str, Any]:
+        actor_name, actor = f"{self.names}-{len(self.there) + 1}", FakeActor()
+        self.there[actor_name] = actor
+        self.placed.append(node_id)
+        return actor_name, actor
+
+    async def kill(self, actor: Any) -> None:
+        self.killed.append(actor)
+
+    async def ask_for_nodes(self, shards: int) -> None:
+        self.asked_for.append(shards)
+
+
+def reconciler_of(dsn: str, fleet: FakeFleet, leader: int = 1, cluster_id: str = BLUE, **more: float) -> Reconciler:
+    settings = CoordinatorSettings(leader_lease_s=LEASE_S, **more)
+    fleet.reconcilers.append(
+        Reconciler(settings, dsn=as_role(dsn, "shard"), cluster_id=cluster_id, incarnation=leader, fleet=fleet)
+    )
+    return fleet.reconcilers[-1]
+
+
+async def serving(session: Session, reconciler: Reconciler) -> list[int]:
+    """Let the two actors that a first turn spawns register, and the next turn assign them."""
+    await reconciler.turn()
+    await register_holder(session, incarnation(11, actor_name="shard-1"))
+    await register_holder(session, incarnation(12, actor_name="shard-2"))
+    await reconciler.turn()
+    found = await list_holders(session)
+    assert [(holder.shard, holder.shard_count) for holder in found] == [(0, 2), (1, 2)]
+    return [holder.holder for holder in found]
+
+
+async def kept(session: Session) -> dict[int, int | None]:
+    """Say which shard each living holder keeps."""
+    return {holder.holder: holder.shard for holder in await list_holders(session)}
+
+
+async def living(session: Session) -> list[int]:
+    return sorted(holder.holder for holder in await list_holders(session))

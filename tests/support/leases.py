@@ -1,0 +1,52 @@
+"""Lease batches of records, and work on them as a member does."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from sql.log.groups import open_group
+from sql.log.leasing import Batch, lease_batch
+from sql.session import Session
+from tests.support import sql_client
+
+session = partial(sql_client.session, role="consumer")
+
+
+class Work:
+    """Note the keys that came; some raise."""
+
+    def __init__(self, *bad: int, acknowledges: bool = False) -> None:
+        self.bad = set(bad)
+        self.acknowledges = acknowledges
+        self.seen: list[int] = []
+        self.done: list[int] = []
+
+    async def __call__(self, batch: Batch) -> None:
+        for record in batch.records:
+            self.seen.append(record.timer_key)
+            if record.timer_key in self.bad:
+                raise ValueError(f"no {record.timer_key}")
+            self.done.append(record.timer_key)
+            if self.acknowledges:
+                await batch.acknowledge(record)
+
+
+async def lease(member: Session, *, limit: int = 100, lease_s: float = 30.0) -> Batch:
+    """Lease a batch, which must be there."""
+    batch = await lease_batch(member, "g", limit=limit, lease_s=lease_s)
+    assert batch is not None
+    return batch
+
+
+def keys(batch: Batch) -> list[int]:
+    """List the keys of a batch."""
+    return [record.timer_key for record in batch.records]
+
+
+async def die(dsn: str, *, limit: int) -> Batch:
+    """Lease a batch as one who is never heard of again."""
+    async with session(dsn) as client:
+        await open_group(client, "g")
+        while (batch := await lease_batch(client, "g", limit=limit, lease_s=0.001)) is None:
+            pass
+    return batch

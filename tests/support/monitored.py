@@ -1,0 +1,140 @@
+"""A live cluster under load, watched by a real Prometheus: for the tests and the pictures of monitoring."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import tempfile
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import psutil
+
+from embedded.server import EmbeddedPostgres
+from tests.support.cluster_process import ClusterProcess
+from tests.support.factories import BOUND_S, query
+from tests.support.program import run, until
+from tests.support.prometheus import Prometheus, program
+from tests.support.roles import as_role, migrate_with_roles
+
+# These timers are scheduled at least a second ahead, so they are late only if something is wrong.
+PACED = """
+insert into shardclock.timers (due_date, timer_type, tenant_id)
+select now() + interval '1 s' + n * interval '1 s' / $1::integer, (array['USER', 'BOUNDARY'])[1 + n % 2], 'acme'
+from generate_series(0, $1::integer - 1) as n
+"""
+# These timers were created an hour ago and fell due half a second ago, so they are late when they fire.
+LATE = """
+insert into shardclock.timers (due_date, created_at)
+select now() - interval '0.5 s', now() - interval '1 hour' from generate_series(1, $1::integer)
+"""
+# What clients do besides scheduling: each verb once, and a schedule that a shard has to plan.
+VERBS = """
+select
+    shardclock.schedule_timer(delay => 'PT1H', name => 'moved'),
+    shardclock.reschedule_timer(name => 'moved', delay => 'PT2H'),
+    shardclock.pause_timer(name => 'moved'),
+    shardclock.resume_timer(name => 'moved'),
+    shardclock.cancel_timer(name => 'moved'),
+    shardclock.schedule_timer(schedule => 'R2/PT1S', zone => 'Europe/Berlin')
+"""
+
+
+class Load:
+    """Clients that schedule `per_s` timers a second on time, and `late_per_s` that are late, until stopped."""
+
+    def __init__(self, dsn: str, *, per_s: int) -> None:
+        self._dsn = dsn
+        self.per_s = per_s
+        self.late_per_s = 0
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the clients."""
+        self._stopping.set()
+        self._thread.join(BOUND_S)
+
+    async def _run(self) -> None:
+        while not self._stopping.is_set():
+            # Some tests stop Postgres; the clients then connect again.
+            with suppress(
+                OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, TimeoutError
+            ):
+                connection = await asyncpg.connect(self._dsn, timeout=5)
+                try:
+                    await self._schedule(connection)
+                finally:
+                    connection.terminate()
+            await asyncio.sleep(0.2)
+
+    async def _schedule(self, connection: asyncpg.Connection) -> None:
+        while not self._stopping.is_set():
+            second_at = time.monotonic() + 1
+            await connection.execute(PACED, self.per_s, timeout=5)
+            await connection.execute(LATE, self.late_per_s, timeout=5)
+            await connection.execute(VERBS, timeout=5)
+            await asyncio.sleep(max(0.0, second_at - time.monotonic()))
+
+
+class Watched:
+    """One Postgres, one `shardclock up`, one load, one Prometheus."""
+
+    def __init__(self, rules: str, *, per_s: int = 200, scrape_s: float = 0.5) -> None:
+        program("prometheus")  # skips the test if it is missing, before anything slow starts
+        self.place = Path(tempfile.mkdtemp(prefix="shardclock-test-"))
+        self.socket_path = str(self.place / "exporter.sock")
+        self.postgres = EmbeddedPostgres.start(self.place / "named")
+        self.dsn = self.postgres.dsn
+        asyncio.run(migrate_with_roles(self.dsn))
+        self.up = ClusterProcess(
+            self.place,
+            SHARDCLOCK_DSN=as_role(self.dsn, "shard"),
+            SHARDCLOCK_METRICS_PORT="0",
+            SHARDCLOCK_METRICS_SOCKET=self.socket_path,
+        )
+        self.load: Load | None = None
+        self.prometheus: Prometheus | None = None
+        try:
+            self.up.until_running()
+            until(self.up.serving, "two shards")
+            self.load = Load(as_role(self.dsn, "scheduler"), per_s=per_s)
+            self.address = _address(self.up)
+            self.prometheus = Prometheus([self.address.removeprefix("http://")], rules=rules, scrape_s=scrape_s)
+        except BaseException:
+            self.close()
+            raise
+
+    def sql(self, text: str, *arguments: Any) -> list[asyncpg.Record]:
+        """Run one statement as a client would."""
+        return asyncio.run(query(self.dsn, text, *arguments))
+
+    def command(self, *words: object) -> None:
+        """Run `shardclock` with these arguments, which must succeed."""
+        done = run(*words, environment=self.up.environment)
+        assert done.code == 0, done
+
+    def kill_a_shard(self) -> None:
+        """Kill the oldest shard's process with -9; a young shard would count as one that failed to start."""
+        shards = [psutil.Process(shard["pid"]) for shard in until(self.up.serving, "two shards")]
+        min(shards, key=psutil.Process.create_time).kill()
+
+    def close(self) -> None:
+        """Stop everything, and leave nothing behind."""
+        for part in (self.load, self.prometheus):
+            if part is not None:
+                part.stop() if isinstance(part, Load) else part.close()
+        self.up.end()
+        self.postgres.close()
+        shutil.rmtree(self.place, ignore_errors=True)
+
+
+def _address(up: ClusterProcess) -> str:
+    found = until(lambda: re.search(r"metrics at (http://\S+)/metrics", up.said), "the exporter's address")
+    return str(found[1])

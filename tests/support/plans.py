@@ -1,0 +1,170 @@
+"""Count what a prepared statement reads of the timers, with many pending."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import asyncpg
+
+from sql.session import QUEUE_PLANS
+from sql.statements import statement
+from tests.support.factories import add_holder
+
+SLOTS = 840
+FAR = 1_000_000
+DUE = 4_200  # five in each slot
+UNLIMITED = 8_400  # ten for each slot: more than there are
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a statement read of `timers`, as EXPLAIN counted it."""
+
+    rows: float
+    indexes: set[str]
+    scans: set[str]
+    pages: int
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One statement, prepared as a shard's session does, on a connection of its own."""
+
+    connection: asyncpg.Connection
+    name: str
+
+    async def explain(self, *literals: str, touched: bool = False) -> Reading:
+        """Run it, on due rows written anew unless they may be touched; count what it read, and undo what it did."""
+        arguments = f"({', '.join(literals)})" if literals else ""
+        call = f"explain (analyze, buffers, timing off, format json) execute {self.name} {arguments}"
+        transaction = self.connection.transaction()
+        await transaction.start()
+        try:
+            if not touched:
+                await self.connection.execute(REWRITE)
+            plan = json.loads(await self.connection.fetchval(call))[0]["Plan"]
+        finally:
+            await transaction.rollback()
+        nodes = [node for node in nodes_of(plan) if node.get("Relation Name") == "timers" and is_scan(node)]
+        return Reading(
+            rows=sum(rows_read(node) for node in nodes),
+            indexes={node["Index Name"] for node in nodes if "Index Name" in node},
+            scans={node["Node Type"] for node in nodes},
+            pages=plan["Shared Hit Blocks"] + plan["Shared Read Blocks"],
+        )
+
+
+def nodes_of(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Walk a plan."""
+    yield plan
+    for part in plan.get("Plans", []):
+        yield from nodes_of(part)
+
+
+def is_scan(node: dict[str, Any]) -> bool:
+    """Tell what reads a table from what changes it, and from what was never begun."""
+    return bool(node["Node Type"].endswith("Scan") and node["Actual Loops"])
+
+
+def rows_read(node: dict[str, Any]) -> float:
+    """Count what a scan gave and what it threw away."""
+    removed = node.get("Rows Removed by Filter", 0) + node.get("Rows Removed by Index Recheck", 0)
+    return float((node["Actual Rows"] + removed) * node["Actual Loops"])
+
+
+async def prepare(dsn: str, name: str, **plans: str) -> Prepared:
+    """Open a session as a shard does, and prepare a statement."""
+    connection = await asyncpg.connect(dsn, server_settings=QUEUE_PLANS | plans)
+    await connection.execute(f"prepare {name} as {statement(name).text}")
+    return Prepared(connection, name)
+
+
+def taking(
+    holder: int,
+    *,
+    horizon: str = "2 s",
+    batch: int = UNLIMITED,
+    scope: str = "own",
+    fire_overdue: bool = False,
+    floor: str | None = None,
+    window: tuple[str, int, int] | None = None,
+) -> list[str]:
+    """Write the arguments of claim_due."""
+    below = "null" if floor is None else f"'{floor}'"
+    return [
+        str(holder), f"'{horizon}'", "'10 s'", str(batch), f"'{scope}'", below, str(fire_overdue),
+        "'10 s'", "''", EDGES,
+        "null", *window_values(window),
+    ]  # fmt: skip
+
+
+def counting(edges: Sequence[timedelta], now: str = "null", *, window: tuple[str, int, int] | None = None) -> list[str]:
+    """Write the arguments of count_due."""
+    spelled = ", ".join(f"interval '{edge.total_seconds()} s'" for edge in edges)
+    return [f"array[{spelled}]", now, *window_values(window)]
+
+
+def window_values(window: tuple[str, int, int] | None = None) -> list[str]:
+    """Write the arguments that say how far back to look; those of measure_cluster are no others."""
+    return [str(it) for it in window or ("null", "null", "null")]
+
+
+EDGES = "'{0.001 s, 0.1 s, 10 s}'::interval[]"
+# A thousand timers that are due, leased to holder 9.
+LEASE = """
+with held as (
+    update shardclock.timers set claimed_by = 9, claimed_until = now() + interval '10 s'
+    where timer_key in (select timer_key from shardclock.timers where due_date < now() limit 1000)
+    returning timer_key
+)
+select array_agg(timer_key) from held
+"""
+# Versions of the due timers that nobody has locked.
+REWRITE = "update shardclock.timers set payload = null where due_date < now()"
+
+
+async def version_of(connection: asyncpg.Connection, keys: Sequence[int]) -> int:
+    """Read the version of timers that one statement wrote."""
+    (row,) = await connection.fetch("select distinct xmin from shardclock.timers where timer_key = any ($1)", keys)
+    return int(row["xmin"])
+
+
+def firing(keys: Sequence[int], version: int = 0) -> list[str]:
+    """Write the arguments of fire_due: plain timers, all held by holder 9."""
+    filled = "array_fill({}, array[" + str(len(keys)) + "])"
+    versions, zeros, fires = filled.format(f"'{version}'::xid"), filled.format("0::bigint"), filled.format("true")
+    numbers, moments = filled.format("null::bigint"), filled.format("null::timestamptz")
+    keys_text = f"'{{{', '.join(map(str, keys))}}}'::bigint[]"
+    return ["9", keys_text, versions, fires, zeros, numbers, moments, moments, numbers, EDGES, "null"]
+
+
+async def fill(dsn: str) -> None:
+    """Make a million timers that are due in a day or later, and some that are overdue, never analyzed."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute("alter table shardclock.timers set (autovacuum_enabled = off)")
+        insert = "insert into shardclock.timers (due_date) select {} from generate_series(1, {}) i"
+        await connection.execute(insert.format("now() + interval '1 day' + i * interval '0.1 second'", FAR))
+        await connection.execute(insert.format("now() - i * interval '0.001 second'", DUE))
+    finally:
+        await connection.close()
+    for shard_count in (1, 2, 7):
+        await add_holder(dsn, shard_count, 0, shard_count)
+
+
+# Each asked of one timer: $1 is its key.
+VERBS = (
+    "select shardclock.reschedule_timer(timer_key => $1, delay => 'PT1H')",
+    "select shardclock.reschedule_timer(name => 'n', shift => 'PT1H')",
+    "select shardclock.pause_timer(name => 'n')",
+    "select shardclock.resume_timer(timer_key => $1)",
+    "select shardclock.run_timer(name => 'n')",
+    "select shardclock.reschedule_timer(name => 'n', schedule => '0 8 * * MON')",
+    "select shardclock.cancel_timer(name => 'n')",
+    "select shardclock.cancel_timer(timer_key => $1)",
+    "select shardclock.cancel_process_instance(7)",
+)

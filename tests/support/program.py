@@ -1,0 +1,89 @@
+"""Run the command line as a user does, in this process for speed or in one of its own."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from cli import main
+from tests.support.factories import BOUND_S
+from tests.support.roles import for_command
+
+PROGRAM = [sys.executable, "-c", "from cli import main; main()"]
+LOOK_S = 0.02
+
+
+@dataclass(frozen=True)
+class Done:
+    """A command's exit code and its output."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Read stdout as one JSON value."""
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[Any]:
+        """Read stdout as one JSON value on each line."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+@dataclass(frozen=True)
+class Shell:
+    """Run commands in this process, on one database, each with the least role that may run it."""
+
+    dsn: str
+    capsys: pytest.CaptureFixture[str]
+
+    def __call__(self, *arguments: object, stdin: bytes = b"", tty: bool = False, **environment: str) -> Done:
+        """Run `shardclock` with these arguments, to its end; with `tty` its standard input claims to be a terminal."""
+        words = ["shardclock", *map(str, arguments)]
+        dsn = for_command(self.dsn, words[1]) if words[1:] else self.dsn
+        self.capsys.readouterr()
+        with (
+            mock.patch.dict(os.environ, {"SHARDCLOCK_DSN": dsn, "COLUMNS": "200", **environment}),
+            mock.patch.object(sys, "argv", words),
+            mock.patch.object(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin))) as typed,
+            mock.patch.object(typed, "isatty", return_value=tty),
+            pytest.raises(SystemExit) as end,
+        ):
+            main()
+        said = self.capsys.readouterr()
+        assert isinstance(end.value.code, int)
+        return Done(end.value.code, said.out, said.err)
+
+
+def run(*arguments: object, environment: Mapping[str, str], stdin: bytes = b"", timeout_s: float = 4 * BOUND_S) -> Done:
+    """Run `shardclock` in a process of its own, to its end."""
+    done = subprocess.run(
+        [*PROGRAM, *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        env=os.environ | environment,
+        timeout=timeout_s,
+        check=False,
+    )
+    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def until(holds: Callable[[], Any], what: str, *, within_s: float = 2 * BOUND_S) -> Any:
+    """Wait until `holds` returns a true value, and return it; in the end fail with what was waited for."""
+    deadline = time.monotonic() + within_s
+    while not (found := holds()):
+        assert time.monotonic() < deadline, f"waited {within_s:.0f} s for {what}"
+        time.sleep(LOOK_S)
+    return found

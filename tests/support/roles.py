@@ -1,0 +1,60 @@
+"""Let tests connect with the least role that is enough: for each group role there is a login role."""
+
+from __future__ import annotations
+
+import re
+
+import asyncpg
+
+from sql.migrate import migrate
+
+ANSWER_S = 60
+ROLES = ("owner", "shard", "scheduler", "consumer", "reader")
+# The operator has several group roles, for tests that need them in one session. The superuser makes what only tests
+# need.
+OPERATOR, SUPERUSER = "operator", "superuser"
+
+MADE = (
+    *(f"create role test_{role} login in role shardclock_{role}" for role in ROLES),
+    f"create role test_{OPERATOR} login in role shardclock_shard, shardclock_scheduler, shardclock_consumer",
+    # What this role makes belongs to the group role, as with `shardclock migrate`.
+    "alter role test_owner set role = shardclock_owner",
+    # As docs/operate/monitoring.md advises for an exporter; the exporter of `up` connects with the shards' role.
+    "grant pg_monitor to test_reader, test_shard",
+)
+USER = re.compile(rf"(?<=//)(?:postgres|test_(?:{'|'.join((*ROLES, OPERATOR))})):?(?=@)")  # of a test server
+
+# The commands that each role may run: docs/operate/security.md says the same.
+COMMANDS = {
+    "owner": ("migrate",),
+    "shard": ("up", "scale", "ramp", "switch", "leave", "release", "consumers"),
+    "scheduler": ("schedule", "cancel", "reschedule", "pause", "resume", "run-now"),
+    "reader": ("exporter", "list", "show", "explain", "tail", "status", "forecast", "preview"),
+}
+
+
+async def migrate_with_roles(dsn: str) -> None:
+    """Set up a test's own server like the shared ones: schema, group roles and login roles."""
+    await migrate(dsn, roles=True)
+    connection = await asyncpg.connect(dsn, timeout=ANSWER_S)
+    try:
+        for statement in MADE:
+            await connection.execute(statement, timeout=ANSWER_S)
+    finally:
+        await connection.close(timeout=ANSWER_S)
+
+
+def as_role(dsn: str, role: str) -> str:
+    """Return the DSN of the same database for a user with only that role."""
+    assert role in (*ROLES, OPERATOR, SUPERUSER), role
+    named, count = USER.subn("postgres:" if role == SUPERUSER else f"test_{role}:", dsn, count=1)
+    assert count == 1, "not the DSN of a test server"
+    return named
+
+
+def for_command(dsn: str, command: str) -> str:
+    """Return a test server's DSN with the least role for a command; leave any other DSN unchanged."""
+    if not USER.search(dsn):
+        return dsn
+    (role,) = (role for role, commands in COMMANDS.items() if command in commands)
+    return as_role(dsn, role)

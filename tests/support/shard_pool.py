@@ -1,0 +1,126 @@
+"""Run several shards in the test's own process, each as its actor would, and end them in every way."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+
+from shards.settings import ShardSettings
+from shards.shard import Shard
+from sql.cluster.holders import Incarnation, end_holders
+from sql.session import Session
+from tests.support.factories import BOUND_S, add_holder
+from tests.support.roles import as_role
+from tests.support.waiting import eventually
+
+FIRED = (
+    "select timer_key, occurrence, name, due_date, recorded_at, holder from shardclock.command_log"
+    " where intent = 'TRIGGERED' order by position"
+)
+
+
+class ShardPool:
+    """Keep the shards of one database, and a connection of the test's own to it."""
+
+    def __init__(self, dsn: str, db: asyncpg.Connection) -> None:
+        self.dsn = dsn
+        self.db = db
+        self.work: dict[Shard, asyncio.Task[None]] = {}
+
+    async def start(self, shard: int | None = 0, of: int | None = 1, **tuning: Any) -> Shard:
+        """Start a shard with an assignment, or without one."""
+        made = Shard(incarnation(), ShardSettings(**tuning), as_role(self.dsn, "shard"))
+        await add_holder(self.dsn, made.holder, shard, of)
+        self.work[made] = asyncio.create_task(made.run())
+        return made
+
+    async def drain(self, *shards: Shard) -> None:
+        """Drain shards as the coordinator does; they hand back their timers."""
+        for shard in shards:
+            await shard.drain()
+        async with asyncio.timeout(BOUND_S):
+            await asyncio.gather(*(self.work.pop(shard) for shard in shards))
+
+    async def end(self, holder: int) -> None:
+        """Declare a holder dead, as the coordinator does."""
+        async with Session(as_role(self.dsn, "shard"), application="test") as session:
+            assert [ended.holder for ended in await end_holders(session, [holder], why="test")] == [holder]
+
+    async def assign(self, shards: Mapping[Shard, tuple[int, int] | None]) -> None:
+        """Give shards new assignments, all at once."""
+        rows = [(shard.holder, *(places or (None, None))) for shard, places in shards.items()]
+        async with self.db.transaction():
+            await self.db.executemany(
+                "update shardclock.holders set shard = $2, shard_count = $3 where holder = $1", rows
+            )
+
+    async def fired(self) -> list[asyncpg.Record]:
+        """Read every TRIGGERED record, in the log's order."""
+        rows: list[asyncpg.Record] = await self.db.fetch(FIRED, timeout=BOUND_S)
+        return rows
+
+    async def count_fired(self) -> int:
+        """Count the TRIGGERED records."""
+        return int(await self.db.fetchval("select count(*) from shardclock.command_log where intent = 'TRIGGERED'"))
+
+    async def until_fired(self, count: int, *, within_s: float = 30.0) -> None:
+        """Wait until `count` timers have fired."""
+
+        async def enough() -> bool:
+            return await self.count_fired() >= count
+
+        await eventually(enough, within_s=within_s)
+
+    async def until_empty(self, *, within_s: float = 30.0) -> None:
+        """Wait until no timer is pending."""
+
+        async def empty() -> bool:
+            return not await self.db.fetchval("select exists (select from shardclock.timers)")
+
+        await eventually(empty, within_s=within_s)
+
+    async def until_held(self, shard: Shard, count: int) -> None:
+        """Wait until a shard holds `count` timers in memory."""
+        await eventually(lambda: len(shard) >= count)
+
+    async def close(self) -> None:
+        """Drain every remaining shard, and fail if one has failed."""
+        for shard in self.work:
+            await shard.drain()
+        ends = await asyncio.gather(*self.work.values(), return_exceptions=True)
+        self.work.clear()
+        assert not [end for end in ends if end is not None]
+
+
+@asynccontextmanager
+async def pool_of(dsn: str) -> AsyncIterator[ShardPool]:
+    """Make a pool for one test, and close it."""
+    db = await connect(dsn)
+    pool = ShardPool(dsn, db)
+    try:
+        yield pool
+    finally:
+        try:
+            async with asyncio.timeout(BOUND_S):
+                await pool.close()
+        finally:
+            db.terminate()
+
+
+async def connect(dsn: str) -> asyncpg.Connection:
+    """Open a connection of the test's own."""
+    return await asyncpg.connect(
+        dsn, timeout=BOUND_S, command_timeout=BOUND_S, server_settings={"timezone": "UTC", "application_name": "test"}
+    )
+
+
+def incarnation() -> Incarnation:
+    """Draw a new holder."""
+    return Incarnation(
+        holder=secrets.randbits(63), cluster_id="test", actor_name="test", node_id="test", host="test", pid=1
+    )

@@ -1,0 +1,114 @@
+"""Run one shard in a process of its own, so that a test can kill or freeze it: python -m tests.support.shard_process.
+
+argv:    the holder, the settings as JSON, and the DSN
+stdout:  the shard's stats as JSON, at the end
+exit:    0 after a drain (SIGTERM), 3 when the holder was ended
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from subprocess import PIPE, Popen
+from typing import IO, Any
+
+import structlog
+
+from keepers.heartbeat import HolderEnded
+from shards.settings import ShardSettings
+from shards.shard import Shard
+from tests.support.factories import BOUND_S, add_holder
+from tests.support.roles import as_role
+from tests.support.shard_pool import incarnation
+
+HOLDER_ENDED = 3
+JUMP_S = 1.5
+
+
+class ShardProcess:
+    """One shard's process, as a test sees it."""
+
+    def __init__(
+        self, holder: int, settings: ShardSettings, dsn: str, *, build: Path | None = None, log: IO[bytes] | None = None
+    ) -> None:
+        self.holder = holder
+        self._process = Popen(
+            [sys.executable, "-m", "tests.support.shard_process", str(holder), settings.model_dump_json(), dsn],
+            stdout=PIPE,
+            stderr=log,
+            text=True,
+            cwd=build,  # Python looks here first, so the shard may run another build than the test
+        )
+
+    @property
+    def pid(self) -> int:
+        """Return its process id."""
+        return self._process.pid
+
+    def has_ended(self) -> bool:
+        """Say whether the process has ended."""
+        return self._process.poll() is not None
+
+    def kill(self) -> None:
+        """Kill the process as `kill -9` does, and wait for its end."""
+        self._process.kill()
+        self._process.wait(BOUND_S)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def freeze(self) -> None:
+        """Freeze the process (SIGSTOP)."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let the frozen process continue."""
+        self._process.send_signal(signal.SIGCONT)
+
+    async def ended(self) -> tuple[int, dict[str, int]]:
+        """Wait for the end of the process; return its exit status and its stats."""
+        said, _ = await asyncio.to_thread(self._process.communicate, timeout=BOUND_S)
+        return self._process.returncode, json.loads(said)
+
+
+@asynccontextmanager
+async def shard_process(dsn: str, shard: int = 0, of: int = 1, **tuning: Any) -> AsyncIterator[ShardProcess]:
+    """Start a shard with its assignment in a process of its own; it does not outlive the block."""
+    holder = incarnation().holder
+    await add_holder(dsn, holder, shard, of)
+    process = ShardProcess(holder, ShardSettings(**tuning), as_role(dsn, "shard"))
+    try:
+        yield process
+    finally:
+        process.kill()
+
+
+def _jump(shard: Shard) -> None:
+    """Move the shard's own clock ahead and leave it there, as on a machine that has slept."""
+    clock, ahead_s = shard._clock, JUMP_S
+    before = clock._monotonic
+    clock._monotonic = lambda: before() + ahead_s
+    shard._queue.wake()
+
+
+async def _main(holder: int, settings: ShardSettings, dsn: str) -> int:
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    shard = Shard(replace(incarnation(), holder=holder), settings, dsn)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, _jump, shard)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: asyncio.ensure_future(shard.drain()))
+    try:
+        await shard.run()
+    except HolderEnded:
+        return HOLDER_ENDED
+    finally:
+        sys.stdout.write(json.dumps(shard.stats.counts()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(_main(int(sys.argv[1]), ShardSettings.model_validate_json(sys.argv[2]), sys.argv[3])))

@@ -1,0 +1,192 @@
+"""Write the reference of the SQL functions from Postgres's catalog: their signatures and their comments.
+
+A function's comment says all that its signature can't: a sentence or two, a line for each argument, what it returns,
+its errors, an example. A line `as: other` takes the missing lines from the comment of the function `other`. A function
+without a comment, or whose comment begins with "Internal", is not for users.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import asyncpg
+
+from tests.support import ROOT
+from tests.support.postgres import Server
+
+PAGE = ROOT / "docs" / "sql.md"
+RELATIONS = ("timer_history", "timers", "command_log")
+HEAD = """\
+# SQL reference
+
+<!-- Written by `make docs` from the functions' comments: change those, in sql/migrations, and write it anew. -->
+
+All of it is in the schema `shardclock`. Each call is part of your transaction: roll it back, and nothing was. Name the
+arguments, as the examples do; what is left out has its default. What is refused is refused in a sentence. How to use
+them is in [schedule.md](schedule.md), what schedules can say in [when.md](when.md).
+"""
+FUNCTIONS = """
+    select
+        p.oid::bigint as oid, p.proname as name, pg_get_function_result(p.oid) as result,
+        obj_description(p.oid, 'pg_proc') as comment,
+        array(
+            select a.name || ' ' || format_type(a.type, null)
+            from unnest(p.proargnames, coalesce(p.proallargtypes, p.proargtypes::oid[]))
+                with ordinality as a (name, type, number)
+            where coalesce(p.proargmodes[a.number], 'i') in ('i', 'b')
+            order by a.number
+        ) as arguments,
+        array(
+            select coalesce(pg_get_function_arg_default(p.oid, n), '')
+            from generate_series(1, p.pronargs) n
+            order by n
+        ) as defaults
+    from pg_proc p
+    where p.pronamespace = 'shardclock'::regnamespace
+    order by p.oid
+"""
+COLUMNS = """
+    select
+        c.relname as relation, obj_description(c.oid, 'pg_class') as comment,
+        a.attname as name, format_type(a.atttypid, a.atttypmod) as type,
+        coalesce(col_description(c.oid, a.attnum), '') as meaning
+    from pg_class c
+    join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+    where c.relnamespace = 'shardclock'::regnamespace and c.relname = any ($1)
+    order by array_position($1, c.relname::text), a.attnum
+"""
+LINE = re.compile(r"^(\w+): (.*)$")
+
+
+class Incomplete(Exception):
+    """A function's comment lacks a part; the message names it."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One argument: its type and default as Postgres writes them."""
+
+    name: str
+    type: str
+    default: str
+
+
+@dataclass(frozen=True)
+class Function:
+    """One function that users call."""
+
+    name: str
+    arguments: Sequence[Argument]
+    result: str
+    text: str
+    lines: Mapping[str, str]
+
+    @classmethod
+    def of(cls, row: asyncpg.Record) -> Function:
+        """Read a function from the catalog, and its comment's parts."""
+        text, *rest = row["comment"].strip().split("\n\n", 1)
+        said = [found for line in "".join(rest).splitlines() if (found := LINE.match(line))]
+        lines = {found[1]: found[2] for found in said}
+        arguments = []
+        for argument, default in zip(row["arguments"], row["defaults"], strict=True):
+            name, _, type_ = argument.partition(" ")
+            arguments.append(Argument(name, type_, default))
+        return cls(row["name"], arguments, row["result"], " ".join(text.split()), lines)
+
+
+def is_public(comment: str | None) -> bool:
+    """Say whether a function with such a comment is for users."""
+    return comment is not None and not comment.startswith("Internal")
+
+
+def page_of(functions: Sequence[Function], columns: Sequence[asyncpg.Record]) -> str:
+    """Write the page.
+
+    errors:  Incomplete  a comment leaves out an argument, what is returned, the errors, or an example
+    """
+    said = {function.name: function for function in functions}
+    index = ["| function | |", "|---|---|", *(f"| [`{it.name}`](#{it.name}) | {it.text} |" for it in functions)]
+    parts = [HEAD, "\n".join(index) + "\n", *(_part(it, said) for it in functions), *_relations(columns)]
+    return "\n".join(parts)
+
+
+def _part(function: Function, said: Mapping[str, Function]) -> str:
+    known = {"returns", "errors", "example", "as", *(argument.name for argument in function.arguments)}
+    if odd := function.lines.keys() - known:
+        raise Incomplete(f"the comment of {function.name} tells of {', '.join(sorted(odd))}, which it does not have")
+    rows = [
+        f"| `{it.name}` | {it.type} | {f'`{_default(it.default)}`' if it.default else 'to be given'} |"
+        f" {_line(function, it.name, said)} |"
+        for it in function.arguments
+    ]
+    return "\n".join(
+        [
+            f"## {function.name}\n",
+            f"{function.text}\n",
+            *(["| argument | type | default | |", "|---|---|---|---|", *rows, ""] if rows else []),
+            f"**Returns** `{function.result}`: {_line(function, 'returns', said)}\n",
+            f"**Errors**: {_line(function, 'errors', said)}\n",
+            "```sql",
+            function.lines.get("example") or _line(function, "example", {}),
+            "```\n",
+        ]
+    )
+
+
+def _line(function: Function, about: str, said: Mapping[str, Function]) -> str:
+    """Find what a comment, or the comment that it refers to, says about an argument or another part."""
+    if about in function.lines:
+        return function.lines[about].replace("|", "\\|")
+    other = said.get(function.lines.get("as", ""))
+    if other is None:
+        raise Incomplete(f'the comment of {function.name} says nothing of "{about}": add a line "{about}: ..."')
+    return _line(other, about, said)
+
+
+def _default(text: str) -> str:
+    return re.sub(r"::[a-z ]+$", "", text).replace("NULL", "null")
+
+
+def _relations(columns: Sequence[asyncpg.Record]) -> list[str]:
+    parts = []
+    # A column without a comment means the same as in `timers`.
+    known = {row["name"]: row["meaning"] for row in columns if row["relation"] == "timers"}
+    for relation in RELATIONS:
+        rows = [row for row in columns if row["relation"] == relation]
+        table = ["| column | type | |", "|---|---|---|"]
+        table += [
+            f"| `{row['name']}` | {row['type']} | {row['meaning'] or known.get(row['name'], '')} |" for row in rows
+        ]
+        parts.append("\n".join([f"## {relation}\n", f"{rows[0]['comment']}\n", *table, ""]))
+    return parts
+
+
+async def read_page(dsn: str) -> str:
+    """Write the page from a migrated database."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        rows = await connection.fetch(FUNCTIONS)
+        functions = [Function.of(row) for row in rows if is_public(row["comment"])]
+        return page_of(functions, await connection.fetch(COLUMNS, list(RELATIONS)))
+    finally:
+        await connection.close()
+
+
+def main() -> None:
+    """Write docs/sql.md."""
+    with closing(Server(18)) as server:
+        dsn = server.clone()
+        try:
+            PAGE.write_text(asyncio.run(read_page(dsn)), encoding="utf-8")
+        finally:
+            server.drop(dsn)
+    sys.stdout.write(f"{PAGE} is written\n")
+
+
+if __name__ == "__main__":
+    main()

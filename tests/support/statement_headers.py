@@ -1,0 +1,46 @@
+"""Read the opening comment of each statement, section by section."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from sql.statements import SUBJECTS
+from tests.support import ROOT
+
+FILES = {path.stem: path for subject in SUBJECTS for path in (ROOT / "sql" / subject).glob("*.sql")}
+NAMES = sorted(FILES)
+TYPE = "text|xid|bigint|integer|boolean|interval|timestamptz|date|jsonb|double precision"
+PARAMETER = re.compile(rf":(\w+) ((?:{TYPE})(?:\[\])?)(?![\w\[])")
+COLUMN = re.compile(rf"\b(\w+) ((?:{TYPE})(?:\[\])?)(?![\w\[])")
+SAME = re.compile(r"the columns of (\w+)")
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a statement's opening comment says, by section."""
+
+    sentence: str
+    sections: dict[str, str]
+
+    @classmethod
+    def of(cls, name: str) -> Header:
+        """Read a header: a sentence, an empty comment line, then the sections."""
+        comment = re.match(r"(?:--.*\n)+", FILES[name].read_text())
+        assert comment, f"{name}.sql has no header"
+        sentence, _, rest = comment.group().partition("\n--\n")
+        parts = re.split(r"^-- (\w+): +", rest, flags=re.MULTILINE)
+        texts = [re.sub(r"\n--\s+", " ", part).strip() for part in parts[2::2]]
+        return cls(sentence.removeprefix("-- "), dict(zip(parts[1::2], texts, strict=True)))
+
+    @property
+    def parameters(self) -> list[tuple[str, str]]:
+        """Give the name and type of each parameter, in the order in which they are numbered."""
+        return PARAMETER.findall(self.sections["in"])
+
+    @property
+    def columns(self) -> list[tuple[str, str]]:
+        """Give the name and type of each column."""
+        if same := SAME.match(self.sections["out"]):
+            return Header.of(same[1]).columns
+        return COLUMN.findall(self.sections["out"])

@@ -1,0 +1,23 @@
+"""Wait until a condition holds, with a time limit and no longer than needed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+POLL_S = 0.01
+
+
+async def eventually(condition: Callable[[], bool | Awaitable[bool]], *, within_s: float = 20.0) -> None:
+    """Return as soon as a condition holds.
+
+    errors:  AssertionError  it did not hold in time
+    """
+    deadline = time.monotonic() + within_s
+    while True:
+        held = condition()
+        if held if isinstance(held, bool) else await held:
+            return
+        assert time.monotonic() < deadline, f"not within {within_s:g} s: {condition}"
+        await asyncio.sleep(POLL_S)

@@ -1,0 +1,252 @@
+"""A schedule keeps to its grid, and what nobody fired in time is fired once, fired one by one or skipped."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from timers.cron import Cron
+from timers.occurrence import WITHOUT_END, Occurrence, Rule
+from timers.refusal import InvalidTimer, shortened
+from timers.repeat import REPETITIONS_MAX, Repeat
+from timers.schedule import MISSED_AFTER, Following, Missed, first_of, following, last_number, parse_schedule
+
+Named = Callable[[int], Occurrence]
+
+ANCHOR = datetime(2024, 1, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+MICROSECOND = timedelta(microseconds=1)
+HOURLY = parse_schedule("R/PT1H")
+EVERY_HOUR = parse_schedule("0 0 * * * *")
+
+
+def hour(number: int) -> Occurrence:
+    """Name an occurrence of the hourly repeat."""
+    return Occurrence(number, ANCHOR + number * HOUR, ANCHOR, 0)
+
+
+def hour_of_cron(number: int) -> Occurrence:
+    """Name an occurrence of the hourly cron rule."""
+    return Occurrence(number, ANCHOR + number * HOUR, ANCHOR + number * HOUR, number)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("R/PT1H", Repeat),
+        ("R3/2024-01-01T00:00:00Z/P1M", Repeat),
+        ("0 0 8 * * MON-FRI", Cron),
+        ("0 8 * * MON-FRI", Cron),
+        ("@daily", Cron),
+    ],
+)
+def test_a_schedule_is_a_repeat_or_cron(text: str, kind: type) -> None:
+    assert isinstance(parse_schedule(text), kind)
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "canonical", "zone_found"),
+    [
+        ("R-1/PT0,5H", "UTC", "R/PT30M", "UTC"),
+        ("R/P1D", "Europe/Berlin", "R/P1D", "Europe/Berlin"),
+        ("R/2024-07-01T09:00[Europe/Berlin]/P1D", "UTC", "R/2024-07-01T07:00:00Z/P1D", "Europe/Berlin"),
+        ("R/2024-07-01T09:00[Europe/Berlin]/P1D", "Europe/Berlin", "R/2024-07-01T07:00:00Z/P1D", "Europe/Berlin"),
+        ("R/2024-07-01T09:00/P1D", "Europe/Berlin", "R/2024-07-01T07:00:00Z/P1D", "Europe/Berlin"),
+        (" 0 0  8 * * mon ", "Europe/Berlin", "0 0 8 * * MON", "Europe/Berlin"),
+    ],
+)
+def test_the_stored_text_and_zone_read_back_to_the_same_rule(
+    text: str, zone: str, canonical: str, zone_found: str
+) -> None:
+    rule = parse_schedule(text, zone)
+
+    assert (str(rule), rule.zone.key) == (canonical, zone_found)
+    assert parse_schedule(canonical, zone_found) == rule
+
+
+@pytest.mark.parametrize(
+    ("text", "zone", "sentence"),
+    [
+        ("R/PT1H", "localtime", "'localtime' is not an IANA time zone"),
+        ("R/2024-07-01T09:00[Europe/Berlin]/P1D", "Asia/Tokyo", "names the time zone Europe/Berlin, but its zone is"),
+        ("R/PT", "UTC", "'R/PT' has no valid period"),
+        ("r3/PT1S", "UTC", "is not an ISO 8601 repeat"),
+        ("PT1S", "UTC", "is not an ISO 8601 repeat"),
+        ("", "UTC", "'' has 0 fields"),
+        ("* * *", "UTC", "'* * *' has 3 fields"),
+        ("\ud800" * 100_000, "UTC", "is longer than"),
+    ],
+    ids=shortened,
+)
+def test_a_schedule_that_is_not_understood_is_refused_with_its_rule(text: str, zone: str, sentence: str) -> None:
+    with pytest.raises(InvalidTimer) as refused:
+        parse_schedule(text, zone)
+
+    assert sentence in str(refused.value)
+    assert str(refused.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "text", ["0 0 0 30 2 *", "0 0 31 4 *", "R/P1D/2024-01-01T23:00:00Z", "R/P9999Y", "R/9999-12-31T12:00Z/P1D"]
+)
+def test_a_schedule_that_never_occurs_says_so(text: str) -> None:
+    created = datetime(9_999, 12, 31, 18, tzinfo=UTC) if "9999-" in text else ANCHOR
+    rule = parse_schedule(text)
+
+    assert rule.first(created) is None
+    with pytest.raises(InvalidTimer, match=r"^schedule '.+' never occurs after .+Z; choose one with a date"):
+        first_of(rule, created)
+
+
+def test_a_schedule_begins_with_the_number_that_it_is_given() -> None:
+    assert first_of(HOURLY, ANCHOR, number=5) == Occurrence(5, ANCHOR + HOUR, ANCHOR, 4)
+    assert first_of(EVERY_HOUR, ANCHOR, number=5) == Occurrence(5, ANCHOR + HOUR, ANCHOR + HOUR, 5)
+    assert first_of(HOURLY, ANCHOR) == hour(1)
+
+
+@pytest.mark.parametrize("missed", list(Missed))
+def test_on_time_the_next_occurrence_follows_whatever_the_policy(missed: Missed) -> None:
+    late = hour(1).due_date + timedelta(seconds=5)
+
+    assert following(HOURLY, hour(1), repetitions=-1, now=late, missed=missed) == Following(True, 0, hour(2))
+    assert following(EVERY_HOUR, hour_of_cron(1), repetitions=-1, now=late, missed=missed) == Following(
+        True, 0, hour_of_cron(2)
+    )
+
+
+@pytest.mark.parametrize("missed", list(Missed))
+def test_the_last_occurrence_is_followed_by_none(missed: Missed) -> None:
+    for current in (hour(3), hour(4)):  # a rule that was changed may already be past its last
+        assert following(HOURLY, current, repetitions=3, now=current.due_date, missed=missed) == Following(
+            True, 0, None
+        )
+
+
+@pytest.mark.parametrize(("rule", "named"), [(HOURLY, hour), (EVERY_HOUR, hour_of_cron)])
+def test_fire_once_fires_one_for_the_whole_gap(rule: Rule, named: Named) -> None:
+    now = ANCHOR + 10 * HOUR
+
+    # The tenth is due exactly now, so it is among those that were missed.
+    assert following(rule, named(3), repetitions=-1, now=now) == Following(True, 7, named(11))
+    assert following(rule, named(3), repetitions=-1, now=now - MICROSECOND) == Following(True, 6, named(10))
+
+
+@pytest.mark.parametrize(("rule", "named"), [(HOURLY, hour), (EVERY_HOUR, hour_of_cron)])
+def test_fire_all_fires_each_in_its_turn(rule: Rule, named: Named) -> None:
+    now = ANCHOR + 10 * HOUR
+
+    assert following(rule, named(3), repetitions=-1, now=now, missed=Missed.FIRE_ALL) == Following(True, 0, named(4))
+
+
+@pytest.mark.parametrize(("rule", "named"), [(HOURLY, hour), (EVERY_HOUR, hour_of_cron)])
+def test_skip_fires_none_of_the_gap_but_the_one_that_is_on_time(rule: Rule, named: Named) -> None:
+    on_time, too_late = ANCHOR + 10 * HOUR + MISSED_AFTER, ANCHOR + 10 * HOUR + MISSED_AFTER + MICROSECOND
+
+    for now, expected in ((on_time, Following(False, 7, named(10))), (too_late, Following(False, 8, named(11)))):
+        assert following(rule, named(3), repetitions=-1, now=now, missed=Missed.SKIP) == expected
+
+
+def test_skip_still_fires_after_a_takeover() -> None:
+    limit = hour(3).due_date + MISSED_AFTER
+
+    assert following(HOURLY, hour(3), repetitions=-1, now=limit, missed=Missed.SKIP) == Following(True, 0, hour(4))
+    assert following(HOURLY, hour(3), repetitions=-1, now=limit + MICROSECOND, missed=Missed.SKIP) == Following(
+        False, 1, hour(4)
+    )
+
+
+@pytest.mark.parametrize(
+    ("missed", "expected", "last"),
+    [
+        (Missed.FIRE_ONCE, Following(True, 7, hour(11)), 12),
+        (Missed.FIRE_ALL, Following(True, 0, hour(4)), 5),
+        (Missed.SKIP, Following(False, 7, hour(10)), 12),
+    ],
+)
+def test_what_is_skipped_uses_up_no_repetition(missed: Missed, expected: Following, last: int) -> None:
+    now = ANCHOR + 10 * HOUR
+
+    found = following(HOURLY, hour(3), repetitions=5, now=now, missed=missed)
+
+    assert found == expected
+    assert last_number(5, found.skipped) == last
+
+
+@pytest.mark.parametrize("missed", list(Missed))
+@pytest.mark.parametrize("gap_at", range(5))
+def test_a_schedule_of_three_fires_three_times_however_long_a_gap_is(missed: Missed, gap_at: int) -> None:
+    rule = parse_schedule("R3/PT1H")
+    occurrence: Occurrence | None = first_of(rule, ANCHOR)
+    last, fired, turns, late = rule.repetitions, [], 0, 0 * HOUR
+
+    while occurrence:
+        late = 10 * HOUR if turns == gap_at else late if missed == Missed.FIRE_ALL else 0 * HOUR
+        found = following(rule, occurrence, repetitions=last, now=occurrence.due_date + late, missed=missed)
+        fired += [occurrence.number] if found.fires else []
+        occurrence, last, turns = found.next, last_number(last, found.skipped), turns + 1
+
+    assert len(fired) == 3
+    assert last == fired[-1]
+
+
+def test_the_last_firing_ends_a_schedule_however_much_was_missed_after_it() -> None:
+    late = ANCHOR + 100 * HOUR
+
+    assert following(HOURLY, hour(3), repetitions=3, now=late) == Following(True, 0, None)
+    assert following(HOURLY, hour(3), repetitions=3, now=late, missed=Missed.SKIP) == Following(False, 97, hour(100))
+
+
+def test_numbers_of_a_schedule_with_a_count_end_where_its_column_does() -> None:
+    assert last_number(WITHOUT_END, 7) == WITHOUT_END
+    assert last_number(REPETITIONS_MAX - 1, 7) == REPETITIONS_MAX
+    late = hour(3).due_date + REPETITIONS_MAX * timedelta(seconds=1)
+    often = parse_schedule("R2147483647/PT1S")
+    assert (
+        following(often, Occurrence(3, hour(3).due_date, ANCHOR, 3), repetitions=REPETITIONS_MAX, now=late).next is None
+    )
+
+
+def test_the_repetitions_are_the_rows_and_not_the_rules() -> None:
+    thrice = parse_schedule("R3/PT1H")
+
+    assert following(thrice, hour(3), repetitions=7, now=hour(3).due_date).next == hour(4)
+    assert following(HOURLY, hour(3), repetitions=3, now=hour(3).due_date).next is None
+
+
+@pytest.mark.parametrize("missed", list(Missed))
+def test_a_due_date_that_a_user_moved_leaves_the_grid_alone(missed: Missed) -> None:
+    moved = hour(3)._replace(due_date=ANCHOR + timedelta(hours=3, minutes=20))
+
+    assert following(HOURLY, moved, repetitions=-1, now=moved.due_date, missed=missed) == Following(True, 0, hour(4))
+
+
+def test_a_day_of_missed_seconds_is_counted_without_a_loop() -> None:
+    every_second = parse_schedule("* * * * * *")
+    first = first_of(every_second, ANCHOR)
+
+    after = following(every_second, first, repetitions=-1, now=ANCHOR + timedelta(days=1))
+
+    assert (after.skipped, after.next and after.next.number) == (86_399, 86_401)
+
+
+@given(
+    rule=st.sampled_from([HOURLY, EVERY_HOUR, parse_schedule("R/PT7H/2024-01-03T00:00:00Z")]),
+    number=st.integers(1, 60),
+    repetitions=st.just(WITHOUT_END) | st.integers(1, 60),
+    late=st.timedeltas(-3 * HOUR, 100 * HOUR) | st.integers(0, 100).map(lambda hours: hours * HOUR),
+)
+def test_the_next_occurrence_is_what_counting_one_by_one_finds(
+    rule: Rule, number: int, repetitions: int, late: timedelta
+) -> None:
+    current = first_of(rule, ANCHOR, number=number)
+    now = current.due_date + late
+
+    skipped, after = 0, rule.next(current)
+    while after and after.due_date <= now:
+        skipped, after = skipped + 1, rule.next(after)
+    if repetitions != WITHOUT_END and number >= repetitions:
+        skipped, after = 0, None
+
+    assert following(rule, current, repetitions=repetitions, now=now) == Following(True, skipped, after)

@@ -1,0 +1,121 @@
+"""Divide a zone's clock into spans, in each of which its offset from UTC stays the same.
+
+Within a span, local time is the moment plus the offset. So stepping or counting on a wall clock goes from span to span,
+and a change of the clock needs no special case: a local time that the clock skips is in no span, and where the clock
+goes back, the next span begins with local times that were shown before (`OffsetSpan.first_new_local_s`).
+
+Moments and local times are whole seconds since 0001-01-01T00:00:00, in UTC or on the wall clock, because they neither
+overflow nor need normalizing.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from functools import lru_cache
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+from timers.zone import offset_at
+
+EPOCH = datetime.min.replace(tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+DAY = 86_400
+END = date.max.toordinal() * DAY
+
+# No clock has ever been put back by more than a day (Alaska, 1867).
+BACK_MAX = 2 * DAY
+# Two changes that cancel out are at least four days apart (Freetown, 1939), so none is missed between two probes.
+PROBE = 3 * DAY
+# No zone changed its clock before Manila did in this year.
+FIRST_CHANGE_YEAR = 1844
+
+
+class OffsetSpan(NamedTuple):
+    """Hold a span of at most a year in which a zone's clock runs without a jump.
+
+    units:   `start` and `end` (exclusive) are seconds in UTC; from the local second `first_new_local_s` on, the clock
+             shows times that it didn't show in the span before
+    """
+
+    start: int
+    end: int
+    offset: int
+    first_new_local_s: int
+
+
+class Change(NamedTuple):
+    """Hold a change of a zone's clock: at the moment `at` its offset from UTC changes from `before` to `after`."""
+
+    at: datetime
+    before: timedelta
+    after: timedelta
+
+
+def clock_changes(zone: ZoneInfo, start: datetime, until: datetime) -> Iterator[Change]:
+    """Find the changes of a zone's clock after `start`, up to and including `until`."""
+    low, high = second_of(start), second_of(until)
+    offset = _offset(zone, low)
+    for year in range(year_of(low), year_of(high) + 1):
+        for span in offset_spans(zone, year):
+            if low < span.start <= high and span.offset != offset:
+                yield Change(moment_of(span.start), offset * SECOND, span.offset * SECOND)
+                offset = span.offset
+
+
+@lru_cache(maxsize=4_096)
+def offset_spans(zone: ZoneInfo, year: int) -> tuple[OffsetSpan, ...]:
+    """Divide a year of UTC at the changes of a zone's clock."""
+    start, end = _year_start(year), _year_start(year + 1)
+    offset = _offset(zone, start - BACK_MAX)
+    first_new_local_s = start - BACK_MAX + offset
+    found = []
+    for at in _changes(zone, start - BACK_MAX, end) if year >= FIRST_CHANGE_YEAR else ():
+        if at > start:
+            found.append(OffsetSpan(start, at, offset, first_new_local_s))
+            start = at
+        offset, first_new_local_s = _offset(zone, at), at + offset
+    return (*found, OffsetSpan(start, end, offset, first_new_local_s))
+
+
+def _changes(zone: ZoneInfo, low: int, end: int) -> Iterator[int]:
+    """Find the seconds at which a zone's offset changes, after `low` and before `end`."""
+    offset = _offset(zone, low)
+    while low < end:
+        high = min(low + PROBE, end - 1)
+        if _offset(zone, high) == offset:
+            low += PROBE
+            continue
+        low = _changed_at(zone, low, high)
+        offset = _offset(zone, low)
+        yield low
+
+
+def _changed_at(zone: ZoneInfo, low: int, high: int) -> int:
+    """Find the second after `low` and up to `high` at which the offset of `low` ends."""
+    before = _offset(zone, low)
+    return low + 1 + bisect_left(range(low + 1, high), True, key=lambda second: _offset(zone, second) != before)
+
+
+def moment_of(second: int) -> datetime:
+    """Convert a second in UTC to a moment."""
+    return EPOCH + timedelta(seconds=second)
+
+
+def second_of(moment: datetime) -> int:
+    """Convert a moment to its second in UTC, rounded down."""
+    return (moment - EPOCH) // SECOND
+
+
+def year_of(second: int) -> int:
+    """Return the year of a second, from 1 to 9999."""
+    return date.fromordinal(min(max(second // DAY + 1, 1), date.max.toordinal())).year
+
+
+def _year_start(year: int) -> int:
+    return (date(year - 1, 12, 31).toordinal() if year > 1 else 0) * DAY
+
+
+def _offset(zone: ZoneInfo, second: int) -> int:
+    # Near the ends of the years 1 and 9999 the wall clock may be outside them; no zone changes its clock there.
+    second = min(max(second, BACK_MAX), END - BACK_MAX)
+    return offset_at(moment_of(second), zone) // SECOND
