@@ -8,6 +8,7 @@ as Postgres's own plugin `pgoutput` writes it: https://www.postgresql.org/docs/c
 from __future__ import annotations
 
 import struct
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -158,7 +159,7 @@ def _tuple(body: bytes, at: int, columns: list[str]) -> tuple[dict[str, str], in
         at += 1
         if kind == b"t":
             size = int.from_bytes(body[at : at + 4], "big")
-            row[column] = body[at + 4 : at + 4 + size].decode()
+            row[column] = sys.intern(body[at + 4 : at + 4 + size].decode())  # an hour repeats its names and rules
             at += 4 + size
     return row, at
 
