@@ -22,8 +22,8 @@ test: setup ## run the tests, on real Postgres and real Ray, a minute of chaos a
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) 2 -m "not ray and not chaos"
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) 2 -m "ray and not chaos"
 
-check: lint ## lint, and the quick tests: before each commit
-	$(BIN)/python -m pytest -q $(SIDE_BY_SIDE) 2 -m "not ray and not slow"
+check: lint ## lint, and the quick tests on one version of Postgres: before each commit
+	@TEST_POSTGRES=18 $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) 2 -m "not ray and not slow"
 
 lint: setup ## format, lint, types and import contracts
 	$(BIN)/ruff format --check .

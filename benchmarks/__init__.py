@@ -1,4 +1,4 @@
-"""Measure the numbers that DESIGN promises: `python -m benchmarks --help`.
+"""Measure what we promise: `python -m benchmarks --help`.
 
 There are two kinds of benchmarks. A *case* (`cases/`) measures several *contenders* one after the other on the same
 Postgres. The contenders (`contenders/`) are a cluster on Ray, its limit (the SQL statement alone), and the peers (other

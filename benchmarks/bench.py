@@ -32,7 +32,7 @@ class Bench:
         """Start the cluster and wait for its shards."""
         await asyncio.to_thread(self.cluster.start)
         async with self.session() as session:
-            while sum(h.shard_count == shards for h in await list_holders(session)) < shards:
+            while sum(h.part_count == shards for h in await list_holders(session)) < shards:
                 await asyncio.sleep(0.05)
 
 

@@ -16,11 +16,11 @@ from benchmarks.bench import Bench
 from benchmarks.processes import cpu_s, family_of, server_of
 from benchmarks.rows import Figures, add_overdue, holder_of, lag_of, lags, pace, soon
 from cluster.families import REPORTED
-from metrics.exporter import Exporter, Place
+from metrics.exporter import Exporter, ExporterConfig
 from shards.families import LAG_EDGES
 from shards.stats import LagHistograms
 from sql.claims.claim import Scan, claim_due
-from sql.cluster.holders import end_holders, list_holders
+from sql.cluster.holders import SHARD, end_holders, list_holders
 from sql.cluster.leadership import scale, set_policy
 from sql.metrics.forecast import read_forecast
 from sql.session import Session
@@ -82,8 +82,8 @@ async def scale_up(bench: Bench) -> Figures:
         await pace(session, at, rate=10_000, seconds=20)
         await asyncio.sleep(10)
         began_s = time.monotonic()
-        await scale(session, 8)
-        while sum(holder.shard_count == 8 for holder in await list_holders(session)) < 8:
+        await scale(session, SHARD, 8)
+        while sum(holder.part_count == 8 for holder in await list_holders(session)) < 8:
             await asyncio.sleep(0.1)
         took_s = time.monotonic() - began_s
         figures = await lags(session, at, at + timedelta(seconds=20), 200_000)
@@ -94,9 +94,9 @@ async def spike(bench: Bench) -> Figures:
     """Schedule a spike of ten times the load a minute ahead; fire it without a forecast policy, then with one."""
     await bench.start()
     async with bench.session() as session:
-        await scale(session, 1)
+        await scale(session, SHARD, 1)
         without = await _meet_spike(session)
-        await set_policy(session, shards_min=1, shards_max=4, target_per_s=TARGET_PER_S)
+        await set_policy(session, SHARD, wanted_min=1, wanted_max=4, target_per_s=TARGET_PER_S)
         with_forecast = await _meet_spike(session)
     return {
         "without_forecast": without,
@@ -110,7 +110,7 @@ async def _meet_spike(session: Session) -> Figures:
     await pace(session, at - timedelta(seconds=60), rate=BASE_PER_S, seconds=60)
     await pace(session, at, rate=SPIKE_PER_S, seconds=SPIKE_S)
     await asyncio.sleep(70)
-    shards = sum(holder.shard is not None for holder in await list_holders(session))
+    shards = sum(holder.part is not None for holder in await list_holders(session))
     figures = await lags(session, at, at + timedelta(seconds=SPIKE_S), SPIKE_PER_S * SPIKE_S)
     return {"shards_at_the_spike": shards, **figures}
 
@@ -119,7 +119,9 @@ async def _meet_spike(session: Session) -> Figures:
 async def _scraped(bench: Bench) -> AsyncIterator[None]:
     """Run an exporter on the database, and scrape it each second, more often than Prometheus usually does."""
     with tempfile.TemporaryDirectory(prefix="shardclock-bench-") as folder:
-        exporter = Exporter(Place("127.0.0.1", 0, Path(folder) / "exporter.sock", REPORTED, bench.database.dsn))
+        exporter = Exporter(
+            ExporterConfig("127.0.0.1", 0, Path(folder) / "exporter.sock", REPORTED, bench.database.dsn)
+        )
         exporter.start()
         scraping = asyncio.create_task(_scrape(f"{exporter.address}/metrics"))
         try:

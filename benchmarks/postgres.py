@@ -117,7 +117,7 @@ async def connected(dsn: str) -> AsyncIterator[Connection]:
     """
     try:
         connection = await asyncpg.connect(dsn)
-    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
         raise Unusable(f"{Database(Dsn(dsn)).place} can't be used: {error}; name another with --dsn, or none") from None
     try:
         yield connection

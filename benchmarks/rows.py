@@ -32,7 +32,7 @@ async def holder_of(session: Session, shard: int, count: int) -> int:
     await register_holder(session, Incarnation(holder, "benchmark", "benchmark", "", "", 0))
     async with session.connection() as connection:
         await connection.execute(
-            "update shardclock.holders set shard = $2, shard_count = $3 where holder = $1", holder, shard, count
+            "update shardclock.holders set part = $2, part_count = $3 where holder = $1", holder, shard, count
         )
     return holder
 

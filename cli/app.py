@@ -34,8 +34,8 @@ from service.bulk_change import BulkBroken
 from service.bulk_import import ImportBroken
 from sql.cluster.rights import LacksRights
 from sql.migrate import TablesInUse, WrongSchema
-from sql.session import StatementRefused, StoreUnavailable
-from timers.refusal import InvalidTimer, shortened
+from sql.session import NOT_ALLOWED, StatementRefused, StoreUnavailable
+from timers.refusal import Refusal, shortened
 
 app = typer.Typer(
     name="shardclock",
@@ -74,9 +74,8 @@ for command in (
     app.command(name=command.__name__.rstrip("_").replace("_", "-"), context_settings=context)(command)
 app.add_typer(consumers.consumers, name="consumers")
 
-LACKS_RIGHT = "42501"
 EXITS: dict[type[Exception], int] = {
-    InvalidTimer: BAD_INPUT,
+    Refusal: BAD_INPUT,
     InvalidSettings: BAD_INPUT,
     StoreUnavailable: NOT_THERE,
     EmbeddedPostgresError: NOT_THERE,
@@ -99,7 +98,7 @@ def main() -> NoReturn:
             tell(f"shardclock: {sentence}")
         code = app(standalone_mode=False)
     except tuple(EXITS) as error:
-        for line in _what(error).splitlines():
+        for line in _message_of(error).splitlines():
             tell(f"shardclock: {line}")
         code = NOT_THERE if _is_refused_entry(error) else next(EXITS[kind] for kind in EXITS if isinstance(error, kind))
     except (click.exceptions.Abort, KeyboardInterrupt):
@@ -123,7 +122,7 @@ def _check_words(words: list[str]) -> None:
         try:
             word.encode()
         except UnicodeEncodeError:
-            raise InvalidTimer(f"{shortened(word)} is not valid UTF-8; encode it as UTF-8") from None
+            raise Refusal(f"{shortened(word)} is not valid UTF-8; encode it as UTF-8") from None
 
 
 def _given(error: BaseException) -> str:
@@ -137,11 +136,11 @@ def _is_refused_entry(error: Exception) -> bool:
     return isinstance(error, StatementRefused) and error.sqlstate.startswith(("08", "28", "3D"))
 
 
-def _what(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     if _is_refused_entry(error):
         return f"{error}; is SHARDCLOCK_DSN right?"
-    if isinstance(error, StatementRefused) and error.sqlstate == LACKS_RIGHT:
+    if isinstance(error, StatementRefused) and error.sqlstate == NOT_ALLOWED:
         return f"{error}: which role may do this is in docs/operate/security.md"
     if isinstance(error, StoreUnavailable):
         return f"Postgres does not answer: {error}; is it up, and is SHARDCLOCK_DSN right?"
-    return in_options(str(error)) if isinstance(error, InvalidTimer) else str(error)
+    return in_options(str(error)) if isinstance(error, Refusal) else str(error)

@@ -13,7 +13,7 @@ from sql.log.records import log_end
 from sql.session import Session
 from timers.model import SLOTS
 from timers.moment import parse_due_date
-from timers.refusal import InvalidTimer, shortened
+from timers.refusal import InvalidTimer, Refusal, shortened
 
 START, END = "start", "end"
 POSITION_DIGITS = 18
@@ -22,13 +22,14 @@ Name = Annotated[str, typer.Argument(metavar="GROUP", show_default=False)]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it, instead of saying what it would do.")]
 
 consumers = typer.Typer(
-    help="List the groups that read the log, and how far behind each is; or see to one.", invoke_without_command=True
+    help="List the groups that read the log, and how far behind each is; the subcommands act on one group.",
+    invoke_without_command=True,
 )
 
 
 @consumers.callback()
 def list_all(context: typer.Context, as_json: Json = False) -> int | None:
-    """List the groups that read the log, and how far behind each is; or see to one."""
+    """List the groups that read the log, and how far behind each is; the subcommands act on one group."""
     if context.invoked_subcommand is not None:
         return None
 
@@ -58,7 +59,9 @@ def list_all(context: typer.Context, as_json: Json = False) -> int | None:
 @consumers.command()
 def aside(
     group: Name,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=10_000, help="At most so many.")] = 100,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=1, max=10_000, help="At most N records.")
+    ] = 100,
     as_json: Json = False,
 ) -> int:
     """Show the records that a group has set aside because work on them failed too often, the newest first."""
@@ -87,13 +90,14 @@ def reset(
         ),
     ] = None,
     partitions: Annotated[
-        int | None, typer.Option("--partitions", min=1, max=SLOTS, help="In how many parts to read the log.")
+        int | None,
+        typer.Option("--partitions", min=1, max=SLOTS, help="How many partitions the group reads the log in."),
     ] = None,
     yes: Yes = False,
 ) -> int:
     """Let a group read on from another place, or in other partitions; the records that it has set aside stay."""
     if to is None and partitions is None:
-        raise InvalidTimer("say --to where, or in how many --partitions, or both")
+        raise Refusal("say --to where, or in how many --partitions, or both")
 
     async def do(session: Session) -> int:
         known = await _find(session, group)
@@ -156,7 +160,7 @@ async def _place(session: Session, text: str) -> int:
     try:
         moment = parse_due_date(text)
     except InvalidTimer as error:
-        raise InvalidTimer(f"--to {shortened(text)} is no place: use {START}, {END}, a position or a moment") from error
+        raise Refusal(f"--to {shortened(text)} is no place: use {START}, {END}, a position or a moment") from error
     return await place_of(session, moment)
 
 

@@ -18,11 +18,11 @@ IN_QUERY = "password="  # libpq also reads a password in the DSN's query
 
 
 def dsn() -> int:
-    """Print the database's DSN: the one that is named, password and all, or the embedded Postgres's."""
+    """Print the database's DSN with its password: the one that was configured, or the embedded Postgres's."""
     database = named(load_settings())
     print(database.dsn.reveal())
     if not database.is_there:
-        tell("it isn't running: `shardclock up` starts it, and `shardclock psql` for as long as you are in it")
+        tell("it isn't running: `shardclock up` starts it, `shardclock psql` starts it until psql ends")
     return DONE
 
 
@@ -31,7 +31,7 @@ def psql(
         list[str] | None, typer.Argument(metavar="[PSQL_OPTION]...", help="Such as -c 'select 1'.", show_default=False)
     ] = None,
 ) -> int:
-    """Open psql on the database; an embedded Postgres is started if need be."""
+    """Open psql on the database; start the embedded Postgres if it is needed and not running."""
     program = psql_of_ours() or shutil.which("psql")
     if program is None:
         tell(

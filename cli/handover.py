@@ -17,10 +17,10 @@ from cluster.drain import leave as move_away
 from cluster.settings import load_settings
 from service.hold import living_of
 from service.words import counted
-from sql.cluster.holders import Holder, list_holders
+from sql.cluster.holders import SHARD, Holder, list_holders
 from sql.cluster.leadership import hand_over, read_policy
 from sql.session import Session
-from timers.refusal import InvalidTimer, shortened
+from timers.refusal import Refusal, shortened
 
 POLL_S = 0.1
 LEASE_S = 10.0  # within this time only the named cluster may take the lead; then any cluster may
@@ -35,7 +35,7 @@ def switch(
             metavar="SECONDS",
             min=0,
             max=WAIT_S_MAX,
-            help="Wait so long for its shards, then until they keep all slots.",
+            help="Wait at most this long until its shards are ready, then again until they keep all slots.",
         ),
     ] = 30.0,
     as_json: Json = False,
@@ -62,9 +62,16 @@ def switch(
 
 def leave(
     within_s: Annotated[
-        float, typer.Option("--within", metavar="SECONDS", min=0, max=WAIT_S_MAX, help="At the latest.")
+        float,
+        typer.Option(
+            "--within",
+            metavar="SECONDS",
+            min=0,
+            max=WAIT_S_MAX,
+            help="After this time, end the shards that are still here.",
+        ),
     ] = 25.0,
-    yes: Annotated[bool, typer.Option("--yes", help="Don't ask, though no shard may be left then.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Don't ask, even if no shard is left then.")] = False,
 ) -> int:
     """Have this host's shards moved to other nodes before the host leaves: a Kubernetes preStop hook runs this."""
     settings, host = load_settings(), socket.gethostname()
@@ -101,21 +108,21 @@ def _confirms(last: int, host: str) -> bool:
 async def _until_it_stands_by(session: Session, cluster_id: str, wait_s: float, *, silent_s: float) -> bool:
     """Wait until a cluster has as many living shards as are wanted; with fewer it would fire late.
 
-    errors:  InvalidTimer  the cluster has no shard at all, or is on hold
+    errors:  Refusal  the cluster has no shard at all, or is on hold
     """
     deadline, told = time.monotonic() + wait_s, False
     while True:
-        holders, wanted = await list_holders(session), (await read_policy(session)).shards_wanted
+        holders, wanted = await list_holders(session), (await read_policy(session, SHARD)).wanted
         living = living_of(holders, silent_s)
         ready = sum(holder.cluster_id == cluster_id and holder.hold_reason is None for holder in living)
         if ready >= wanted:
             return True
         missing = f"cluster {shortened(cluster_id)} has {ready} of {wanted} shards ready"
         if why := next((h.hold_reason for h in holders if h.cluster_id == cluster_id and h.hold_reason), None):
-            raise InvalidTimer(f"cluster {shortened(cluster_id)} is on hold, {why}; `shardclock release` says more")
+            raise Refusal(f"cluster {shortened(cluster_id)} is on hold, {why}; `shardclock release` says more")
         if time.monotonic() >= deadline:
             if not ready:
-                raise InvalidTimer(f"{_unknown(cluster_id, holders)}; start it, or name another")
+                raise Refusal(f"{_unknown(cluster_id, holders)}; start it, or name another")
             tell(f"shardclock: {missing}, so nothing was switched: wait longer, or `shardclock scale {ready}` first")
             return False
         if not told:
@@ -134,7 +141,7 @@ async def _until_it_serves(session: Session, cluster_id: str, wait_s: float) -> 
     """Wait until the cluster keeps every slot; return how many shards keep them, 0 if that is not so in time."""
     deadline = time.monotonic() + wait_s
     while True:
-        serving = [holder for holder in await list_holders(session) if holder.shard is not None]
+        serving = [holder for holder in await list_holders(session, SHARD) if holder.part is not None]
         if serving and all(holder.cluster_id == cluster_id for holder in serving):
             return len(serving)
         if time.monotonic() >= deadline:

@@ -30,7 +30,7 @@ from sql.clients.history import TimerState, find_timer, find_timers, records_of
 from sql.session import Session
 from timers.moment import canonical_moment
 from timers.preview import preview as foresee
-from timers.refusal import InvalidTimer, shortened
+from timers.refusal import Refusal, shortened
 from timers.schedule import first_of, parse_schedule
 
 STATES = ("pending", "paused", "triggered", "canceled", "skipped", "ended")
@@ -41,19 +41,19 @@ FORESEEN_MAX = 1_000
 def list_(
     state: Annotated[str, typer.Option("--state", help=f"One of {', '.join(STATES)}.")] = "pending",
     tenant: Annotated[
-        str | None, typer.Option("--tenant", help="Only this tenant's; if not given, all, or with a name default's.")
+        str | None, typer.Option("--tenant", help="Only this tenant; if not given: all, or default if --name is given.")
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="Only of this name.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Only timers of this name.")] = None,
     name_prefix: NamePrefix = None,
     due_from: DueFrom = None,
     due_before: DueBefore = None,
     process_instance: ProcessInstance = None,
     zone: Annotated[
-        str | None, typer.Option("--zone", metavar="ZONE", help="Show, and read, dates on this zone's clock.")
+        str | None, typer.Option("--zone", metavar="ZONE", help="Show dates, and read those given, in this time zone.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LISTED_MAX, help="How many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LISTED_MAX, help="How many to show.")] = 20,
     page: Annotated[
-        str | None, typer.Option("--page", metavar="TOKEN", help="Go on where the last list ended.")
+        str | None, typer.Option("--page", metavar="TOKEN", help="Continue where the last list ended.")
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -62,7 +62,7 @@ def list_(
     With --json: {"timers": [...], "next_page": TOKEN or null}, dates in UTC.
     """
     if state.lower() not in STATES:
-        raise InvalidTimer(f"--state {shortened(state)} is unknown: use {', '.join(STATES[:-1])} or {STATES[-1]}")
+        raise Refusal(f"--state {shortened(state)} is unknown: use {', '.join(STATES[:-1])} or {STATES[-1]}")
     clock = clock_of(zone)
     if name is not None and tenant is None:
         tenant = DEFAULT_TENANT
@@ -83,7 +83,7 @@ def list_(
 
 
 def show(timer_key: Key = None, name: Name = None, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> int:
-    """Show one timer, and the last of what happened to it."""
+    """Show one timer, and what happened to it last."""
     which = which_of(timer_key, name, tenant)
 
     async def do(session: Session) -> int:
@@ -105,10 +105,12 @@ def show(timer_key: Key = None, name: Name = None, tenant: Tenant = DEFAULT_TENA
 def preview(
     rule: Annotated[str, typer.Argument(metavar="RULE", help="An ISO 8601 repeat, or cron such as '0 8 * * MON'.")],
     zone: Zone = None,
-    count: Annotated[int, typer.Option("-n", min=1, max=FORESEEN_MAX, help="How many.")] = 10,
+    count: Annotated[int, typer.Option("-n", min=1, max=FORESEEN_MAX, help="How many to show.")] = 10,
     start: Annotated[
         str | None,
-        typer.Option("--from", metavar="DATE", help="As if scheduled then; if not given, now by this machine's clock."),
+        typer.Option(
+            "--from", metavar="DATE", help="As if scheduled at this moment; if not given, now on this machine."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> int:

@@ -9,10 +9,10 @@ from zoneinfo import ZoneInfo
 import typer
 
 from sql.clients.history import Filter
-from sql.clients.verbs import Which
+from sql.clients.verbs import TimerRef
 from timers.model import BIGINT_MAX
 from timers.moment import parse_due_date
-from timers.refusal import InvalidTimer
+from timers.refusal import InvalidTimer, Refusal
 from timers.zone import zone_of
 
 DEFAULT_TENANT = "default"
@@ -60,28 +60,28 @@ Every = Annotated[
 ]
 Cron = Annotated[
     str | None,
-    typer.Option("--cron", metavar="RULE", help="The same: '0 8 * * MON', or '0 0 8 * * MON' that begins at seconds."),
+    typer.Option("--cron", metavar="RULE", help="Like --every: '0 8 * * MON', or with seconds first '0 0 8 * * MON'."),
 ]
 Zone = Annotated[
-    str | None, typer.Option("--zone", metavar="ZONE", help="On whose clock, such as Europe/Berlin; if not given, UTC.")
+    str | None, typer.Option("--zone", metavar="ZONE", help="The time zone, such as Europe/Berlin; if not given, UTC.")
 ]
 MissedRuns = Annotated[
     str | None,
-    typer.Option("--missed", metavar="POLICY", help="What becomes of runs missed: fire_once (one), fire_all or skip."),
+    typer.Option("--missed", metavar="POLICY", help="What to do about missed runs: fire_once (one), fire_all or skip."),
 ]
 OnConflict = Annotated[
     str | None,
     typer.Option(
         "--on-conflict",
         metavar="POLICY",
-        help="What becomes of it if its name is taken: refuse (if not given), ignore or replace.",
+        help="What to do if the name is taken: refuse (if not given), ignore or replace.",
     ),
 ]
 
 All = Annotated[bool, typer.Option("--all", help="All that match the filters, instead of one; counts them first.")]
-NamePrefix = Annotated[str | None, typer.Option("--name-prefix", help="Filter: with a name that begins so.")]
-DueFrom = Annotated[str | None, typer.Option("--due-from", metavar="DATE", help="Filter: due then or later.")]
-DueBefore = Annotated[str | None, typer.Option("--due-before", metavar="DATE", help="Filter: due before then.")]
+NamePrefix = Annotated[str | None, typer.Option("--name-prefix", help="Filter: the name begins with this.")]
+DueFrom = Annotated[str | None, typer.Option("--due-from", metavar="DATE", help="Filter: due at this moment or later.")]
+DueBefore = Annotated[str | None, typer.Option("--due-before", metavar="DATE", help="Filter: due before this moment.")]
 ProcessInstance = Annotated[
     int | None,
     typer.Option("--process-instance", metavar="KEY", min=1, max=BIGINT_MAX, help="Of this process instance."),
@@ -96,14 +96,14 @@ def in_options(refusal: str) -> str:
     return renamed.replace(" by on_conflict ", f" by {OPTIONS['on_conflict']} ")
 
 
-def which_of(timer_key: int | None, name: str | None, tenant: str | None) -> Which:
+def which_of(timer_key: int | None, name: str | None, tenant: str | None) -> TimerRef:
     """Return the one timer that is meant.
 
-    errors:  InvalidTimer  neither its key nor its name is given, or both
+    errors:  Refusal  neither its key nor its name is given, or both
     """
     if (timer_key is None) == (name is None):
-        raise InvalidTimer("say which timer: give either its key or --name")
-    return Which(timer_key, name, DEFAULT_TENANT if tenant is None else tenant)
+        raise Refusal("say which timer: give either its key or --name")
+    return TimerRef(timer_key, name, DEFAULT_TENANT if tenant is None else tenant)
 
 
 def filter_of(
@@ -117,32 +117,32 @@ def filter_of(
 ) -> Filter:
     """Read a filter; names belong to a tenant, so a name prefix without a tenant means the default tenant.
 
-    errors:  InvalidTimer  not a moment, or a window that ends before it begins
+    errors:  Refusal  not a moment, or a window that ends before it begins
     """
     start = None if due_from is None else moment_of("--due-from", due_from, clock)
     end = None if due_before is None else moment_of("--due-before", due_before, clock)
     if start and end and start >= end:
-        raise InvalidTimer(f"nothing is due between --due-from {due_from} and --due-before {due_before}; swap them")
+        raise Refusal(f"nothing is due between --due-from {due_from} and --due-before {due_before}; swap them")
     if name_prefix is not None and tenant is None:
         tenant = DEFAULT_TENANT
     return Filter(tenant, name_prefix, start, end, process_instance)
 
 
-def one_or_many(timer_key: int | None, name: str | None, wanted: Filter, *, every: bool) -> Which | Filter:
+def one_or_many(timer_key: int | None, name: str | None, wanted: Filter, *, every: bool) -> TimerRef | Filter:
     """Decide whether one timer or many are meant; --all or a process instance means many.
 
     shape:   a filter always has a tenant, unless it has a process instance
-    errors:  InvalidTimer  neither is meant, or both
+    errors:  Refusal  neither is meant, or both
     """
     many = every or wanted.process_instance_key is not None
     narrowed = replace(wanted, tenant_id=None) != Filter()
     if (many or narrowed) and not (timer_key is None and name is None):
-        raise InvalidTimer("say either one timer, by its key or --name, or many, by --all and filters; not both")
+        raise Refusal("say either one timer, by its key or --name, or many, by --all and filters; not both")
     if narrowed and not many:
-        raise InvalidTimer("--name-prefix, --due-from and --due-before choose among many timers; add --all")
+        raise Refusal("--name-prefix, --due-from and --due-before choose among many timers; add --all")
     if not many:
         if timer_key is None and name is None:
-            raise InvalidTimer("say which timer: give either its key or --name, or --all for many")
+            raise Refusal("say which timer: give either its key or --name, or --all for many")
         return which_of(timer_key, name, wanted.tenant_id)
     if wanted.tenant_id is None and wanted.process_instance_key is None:
         return replace(wanted, tenant_id=DEFAULT_TENANT)
@@ -159,10 +159,10 @@ class GivenRule(NamedTuple):
 def rule_of(every: str | None, cron: str | None) -> GivenRule | None:
     """Read a schedule's rule from either of the two options; each may hold a rule of any kind.
 
-    errors:  InvalidTimer  both are given
+    errors:  Refusal  both are given
     """
     if every is not None and cron is not None:
-        raise InvalidTimer("--every and --cron both give the rule; leave one of them out")
+        raise Refusal("--every and --cron both give the rule; leave one of them out")
     if every is not None:
         return GivenRule("--every", every)
     return None if cron is None else GivenRule("--cron", cron)

@@ -8,11 +8,11 @@ import typer
 from cli.output import DONE, Json, print_json, print_table
 from cli.session import with_session
 from service.words import counted
-from sql.cluster.holders import list_holders
+from sql.cluster.holders import SHARD, list_holders
 from sql.cluster.leadership import set_ramp
 from sql.metrics.status import Status, read_status
 from sql.session import Session
-from timers.refusal import InvalidTimer, shortened
+from timers.refusal import Refusal, shortened
 
 PER_S_MAX = 2_147_483_647
 OFF = "off"
@@ -44,7 +44,7 @@ def outage_of(state: Status, *, is_served: bool) -> str:
     if not is_served:
         return f"{left}, waiting for a shard to run"
     if state.ramp_per_s == 0:
-        return f"{left}, held back by a ramp of 0; `shardclock ramp 1000` fires so many a second"
+        return f"{left}, held back by a ramp of 0; `shardclock ramp 1000` fires 1,000 a second"
     if state.caught_up_in_s is None:
         return f"{left}, fired without a limit"
     return f"{left}, fired at {state.ramp_per_s:,} a second: caught up in about {span_of(state.caught_up_in_s)}"
@@ -67,7 +67,7 @@ async def _show(session: Session, *, as_json: bool) -> int:
         shown = ("ramp_per_s", "left_by_outage", "caught_up_in_s")
         print_json({name: getattr(state, name) for name in shown})
         return DONE
-    is_served = any(holder.shard is not None for holder in await list_holders(session))
+    is_served = any(holder.part is not None for holder in await list_holders(session, SHARD))
     rows = [("ramp", _words(state.ramp_per_s)), ("left by an outage", outage_of(state, is_served=is_served))]
     print_table("", ["cluster", ""], rows)
     return DONE
@@ -87,7 +87,7 @@ def _rate(text: str) -> int | None:
         return None
     if text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) <= PER_S_MAX:
         return int(text)
-    raise InvalidTimer(f"ramp {shortened(text)} is no rate: use 0 to {PER_S_MAX} timers a second, or {OFF}")
+    raise Refusal(f"ramp {shortened(text)} is no rate: use 0 to {PER_S_MAX} timers a second, or {OFF}")
 
 
 def _words(per_s: int | None) -> str:

@@ -34,7 +34,9 @@ def release(
         # The statement checks again: another cluster may have begun to fire in the meantime.
         released = refusal is None and yes and await release_to(session, identity)
         if refusal is not None or released is not yes:
-            tell(f"shardclock: {refusal or 'it was not released: somebody else did, or fires on it; say it again'}")
+            tell(
+                f"shardclock: {refusal or 'not released: another command did it, or a cluster fires on it; try again'}"
+            )
             return NOT_DONE
         _show(whose, identity, state, released=released, as_json=as_json)
         if not yes and not as_json:

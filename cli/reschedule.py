@@ -36,7 +36,7 @@ from cli.output import Json, tell
 from cli.single import Outcomes, change_one
 from service.bulk_change import Change
 from sql.clients.history import Filter
-from sql.clients.verbs import NewRule, Shift, Which, reschedule_timer, shift_timers
+from sql.clients.verbs import NewRule, Shift, TimerRef, reschedule_timer, shift_timers
 from sql.metrics.status import read_clock
 from sql.session import Session, StoreUnavailable
 from timers.duration import Duration
@@ -52,7 +52,8 @@ def reschedule(
     delay: In = None,
     at: At = None,
     shift: Annotated[
-        str | None, typer.Option("--shift", metavar="LENGTH", help="By a length, such as 1h or PT1H or, back, -1d.")
+        str | None,
+        typer.Option("--shift", metavar="LENGTH", help="By a length, such as 1h or PT1H; -1d moves back by a day."),
     ] = None,
     every: Every = None,
     cron: Cron = None,
@@ -68,7 +69,7 @@ def reschedule(
     yes: Yes = False,
     operation: Annotated[
         str | None,
-        typer.Option("--operation", help="With --all: names this shift; sent again under it, no timer moves twice."),
+        typer.Option("--operation", help="With --all: names this shift; sent again with it, no timer moves twice."),
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -76,9 +77,9 @@ def reschedule(
     wanted = filter_of(tenant, name_prefix, due_from, due_before, process_instance)
     target = one_or_many(timer_key, name, wanted, every=all_timers)
     to = _destination(delay, at, shift, rule_of(every, cron), zone, missed)
-    if isinstance(target, Which):
+    if isinstance(target, TimerRef):
         if operation is not None:
-            raise InvalidTimer("--operation goes with --all; one timer's shift has no name to be sent again under")
+            raise InvalidTimer("--operation goes with --all; the shift of one timer has no name")
         return change_one(target, partial(_reschedule, to=to), RESCHEDULED, as_json=as_json)
     if not isinstance(to, Shift):
         raise InvalidTimer("many timers are moved by --shift only, each from its own due date")
@@ -122,7 +123,7 @@ def _new_rule(given: GivenRule, zone: str | None, missed: str | None) -> NewRule
     return NewRule(given.text, rule.zone.key if named else None, missed)
 
 
-async def _reschedule(session: Session, which: Which, to: datetime | Duration | Shift | NewRule) -> str:
+async def _reschedule(session: Session, which: TimerRef, to: datetime | Duration | Shift | NewRule) -> str:
     if isinstance(to, NewRule):
         # Refuse a rule that never occurs here; otherwise only the shard that plans it would find out.
         first_of(parse_schedule(to.schedule, to.zone or "UTC"), await read_clock(session))
@@ -137,7 +138,7 @@ async def _reschedule(session: Session, which: Which, to: datetime | Duration | 
 def _shift_many(wanted: Filter, by: Shift, operation: str | None, *, yes: bool, as_json: bool) -> int:
     if operation is None and yes:
         operation = secrets.token_hex(8)
-        tell(f"this shift is --operation {operation}: sent again under it, no timer moves twice")
+        tell(f"this shift is --operation {operation}: sent again with it, no timer moves twice")
     if operation is not None and not 1 <= len(operation) <= OPERATION_CHARS_MAX:
         raise InvalidTimer(f"--operation {shortened(operation)} must have 1 to {OPERATION_CHARS_MAX} characters")
     change = Change(("PENDING", "PAUSED"), partial(shift_timers, by=by, operation=operation or ""))

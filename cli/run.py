@@ -20,6 +20,7 @@ from cluster.scratch import remove_abandoned
 from cluster.settings import InvalidSettings, Settings, load_settings
 from metrics.exporter import Exporter
 from sql import migrate as migrations
+from sql.cluster.holders import SHARD
 from sql.cluster.identity import read_identity
 from sql.cluster.leadership import scale as set_scale
 from sql.dsn import Dsn
@@ -30,9 +31,11 @@ POLL_S = 0.1
 
 
 def up(
-    shards: Annotated[int | None, typer.Option("--shards", min=1, max=SLOTS, help="How many; else as it was.")] = None,
+    shards: Annotated[
+        int | None, typer.Option("--shards", min=1, max=SLOTS, help="Shards wanted; if not given, as before.")
+    ] = None,
     keep_running: Annotated[
-        bool, typer.Option("--keep-running", help="Leave a Ray that was joined as it is at the end, shards and all.")
+        bool, typer.Option("--keep-running", help="At the end, leave the Ray that was joined running, with its shards.")
     ] = False,
 ) -> int:
     """Run the cluster until Ctrl-C or SIGTERM, which hands everything back."""
@@ -42,7 +45,7 @@ def up(
         raise InvalidSettings("--keep-running needs a Ray that lives on: name it with SHARDCLOCK_RAY_ADDRESS")
     stop = _stop_event()
     for path in remove_abandoned():
-        tell(f"removed {path}: who had it was killed")
+        tell(f"removed {path}: the process that used it was killed")
     with open_database(settings) as database:
         if not _is_ready(database, stop):
             return DONE
@@ -122,7 +125,7 @@ async def _prepare(dsn: Dsn, settings: Settings) -> None:
         if identity.hold_reason is not None:
             tell(f"ON HOLD: {identity.hold_reason}; nothing fires until `shardclock release`")
         elif settings.shards is not None:
-            await set_scale(session, settings.shards)
+            await set_scale(session, SHARD, settings.shards)
 
 
 def _stop_event() -> threading.Event:

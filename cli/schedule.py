@@ -28,11 +28,11 @@ from cli.options import (
 from cli.output import BAD_INPUT, DONE, NOT_DONE, Json, err, print_json, print_table, tell
 from cli.payload import read_payload
 from cli.session import with_session
-from service.bulk_import import ImportBroken, Report, import_lines, numbered_lines
+from service.bulk_import import ImportBroken, ImportReport, import_lines, numbered_lines
 from sql.clients.pending import Batch, Refused
 from sql.session import Session
 from timers.model import NewTimer
-from timers.refusal import InvalidTimer
+from timers.refusal import Refusal
 
 SHOWN_REFUSALS = 20
 
@@ -45,7 +45,10 @@ def schedule(
     zone: Zone = None,
     missed: MissedRuns = None,
     file: Annotated[
-        str | None, typer.Option("--file", metavar="FILE", help="Many: a JSON object a line; - is standard input.")
+        str | None,
+        typer.Option(
+            "--file", metavar="FILE", help="Schedule many: one JSON object on each line; - is standard input."
+        ),
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="Unique among the tenant's pending timers.")] = None,
     on_conflict: OnConflict = None,
@@ -53,12 +56,14 @@ def schedule(
     payload: Annotated[
         str | None,
         typer.Option(
-            "--payload", metavar="JSON", help="Travels with it, 64 KiB; @FILE reads it, - from standard input."
+            "--payload",
+            metavar="JSON",
+            help="JSON for its record, at most 64 KiB; @FILE reads a file, - standard input.",
         ),
     ] = None,
     process_instance: ProcessInstance = None,
     refused_to: Annotated[
-        Path | None, typer.Option("--refused-to", help="With --file: write the lines refused here.")
+        Path | None, typer.Option("--refused-to", help="With --file: write refused lines to this file.")
     ] = None,
     start_line: Annotated[int, typer.Option("--start-line", min=1, help="With --file: begin with this line.")] = 1,
     as_json: Json = False,
@@ -79,10 +84,10 @@ def schedule(
     policy = {} if on_conflict is None else {"on_conflict": on_conflict}
     if file is not None:
         if given or tenant != DEFAULT_TENANT:
-            raise InvalidTimer("--file takes everything from its lines: leave out the options that describe one timer")
+            raise Refusal("--file takes everything from its lines: leave out the options that describe one timer")
         return _schedule_file(file, policy, start_line=start_line, refused_to=refused_to, as_json=as_json)
     if refused_to is not None or start_line != 1:
-        raise InvalidTimer("--refused-to and --start-line go with --file")
+        raise Refusal("--refused-to and --start-line go with --file")
     if delay is not None:
         given["delay"] = str(read_length("--in", delay))
     if payload is not None:
@@ -116,7 +121,7 @@ def _schedule_file(
     except OSError as error:
         tell(f"shardclock: can't read {file}: {error.strerror}")
         return BAD_INPUT
-    report = Report()
+    report = ImportReport()
     with source as lines, _open_for_refused(refused_to) as refused_file:
         try:
             with _bar(total) as bar:
@@ -138,15 +143,15 @@ def _open_for_refused(path: Path | None) -> Iterator[IO[bytes] | None]:
     try:
         file = path.open("wb")
     except OSError as error:
-        raise InvalidTimer(f"can't write {path}: {error.strerror}; name another file with --refused-to") from error
+        raise Refusal(f"can't write {path}: {error.strerror}; name another file with --refused-to") from error
     with file:
         yield file
 
 
 async def _import(
-    session: Session, lines: Iterable[tuple[int, bytes]], report: Report, defaults: dict[str, str], bar: Progress
+    session: Session, lines: Iterable[tuple[int, bytes]], report: ImportReport, defaults: dict[str, str], bar: Progress
 ) -> None:
-    def advance(so_far: Report) -> None:
+    def advance(so_far: ImportReport) -> None:
         bar.update(bar.task_ids[0], completed=so_far.read_bytes, scheduled=so_far.scheduled)
 
     await import_lines(session, lines, report, defaults=defaults, progress=advance)
@@ -166,7 +171,7 @@ def _bar(total: int | None) -> Progress:
     return bar
 
 
-def _tell_report(report: Report, refused_file: IO[bytes] | None, *, as_json: bool) -> None:
+def _tell_report(report: ImportReport, refused_file: IO[bytes] | None, *, as_json: bool) -> None:
     if refused_file is not None:
         refused_file.write(b"".join(refused.line for refused in report.refused))
     if as_json:

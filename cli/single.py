@@ -7,8 +7,8 @@ from datetime import datetime
 from cli.output import DONE, NOT_DONE, print_json, print_table, tell
 from cli.session import with_session
 from service.outlook import outlook_of
-from sql.clients.history import read_plan
-from sql.clients.verbs import Which
+from sql.clients.history import read_upcoming
+from sql.clients.verbs import TimerRef
 from sql.session import Session
 
 
@@ -25,7 +25,7 @@ class Outcomes:
 
 
 def change_one(
-    which: Which, change: Callable[[Session, Which], Awaitable[str]], outcomes: Outcomes, *, as_json: bool
+    which: TimerRef, change: Callable[[Session, TimerRef], Awaitable[str]], outcomes: Outcomes, *, as_json: bool
 ) -> int:
     """Change a timer, and print the state that it has now."""
 
@@ -46,18 +46,18 @@ def change_one(
     return with_session(do)
 
 
-async def _due_date(session: Session, which: Which) -> datetime | None:
+async def _due_date(session: Session, which: TimerRef) -> datetime | None:
     """Read when a timer is due next; None if it has been fired or cancelled in the meantime."""
-    plan = await read_plan(session, which)
+    plan = await read_upcoming(session, which)
     return None if plan is None else outlook_of(plan, plan.due_date).next.due_date
 
 
-def no_timer(which: Which) -> str:
+def no_timer(which: TimerRef) -> str:
     """Say that there is no such timer."""
     return f"there is no timer {which}, pending or ended"
 
 
-def _why_not(state: str, which: Which, outcomes: Outcomes) -> str:
+def _why_not(state: str, which: TimerRef, outcomes: Outcomes) -> str:
     if state == "UNKNOWN":
         return no_timer(which)
     if state in outcomes.advice:

@@ -14,11 +14,11 @@ from cli.session import with_session
 from cluster.settings import load_settings
 from service.hold import living_of, read_hold
 from service.words import counted
-from sql.cluster.holders import Holder, list_holders
+from sql.cluster.holders import SHARD, Holder, list_holders
 from sql.log.records import LogRecord, follow, log_end
 from sql.metrics.status import Status, read_status
 from sql.session import Session, StoreUnavailable
-from timers.refusal import InvalidTimer, shortened
+from timers.refusal import Refusal, shortened
 
 RETRY_S = 1.0
 INTENTS = ("TRIGGERED", "CANCELED", "RESCHEDULED", "SKIPPED", "PAUSED", "RESUMED")
@@ -28,7 +28,9 @@ PAYLOAD_SHOWN_CHARS = 120
 def tail(
     from_start: Annotated[bool, typer.Option("--from-start", help="Begin with the oldest record kept.")] = False,
     stop: Annotated[bool, typer.Option("--stop", help="End when all that is there has been read.")] = False,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="End after so many records.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", metavar="N", min=1, help="Stop after N records.")
+    ] = None,
     tenant: Annotated[str | None, typer.Option("--tenant", help="Only this tenant's.")] = None,
     name: Annotated[str | None, typer.Option("--name", help="Only of timers of this name.")] = None,
     intent: Annotated[str | None, typer.Option("--intent", help=f"Only {', '.join(INTENTS)}.")] = None,
@@ -36,7 +38,7 @@ def tail(
 ) -> int:
     """Follow the command log, each record once."""
     if intent is not None and intent.upper() not in INTENTS:
-        raise InvalidTimer(f"--intent {shortened(intent)} is unknown: use {', '.join(INTENTS[:-1])} or {INTENTS[-1]}")
+        raise Refusal(f"--intent {shortened(intent)} is unknown: use {', '.join(INTENTS[:-1])} or {INTENTS[-1]}")
     asked = {"tenant_id": tenant, "name": name, "intent": intent and intent.upper()}
     wanted = {field: value for field, value in asked.items() if value is not None}
 
@@ -68,12 +70,19 @@ def status(as_json: Json = False) -> int:
 
     async def do(session: Session) -> int:
         state = await read_status(session)
-        holders = await list_holders(session)
+        holders = await list_holders(session, SHARD)
         settings = load_settings()
         hold = await read_hold(session, settings.identity or "", silent_s=settings.coordinator.silent_s)
         if as_json:
             caught_up = {"caught_up_in_s": state.caught_up_in_s}
-            print_json({**asdict(state), **caught_up, "hold": hold.why if hold else None, "shards": holders})
+            print_json(
+                {
+                    **asdict(state),
+                    **caught_up,
+                    "hold": hold.why if hold else None,
+                    "shards": [_json_of(holder) for holder in holders],
+                }
+            )
         else:
             _print_status(state, holders, living_of(holders, settings.coordinator.silent_s))
             if hold:
@@ -102,7 +111,7 @@ def _brief(payload: str | None) -> str | None:
 
 
 def _print_status(state: Status, holders: Sequence[Holder], living: Sequence[Holder]) -> None:
-    serving = [holder for holder in holders if holder.shard is not None]
+    serving = [holder for holder in holders if holder.part is not None]
     about = "about " if state.pending_estimated else ""
     leader = f"{hex_of(state.leader)} in term {state.term}" if state.leader_alive else "none"
     rows: list[tuple[str, object]] = [
@@ -128,7 +137,7 @@ def _print_status(state: Status, holders: Sequence[Holder], living: Sequence[Hol
 
 def _standing_by(holders: Sequence[Holder], living: Sequence[Holder]) -> str:
     """Name the clusters that keep no slots while another cluster does, each with its number of living shards."""
-    serving = {holder.cluster_id for holder in holders if holder.shard is not None}
+    serving = {holder.cluster_id for holder in holders if holder.part is not None}
     ready = Counter(h.cluster_id for h in living if serving and h.cluster_id not in serving)
     return ", ".join(f"{cluster_id} with {counted(count, 'shard')}" for cluster_id, count in sorted(ready.items()))
 
@@ -140,9 +149,15 @@ def _lag(state: Status) -> str:
     return f"p50 {p50:.1f} ms, p99 {p99:.1f} ms, max {worst:.1f} ms (last {counted(state.fired, 'firing')})"
 
 
+def _json_of(holder: Holder) -> dict[str, object]:
+    """Name a shard's part of the slots as its users do."""
+    said = asdict(holder)
+    return {"shard": said.pop("part"), "shard_count": said.pop("part_count"), **said}
+
+
 def _shard_row(holder: Holder) -> tuple[object, ...]:
     idle = "suspended" if holder.suspended_at else "-"
-    shard = idle if holder.shard is None else f"{holder.shard} of {holder.shard_count}"
+    shard = idle if holder.part is None else f"{holder.part} of {holder.part_count}"
     seen = f"{holder.silent_s:.1f} s ago"
     return (
         shard,

@@ -30,7 +30,7 @@ from cli.single import Outcomes, change_one
 from service.bulk_change import PAGE_RETRY, Change
 from sql.clients.history import Filter
 from sql.clients.verbs import (
-    Which,
+    TimerRef,
     cancel_process_instance,
     cancel_timer,
     cancel_timers,
@@ -66,7 +66,7 @@ def cancel(
     """Cancel a pending timer, or many; if a timer has fired already, say so."""
     wanted = filter_of(tenant, name_prefix, due_from, due_before, process_instance)
     target = one_or_many(timer_key, name, wanted, every=all_timers)
-    if isinstance(target, Which):
+    if isinstance(target, TimerRef):
         return change_one(target, partial(cancel_timer, reason=reason), CANCELED, as_json=as_json)
     change = Change(("PENDING", "PAUSED"), partial(cancel_timers, reason=reason))
     key = target.process_instance_key
@@ -92,7 +92,7 @@ def pause(
     """Keep a pending timer, or many, from firing until resumed."""
     wanted = filter_of(tenant, name_prefix, due_from, due_before, process_instance)
     target = one_or_many(timer_key, name, wanted, every=all_timers)
-    if isinstance(target, Which):
+    if isinstance(target, TimerRef):
         return change_one(target, partial(pause_timer, reason=reason), PAUSED, as_json=as_json)
     change = Change(("PENDING",), partial(pause_timers, reason=reason))
     return change_many(target, change, Wording("pause", "paused"), yes=yes, as_json=as_json)
@@ -113,7 +113,7 @@ def resume(
     """Resume a paused timer, or many; a timer that fell due meanwhile is due at once."""
     wanted = filter_of(tenant, name_prefix, due_from, due_before, process_instance)
     target = one_or_many(timer_key, name, wanted, every=all_timers)
-    if isinstance(target, Which):
+    if isinstance(target, TimerRef):
         return change_one(target, resume_timer, RESUMED, as_json=as_json)
     change = Change(("PAUSED",), resume_timers)
     return change_many(target, change, Wording("resume", "resumed"), yes=yes, as_json=as_json)
@@ -124,7 +124,7 @@ def run_now(
     name: Name = None,
     tenant: Tenant = DEFAULT_TENANT,
     operation: Annotated[
-        str | None, typer.Option("--operation", help="Names this run; sent again under it, nothing runs twice.")
+        str | None, typer.Option("--operation", help="Names this run; sent again with it, nothing runs twice.")
     ] = None,
     as_json: Json = False,
 ) -> int:
@@ -133,7 +133,7 @@ def run_now(
     return change_one(which_of(timer_key, name, tenant), once, RUN, as_json=as_json)
 
 
-async def _run_once(session: Session, which: Which, operation: str) -> str:
+async def _run_once(session: Session, which: TimerRef, operation: str) -> str:
     """Send the request again when its answer was lost; its operation keeps a schedule from running twice."""
     try:
         state, _ = await PAGE_RETRY.run(partial(run_timer, session, which, operation=operation))

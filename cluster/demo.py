@@ -20,13 +20,13 @@ from cluster.running import TEND_S, ClusterFailed, RunningCluster, Tell, running
 from cluster.scratch import Scratch, remove_abandoned
 from cluster.settings import load_settings
 from cluster.verdict import Kill, Verdict, judge, promises
-from service.bulk_import import Report, import_lines, numbered_lines
+from service.bulk_import import ImportReport, import_lines, numbered_lines
 from service.words import counted
 from sql.cluster.holders import Holder, list_holders
 from sql.log.records import LogRecord, read_log
 from sql.metrics.status import Status, read_status
 from sql.session import Session, StoreUnavailable
-from timers.refusal import InvalidTimer
+from timers.refusal import InvalidTimer, Refusal
 
 SHARDS = 2
 READY_S = 30.0
@@ -56,7 +56,7 @@ class Seen:
 def run_demo(file: Path | None, *, tell: Tell, live: bool) -> Verdict:
     """Run a new cluster in a temporary directory, and fire the timers of a file, or the example's, on it.
 
-    errors:  InvalidTimer   the file can't be read, or a line of it is refused
+    errors:  Refusal        the file can't be read, or a line of it is refused
              ClusterFailed  the cluster doesn't come up
     """
     remove_abandoned()
@@ -106,19 +106,19 @@ class _Demo:
         deadline = time.monotonic() + READY_S
         while time.monotonic() < deadline:
             await self._look()
-            if sum(holder.shard is not None for holder in self._seen.holders) == SHARDS:
+            if sum(holder.part is not None for holder in self._seen.holders) == SHARDS:
                 return
             await asyncio.sleep(LOOK_S)
         raise ClusterFailed(f"{SHARDS} shards did not come up within {READY_S:.0f} s")
 
-    async def _schedule(self, file: Path | None) -> Report:
-        report, begin = Report(), time.monotonic()
+    async def _schedule(self, file: Path | None) -> ImportReport:
+        report, begin = ImportReport(), time.monotonic()
         try:
             with nullcontext() if file is None else file.open("rb") as lines:
                 numbered = enumerate(example_lines(), start=1) if lines is None else numbered_lines(lines)
                 await import_lines(self._session, numbered, report, keep=True)
         except OSError as error:
-            raise InvalidTimer(f"can't read {file}: {error.strerror}; name a file with --file") from error
+            raise Refusal(f"can't read {file}: {error.strerror}; name a file with --file") from error
         for refused in report.refused:
             raise InvalidTimer(f"{file.name if file else 'example'} line {refused.number}: {refused.why}")
         took_s = time.monotonic() - begin
@@ -126,7 +126,7 @@ class _Demo:
         self._tell(f"{counted(report.scheduled, 'timer')} scheduled{source} in {took_s:.2f} s")
         return report
 
-    async def _watch(self, report: Report, *, live: bool) -> None:
+    async def _watch(self, report: ImportReport, *, live: bool) -> None:
         promised = sum(1 for timer in report.timers for _ in promises(*timer))
         give_up_at = await self._last_due(report) + PATIENCE_S
         with Live(console=Console(stderr=True), auto_refresh=False, transient=True, screen=False) as view:
@@ -138,7 +138,7 @@ class _Demo:
                     view.update(_table(self._seen, promised), refresh=True)
                 await asyncio.sleep(LOOK_S)
 
-    async def _last_due(self, report: Report) -> float:
+    async def _last_due(self, report: ImportReport) -> float:
         """Find when the last firing is due, by our own clock; a repeat's last is its first plus the other periods."""
         await self._look()
         now = self._seen.status.server_time if self._seen.status else report.timers[0][0].due_date
@@ -158,22 +158,22 @@ class _Demo:
             return
 
     def _kill_a_shard(self) -> None:
-        victim = next((holder for holder in self._seen.holders if holder.shard is not None), None)
-        if victim is None or victim.shard is None or victim.shard_count is None or self._seen.status is None:
+        victim = next((holder for holder in self._seen.holders if holder.part is not None), None)
+        if victim is None or victim.part is None or victim.part_count is None or self._seen.status is None:
             return
-        self._seen.kill = Kill(self._seen.status.server_time, victim.shard, victim.shard_count)
+        self._seen.kill = Kill(self._seen.status.server_time, victim.part, victim.part_count)
         try:
             os.kill(victim.pid, signal.SIGKILL)
         except ProcessLookupError:
             self._seen.kill = None  # it had died already; choose another one
             return
-        self._tell(f"kill -9 of shard {victim.shard} (pid {victim.pid})")
+        self._tell(f"kill -9 of shard {victim.part} (pid {victim.pid})")
 
 
 def _table(seen: Seen, promised: int) -> Table:
     table = Table("shard", "holder", "pid", "held", box=None, header_style="bold", pad_edge=False)
     for holder in seen.holders:
-        shard = "starting" if holder.shard is None else f"{holder.shard} of {holder.shard_count}"
+        shard = "starting" if holder.part is None else f"{holder.part} of {holder.part_count}"
         table.add_row(shard, f"{holder.holder:016x}", str(holder.pid), str(holder.held))
     state = seen.status
     lag = (

@@ -7,7 +7,7 @@ from pathlib import Path
 from cluster.families import REPORTED
 from cluster.scratch import Scratch
 from cluster.settings import Settings
-from metrics.exporter import Exporter, Place
+from metrics.exporter import Exporter, ExporterConfig
 from metrics.server import CannotListen
 from sql.dsn import Dsn
 
@@ -47,7 +47,7 @@ class Exporting:
             self._scratch.remove()
 
 
-def place_of(settings: Settings, socket_path: str, dsn: Dsn | None) -> Place:
+def place_of(settings: Settings, socket_path: str, dsn: Dsn | None) -> ExporterConfig:
     """Return where an exporter serves and listens, and which database it reads."""
     store = dsn if settings.metrics_store else None
-    return Place(settings.metrics_host, settings.metrics_port, Path(socket_path), REPORTED, store)
+    return ExporterConfig(settings.metrics_host, settings.metrics_port, Path(socket_path), REPORTED, store)

@@ -36,7 +36,7 @@ KEEP_RUNNING = "SHARDCLOCK_HOST_KEEP_RUNNING"
 
 WATCH_S = 0.25
 PING_S = 2.0
-SILENT_S = 15.0  # Ray restarts a dead coordinator in about a second; after this long, Ray itself has failed
+COORDINATOR_LOST_S = 15.0  # Ray restarts a dead coordinator in about a second; after this long, Ray itself has failed
 STOP_S = 20.0  # Kubernetes kills us after 60 s, and Ray's own drain takes up to 30 s
 READY, WAITING, FAILED = "ready", "waiting", "failed"
 
@@ -52,7 +52,7 @@ def main() -> int:
         EmbeddedPostgres.start(settings.data_dir, version=settings.postgres_version) if _is_set(EMBEDDED) else None
     )
     try:
-        return _carry(settings, temp_dir)
+        return _host_ray(settings, temp_dir)
     except RayRefused as error:
         _say(FAILED, str(error))
         return 1
@@ -67,7 +67,7 @@ def main() -> int:
         shutil.rmtree(temp_dir, ignore_errors=True)
 
 
-def _carry(settings: Settings, temp_dir: Path) -> int:
+def _host_ray(settings: Settings, temp_dir: Path) -> int:
     prepare_environment(settings, temp_dir)
     import ray
 
@@ -114,7 +114,7 @@ class _Watch:
             return f"{' and '.join(servers)} died"
         self._ping()
         silent_s = time.monotonic() - self._answered_at
-        return f"no coordinator for {silent_s:.0f} s{self._why_not}" if silent_s > SILENT_S else ""
+        return f"no coordinator for {silent_s:.0f} s{self._why_not}" if silent_s > COORDINATOR_LOST_S else ""
 
     def _ping(self) -> None:
         import ray

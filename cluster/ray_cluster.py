@@ -195,9 +195,10 @@ def _make_coordinator(settings: Settings, cluster_id: str) -> Any:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     from cluster.actors import CoordinatorActor, ShardActor
-    from coordinator.fleet import ShardSpawner
+    from coordinator.fleet import Spawner
+    from sql.cluster.holders import SHARD
 
-    spawner = ShardSpawner(ShardActor, settings.shard, cluster_id)
+    spawners = [Spawner(SHARD, ShardActor, settings.shard, cluster_id)]
     home = ray.get_runtime_context().get_node_id()
     return (
         ray.remote(CoordinatorActor)
@@ -213,7 +214,7 @@ def _make_coordinator(settings: Settings, cluster_id: str) -> Any:
             # On the maker's node: then a node that runs only shards can be drained and removed.
             scheduling_strategy=NodeAffinitySchedulingStrategy(home, soft=True),
         )
-        .remote(settings.coordinator, spawner, home)
+        .remote(settings.coordinator, spawners, cluster_id, home)
     )
 
 
@@ -233,9 +234,8 @@ def drain_node(settings: Settings, node_id: str, *, within_s: float) -> None:
     try:
         accepted, why = GcsClient(address=address).drain_node(
             node_id,
-            DrainNodeReason.Value(
-                "DRAIN_NODE_REASON_PREEMPTION"
-            ),  # the node leaves, even if something still runs on it
+            # The node leaves, even if something still runs on it.
+            DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION"),
             "shardclock leave",
             int((time.time() + within_s) * 1000),
         )

@@ -58,7 +58,7 @@ class RunningCluster:
         self._scratches: list[Scratch] = []
         self._ready = False
         self._why_not = ""
-        self._has_spoken_last = False
+        self._output_ended = False
         self._started_at = 0.0
         self._failures = 0
         self._start_at = 0.0
@@ -72,7 +72,7 @@ class RunningCluster:
         self._start_host()
         deadline = time.monotonic() + READY_S
         while not self._hears_ready(TEND_S) and not stopped():
-            if self._has_spoken_last or time.monotonic() > deadline:
+            if self._output_ended or time.monotonic() > deadline:
                 self.stop()
                 raise ClusterFailed(self._why_not or "Ray did not start: see the log lines above")
 
@@ -128,7 +128,7 @@ class RunningCluster:
         return pause_s
 
     def _start_host(self) -> None:
-        self._ready, self._has_spoken_last, self._why_not = False, False, ""
+        self._ready, self._output_ended, self._why_not = False, False, ""
         self._started_at = time.monotonic()
         scratch = Scratch.make("ray")
         self._scratches.append(scratch)
@@ -161,7 +161,7 @@ class RunningCluster:
         while select.select([self._host.stdout], [], [], max(deadline - time.monotonic(), 0))[0]:
             line = self._host.stdout.readline()
             if not line:
-                self._has_spoken_last = True
+                self._output_ended = True
                 return False
             said = json.loads(line)
             self._ready = said["event"] == host.READY

@@ -2,10 +2,11 @@
 
 import asyncio
 import secrets
+from collections.abc import Sequence
 
 import ray
 
-from coordinator.fleet import RayFleet, ShardSpawner
+from coordinator.fleet import RayFleet, Spawner
 from coordinator.reconciler import Reconciler
 from coordinator.settings import CoordinatorSettings
 from sql.dsn import Dsn
@@ -19,14 +20,16 @@ class CoordinatorActor:
     `home` is the node of the process that made it. Ray starts it there again, unless that node is gone.
     """
 
-    def __init__(self, settings: CoordinatorSettings, spawner: ShardSpawner, home: str, *, dsn: Dsn) -> None:
+    def __init__(
+        self, settings: CoordinatorSettings, spawners: Sequence[Spawner], cluster_id: str, home: str, *, dsn: Dsn
+    ) -> None:
         self._home = home
         self._reconciler = Reconciler(
             settings,
             dsn=dsn,
-            cluster_id=spawner.cluster_id,
+            cluster_id=cluster_id,
             incarnation=secrets.randbits(INCARNATION_BITS),
-            fleet=RayFleet(spawner),
+            fleets=[RayFleet(spawner) for spawner in spawners],
         )
         # An async actor's constructor runs inside its event loop, so a restarted actor begins to work by itself.
         self._work = asyncio.get_event_loop().create_task(self._reconciler.run(), name="coordinator")
@@ -45,6 +48,6 @@ class CoordinatorActor:
         return bool(ray.get_runtime_context().get_node_id() != self._home)
 
     async def stop(self) -> None:
-        """Drain every shard and give up the lead."""
+        """Drain every keeper and give up the lead."""
         self._reconciler.stop()
         await self._work

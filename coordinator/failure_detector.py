@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-# A gap longer than this between two checks was the watcher's own pause, so it is nobody's silence.
+# A gap longer than this between two checks was the watcher's own pause, so it is not counted as silence.
 UNSEEN_S = 1.0
 
 
 @dataclass(slots=True)
-class _Seen:
+class _LastBeat:
     """The last sign of life of one shard: since when it is the last one, and whether another came before it."""
 
     sign: datetime
@@ -20,26 +20,26 @@ class _Seen:
 class FailureDetector:
     """Watch signs of life change, by the watcher's own clock.
 
-    Clocks of two machines are never compared. Time in which the watcher itself had no news is nobody's silence: after
-    an outage of Postgres, or a pause of the watcher's machine, no shard counts as silent for longer than a moment.
+    Clocks of two machines are never compared. Time in which the watcher itself had no news is not counted as silence:
+    after an outage of Postgres, or a pause of its machine, no shard counts as silent for longer than a moment.
 
     units:   now_s in seconds of the monotonic clock
     """
 
     def __init__(self) -> None:
-        self._seen: dict[str, _Seen] = {}
+        self._seen: dict[str, _LastBeat] = {}
         self._looked_s: float | None = None
 
     def check(self, signs: Mapping[str, datetime], *, now_s: float) -> None:
         """Learn the last sign of life of every shard."""
         unseen_s = 0.0 if self._looked_s is None else max(0.0, now_s - self._looked_s - UNSEEN_S)
-        seen: dict[str, _Seen] = {}
+        seen: dict[str, _LastBeat] = {}
         for name, sign in signs.items():
             before = self._seen.get(name)
             if before is not None and before.sign == sign:
-                seen[name] = _Seen(sign, before.since_s + unseen_s, before.heard)
+                seen[name] = _LastBeat(sign, before.since_s + unseen_s, before.heard)
             else:
-                seen[name] = _Seen(sign, now_s, heard=before is not None)
+                seen[name] = _LastBeat(sign, now_s, heard=before is not None)
         self._seen, self._looked_s = seen, now_s
 
     def silent(self, *, longer_than_s: float) -> set[str]:

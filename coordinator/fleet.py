@@ -1,4 +1,4 @@
-"""The shard actors and nodes that Ray knows. What Ray says is a hint: what keeps timers safe is in Postgres."""
+"""The keepers' actors and the nodes that Ray knows. What Ray says is a hint: what keeps timers safe is in Postgres."""
 
 import asyncio
 import secrets
@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-ACTOR_PREFIX = "shard-"
-ANSWER_S = 5.0
+ANSWER_S = 5.0  # Ray answers in milliseconds, or its head is lost
 CPUS_PER_SHARD = 1  # a busy shard uses about one core; its actor reserves none, so that it starts on a full node too
 
 T = TypeVar("T")
@@ -21,9 +20,10 @@ class RayUnavailable(Exception):
 
 
 @dataclass(frozen=True)
-class ShardSpawner:
-    """How to make a shard actor: its class and its constructor's arguments. `cluster` provides both."""
+class Spawner:
+    """How to make the actors of a role: their class and its constructor's arguments. `cluster` provides both."""
 
+    role: str
     actor_class: type
     settings: Any
     cluster_id: str
@@ -46,31 +46,32 @@ class ShardSpawner:
 
 
 class RayFleet:
-    """Spawn, find, watch and kill the shard actors of one cluster."""
+    """Spawn, find, watch and kill the actors of one role."""
 
-    def __init__(self, spawner: ShardSpawner) -> None:
+    def __init__(self, spawner: Spawner) -> None:
+        self.role = spawner.role
         self._spawner = spawner
 
     async def nodes(self) -> list[str]:
-        """List the nodes that can take shards: alive, and not about to leave.
+        """List the nodes that can take keepers: alive, and not about to leave.
 
         errors:  RayUnavailable  no answer in time
         """
         return await _ask(_staying_nodes)
 
     async def actors(self) -> dict[str, Any]:
-        """Find the shard actors that exist, by name, also those of an earlier coordinator.
+        """Find the role's actors that exist, by name, also those of an earlier coordinator.
 
         errors:  RayUnavailable  no answer in time
         """
-        return await _ask(_named_actors)
+        return await _ask(lambda: _named_actors(f"{self.role}-"))
 
     async def spawn(self, node_id: str) -> tuple[str, Any]:
         """Make an actor under a new name and return both; the actor may still be starting then.
 
         errors:  RayUnavailable  no answer in time
         """
-        actor_name = ACTOR_PREFIX + secrets.token_hex(6)
+        actor_name = f"{self.role}-{secrets.token_hex(6)}"
         return actor_name, await _ask(lambda: self._spawner.spawn(actor_name, node_id))
 
     async def ask_for_nodes(self, shards: int) -> None:
@@ -108,13 +109,13 @@ def _staying_nodes() -> list[str]:
     return sorted(
         node["NodeID"]
         for node in nodes
-        # A head node started with num_cpus=0 (KubeRay's convention) takes no shards.
+        # A head node started with num_cpus=0 (KubeRay's convention) takes no keepers.
         if node["Alive"] and node["Resources"].get("CPU", 0) > 0 and node["NodeID"] not in leaving
     )
 
 
-def _named_actors() -> dict[str, Any]:
-    names = (name for name in ray.util.list_named_actors() if name.startswith(ACTOR_PREFIX))
+def _named_actors(prefix: str) -> dict[str, Any]:
+    names = (name for name in ray.util.list_named_actors() if name.startswith(prefix))
     return {name: actor for name in names if (actor := _actor(name)) is not None}
 
 

@@ -1,4 +1,4 @@
-"""What to do about the difference between the desired and the actual shards: a pure function."""
+"""What to do about the difference between the desired and the actual keepers of a role: a pure function."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """One shard actor of ours: starting while it has no holder, then serving until it is retired.
+class ActorState:
+    """One keeper of ours: starting while it has no holder, then serving until it is retired.
 
     A `suspect` member has been silent for a moment; `suspended` is what the holders table says of it. A `stalled`
     member should have started by now, and may still start. `started_s` is when its holder was first seen, in seconds of
@@ -17,8 +17,8 @@ class Member:
     actor_name: str
     node_id: str
     holder: int | None = None
-    shard: int | None = None
-    shard_count: int | None = None
+    part: int | None = None
+    part_count: int | None = None
     suspect: bool = False
     suspended: bool = False
     stalled: bool = False
@@ -31,19 +31,19 @@ class Member:
 
     @property
     def ready(self) -> bool:
-        """Say whether it can be given a shard."""
+        """Say whether it can be given slots."""
         return self.registered and not self.suspect
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class Observed:
     """The actual state: our actors, the nodes they may stay on, and which of the nodes should get no new actors.
 
     `quarantined` is in order: the node whose quarantine ends first comes first. `foreign_holders` are holders of other
     clusters that still keep slots from the time when their cluster led.
     """
 
-    members: Sequence[Member]
+    members: Sequence[ActorState]
     nodes: Sequence[str]
     quarantined: Sequence[str] = ()
     foreign_holders: Sequence[int] = ()
@@ -53,23 +53,24 @@ class Fleet:
 class Plan:
     """What to do, in this order: assign, then spawn, then retire.
 
-    `assign` gives each holder its shard, None for none. The holders to `suspend` or `resume` are among them.
+    `assign` gives each holder its part of the slots, None for none. The holders to `suspend` or `resume` are among
+    them.
     """
 
     assign: dict[int, int | None] = field(default_factory=dict)
-    shard_count: int = 0
+    part_count: int = 0
     suspend: Sequence[int] = ()
     resume: Sequence[int] = ()
-    retire: Sequence[Member] = ()
+    retire: Sequence[ActorState] = ()
     spawn: Sequence[str] = ()
 
 
-def plan(wanted: int, fleet: Fleet) -> Plan:
-    """Decide what brings the fleet to `wanted` shards, spread over its nodes.
+def plan(wanted: int, fleet: Observed) -> Plan:
+    """Decide what brings the fleet to `wanted` keepers, spread over its nodes.
 
-    The ready shards share all slots. So a death leaves no slot without a shard while the replacement starts, and a new
-    shard takes its part as soon as it is ready. A member is moved if its node is leaving, or if its node has at least
-    two more members than another: its replacement starts first, and the member is retired when that is ready.
+    The ready keepers share all slots. So a death leaves no slot without a keeper while the replacement starts, and a
+    new keeper takes its part as soon as it is ready. A member is moved if its node is leaving, or if its node has at
+    least two more members than another: its replacement starts first, and the member is retired when that is ready.
 
     If an actor is slow to start, another one is started on a better node, if there is one. Whichever of the two comes
     up first serves, and the surplus one is retired.
@@ -86,7 +87,7 @@ def plan(wanted: int, fleet: Fleet) -> Plan:
     suspects = [member for member in fleet.members if member.registered and member.suspect]
 
     serving = _balanced(ready, wanted, fleet.nodes)
-    # Members on leaving nodes serve until their replacements are ready: fewer shards would only be slower.
+    # Members on leaving nodes serve until their replacements are ready: fewer keepers would only be slower.
     serving += sorted(leaving, key=_seniority)[: wanted - len(serving)]
     retire = tuple(member for member in fleet.members if member.ready and member not in serving)
 
@@ -98,12 +99,11 @@ def plan(wanted: int, fleet: Fleet) -> Plan:
     assign, suspend = _assignment(serving, retire), tuple[int, ...]()
     if serving:
         suspend = tuple(member.holder for member in suspects if member.holder and not member.suspended)
-        assign |= dict.fromkeys(
-            (*suspend, *fleet.foreign_holders)
-        )  # without slots they fire what they have leased, and claim no more
+        # Without slots they work off what they have leased, and claim no more.
+        assign |= dict.fromkeys((*suspend, *fleet.foreign_holders))
     return Plan(
         assign=assign,
-        shard_count=len(serving),
+        part_count=len(serving),
         suspend=suspend,
         resume=tuple(member.holder for member in serving if member.holder and member.suspended),
         retire=retire,
@@ -111,9 +111,9 @@ def plan(wanted: int, fleet: Fleet) -> Plan:
     )
 
 
-def _balanced(ready: Sequence[Member], wanted: int, nodes: Sequence[str]) -> list[Member]:
-    """Choose the members to keep: as even over the nodes as possible, members that have a shard first."""
-    serving: list[Member] = []
+def _balanced(ready: Sequence[ActorState], wanted: int, nodes: Sequence[str]) -> list[ActorState]:
+    """Choose the members to keep: as even over the nodes as possible, members that have slots first."""
+    serving: list[ActorState] = []
     load = Counter(dict.fromkeys(nodes, 0))
     waiting = list(ready)
     while waiting and len(serving) < wanted:
@@ -124,7 +124,7 @@ def _balanced(ready: Sequence[Member], wanted: int, nodes: Sequence[str]) -> lis
     return serving
 
 
-def _targets(fleet: Fleet) -> Sequence[str]:
+def _targets(fleet: Observed) -> Sequence[str]:
     """Choose the nodes for new actors: those not in doubt; else those not in quarantine; else the first to leave it."""
     doubted = _doubted(fleet)
     return (
@@ -134,17 +134,17 @@ def _targets(fleet: Fleet) -> Sequence[str]:
     )
 
 
-def _are_trusted(targets: Sequence[str], fleet: Fleet) -> bool:
+def _are_trusted(targets: Sequence[str], fleet: Observed) -> bool:
     """Say whether there are targets, and none of them is in doubt."""
     return bool(targets) and _doubted(fleet).isdisjoint(targets)
 
 
-def _doubted(fleet: Fleet) -> set[str]:
+def _doubted(fleet: Observed) -> set[str]:
     """Name the nodes in doubt: in quarantine, or with a member that is silent or slow to start."""
     return {*fleet.quarantined, *(member.node_id for member in fleet.members if member.suspect or member.stalled)}
 
 
-def _spawns(wanted: int, expected: Sequence[Member], nodes: Sequence[str]) -> list[str]:
+def _spawns(wanted: int, expected: Sequence[ActorState], nodes: Sequence[str]) -> list[str]:
     """Name a node for each missing actor; if none is missing, a node for one actor that will relieve a crowded node."""
     if not nodes:
         return []
@@ -158,7 +158,7 @@ def _spawns(wanted: int, expected: Sequence[Member], nodes: Sequence[str]) -> li
     return spawns
 
 
-def _load(expected: Sequence[Member], nodes: Sequence[str]) -> Counter[str]:
+def _load(expected: Sequence[ActorState], nodes: Sequence[str]) -> Counter[str]:
     load = Counter(dict.fromkeys(nodes, 0))
     load.update(member.node_id for member in expected if member.node_id in nodes)
     return load
@@ -168,24 +168,24 @@ def _emptiest(load: Counter[str]) -> str:
     return min(load, key=lambda node: (load[node], node))
 
 
-def _seniority(member: Member) -> tuple[bool, int, str]:
-    return member.shard is None, member.shard or 0, member.actor_name
+def _seniority(member: ActorState) -> tuple[bool, int, str]:
+    return member.part is None, member.part or 0, member.actor_name
 
 
-def _assignment(serving: Sequence[Member], retire: Sequence[Member]) -> dict[int, int | None]:
+def _assignment(serving: Sequence[ActorState], retire: Sequence[ActorState]) -> dict[int, int | None]:
     """Number the serving members, each with its old number where possible; return only what changes."""
     count = len(serving)
     numbers: dict[int, int] = {}
-    kept = {m.shard: m for m in reversed(serving) if m.shard is not None and m.shard < count}
+    kept = {m.part: m for m in reversed(serving) if m.part is not None and m.part < count}
     free = iter(sorted(set(range(count)) - set(kept)))
     for member in serving:
         assert member.holder is not None
-        keeps = member.shard is not None and kept.get(member.shard) is member
-        numbers[member.holder] = member.shard if keeps and member.shard is not None else next(free)
+        keeps = member.part is not None and kept.get(member.part) is member
+        numbers[member.holder] = member.part if keeps and member.part is not None else next(free)
     changed = {
         m.holder: numbers[m.holder]
         for m in serving
-        if m.holder is not None and (m.suspended or (m.shard, m.shard_count) != (numbers[m.holder], count))
+        if m.holder is not None and (m.suspended or (m.part, m.part_count) != (numbers[m.holder], count))
     }
-    dropped = {m.holder: None for m in retire if m.holder is not None and m.shard is not None}
+    dropped = {m.holder: None for m in retire if m.holder is not None and m.part is not None}
     return {**changed, **dropped}

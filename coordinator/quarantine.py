@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from coordinator.plan import Member
+from coordinator.plan import ActorState
 
 FIRST_S = 10.0
 MAX_S = 60.0  # Ray itself declares a silent node dead after about a minute
@@ -38,7 +38,7 @@ def late_starts(starts: Mapping[str, Start], *, limit_s: float, now_s: float) ->
 
 
 @dataclass(slots=True)
-class _Case:
+class _NodeFailures:
     """One node that has failed: how often in a row, when it failed last, and when its quarantine ends."""
 
     failures: int
@@ -57,7 +57,7 @@ class Quarantine:
     """
 
     def __init__(self) -> None:
-        self._cases: dict[str, _Case] = {}
+        self._cases: dict[str, _NodeFailures] = {}
 
     def fail(self, node_ids: Iterable[str], *, now_s: float) -> None:
         """Learn which nodes have actors that went silent, could not be reached, or did not start.
@@ -70,9 +70,9 @@ class Quarantine:
                 continue
             failures = 1 if case is None else case.failures + 1
             pause_s = min(FIRST_S * 2.0 ** (failures - 1), MAX_S)
-            self._cases[node_id] = _Case(failures, failed_s=now_s, until_s=now_s + pause_s)
+            self._cases[node_id] = _NodeFailures(failures, failed_s=now_s, until_s=now_s + pause_s)
 
-    def look(self, members: Iterable[Member], nodes: Collection[str], *, now_s: float) -> None:
+    def learn_nodes(self, members: Iterable[ActorState], nodes: Collection[str], *, now_s: float) -> None:
         """Learn which nodes work: those with a shard that gives signs of life. Forget nodes that are gone."""
         started_s: dict[str, float] = {}
         for member in members:
@@ -95,7 +95,7 @@ class Quarantine:
         kept = {node_id: case for node_id, case in self._cases.items() if now_s < case.until_s}
         return tuple(sorted(kept, key=lambda node_id: (kept[node_id].until_s, node_id)))
 
-    def _trust(self, node_id: str, case: _Case, started_s: float, *, now_s: float) -> None:
+    def _trust(self, node_id: str, case: _NodeFailures, started_s: float, *, now_s: float) -> None:
         if started_s > case.failed_s:
             case.until_s = min(case.until_s, now_s)
         if case.working_since_s is None:

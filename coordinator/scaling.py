@@ -1,4 +1,4 @@
-"""How many shards are wanted under a scaling policy: read from the tables now and then, ahead of the load."""
+"""How many keepers of a role are wanted under a policy: read from the tables now and then, ahead of the load."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ ASK_AGAIN_S = 60.0  # Ray forgets the request when its head is lost
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class LoadReading:
     """The result of one reading of the tables."""
 
     policy: Policy
@@ -31,15 +31,20 @@ class Scaling:
     """Follow the forecast while there is a policy; the tables are read on a connection of its own, so no turn waits."""
 
     def __init__(
-        self, settings: CoordinatorSettings, session: Session, ask_for_nodes: Callable[[int], Awaitable[None]]
+        self,
+        role: str,
+        settings: CoordinatorSettings,
+        session: Session,
+        ask_for_nodes: Callable[[int], Awaitable[None]],
     ) -> None:
+        self._role = role
         self._settings = settings
         self._session = session
         self._ask_for_nodes = ask_for_nodes
         self._looks = session.another(
             application="shardclock forecast", timeout_s=settings.coordinator_timeout_s, plans=QUEUE_PLANS
         )
-        self._look: asyncio.Task[Outlook] | None = None
+        self._look: asyncio.Task[LoadReading] | None = None
         self._look_at_s = 0.0
         self._overdue = readings_scan()
         self._records: tuple[float, int] | None = None
@@ -49,27 +54,28 @@ class Scaling:
         self._log = structlog.get_logger()
 
     async def turn(self, leadership: Leadership, leader: int) -> int:
-        """Return how many shards are wanted now; write the forecast's number to the table first.
+        """Return how many keepers are wanted now; write the forecast's number to the table first.
 
         errors:  StoreUnavailable  no answer in time
         """
         if leadership.term != self._term:
             await self._end_look()  # it may have begun hours ago, and have read another leader's number
             self._forget(term=leadership.term)
+        before = leadership.wanted[self._role]
         outlook = self._outlook()
         if outlook is None:
-            return leadership.shards_wanted
-        if outlook.policy.shards_min is None or outlook.policy.shards_max is None:
+            return before
+        if outlook.policy.wanted_min is None or outlook.policy.wanted_max is None:
             await self.rest()
-            return leadership.shards_wanted
+            return before
         await self._ask(self._follow(self._nodes, outlook, within_s=self._settings.nodes_ahead_s))
         wanted = self._follow(self._shards, outlook, within_s=self._settings.shards_ahead_s)
-        if wanted == leadership.shards_wanted:
+        if wanted == before:
             return wanted
-        followed = await follow_forecast(self._session, leader, term=leadership.term, shards_wanted=wanted)
+        followed = await follow_forecast(self._session, leader, self._role, term=leadership.term, wanted=wanted)
         if followed:
-            self._log.info("follows the forecast", wanted=wanted, before=leadership.shards_wanted)
-        return wanted if followed else leadership.shards_wanted
+            self._log.info("follows the forecast", role=self._role, wanted=wanted, before=before)
+        return wanted if followed else before
 
     async def rest(self) -> None:
         """Take back the request to Ray's autoscaler, when there is no policy or this coordinator does not lead."""
@@ -93,7 +99,7 @@ class Scaling:
         self._shards = GiveBack(self._settings.give_back_s)
         self._nodes = GiveBack(self._settings.give_back_s)
 
-    def _outlook(self) -> Outlook | None:
+    def _outlook(self) -> LoadReading | None:
         """Return the result of the last reading, once, and begin the next reading when it is time."""
         now_s, seen = time.monotonic(), None
         if self._look is not None and self._look.done():
@@ -110,11 +116,11 @@ class Scaling:
             self._look = asyncio.create_task(self._read(), name="forecast")
         return seen
 
-    async def _read(self) -> Outlook:
-        policy = await read_policy(self._looks)
+    async def _read(self) -> LoadReading:
+        policy = await read_policy(self._looks, self._role)
         recent_per_s = self._recent_per_s(policy.log_records)
         overdue = await self._count_overdue()
-        return Outlook(policy, Load(await read_forecast(self._looks), overdue, recent_per_s))
+        return LoadReading(policy, Load(await read_forecast(self._looks), overdue, recent_per_s))
 
     async def _count_overdue(self) -> int:
         window = self._overdue.begin(now_s=time.monotonic(), every_s=self._settings.forecast_s)
@@ -132,16 +138,15 @@ class Scaling:
         self._records = now_s, records
         return (records - before[1]) / (now_s - before[0]) if before else 0.0
 
-    def _follow(self, recent: GiveBack, outlook: Outlook, *, within_s: float) -> int:
+    def _follow(self, recent: GiveBack, outlook: LoadReading, *, within_s: float) -> int:
         policy = outlook.policy
-        assert policy.shards_min is not None
-        assert policy.shards_max is not None
+        assert policy.wanted_min is not None
+        assert policy.wanted_max is not None
         if not recent:
-            recent.follow(
-                policy.shards_wanted, now_s=time.monotonic()
-            )  # the number wanted so far counts as a recent need
+            # The number wanted so far counts as a recent need.
+            recent.follow(policy.wanted, now_s=time.monotonic())
         asked = shards_for(outlook.load.per_s(within_s=within_s), target_per_s=policy.target_per_s)
-        return min(max(recent.follow(asked, now_s=time.monotonic()), policy.shards_min), policy.shards_max)
+        return min(max(recent.follow(asked, now_s=time.monotonic()), policy.wanted_min), policy.wanted_max)
 
     async def _ask(self, shards: int) -> None:
         """Ask Ray's autoscaler for room for `shards`, when the number changes, and again after `ASK_AGAIN_S`."""

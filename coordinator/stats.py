@@ -2,13 +2,13 @@
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from coordinator.families import TAKEOVER_EDGES_S
 from metrics.families import REASON
 from metrics.report import Histogram, Report, Sample
-from sql.cluster.holders import Ended
+from sql.cluster.holders import SHARD, Ended
 
 UNREACHABLE, SILENT, NEVER_STARTED = "ActorUnavailableError", "silent", "never started"
 # Why an actor is gone, as the metric's label names it; any other reason is "other".
@@ -16,10 +16,10 @@ REASONS = {"ActorDiedError": "died", UNREACHABLE: "unreachable", SILENT: "silent
 
 
 @dataclass(slots=True)
-class CoordinatorStats:
-    """Count what the coordinator did since its start."""
+class CrewStats:
+    """Count what the coordinator did about the keepers of one role since its start."""
 
-    leads: bool | None = None
+    role: str = SHARD
     started: int = 0
     released: int = 0
     suspended: int = 0
@@ -27,26 +27,34 @@ class CoordinatorStats:
     seconds: list[int] = field(default_factory=lambda: [0] * (len(TAKEOVER_EDGES_S) + 1))
     seconds_sum: float = 0.0
 
-    def take_over(self, ended: Iterable[Ended], why_gone: Mapping[int, str]) -> None:
-        """Count holders that were ended, so that others take over their timers."""
+    def count_takeovers(self, ended: Iterable[Ended], why_gone: Mapping[int, str]) -> None:
+        """Count holders that were ended, so that others take over what they held."""
         for holder in ended:
             self.takeovers[REASONS.get(why_gone.get(holder.holder, ""), "other")] += 1
             self.released += holder.held
             self.seconds[bisect_left(TAKEOVER_EDGES_S, holder.silent_s)] += 1
             self.seconds_sum += holder.silent_s
 
-    def report(self, source: str, *, leaving: bool = False) -> Report:
-        """Build the report that the coordinator sends to the exporter."""
+    def samples(self) -> list[Sample]:
+        """List the counts."""
         reasons = sorted(REASON.values & {*REASONS.values(), "other"})
-        return Report(
-            source,
-            samples=[
-                Sample("coordinator_leads", (), bool(self.leads)),
-                Sample("shards_started", (), self.started),
-                Sample("shards_suspended", (), self.suspended),
-                Sample("timers_released", ("died",), self.released),
-                *(Sample("takeovers", (reason,), self.takeovers[reason]) for reason in reasons),
-            ],
-            histograms=[Histogram("takeover_seconds", (), tuple(self.seconds), self.seconds_sum)],
-            leaving=leaving,
-        )
+        return [
+            Sample("keepers_started", (self.role,), self.started),
+            Sample("keepers_suspended", (self.role,), self.suspended),
+            Sample("timers_released", ("died",), self.released),
+            *(Sample("takeovers", (self.role, reason), self.takeovers[reason]) for reason in reasons),
+        ]
+
+    def histogram(self) -> Histogram:
+        """Return how long the takeovers took."""
+        return Histogram("takeover_seconds", (self.role,), tuple(self.seconds), self.seconds_sum)
+
+
+def report(source: str, *, leads: bool, crews: Sequence[CrewStats], leaving: bool = False) -> Report:
+    """Build the report that the coordinator sends to the exporter."""
+    return Report(
+        source,
+        samples=[Sample("coordinator_leads", (), leads), *(sample for crew in crews for sample in crew.samples())],
+        histograms=[crew.histogram() for crew in crews],
+        leaving=leaving,
+    )

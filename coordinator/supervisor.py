@@ -1,4 +1,4 @@
-"""The shard actors that a coordinator supervises, from their start to their end."""
+"""The keepers of one role that a coordinator supervises, from their start to their end."""
 
 import asyncio
 import time
@@ -9,14 +9,14 @@ from typing import Any
 from structlog.typing import FilteringBoundLogger
 
 from coordinator.fleet import RayFleet
-from coordinator.plan import Member
+from coordinator.plan import ActorState
 from coordinator.quarantine import Start, late_starts
 from sql.cluster.holders import Holder
 
 
 @dataclass(slots=True)
 class Child:
-    """One shard actor that the coordinator supervises; `stalled` says that its start was late, even if it runs now."""
+    """One keeper that the coordinator supervises; `stalled` says that its start was late, even if it runs now."""
 
     actor: Any
     node_id: str
@@ -28,7 +28,7 @@ class Child:
 
 
 class Supervisor:
-    """Start shard actors, watch for their end, and retire them.
+    """Start keepers, watch for their end, and retire them.
 
     `changed` is called when an actor has ended.
     """
@@ -59,7 +59,7 @@ class Supervisor:
         if self._children:
             return
         for actor_name, actor in (await self._fleet.actors()).items():
-            self._look_after(actor_name, actor, node_id="")
+            self._watch_child(actor_name, actor, node_id="")
 
     async def spawn(self, node_id: str) -> None:
         """Start an actor on a node.
@@ -67,7 +67,7 @@ class Supervisor:
         errors:  RayUnavailable  no answer in time
         """
         actor_name, actor = await self._fleet.spawn(node_id)
-        self._look_after(actor_name, actor, node_id)
+        self._watch_child(actor_name, actor, node_id)
 
     def gone(self) -> dict[str, str]:
         """Name the actors that have ended or seem to have ended, each with the reason."""
@@ -78,7 +78,7 @@ class Supervisor:
         for actor_name in self._children.keys() & set(actor_names):
             self._children[actor_name].why_gone = why
 
-    def look(self, holders: Mapping[str, Holder], *, stalled_s: float) -> list[str]:
+    def learn_starts(self, holders: Mapping[str, Holder], *, stalled_s: float) -> list[str]:
         """Learn which actors have become holders, and which are late.
 
         shape:   the nodes of the actors that were not late at the call before, one for each actor
@@ -107,15 +107,15 @@ class Supervisor:
         """Return the node on which an actor was started; "" if an earlier incarnation started it."""
         return self._children[actor_name].node_id
 
-    def members(self, holders: Mapping[str, Holder], suspects: set[str]) -> list[Member]:
+    def members(self, holders: Mapping[str, Holder], suspects: set[str]) -> list[ActorState]:
         """Describe each actor, with the state of its holder if it has one."""
         return [
-            Member(
+            ActorState(
                 actor_name=name,
                 node_id=holder.node_id if (holder := holders.get(name)) else child.node_id,
                 holder=holder.holder if holder else None,
-                shard=holder.shard if holder else None,
-                shard_count=holder.shard_count if holder else None,
+                part=holder.part if holder else None,
+                part_count=holder.part_count if holder else None,
                 suspect=name in suspects,
                 suspended=bool(holder and holder.suspended_at),
                 stalled=holder is None and child.stalled,
@@ -130,7 +130,7 @@ class Supervisor:
         errors:  RayUnavailable  no answer in time
         """
         names = list(self._children if actor_names is None else actor_names)
-        await asyncio.gather(*(self._let_go(name, self._children[name]) for name in names))
+        await asyncio.gather(*(self._drain_and_kill(name, self._children[name]) for name in names))
 
     async def drop(self, actor_names: Iterable[str]) -> None:
         """Kill actors and forget them; most have ended already, but some may only seem to.
@@ -143,7 +143,7 @@ class Supervisor:
             await self._fleet.kill(child.actor)
             del self._children[actor_name]
 
-    def _look_after(self, actor_name: str, actor: Any, node_id: str) -> None:
+    def _watch_child(self, actor_name: str, actor: Any, node_id: str) -> None:
         watch = asyncio.create_task(self._watch(actor_name, actor), name=f"watch {actor_name}")
         self._children[actor_name] = Child(actor=actor, node_id=node_id, since=time.monotonic(), watch=watch)
 
@@ -158,7 +158,7 @@ class Supervisor:
             self._children[actor_name].why_gone = why
             self._changed()
 
-    async def _let_go(self, actor_name: str, child: Child) -> None:
+    async def _drain_and_kill(self, actor_name: str, child: Child) -> None:
         try:
             async with asyncio.timeout(self._drain_s):
                 await child.actor.drain.remote()

@@ -17,15 +17,15 @@ class HolderEnded(Exception):
 class Heartbeat:
     """Send signs of life on a connection of its own: a long statement must not look like silence."""
 
-    def __init__(self, incarnation: Incarnation, dsn: Dsn | str, *, role: str, timeout_s: float) -> None:
-        self.last = Beat(datetime.max.replace(tzinfo=UTC), shard=None, shard_count=None)
+    def __init__(self, incarnation: Incarnation, dsn: Dsn | str, *, timeout_s: float) -> None:
+        self.last = Beat(datetime.max.replace(tzinfo=UTC), part=None, part_count=None)
         self.sent_at = 0.0
         self.round_trip_s = 0.0
         self._incarnation = incarnation
         self._log = structlog.get_logger().bind(holder=f"{incarnation.holder:016x}")
         self._session = Session(
             dsn,
-            application=f"shardclock {role} beats {incarnation.holder:016x}",
+            application=f"shardclock {incarnation.role} beats {incarnation.holder:016x}",
             timeout_s=timeout_s,
             plans=QUEUE_PLANS | UNSYNCED,
         )

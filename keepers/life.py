@@ -44,7 +44,7 @@ class Life:
         return self._keeper.holder
 
     async def watch(self) -> None:
-        """Return when the keeper has drained, and fail when it fails; a pending call tells of the actor's death.
+        """Return when the keeper has drained, and fail when it fails; when the actor dies, Ray fails a pending call.
 
         errors:  HolderEnded  its slots were given to another
         """
@@ -60,8 +60,8 @@ class Life:
         return self._keeper.holder
 
 
-def new_incarnation(cluster_id: str, actor_name: str, identity: str) -> Incarnation:
-    """Draw the holder that an actor is, on this node and in this process."""
+def new_incarnation(role: str, cluster_id: str, actor_name: str, identity: str) -> Incarnation:
+    """Make an actor's incarnation, with a new random holder, on this node and in this process."""
     return Incarnation(
         holder=secrets.randbits(HOLDER_BITS),
         cluster_id=cluster_id,
@@ -70,6 +70,7 @@ def new_incarnation(cluster_id: str, actor_name: str, identity: str) -> Incarnat
         host=socket.gethostname(),
         pid=os.getpid(),
         identity=identity,
+        role=role,
     )
 
 

@@ -18,7 +18,7 @@ class Loops:
 
     `failed` is called with a loop's name when one of its turns fails.
 
-    units:   a loop whose turn fails waits from `retry_s` to `retry_max_s`, twice as long each time
+    units:   after a turn that fails a loop waits about `retry_s`, then twice as long each time, at most `retry_max_s`
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class Loops:
     async def run(self, loops: Mapping[str, Coroutine[Any, Any, None]], *, stop: Callable[[], None]) -> None:
         """Run loops until all have ended, or one has failed; `stop` asks the others to end.
 
-        errors:  whatever ended a loop, HolderEnded among them
+        errors:  whatever ended a loop, for example HolderEnded
         """
         tasks = [asyncio.create_task(work, name=name) for name, work in loops.items()]
         try:
@@ -86,5 +86,5 @@ async def pause(pause_s: float, sooner: asyncio.Event) -> None:
 
 
 def one_line(error: BaseException) -> str:
-    """Tell an error in one line of a log."""
+    """Write an error as one line for the log."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]

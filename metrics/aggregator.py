@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from metrics.family import SHARD, Families
 from metrics.report import Histogram, Labels, Report, Sample
 
-SILENT_S = 10.0
+SOURCE_EXPIRES_S = 10.0
 SOURCES_MAX = 2_000  # more than twice the 840 possible shards, because an upgrade runs two clusters
 
 Key = tuple[str, Labels]
@@ -65,7 +65,7 @@ class Aggregator:
 
     def expire(self, *, now_s: float) -> None:
         """Drop the sources that have been silent, and their series."""
-        silent = [name for name, source in self._sources.items() if now_s - source.heard_at_s > SILENT_S]
+        silent = [name for name, source in self._sources.items() if now_s - source.heard_at_s > SOURCE_EXPIRES_S]
         for name in silent:
             self._silent[name] = self._sources.pop(name).report
         while len(self._silent) > SOURCES_MAX:

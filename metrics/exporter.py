@@ -25,13 +25,13 @@ from metrics.server import CannotListen, MetricsServer, Pages
 from metrics.tables import samples_of
 from sql.dsn import Dsn
 
-LOOP_S = 15.0  # for any work on the exporter's loop; the work has tighter bounds of its own
+LOOP_S = 15.0  # longest wait for work on the exporter's loop; the work has shorter timeouts of its own
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where an exporter serves its pages, where it listens, what it takes, and which database it reads, if any."""
+class ExporterConfig:
+    """Where an exporter serves pages and receives reports, which families it accepts, and which database it reads."""
 
     host: str
     port: int
@@ -43,7 +43,7 @@ class Place:
 class Exporter(Collector):
     """Export metrics from a thread of its own, beside the other work of this process."""
 
-    def __init__(self, place: Place, *, unready: Callable[[], list[str]] = list) -> None:
+    def __init__(self, place: ExporterConfig, *, unready: Callable[[], list[str]] = list) -> None:
         self._place = place
         self._others_unready = unready
         self._receiver = _ReportReceiver(place.reported)
@@ -128,7 +128,7 @@ class Exporter(Collector):
         try:
             self._run(asyncio.sleep(0))
         except TimeoutError:
-            return [f"the exporter has not turned for {LOOP_S:.0f} s"]
+            return [f"the exporter's loop has not answered for {LOOP_S:.0f} s"]
         return []
 
     def _unready(self) -> list[str]:

@@ -22,7 +22,7 @@ class Label:
     values: frozenset[str]
 
 
-# The shard of a holder that has none: it may still sweep, and fire what it leases.
+# The label's value for a holder without slots: it may still sweep, and fire what it leases.
 NO_SHARD = "none"
 SHARD = Label("shard", frozenset([*map(str, range(SLOTS)), NO_SHARD]))
 
@@ -39,12 +39,12 @@ class Family:
 
     @property
     def full_name(self) -> str:
-        """Name it as Prometheus does."""
+        """Return the name that Prometheus shows."""
         return f"{PREFIX}{self.name}{'_total' if self.kind == 'counter' else ''}"
 
     @property
     def label_names(self) -> list[str]:
-        """Name its labels."""
+        """Return the names of its labels."""
         return [label.name for label in self.labels]
 
     def accepts(self, values: Iterable[str]) -> bool:

@@ -1,7 +1,6 @@
 """What the sources reported and the tables said, in Prometheus's terms."""
 
 from collections.abc import Iterable, Iterator
-from importlib.metadata import version
 from itertools import accumulate, groupby
 from operator import attrgetter
 
@@ -12,17 +11,13 @@ from prometheus_client.core import (
     Metric,
 )
 
+from metrics.families import OF_EXPORTER, RELEASE
 from metrics.family import PREFIX, Families, Family
 from metrics.report import Histogram, Sample
 
 PLAIN: dict[str, type[CounterMetricFamily | GaugeMetricFamily]] = {
     "counter": CounterMetricFamily,
     "gauge": GaugeMetricFamily,
-}
-OWN = {
-    "exporter_sources": ("gauge", "Shards and coordinators of this node that report."),
-    "exporter_reports": ("counter", "Reports taken in."),
-    "exporter_reports_refused": ("counter", "Datagrams that were no report of ours."),
 }
 
 
@@ -36,12 +31,14 @@ def metrics_of(samples: Iterable[Sample], histograms: Iterable[Histogram], famil
 
 
 def of_exporter(*, sources: int, reports: int, refused: int) -> Iterator[Metric]:
-    """Give the exporter's metrics about itself."""
-    build = GaugeMetricFamily(f"{PREFIX}build_info", "The release that exports this.", labels=["version"])
-    build.add_metric([version("shardclock")], 1)
-    yield build
-    for (name, (kind, help_)), value in zip(OWN.items(), (sources, reports, refused), strict=True):
-        yield PLAIN[kind](PREFIX + name, help_, value=value)
+    """Return the exporter's metrics about itself."""
+    samples = [
+        Sample("build_info", (RELEASE,), 1),
+        Sample("exporter_sources", (), sources),
+        Sample("exporter_reports", (), reports),
+        Sample("exporter_reports_refused", (), refused),
+    ]
+    return metrics_of(samples, (), OF_EXPORTER)
 
 
 def _plain(family: Family, samples: Iterable[Sample]) -> Metric:

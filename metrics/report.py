@@ -43,7 +43,7 @@ class Histogram:
 class Report:
     """All numbers of one source; a report includes all that earlier reports said.
 
-    shape:   `shard` is the value of the label of that name, which the samples leave out; `number` counts a source's
+    shape:   `shard` is the value of the label `shard`, which the samples leave out; `number` counts a source's
              reports from 1
     """
 

@@ -74,7 +74,7 @@ async def _read_groups(session: Session) -> list[Group]:
 
 
 def samples_of(tables: Tables | None) -> Iterator[Sample]:
-    """List the samples of a reading; if there is none, only that Postgres does not answer."""
+    """List the samples of a reading; without a reading, only the sample that says that Postgres does not answer."""
     yield Sample("store_up", (), 0.0 if tables is None else 1.0)
     if tables is None:
         return

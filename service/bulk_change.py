@@ -51,7 +51,7 @@ class Progress(Protocol):
 class BulkChange:
     """One bulk change under way.
 
-    `matched` timers were found, and `changed` of them were changed. For up to `unsure` more the answer was lost.
+    `matched` timers were found, and `changed` of them were changed. Up to `unsure` more may be: the answer was lost.
     `refusal` is the reason why a page was refused after others had been changed.
     """
 

@@ -25,7 +25,7 @@ class RefusedLine:
 
 
 @dataclass(slots=True)
-class Report:
+class ImportReport:
     """What became of a file's lines; blank lines don't count.
 
     `scheduled` includes the lines that `replaced` a timer of the same name, and those whose timer existed already and
@@ -48,11 +48,11 @@ class ImportBroken(Exception):
 async def import_lines(
     session: Session,
     lines: Iterable[tuple[int, bytes]],
-    report: Report,
+    report: ImportReport,
     *,
     keep: bool = False,
     defaults: Mapping[str, object] = {},
-    progress: Callable[[Report], None] = lambda _: None,
+    progress: Callable[[ImportReport], None] = lambda _: None,
 ) -> None:
     """Schedule numbered lines of newline-delimited JSON, one transaction for each batch, and write the report.
 
@@ -92,7 +92,7 @@ def numbered_lines(file: IO[bytes], *, start: int = 1) -> Iterator[tuple[int, by
 
 
 def _checked(
-    batch: Iterable[tuple[int, bytes]], report: Report, defaults: Mapping[str, object]
+    batch: Iterable[tuple[int, bytes]], report: ImportReport, defaults: Mapping[str, object]
 ) -> Iterator[tuple[int, bytes, NewTimer]]:
     for number, line in batch:
         if line.isspace():

@@ -13,8 +13,8 @@ from service.hold import Hold, read_hold
 from service.outlook import outlook_of
 from service.words import counted
 from sql.claims.claim import RAMP_AFTER_S
-from sql.clients.history import Plan, TimerState, Witness, find_timer, read_plan, records_around, witnesses
-from sql.clients.verbs import Which
+from sql.clients.history import TimerState, UpcomingTimer, Witness, find_timer, read_upcoming, records_around, witnesses
+from sql.clients.verbs import TimerRef
 from sql.log.records import LogRecord
 from sql.session import Session
 from timers.refusal import InvalidTimer
@@ -31,7 +31,7 @@ class Story:
     witnesses: Sequence[Witness]
     now: datetime
     hold: Hold | None = None
-    plan: Plan | None = None
+    plan: UpcomingTimer | None = None
 
     @property
     def is_unplanned(self) -> bool:
@@ -49,7 +49,7 @@ class Explanation:
 
 
 async def gather(
-    session: Session, which: Which, moment: datetime, now: datetime, *, identity: str, silent_s: float
+    session: Session, which: TimerRef, moment: datetime, now: datetime, *, identity: str, silent_s: float
 ) -> Story:
     """Read what is known about a timer around a moment; `identity` names the installation, or is ''.
 
@@ -60,7 +60,7 @@ async def gather(
     records = await records_around(session, which, moment)
     about = _deciding(records, timer, moment)
     holders = {record.holder for record in records if record.holder is not None}
-    plan = await read_plan(session, which)
+    plan = await read_upcoming(session, which)
     late_since = about.late_since if about else plan.late_since if plan else moment
     seen = await witnesses(session, holders, late_since)
     return Story(timer, records, seen, now, await read_hold(session, identity, silent_s=silent_s), plan)
@@ -100,7 +100,7 @@ def _stopped(story: Story, moment: datetime) -> Explanation | None:
         )
     if refused := detail.get("refused"):
         return Explanation(
-            "REFUSED", f"it can't be fired, and was paused at {at} for somebody to see to: {refused}", last
+            "REFUSED", f"it can't be fired, and was paused at {at} until somebody repairs it: {refused}", last
         )
     return Explanation("PAUSED", f"it was paused at {at}{_by(detail)}; it was due at {_shown(last.due_date)}", last)
 

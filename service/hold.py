@@ -10,7 +10,7 @@ from sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Why clusters fire nothing, which clusters those are, and whether these are all living clusters."""
+    """Why clusters fire nothing, and which clusters those are; `of_all`: no living cluster fires."""
 
     why: str
     clusters: Sequence[str]

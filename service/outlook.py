@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from sql.clients.history import Plan
+from sql.clients.history import UpcomingTimer
 from timers.occurrence import WITHOUT_END, Occurrence, Rule
 from timers.schedule import Missed, first_of, following, last_number, parse_schedule
 
@@ -17,7 +17,7 @@ class Outlook:
     after: Occurrence | None
 
 
-def outlook_of(plan: Plan, moment: datetime) -> Outlook:
+def outlook_of(plan: UpcomingTimer, moment: datetime) -> Outlook:
     """Compute the outlook of a plan up to a moment.
 
     errors:  InvalidTimer  its rule can't be read, or never occurs: a shard will pause the timer
@@ -45,12 +45,12 @@ def outlook_of(plan: Plan, moment: datetime) -> Outlook:
     return Outlook(current, 2 + min(more, last - second.number), after if after and after.number <= last else None)
 
 
-def _after_the_run(plan: Plan, due_date: datetime) -> Plan:
+def _after_the_run(plan: UpcomingTimer, due_date: datetime) -> UpcomingTimer:
     """Return the plan after an extra run (`run-now`): the kept occurrence takes the run's place."""
     return replace(plan, due_date=due_date, kept_due_date=None, occurrence=plan.occurrence + 1)
 
 
-def _place(rule: Rule, plan: Plan) -> tuple[Occurrence, int]:
+def _place(rule: Rule, plan: UpcomingTimer) -> tuple[Occurrence, int]:
     """Find the next occurrence, and the number of the schedule's last one."""
     if plan.anchor_occurrence is not None and plan.anchor is not None:
         return Occurrence(plan.occurrence, plan.due_date, plan.anchor, plan.anchor_occurrence), plan.repetitions

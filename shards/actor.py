@@ -3,6 +3,7 @@
 from keepers.life import Life, new_incarnation
 from shards.settings import ShardSettings
 from shards.shard import Shard
+from sql.cluster.holders import SHARD
 from sql.dsn import Dsn
 
 
@@ -10,7 +11,7 @@ class ShardActor:
     """Keep one shard for as long as the actor lives; a new actor is a new holder."""
 
     def __init__(self, settings: ShardSettings, cluster_id: str, actor_name: str, *, dsn: Dsn) -> None:
-        self._life = Life(Shard(new_incarnation(cluster_id, actor_name, settings.identity), settings, dsn))
+        self._life = Life(Shard(new_incarnation(SHARD, cluster_id, actor_name, settings.identity), settings, dsn))
 
     async def start(self) -> int:
         """Start the shard at the first call, and return its holder."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from sql.claims.claim import Held
+from sql.claims.claim import LeasedRow
 from timers.model import ClaimedTimer
 
 RETRY_S = 0.05  # between two tries: a client's transaction usually lasts less
@@ -41,7 +41,7 @@ class LockedTimers:
         """Count the timers that wait behind the first of their group; the first itself waits in the timer queue."""
         return len(self._lockers) - len(self._groups)
 
-    def learn(self, sent: Iterable[int], locked: Sequence[Held], *, now_s: float) -> Retry:
+    def learn(self, sent: Iterable[int], locked: Sequence[LeasedRow], *, now_s: float) -> Retry:
         """Learn which of the timers sent were found locked; say what to send again.
 
         units:   now_s in seconds since 1970
@@ -69,7 +69,7 @@ class LockedTimers:
         del group[timer_key]
         return [timer for _, timer in group.values()]
 
-    def _keep(self, held: Held, *, now_s: float) -> None:
+    def _keep(self, held: LeasedRow, *, now_s: float) -> None:
         timer_key, found_s = held.timer.timer_key, now_s
         if timer_key in self._lockers:
             found_s, _ = self._groups[held.locker][timer_key]

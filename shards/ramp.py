@@ -39,7 +39,7 @@ class Ramp:
         """Learn what a scan took, and the rate it returned."""
         self.per_s = taken.ramp_per_s
         self._room -= taken.left_by_outage
-        if scan.scope == "backlog":
+        if scan.scope == "outage":
             self._found_more |= taken.saturated
             self.after_tenant = taken.next_tenant
             if not taken.next_tenant:

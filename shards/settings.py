@@ -18,10 +18,12 @@ class ShardSettings(BaseModel):
 
     poll_s: float = Field(0.1, gt=0, description="between two claims: bounds the lag of a timer that is due at once")
     horizon_s: float = Field(2.0, gt=0, description="how far ahead to lease: absorbs a slow claim, bounds memory")
-    lease_s: float = Field(10.0, gt=0, description="how long a lease lasts: the last net when nobody notices a death")
+    lease_s: float = Field(
+        10.0, gt=0, description="how long a lease lasts: after it, anybody may take a dead shard's timers"
+    )
     claim_batch: int = Field(4_200, gt=0, description="timers taken by one claim: five for each of 840 slots")
     fire_batch: int = Field(1_000, gt=0, description="timers fired by one statement: about 15 ms of work")
-    queue_max: int = Field(20_000, gt=0, description="timers held in memory; three claims may overshoot it")
+    queue_max: int = Field(20_000, gt=0, description="timers held in memory; may be exceeded by up to three claims")
     sweep_s: float = Field(1.0, gt=0, description="between two sweeps over everybody's slots")
     sweep_grace_s: float = Field(
         3.0, gt=0, lt=RAMP_AFTER_S, description="overdue by more than this, anybody's timer is swept"

@@ -11,7 +11,7 @@ from keepers.clock import PostgresClock
 from keepers.heartbeat import Heartbeat
 from keepers.loops import Loops, one_line, pause
 from metrics.report import Reporter
-from shards.claiming import ClaimPlanner
+from shards.claim_planner import ClaimPlanner
 from shards.families import LAG_EDGES
 from shards.firing import firing_of, is_unplanned, leftover, planning_of
 from shards.hints import HintSender
@@ -19,7 +19,7 @@ from shards.locked import LockedTimers
 from shards.queue import TimerQueue
 from shards.settings import ShardSettings
 from shards.stats import ShardGauges, ShardStats, report_of
-from sql.claims.claim import Scan, claim_due, held_by, still_held
+from sql.claims.claim import Scan, claim_due, leased_by, still_leased
 from sql.claims.fire import fire_due, pause_faulty, plan_schedules
 from sql.cluster.holders import Incarnation, end_holders
 from sql.dsn import Dsn
@@ -61,7 +61,7 @@ class Shard:
             )
             for use in ("claims", "fires")
         )
-        self._heartbeat = Heartbeat(incarnation, dsn, role="shard", timeout_s=settings.statement_timeout_s)
+        self._heartbeat = Heartbeat(incarnation, dsn, timeout_s=settings.statement_timeout_s)
         self._clock = PostgresClock()
         self._queue = TimerQueue()
         self._locked = LockedTimers(lease_s=settings.lease_s, timers_max=settings.queue_max)
@@ -143,7 +143,7 @@ class Shard:
         """Read which timers we lease, if a claim's answer was lost: others can't fire them before the lease ends."""
         if self._missed_answer:
             horizon_s, lease_s = self._settings.horizon_s, self._settings.lease_s
-            self._queue.add(await held_by(self._claims, self.holder, horizon_s=horizon_s, lease_s=lease_s))
+            self._queue.add(await leased_by(self._claims, self.holder, horizon_s=horizon_s, lease_s=lease_s))
             self._missed_answer = False
 
     async def _scan(self, scan: Scan) -> bool:
@@ -167,7 +167,7 @@ class Shard:
             raise
         self._observe(taken.server_time, sent_at=sent_at)
         self._queue.add(taken.claimed)
-        self.stats.take(scan, taken, measured=measured)
+        self.stats.count_scan(scan, taken, measured=measured)
         self._hints.want(taken.fired)
         now_s = time.monotonic()
         self._planner.rate(taken.fired, now_s=now_s)
@@ -190,7 +190,7 @@ class Shard:
         if timers:
             planned = await plan_schedules(self._fires, self.holder, [planning_of(timer) for timer in timers])
             self.stats.planned += len(planned)
-            await self._explain(timers, [timer.timer_key for timer in timers if timer.timer_key not in planned])
+            await self._sort_out(timers, [timer.timer_key for timer in timers if timer.timer_key not in planned])
 
     async def _fire_whole(self, timers: Sequence[ClaimedTimer]) -> None:
         if not timers:
@@ -199,7 +199,7 @@ class Shard:
         firings = [firing_of(timer, now) for timer in timers]
         fired = await fire_due(self._fires, self.holder, firings, lag_edges=LAG_EDGES)
         self._observe(fired.server_time, sent_at=sent_at)
-        self.stats.fire(firings, fired)
+        self.stats.count_firing(firings, fired)
         self._hints.want(len(fired.timer_keys))
         self._planner.rate(sum(timer.schedule is None for timer in timers), now_s=time.monotonic())
         if any(firing.next and firing.next.due_date <= now for firing in firings):
@@ -207,21 +207,21 @@ class Shard:
         left = leftover(timers, fired)
         self.stats.early += len(left.early)
         self._queue.add(left.early)
-        await self._explain(timers, left.unexplained)
+        await self._sort_out(timers, left.unexplained)
 
     async def _refuse(self, timer: ClaimedTimer, error: StatementRefused | InvalidTimer) -> None:
         """Let a timer that can't be fired fail alone: pause it if its data are at fault, else let its lease run out."""
         self.stats.refused += 1
-        await self._explain([timer], [])
-        self._log.error("timer refused", timer_key=timer.timer_key, error=one_line(error))
-        if isinstance(error, InvalidTimer) or (
+        await self._sort_out([timer], [])  # releases the timers that wait behind this one
+        is_at_fault = isinstance(error, InvalidTimer) or (
             error.sqlstate.startswith(DATA_AT_FAULT) and error.sqlstate != KEY_TAKEN
-        ):
-            await pause_faulty(self._fires, self.holder, timer, why=str(error))
+        )
+        paused = is_at_fault and await pause_faulty(self._fires, self.holder, timer, why=str(error))
+        self._log.error("timer refused", timer_key=timer.timer_key, paused=paused, error=one_line(error))
 
-    async def _explain(self, sent: Sequence[ClaimedTimer], timer_keys: Sequence[int]) -> None:
+    async def _sort_out(self, sent: Sequence[ClaimedTimer], timer_keys: Sequence[int]) -> None:
         """Ask why timers did not fire: keep those that a transaction has locked, drop those that are no longer ours."""
-        held = await still_held(self._fires, self.holder, timer_keys) if timer_keys else []
+        held = await still_leased(self._fires, self.holder, timer_keys) if timer_keys else []
         self.stats.locked += len(held)
         self.stats.fenced += len(timer_keys) - len(held)
         now_s = self._clock.now_s()
@@ -242,8 +242,8 @@ class Shard:
 
     def _report(self, *, leaving: bool = False) -> None:
         present = ShardGauges(
-            shard=self._heartbeat.last.shard,
-            shard_count=self._heartbeat.last.shard_count,
+            shard=self._heartbeat.last.part,
+            shard_count=self._heartbeat.last.part_count,
             held=len(self),
             clock_offset_s=time.time() - self._clock.now_s() if self._heartbeat.began else 0.0,  # 0.0: not known yet
             round_trip_s=self._heartbeat.round_trip_s,

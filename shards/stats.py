@@ -57,7 +57,7 @@ class LagHistograms:
         for lag in lags:
             self._add(lag, lag.timers)
         # A sweep or a scan ahead is rare and fires little: the last one says nothing about the next.
-        if lags and scan is not None and scan.scope in ("own", "backlog"):
+        if lags and scan is not None and scan.scope in ("own", "outage"):
             self._like[_kind(scan)] = lags
 
     def estimate(self, timers: int, scan: Scan) -> None:
@@ -98,7 +98,7 @@ class ShardStats:
     failures: Counter[str] = field(default_factory=Counter)
     lag_histograms: LagHistograms = field(default_factory=LagHistograms)
 
-    def take(self, scan: Scan, taken: ScanResult, *, measured: bool) -> None:
+    def count_scan(self, scan: Scan, taken: ScanResult, *, measured: bool) -> None:
         """Add what a scan leased and fired."""
         self.claimed += len(taken.claimed)
         self.fired += taken.fired
@@ -109,7 +109,7 @@ class ShardStats:
         else:
             self.lag_histograms.estimate(taken.fired, scan)
 
-    def fire(self, firings: Sequence[Firing], fired: Fired) -> None:
+    def count_firing(self, firings: Sequence[Firing], fired: Fired) -> None:
         """Add what became of leased timers that were due."""
         gone = [firing for firing in firings if firing.timer.timer_key in fired.timer_keys]
         self.fired += sum(firing.fires for firing in gone)

@@ -135,7 +135,7 @@ grant select on shardclock.migrations to shardclock_shard, shardclock_scheduler,
 grant select on
     shardclock.timers, shardclock.timer_history, shardclock.command_log, shardclock.log_writers, shardclock.consumers,
     shardclock.records_aside, shardclock.holders, shardclock.beats, shardclock.presence, shardclock.coordination,
-    shardclock.leadership, shardclock.identity, shardclock.zones
+    shardclock.leadership, shardclock.identity, shardclock.scale, shardclock.zones
 to shardclock_reader, shardclock_scheduler, shardclock_shard;
 grant select on
     sequence shardclock.timer_key_seq, shardclock.position_seq, shardclock.canceled_seq, shardclock.rescheduled_seq,
@@ -173,7 +173,7 @@ to shardclock_scheduler;
 grant insert, update, delete on shardclock.timers to shardclock_shard;
 grant insert on shardclock.command_log to shardclock_shard;
 grant insert, update, delete on shardclock.holders, shardclock.beats to shardclock_shard;
-grant update on shardclock.coordination, shardclock.leadership, shardclock.identity to shardclock_shard;
+grant update on shardclock.coordination, shardclock.leadership, shardclock.scale, shardclock.identity to shardclock_shard;
 grant select, insert on shardclock.log_days to shardclock_shard;
 grant usage on sequence shardclock.timer_key_seq, shardclock.position_seq to shardclock_shard;
 -- `release` moves the sequence beyond all records: replication copies no sequence.

@@ -116,37 +116,30 @@ WITH (fillfactor='50');
 
 CREATE TABLE shardclock.coordination (
     singleton boolean DEFAULT true NOT NULL,
-    shards_wanted integer DEFAULT 2 NOT NULL,
     ramp_per_s integer DEFAULT 150000,
-    shards_min integer,
-    shards_max integer,
-    target_per_s integer DEFAULT 5000 NOT NULL,
     CONSTRAINT coordination_is_one_row CHECK (singleton),
-    CONSTRAINT policy_is_1_to_840 CHECK ((((shards_min >= 1) AND (shards_min <= 840)) AND ((shards_max >= shards_min) AND (shards_max <= 840)))),
-    CONSTRAINT policy_is_whole CHECK (((shards_min IS NULL) = (shards_max IS NULL))),
-    CONSTRAINT ramp_per_s_is_not_negative CHECK ((ramp_per_s >= 0)),
-    CONSTRAINT shards_wanted_is_1_to_840 CHECK (((shards_wanted >= 1) AND (shards_wanted <= 840))),
-    CONSTRAINT target_per_s_is_positive CHECK ((target_per_s > 0))
+    CONSTRAINT ramp_per_s_is_not_negative CHECK ((ramp_per_s >= 0))
 );
 
 CREATE TABLE shardclock.holders (
     holder bigint NOT NULL,
+    role text DEFAULT 'shard'::text NOT NULL,
     cluster_id text NOT NULL,
     actor_name text NOT NULL,
     node_id text NOT NULL,
     host text NOT NULL,
     pid integer NOT NULL,
-    shard integer,
-    shard_count integer,
+    part integer,
+    part_count integer,
     started_at timestamp with time zone DEFAULT now() NOT NULL,
     seen_at timestamp with time zone,
     ended_at timestamp with time zone,
     ended_why text,
     identity text,
     suspended_at timestamp with time zone,
-    CONSTRAINT assignment_is_whole CHECK (((shard IS NULL) = (shard_count IS NULL))),
+    CONSTRAINT assignment_is_whole CHECK (((part IS NULL) = (part_count IS NULL))),
     CONSTRAINT end_is_whole CHECK (((ended_at IS NULL) = (ended_why IS NULL))),
-    CONSTRAINT shard_is_one_of_shard_count CHECK ((((shard_count >= 1) AND (shard_count <= 840)) AND (shard >= 0) AND (shard < shard_count)))
+    CONSTRAINT part_is_one_of_part_count CHECK ((((part_count >= 1) AND (part_count <= 840)) AND (part >= 0) AND (part < part_count)))
 );
 
 CREATE TABLE shardclock.identity (
@@ -211,13 +204,14 @@ CREATE SEQUENCE shardclock.position_seq
 
 CREATE VIEW shardclock.presence AS
  SELECT h.holder,
+    h.role,
     h.cluster_id,
     h.actor_name,
     h.node_id,
     h.host,
     h.pid,
-    h.shard,
-    h.shard_count,
+    h.part,
+    h.part_count,
     b.held,
     h.started_at,
     b.seen_at,
@@ -239,6 +233,18 @@ CREATE TABLE shardclock.records_aside (
     attempts integer NOT NULL,
     error text,
     record jsonb NOT NULL
+);
+
+CREATE TABLE shardclock.scale (
+    role text NOT NULL,
+    wanted integer DEFAULT 2 NOT NULL,
+    wanted_min integer,
+    wanted_max integer,
+    target_per_s integer DEFAULT 5000 NOT NULL,
+    CONSTRAINT policy_is_1_to_840 CHECK ((((wanted_min >= 1) AND (wanted_min <= 840)) AND ((wanted_max >= wanted_min) AND (wanted_max <= 840)))),
+    CONSTRAINT policy_is_whole CHECK (((wanted_min IS NULL) = (wanted_max IS NULL))),
+    CONSTRAINT target_per_s_is_positive CHECK ((target_per_s > 0)),
+    CONSTRAINT wanted_is_1_to_840 CHECK (((wanted >= 1) AND (wanted <= 840)))
 );
 
 CREATE VIEW shardclock.timer_history AS
@@ -326,6 +332,9 @@ ALTER TABLE ONLY shardclock.migrations
 ALTER TABLE ONLY shardclock.records_aside
     ADD CONSTRAINT records_aside_pkey PRIMARY KEY (group_name, "position");
 
+ALTER TABLE ONLY shardclock.scale
+    ADD CONSTRAINT scale_pkey PRIMARY KEY (role);
+
 ALTER TABLE ONLY shardclock.timers
     ADD CONSTRAINT timers_pkey PRIMARY KEY (timer_key);
 
@@ -361,62 +370,65 @@ ALTER TABLE shardclock.timers ENABLE ALWAYS TRIGGER check_new_timer;
 CREATE TRIGGER command_log_marks_writers BEFORE INSERT ON shardclock.command_log FOR EACH STATEMENT EXECUTE FUNCTION shardclock.mark_log_writer();
 ALTER TABLE shardclock.command_log ENABLE ALWAYS TRIGGER command_log_marks_writers;
 
--- Functions
--- adopt(text)
--- advance_keys()
--- agreed_zone(text, text)
--- out_of_range(timestamp with time zone, text)
--- broken_rule(shardclock.timers)
--- cancel_process_instance(bigint, text)
--- change_timer(text, bigint, text, text, text)
--- cancel_timer(bigint, text, text, text)
--- log_of(shardclock.timers, text, timestamp with time zone, jsonb)
--- cancel_timers(bigint[], text)
--- change_rules(bigint[], text, text, text)
--- check_due_date(timestamp with time zone, text, text)
--- check_nobody_keeps(text)
--- check_on_conflict(text, text)
--- check_one_timer(bigint, text)
--- check_schedule(text)
--- check_timer()
--- check_zone(text)
--- named_clock(timestamp with time zone, text)
--- clock_of(timestamp with time zone, text)
--- delay_from_now(text, text, text)
--- drop_log_partition(integer)
--- ended_as(bigint, text, text)
--- ensure_log_partitions(integer)
--- ensure_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)
--- find_keys(text, text, text, timestamp with time zone, timestamp with time zone, bigint, bigint, integer)
--- find_timers(text, text, text, text, timestamp with time zone, timestamp with time zone, bigint, text, integer)
--- hold_reason(text)
--- is_free(bigint, timestamp with time zone, timestamp with time zone, interval, bigint[])
--- is_same_timer(shardclock.timers, shardclock.timers)
--- late_since(timestamp with time zone, timestamp with time zone, timestamp with time zone, bigint)
--- to_utc(timestamp without time zone, text)
--- later(timestamp with time zone, interval, text)
--- log_horizon()
--- log_replaced(shardclock.timers, bigint)
--- mark_log_writer()
--- move_timers(bigint[], timestamp with time zone, interval, text)
--- new_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text)
--- open_group(text, integer)
--- origin()
--- parse_delay(text, text)
--- pause_timer(bigint, text, text, text)
--- pause_timers(bigint[], text)
--- pending_key(bigint, text, text)
--- plain_length(text)
--- read_log(bigint, integer, integer, integer, bigint)
--- rehome_log_default()
--- reschedule_timer(bigint, text, text, timestamp with time zone, text, text, text, text, text)
--- reset_group(text, bigint, integer)
--- resume_timer(bigint, text, text)
--- resume_timers(bigint[])
--- run_timer(bigint, text, text, text)
--- was_run(text, bigint, text, text)
--- run_timers(bigint[], text)
--- schedule_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)
--- shift_length(text)
--- shift_timers(bigint[], text, text)
--- write_timer(shardclock.timers, text, boolean)
+ALTER TABLE ONLY shardclock.holders
+    ADD CONSTRAINT holders_role_fkey FOREIGN KEY (role) REFERENCES shardclock.scale(role);
+
+-- Functions, and where their bodies are
+-- adopt(text)  0003_cluster.sql
+-- advance_keys()  0005_schedule.sql
+-- agreed_zone(text, text)  0004_dates.sql
+-- out_of_range(timestamp with time zone, text)  0001_timers.sql
+-- broken_rule(shardclock.timers)  0001_timers.sql
+-- cancel_process_instance(bigint, text)  0006_verbs.sql
+-- change_timer(text, bigint, text, text, text)  0006_verbs.sql
+-- cancel_timer(bigint, text, text, text)  0006_verbs.sql
+-- log_of(shardclock.timers, text, timestamp with time zone, jsonb)  0006_verbs.sql
+-- cancel_timers(bigint[], text)  0006_verbs.sql
+-- change_rules(bigint[], text, text, text)  0006_verbs.sql
+-- check_due_date(timestamp with time zone, text, text)  0004_dates.sql
+-- check_nobody_keeps(text)  0002_command_log.sql
+-- check_on_conflict(text, text)  0005_schedule.sql
+-- check_one_timer(bigint, text)  0006_verbs.sql
+-- check_schedule(text)  0004_dates.sql
+-- check_timer()  0001_timers.sql
+-- check_zone(text)  0004_dates.sql
+-- named_clock(timestamp with time zone, text)  0004_dates.sql
+-- clock_of(timestamp with time zone, text)  0004_dates.sql
+-- delay_from_now(text, text, text)  0004_dates.sql
+-- drop_log_partition(integer)  0002_command_log.sql
+-- ended_as(bigint, text, text)  0006_verbs.sql
+-- ensure_log_partitions(integer)  0002_command_log.sql
+-- ensure_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)  0005_schedule.sql
+-- find_keys(text, text, text, timestamp with time zone, timestamp with time zone, bigint, bigint, integer)  0007_search.sql
+-- find_timers(text, text, text, text, timestamp with time zone, timestamp with time zone, bigint, text, integer)  0007_search.sql
+-- hold_reason(text)  0003_cluster.sql
+-- is_free(bigint, timestamp with time zone, timestamp with time zone, interval, bigint[])  0001_timers.sql
+-- is_same_timer(shardclock.timers, shardclock.timers)  0005_schedule.sql
+-- late_since(timestamp with time zone, timestamp with time zone, timestamp with time zone, bigint)  0001_timers.sql
+-- to_utc(timestamp without time zone, text)  0004_dates.sql
+-- later(timestamp with time zone, interval, text)  0004_dates.sql
+-- log_horizon()  0002_command_log.sql
+-- log_replaced(shardclock.timers, bigint)  0005_schedule.sql
+-- mark_log_writer()  0002_command_log.sql
+-- move_timers(bigint[], timestamp with time zone, interval, text)  0006_verbs.sql
+-- new_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text)  0005_schedule.sql
+-- open_group(text, integer)  0008_consumers.sql
+-- origin()  0003_cluster.sql
+-- parse_delay(text, text)  0004_dates.sql
+-- pause_timer(bigint, text, text, text)  0006_verbs.sql
+-- pause_timers(bigint[], text)  0006_verbs.sql
+-- pending_key(bigint, text, text)  0006_verbs.sql
+-- plain_length(text)  0004_dates.sql
+-- read_log(bigint, integer, integer, integer, bigint)  0002_command_log.sql
+-- rehome_log_default()  0002_command_log.sql
+-- reschedule_timer(bigint, text, text, timestamp with time zone, text, text, text, text, text)  0006_verbs.sql
+-- reset_group(text, bigint, integer)  0008_consumers.sql
+-- resume_timer(bigint, text, text)  0006_verbs.sql
+-- resume_timers(bigint[])  0006_verbs.sql
+-- run_timer(bigint, text, text, text)  0006_verbs.sql
+-- was_run(text, bigint, text, text)  0006_verbs.sql
+-- run_timers(bigint[], text)  0006_verbs.sql
+-- schedule_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)  0005_schedule.sql
+-- shift_length(text)  0004_dates.sql
+-- shift_timers(bigint[], text, text)  0006_verbs.sql
+-- write_timer(shardclock.timers, text, boolean)  0005_schedule.sql

@@ -39,8 +39,9 @@ KEEPALIVES = {
     "tcp_user_timeout": "9s",
 }
 
-# Of these backends, those whose commit waits for a synchronous standby. To cancel one would end the wait and make its
-# changes visible although no standby has them: a failover would undo them (docs/decisions/0027-a-commit-that-waits.md).
+# Select the backends among these whose commit waits for a synchronous standby. To cancel one would end the wait, and
+# make its changes visible although no standby has them. A failover would undo such changes:
+# docs/decisions/0027-a-commit-that-waits.md.
 WAIT_FOR_STANDBY = "select pid from pg_stat_activity where pid = any ($1::integer[]) and wait_event = 'SyncRep'"
 
 # Errors that pass: the same call may succeed on a new connection. Any other error is the call's fault.
@@ -189,7 +190,7 @@ class Session:
                 # A little later than the other limits: they end a statement that takes too long, and keep its session.
                 await self._connection.execute(f"set transaction_timeout = {int(self._timeout_s * 1000)}")
         if self._left:
-            await self._see_off(self._connection)
+            await self._wait_for_dropped_commits(self._connection)
         return self._connection
 
     def _reveal(self) -> str:
@@ -198,7 +199,7 @@ class Session:
         except InvalidDsn as error:  # the DSN's file may be repaired or written while we try again
             raise StoreUnavailable(str(error)) from None
 
-    async def _see_off(self, connection: Connection) -> None:
+    async def _wait_for_dropped_commits(self, connection: Connection) -> None:
         """Make sure that none of our commits still waits: else each retry would leave one more waiting backend."""
         waiting = [row["pid"] for row in await connection.fetch(WAIT_FOR_STANDBY, list(self._left))]
         if waiting:

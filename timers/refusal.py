@@ -10,8 +10,12 @@ SHOWN_CHARS_MAX = 60
 INT_BITS_SHOWN_MAX = 180
 
 
-class InvalidTimer(ValueError):
+class Refusal(ValueError):
     """Carry the one sentence that a user reads; it is one line without unprintable characters."""
+
+
+class InvalidTimer(Refusal):
+    """Refuse what can't be a timer, or can't be a timer's field."""
 
 
 def shortened(value: object) -> str:

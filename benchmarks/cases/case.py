@@ -83,7 +83,7 @@ def memory_of(contender: Contender) -> dict[str, float]:
 def require_quick(contender: Contender) -> None:
     """Leave out a contender that would need many minutes for 100,000 timers."""
     if contender.drained < QUICK:
-        raise NotForIt("too slow for so many: see `drain`")
+        raise NotForIt("too slow at this size: see `drain`")
 
 
 PER_S = Figure("per_s", "timers a second", "cps", more_is_better=True)

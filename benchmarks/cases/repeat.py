@@ -23,7 +23,7 @@ WHY_NOT = {
     "pg-boss": "its schedules are cron rules by the minute",
     "pgqueuer": "its schedules are written in the program",
     "procrastinate": "its schedules are written in the program",
-    "apscheduler": "too slow for so many: see `drain`",
+    "apscheduler": "too slow at this size: see `drain`",
 }
 SKIPPED = """
     select coalesce(sum((detail ->> 'count')::bigint), 0) from shardclock.command_log where intent = 'SKIPPED'

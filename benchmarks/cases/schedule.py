@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from benchmarks.cases.case import PER_S, Case, Figures, Part
 from benchmarks.contenders import Limit, Peer, each_peer
 from benchmarks.contenders.contender import Batch, Contender
-from service.bulk_import import Report, import_lines, numbered_lines
+from service.bulk_import import ImportReport, import_lines, numbered_lines
 
 FUNCTION = "select shardclock.schedule_timer(delay => 'P1D') from generate_series(1, $1::integer)"
 
@@ -57,7 +57,7 @@ class ByFile(Way):
     async def add(self, count: int) -> float:
         """Import a file that is held in memory."""
         line = json.dumps({"delay": "P1D"}).encode() + b"\n"
-        report = Report()
+        report = ImportReport()
         async with self.session() as session:
             began_s = time.perf_counter()
             await import_lines(session, numbered_lines(io.BytesIO(line * count)), report)

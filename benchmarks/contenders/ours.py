@@ -16,10 +16,10 @@ from benchmarks.rows import holder_of
 from cluster.database import Database
 from cluster.running import RunningCluster
 from cluster.settings import load_settings
-from shards.claiming import OWN_FULL_SCAN_S, RECENT_S, SLOW_S
+from shards.claim_planner import OWN_FULL_SCAN_S, RECENT_S, SLOW_S
 from sql.claims.claim import Scan, claim_due
 from sql.claims.scan_window import RotatingScan
-from sql.cluster.holders import list_holders
+from sql.cluster.holders import SHARD, list_holders
 from sql.cluster.leadership import scale
 from sql.dsn import Dsn
 from sql.migrate import migrate
@@ -87,9 +87,9 @@ class OnRay(_Ours):
         cluster = RunningCluster(settings, Database(Dsn(self.dsn)), tell=lambda _: None, logs=logs)
         self._stack.callback(cluster.stop)
         async with self.session() as session:
-            await scale(session, self._shards)
+            await scale(session, SHARD, self._shards)
             await asyncio.to_thread(cluster.start)
-            while sum(it.shard_count == self._shards for it in await list_holders(session)) < self._shards:
+            while sum(it.part_count == self._shards for it in await list_holders(session)) < self._shards:
                 await asyncio.sleep(0.05)
 
     async def stop(self) -> None:

@@ -6,12 +6,12 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal
 
-from sql.claims.rows import Lags, claimed_timer, lags_of, questions, tried_again
+from sql.claims.rows import Lags, claimed_timer, lags_of, questions, retry_lost_races
 from sql.claims.scan_window import ScanWindow, values_of
 from sql.session import Session
 from timers.model import ClaimedTimer
 
-Scope = Literal["own", "ahead", "sweep", "backlog"]
+Scope = Literal["own", "ahead", "sweep", "outage"]
 
 # Timers that are overdue by more were left by an outage, not by a takeover: the ramp limits how fast they fire.
 RAMP_AFTER_S = 10.0
@@ -21,13 +21,12 @@ RAMP_AFTER_S = 10.0
 class Scan:
     """Which timers to look for.
 
-    `own` scans the holder's slots from their oldest row. `ahead` scans the same slots, past a backlog. `sweep` scans
-    every slot, whichever shard keeps it. `backlog` scans the holder's slots, and takes a fair share of every tenant's
-    timers.
+    `own`: the holder's slots. `ahead`: the same slots, past a backlog. `sweep`: every slot, whichever shard keeps it.
+    `outage`: the holder's slots, for what an outage left, with a fair share for every tenant.
 
-    `floor_s` leaves out timers that have been due for longer; a `backlog` scan takes only those of the tenants' timers.
-    With a negative `horizon_s` only timers that are overdue by more are taken. With a `window` most slots are scanned
-    without reading past rows that have fired.
+    `floor_s`: skip timers overdue by more than this. The tenant part of an outage scan is the reverse: it takes only
+    those. A negative `horizon_s` skips timers that are overdue by less than its amount. With a `window` most slots are
+    scanned without reading past rows that have fired.
     """
 
     scope: Scope
@@ -57,7 +56,7 @@ class ScanResult:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LeasedRow:
     """One timer that is still leased, and the transaction that locks it, or was the last to lock it.
 
     Timers with the same `locker` become free together.
@@ -84,7 +83,7 @@ async def claim_due(
     source:  sql/claims/claim_due.sql
     """
     question = next(questions)
-    rows = await tried_again(
+    rows = await retry_lost_races(
         session,
         partial(
             session.rows,
@@ -116,25 +115,25 @@ async def claim_due(
     )
 
 
-async def still_held(session: Session, holder: int, timer_keys: Sequence[int]) -> list[Held]:
+async def still_leased(session: Session, holder: int, timer_keys: Sequence[int]) -> list[LeasedRow]:
     """Read which of these timers the holder still leases, as they are now, and which transaction locks each.
 
     errors:  StoreUnavailable  no answer in time: ask again
-    source:  sql/claims/still_held.sql
+    source:  sql/claims/still_leased.sql
     """
     question = next(questions)
-    rows = await session.rows("still_held", holder=holder, timer_keys=timer_keys)
-    return [Held(claimed_timer(row, question), row["locker"]) for row in rows]
+    rows = await session.rows("still_leased", holder=holder, timer_keys=timer_keys)
+    return [LeasedRow(claimed_timer(row, question), row["locker"]) for row in rows]
 
 
-async def held_by(session: Session, holder: int, *, horizon_s: float, lease_s: float) -> list[ClaimedTimer]:
+async def leased_by(session: Session, holder: int, *, horizon_s: float, lease_s: float) -> list[ClaimedTimer]:
     """Read which timers of its own slots the holder leases, after the answer to a claim was lost on its way.
 
     shape:   timers that have been due for longer than a lease are left out: they are free again soon, and late anyway
     errors:  StoreUnavailable  no answer in time: ask again
-    source:  sql/claims/held_by.sql
+    source:  sql/claims/leased_by.sql
     """
     question = next(questions)
     horizon, lease = timedelta(seconds=horizon_s), timedelta(seconds=lease_s)
-    rows = await session.rows("held_by", holder=holder, horizon=horizon, lease=lease)
+    rows = await session.rows("leased_by", holder=holder, horizon=horizon, lease=lease)
     return [claimed_timer(row, question) for row in rows]

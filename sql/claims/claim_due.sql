@@ -1,9 +1,10 @@
 -- Fires the timers that are overdue, and leases those that fall due within the horizon, in one scan.
 --
 -- in:    :holder bigint, :horizon interval, :lease interval, :batch integer,
---        :scope text: 'own' and 'ahead' scan the holder's slots; 'sweep' scans every slot; 'backlog' scans the holder's
+--        :scope text: 'own' and 'ahead' scan the holder's slots; 'sweep' scans every slot; 'outage' scans the holder's
 --        slots, and takes a fair share of every tenant's timers,
---        :floor interval or null: leave out timers that have been due for longer (of tenants' timers: take only these),
+--        :floor interval or null: skip timers overdue by more than this. The tenant part of an outage scan is the reverse:
+--        it takes only those,
 --        :fire_overdue boolean: fire overdue plain timers here instead of leasing them,
 --        :ramp_after interval: timers that are overdue by more were left by an outage,
 --        :after_tenant text: the scan over tenants begins after this one; '' is the beginning,
@@ -11,8 +12,8 @@
 --        :recent interval or null: scan only for timers due after now - recent; null scans every slot from its oldest
 --        row. While a dead holder's claims are free, the scan goes back two leases at least. With :recent set, tenants
 --        get no share,
---        :full_from integer or null and :full_count integer or null: scan this many slots, from slot full_from on, from
---        their oldest row nevertheless
+--        :full_from integer or null and :full_count integer or null: :full_count slots, from slot :full_from on, are
+--        scanned from their oldest row, whatever :recent says
 -- out:   at least one row: server_time timestamptz, fired bigint, lags text or null (of the timers fired here, as JSON:
 --        an array of [target, timer_type, 'ahead' or 'late', how many edges the lag is within, timers, sum of their
 --        lags in seconds]), saturated boolean (there may be more), left_by_outage bigint (how many of the taken timers
@@ -27,10 +28,10 @@
 with recursive me as materialized (
     -- Every claim reads the assignment here: so no shard acts on a stale one, and an ended holder takes nothing.
     select
-        case when :scope::text = 'sweep' then 0 else h.shard end as first_slot,
-        case when :scope::text = 'sweep' then 1 else h.shard_count end as step,
+        case when :scope::text = 'sweep' then 0 else h.part end as first_slot,
+        case when :scope::text = 'sweep' then 1 else h.part_count end as step,
         -- Rounded up: else a ramp lower than the number of shards would be 0 for each of them.
-        ceil(c.ramp_per_s / coalesce(h.shard_count, 1)::numeric)::integer as ramp_per_s,
+        ceil(c.ramp_per_s / coalesce(h.part_count, 1)::numeric)::integer as ramp_per_s,
         -- Bounds the lock waits of this statement alone: Postgres evaluates this before it locks any row.
         set_config('lock_timeout', '100ms', true) as patience
     from shardclock.holders h
@@ -40,7 +41,7 @@ with recursive me as materialized (
         -- Nothing fires in a copy, nor in another installation's database: docs/decisions/0016-a-copy-does-not-fire.md.
         and shardclock.hold_reason(h.identity) is null
 ),
-gone as materialized (
+freed as materialized (
     -- The holders whose claims are free. Two selects, each of which reads a small index: with an "or", Postgres would
     -- read every holder that there ever was.
     select h.holder from shardclock.holders h where h.ended_at > coalesce(:now::timestamptz, now()) - :lease::interval
@@ -63,7 +64,7 @@ tenant (tenant_id, oldest, number) as (
             limit 1
         ) t
         -- Not with a window: the scan of each tenant would read past the rows that have fired.
-        where :scope = 'backlog' and :recent::interval is null
+        where :scope = 'outage' and :recent::interval is null
     )
     union all
     select t.tenant_id, t.due_date, p.number + 1
@@ -92,11 +93,11 @@ slots as materialized (
         greatest(1, share.timers * me.step / 840) as share,
         -- Where the slot's scan begins: docs/decisions/0023-fired-rows-that-stay.md.
         greatest(
-            case when :scope <> 'backlog' then coalesce(:now::timestamptz, now()) - :floor end,
+            case when :scope <> 'outage' then coalesce(:now::timestamptz, now()) - :floor end,
             case
                 when (s.slot - :full_from::integer + 840) % 840 >= :full_count::integer
                 then coalesce(:now::timestamptz, now())
-                    - case when exists (select from gone) then greatest(:recent, 2 * :lease) else :recent end
+                    - case when exists (select from freed) then greatest(:recent, 2 * :lease) else :recent end
             end,
             '-infinity'
         ) as since
@@ -120,7 +121,7 @@ seen as materialized (
             and t.due_date > s.since
             and shardclock.is_free(
                 t.claimed_by, t.claimed_until, coalesce(:now::timestamptz, now()), :lease,
-                array(select gone.holder from gone)
+                array(select freed.holder from freed)
             )
         order by t.due_date
         limit s.share
@@ -146,7 +147,7 @@ due as materialized (
                 and t.due_date > s.since
                 and shardclock.is_free(
                     t.claimed_by, t.claimed_until, coalesce(:now::timestamptz, now()), :lease,
-                    array(select gone.holder from gone)
+                    array(select freed.holder from freed)
                 )
             order by t.due_date
             limit s.share
@@ -167,7 +168,7 @@ due as materialized (
             and t.due_date <= coalesce(:now::timestamptz, now()) - :floor
             and shardclock.is_free(
                 t.claimed_by, t.claimed_until, coalesce(:now::timestamptz, now()), :lease,
-                array(select gone.holder from gone)
+                array(select freed.holder from freed)
             )
         order by t.due_date
         limit share.timers
@@ -184,7 +185,7 @@ fired as (
         and (t.due_date <= coalesce(:now::timestamptz, now())) is true
         and shardclock.is_free(
             t.claimed_by, t.claimed_until, coalesce(:now::timestamptz, now()), :lease,
-            array(select gone.holder from gone)
+            array(select freed.holder from freed)
         )
         -- A lease that was taken after the reading stands: its holder was perhaps suspended then, and works again.
         and (
@@ -214,7 +215,7 @@ claimed as (
         and (t.due_date <= coalesce(:now::timestamptz, now()) + :horizon) is true
         and shardclock.is_free(
             t.claimed_by, t.claimed_until, coalesce(:now::timestamptz, now()), :lease,
-            array(select gone.holder from gone)
+            array(select freed.holder from freed)
         )
         -- A lease that was taken after the reading stands: its holder was perhaps suspended then, and works again.
         and (

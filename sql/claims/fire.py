@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
-from sql.claims.rows import Lags, lags_of, tried_again
+from sql.claims.rows import Lags, lags_of, retry_lost_races
 from sql.session import Session
 from timers.model import ClaimedTimer
 from timers.occurrence import Occurrence, Rule
@@ -58,7 +58,7 @@ async def fire_due(
     source:  sql/claims/fire_due.sql
     """
     nexts = [firing.next for firing in firings]
-    (row,) = await tried_again(
+    (row,) = await retry_lost_races(
         session,
         partial(
             session.rows,

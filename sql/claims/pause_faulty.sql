@@ -4,14 +4,14 @@
 -- out:   timer_key bigint, or no row: the timer is no longer this holder's, has been changed since, or is locked
 -- locks: the timer's row
 -- index: timers_pkey
-with free as materialized (
+with unlocked as materialized (
     select t.timer_key from shardclock.timers t where t.timer_key = :timer_key for update of t skip locked
 ),
-aside as (
+paused as (
     update shardclock.timers t
     set paused_due_date = t.due_date, due_date = '9999-12-31 23:59:59.999998+00',
         claimed_by = null, claimed_until = null
-    where t.timer_key = (select free.timer_key from free) and t.claimed_by = :holder and t.xmin = :version
+    where t.timer_key = (select unlocked.timer_key from unlocked) and t.claimed_by = :holder and t.xmin = :version
     returning t.*
 )
 insert into shardclock.command_log (
@@ -19,8 +19,8 @@ insert into shardclock.command_log (
     intent, tenant_id, timer_type, target, target_element_id, name, schedule, payload, detail
 )
 select
-    a.timer_key, a.process_instance_key, a.element_instance_key, a.paused_due_date, a.created_at, a.occurrence, :holder,
-    'PAUSED', a.tenant_id, a.timer_type, a.target, a.target_element_id, a.name, a.schedule, a.payload,
+    p.timer_key, p.process_instance_key, p.element_instance_key, p.paused_due_date, p.created_at, p.occurrence, :holder,
+    'PAUSED', p.tenant_id, p.timer_type, p.target, p.target_element_id, p.name, p.schedule, p.payload,
     jsonb_build_object('refused', :why::text)
-from aside a
+from paused p
 returning timer_key

@@ -6,7 +6,7 @@
 -- out:   timer_key bigint of those that were planned; the others were cancelled, changed, paused or locked meanwhile
 -- locks: the rows; leaves out rows that others have locked, so that a client's transaction delays only its own timers
 -- index: timers_pkey, two probes for each row
-with free as materialized (
+with unlocked as materialized (
     select t.timer_key from shardclock.timers t where t.timer_key = any (:timer_keys) and t.claimed_by = :holder
     for update of t skip locked
 )
@@ -23,7 +23,7 @@ from unnest(
     :timer_keys::bigint[], :versions::xid[], :zones::text[], :due_dates::timestamptz[], :anchors::timestamptz[],
     :anchor_occurrences::bigint[], :repetitions::integer[]
 ) as s (timer_key, version, zone, due_date, anchor, anchor_occurrence, repetitions)
-where t.timer_key = any (array(select free.timer_key from free))
+where t.timer_key = any (array(select unlocked.timer_key from unlocked))
     and t.timer_key = s.timer_key
     -- The fence, as in fire_due: nobody has changed the row since it was claimed.
     and t.claimed_by = :holder

@@ -43,7 +43,7 @@ def lags_of(text: str | None) -> list[Lags]:
     return [Lags(*bucket) for bucket in json.loads(text)] if text else []
 
 
-async def tried_again(session: Session, send: Callable[[], Awaitable[list[Record]]]) -> list[Record]:
+async def retry_lost_races(session: Session, send: Callable[[], Awaitable[list[Record]]]) -> list[Record]:
     """Send a statement that reads rows and then locks them, and send it again if it lost a race.
 
     Somebody may lock a row between the reading and the locking: a second try sees the lock and leaves the row out. If

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from timers.model import SLOTS
 
-FEWER = 8  # after a scan that did not come back, the next one scans this many times fewer slots in full
+SHRINK_AFTER_FAILURE = 8  # after a scan that did not come back, the next one scans this many times fewer slots in full
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,4 +87,4 @@ class RotatingScan:
             return
         if self._since is None or self._full_count == 1:
             self._since = self._began_at
-        self._full_count_max = max(1, self._full_count // FEWER)
+        self._full_count_max = max(1, self._full_count // SHRINK_AFTER_FAILURE)

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
-from sql.clients.verbs import Which
+from sql.clients.verbs import TimerRef
 from sql.log.records import LogRecord, record_of
 from sql.session import NOT_ALLOWED, Session, StatementRefused
 from timers.refusal import InvalidTimer
@@ -36,7 +36,7 @@ class TimerState:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class UpcomingTimer:
     """How a pending or paused timer goes on; it is late from `late_since` on."""
 
     due_date: datetime
@@ -113,7 +113,7 @@ async def find_keys(session: Session, state: str, wanted: Filter, *, size: int, 
     return [row["timer_key"] for row in rows]
 
 
-async def find_timer(session: Session, which: Which) -> TimerState | None:
+async def find_timer(session: Session, which: TimerRef) -> TimerState | None:
     """Find a timer; if several had the name, the pending one, or else the one that ended last.
 
     errors:  StoreUnavailable  no answer in time
@@ -123,17 +123,17 @@ async def find_timer(session: Session, which: Which) -> TimerState | None:
     return TimerState(**dict(row)) if row else None
 
 
-async def read_plan(session: Session, which: Which) -> Plan | None:
+async def read_upcoming(session: Session, which: TimerRef) -> UpcomingTimer | None:
     """Read how a pending or paused timer goes on; None if there is none.
 
     errors:  StoreUnavailable  no answer in time
-    source:  sql/clients/read_plan.sql
+    source:  sql/clients/read_upcoming.sql
     """
-    row = await session.row("read_plan", **asdict(which))
-    return Plan(*row) if row else None
+    row = await session.row("read_upcoming", **asdict(which))
+    return UpcomingTimer(*row) if row else None
 
 
-async def records_of(session: Session, which: Which, *, limit: int = 20) -> list[LogRecord]:
+async def records_of(session: Session, which: TimerRef, *, limit: int = 20) -> list[LogRecord]:
     """Read the last records of a timer, or of all timers that had a name, the newest first.
 
     errors:  StoreUnavailable  no answer in time
@@ -154,7 +154,7 @@ class Witness:
     alive: bool
 
 
-async def records_around(session: Session, which: Which, moment: datetime, *, limit: int = 100) -> list[LogRecord]:
+async def records_around(session: Session, which: TimerRef, moment: datetime, *, limit: int = 100) -> list[LogRecord]:
     """Read the records of a timer, or of all timers that had a name, just before and just after a moment.
 
     shape:   at most `limit` before the moment and `limit` after it, the oldest first

@@ -23,9 +23,8 @@ _RULES = {
     "payload_is_at_most_64_kib": "its payload is too large; the limit is 65,536 bytes (64 KiB)",
 }
 _OUT_OF_RANGE = "22008"
-DRAWS = (
-    5  # of keys for one timer: a taken key moves the sequence forward, so a second draw is rare, and a third very rare
-)
+# Of keys for one timer. A taken key moves the sequence forward, so a second draw is rare, and a third very rare.
+DRAWS = 5
 
 
 @dataclass(frozen=True, slots=True)

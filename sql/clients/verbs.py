@@ -17,7 +17,7 @@ _NOT_FOR_WHAT_WAS_ASKED = ("55000", NOT_ALLOWED)
 
 
 @dataclass(frozen=True, slots=True)
-class Which:
+class TimerRef:
     """Name one timer: by its key, or by its name and tenant."""
 
     timer_key: int | None = None
@@ -45,7 +45,7 @@ class NewRule:
     missed: str | None = None
 
 
-async def cancel_timer(session: Session, which: Which, *, reason: str | None = None) -> str:
+async def cancel_timer(session: Session, which: TimerRef, *, reason: str | None = None) -> str:
     """Cancel a timer, and say how it ended: CANCELED, TRIGGERED, SKIPPED or UNKNOWN.
 
     errors:  StoreUnavailable  the outcome is unknown: call again, the answer stays true
@@ -55,7 +55,7 @@ async def cancel_timer(session: Session, which: Which, *, reason: str | None = N
     return await _state(session, "cancel_timer", which, reason=reason)
 
 
-async def pause_timer(session: Session, which: Which, *, reason: str | None = None) -> str:
+async def pause_timer(session: Session, which: TimerRef, *, reason: str | None = None) -> str:
     """Keep a timer from firing until it is resumed, and say PAUSED, or how it ended.
 
     errors:  as `cancel_timer`
@@ -64,7 +64,7 @@ async def pause_timer(session: Session, which: Which, *, reason: str | None = No
     return await _state(session, "pause_timer", which, reason=reason)
 
 
-async def resume_timer(session: Session, which: Which) -> str:
+async def resume_timer(session: Session, which: TimerRef) -> str:
     """Let a paused timer go on, and say PENDING, or how it ended.
 
     errors:  as `cancel_timer`
@@ -73,7 +73,7 @@ async def resume_timer(session: Session, which: Which) -> str:
     return await _state(session, "resume_timer", which)
 
 
-async def run_timer(session: Session, which: Which, *, operation: str | None = None) -> str:
+async def run_timer(session: Session, which: TimerRef, *, operation: str | None = None) -> str:
     """Make a timer due now, and say RESCHEDULED, PENDING (it was due already), PAUSED (it stays so), or how it ended.
 
     A schedule runs once more, and keeps its grid and its next due date, moved or not. PENDING leaves no record: if the
@@ -87,7 +87,7 @@ async def run_timer(session: Session, which: Which, *, operation: str | None = N
     return await _state(session, "run_timer", which, operation=operation)
 
 
-async def reschedule_timer(session: Session, which: Which, to: datetime | Duration | Shift | NewRule) -> str:
+async def reschedule_timer(session: Session, which: TimerRef, to: datetime | Duration | Shift | NewRule) -> str:
     """Move a timer to a moment, by a delay from now, by a shift, or to another rule; say RESCHEDULED, or how it ended.
 
     errors:  as `cancel_timer`, and InvalidTimer for a moment out of range, or for a wrong shift or schedule
@@ -155,7 +155,7 @@ async def cancel_process_instance(session: Session, process_instance_key: int, *
     return int(row["canceled"]) if row else 0
 
 
-async def _state(session: Session, verb: str, which: Which, **values: object) -> str:
+async def _state(session: Session, verb: str, which: TimerRef, **values: object) -> str:
     try:
         row = await session.row(verb, **asdict(which), **values)
     except StatementRefused as error:

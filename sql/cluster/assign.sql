@@ -1,7 +1,7 @@
--- Gives each holder its shard, and suspends or resumes it, all at once, if the caller still leads in its term.
+-- Gives each holder its part of the slots, and suspends or resumes it, all at once, if the caller still leads in its term.
 --
--- in:    :leader bigint, :term bigint, :holders bigint[], :shards integer[] (null: none),
---        :suspended boolean[] (true: others may take its claims), :shard_count integer
+-- in:    :leader bigint, :term bigint, :holders bigint[], :parts integer[] (null: none),
+--        :suspended boolean[] (true: others may take its claims), :part_count integer
 -- out:   holder bigint of each that was assigned; no row if the caller no longer leads
 -- locks: the leadership row (shared: so that leadership can't change meanwhile), the holders' rows
 -- index: leadership_pkey, newest first; holders_pkey
@@ -14,9 +14,9 @@ with mandate as materialized (
     for share
 )
 update shardclock.holders h
-set shard = a.shard,
-    shard_count = case when a.shard is null then null else :shard_count::integer end,
+set part = a.part,
+    part_count = case when a.part is null then null else :part_count::integer end,
     suspended_at = case when a.suspended then coalesce(h.suspended_at, now()) end
-from unnest(:holders::bigint[], :shards::integer[], :suspended::boolean[]) as a (holder, shard, suspended), mandate
+from unnest(:holders::bigint[], :parts::integer[], :suspended::boolean[]) as a (holder, part, suspended), mandate
 where h.holder = a.holder and h.ended_at is null
 returning h.holder

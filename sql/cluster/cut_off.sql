@@ -1,4 +1,4 @@
--- Ends the sessions in which these holders claim and fire: a frozen process would keep its rows locked.
+-- Ends the sessions in which these holders work, not those of their heartbeats and hints: a frozen process would keep its rows locked.
 --
 -- in:    :holders bigint[]
 -- out:   pid integer of each session that was ended; a session whose commit waits for a synchronous standby is left
@@ -8,10 +8,11 @@ with theirs as materialized (
     select a.pid
     from pg_stat_activity a
     where a.datname = current_database()
-        and a.application_name in (
-            select 'shardclock shard ' || use || ' ' || lpad(to_hex(h.holder), 16, '0')
-            from unnest(:holders::bigint[]) as h (holder)
-            cross join unnest(array['claims', 'fires']) as use
+        -- 'shardclock shard claims 00000000000000ab'
+        and split_part(a.application_name, ' ', 1) = 'shardclock'
+        and split_part(a.application_name, ' ', 3) not in ('beats', 'hints')
+        and split_part(a.application_name, ' ', 4) = any (
+            array(select lpad(to_hex(h.holder), 16, '0') from unnest(:holders::bigint[]) as h (holder))
         )
         -- A commit that waits for a standby would stop waiting: docs/decisions/0027-a-commit-that-waits.md.
         and a.wait_event is distinct from 'SyncRep'

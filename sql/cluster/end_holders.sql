@@ -24,7 +24,7 @@ old as materialized (
     for update of h
 )
 update shardclock.holders h
-set ended_at = now(), ended_why = :why, seen_at = old.seen_at, shard = null, shard_count = null
+set ended_at = now(), ended_why = :why, seen_at = old.seen_at, part = null, part_count = null
 from old
 where h.holder = old.holder
 returning

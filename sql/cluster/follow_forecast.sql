@@ -1,10 +1,10 @@
--- Sets how many shards are wanted, for a leader that follows a policy, if the policy still holds.
+-- Sets how many keepers of a role are wanted, for a leader that follows a policy, if the policy still holds.
 --
--- in:    :leader bigint, :term bigint, :shards_wanted integer
--- out:   one row, shards_wanted integer; none if the caller no longer leads, or if the policy has ended or changed its
+-- in:    :leader bigint, :term bigint, :role text, :wanted integer
+-- out:   one row, wanted integer; none if the caller no longer leads, or if the policy has ended or changed its
 --        bounds
--- locks: the leadership row (shared), the coordination row
--- index: leadership_pkey, newest first; coordination_pkey
+-- locks: the leadership row (shared), the role's row
+-- index: leadership_pkey, newest first; scale_pkey
 with mandate as materialized (
     select true as yes
     from shardclock.leadership l
@@ -13,8 +13,8 @@ with mandate as materialized (
     limit 1
     for share
 )
-update shardclock.coordination c
-set shards_wanted = :shards_wanted
+update shardclock.scale s
+set wanted = :wanted
 from mandate
-where c.singleton and :shards_wanted between c.shards_min and c.shards_max
-returning c.shards_wanted
+where s.role = :role and :wanted between s.wanted_min and s.wanted_max
+returning s.wanted

@@ -1,4 +1,4 @@
-"""The holders (incarnations of shard actors), and which shard each of them keeps."""
+"""The holders (incarnations of slot keepers), and which part of the slots each of them keeps."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -6,19 +6,23 @@ from datetime import datetime
 
 from sql.session import Session
 
+SHARD = "shard"  # the role of those that fire timers
+ROLES = (SHARD,)
+
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """One incarnation of a shard actor that has not ended."""
+    """One incarnation of a slot keeper that has not ended; it keeps part `part` of `part_count`, or no slots."""
 
     holder: int
+    role: str
     cluster_id: str
     actor_name: str
     node_id: str
     host: str
     pid: int
-    shard: int | None
-    shard_count: int | None
+    part: int | None
+    part_count: int | None
     held: int
     started_at: datetime
     seen_at: datetime
@@ -30,7 +34,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Incarnation:
-    """What a shard actor registers when it starts; `identity` is the installation it is configured for, or ''."""
+    """What a slot keeper registers when it starts; `identity` is the installation it is configured for, or ''."""
 
     holder: int
     cluster_id: str
@@ -39,21 +43,22 @@ class Incarnation:
     host: str
     pid: int
     identity: str = ""
+    role: str = SHARD
 
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """The answer to a heartbeat: Postgres's time, the holder's shard, if any, and why it may not fire, if so."""
+    """The answer to a heartbeat: Postgres's time, the holder's part of the slots, if any, and why it may not fire."""
 
     server_time: datetime
-    shard: int | None
-    shard_count: int | None
+    part: int | None
+    part_count: int | None
     hold_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A holder that was ended, how many timers it held, and how long it was silent until others could take them."""
+    """A holder that was ended, how much it held, and how long it was silent until others could take them."""
 
     holder: int
     held: int
@@ -61,7 +66,7 @@ class Ended:
 
 
 async def register_holder(session: Session, incarnation: Incarnation) -> None:
-    """Record a new incarnation, without a shard yet; take a database without an owner for its installation.
+    """Record a new incarnation, without slots yet; take a database without an owner for its installation.
 
     errors:  StoreUnavailable  the outcome is unknown: call again, it is recorded once
     source:  sql/cluster/register_holder.sql
@@ -91,13 +96,13 @@ async def end_holders(session: Session, holders: Sequence[int], *, why: str, ter
     return [Ended(*row) for row in await session.rows("end_holders", holders=holders, why=why, term=term)]
 
 
-async def list_holders(session: Session) -> list[Holder]:
-    """List the holders that have not ended, in the order of their shards; those without a shard come last.
+async def list_holders(session: Session, role: str | None = None) -> list[Holder]:
+    """List the holders that have not ended, of one role or of all, by part; those without slots come last.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/cluster/list_holders.sql
     """
-    return [Holder(**dict(row)) for row in await session.rows("list_holders")]
+    return [Holder(**dict(row)) for row in await session.rows("list_holders", role=role)]
 
 
 async def assign(
@@ -105,15 +110,15 @@ async def assign(
     *,
     leader: int,
     term: int,
-    shards: Mapping[int, int | None],
-    shard_count: int,
+    parts: Mapping[int, int | None],
+    part_count: int,
     suspended: Collection[int] = (),
 ) -> bool:
-    """Give each holder its shard (or none), all in one transaction; False if the caller no longer leads.
+    """Give each holder its part of the slots (or none), all in one transaction; False if the caller no longer leads.
 
     Other shards may take the claims of `suspended` holders. The claims of all others are their own again.
 
-    shape:   `shards` maps holder to shard, 0 to shard_count - 1
+    shape:   `parts` maps holder to part, 0 to part_count - 1
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/cluster/assign.sql
     """
@@ -121,16 +126,16 @@ async def assign(
         "assign",
         leader=leader,
         term=term,
-        holders=list(shards),
-        shards=list(shards.values()),
-        suspended=[holder in suspended for holder in shards],
-        shard_count=shard_count,
+        holders=list(parts),
+        parts=list(parts.values()),
+        suspended=[holder in suspended for holder in parts],
+        part_count=part_count,
     )
-    return bool(rows) or not shards
+    return bool(rows) or not parts
 
 
 async def cut_off(session: Session, holders: Sequence[int]) -> int:
-    """End the sessions in which holders claim and fire, so that their locks are released; return how many were ended.
+    """End the sessions in which holders work, so that their locks are released; return how many were ended.
 
     A holder that lives opens them again; its heartbeats have a session of their own and continue.
 

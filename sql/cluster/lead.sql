@@ -3,9 +3,10 @@
 -- in:    :leader bigint, :cluster_id text, :lease interval,
 --        :fresh boolean (true: the coordinator has just started, and takes over from its own cluster's last coordinator
 --        at once), :identity text (the installation that it is configured for, or '')
--- out:   one row: leads boolean, term bigint, leader bigint, cluster_id text, shards_wanted integer
+-- out:   one row: leads boolean, term bigint, leader bigint, cluster_id text, roles text[], wanted integer[]
+--        (how many keepers each role wants)
 -- locks: the leadership row
--- index: leadership_pkey, newest first; coordination_pkey
+-- index: leadership_pkey, newest first
 with taken as (
     update shardclock.leadership c
     -- Later than the last renewal even if the clock was set back, because only the newest one counts.
@@ -43,6 +44,6 @@ known as (
         limit 1
     )
 )
-select k.leads, k.term, k.leader, k.cluster_id, c.shards_wanted
+select k.leads, k.term, k.leader, k.cluster_id, s.roles, s.wanted
 from known k
-cross join shardclock.coordination c
+cross join (select array_agg(s.role) as roles, array_agg(s.wanted) as wanted from shardclock.scale s) s

@@ -1,5 +1,6 @@
-"""Which coordinator leads, in which term, and how many shards an operator or a policy wants."""
+"""Which coordinator leads, in which term, and how many keepers of each role an operator or a policy wants."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -8,30 +9,30 @@ from sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """The coordination row, as seen by one coordinator that asked to lead."""
+    """Who leads, as seen by one coordinator that asked to lead; `wanted` is how many keepers each role wants."""
 
     leads: bool
     term: int
     leader: int | None
     cluster_id: str | None
-    shards_wanted: int
+    wanted: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How many shards are wanted, and the bounds between which the forecast may change that; None: it may not."""
+    """How many keepers of a role are wanted, and the bounds between which the forecast may change that, if it may."""
 
-    shards_wanted: int
-    shards_min: int | None
-    shards_max: int | None
+    wanted: int
+    wanted_min: int | None
+    wanted_max: int | None
     target_per_s: int
-    shards_alive: int
+    alive: int
     log_records: int
 
     @property
     def capacity_per_s(self) -> int:
-        """Say how many timers a second the living shards are expected to fire."""
-        return self.shards_alive * self.target_per_s
+        """Say how many timers a second the living keepers are expected to work off."""
+        return self.alive * self.target_per_s
 
 
 async def lead(
@@ -54,8 +55,9 @@ async def lead(
         fresh=fresh,
         identity=identity,
     )
-    assert row is not None, "the coordination row is written by a migration"
-    return Leadership(*row)
+    assert row is not None, "the leadership row is written by a migration"
+    leads, term, holds, whose, roles, wanted = row
+    return Leadership(leads, term, holds, whose, dict(zip(roles, wanted, strict=True)))
 
 
 async def resign(session: Session, leader: int) -> None:
@@ -67,47 +69,47 @@ async def resign(session: Session, leader: int) -> None:
     await session.rows("resign", leader=leader)
 
 
-async def scale(session: Session, shards_wanted: int) -> tuple[int, int]:
-    """Set how many shards are wanted, which ends any policy; return the number before and the number now.
+async def scale(session: Session, role: str, wanted: int) -> tuple[int, int]:
+    """Set how many keepers of a role are wanted, which ends any policy; return the number before and the number now.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/cluster/scale.sql
     """
-    row = await session.row("scale", shards_wanted=shards_wanted)
-    assert row is not None, "the coordination row is written by a migration"
-    return row["before"], row["shards_wanted"]
+    row = await session.row("scale", role=role, wanted=wanted)
+    assert row is not None, "each role's row is written by a migration"
+    return row["before"], row["wanted"]
 
 
-async def read_policy(session: Session) -> Policy:
-    """Read how many shards are wanted, and by which policy.
+async def read_policy(session: Session, role: str) -> Policy:
+    """Read how many keepers of a role are wanted, and by which policy.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/cluster/read_policy.sql
     """
-    row = await session.row("read_policy")
-    assert row is not None, "the coordination row is written by a migration"
+    row = await session.row("read_policy", role=role)
+    assert row is not None, "each role's row is written by a migration"
     return Policy(*row)
 
 
 async def set_policy(
-    session: Session, *, shards_min: int | None, shards_max: int | None, target_per_s: int | None
+    session: Session, role: str, *, wanted_min: int | None, wanted_max: int | None, target_per_s: int | None
 ) -> None:
-    """Let the forecast decide how many shards are wanted, between two numbers; None leaves a value as it was.
+    """Let the forecast decide how many keepers are wanted, between two numbers; None leaves a value as it was.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
-             StatementRefused  shards_min would be more than shards_max
+             StatementRefused  wanted_min would be more than wanted_max
     source:  sql/cluster/set_policy.sql
     """
-    await session.rows("set_policy", shards_min=shards_min, shards_max=shards_max, target_per_s=target_per_s)
+    await session.rows("set_policy", role=role, wanted_min=wanted_min, wanted_max=wanted_max, target_per_s=target_per_s)
 
 
-async def follow_forecast(session: Session, leader: int, *, term: int, shards_wanted: int) -> bool:
-    """Set how many shards are wanted, as the leader; False if it no longer leads, or the policy has changed.
+async def follow_forecast(session: Session, leader: int, role: str, *, term: int, wanted: int) -> bool:
+    """Set how many keepers of a role are wanted, as the leader; False if it no longer leads, or the policy has changed.
 
     errors:  StoreUnavailable  the outcome is unknown: read and decide again
     source:  sql/cluster/follow_forecast.sql
     """
-    return bool(await session.rows("follow_forecast", leader=leader, term=term, shards_wanted=shards_wanted))
+    return bool(await session.rows("follow_forecast", leader=leader, role=role, term=term, wanted=wanted))
 
 
 async def hand_over(session: Session, cluster_id: str, *, lease_s: float) -> bool:

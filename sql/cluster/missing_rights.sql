@@ -19,6 +19,7 @@ with tables (name, rights) as (
         ('presence', '{select}'),
         ('coordination', '{select,update}'),
         ('leadership', '{select,update}'),
+        ('scale', '{select,update}'),
         ('log_days', '{select,insert}'),
         ('identity', '{select,update}')
 ),

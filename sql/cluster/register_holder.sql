@@ -1,6 +1,6 @@
--- Records a new incarnation of a shard actor, without a shard yet; a database without an owner gets its installation.
+-- Records a new incarnation of a keeper, without slots yet; a database without an owner gets its installation.
 --
--- in:    :holder bigint, :cluster_id text, :actor_name text, :node_id text, :host text, :pid integer,
+-- in:    :holder bigint, :role text, :cluster_id text, :actor_name text, :node_id text, :host text, :pid integer,
 --        :identity text: the installation that the actor is configured for, or ''
 -- out:   nothing
 -- locks: the new rows, and the identity row while its name or its origin is missing
@@ -9,8 +9,8 @@ with adopted as materialized (
     select shardclock.adopt(:identity::text)
 ),
 registered as (
-    insert into shardclock.holders (holder, cluster_id, actor_name, node_id, host, pid, identity)
-    select :holder::bigint, :cluster_id::text, :actor_name::text, :node_id::text, :host::text, :pid::integer, :identity
+    insert into shardclock.holders (holder, role, cluster_id, actor_name, node_id, host, pid, identity)
+    select :holder::bigint, :role::text, :cluster_id::text, :actor_name::text, :node_id::text, :host::text, :pid::integer, :identity
     from adopted
     on conflict (holder) do nothing
     returning holder

@@ -1,14 +1,14 @@
--- Sets how many shards are wanted, and ends any policy; the leading coordinator acts on it.
+-- Sets how many keepers of a role are wanted, and ends any policy; the leading coordinator acts on it.
 --
--- in:    :shards_wanted integer
--- out:   one row: shards_wanted integer, before integer
--- locks: the coordination row
--- index: coordination_pkey
+-- in:    :role text, :wanted integer
+-- out:   one row: wanted integer, before integer
+-- locks: the role's row
+-- index: scale_pkey
 with old as materialized (
-    select shards_wanted as before from shardclock.coordination where singleton for update
+    select role, wanted as before from shardclock.scale where role = :role for update
 )
-update shardclock.coordination c
-set shards_wanted = :shards_wanted, shards_min = null, shards_max = null
+update shardclock.scale s
+set wanted = :wanted, wanted_min = null, wanted_max = null
 from old
-where c.singleton
-returning c.shards_wanted, old.before
+where s.role = old.role
+returning s.wanted, old.before

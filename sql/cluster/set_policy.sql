@@ -1,17 +1,16 @@
--- Lets the leading coordinator follow the forecast between two numbers of shards; a null leaves a value as it is.
+-- Lets the leading coordinator follow the forecast between two numbers of keepers; a null leaves a value as it is.
 --
--- in:    :shards_min integer or null, :shards_max integer or null, :target_per_s integer or null
--- out:   one row: shards_wanted integer, shards_min integer and shards_max integer (nulls: no policy),
---        target_per_s integer
--- locks: the coordination row
--- index: coordination_pkey
-update shardclock.coordination c
-set shards_min = coalesce(:shards_min::integer, c.shards_min),
-    shards_max = coalesce(:shards_max::integer, c.shards_max),
-    target_per_s = coalesce(:target_per_s::integer, c.target_per_s),
-    shards_wanted = least(
-        greatest(c.shards_wanted, coalesce(:shards_min::integer, c.shards_min)),
-        coalesce(:shards_max::integer, c.shards_max)
+-- in:    :role text, :wanted_min integer or null, :wanted_max integer or null, :target_per_s integer or null
+-- out:   one row: wanted integer, wanted_min integer and wanted_max integer (nulls: no policy), target_per_s integer
+-- locks: the role's row
+-- index: scale_pkey
+update shardclock.scale s
+set wanted_min = coalesce(:wanted_min::integer, s.wanted_min),
+    wanted_max = coalesce(:wanted_max::integer, s.wanted_max),
+    target_per_s = coalesce(:target_per_s::integer, s.target_per_s),
+    wanted = least(
+        greatest(s.wanted, coalesce(:wanted_min::integer, s.wanted_min)),
+        coalesce(:wanted_max::integer, s.wanted_max)
     )
-where c.singleton
-returning c.shards_wanted, c.shards_min, c.shards_max, c.target_per_s
+where s.role = :role
+returning s.wanted, s.wanted_min, s.wanted_max, s.target_per_s

@@ -97,7 +97,7 @@ async def consume_once(session: Session, group: str, work: Work, *, limit: int =
 async def _work_once(session: Session, group: str, work: Work, *, limit: int) -> int | None:
     """Work on the free partition that is furthest behind; None if there is none to work on.
 
-    source:  sql/log/take_partition.sql, read_log.sql, advance_cursor.sql
+    source:  sql/log/take_partition.sql, read_log.sql, advance_place.sql
     """
     batch = _Batch(group, work, limit)
     try:
@@ -161,7 +161,7 @@ class _Batch:
             "worked": bool(self._records),
             "transaction": transaction,
         }
-        self._moved = await connection.fetchval(*statement("advance_cursor").with_values(values)) is not None
+        self._moved = await connection.fetchval(*statement("advance_place").with_values(values)) is not None
         if not self._moved:
             self._error = TransactionEnded(
                 "the work ended the transaction that it was given, and what it wrote is not undone: leave commit and"

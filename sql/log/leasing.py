@@ -29,7 +29,7 @@ from sql.session import Session, StatementRefused, StoreUnavailable
 
 LEASE_S = 30.0
 SAID_S = 60.0  # while the work on a batch goes on, log that once in this time
-GIVE_BACK_S = LAST_ASK_S = 1.0
+GIVE_BACK_S = LAST_ASK_S = 1.0  # one statement: Postgres answers in milliseconds, or is away
 
 
 class LeaseLost(Exception):
@@ -158,9 +158,9 @@ async def lease_batch(session: Session, group: str, *, limit: int, lease_s: floa
 async def _turn(member: Member, work: Work, lease_s: float) -> bool:
     leasing = asyncio.create_task(lease_batch(member.session, member.group, limit=member.pace.records, lease_s=lease_s))
     try:
-        batch = await _whole(leasing)
+        batch = await _await_answer(leasing)
         if batch is not None:
-            await _see_to(member, work, batch)
+            await _process(member, work, batch)
     except asyncio.CancelledError:
         if leasing.done() and not leasing.cancelled() and not leasing.exception() and (batch := leasing.result()):
             await _leave(batch)
@@ -168,7 +168,7 @@ async def _turn(member: Member, work: Work, lease_s: float) -> bool:
     return batch is not None
 
 
-async def _see_to(member: Member, work: Work, batch: Batch) -> None:
+async def _process(member: Member, work: Work, batch: Batch) -> None:
     if not batch.records:
         await _end(member, batch, worked=False)
         return
@@ -200,7 +200,7 @@ async def _leave(batch: Batch) -> None:
             await batch.give_back(batch.place.position, worked=False)
 
 
-async def _whole(asked: "asyncio.Task[T]") -> T:
+async def _await_answer(asked: "asyncio.Task[T]") -> T:
     """Wait for an answer; if cancelled meanwhile, still wait a little, to know whether a lease was taken or ended."""
     try:
         return await asyncio.shield(asked)
@@ -213,7 +213,7 @@ async def _whole(asked: "asyncio.Task[T]") -> T:
 async def _end(member: Member, batch: Batch, *, worked: bool) -> None:
     try:
         end = max(batch.place.horizon, batch.place.position)
-        await _whole(asyncio.create_task(batch.give_back(end, worked=worked)))
+        await _await_answer(asyncio.create_task(batch.give_back(end, worked=worked)))
     except LeaseLost as error:
         member.log.warning("lease lost after the work", partition=batch.place.partition, error=str(error))
 

@@ -2,8 +2,8 @@
 --
 -- in:    :edges interval[], ascending, counted from now, :now timestamptz or null,
 --        :recent interval or null: count only timers due after now - recent; null counts from the first edge,
---        :full_from integer or null and :full_count integer or null: in this many slots, from slot full_from on, count
---        from the first edge nevertheless
+--        :full_from integer or null and :full_count integer or null: :full_count slots, from slot :full_from on, are
+--        counted from the first edge, whatever :recent says
 -- out:   one row for each stretch between two edges, without the later edge: stretch integer from 1, timers bigint,
 --        estimated boolean, oldest_s double precision (how long ago the first counted timer fell due)
 -- locks: nothing

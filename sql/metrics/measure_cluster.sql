@@ -1,8 +1,8 @@
 -- Measures the cluster in one row: which processes serve, what was counted, which transactions hold Postgres back.
 --
 -- in:    :recent interval or null: look for overdue timers only among those due after now - recent; null looks at all,
---        :full_from integer or null and :full_count integer or null: in this many slots, from slot full_from on, look
---        at all nevertheless
+--        :full_from integer or null and :full_count integer or null: :full_count slots, from slot :full_from on, are
+--        looked at from their oldest row, whatever :recent says
 -- out:   shards_wanted integer, shards_min integer or null, shards_max integer or null, target_per_s integer,
 --        ramp_per_s integer or null (no limit), leader_alive boolean, shards_alive bigint, holders_on_hold bigint,
 --        slots_assigned bigint, paused bigint, oldest_overdue_s double precision (since it fell due, or since a client
@@ -13,9 +13,9 @@
 -- locks: nothing
 -- index: timers_by_slot, two probes for each slot
 with alive as materialized (
-    select h.shard, h.shard_count
+    select h.part, h.part_count
     from shardclock.presence h
-    where h.shard is not null and h.seen_at > now() - interval '5 s'
+    where h.role = 'shard' and h.part is not null and h.seen_at > now() - interval '5 s'
 ),
 oldest as materialized (
     select
@@ -73,10 +73,10 @@ open as materialized (
 )
 -- `greatest(…, 0)`: another transaction may have begun after ours, and an age must not be negative.
 select
-    c.shards_wanted,
-    c.shards_min,
-    c.shards_max,
-    c.target_per_s,
+    scale.wanted as shards_wanted,
+    scale.wanted_min as shards_min,
+    scale.wanted_max as shards_max,
+    scale.target_per_s,
     c.ramp_per_s,
     coalesce(l.lease_until > now(), false) as leader_alive,
     (select count(*) from alive) as shards_alive,
@@ -86,7 +86,7 @@ select
     ) as holders_on_hold,
     (
         select count(*) from generate_series(0, 839) as s (slot)
-        where exists (select from alive where s.slot % alive.shard_count = alive.shard)
+        where exists (select from alive where s.slot % alive.part_count = alive.part)
     ) as slots_assigned,
     paused.n as paused,
     greatest(extract(epoch from now() - oldest.late_since), 0)::double precision as oldest_overdue_s,
@@ -105,3 +105,5 @@ select
 from shardclock.coordination c, paused, oldest, missing, open, (
     select l.term, l.leader, l.lease_until from shardclock.leadership l order by l.renewed_at desc limit 1
 ) l
+cross join shardclock.scale
+where scale.role = 'shard'

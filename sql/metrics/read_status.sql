@@ -75,7 +75,7 @@ select
     (select percentile_cont(0.5) within group (order by r.lag_ms) from recent r) as lag_p50_ms,
     (select percentile_cont(0.99) within group (order by r.lag_ms) from recent r) as lag_p99_ms,
     (select max(r.lag_ms) from recent r) as lag_max_ms,
-    c.shards_wanted,
+    (select s.wanted from shardclock.scale s where s.role = 'shard') as shards_wanted,
     l.term,
     l.leader,
     coalesce(l.lease_until > now(), false) as leader_alive,

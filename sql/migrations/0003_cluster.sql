@@ -1,14 +1,38 @@
--- The holders of shards, the coordinator that leads, and which installation this database belongs to.
+-- How many slot keepers of each role are wanted, the holders, the coordinator that leads, and which installation this database belongs to.
+
+create table shardclock.scale (
+    role text not null,
+    wanted integer not null default 2,
+    wanted_min integer,
+    wanted_max integer,
+    target_per_s integer not null default 5000,
+
+    constraint scale_pkey primary key (role),
+    constraint wanted_is_1_to_840 check (wanted between 1 and 840),
+    constraint policy_is_whole check ((wanted_min is null) = (wanted_max is null)),
+    constraint policy_is_1_to_840 check (wanted_min between 1 and 840 and wanted_max between wanted_min and 840),
+    constraint target_per_s_is_positive check (target_per_s > 0)
+);
+
+insert into shardclock.scale (role) values ('shard');
+
+comment on table shardclock.scale is
+    'One row for each role of slot keepers: how many keepers an operator or a policy wants. '
+        'The keepers of a role share all slots among them.';
+comment on column shardclock.scale.wanted_min is
+    'With wanted_max: the leading coordinator follows the forecast between the two; null: an operator sets wanted.';
+comment on column shardclock.scale.target_per_s is 'How many timers a second one keeper is expected to work off.';
 
 create table shardclock.holders (
     holder bigint not null,
+    role text not null default 'shard',
     cluster_id text not null,
     actor_name text not null,
     node_id text not null,
     host text not null,
     pid integer not null,
-    shard integer,
-    shard_count integer,
+    part integer,
+    part_count integer,
     started_at timestamptz not null default now(),
     seen_at timestamptz,
     ended_at timestamptz,
@@ -17,8 +41,9 @@ create table shardclock.holders (
     suspended_at timestamptz,
 
     constraint holders_pkey primary key (holder),
-    constraint assignment_is_whole check ((shard is null) = (shard_count is null)),
-    constraint shard_is_one_of_shard_count check (shard_count between 1 and 840 and shard >= 0 and shard < shard_count),
+    constraint holders_role_fkey foreign key (role) references shardclock.scale (role),
+    constraint assignment_is_whole check ((part is null) = (part_count is null)),
+    constraint part_is_one_of_part_count check (part_count between 1 and 840 and part >= 0 and part < part_count),
     constraint end_is_whole check ((ended_at is null) = (ended_why is null))
 );
 
@@ -26,7 +51,9 @@ create index holders_ended on shardclock.holders (ended_at) where ended_at is no
 create index holders_suspended on shardclock.holders (suspended_at) where suspended_at is not null and ended_at is null;
 
 comment on table shardclock.holders is
-    'One row for each incarnation of a shard actor. When a holder has ended, others may take its claims at once.';
+    'One row for each incarnation of a slot keeper. When a holder has ended, others may take its claims at once.';
+comment on column shardclock.holders.part is
+    'Which part of the slots it keeps: those with slot % part_count = part; null: none.';
 comment on column shardclock.holders.identity is
     'The installation that its cluster is configured for, '''' for none; null: it is never on hold.';
 comment on column shardclock.holders.suspended_at is
@@ -51,7 +78,7 @@ comment on column shardclock.beats.held is 'How many timers it had in memory the
 
 create view shardclock.presence as
 select
-    h.holder, h.cluster_id, h.actor_name, h.node_id, h.host, h.pid, h.shard, h.shard_count, b.held, h.started_at,
+    h.holder, h.role, h.cluster_id, h.actor_name, h.node_id, h.host, h.pid, h.part, h.part_count, b.held, h.started_at,
     b.seen_at, h.suspended_at, h.identity
 from shardclock.holders h
 cross join lateral (
@@ -63,30 +90,18 @@ comment on view shardclock.presence is 'The holders that have not ended, each wi
 
 create table shardclock.coordination (
     singleton boolean not null default true,
-    shards_wanted integer not null default 2,
     ramp_per_s integer default 150000,
-    shards_min integer,
-    shards_max integer,
-    target_per_s integer not null default 5000,
 
     constraint coordination_pkey primary key (singleton),
     constraint coordination_is_one_row check (singleton),
-    constraint shards_wanted_is_1_to_840 check (shards_wanted between 1 and 840),
-    constraint ramp_per_s_is_not_negative check (ramp_per_s >= 0),
-    constraint policy_is_whole check ((shards_min is null) = (shards_max is null)),
-    constraint policy_is_1_to_840 check (shards_min between 1 and 840 and shards_max between shards_min and 840),
-    constraint target_per_s_is_positive check (target_per_s > 0)
+    constraint ramp_per_s_is_not_negative check (ramp_per_s >= 0)
 );
 
 insert into shardclock.coordination default values;
 
-comment on table shardclock.coordination is 'One row: how many shards an operator or a policy wants.';
+comment on table shardclock.coordination is 'One row: what an operator has set for the whole cluster.';
 comment on column shardclock.coordination.ramp_per_s is
     'How many timers left overdue by an outage the cluster fires in a second, fair between tenants; null: no limit.';
-comment on column shardclock.coordination.shards_min is
-    'With shards_max: the leading coordinator follows the forecast between the two; null: '
-        'an operator sets shards_wanted.';
-comment on column shardclock.coordination.target_per_s is 'How many timers a second one shard is expected to fire.';
 
 -- Like beats, renewals leave old row versions behind, and nobody should have to read them: the newest is found first.
 create table shardclock.leadership (

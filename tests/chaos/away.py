@@ -9,7 +9,8 @@ from typing import Any
 
 import asyncpg
 
-AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError)
+# InternalClientError: asyncpg was asked again before it had noticed that the connection is lost.
+AWAY = (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 LOOK_S = 0.05
 
 

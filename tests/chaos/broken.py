@@ -134,7 +134,7 @@ BUILDS = (
     Build("lease ignored", (Edit("sql/migrations/0001_timers.sql", _LEASED, "false"),), ("S8",)),
     Build(
         "no sweep",
-        (Edit("shards/claiming.py", "sweeps = now_s >= self.swept_at + settings.sweep_s", "sweeps = False"),),
+        (Edit("shards/claim_planner.py", "sweeps = now_s >= self.swept_at + settings.sweep_s", "sweeps = False"),),
         ("L1", "L3"),
     ),
     Build(
@@ -149,7 +149,7 @@ BUILDS = (
         ("S3", "S7"),
     ),
     Build(
-        "cursor by position",
+        "passes unsettled positions",
         (Edit("sql/migrations/0002_command_log.sql", "        and l.position <= settled\n", ""),),
         ("L4",),
     ),

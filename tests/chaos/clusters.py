@@ -19,7 +19,7 @@ from tests.support.shard_process import ShardProcess
 
 START_S = 60.0
 LED_S = 2.0  # a takeover that a coordinator makes
-SERVING = "select from shardclock.presence where shard is not null and seen_at > started_at"
+SERVING = "select from shardclock.presence where part is not null and seen_at > started_at"
 
 
 class Cluster(Protocol):
@@ -118,7 +118,7 @@ class Processes:
             try:
                 async with connected(self._direct_dsn) as admin:
                     await admin.execute(
-                        "update shardclock.holders set shard = null, shard_count = null where holder = $1", dead.holder
+                        "update shardclock.holders set part = null, part_count = null where holder = $1", dead.holder
                     )
                 await self._start(shard)
             except AWAY:

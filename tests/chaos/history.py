@@ -100,8 +100,8 @@ class HolderWritten(NamedTuple):
     """A row of `holders` as an insert or update left it."""
 
     holder: int
-    shard: int | None
-    shard_count: int | None
+    part: int | None
+    part_count: int | None
     pid: int
     seen_at: datetime | None  # its last sign of life, once it has ended
     ended_at: datetime | None

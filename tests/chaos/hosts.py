@@ -16,6 +16,7 @@ import psutil
 
 from cluster.node import DSN
 from embedded.postmaster import PORT, Postmaster
+from sql.cluster.holders import SHARD
 from sql.cluster.leadership import scale
 from sql.session import Session
 from tests.chaos.away import LOOK_S, connected
@@ -46,8 +47,8 @@ RAY = {
     "RAY_AUTH_MODE": "token",
 }
 BEATING = """
-    select pid from shardclock.holders
-    where ended_at is null and suspended_at is null and shard is not null and seen_at > now() - interval '1 s'
+    select pid from shardclock.presence
+    where suspended_at is null and part is not null and seen_at > now() - interval '1 s'
     order by started_at
 """
 
@@ -94,7 +95,7 @@ class Hosts:
         )
         self._keeping = asyncio.create_task(self._keep())
         async with Session(direct_dsn, application="test") as session:
-            await scale(session, SHARDS)
+            await scale(session, SHARD, SHARDS)
         await asyncio.to_thread(self._start_up)
         assert await comes_true(self.is_whole, within_s=START_S), self._up and self._up.said
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from sql.clients.pending import Drawn, Refused, draw_keys, schedule_timers
-from sql.clients.verbs import Which, cancel_timer, reschedule_timer
+from sql.clients.verbs import TimerRef, cancel_timer, reschedule_timer
 from sql.session import Session, StatementRefused, StoreUnavailable
 from tests.chaos.history import Asked, Call
 from tests.chaos.plan import Change, Create, Plan, Wish
@@ -83,7 +83,7 @@ class Load:
     async def _change(self, step: Change, of: Asked) -> None:
         create = self._plan.steps[step.of]
         assert isinstance(create, Create)
-        which = Which(None, of.name, create.tenant_id) if step.by_name else Which(of.timer_key)
+        which = TimerRef(None, of.name, create.tenant_id) if step.by_name else TimerRef(of.timer_key)
         to = parse_duration(f"PT{step.due_in_s:.3f}S")
 
         async def send(session: Session, call: Call) -> Call:

@@ -125,6 +125,6 @@ def _deserted(moves: Iterable[Move]) -> list[tuple[float, float]]:
 
 def _slots_in(presence: Presence) -> frozenset[int]:
     row = presence.row
-    if row.shard is None or row.shard_count is None or row.ended_at is not None or row.suspended_at is not None:
+    if row.part is None or row.part_count is None or row.ended_at is not None or row.suspended_at is not None:
         return frozenset()
-    return frozenset(range(row.shard, SLOTS, row.shard_count))
+    return frozenset(range(row.part, SLOTS, row.part_count))

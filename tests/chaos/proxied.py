@@ -14,7 +14,7 @@ from tests.support.factories import BOUND_S, HolderClient, add_holder, add_timer
 from timers.model import ClaimedTimer
 
 HOLDER = 11
-BROKEN_OFF = (OSError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError)
+BROKEN_OFF = (OSError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 
 
 @asynccontextmanager

@@ -22,7 +22,7 @@ CHANGES_A_PEEK = 100_000
 ANSWER_S = 60.0
 COLUMNS = {
     "timers": "timer_key, due_date, tenant_id, name, schedule, occurrence, claimed_by, claimed_until, paused_due_date",
-    "holders": "holder, shard, shard_count, pid, seen_at, ended_at, suspended_at",
+    "holders": "holder, part, part_count, pid, seen_at, ended_at, suspended_at",
     "command_log": "position, recorded_at, timer_key, tenant_id, name, due_date, occurrence, intent, holder,"
     " schedule, payload, detail",
 }
@@ -199,8 +199,8 @@ def _record(row: _Row, _: bool) -> Recorded:
 def _holder(row: _Row, _: bool) -> HolderWritten:
     return HolderWritten(
         holder=int(row["holder"]),
-        shard=_int(row.get("shard")),
-        shard_count=_int(row.get("shard_count")),
+        part=_int(row.get("part")),
+        part_count=_int(row.get("part_count")),
         pid=int(row["pid"]),
         seen_at=_maybe(row.get("seen_at")),
         ended_at=_maybe(row.get("ended_at")),

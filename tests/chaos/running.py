@@ -120,7 +120,7 @@ async def _watched(tell: Tell) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _readers(stage: Stage) -> AsyncIterator[list[Read]]:
-    """Read the log meanwhile, through the proxy as everybody: one keeps its cursor itself, one is a consumer group."""
+    """Read the log meanwhile, through the proxy as everybody: one keeps its place itself, one is a consumer group."""
     read: list[Read] = []
 
     async def keep(connection: Connection, records: Sequence[LogRecord]) -> None:

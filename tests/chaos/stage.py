@@ -28,7 +28,7 @@ Prepare = Callable[[Path], AbstractContextManager[object]]
 MakePostmaster = Callable[[Path, int], Postmaster]
 START_S = 60.0
 ORPHANS_S = 5.0  # they end by themselves within a moment, as a rule
-SHARDS = "select holder, pid, shard from shardclock.holders where ended_at is null and shard is not null order by shard"
+SHARDS = "select holder, pid, part from shardclock.holders where ended_at is null and part is not null order by part"
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,7 +140,7 @@ async def test_half_open_the_server_does_not_hear_that_its_client_has_gone(
         await eventually(lambda: _none_of(dsn, "mine"))
 
 
-async def test_of_two_half_open_times_the_longer_one_counts(proxy: Proxy, through: str) -> None:
+async def test_the_longer_of_two_half_open_times_counts(proxy: Proxy, through: str) -> None:
     async with connected(through) as mine, connected(through, "other") as other:
         async with during(proxy.half_open(named("mine"), for_s=BOUND_S)):
             await proxy.half_open(named("mine"), for_s=0.05)

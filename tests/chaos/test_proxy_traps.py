@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from sql.claims.claim import held_by
+from sql.claims.claim import leased_by
 from sql.session import StoreUnavailable
 from sql.statements import statement
 from tests.chaos.proxied import BROKEN_OFF, HOLDER, catches, connected, during, holding, in_time, named, round_trips
@@ -56,7 +56,7 @@ async def test_a_lost_answer_to_a_claim_leaves_the_lease(proxy: Proxy, dsn: str,
         with pytest.raises(StoreUnavailable):
             await hand.take()
 
-        held = await held_by(hand.session, HOLDER, horizon_s=2.0, lease_s=10.0)
+        held = await leased_by(hand.session, HOLDER, horizon_s=2.0, lease_s=10.0)
         assert [timer.timer_key for timer in held] == keys
 
 
@@ -119,7 +119,7 @@ async def test_a_trap_after_a_firing_keeps_its_answer_back(proxy: Proxy, dsn: st
         assert (await in_time(work)).timer_keys == {timers[0].timer_key}
 
 
-async def test_a_trap_springs_once_on_the_first_who_walks_in(proxy: Proxy, dsn: str, through: str) -> None:
+async def test_a_trap_springs_once_on_the_first_matching_statement(proxy: Proxy, dsn: str, through: str) -> None:
     sprung: list[str] = []
     async with holding(dsn, through, 2) as (hand, (one, other)):
         trap = proxy.trap(named("test"), "fire_due", "before", spring=lambda link: sprung.append(link.application))
@@ -137,7 +137,7 @@ async def test_a_trap_springs_once_on_the_first_who_walks_in(proxy: Proxy, dsn: 
     assert sprung == ["test"]
 
 
-async def test_who_is_not_meant_passes_a_trap_by(proxy: Proxy, dsn: str, through: str) -> None:
+async def test_a_trap_lets_every_other_connection_pass(proxy: Proxy, dsn: str, through: str) -> None:
     async with holding(dsn, through, 2) as (hand, (one, other)):
         mine = hands_of(proxy)
         async with HolderClient(through, HOLDER) as second, trapped(proxy, mine, "fire_due", "inside") as trap:

@@ -66,7 +66,7 @@ def timers_left(commits: list[Commit]) -> Iterator[tuple[Any, ...]]:
     return (tuple(left[key])[1:] for key in sorted(left))
 
 
-async def test_who_commits_first_comes_first_whoever_began_first(dsn: str) -> None:
+async def test_transactions_are_recorded_in_the_order_of_their_commits(dsn: str) -> None:
     early, late = await add_timers(dsn, 2, due="now() + interval '1 hour'")
 
     async with recorded(dsn) as recorder, HolderClient(dsn) as one, HolderClient(dsn) as other:

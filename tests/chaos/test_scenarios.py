@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import psutil
 import pytest
 
+from sql.cluster.holders import SHARD
 from sql.cluster.leadership import scale
 from sql.session import Session
 from tests.chaos.checker import EXERCISED, Verdict, judge
@@ -97,7 +98,7 @@ async def test_a_disk_that_is_full_for_a_while_loses_nothing() -> None:
     )
 
 
-async def test_twice_what_the_cluster_can_fire_piles_up_and_drains_with_memory_bounded() -> None:
+async def test_a_load_of_twice_the_capacity_piles_up_and_drains_with_bounded_memory() -> None:
     # 20 timers a claim, and 40 ms on the way: two shards fire at most a thousand a second. Twice that comes.
     cluster = _Weighed(2, claim_batch=20, fire_batch=20, queue_max=1_000)
 
@@ -174,7 +175,7 @@ class _Nodes:
             await self._rays.add_node()
         await self._rays.coordinate(dsn)
         async with Session(direct_dsn, application="test") as session:
-            await scale(session, NODES)
+            await scale(session, SHARD, NODES)
         await until_serving(direct_dsn, NODES)
 
     async def stop(self) -> None:

@@ -61,7 +61,7 @@ def test_a_timer_that_another_fault_held_up_is_left_out_of_a_takeover() -> None:
 
 
 @pytest.mark.parametrize(("began_s", "bound_s"), [(7.9, 2.0), (8.1, 13.0), (12.0, 13.0), (16.9, 13.0), (17.1, 2.0)])
-def test_a_takeover_has_more_time_where_nobody_led_who_could_have_made_it(began_s: float, bound_s: float) -> None:
+def test_a_takeover_has_more_time_while_there_is_no_leader_to_make_it(began_s: float, bound_s: float) -> None:
     tape = blank()
     tape.holder(-0.5, B, 1)
     tape.fault("freeze", 10.0, 15.0, 5.0, disturbs=False, leaderless=True)

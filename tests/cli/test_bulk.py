@@ -210,7 +210,7 @@ def test_cancels_a_process_instance_whoever_its_timers_belong_to(shell: Shell, o
     assert count(shell) == 2
 
 
-def test_cancels_what_a_process_instance_adds_while_it_is_looked_at(shell: Shell) -> None:
+def test_cancels_what_a_process_instance_adds_while_its_timers_are_listed(shell: Shell) -> None:
     add(shell, 2, process_instance_key="7")
     added = 0
 

@@ -26,6 +26,7 @@ from tests.support.cli_asserts import (
     assert_refused,
 )
 from tests.support.factories import BOUND_S, add_holder, add_timers, query
+from tests.support.memory import IN_MEMORY
 from tests.support.postgres import Server
 from tests.support.program import PROGRAM, Shell, run
 
@@ -351,7 +352,7 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 def test_without_a_dsn_every_command_finds_the_same_data() -> None:
-    with tempfile.TemporaryDirectory(prefix="shardclock-test-") as place:
+    with tempfile.TemporaryDirectory(prefix="shardclock-test-", dir=IN_MEMORY) as place:
         environment = {"SHARDCLOCK_DATA_DIR": place}
         first = run("schedule", "--in", "PT1H", "--name", "kept", environment=environment)
         second = run("list", "--json", environment=environment)

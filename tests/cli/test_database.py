@@ -15,6 +15,7 @@ from cli.database import without_password
 from cluster.settings import load_settings
 from embedded.server import EmbeddedPostgres
 from tests.support.cli_asserts import DONE, DOWN, NOT_THERE, SECRET
+from tests.support.memory import IN_MEMORY
 from tests.support.program import Shell, run
 
 
@@ -26,7 +27,7 @@ def test_prints_the_dsn_that_is_named(capsys: pytest.CaptureFixture[str]) -> Non
 
 @pytest.mark.slow
 def test_finds_the_embedded_postgres_while_it_runs_and_says_when_it_does_not() -> None:
-    with tempfile.TemporaryDirectory(prefix="shardclock-test-") as place:
+    with tempfile.TemporaryDirectory(prefix="shardclock-test-", dir=IN_MEMORY) as place:
         environment = {"SHARDCLOCK_DATA_DIR": place}
         stopped = run("dsn", environment=environment)
         postgres = EmbeddedPostgres.start(Path(place))
@@ -58,7 +59,7 @@ def test_psql_does_what_it_is_told_on_the_database_that_is_named(dsn: str) -> No
 
 def test_psql_keeps_the_password_out_of_its_command_line(monkeypatch: pytest.MonkeyPatch) -> None:
     said = "import os, sys; print(sys.argv[1:], os.environ['PGPASSWORD'])"
-    with tempfile.TemporaryDirectory(prefix="shardclock-test-") as place:
+    with tempfile.TemporaryDirectory(prefix="shardclock-test-", dir=IN_MEMORY) as place:
         program = Path(place) / "psql"
         program.write_text(f"#!{sys.executable}\n{said}\n")
         program.chmod(0o755)

@@ -57,7 +57,7 @@ def lead_and_serve(shell: Shell, cluster_id: str, leader: int, *holders: int) ->
         others = {h.holder: None for h in await list_holders(session) if h.holder not in holders}
         shards: dict[int, int | None] = {**others, **{holder: shard for shard, holder in enumerate(holders)}}
         assert leads.leads
-        assert await assign(session, leader=leader, term=leads.term, shards=shards, shard_count=len(holders))
+        assert await assign(session, leader=leader, term=leads.term, parts=shards, part_count=len(holders))
 
     do(shell, serve)
 
@@ -157,7 +157,7 @@ def test_a_cluster_that_is_still_starting_is_waited_for(shell: Shell, monkeypatc
     assert told == ["cluster 'green' has 1 of 2 shards ready; waiting"]
 
 
-def test_who_leads_already_is_left_leading(shell: Shell) -> None:
+def test_a_cluster_that_leads_already_goes_on_leading(shell: Shell) -> None:
     start(shell, "green", 3, 4)
     lead_and_serve(shell, "green", 10, 3, 4)
 
@@ -177,7 +177,7 @@ def test_a_cluster_that_does_not_take_the_lead_is_told_of_and_soon_anybody_may(s
     assert (done.code, done.json["serving"]) == (NOT_DONE, 0)
     left = "select lease_until - now() between interval '1 ms' and interval '10 s' from shardclock.leadership"
     assert asyncio.run(value(shell.dsn, left))
-    assert [holder.shard for holder in do(shell, list_holders)][:2] == [0, 1], "blue's shards fire on"
+    assert [holder.part for holder in do(shell, list_holders)][:2] == [0, 1], "blue's shards fire on"
 
 
 # leave

@@ -125,7 +125,7 @@ def test_narrows_by_name_due_date_and_process_instance(shell: Shell) -> None:
     assert names(shell, "--process-instance", 1, "--due-from", "2031-01-04T00:00:00Z") == ["b-4"]
 
 
-def test_lists_by_name_what_is_pending_and_what_bore_the_name(shell: Shell) -> None:
+def test_lists_by_name_pending_timers_and_ended_timers_that_had_the_name(shell: Shell) -> None:
     for name, tenant in (("x", "default"), ("x", "acme"), ("xy", "default")):
         shell("schedule", "--in", "1h", "--name", name, "--tenant", tenant)
     shell("cancel", "--name", "x")

@@ -95,7 +95,9 @@ def test_status_speaks_of_a_stray_cluster_as_such_while_another_fires(shell: She
     assert f"{WORDS}green: {ANOTHERS}; others fire" in shell("status").out.splitlines()
 
 
-def test_who_only_looks_at_anothers_database_is_told_of_no_hold(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_without_an_identity_reports_no_hold_of_another_installation(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("SHARDCLOCK_IDENTITY")
     belongs(shell)
     assert hold_of(shell) is None
@@ -206,12 +208,12 @@ def test_a_command_that_is_configured_unlike_the_cluster_that_waits_is_refused(s
     assert whose(shell) == (PROD, False)
 
 
-def test_who_begins_to_fire_between_the_look_and_the_release_is_not_overrun(
+def test_a_cluster_that_begins_to_fire_before_the_release_stops_it(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     belongs(shell)
     monkeypatch.setattr("cli.release.objection_to", lambda *_: None)
     start(shell, PROD, cluster_id="blue")
 
-    refused(shell("release", "--yes"), "was not released")
+    refused(shell("release", "--yes"), "not released")
     assert whose(shell) == (PROD, True)

@@ -17,7 +17,7 @@ BAR = 40
 
 def state(shell: Shell) -> tuple[Any, ...]:
     """Read what is wanted, and under which policy."""
-    text = "select shards_wanted, shards_min, shards_max, target_per_s from shardclock.coordination"
+    text = "select wanted, wanted_min, wanted_max, target_per_s from shardclock.scale"
     return tuple(asyncio.run(query(shell.dsn, text))[0])
 
 
@@ -37,6 +37,10 @@ def start(shell: Shell, shards: int) -> None:
         ("many", ["'many'"]),
         ("2.5", ["'2.5'"]),
         ("٣x", ["'٣x'"]),
+        ("workers=4", ["workers=4", "no role 'workers'", "shards=4"]),
+        ("shards=", ["'shards='", "1 to 840"]),
+        ("shards=0", ["0 shards", "1 to 840"]),
+        ("shards=many", ["'shards=many'"]),
         ("2 3", ["3"]),
         ("2 --min 1", ["not both"]),
         ("2 --max 4", ["not both"]),

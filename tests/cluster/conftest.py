@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.memory import IN_MEMORY
+
 
 @pytest.fixture
 def place() -> Iterator[Path]:
     """Give a directory that a server may use."""
-    path = Path(tempfile.mkdtemp(prefix="shardclock-test-"))
+    path = Path(tempfile.mkdtemp(prefix="shardclock-test-", dir=IN_MEMORY))
     yield path
     shutil.rmtree(path)

@@ -11,6 +11,7 @@ import pytest
 
 from cluster.example import example_lines
 from tests.support import ROOT
+from tests.support.memory import IN_MEMORY
 from tests.support.program import run
 from timers.model import NewTimer
 
@@ -20,7 +21,7 @@ TAKEOVER_MAX_S = 2.0
 @pytest.fixture
 def file() -> Iterator[Path]:
     """Give a place for a file of timers."""
-    with tempfile.TemporaryDirectory(prefix="shardclock-test-") as folder:
+    with tempfile.TemporaryDirectory(prefix="shardclock-test-", dir=IN_MEMORY) as folder:
         yield Path(folder) / "timers.ndjson"
 
 

@@ -14,8 +14,9 @@ from cluster.database import Database
 from cluster.node import DSN, DSN_FILE, NoDatabase, dsn_of_node, environment_of
 from cluster.running import RunningCluster
 from cluster.settings import InvalidSettings, Settings, load_settings
-from coordinator.fleet import ShardSpawner
-from metrics.exporter import Place
+from coordinator.fleet import Spawner
+from metrics.exporter import ExporterConfig
+from sql.cluster.holders import SHARD
 from sql.dsn import Dsn
 from tests.support.cli_asserts import DOWN, SECRET
 
@@ -43,7 +44,7 @@ def settings(request: pytest.FixtureRequest, file: Path, monkeypatch: pytest.Mon
 
 def test_what_actors_are_sent_names_no_database(settings: Settings) -> None:
     cloudpickle = pytest.importorskip("ray.cloudpickle")
-    spawner = ShardSpawner(ShardActor, settings.shard, "cluster")
+    spawner = Spawner(SHARD, ShardActor, settings.shard, "cluster")
 
     sent = cloudpickle.dumps((settings.coordinator, spawner)) + pickle.dumps(settings.shard)
 
@@ -51,13 +52,13 @@ def test_what_actors_are_sent_names_no_database(settings: Settings) -> None:
         assert hidden.encode() not in sent
 
 
-def test_nothing_that_keeps_one_shows_it(settings: Settings) -> None:
+def test_no_object_that_keeps_a_dsn_shows_its_secret(settings: Settings) -> None:
     dsn = settings.find_dsn()
     assert dsn is not None
     assert dsn.reveal() == DOWN
     database = Database(dsn)
 
-    for it in (settings, dsn, database, vars(database), Place("127.0.0.1", 0, Path("e.sock"), {}, dsn)):
+    for it in (settings, dsn, database, vars(database), ExporterConfig("127.0.0.1", 0, Path("e.sock"), {}, dsn)):
         assert SECRET not in repr(it)
         assert SECRET not in str(it)
     assert SECRET not in settings.model_dump_json()
@@ -105,7 +106,7 @@ def test_a_node_that_knows_no_database_says_what_to_set(capsys: pytest.CaptureFi
     assert "the actor does not start" in capsys.readouterr().err, "in the log of its process"
 
 
-def test_a_file_is_looked_into_when_settings_are_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dsn_file_is_checked_when_settings_are_read(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(DSN_FILE, str(file))
     file.write_text(f"mysql://user:{SECRET}@localhost/x")
     with pytest.raises(InvalidSettings, match=f"{DSN_FILE}: what {file} holds must be a URL") as refused:

@@ -18,7 +18,7 @@ import pytest
 
 from cluster.verdict import judge
 from embedded.server import EmbeddedPostgres
-from service.bulk_import import Report, import_lines
+from service.bulk_import import ImportReport, import_lines
 from sql.log.records import read_log
 from sql.session import Session
 from tests.support.cluster_process import STOP_S, ClusterProcess
@@ -206,8 +206,8 @@ def _has_fired_more(dsn: str, than: int) -> bool:
     return asyncio.run(_fired(dsn)) > than
 
 
-async def _schedule(dsn: str, *, seconds: float) -> Report:
-    report = Report()
+async def _schedule(dsn: str, *, seconds: float) -> ImportReport:
+    report = ImportReport()
     lines = [(i + 1, json.dumps({"delay": f"PT{1 + i * seconds / TIMERS:.3f}S"}).encode()) for i in range(TIMERS)]
     async with Session(dsn, application="test") as session:
         await import_lines(session, lines, report, keep=True)
@@ -217,7 +217,12 @@ async def _schedule(dsn: str, *, seconds: float) -> Report:
 async def _fired(dsn: str) -> int:
     try:
         rows = await query(dsn, "select count(*) from shardclock.command_log where intent = 'TRIGGERED'")
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):  # the postmaster is among the victims
+    except (
+        OSError,
+        asyncpg.PostgresError,
+        asyncpg.InterfaceError,
+        asyncpg.InternalClientError,
+    ):  # the postmaster is among the victims
         return 0
     return int(rows[0][0])
 

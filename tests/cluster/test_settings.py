@@ -136,7 +136,7 @@ def test_a_variable_that_is_no_setting_is_told_with_its_nearest_neighbour(name: 
         ("MY_SHARDCLOCK_DSN", DSN),
     ],
 )
-def test_what_others_put_into_the_environment_is_not_spoken_of(name: str, value: str) -> None:
+def test_variables_of_other_programs_are_not_reported(name: str, value: str) -> None:
     assert unknown_settings({name: value}) == []
 
 
@@ -179,7 +179,7 @@ def test_an_empty_one_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch, na
     assert len(refused.value.faults) == 1
 
 
-def test_of_what_up_tells_its_host_process_only_what_is_told_is_known() -> None:
+def test_only_variables_that_up_gives_its_host_process_are_known() -> None:
     told = {name for name in vars(host).values() if isinstance(name, str) and name.startswith("SHARDCLOCK_HOST_")}
     assert len(told) == 4
     assert unknown_settings(dict.fromkeys(told, "1")) == []

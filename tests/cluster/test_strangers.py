@@ -109,7 +109,7 @@ def test_a_ray_that_does_not_answer_is_said_in_time(place: Path, dsn: str, liste
     assert "Traceback" not in up.said
 
 
-def test_who_waits_for_a_ray_can_be_stopped(place: Path, dsn: str) -> None:
+def test_a_command_that_waits_for_a_ray_can_be_stopped(place: Path, dsn: str) -> None:
     up = ClusterProcess(place, SHARDCLOCK_DSN=dsn, SHARDCLOCK_RAY_ADDRESS="127.0.0.1:1")
     try:
         until(lambda: "no Ray answers" in up.said, "it to say that it waits", within_s=SAID_WITHIN_S)
@@ -138,7 +138,7 @@ def test_what_a_killed_up_has_left_is_gone_after_the_next_start(place: Path) -> 
         again = ClusterProcess(place, program=PROGRAM, TMPDIR=str(up.temp))
         try:
             again.until_running()
-            assert again.said.count("who had it was killed") == 2
+            assert again.said.count("the process that used it was killed") == 2
         finally:
             again.end()
 

@@ -25,6 +25,7 @@ from tests.support import ROOT
 from tests.support.cli_asserts import BAD_INPUT, DONE, DOWN, NOT_DONE, NOT_THERE
 from tests.support.cluster_process import STOP_S, ClusterProcess
 from tests.support.factories import query, value
+from tests.support.memory import IN_MEMORY
 from tests.support.processes import kill_all
 from tests.support.program import PROGRAM, Done, run
 from tests.support.waiting import eventually
@@ -49,7 +50,7 @@ class Machine:
 
     def __init__(self, dsn: str) -> None:
         self.dsn = dsn
-        self.place = Path(tempfile.mkdtemp(prefix="shardclock-test-"))
+        self.place = Path(tempfile.mkdtemp(prefix="shardclock-test-", dir=IN_MEMORY))
         self.ups: dict[str, ClusterProcess] = {}
 
     def start(self, name: str) -> None:
@@ -135,7 +136,7 @@ async def until_served_by(machine: Machine, name: str, *, within_s: float = COME
     """Wait until both shards, and no others, are a cluster's."""
 
     async def served() -> bool:
-        return [h.cluster_id for h in await holders(machine) if h.shard is not None] == [name, name]
+        return [h.cluster_id for h in await holders(machine) if h.part is not None] == [name, name]
 
     await eventually(served, within_s=within_s)
 
@@ -144,7 +145,7 @@ async def until_it_stands_by(machine: Machine, name: str) -> None:
     """Wait until a cluster has two shards that live, and keeps no slots."""
 
     async def stands_by() -> bool:
-        return [h.shard for h in await holders(machine) if h.cluster_id == name] == [None, None]
+        return [h.part for h in await holders(machine) if h.cluster_id == name] == [None, None]
 
     await eventually(stands_by, within_s=COME_UP_S)
 

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from sql.cluster.holders import list_holders
+from sql.cluster.holders import SHARD, list_holders
 from sql.cluster.leadership import scale, set_policy
 from sql.session import Session
 from tests.support.factories import query, value
@@ -52,14 +52,14 @@ async def ray(one_ray: RayOfNodes) -> AsyncIterator[RayOfNodes]:
 
 
 async def serving(session: Session) -> int:
-    return sum(holder.shard is not None for holder in await list_holders(session))
+    return sum(holder.part is not None for holder in await list_holders(session))
 
 
 async def test_shards_are_there_before_the_spike_and_given_back_after_it(
     ray: RayOfNodes, session: Session, dsn: str
 ) -> None:
-    await scale(session, 1)
-    await set_policy(session, shards_min=1, shards_max=4, target_per_s=TARGET_PER_S)
+    await scale(session, SHARD, 1)
+    await set_policy(session, SHARD, wanted_min=1, wanted_max=4, target_per_s=TARGET_PER_S)
     await query(dsn, TIMERS)
     await ray.coordinate(dsn, forecast_s=0.5, shards_ahead_s=AHEAD_S, nodes_ahead_s=AHEAD_S, give_back_s=4.0)
 
@@ -87,12 +87,12 @@ async def test_shards_are_there_before_the_spike_and_given_back_after_it(
 async def test_rays_autoscaler_is_asked_for_room_and_no_longer_when_the_policy_ends(
     ray: RayOfNodes, session: Session, dsn: str
 ) -> None:
-    await set_policy(session, shards_min=3, shards_max=5, target_per_s=TARGET_PER_S)
+    await set_policy(session, SHARD, wanted_min=3, wanted_max=5, target_per_s=TARGET_PER_S)
     await ray.coordinate(dsn, forecast_s=0.2)
 
     async def asked_for(shards: int) -> bool:
         return len(await ray.asked_resources()) == shards
 
     await eventually(lambda: asked_for(3), within_s=20)
-    await scale(session, 2)
+    await scale(session, SHARD, 2)
     await eventually(lambda: asked_for(0), within_s=20)

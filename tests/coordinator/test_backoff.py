@@ -3,7 +3,7 @@
 from coordinator.backoff import PAUSE_MAX_S, STARTING_S, SpawnBackoff
 
 
-def test_one_failed_start_costs_no_time_and_more_of_them_ever_more() -> None:
+def test_one_failed_start_causes_no_pause_and_further_ones_cause_longer_pauses() -> None:
     backoff = SpawnBackoff()
     backoff.learn_ages([STARTING_S / 2], now_s=100.0)
     assert backoff.may_spawn(now_s=100.0)
@@ -15,7 +15,7 @@ def test_one_failed_start_costs_no_time_and_more_of_them_ever_more() -> None:
     assert backoff.may_spawn(now_s=200.0 + PAUSE_MAX_S)
 
 
-def test_what_made_starts_fail_may_be_over() -> None:
+def test_a_reset_forgets_all_failed_starts() -> None:
     backoff = SpawnBackoff()
     backoff.learn_ages([STARTING_S / 2] * 20, now_s=100.0)
     backoff.reset()
@@ -24,7 +24,7 @@ def test_what_made_starts_fail_may_be_over() -> None:
     assert backoff.may_spawn(now_s=101.0)
 
 
-def test_an_actor_that_lived_ends_the_row_of_failures() -> None:
+def test_an_actor_that_lived_resets_the_count_of_failures() -> None:
     backoff = SpawnBackoff()
     backoff.learn_ages([STARTING_S / 2, STARTING_S + 1], now_s=100.0)
     assert backoff.may_spawn(now_s=100.0)

@@ -53,14 +53,14 @@ def test_without_any_load_nothing_is_asked_for() -> None:
     assert load().per_s(within_s=900) == 0.0
 
 
-def test_what_is_coming_and_what_was_fired_lately_are_the_same_load_seen_twice() -> None:
+def test_upcoming_timers_and_recent_firings_are_one_load_and_not_added_up() -> None:
     coming = forecast(s1=1_000)
 
     assert load(coming, recent_per_s=40).per_s(within_s=60) == 100
     assert load(coming, recent_per_s=400).per_s(within_s=60) == 400
 
 
-def test_what_is_late_comes_on_top_and_shall_be_fired_soon() -> None:
+def test_overdue_timers_add_to_the_load() -> None:
     assert load(forecast(s1=1_000), overdue=5_000).per_s(within_s=60) == 100 + 5_000 / CATCH_UP_S
 
 
@@ -77,52 +77,52 @@ def test_the_fewest_shards_that_fire_it(per_s: float, target_per_s: int, shards:
 
 
 def test_a_number_is_followed_upwards_at_once_and_downwards_after_a_while() -> None:
-    lately = GiveBack(after_s=300)
-    followed = [lately.follow(number, now_s=at_s) for at_s, number in ((0, 2), (5, 9), (10, 3), (305, 3), (306, 3))]
+    give_back = GiveBack(after_s=300)
+    followed = [give_back.follow(number, now_s=at_s) for at_s, number in ((0, 2), (5, 9), (10, 3), (305, 3), (306, 3))]
 
     assert followed == [2, 9, 9, 9, 3]
 
 
 def test_steps_down_are_taken_one_after_another() -> None:
-    lately = GiveBack(after_s=10)
+    give_back = GiveBack(after_s=10)
     numbers = [8, 8, 6, 6, 4, 4, 2, 2, 2, 2, 2, 2]
 
-    assert [lately.follow(number, now_s=5.0 * turn) for turn, number in enumerate(numbers)] == [
+    assert [give_back.follow(number, now_s=5.0 * turn) for turn, number in enumerate(numbers)] == [
         8, 8, 8, 8, 6, 6, 4, 4, 2, 2, 2, 2,
     ]  # fmt: skip
 
 
 def test_after_a_long_silence_only_the_new_number_counts() -> None:
-    lately = GiveBack(after_s=10)
-    lately.follow(9, now_s=0)
+    give_back = GiveBack(after_s=10)
+    give_back.follow(9, now_s=0)
 
-    assert lately.follow(1, now_s=1_000) == 1
+    assert give_back.follow(1, now_s=1_000) == 1
 
 
-def test_it_knows_whether_it_has_a_past() -> None:
-    lately = GiveBack(after_s=10)
-    assert not lately
+def test_it_is_true_once_it_has_followed_a_number() -> None:
+    give_back = GiveBack(after_s=10)
+    assert not give_back
 
-    lately.follow(1, now_s=0)
+    give_back.follow(1, now_s=0)
 
-    assert lately
+    assert give_back
 
 
 @given(st.lists(st.tuples(st.floats(0, 50), st.integers(1, 840)), min_size=1), st.floats(0.1, 100))
 def test_it_gives_the_largest_number_of_the_last_while(turns: list[tuple[float, int]], after_s: float) -> None:
-    lately, now_s, past = GiveBack(after_s), 0.0, []
+    give_back, now_s, past = GiveBack(after_s), 0.0, []
     for pause_s, number in turns:
         now_s += pause_s
         past.append((now_s, number))
 
-        given_back = lately.follow(number, now_s=now_s)
+        given_back = give_back.follow(number, now_s=now_s)
 
         assert given_back == max(number for at_s, number in past if at_s >= now_s - after_s)
 
 
 def test_what_it_remembers_is_bounded_by_the_numbers_there_can_be() -> None:
-    lately = GiveBack(after_s=1e9)
+    give_back = GiveBack(after_s=1e9)
     for turn in range(10_000):
-        lately.follow(840 - turn % 840, now_s=float(turn))
+        give_back.follow(840 - turn % 840, now_s=float(turn))
 
-    assert len(lately._peaks) <= 840
+    assert len(give_back._peaks) <= 840

@@ -12,26 +12,26 @@ SECOND = FIRST + timedelta(seconds=1)
 LIMIT_S = 4.0
 
 
-def look(detector: FailureDetector, at_s: float, signs: dict[str, datetime]) -> set[str]:
-    """Look once, and say who is silent."""
+def check(detector: FailureDetector, at_s: float, signs: dict[str, datetime]) -> set[str]:
+    """Check once, and say who is silent."""
     detector.check(signs, now_s=at_s)
     return detector.silent(longer_than_s=LIMIT_S)
 
 
 def watch(detector: FailureDetector, signs: dict[str, datetime], *, at_s: Sequence[float]) -> set[str]:
-    """Look at the same signs at several moments; the silent of the last look come back."""
-    return [look(detector, moment_s, signs) for moment_s in at_s][-1]
+    """Check the same signs at several moments; return who is silent at the last one."""
+    return [check(detector, moment_s, signs) for moment_s in at_s][-1]
 
 
-def test_who_shows_no_new_sign_of_life_for_longer_than_the_limit_is_silent() -> None:
+def test_a_shard_without_a_new_sign_of_life_for_longer_than_the_limit_is_silent() -> None:
     detector = FailureDetector()
 
-    assert look(detector, 100.0, {"one": FIRST, "other": FIRST}) == set()
+    assert check(detector, 100.0, {"one": FIRST, "other": FIRST}) == set()
     both = {"one": FIRST, "other": SECOND}
     assert watch(detector, both, at_s=[101.0, 102.0, 103.0, 104.0]) == set()
-    assert look(detector, 104.1, both) == {"one"}
+    assert check(detector, 104.1, both) == {"one"}
     assert detector.silent(longer_than_s=5.0) == set()
-    assert detector.silent(longer_than_s=3.0) == {"one", "other"}, "one look is measured against more than one limit"
+    assert detector.silent(longer_than_s=3.0) == {"one", "other"}, "one check is measured against more than one limit"
 
 
 def test_any_change_is_a_sign_of_life_even_to_an_earlier_time() -> None:
@@ -43,18 +43,18 @@ def test_any_change_is_a_sign_of_life_even_to_an_earlier_time() -> None:
 
 def test_after_an_outage_everyone_gets_the_whole_interval_again() -> None:
     detector = FailureDetector()
-    look(detector, 100.0, {"one": FIRST})
+    check(detector, 100.0, {"one": FIRST})
     detector.forget()
 
     assert watch(detector, {"one": FIRST}, at_s=[200.0, 201.0, 202.0, 203.0, 204.0]) == set()
-    assert look(detector, 204.1, {"one": FIRST}) == {"one"}
+    assert check(detector, 204.1, {"one": FIRST}) == {"one"}
 
 
-def test_a_watcher_that_was_away_blames_nobody_for_that_time() -> None:
+def test_a_pause_of_the_watcher_counts_as_nobodys_silence() -> None:
     detector = FailureDetector()
     watch(detector, {"one": FIRST, "frozen": FIRST}, at_s=[100.0, 100.5])
 
-    assert look(detector, 160.5, {"one": FIRST, "frozen": FIRST}) == set()
+    assert check(detector, 160.5, {"one": FIRST, "frozen": FIRST}) == set()
     assert detector.silent(longer_than_s=0.5 + UNSEEN_S - 0.1) == {"one", "frozen"}, (
         "but for what it would have seen anyway"
     )
@@ -62,17 +62,17 @@ def test_a_watcher_that_was_away_blames_nobody_for_that_time() -> None:
     assert watch(detector, {"one": SECOND, "frozen": FIRST}, at_s=[161.5, 162.5, 163.1]) == {"frozen"}
 
 
-def test_who_comes_back_under_its_name_is_not_held_to_its_past() -> None:
+def test_a_shard_that_returns_under_its_name_starts_without_its_past() -> None:
     detector = FailureDetector()
-    look(detector, 100.0, {"one": FIRST})
-    look(detector, 101.0, {})
+    check(detector, 100.0, {"one": FIRST})
+    check(detector, 101.0, {})
 
-    assert look(detector, 110.0, {"one": FIRST}) == set()
+    assert check(detector, 110.0, {"one": FIRST}) == set()
 
 
-def test_who_was_never_heard_is_known_from_who_was_heard_and_fell_silent() -> None:
+def test_a_shard_that_was_never_heard_differs_from_one_that_fell_silent() -> None:
     detector = FailureDetector()
-    look(detector, 100.0, {"one": FIRST, "other": FIRST})
+    check(detector, 100.0, {"one": FIRST, "other": FIRST})
     assert detector.unheard(["one", "other"]) == {"one", "other"}
 
     watch(detector, {"one": FIRST, "other": SECOND}, at_s=[100.2, 101.2, 102.2])

@@ -7,6 +7,7 @@ from unittest import mock
 
 import pytest
 
+from coordinator import crew
 from coordinator import reconciler as coordinator
 from sql.cluster.holders import Holder, end_holders, list_holders, register_holder
 from sql.cluster.leadership import lead, resign
@@ -34,25 +35,23 @@ async def follow(session: Session) -> None:
     await register_holder(session, incarnation(YOUNG, actor_name="shard-of-the-successor"))
 
 
-async def test_one_that_was_frozen_between_looking_and_ending_leaves_its_successors_shards_alone(
+async def test_a_coordinator_frozen_before_it_ends_holders_leaves_its_successors_shards_alone(
     session: Session, dsn: str
 ) -> None:
     frozen = reconciler_of(dsn, FakeFleet(), leader=LED)
     old = await serving(session, frozen)
 
-    async def thaw_late(its_session: Session) -> list[Holder]:
+    async def thaw_late(its_session: Session, role: str) -> list[Holder]:
         await follow(session)
-        return await list_holders(its_session)
+        return await list_holders(its_session, role)
 
-    with mock.patch.object(coordinator, "list_holders", thaw_late):
+    with mock.patch.object(crew, "list_holders", thaw_late):
         await frozen.turn()
 
     assert await living(session) == {YOUNG, *old}
 
 
-async def test_one_that_winds_down_leaves_the_shards_of_a_successor_that_leads_as_soon_as_it_has_resigned_alone(
-    session: Session, dsn: str
-) -> None:
+async def test_a_coordinator_that_has_resigned_leaves_its_successors_shards_alone(session: Session, dsn: str) -> None:
     old = reconciler_of(dsn, FakeFleet(), leader=LED)
     await serving(session, old)
 
@@ -67,7 +66,7 @@ async def test_one_that_winds_down_leaves_the_shards_of_a_successor_that_leads_a
     assert await living(session) == {YOUNG}
 
 
-async def test_one_that_was_frozen_until_it_was_to_wind_down_finds_that_it_was_followed_and_touches_nothing(
+async def test_a_coordinator_frozen_until_its_stop_finds_a_successor_and_touches_nothing(
     session: Session, dsn: str
 ) -> None:
     fleet = FakeFleet()
@@ -82,7 +81,7 @@ async def test_one_that_was_frozen_until_it_was_to_wind_down_finds_that_it_was_f
     assert not any(actor.drained for actor in fleet.there.values())
 
 
-async def test_one_that_is_frozen_as_it_winds_down_leaves_its_successors_shards_alone(
+async def test_a_coordinator_frozen_while_it_stops_leaves_its_successors_shards_alone(
     session: Session, dsn: str
 ) -> None:
     frozen = reconciler_of(dsn, FakeFleet(), leader=LED)
@@ -100,7 +99,7 @@ async def test_one_that_is_frozen_as_it_winds_down_leaves_its_successors_shards_
     assert await living(session) == {YOUNG, *old}
 
 
-async def test_one_that_winds_down_ends_what_it_found_there_and_what_registers_before_it_is_killed(
+async def test_a_coordinator_that_stops_ends_the_holders_it_found_and_those_that_register_late(
     session: Session, dsn: str
 ) -> None:
     """What it found there are the shards of a Ray that lost its head, too: no actors of its own."""
@@ -120,7 +119,7 @@ async def test_one_that_winds_down_ends_what_it_found_there_and_what_registers_b
 
 
 @pytest.mark.parametrize(("term", "ended"), [(1, [7]), (0, []), (2, []), (None, [7])])
-async def test_holders_are_ended_in_the_term_that_lasts_or_by_those_who_name_none(
+async def test_holders_are_ended_only_in_the_current_term_or_without_a_term(
     session: Session, dsn: str, term: int | None, ended: list[int]
 ) -> None:
     await add_holder(dsn, 7)
@@ -130,7 +129,9 @@ async def test_holders_are_ended_in_the_term_that_lasts_or_by_those_who_name_non
     assert await living(session) == {7} - set(ended)
 
 
-async def test_no_term_begins_while_holders_are_ended_and_a_new_one_is_waited_for(session: Session, dsn: str) -> None:
+async def test_no_term_begins_while_holders_are_ended_and_ending_waits_for_a_new_term(
+    session: Session, dsn: str
+) -> None:
     await add_holder(dsn, 7)
     await lead(session, LED, cluster_id=BLUE, lease_s=LEASE_S, fresh=True)
     async with HolderClient(dsn, role="shard") as successor, HolderClient(dsn, role="shard") as frozen:
@@ -144,7 +145,9 @@ async def test_no_term_begins_while_holders_are_ended_and_a_new_one_is_waited_fo
     assert await living(session) == {7}
 
 
-async def test_who_stands_by_ends_its_own_dead_in_the_leaders_term(session: Session, dsn: str) -> None:
+async def test_a_coordinator_that_stands_by_ends_its_own_dead_shards_in_the_leaders_term(
+    session: Session, dsn: str
+) -> None:
     await lead(session, SUCCESSOR, cluster_id=GREEN, lease_s=LEASE_S, fresh=True)
     fleet = FakeFleet()
     standing_by = reconciler_of(dsn, fleet, leader=LED)

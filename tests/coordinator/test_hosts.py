@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from coordinator import reconciler as coordinator
+from coordinator import crew
 from coordinator.backoff import STARTING_S
 from coordinator.reconciler import Reconciler
 from sql.cluster.holders import Incarnation, beat, list_holders, register_holder
@@ -51,7 +51,7 @@ async def test_the_replacement_of_a_silent_shard_goes_to_the_other_node(
 ) -> None:
     reconciler = reconciler_of(dsn, fleet, suspect_s=0.1, silent_s=0.5)
     await serving(session, fleet, reconciler)
-    monkeypatch.setattr(reconciler._supervisor, "age_s", lambda _: STARTING_S + 1)
+    monkeypatch.setattr(reconciler._crews[0]._supervisor, "age_s", lambda _: STARTING_S + 1)
 
     async def is_ended() -> bool:
         await beat(session, 2, held=0)
@@ -77,7 +77,7 @@ async def test_a_start_that_does_not_come_up_is_tried_on_the_other_node_and_may_
 
     await eventually(is_tried_elsewhere)
     assert fleet.placed == ["a", "b", "b"]
-    assert reconciler._quarantine.nodes(now_s=time.monotonic()) == ("a",)
+    assert reconciler._crews[0]._quarantine.nodes(now_s=time.monotonic()) == ("a",)
     assert not fleet.killed
 
     await register(session, fleet, 3)
@@ -93,7 +93,7 @@ async def test_an_actor_that_dies_as_it_starts_is_started_on_the_other_node_at_o
     await reconciler.turn()
     await register(session, fleet, 2)
     fleet.there["shard-1"].dies.set()
-    await eventually(lambda: "shard-1" in reconciler._supervisor.gone())
+    await eventually(lambda: "shard-1" in reconciler._crews[0]._supervisor.gone())
 
     await reconciler.turn()
 
@@ -105,9 +105,9 @@ async def test_an_actor_that_had_lived_is_replaced_where_it_was(
 ) -> None:
     reconciler = reconciler_of(dsn, fleet)
     await serving(session, fleet, reconciler)
-    monkeypatch.setattr(reconciler._supervisor, "age_s", lambda _: STARTING_S + 1)
+    monkeypatch.setattr(reconciler._crews[0]._supervisor, "age_s", lambda _: STARTING_S + 1)
     fleet.there["shard-1"].dies.set()
-    await eventually(lambda: "shard-1" in reconciler._supervisor.gone())
+    await eventually(lambda: "shard-1" in reconciler._crews[0]._supervisor.gone())
 
     await reconciler.turn()
 
@@ -120,10 +120,10 @@ async def test_starts_that_fail_on_one_node_do_not_hold_up_the_other(
     reconciler = reconciler_of(dsn, fleet)
     await serving(session, fleet, reconciler)
     for _ in range(3):
-        reconciler._quarantine.reset()
+        reconciler._crews[0]._quarantine.reset()
         await fleet_loses_a_start(reconciler, fleet)
 
-    assert reconciler._backoff.may_spawn(now_s=0.0)
+    assert reconciler._crews[0]._backoff.may_spawn(now_s=0.0)
 
 
 async def test_starts_that_fail_on_every_node_are_paused(dsn: str, fleet: TwoNodes) -> None:
@@ -137,15 +137,15 @@ async def test_starts_that_fail_on_every_node_are_paused(dsn: str, fleet: TwoNod
     assert not may_spawn(reconciler)
 
 
-async def test_a_shard_that_had_lived_ends_the_row_of_failed_starts_wherever_it_dies(
+async def test_a_shard_that_had_lived_resets_the_count_of_failed_starts_wherever_it_dies(
     dsn: str, fleet: TwoNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reconciler = reconciler_of(dsn, fleet)
     for node in ("a", "b"):
         await fleet_loses_a_start(reconciler, fleet, node)
-    reconciler._quarantine.reset()
+    reconciler._crews[0]._quarantine.reset()
     with monkeypatch.context() as older:
-        older.setattr(reconciler._supervisor, "age_s", lambda _: STARTING_S + 1)
+        older.setattr(reconciler._crews[0]._supervisor, "age_s", lambda _: STARTING_S + 1)
         await fleet_loses_a_start(reconciler, fleet)
 
     for node in ("a", "b"):
@@ -154,20 +154,20 @@ async def test_a_shard_that_had_lived_ends_the_row_of_failed_starts_wherever_it_
     assert may_spawn(reconciler)
 
 
-async def test_who_comes_to_lead_tries_every_node_again(session: Session, dsn: str, fleet: TwoNodes) -> None:
+async def test_a_new_leader_tries_every_node_again(session: Session, dsn: str, fleet: TwoNodes) -> None:
     """What ended its shards as they started may have been the leader before it."""
     await lead(session, 99, cluster_id=GREEN, lease_s=60.0, fresh=True)
     reconciler = reconciler_of(dsn, fleet)
     await fleet_loses_a_start(reconciler, fleet)
-    assert reconciler._quarantine.nodes(now_s=time.monotonic()) == ("a",)
+    assert reconciler._crews[0]._quarantine.nodes(now_s=time.monotonic()) == ("a",)
 
     await resign(session, 99)
     await reconciler.turn()
 
-    assert reconciler._quarantine.nodes(now_s=time.monotonic()) == ()
+    assert reconciler._crews[0]._quarantine.nodes(now_s=time.monotonic()) == ()
 
 
-async def test_what_a_silent_shard_may_have_locked_is_freed_when_it_is_suspended_and_again_when_it_is_ended(
+async def test_locks_of_a_silent_shard_are_freed_when_it_is_suspended_and_again_when_it_is_ended(
     session: Session, dsn: str, fleet: TwoNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut: list[list[int]] = []
@@ -176,7 +176,7 @@ async def test_what_a_silent_shard_may_have_locked_is_freed_when_it_is_suspended
         cut.append(list(holders))
         return 0
 
-    monkeypatch.setattr(coordinator, "cut_off", records)
+    monkeypatch.setattr(crew, "cut_off", records)
     reconciler = reconciler_of(dsn, fleet, suspect_s=0.1, silent_s=2.5)
     await serving(session, fleet, reconciler)
     seen: list[tuple[bool, list[list[int]]]] = []
@@ -195,13 +195,13 @@ async def test_what_a_silent_shard_may_have_locked_is_freed_when_it_is_suspended
 
 def may_spawn(reconciler: Reconciler) -> bool:
     """Say whether actors may be started now."""
-    return reconciler._backoff.may_spawn(now_s=time.monotonic())
+    return reconciler._crews[0]._backoff.may_spawn(now_s=time.monotonic())
 
 
 async def fleet_loses_a_start(reconciler: Reconciler, fleet: TwoNodes, node: str = "a") -> None:
     """Let an actor be started on a node, and die at once."""
-    await reconciler._supervisor.spawn(node)
+    await reconciler._crews[0]._supervisor.spawn(node)
     name = f"shard-{len(fleet.placed)}"
     fleet.there[name].dies.set()
-    await eventually(lambda: name in reconciler._supervisor.gone())
+    await eventually(lambda: name in reconciler._crews[0]._supervisor.gone())
     await reconciler.turn()

@@ -7,12 +7,14 @@ from datetime import datetime
 
 import pytest
 
-from sql.cluster.holders import assign, list_holders, register_holder
+from sql.cluster.holders import SHARD, assign, list_holders, register_holder
 from sql.cluster.leadership import Leadership, hand_over, lead, resign
 from sql.session import Session
 from tests.support.factories import query, seconds, value
 from tests.support.fake_fleet import BLUE, GREEN, LEASE_S, ask, incarnation
 from tests.support.roles import as_role
+
+TWO = {SHARD: 2}  # what is wanted until somebody says otherwise
 
 
 async def run_out(dsn: str) -> None:
@@ -25,30 +27,30 @@ async def test_the_first_that_asks_leads_and_renews_in_the_same_term(session: Se
     until: datetime = await value(dsn, "select lease_until from shardclock.leadership")
     again = await ask(session, 1, BLUE)
 
-    assert first == again == Leadership(leads=True, term=1, leader=1, cluster_id=BLUE, shards_wanted=2)
+    assert first == again == Leadership(leads=True, term=1, leader=1, cluster_id=BLUE, wanted=TWO)
     assert await value(dsn, "select lease_until from shardclock.leadership") > until
 
 
 async def test_another_cluster_waits_for_the_lease_and_then_leads_in_a_new_term(session: Session, dsn: str) -> None:
     await ask(session, 1, BLUE, fresh=True)
-    waits = Leadership(leads=False, term=1, leader=1, cluster_id=BLUE, shards_wanted=2)
+    waits = Leadership(leads=False, term=1, leader=1, cluster_id=BLUE, wanted=TWO)
 
     assert await ask(session, 2, GREEN, fresh=True) == waits
     assert await ask(session, 2, GREEN) == waits
 
     await run_out(dsn)
-    assert await ask(session, 2, GREEN) == Leadership(True, 2, 2, GREEN, 2)
+    assert await ask(session, 2, GREEN) == Leadership(True, 2, 2, GREEN, TWO)
     assert not (await ask(session, 1, BLUE)).leads
 
 
 async def test_a_fresh_incarnation_follows_at_once_and_its_predecessor_never_gets_it_back(session: Session) -> None:
     await ask(session, 1, BLUE, fresh=True)
 
-    assert await ask(session, 2, BLUE, fresh=True) == Leadership(True, 2, 2, BLUE, 2)
-    assert await ask(session, 1, BLUE) == Leadership(False, 2, 2, BLUE, 2)
+    assert await ask(session, 2, BLUE, fresh=True) == Leadership(True, 2, 2, BLUE, TWO)
+    assert await ask(session, 1, BLUE) == Leadership(False, 2, 2, BLUE, TWO)
 
 
-async def test_of_many_that_ask_at_once_one_leads(dsn: str) -> None:
+async def test_one_of_many_that_ask_at_once_leads(dsn: str) -> None:
     async def one(leader: int) -> bool:
         async with Session(as_role(dsn, "shard"), application="test") as session:
             return (await ask(session, leader, f"cluster {leader}", fresh=True)).leads
@@ -56,21 +58,21 @@ async def test_of_many_that_ask_at_once_one_leads(dsn: str) -> None:
     assert sum(await asyncio.gather(*map(one, range(1, 9)))) == 1
 
 
-async def test_who_resigns_is_followed_at_once(session: Session) -> None:
+async def test_a_leader_that_resigns_is_followed_at_once(session: Session) -> None:
     await ask(session, 1, BLUE, fresh=True)
     await resign(session, 1)
 
     assert (await ask(session, 2, GREEN)).leads
 
 
-async def test_who_does_not_lead_cannot_resign_for_the_leader(session: Session) -> None:
+async def test_only_the_leader_can_resign(session: Session) -> None:
     await ask(session, 1, BLUE, fresh=True)
     await resign(session, 2)
 
     assert not (await ask(session, 2, GREEN)).leads
 
 
-async def test_a_lease_that_ends_later_than_any_can_was_taken_by_a_clock_that_was_set_back(
+async def test_a_lease_that_ends_too_far_ahead_is_free_because_the_clock_was_set_back(
     session: Session, dsn: str
 ) -> None:
     await ask(session, 1, BLUE, fresh=True)
@@ -92,8 +94,8 @@ async def test_only_the_leader_in_its_term_assigns(session: Session, leader: int
     await ask(session, 2, BLUE, fresh=True)
     await register_holder(session, incarnation(7))
 
-    assert await assign(session, leader=leader, term=term, shards={7: 0}, shard_count=1) is taken
-    assert [holder.shard for holder in await list_holders(session)] == [0 if taken else None]
+    assert await assign(session, leader=leader, term=term, parts={7: 0}, part_count=1) is taken
+    assert [holder.part for holder in await list_holders(session)] == [0 if taken else None]
 
 
 async def test_only_the_cluster_that_is_named_can_take_a_lead_that_was_handed_over(session: Session, dsn: str) -> None:
@@ -102,11 +104,11 @@ async def test_only_the_cluster_that_is_named_can_take_a_lead_that_was_handed_ov
 
     assert not (await ask(session, 1, BLUE)).leads
     assert not (await ask(session, 3, "red", fresh=True)).leads
-    assert await ask(session, 2, GREEN) == Leadership(True, 2, 2, GREEN, 2)
+    assert await ask(session, 2, GREEN) == Leadership(True, 2, 2, GREEN, TWO)
     assert not await hand_over(session, GREEN, lease_s=LEASE_S), "it leads already"
 
 
-async def test_a_lead_that_nobody_takes_in_time_is_anybodys(session: Session, dsn: str) -> None:
+async def test_anybody_may_take_a_lead_that_nobody_took_in_time(session: Session, dsn: str) -> None:
     await ask(session, 1, BLUE, fresh=True)
     await hand_over(session, GREEN, lease_s=LEASE_S)
     await run_out(dsn)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coordinator.plan import Fleet, Member, Plan, plan
+from coordinator.plan import ActorState, Observed, Plan, plan
 from tests.support.members import holder_of, member, serving, silent, starting
 
 SHARDS_MAX = 12
@@ -16,51 +16,51 @@ NODES = ("a", "b", "c", "d")
 
 
 def test_an_empty_cluster_gets_what_is_wanted_spread_over_its_nodes() -> None:
-    assert plan(5, Fleet([], ["a", "b"])) == Plan(spawn=("a", "b", "a", "b", "a"))
+    assert plan(5, Observed([], ["a", "b"])) == Plan(spawn=("a", "b", "a", "b", "a"))
 
 
 def test_a_cluster_that_is_as_it_should_be_is_left_alone() -> None:
-    assert plan(3, Fleet(serving("a", "b", "a"), ["a", "b"])) == Plan(shard_count=3)
+    assert plan(3, Observed(serving("a", "b", "a"), ["a", "b"])) == Plan(part_count=3)
 
 
 def test_without_nodes_nothing_can_be_done() -> None:
-    assert plan(3, Fleet([], [])) == Plan()
+    assert plan(3, Observed([], [])) == Plan()
 
 
 def test_without_a_node_that_stays_the_shards_serve_on() -> None:
-    assert plan(2, Fleet(serving("a", "b"), [])) == Plan(shard_count=2)
+    assert plan(2, Observed(serving("a", "b"), [])) == Plan(part_count=2)
 
 
 def test_a_death_shares_all_slots_among_the_survivors_and_is_replaced() -> None:
     zero, _, two = serving("a", "b", "a")
 
-    todo = plan(3, Fleet([zero, two], ["a", "b"]))
+    todo = plan(3, Observed([zero, two], ["a", "b"]))
 
-    assert todo.shard_count == 2
+    assert todo.part_count == 2
     assert todo.assign == {zero.holder: 0, two.holder: 1}
     assert todo.spawn == ("b",)
 
 
-def test_a_replacement_is_counted_on_but_given_nothing_until_it_is_ready() -> None:
+def test_a_starting_replacement_counts_towards_wanted_but_gets_no_slots_until_it_is_ready() -> None:
     zero, one = serving("a", "b")
     new = starting("new", "b")
 
-    assert plan(3, Fleet([zero, one, new], ["a", "b"])) == Plan(shard_count=2)
+    assert plan(3, Observed([zero, one, new], ["a", "b"])) == Plan(part_count=2)
 
     ready = replace(new, holder=7)
-    todo = plan(3, Fleet([zero, one, ready], ["a", "b"]))
+    todo = plan(3, Observed([zero, one, ready], ["a", "b"]))
     assert todo.assign == {zero.holder: 0, one.holder: 1, 7: 2}
-    assert todo.shard_count == 3
+    assert todo.part_count == 3
 
 
 def test_scaling_up_starts_the_missing_ones_where_there_is_room() -> None:
-    assert plan(5, Fleet(serving("a", "a", "b"), ["a", "b", "c"])).spawn == ("c", "b")
+    assert plan(5, Observed(serving("a", "a", "b"), ["a", "b", "c"])).spawn == ("c", "b")
 
 
 def test_scaling_down_retires_the_surplus_and_the_first_keep_their_numbers() -> None:
     fleet = serving("a", "b", "a", "b", "a")
 
-    todo = plan(2, Fleet(fleet, ["a", "b"]))
+    todo = plan(2, Observed(fleet, ["a", "b"]))
 
     assert todo.retire == tuple(fleet[2:])
     assert todo.assign == {
@@ -70,13 +70,13 @@ def test_scaling_down_retires_the_surplus_and_the_first_keep_their_numbers() -> 
         fleet[3].holder: None,
         fleet[4].holder: None,
     }
-    assert todo.shard_count == 2
+    assert todo.part_count == 2
 
 
-def test_only_those_that_must_get_another_number_get_one() -> None:
-    zero, _, two, three = (replace(shard, shard_count=3) for shard in serving("a", "a", "a", "a"))
+def test_a_shard_keeps_its_number_unless_it_must_change() -> None:
+    zero, _, two, three = (replace(shard, part_count=3) for shard in serving("a", "a", "a", "a"))
 
-    todo = plan(3, Fleet([zero, two, three], ["a"]))
+    todo = plan(3, Observed([zero, two, three], ["a"]))
 
     assert todo.assign == {three.holder: 1}
 
@@ -84,11 +84,11 @@ def test_only_those_that_must_get_another_number_get_one() -> None:
 def test_a_draining_node_is_emptied_only_after_its_shards_are_replaced() -> None:
     stays, leaves = serving("a", "b")
 
-    assert plan(2, Fleet([stays, leaves], ["a"])) == Plan(shard_count=2, spawn=("a",))
-    assert plan(2, Fleet([stays, leaves, starting("new", "a")], ["a"])) == Plan(shard_count=2)
+    assert plan(2, Observed([stays, leaves], ["a"])) == Plan(part_count=2, spawn=("a",))
+    assert plan(2, Observed([stays, leaves, starting("new", "a")], ["a"])) == Plan(part_count=2)
 
     new = member("new", "a")
-    todo = plan(2, Fleet([stays, leaves, new], ["a"]))
+    todo = plan(2, Observed([stays, leaves, new], ["a"]))
     assert todo.retire == (leaves,)
     assert todo.assign == {new.holder: 1, leaves.holder: None}
 
@@ -96,52 +96,52 @@ def test_a_draining_node_is_emptied_only_after_its_shards_are_replaced() -> None
 def test_a_crowded_node_gives_up_one_when_its_replacement_is_ready() -> None:
     crowded = serving("a", "a", "a")
 
-    assert plan(3, Fleet(crowded, ["a", "b"])) == Plan(shard_count=3, spawn=("b",))
+    assert plan(3, Observed(crowded, ["a", "b"])) == Plan(part_count=3, spawn=("b",))
 
     new = member("new", "b")
-    todo = plan(3, Fleet([*crowded, new], ["a", "b"]))
+    todo = plan(3, Observed([*crowded, new], ["a", "b"]))
     assert todo.retire == (crowded[2],)
     assert todo.assign == {new.holder: 2, crowded[2].holder: None}
 
 
 def test_nodes_within_one_of_each_other_are_even_enough() -> None:
-    assert plan(3, Fleet(serving("a", "a", "b"), ["a", "b"])).spawn == ()
+    assert plan(3, Observed(serving("a", "a", "b"), ["a", "b"])).spawn == ()
 
 
 # Two clusters: foreign holders are holders of another one that still keep slots.
 
 
-def test_the_slots_of_guests_are_taken_over_in_the_same_breath() -> None:
-    todo = plan(2, Fleet([member("a", "a"), member("b", "b")], ["a", "b"], foreign_holders=[91, 92]))
+def test_foreign_holders_lose_their_slots_in_the_same_assignment() -> None:
+    todo = plan(2, Observed([member("a", "a"), member("b", "b")], ["a", "b"], foreign_holders=[91, 92]))
 
-    assert todo.shard_count == 2
+    assert todo.part_count == 2
     assert sorted(todo.assign.items()) == sorted(
         {member("a", "a").holder: 0, member("b", "b").holder: 1, 91: None, 92: None}.items()
     )
     assert todo.retire == (), "they are not ours to retire"
 
 
-def test_guests_serve_on_for_as_long_as_nobody_else_is_ready() -> None:
-    todo = plan(2, Fleet([starting("a", "a")], ["a"], foreign_holders=[91]))
+def test_foreign_holders_keep_their_slots_while_nobody_else_is_ready() -> None:
+    todo = plan(2, Observed([starting("a", "a")], ["a"], foreign_holders=[91]))
 
     assert todo.assign == {}
     assert todo.spawn == ("a",)
 
 
-def test_guests_are_dropped_though_nothing_else_changes() -> None:
-    assert plan(2, Fleet(serving("a", "b"), ["a", "b"], foreign_holders=[91])).assign == {91: None}
+def test_foreign_holders_lose_their_slots_even_if_nothing_else_changes() -> None:
+    assert plan(2, Observed(serving("a", "b"), ["a", "b"], foreign_holders=[91])).assign == {91: None}
 
 
-def test_guests_are_no_hands_that_count() -> None:
-    assert plan(3, Fleet(serving("a", "a"), ["a"], foreign_holders=[91])).spawn == ("a",)
+def test_foreign_holders_do_not_count_towards_wanted() -> None:
+    assert plan(3, Observed(serving("a", "a"), ["a"], foreign_holders=[91])).spawn == ("a",)
 
 
 @given(st.integers(0, 5), st.integers(0, 5), st.integers(1, SHARDS_MAX), st.sets(st.integers(1, 99), max_size=4))
-def test_guests_lose_their_slots_exactly_when_ours_keep_them_all(
+def test_foreign_holders_lose_their_slots_exactly_when_our_shards_keep_all_slots(
     ready: int, new: int, wanted: int, foreign_holders: set[int]
 ) -> None:
     members = serving(*["a"] * ready) + [starting(f"new-{number}", "a") for number in range(new)]
-    fleet = Fleet(members, ["a"], foreign_holders=sorted(foreign_holders))
+    fleet = Observed(members, ["a"], foreign_holders=sorted(foreign_holders))
 
     todo = plan(wanted, fleet)
 
@@ -157,66 +157,68 @@ def test_guests_lose_their_slots_exactly_when_ours_keep_them_all(
 def test_a_suspect_is_suspended_and_the_others_share_its_slots_but_it_is_neither_replaced_nor_retired() -> None:
     zero, one, two = serving("a", "b", "a")
 
-    todo = plan(3, Fleet([zero, silent(one), two], ["a", "b"]))
+    todo = plan(3, Observed([zero, silent(one), two], ["a", "b"]))
 
     assert todo == Plan(
         assign={holder_of(zero): 0, holder_of(two): 1, holder_of(one): None},
-        shard_count=2,
+        part_count=2,
         suspend=(holder_of(one),),
     )
 
 
-def test_a_suspended_one_that_stays_silent_changes_nothing_more() -> None:
+def test_a_suspended_shard_that_stays_silent_changes_nothing_more() -> None:
     zero, _ = serving("a", "b")
-    survivor = replace(zero, shard_count=1)
+    survivor = replace(zero, part_count=1)
 
-    assert plan(2, Fleet([survivor, silent(member("s1", "b"), suspended=True)], ["a", "b"])) == Plan(shard_count=1)
+    assert plan(2, Observed([survivor, silent(member("s1", "b"), suspended=True)], ["a", "b"])) == Plan(part_count=1)
 
 
-def test_a_suspended_one_that_is_heard_again_is_resumed_with_slots() -> None:
+def test_a_suspended_shard_that_is_heard_again_is_resumed_with_slots() -> None:
     back = replace(member("s1", "b"), suspended=True)
 
-    todo = plan(2, Fleet([member("s0", "a", 0, 1), back], ["a", "b"]))
+    todo = plan(2, Observed([member("s0", "a", 0, 1), back], ["a", "b"]))
 
     assert todo.assign == {member("s0", "a").holder: 0, back.holder: 1}
-    assert (todo.shard_count, todo.suspend, todo.resume) == (2, (), (back.holder,))
+    assert (todo.part_count, todo.suspend, todo.resume) == (2, (), (back.holder,))
 
 
 def test_when_all_are_suspect_the_assignment_stays_and_one_more_is_started_where_nobody_is_silent() -> None:
     fleet = [silent(one) for one in serving("a", "b")]
 
-    assert plan(2, Fleet(fleet, ["a", "b", "c"])) == Plan(spawn=("c",))
-    assert plan(2, Fleet([*fleet, starting("new", "c")], ["a", "b", "c"])) == Plan()
+    assert plan(2, Observed(fleet, ["a", "b", "c"])) == Plan(spawn=("c",))
+    assert plan(2, Observed([*fleet, starting("new", "c")], ["a", "b", "c"])) == Plan()
 
 
-def test_a_single_shard_that_falls_silent_gets_an_heir_at_once_and_is_retired_only_when_it_comes_to() -> None:
+def test_a_silent_single_shard_is_replaced_at_once_and_retired_only_when_it_is_heard_again() -> None:
     (only,) = serving("a")
-    heir = member("heir", "a")
+    replacement = member("replacement", "a")
 
-    assert plan(1, Fleet([silent(only)], ["a"])) == Plan(spawn=("a",))
+    assert plan(1, Observed([silent(only)], ["a"])) == Plan(spawn=("a",))
 
-    todo = plan(1, Fleet([silent(only), heir], ["a"]))
-    assert todo == Plan(assign={holder_of(heir): 0, holder_of(only): None}, shard_count=1, suspend=(holder_of(only),))
+    todo = plan(1, Observed([silent(only), replacement], ["a"]))
+    assert todo == Plan(
+        assign={holder_of(replacement): 0, holder_of(only): None}, part_count=1, suspend=(holder_of(only),)
+    )
 
     awake = replace(silent(only, suspended=True), suspect=False)
-    todo = plan(1, Fleet([awake, member("heir", "a", 0, 1)], ["a"]))
-    assert todo == Plan(shard_count=1, retire=(awake,))
+    todo = plan(1, Observed([awake, member("replacement", "a", 0, 1)], ["a"]))
+    assert todo == Plan(part_count=1, retire=(awake,))
 
 
-def test_of_two_silent_ones_the_first_to_be_heard_gets_all_slots() -> None:
+def test_the_first_of_two_silent_shards_to_be_heard_gets_all_slots() -> None:
     one = replace(member("s0", "a", 0, 1))
     other = replace(member("s1", "a"), suspended=True)
 
-    todo = plan(2, Fleet([silent(one), other], ["a"]))
+    todo = plan(2, Observed([silent(one), other], ["a"]))
 
     assert todo.assign == {other.holder: 0, one.holder: None}
     assert (todo.suspend, todo.resume) == ((one.holder,), (other.holder,))
 
 
-def test_one_that_is_suspended_though_it_has_its_slots_is_resumed() -> None:
+def test_a_suspended_shard_that_still_has_its_slots_is_resumed() -> None:
     zero, one = serving("a", "b")
 
-    todo = plan(2, Fleet([zero, replace(one, suspended=True)], ["a", "b"]))
+    todo = plan(2, Observed([zero, replace(one, suspended=True)], ["a", "b"]))
 
     assert (todo.assign, todo.resume) == ({one.holder: 1}, (one.holder,))
 
@@ -224,7 +226,7 @@ def test_one_that_is_suspended_though_it_has_its_slots_is_resumed() -> None:
 def test_a_suspect_on_a_node_that_leaves_keeps_no_slots_either() -> None:
     stays, leaves = serving("a", "b")
 
-    todo = plan(2, Fleet([stays, silent(leaves)], ["a"]))
+    todo = plan(2, Observed([stays, silent(leaves)], ["a"]))
 
     assert (todo.assign, todo.suspend) == ({stays.holder: 0, leaves.holder: None}, (leaves.holder,))
     assert todo.spawn == ("a",)
@@ -233,8 +235,8 @@ def test_a_suspect_on_a_node_that_leaves_keeps_no_slots_either() -> None:
 def test_new_actors_are_started_where_nobody_is_silent_if_there_is_such_a_node() -> None:
     zero, one = serving("a", "b")
 
-    assert plan(3, Fleet([silent(zero), one], ["a", "b"])).spawn == ("b",)
-    assert plan(3, Fleet([silent(zero), silent(one)], ["a", "b"])).spawn == ("a",)
+    assert plan(3, Observed([silent(zero), one], ["a", "b"])).spawn == ("b",)
+    assert plan(3, Observed([silent(zero), silent(one)], ["a", "b"])).spawn == ("a",)
 
 
 @dataclass
@@ -243,12 +245,12 @@ class Simulation:
 
     wanted: int
     nodes: list[str]
-    members: list[Member]
+    members: list[ActorState]
     born: int = 1000
 
     def round(self) -> Plan:
         """Plan, check that every slot has a shard while anyone is ready, and carry it out."""
-        todo = plan(self.wanted, Fleet(self.members, self.nodes))
+        todo = plan(self.wanted, Observed(self.members, self.nodes))
         assert not any(one.suspect for one in todo.retire), "who may only have paused is left alone"
         retired = {gone.actor_name for gone in todo.retire}
         self.members = [self._assigned(one, todo) for one in self.members if one.actor_name not in retired]
@@ -263,21 +265,21 @@ class Simulation:
         load.update(one.node_id for one in self.members)
         return max(load.values()) - min(load.values())
 
-    def _assigned(self, one: Member, todo: Plan) -> Member:
+    def _assigned(self, one: ActorState, todo: Plan) -> ActorState:
         if one.holder not in todo.assign:
             return one
         shard = todo.assign[one.holder]
-        count = None if shard is None else todo.shard_count
-        return replace(one, shard=shard, shard_count=count, suspended=one.holder in todo.suspend)
+        count = None if shard is None else todo.part_count
+        return replace(one, part=shard, part_count=count, suspended=one.holder in todo.suspend)
 
     def _assert_covered(self) -> None:
         ready = [one for one in self.members if one.ready]
         if not ready and any(one.suspect for one in self.members):
             return  # nobody to take over: all stays as it was
-        shards = sorted(one.shard for one in self.members if one.shard is not None)
+        shards = sorted(one.part for one in self.members if one.part is not None)
         assert shards == list(range(len(ready)))
         assert all(one.suspended == one.suspect for one in self.members if one.registered)
-        assert {one.shard_count for one in ready} <= {len(ready)}
+        assert {one.part_count for one in ready} <= {len(ready)}
 
     def _next(self) -> int:
         self.born += 1
@@ -290,7 +292,7 @@ def simulations(draw: st.DrawFn) -> Simulation:
     shard = st.none() | st.integers(0, SHARDS_MAX - 1)
     rows = draw(st.lists(st.tuples(st.sampled_from(NODES), st.booleans(), shard), max_size=SHARDS_MAX))
     members = [
-        Member(f"old-{number}", node, number + 1, shard, SHARDS_MAX if shard is not None else None)
+        ActorState(f"old-{number}", node, number + 1, shard, SHARDS_MAX if shard is not None else None)
         if ready
         else starting(f"old-{number}", node)
         for number, (node, ready, shard) in enumerate(rows)
@@ -300,18 +302,18 @@ def simulations(draw: st.DrawFn) -> Simulation:
 
 
 @given(simulations())
-def test_any_fleet_comes_to_what_is_wanted_without_ever_leaving_a_slot_alone(fleet: Simulation) -> None:
+def test_any_fleet_reaches_the_wanted_number_and_never_leaves_a_slot_without_a_shard(fleet: Simulation) -> None:
     # At worst one node has all, and gives up one every two rounds.
     for _ in range(2 * SHARDS_MAX + 4):
         fleet.round()
 
-    assert fleet.round() == Plan(shard_count=fleet.wanted)
-    assert sorted(one.shard for one in fleet.members if one.shard is not None) == list(range(fleet.wanted))
+    assert fleet.round() == Plan(part_count=fleet.wanted)
+    assert sorted(one.part for one in fleet.members if one.part is not None) == list(range(fleet.wanted))
     assert fleet.spread() <= 1
 
 
 @given(simulations(), st.data())
-def test_deaths_and_new_sizes_on_the_way_leave_no_slot_alone_either(fleet: Simulation, data: st.DataObject) -> None:
+def test_deaths_and_new_sizes_on_the_way_leave_no_slot_without_a_shard(fleet: Simulation, data: st.DataObject) -> None:
     for _ in range(10):
         fleet.round()
         dead = data.draw(st.sets(st.integers(0, SHARDS_MAX), max_size=2))
@@ -321,11 +323,11 @@ def test_deaths_and_new_sizes_on_the_way_leave_no_slot_alone_either(fleet: Simul
 
     for _ in range(2 * SHARDS_MAX + 4):
         fleet.round()
-    assert fleet.round() == Plan(shard_count=fleet.wanted)
+    assert fleet.round() == Plan(part_count=fleet.wanted)
 
 
 @given(simulations(), st.data())
-def test_silences_on_the_way_leave_no_slot_alone_and_all_who_come_to_are_resumed(
+def test_silences_on_the_way_leave_no_slot_without_a_shard_and_all_heard_again_are_resumed(
     fleet: Simulation, data: st.DataObject
 ) -> None:
     for _ in range(10):
@@ -338,5 +340,5 @@ def test_silences_on_the_way_leave_no_slot_alone_and_all_who_come_to_are_resumed
     fleet.members = [replace(one, suspect=False) for one in fleet.members]
     for _ in range(2 * SHARDS_MAX + 14):
         fleet.round()
-    assert fleet.round() == Plan(shard_count=fleet.wanted)
+    assert fleet.round() == Plan(part_count=fleet.wanted)
     assert not any(one.suspended for one in fleet.members)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coordinator.plan import Fleet, Member, Plan, plan
+from coordinator.plan import ActorState, Observed, Plan, plan
 from coordinator.quarantine import FIRST_S, MAX_S, PROVED_S, Quarantine, Start, late_starts
 from tests.support.members import holder_of, member, serving, silent, starting
 
@@ -22,9 +22,9 @@ STALLED_S = 5.0
 GIVEN_UP_S = 30.0
 
 
-def serves(node: str, *, started_s: float) -> Member:
+def serves(node: str, *, started_s: float) -> ActorState:
     """Make a shard that serves since a moment."""
-    return Member(f"shard on {node}", node, holder=1, started_s=started_s)
+    return ActorState(f"shard on {node}", node, holder=1, started_s=started_s)
 
 
 def test_a_node_is_avoided_for_a_while_after_a_failure() -> None:
@@ -65,9 +65,9 @@ def test_an_actor_that_starts_after_the_failure_ends_the_quarantine_but_the_next
     quarantine = Quarantine()
     quarantine.fail(["a"], now_s=100.0)
 
-    quarantine.look([serves("a", started_s=99.0)], ["a"], now_s=102.0)
+    quarantine.learn_nodes([serves("a", started_s=99.0)], ["a"], now_s=102.0)
     assert quarantine.nodes(now_s=102.0) == ("a",), "it was there before"
-    quarantine.look([serves("a", started_s=103.0)], ["a"], now_s=103.0)
+    quarantine.learn_nodes([serves("a", started_s=103.0)], ["a"], now_s=103.0)
     assert quarantine.nodes(now_s=103.0) == ()
 
     quarantine.fail(["a"], now_s=104.0)
@@ -78,7 +78,7 @@ def test_a_shard_that_has_beaten_for_a_while_proves_its_node() -> None:
     quarantine = Quarantine()
     quarantine.fail(["a"], now_s=100.0)
     for s in range(int(PROVED_S) + 1):
-        quarantine.look([serves("a", started_s=101.0)], ["a"], now_s=101.0 + s)
+        quarantine.learn_nodes([serves("a", started_s=101.0)], ["a"], now_s=101.0 + s)
 
     quarantine.fail(["a"], now_s=200.0)
     assert quarantine.nodes(now_s=200.0 + FIRST_S) == ()
@@ -89,7 +89,7 @@ def test_a_shard_that_is_silent_now_and_then_proves_nothing() -> None:
     quarantine.fail(["a"], now_s=100.0)
     shard = serves("a", started_s=101.0)
     for s in range(2 * int(PROVED_S)):
-        quarantine.look([replace(shard, suspect=s % 20 == 19)], ["a"], now_s=101.0 + s)
+        quarantine.learn_nodes([replace(shard, suspect=s % 20 == 19)], ["a"], now_s=101.0 + s)
 
     quarantine.fail(["a"], now_s=200.0)
     assert quarantine.nodes(now_s=200.0 + FIRST_S) == ("a",)
@@ -100,10 +100,10 @@ def test_a_shard_that_was_there_before_the_failure_proves_nothing_until_the_quar
     for now_s in (100.0, 200.0, 300.0, 400.0):
         quarantine.fail(["a"], now_s=now_s)
     for s in range(int(MAX_S)):
-        quarantine.look([serves("a", started_s=50.0)], ["a"], now_s=400.0 + s)
+        quarantine.learn_nodes([serves("a", started_s=50.0)], ["a"], now_s=400.0 + s)
         assert quarantine.nodes(now_s=400.0 + s) == ("a",)
 
-    quarantine.look([serves("a", started_s=50.0)], ["a"], now_s=400.0 + MAX_S)
+    quarantine.learn_nodes([serves("a", started_s=50.0)], ["a"], now_s=400.0 + MAX_S)
     quarantine.fail(["a"], now_s=500.0)
     assert quarantine.nodes(now_s=500.0 + FIRST_S) == ()
 
@@ -111,7 +111,7 @@ def test_a_shard_that_was_there_before_the_failure_proves_nothing_until_the_quar
 def test_a_node_that_is_gone_is_forgotten() -> None:
     quarantine = Quarantine()
     quarantine.fail(["a"], now_s=100.0)
-    quarantine.look([], ["b"], now_s=101.0)
+    quarantine.learn_nodes([], ["b"], now_s=101.0)
 
     assert quarantine.nodes(now_s=101.0) == ()
 
@@ -133,59 +133,59 @@ def test_a_start_is_not_late_while_others_come_up_on_its_node_one_after_another(
 # The plan, with nodes that have failed and actors that are slow to start.
 
 
-def stalled(name: str, node: str) -> Member:
+def stalled(name: str, node: str) -> ActorState:
     """Make an actor that should have registered by now."""
-    return Member(name, node, stalled=True)
+    return ActorState(name, node, stalled=True)
 
 
 def test_a_node_in_quarantine_keeps_its_actors_and_gets_no_new_ones() -> None:
-    todo = plan(3, Fleet(serving("a"), ["a", "b"], quarantined=["a"]))
+    todo = plan(3, Observed(serving("a"), ["a", "b"], quarantined=["a"]))
 
     assert todo.spawn == ("b", "b")
     assert not todo.retire
 
 
 def test_a_node_in_quarantine_is_used_when_there_is_no_other_and_of_several_the_one_that_is_free_first() -> None:
-    assert plan(1, Fleet([], ["a"], quarantined=["a"])).spawn == ("a",)
-    assert plan(1, Fleet([], ["a", "b"], quarantined=["b", "a"])).spawn == ("b",)
-    assert plan(1, Fleet([], ["a"], quarantined=["b", "a"])).spawn == ("a",), "the other one is gone"
+    assert plan(1, Observed([], ["a"], quarantined=["a"])).spawn == ("a",)
+    assert plan(1, Observed([], ["a", "b"], quarantined=["b", "a"])).spawn == ("b",)
+    assert plan(1, Observed([], ["a"], quarantined=["b", "a"])).spawn == ("a",), "the other one is gone"
 
 
 def test_a_crowded_node_keeps_its_shards_while_the_empty_one_is_in_quarantine() -> None:
     crowded = serving("a", "a")
 
-    assert plan(2, Fleet(crowded, ["a", "b"], quarantined=["b"])) == Plan(shard_count=2)
-    assert plan(2, Fleet(crowded, ["a", "b"])).spawn == ("b",)
+    assert plan(2, Observed(crowded, ["a", "b"], quarantined=["b"])) == Plan(part_count=2)
+    assert plan(2, Observed(crowded, ["a", "b"])).spawn == ("b",)
 
 
 def test_a_start_that_stalls_is_tried_elsewhere_once() -> None:
     fleet = [*serving("a"), stalled("slow", "b")]
-    (tried,) = plan(2, Fleet(fleet, ["a", "b"])).spawn
+    (tried,) = plan(2, Observed(fleet, ["a", "b"])).spawn
 
     assert tried == "a"
-    assert plan(2, Fleet([*fleet, starting("new", "a")], ["a", "b"])).spawn == ()
+    assert plan(2, Observed([*fleet, starting("new", "a")], ["a", "b"])).spawn == ()
 
 
 def test_a_start_that_stalls_is_waited_for_where_no_better_node_is_left() -> None:
-    assert plan(2, Fleet([*serving("a"), stalled("slow", "a")], ["a"])).spawn == ()
-    assert plan(2, Fleet([stalled("slow", "a"), stalled("slower", "b")], ["a", "b"])).spawn == ()
-    assert plan(1, Fleet([stalled("slow", "a")], ["a", "b"], quarantined=["a", "b"])).spawn == ()
+    assert plan(2, Observed([*serving("a"), stalled("slow", "a")], ["a"])).spawn == ()
+    assert plan(2, Observed([stalled("slow", "a"), stalled("slower", "b")], ["a", "b"])).spawn == ()
+    assert plan(1, Observed([stalled("slow", "a")], ["a", "b"], quarantined=["a", "b"])).spawn == ()
 
 
 def test_a_start_that_stalled_and_comes_up_after_all_brings_the_balance_back() -> None:
     crowded = serving("a", "a")
 
-    todo = plan(2, Fleet([*crowded, member("late", "b")], ["a", "b"]))
+    todo = plan(2, Observed([*crowded, member("late", "b")], ["a", "b"]))
 
     assert todo.retire == (crowded[1],)
     assert todo.assign == {holder_of(member("late", "b")): 1, holder_of(crowded[1]): None}
 
 
-def test_when_all_are_suspect_a_start_that_stalls_is_no_hope_if_there_is_a_better_node() -> None:
+def test_when_all_shards_are_suspect_a_stalled_start_is_retried_on_a_better_node() -> None:
     fleet = [silent(serving("a")[0]), stalled("slow", "b")]
 
-    assert plan(1, Fleet(fleet, ["a", "b", "c"])).spawn == ("c",)
-    assert plan(1, Fleet(fleet, ["a", "b"])).spawn == ()
+    assert plan(1, Observed(fleet, ["a", "b", "c"])).spawn == ("c",)
+    assert plan(1, Observed(fleet, ["a", "b"])).spawn == ()
 
 
 # A cluster whose nodes are cut off.
@@ -199,7 +199,7 @@ class World:
     nodes: list[str]
     cut: set[str] = field(default_factory=set)
     now_s: float = 1000.0
-    members: list[Member] = field(default_factory=list)
+    members: list[ActorState] = field(default_factory=list)
     quarantine: Quarantine = field(default_factory=Quarantine)
     spawned: list[tuple[float, str]] = field(default_factory=list)
     _holders: Iterator[int] = field(default_factory=lambda: itertools.count(1))
@@ -237,16 +237,18 @@ class World:
         gone = [*silent, *(it for it in self.members if not it.registered and self._age_s(it) > GIVEN_UP_S)]
         self.quarantine.fail([it.node_id for it in (*silent, *late)], now_s=self.now_s)
         self.members = [replace(it, stalled=it.stalled or it in late) for it in self.members if it not in gone]
-        self.quarantine.look(self.members, self.nodes, now_s=self.now_s)
-        todo = plan(self.wanted, Fleet(self.members, self.nodes, quarantined=self.quarantine.nodes(now_s=self.now_s)))
+        self.quarantine.learn_nodes(self.members, self.nodes, now_s=self.now_s)
+        todo = plan(
+            self.wanted, Observed(self.members, self.nodes, quarantined=self.quarantine.nodes(now_s=self.now_s))
+        )
         self.members = [it for it in self.members if it not in todo.retire]
         for node in todo.spawn:
             name = f"shard {len(self._born_s)}"
             self._born_s[name] = self.now_s
-            self.members.append(Member(name, node))
+            self.members.append(ActorState(name, node))
             self.spawned.append((self.now_s, node))
 
-    def _age_s(self, it: Member) -> float:
+    def _age_s(self, it: ActorState) -> float:
         return self.now_s - self._born_s[it.actor_name]
 
 
@@ -319,7 +321,7 @@ def test_a_start_that_has_not_come_up_in_a_few_seconds_is_tried_elsewhere() -> N
     assert it.serving() == {"b": 2}
 
 
-def test_when_the_second_host_is_cut_off_the_first_one_has_its_part_again() -> None:
+def test_the_first_host_has_its_shard_again_when_the_second_is_cut_off() -> None:
     it = world(2, "a", "b")
     it.cut = {"a"}
     it.go_on(20)
@@ -332,9 +334,7 @@ def test_when_the_second_host_is_cut_off_the_first_one_has_its_part_again() -> N
 
 @settings(deadline=None, max_examples=60)
 @given(st.integers(1, 6), st.lists(st.tuples(st.sets(st.sampled_from("abc")), st.integers(1, 40)), max_size=8))
-def test_whatever_was_cut_off_the_cluster_is_whole_and_even_again(
-    wanted: int, cuts: list[tuple[set[str], int]]
-) -> None:
+def test_the_cluster_is_whole_and_even_again_after_any_cuts(wanted: int, cuts: list[tuple[set[str], int]]) -> None:
     it = world(wanted, "a", "b", "c")
     for cut, for_s in cuts:
         it.cut = cut

@@ -15,7 +15,7 @@ import pytest
 
 from cluster.verdict import Kill, Verdict, judge
 from sql.clients.pending import Refused, Scheduled, draw_keys, schedule_timers
-from sql.cluster.holders import Holder, list_holders
+from sql.cluster.holders import SHARD, Holder, list_holders
 from sql.cluster.leadership import scale
 from sql.log.records import LogRecord, read_log
 from sql.session import Session
@@ -129,18 +129,18 @@ async def holders(dsn: str) -> list[Holder]:
 
 async def serving(dsn: str, count: int) -> bool:
     """Say whether exactly so many holders serve, each its shard; others may stand by."""
-    found = [(holder.shard, holder.shard_count) for holder in await holders(dsn) if holder.shard is not None]
+    found = [(holder.part, holder.part_count) for holder in await holders(dsn) if holder.part is not None]
     return found == [(shard, count) for shard in range(count)]
 
 
 async def spreads(dsn: str, shards: dict[str, int]) -> bool:
     """Say whether each node has so many holders with a shard."""
-    return Counter(holder.node_id for holder in await holders(dsn) if holder.shard is not None) == shards
+    return Counter(holder.node_id for holder in await holders(dsn) if holder.part is not None) == shards
 
 
 async def served_by(dsn: str, cluster_id: str) -> bool:
     """Say whether every holder that has a shard is of one cluster, and there is one."""
-    return {holder.cluster_id for holder in await holders(dsn) if holder.shard is not None} == {cluster_id}
+    return {holder.cluster_id for holder in await holders(dsn) if holder.part is not None} == {cluster_id}
 
 
 async def ended(dsn: str, *, node_id: str | None = None) -> list[str]:
@@ -169,7 +169,7 @@ async def until_serving(dsn: str, count: int, *, within_s: float = 20.0) -> list
 
 async def want(dsn: str, count: int) -> None:
     async with Session(as_role(dsn, "shard"), application="test") as session:
-        await scale(session, count)
+        await scale(session, SHARD, count)
 
 
 async def kill_shard(dsn: str, victim: Holder) -> Kill:
@@ -178,9 +178,9 @@ async def kill_shard(dsn: str, victim: Holder) -> Kill:
 
 async def strike(dsn: str, victim: Holder, sign: signal.Signals) -> Kill:
     """Send a shard's process a signal, and note when, by Postgres's clock, and whose timers wait from then on."""
-    assert victim.shard is not None
-    assert victim.shard_count is not None
-    kill = Kill(await value(dsn, "select clock_timestamp()"), victim.shard, victim.shard_count)
+    assert victim.part is not None
+    assert victim.part_count is not None
+    kill = Kill(await value(dsn, "select clock_timestamp()"), victim.part, victim.part_count)
     os.kill(victim.pid, sign)
     return kill
 
@@ -263,7 +263,7 @@ async def test_timers_fire_without_a_coordinator_and_the_next_one_adopts_its_sha
     assert load.takeover_s <= TAKEOVER_S
 
 
-async def test_a_frozen_shard_is_taken_over_in_two_seconds_and_has_its_part_again_when_it_comes_to(
+async def test_a_frozen_shard_is_taken_over_in_two_seconds_and_gets_its_part_back_when_it_wakes(
     rays: RayOfNodes, dsn: str
 ) -> None:
     await rays.coordinate(dsn)
@@ -284,7 +284,7 @@ async def test_a_frozen_shard_is_taken_over_in_two_seconds_and_has_its_part_agai
     assert {holder.suspended_at for holder in after} == {None}
 
 
-async def test_a_frozen_shard_is_replaced_and_stops_when_it_comes_to(rays: RayOfNodes, dsn: str) -> None:
+async def test_a_frozen_shard_is_replaced_and_stops_when_it_wakes(rays: RayOfNodes, dsn: str) -> None:
     await rays.coordinate(dsn, silent_s=3.5)
     frozen, _ = await until_serving(dsn, 2)
 
@@ -327,7 +327,7 @@ async def test_a_coordinator_whose_maker_is_gone_goes_on_elsewhere_until_somebod
     assert await rays.coordinator_node() == rays.head
 
 
-async def test_of_two_clusters_on_one_database_one_leads_and_the_other_follows(
+async def test_one_of_two_clusters_on_a_database_leads_and_the_other_follows(
     rays: RayOfNodes, other_rays: RayOfNodes, dsn: str
 ) -> None:
     await rays.coordinate(dsn, cluster_id="blue")

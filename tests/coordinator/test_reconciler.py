@@ -75,7 +75,7 @@ async def test_a_cluster_that_stands_by_starts_its_shards_and_gives_them_no_slot
     assert list(fleet.there) == ["shard-1", "shard-2"]
 
 
-async def test_who_leads_leaves_the_living_of_other_clusters_alone_and_ends_the_silent(
+async def test_a_leader_ends_silent_shards_of_other_clusters_and_leaves_living_ones_alone(
     session: Session, dsn: str, fleet: FakeFleet
 ) -> None:
     await register_holder(session, incarnation(99, cluster_id=GREEN, actor_name="shard-of-green"))
@@ -99,7 +99,7 @@ async def test_shards_that_another_leader_ended_as_they_started_are_started_at_o
     for actor in fleet.there.values():
         actor.dies.set()
     fleet.there.clear()
-    await eventually(lambda: len(reconciler._supervisor.gone()) == 2)
+    await eventually(lambda: len(reconciler._crews[0]._supervisor.gone()) == 2)
     await reconciler.turn()
     assert not fleet.there, "it waits before it tries again"
 
@@ -118,7 +118,7 @@ async def test_a_death_is_acted_on_in_the_next_turn(session: Session, dsn: str, 
     await reconciler.turn()
 
     (left,) = await list_holders(session)
-    assert (left.holder, left.shard, left.shard_count) == (second, 0, 1)
+    assert (left.holder, left.part, left.part_count) == (second, 0, 1)
     assert await beat(session, first, held=0) is None
     assert list(fleet.there) == ["shard-1", "shard-2", "shard-3"]
 

@@ -52,7 +52,7 @@ async def test_a_turn_makes_the_week_ahead_and_drops_what_is_too_old(dsn: str, s
     assert not {old, older} & await days(dsn)
 
 
-async def test_it_looks_again_when_its_time_has_come_and_not_before(
+async def test_it_checks_again_when_its_time_has_come_and_not_before(
     dsn: str, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hourly, eager = Retention(session, keep_days=30), Retention(session, keep_days=30)

@@ -12,6 +12,7 @@ import pytest
 from coordinator.fleet import RayUnavailable
 from coordinator.scaling import Scaling
 from coordinator.settings import CoordinatorSettings
+from sql.cluster.holders import SHARD
 from sql.cluster.leadership import Leadership, lead, read_policy, scale, set_policy
 from sql.session import Session, StoreUnavailable
 from tests.support.factories import add_timers, query
@@ -20,7 +21,7 @@ from tests.support.roles import as_role
 from tests.support.waiting import eventually
 
 ME = 1
-# What a look costs is a few milliseconds: one in each turn, as good as, and no need is remembered for long.
+# A reading costs a few milliseconds, so almost every turn makes one, and no need is remembered for long.
 QUICK: dict[str, float] = {"forecast_s": 0.01, "give_back_s": 600.0, "shards_ahead_s": 60.0, "nodes_ahead_s": 300.0}
 
 
@@ -33,7 +34,7 @@ class Cluster:
         self.asked: list[int] = []
         self.refuses = False
         settings = CoordinatorSettings(**{**QUICK, **tuning})
-        self.scaling = Scaling(settings, session, self._ask)
+        self.scaling = Scaling(SHARD, settings, session, self._ask)
 
     async def _ask(self, shards: int) -> None:
         if self.refuses:
@@ -46,8 +47,8 @@ class Cluster:
         assert leadership.leads
         return await self.scaling.turn(leadership, ME)
 
-    async def look(self) -> int:
-        """Take turns until another look has been acted upon."""
+    async def next_reading(self) -> int:
+        """Take turns until another reading has been acted upon."""
         seen = self.scaling._look_at_s
         await eventually(self._turned_since(seen))
         return await self.wanted()
@@ -63,17 +64,17 @@ class Cluster:
 
     async def wanted(self) -> int:
         """Read how many are wanted."""
-        return (await read_policy(self.session)).shards_wanted
+        return (await read_policy(self.session, SHARD)).wanted
 
     def _turned_since(self, seen: float) -> Callable[[], Awaitable[bool]]:
-        looks = 0
+        readings = 0
 
         async def held() -> bool:
-            nonlocal looks, seen
+            nonlocal readings, seen
             await self.turn()
-            looks += self.scaling._look_at_s > seen
+            readings += self.scaling._look_at_s > seen
             seen = self.scaling._look_at_s
-            return looks > 2  # one that began before, and one that is over
+            return readings > 2  # one that began before, and one that is over
 
         return held
 
@@ -96,7 +97,7 @@ async def cluster(dsn: str) -> AsyncIterator[Cluster]:
 
 
 async def follow(cluster: Cluster, least: int, most: int, target_per_s: int = 10) -> None:
-    await set_policy(cluster.session, shards_min=least, shards_max=most, target_per_s=target_per_s)
+    await set_policy(cluster.session, SHARD, wanted_min=least, wanted_max=most, target_per_s=target_per_s)
 
 
 async def announce(cluster: Cluster, timers: int, ahead_s: float) -> None:
@@ -105,10 +106,10 @@ async def announce(cluster: Cluster, timers: int, ahead_s: float) -> None:
 
 
 async def test_a_fixed_number_is_left_alone_whatever_comes(cluster: Cluster) -> None:
-    await scale(cluster.session, 3)
+    await scale(cluster.session, SHARD, 3)
     await announce(cluster, 5_000, 20)
 
-    assert await cluster.look() == 3
+    assert await cluster.next_reading() == 3
     assert cluster.asked == [0], "an earlier incarnation may have asked for nodes under a policy"
 
 
@@ -125,7 +126,7 @@ async def test_a_spike_that_is_further_ahead_asks_for_nodes_first_and_for_shards
     await follow(cluster, 1, 20)
     await announce(cluster, 500, 200)
 
-    assert await cluster.look() == 2, "what was wanted before"
+    assert await cluster.next_reading() == 2, "what was wanted before"
     assert cluster.asked[-1] == 5
 
     await query(cluster.dsn, "update shardclock.timers set due_date = due_date - interval '160 s'")
@@ -133,7 +134,7 @@ async def test_a_spike_that_is_further_ahead_asks_for_nodes_first_and_for_shards
     assert cluster.asked[-1] == 5
 
 
-async def test_a_backlog_is_counted_by_every_look_until_it_has_been_fired(cluster: Cluster) -> None:
+async def test_every_reading_counts_a_backlog_until_it_has_fired(cluster: Cluster) -> None:
     await announce(cluster, 700, -3_600)
     counts = [await cluster.scaling._count_overdue() for _ in range(3)]
     await query(cluster.dsn, "delete from shardclock.timers")
@@ -148,21 +149,21 @@ async def test_the_bounds_hold_whatever_the_load(cluster: Cluster, least: int, m
     await announce(cluster, 700, 25)
 
     await cluster.until(then)
-    assert await cluster.look() == then
+    assert await cluster.next_reading() == then
     assert least <= cluster.asked[-1] <= most
 
 
-async def test_what_is_overdue_asks_for_shards_too(cluster: Cluster) -> None:
+async def test_overdue_timers_ask_for_shards_too(cluster: Cluster) -> None:
     await follow(cluster, 1, 20)
     await add_timers(cluster.dsn, 900, "now() - interval '1 minute'")
 
     await cluster.until(9)
 
 
-async def test_what_was_fired_lately_counts_as_load(cluster: Cluster) -> None:
+async def test_recent_firings_count_as_load(cluster: Cluster) -> None:
     # Timers that are due at once are in no forecast; the log has their records.
     await follow(cluster, 1, 20)
-    await cluster.look()
+    await cluster.next_reading()
 
     async def fires() -> bool:
         await query(
@@ -174,7 +175,7 @@ async def test_what_was_fired_lately_counts_as_load(cluster: Cluster) -> None:
     await eventually(fires)
 
 
-async def test_what_was_needed_is_kept_for_a_while_and_then_given_back(dsn: str) -> None:
+async def test_shards_that_were_needed_are_kept_for_a_while_and_then_given_back(dsn: str) -> None:
     async with cluster_of(dsn, give_back_s=0.5) as cluster:
         await follow(cluster, 1, 20)
         await announce(cluster, 700, 25)
@@ -182,7 +183,7 @@ async def test_what_was_needed_is_kept_for_a_while_and_then_given_back(dsn: str)
         await query(dsn, "delete from shardclock.timers")
         began = asyncio.get_running_loop().time()
 
-        assert await cluster.look() == 7
+        assert await cluster.next_reading() == 7
         await cluster.until(1)
 
         assert asyncio.get_running_loop().time() >= began + 0.4
@@ -190,10 +191,10 @@ async def test_what_was_needed_is_kept_for_a_while_and_then_given_back(dsn: str)
 
 
 async def test_what_an_operator_wanted_before_a_policy_is_given_back_only_after_a_while(cluster: Cluster) -> None:
-    await scale(cluster.session, 9)
+    await scale(cluster.session, SHARD, 9)
     await follow(cluster, 1, 20)
 
-    assert await cluster.look() == 9
+    assert await cluster.next_reading() == 9
     assert cluster.asked[-1] == 9
 
 
@@ -203,12 +204,12 @@ async def test_a_policy_that_is_removed_takes_the_request_for_nodes_back(cluster
     await cluster.until(7)
     assert cluster.asked[-1] == 7
 
-    await scale(cluster.session, 2)
+    await scale(cluster.session, SHARD, 2)
 
-    assert await cluster.look() == 2
+    assert await cluster.next_reading() == 2
     assert cluster.asked[-1] == 0
     asked = len(cluster.asked)
-    await cluster.look()
+    await cluster.next_reading()
     assert len(cluster.asked) == asked, "once is enough"
 
 
@@ -217,48 +218,48 @@ async def test_a_new_policy_knows_nothing_of_what_an_old_one_needed(cluster: Clu
     await announce(cluster, 700, 25)
     await cluster.until(7)
     await query(cluster.dsn, "delete from shardclock.timers")
-    await scale(cluster.session, 2)
-    await cluster.look()
+    await scale(cluster.session, SHARD, 2)
+    await cluster.next_reading()
 
     await follow(cluster, 1, 20)
 
-    assert await cluster.look() == 2
+    assert await cluster.next_reading() == 2
 
 
 async def test_a_new_term_keeps_what_it_finds_for_a_while(cluster: Cluster) -> None:
     await follow(cluster, 1, 20)
-    await cluster.look()
+    await cluster.next_reading()
     await lead(cluster.session, 2, cluster_id="blue", lease_s=60.0, fresh=True)
-    await query(cluster.dsn, "update shardclock.coordination set shards_wanted = 12")
+    await query(cluster.dsn, "update shardclock.scale set wanted = 12")
     await lead(cluster.session, ME, cluster_id="blue", lease_s=60.0, fresh=True)
 
-    assert await cluster.look() == 12, "what the other leader had scaled to"
+    assert await cluster.next_reading() == 12, "what the other leader had scaled to"
 
 
-async def test_an_operator_who_scales_between_a_look_and_its_act_is_obeyed(cluster: Cluster) -> None:
+async def test_an_operator_who_scales_between_a_reading_and_its_use_is_obeyed(cluster: Cluster) -> None:
     await follow(cluster, 1, 20)
     await announce(cluster, 700, 25)
     await cluster.turn()
-    look = cluster.scaling._look
-    assert look is not None
-    await asyncio.wait([look])
+    reading = cluster.scaling._look
+    assert reading is not None
+    await asyncio.wait([reading])
     leadership = await lead(cluster.session, ME, cluster_id="blue", lease_s=60.0, fresh=False)
-    await scale(cluster.session, 4)
+    await scale(cluster.session, SHARD, 4)
 
     wanted = await cluster.scaling.turn(leadership, ME)
 
     assert wanted == 2, "as it was when the turn began; the next one reads the operator's"
     assert await cluster.wanted() == 4
-    assert await cluster.look() == 4
+    assert await cluster.next_reading() == 4
 
 
-async def test_who_has_lost_the_lead_meanwhile_writes_nothing(cluster: Cluster) -> None:
+async def test_a_leader_that_lost_the_lead_meanwhile_writes_nothing(cluster: Cluster) -> None:
     await follow(cluster, 1, 20)
     await announce(cluster, 700, 25)
     await cluster.turn()
-    look = cluster.scaling._look
-    assert look is not None
-    await asyncio.wait([look])
+    reading = cluster.scaling._look
+    assert reading is not None
+    await asyncio.wait([reading])
     leadership = await lead(cluster.session, ME, cluster_id="blue", lease_s=60.0, fresh=False)
     await lead(cluster.session, 2, cluster_id="blue", lease_s=60.0, fresh=True)
 
@@ -267,7 +268,7 @@ async def test_who_has_lost_the_lead_meanwhile_writes_nothing(cluster: Cluster) 
     assert await cluster.wanted() == 2
 
 
-async def test_a_look_that_fails_changes_nothing_and_the_next_one_counts(
+async def test_a_reading_that_fails_changes_nothing_and_the_next_one_counts(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await follow(cluster, 1, 20)
@@ -287,7 +288,7 @@ async def test_a_look_that_fails_changes_nothing_and_the_next_one_counts(
     await cluster.until(7)
 
 
-async def test_no_turn_waits_for_a_look(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_turn_waits_for_a_reading(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     never = asyncio.Event()
 
     async def hang(*_: Any, **__: Any) -> Any:
@@ -307,7 +308,7 @@ async def test_a_ray_that_gives_no_answer_keeps_nobody_from_scaling_shards(clust
 
     await cluster.until(7)
     cluster.refuses = False
-    await cluster.look()
+    await cluster.next_reading()
 
     assert cluster.asked == [7], "it is asked until it has heard"
 
@@ -333,7 +334,7 @@ async def _turn_until(cluster: Cluster, asked: int) -> bool:
 
 async def test_a_cluster_that_loses_the_lead_takes_back_what_it_asked_for(session: Session, dsn: str) -> None:
     fleet = FakeFleet()
-    await set_policy(session, shards_min=3, shards_max=5, target_per_s=None)
+    await set_policy(session, SHARD, wanted_min=3, wanted_max=5, target_per_s=None)
     reconciler = reconciler_of(dsn, fleet, forecast_s=0.01)
 
     async def has_asked(shards: int) -> bool:
@@ -351,7 +352,7 @@ async def test_a_cluster_that_loses_the_lead_takes_back_what_it_asked_for(sessio
 
 async def test_a_cluster_that_stops_takes_back_what_it_asked_for(session: Session, dsn: str) -> None:
     fleet = FakeFleet()
-    await set_policy(session, shards_min=1, shards_max=5, target_per_s=None)
+    await set_policy(session, SHARD, wanted_min=1, wanted_max=5, target_per_s=None)
     reconciler = reconciler_of(dsn, fleet, forecast_s=0.01, reconcile_s=0.02)
     running = asyncio.create_task(reconciler.run())
     await eventually(lambda: fleet.asked_for == [2])

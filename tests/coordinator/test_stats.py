@@ -11,10 +11,10 @@ from cluster.families import REPORTED
 from coordinator.families import TAKEOVER_EDGES_S
 from coordinator.reconciler import Reconciler
 from coordinator.settings import CoordinatorSettings
-from coordinator.stats import REASONS, CoordinatorStats
+from coordinator.stats import REASONS, CrewStats, report
 from metrics.families import REASON
-from metrics.report import decode, encode
-from sql.cluster.holders import Ended, beat, list_holders
+from metrics.report import Report, decode, encode
+from sql.cluster.holders import SHARD, Ended, beat, list_holders
 from sql.cluster.leadership import lead
 from sql.session import Session
 from tests.support.exporting import ReportReceiver, listening, value_of
@@ -24,60 +24,65 @@ from tests.support.roles import as_role
 from tests.support.waiting import eventually
 
 
+def said(*crews: CrewStats, leads: bool = True) -> Report:
+    """Read what the exporter hears of these counts."""
+    return decode(encode(report("coordinator 1", leads=leads, crews=crews)), REPORTED)
+
+
 @pytest.mark.parametrize(
     ("why", "reason"),
     [("ActorDiedError", "died"), ("ActorUnavailableError", "unreachable"), ("silent", "silent"),
      ("left", "other"), ("retired", "other"), ("RaySystemError", "other"), ("", "other")],
 )  # fmt: skip
 def test_a_takeover_is_counted_by_its_reason(why: str, reason: str) -> None:
-    stats = CoordinatorStats()
+    stats = CrewStats()
 
-    stats.take_over([Ended(7, held=3, silent_s=0.2)], {7: why})
+    stats.count_takeovers([Ended(7, held=3, silent_s=0.2)], {7: why})
 
-    report = decode(encode(stats.report("coordinator 1")), REPORTED)
-    assert {one: value_of(report, "takeovers", one) for one in {*REASONS.values(), "other"}} == {
+    heard = said(stats)
+    assert {one: value_of(heard, "takeovers", SHARD, one) for one in {*REASONS.values(), "other"}} == {
         one: float(one == reason) for one in {*REASONS.values(), "other"}
     }
 
 
 def test_a_holder_of_which_nothing_is_known_is_counted_too() -> None:
-    stats = CoordinatorStats()
+    stats = CrewStats()
 
-    stats.take_over([Ended(7, 0, 1.0), Ended(8, 0, 1.0)], {})
+    stats.count_takeovers([Ended(7, 0, 1.0), Ended(8, 0, 1.0)], {})
 
     assert stats.takeovers == {"other": 2}
 
 
 def test_what_the_dead_held_is_released_and_the_seconds_are_in_their_buckets() -> None:
-    stats = CoordinatorStats()
+    stats = CrewStats()
 
-    stats.take_over([Ended(1, 5, 0.1), Ended(2, 6, 0.11), Ended(3, 0, 61.0)], {})
+    stats.count_takeovers([Ended(1, 5, 0.1), Ended(2, 6, 0.11), Ended(3, 0, 61.0)], {})
 
-    (histogram,) = decode(encode(stats.report("coordinator 1")), REPORTED).histograms
+    (histogram,) = said(stats).histograms
     assert histogram.counts == (1, 1, *[0] * (len(TAKEOVER_EDGES_S) - 2), 1)
     assert histogram.sum == pytest.approx(61.21)
     assert stats.released == 11
 
 
 def test_a_suspension_is_counted_and_is_no_takeover() -> None:
-    report = decode(encode(CoordinatorStats(suspended=3).report("coordinator 1")), REPORTED)
+    heard = said(CrewStats(suspended=3))
 
-    assert value_of(report, "shards_suspended") == 3
-    assert sum(sample.value for sample in report.samples if sample.name == "takeovers") == 0
-
-
-def test_every_reason_is_said_from_the_start_so_that_the_first_death_is_a_rise() -> None:
-    report = decode(encode(CoordinatorStats().report("coordinator 1")), REPORTED)
-
-    said = {sample.labels[0] for sample in report.samples if sample.name == "takeovers"}
-    assert said == REASON.values - {"drained"}
-    assert value_of(report, "timers_released", "died") == 0
-    assert sum(report.histograms[0].counts) == 0
+    assert value_of(heard, "keepers_suspended", SHARD) == 3
+    assert sum(sample.value for sample in heard.samples if sample.name == "takeovers") == 0
 
 
-@pytest.mark.parametrize(("leads", "number"), [(None, 0), (False, 0), (True, 1)])
-def test_who_leads_says_one(leads: bool | None, number: int) -> None:
-    assert value_of(decode(encode(CoordinatorStats(leads=leads).report("c")), REPORTED), "coordinator_leads") == number
+def test_every_reason_is_reported_from_the_start_so_that_the_first_death_is_an_increase() -> None:
+    heard = said(CrewStats())
+
+    reasons = {sample.labels[1] for sample in heard.samples if sample.name == "takeovers"}
+    assert reasons == REASON.values - {"drained"}
+    assert value_of(heard, "timers_released", "died") == 0
+    assert sum(heard.histograms[0].counts) == 0
+
+
+@pytest.mark.parametrize("leads", [False, True])
+def test_only_a_leader_reports_that_it_leads(leads: bool) -> None:
+    assert value_of(said(leads=leads), "coordinator_leads") == leads
 
 
 # In the coordinator
@@ -91,7 +96,7 @@ def receiver() -> Iterator[ReportReceiver]:
 
 def reporting(dsn: str, fleet: FakeFleet, receiver: ReportReceiver, **more: float) -> Reconciler:
     settings = CoordinatorSettings(leader_lease_s=LEASE_S, metrics_socket=receiver.socket_path, **more)
-    return Reconciler(settings, dsn=dsn, cluster_id="blue", incarnation=1, fleet=fleet)
+    return Reconciler(settings, dsn=dsn, cluster_id="blue", incarnation=1, fleets=[fleet])
 
 
 async def test_a_death_is_counted_with_what_the_dead_held(session: Session, dsn: str) -> None:
@@ -105,25 +110,25 @@ async def test_a_death_is_counted_with_what_the_dead_held(session: Session, dsn:
     await reconciler.turn()
     await reconciler.turn()
 
-    stats = reconciler._stats
+    stats = reconciler._crews[0].stats
     assert (stats.takeovers.total(), stats.released, sum(stats.seconds)) == (1, 42, 1)
     assert 0 < stats.seconds_sum < 10
     assert stats.started == 3
-    assert stats.leads
+    assert reconciler._leads
 
 
 async def test_a_shard_that_drained_by_itself_is_no_takeover(session: Session, dsn: str) -> None:
     fleet = FakeFleet()
     reconciler = reconciler_of(dsn, fleet)
     await serving(session, reconciler)
-    await query(dsn, "update shardclock.holders set ended_at = now(), ended_why = 'drained', shard = null,"
-                     " shard_count = null where holder = 11")  # fmt: skip
+    await query(dsn, "update shardclock.holders set ended_at = now(), ended_why = 'drained', part = null,"
+                     " part_count = null where holder = 11")  # fmt: skip
     fleet.there["shard-1"].dies.set()
     await asyncio.wait_for(reconciler._changed.wait(), 10)
 
     await reconciler.turn()
 
-    assert reconciler._stats.takeovers.total() == 0
+    assert reconciler._crews[0].stats.takeovers.total() == 0
 
 
 async def test_a_silent_shard_is_counted_as_silent_with_the_seconds_it_was(session: Session, dsn: str) -> None:
@@ -136,7 +141,7 @@ async def test_a_silent_shard_is_counted_as_silent_with_the_seconds_it_was(sessi
         return [holder.holder for holder in await list_holders(session)] == []
 
     await eventually(ended)
-    stats = reconciler._stats
+    stats = reconciler._crews[0].stats
     assert stats.takeovers == {"silent": 2}
     assert stats.seconds_sum >= 2 * 0.3
 
@@ -154,7 +159,7 @@ async def test_each_turn_is_reported_and_the_end_is_a_leave(
 
     assert {report.source for report in receiver.received()} == {"coordinator 0000000000000001"}
     assert {report.shard for report in receiver.reports} == {"none"}
-    assert value_of(receiver.reports[-1], "shards_started") == 2
+    assert value_of(receiver.reports[-1], "keepers_started", SHARD) == 2
     assert [report.leaving for report in receiver.reports] == [*[False] * (len(receiver.reports) - 1), True]
 
 

@@ -51,8 +51,8 @@ async def test_a_shard_that_is_not_heard_is_suspended_and_one_that_is_heard_agai
     assert await suspended(session) == []
     said = [(log["event"], log["holders"]) for log in logs if log["event"] != "assigned"]
     assert said == [("suspended", [f"{11:016x}"]), ("resumed", [f"{11:016x}"])]
-    assert reconciler._stats.suspended == 1
-    assert reconciler._stats.takeovers.total() == 0
+    assert reconciler._crews[0].stats.suspended == 1
+    assert reconciler._crews[0].stats.takeovers.total() == 0
     assert not fleet.killed
     assert len(fleet.there) == 2
 
@@ -73,10 +73,10 @@ async def test_a_suspended_shard_that_stays_silent_is_ended_and_replaced_and_its
 
     assert fleet.killed == [fleet.there["shard-1"]]
     assert len(fleet.there) == 3
-    assert 0.1 <= reconciler._stats.seconds_sum < 0.9, "until its timers were free, not until it was ended"
+    assert 0.1 <= reconciler._crews[0].stats.seconds_sum < 0.9, "until its timers were free, not until it was ended"
 
 
-async def test_the_next_coordinator_resumes_only_whom_it_has_heard(
+async def test_the_next_coordinator_resumes_only_shards_that_it_has_heard(
     session: Session, dsn: str, fleet: FakeFleet
 ) -> None:
     before = reconciler_of(dsn, fleet, suspect_s=0.1)
@@ -96,7 +96,7 @@ async def test_the_next_coordinator_resumes_only_whom_it_has_heard(
     assert await kept(session) == {11: 1, 12: 0}
 
 
-async def test_who_does_not_lead_suspends_nobody_and_a_guest_is_nobodys_to_suspend(
+async def test_only_a_leader_suspends_shards_and_only_those_of_its_own_cluster(
     session: Session, dsn: str, fleet: FakeFleet
 ) -> None:
     reconciler = reconciler_of(dsn, fleet, suspect_s=0.05)

@@ -243,7 +243,7 @@ def test_the_two_colours_differ_in_nothing_but_their_names() -> None:
 
 
 @each_overlay
-def test_whoever_reads_the_database_does_so_from_a_file_that_is_changed_in_place(overlay: str) -> None:
+def test_every_container_reads_its_dsn_from_a_file_that_is_changed_in_place(overlay: str) -> None:
     seen = []
     for pod, container in containers(overlay):
         environment = {entry["name"]: entry for entry in container.get("env", [])}

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from cluster.families import REPORTED
-from metrics.aggregator import SILENT_S, SOURCES_MAX, Aggregator
+from metrics.aggregator import SOURCE_EXPIRES_S, SOURCES_MAX, Aggregator
 from metrics.report import Histogram, Labels, Report, Sample
 
 EMPTY = (0,) * 19
@@ -74,7 +74,7 @@ def test_each_shard_has_its_own_total(aggregator: Aggregator) -> None:
     assert (value(aggregator, "0"), value(aggregator, "1")) == (10, 5)
 
 
-def test_what_has_no_shard_is_added_up_over_all_sources(aggregator: Aggregator) -> None:
+def test_a_count_without_a_shard_is_added_up_over_all_sources(aggregator: Aggregator) -> None:
     for source in ("a", "b"):
         aggregator.add(Report(source, samples=[Sample("timers_released", ("died",), 3)]), now_s=0)
 
@@ -120,14 +120,14 @@ def test_a_source_that_is_silent_takes_its_series_along(aggregator: Aggregator) 
     aggregator.add(report("a", "0", fired=10, lags=[1]), now_s=0)
     aggregator.add(report("b", "1", fired=5, lags=[1]), now_s=5)
 
-    aggregator.expire(now_s=SILENT_S)
+    aggregator.expire(now_s=SOURCE_EXPIRES_S)
     assert len(aggregator) == 2, "not yet"
 
-    aggregator.expire(now_s=SILENT_S + 0.1)
+    aggregator.expire(now_s=SOURCE_EXPIRES_S + 0.1)
     assert len(aggregator) == 1
     assert {labels[0] for _, labels in series(aggregator)} == {"1"}
 
-    aggregator.expire(now_s=SILENT_S + 5.1)
+    aggregator.expire(now_s=SOURCE_EXPIRES_S + 5.1)
     assert series(aggregator) == set()
 
 
@@ -148,8 +148,8 @@ def test_a_source_that_was_restarted_makes_no_total_fall(aggregator: Aggregator)
 def test_a_source_that_comes_back_after_a_silence_adds_only_what_it_gained(aggregator: Aggregator) -> None:
     # Its process was frozen; another holder keeps the shard meanwhile, and with it the total.
     aggregator.add(report("frozen", fired=1_000, lags=[1_000]), now_s=0)
-    aggregator.add(report("heir", fired=1), now_s=9)
-    aggregator.expire(now_s=SILENT_S + 1)
+    aggregator.add(report("replacement", fired=1), now_s=9)
+    aggregator.expire(now_s=SOURCE_EXPIRES_S + 1)
     assert value(aggregator) == 1_001
 
     aggregator.add(report("frozen", fired=1_003, lags=[1_003], leaving=True), now_s=12)
@@ -179,7 +179,7 @@ def test_a_present_value_is_the_last_one_heard(aggregator: Aggregator) -> None:
     assert value(aggregator, name="timers_held") == 11
 
 
-def test_a_source_too_many_is_not_taken_in_and_the_others_are(aggregator: Aggregator) -> None:
+def test_a_source_beyond_the_limit_is_refused_and_the_others_are_kept(aggregator: Aggregator) -> None:
     for number in range(SOURCES_MAX):
         aggregator.add(report(str(number), fired=1), now_s=0)
     aggregator.add(report("one more", fired=1_000), now_s=0)
@@ -189,12 +189,12 @@ def test_a_source_too_many_is_not_taken_in_and_the_others_are(aggregator: Aggreg
     assert value(aggregator) == SOURCES_MAX + 2
 
 
-def test_what_is_remembered_of_the_silent_is_bounded(aggregator: Aggregator) -> None:
+def test_the_memory_of_silent_sources_is_bounded(aggregator: Aggregator) -> None:
     for number in range(3 * SOURCES_MAX):
         aggregator.add(report(str(number), fired=1), now_s=number)
 
         if number % SOURCES_MAX == SOURCES_MAX - 1:
-            aggregator.expire(now_s=number + SILENT_S + 1)
+            aggregator.expire(now_s=number + SOURCE_EXPIRES_S + 1)
 
     assert len(aggregator) == 0
     assert len(aggregator._silent) <= SOURCES_MAX

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from cluster.families import REPORTED
-from metrics.exporter import Exporter, Place
+from metrics.exporter import Exporter, ExporterConfig
 from metrics.report import Histogram, Report, Sample
 from metrics.server import CannotListen, PortTaken
 from tests.support.exporting import Exporting, exporting, get, port_of, short_dir
@@ -68,7 +68,7 @@ def test_without_tables_it_is_healthy_and_ready_as_soon_as_it_answers(alone: Exp
     assert alone.get("/metrics?name=x").status == 200
 
 
-def test_what_is_no_report_is_counted_and_changes_nothing_else(alone: Exporting) -> None:
+def test_an_invalid_report_is_counted_and_changes_nothing_else(alone: Exporting) -> None:
     alone.tell(FIRED)
     for datagram in (b"", b"garbage", b"[" * 50_000, b'{"source": "a", "shard": "9999"}'):
         alone.tell_raw(datagram)
@@ -81,13 +81,13 @@ def test_what_is_no_report_is_counted_and_changes_nothing_else(alone: Exporting)
     assert page.numbers("timers_fired_total") == {("3",): 5}
 
 
-def test_a_source_that_has_been_silent_is_gone_at_the_next_look(
+def test_a_source_that_has_been_silent_is_gone_from_the_next_page(
     alone: Exporting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alone.tell(FIRED)
     assert alone.get().number("exporter_sources") == 1
 
-    monkeypatch.setattr("metrics.aggregator.SILENT_S", 0.0)
+    monkeypatch.setattr("metrics.aggregator.SOURCE_EXPIRES_S", 0.0)
 
     page = alone.get()
     assert page.number("exporter_sources") == 0
@@ -107,7 +107,7 @@ def test_the_socket_is_there_while_it_listens_and_gone_after() -> None:
 
 
 def test_it_can_be_closed_before_it_was_started() -> None:
-    Exporter(Place("127.0.0.1", 0, Path("never.sock"), REPORTED)).close()
+    Exporter(ExporterConfig("127.0.0.1", 0, Path("never.sock"), REPORTED)).close()
 
 
 # Where it can't listen
@@ -116,7 +116,7 @@ def test_it_can_be_closed_before_it_was_started() -> None:
 def test_a_port_that_is_taken_is_refused_by_name_and_reports_are_heard_until_it_is_free() -> None:
     with short_dir() as place, socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        exporter = Exporter(Place("127.0.0.1", port, place / "e.sock", REPORTED))
+        exporter = Exporter(ExporterConfig("127.0.0.1", port, place / "e.sock", REPORTED))
         with closing(exporter):
             for _ in range(2):
                 with pytest.raises(PortTaken, match=rf"{port} .*SHARDCLOCK_METRICS_PORT"):
@@ -155,7 +155,7 @@ def test_two_exporters_never_share_a_port(alone: Exporting) -> None:
 def test_a_socket_in_no_directory_is_refused_until_there_is_one() -> None:
     with short_dir() as place:
         path = place / "not yet" / "e.sock"
-        exporter = Exporter(Place("127.0.0.1", 0, path, REPORTED))
+        exporter = Exporter(ExporterConfig("127.0.0.1", 0, path, REPORTED))
         with closing(exporter):
             with pytest.raises(CannotListen, match=r"not yet.*No such file.*SHARDCLOCK_METRICS_SOCKET"):
                 exporter.start()
@@ -173,14 +173,14 @@ def test_a_file_that_is_no_socket_is_left_alone() -> None:
     with short_dir() as place:
         path = place / "precious"
         path.write_text("data")
-        exporter = Exporter(Place("127.0.0.1", 0, path, REPORTED))
+        exporter = Exporter(ExporterConfig("127.0.0.1", 0, path, REPORTED))
         with closing(exporter), pytest.raises(CannotListen, match="precious"):
             exporter.start()
         assert path.read_text() == "data"
 
 
 def test_a_socket_on_which_another_exporter_listens_stays_its_own(alone: Exporting) -> None:
-    second = Exporter(Place("127.0.0.1", 0, Path(alone.socket_path), REPORTED))
+    second = Exporter(ExporterConfig("127.0.0.1", 0, Path(alone.socket_path), REPORTED))
     with closing(second), pytest.raises(CannotListen, match="another exporter"):
         second.start()
 
@@ -191,9 +191,9 @@ def test_a_socket_on_which_another_exporter_listens_stays_its_own(alone: Exporti
 KILLED = """
 import sys
 from pathlib import Path
-from metrics.exporter import Exporter, Place
+from metrics.exporter import Exporter, ExporterConfig
 from cluster.families import REPORTED
-Exporter(Place("127.0.0.1", 0, Path(sys.argv[1]), REPORTED)).start()
+Exporter(ExporterConfig("127.0.0.1", 0, Path(sys.argv[1]), REPORTED)).start()
 print("listening", flush=True)
 input()
 """
@@ -211,7 +211,7 @@ def test_the_socket_of_an_exporter_that_was_killed_is_taken_over() -> None:
             process.send_signal(signal.SIGKILL)
         assert path.is_socket()
 
-        exporter = Exporter(Place("127.0.0.1", 0, path, REPORTED))
+        exporter = Exporter(ExporterConfig("127.0.0.1", 0, path, REPORTED))
         with closing(exporter):
             exporter.start()
             one = Exporting(exporter, str(path))
@@ -230,7 +230,7 @@ def test_a_client_that_leaves_before_its_answer_costs_a_line_and_no_traceback(
             gone.wait(10)
             yield from super().collect()
 
-    with short_dir() as place, closing(Slow(Place("127.0.0.1", 0, place / "e.sock", REPORTED))) as exporter:
+    with short_dir() as place, closing(Slow(ExporterConfig("127.0.0.1", 0, place / "e.sock", REPORTED))) as exporter:
         exporter.start()
         assert exporter.address is not None
         client = socket.create_connection(("127.0.0.1", port_of(exporter.address)))

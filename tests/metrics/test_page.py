@@ -16,9 +16,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from cluster.families import REPORTED
-from metrics.families import READ
+from metrics.families import OF_EXPORTER, READ
 from metrics.family import PREFIX, SHARD, Family
-from metrics.page import OWN, metrics_of, of_exporter
+from metrics.page import metrics_of, of_exporter
 from metrics.report import Histogram, Sample
 
 DECLARED = {**REPORTED, **READ}
@@ -119,7 +119,7 @@ def test_a_name_keeps_to_prometheus_conventions(family: Family) -> None:
 
 
 def test_no_name_is_used_twice() -> None:
-    names = [family.name for family in FAMILIES] + list(OWN)
+    names = [family.name for family in FAMILIES] + list(OF_EXPORTER)
 
     assert len(set(names)) == len(names)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cluster.families import REPORTED
-from metrics.exporter import Exporter, Place
+from metrics.exporter import Exporter, ExporterConfig
 from metrics.families import TABLE
 from metrics.reading import Reading
 from metrics.report import Report, Sample
@@ -137,20 +137,20 @@ async def test_a_backlog_stays_in_sight_and_what_is_scheduled_long_overdue_comes
     assert min(some_oldest_s, oldest_s) > 7_200
 
 
-async def test_a_reading_that_takes_too_long_is_followed_by_one_that_goes_all_the_way_in_fewer_slots(
+async def test_a_slow_reading_is_followed_by_one_that_reads_fewer_slots_in_full(
     reading: Reading, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reading._looks.long_s = -1.0  # any takes longer
-    looks: list[ScanWindow | None] = []
+    windows: list[ScanWindow | None] = []
 
     async def stuck(session: Any, window: ScanWindow | None) -> Any:
-        looks.append(window)
+        windows.append(window)
         raise TimeoutError
 
     monkeypatch.setattr("metrics.reading.read_tables", stuck)
     assert [await reading.fresh() for _ in range(2)] == [None, None]
 
-    first, second = looks
+    first, second = windows
     assert first is None
     assert second is not None
     assert second.full_count < SLOTS / 2
@@ -177,7 +177,9 @@ def test_a_database_that_is_not_there_makes_it_unready(dsn: str) -> None:
 def test_what_others_lack_makes_it_unready_too(dsn: str) -> None:
     lacks = ["Ray has not started"]
     with short_dir() as place:
-        exporter = Exporter(Place("127.0.0.1", 0, place / "e.sock", REPORTED, Dsn(DOWN)), unready=lambda: lacks)
+        exporter = Exporter(
+            ExporterConfig("127.0.0.1", 0, place / "e.sock", REPORTED, Dsn(DOWN)), unready=lambda: lacks
+        )
         with closing(exporter):
             exporter.start()
             assert exporter.address is not None

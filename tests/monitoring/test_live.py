@@ -216,13 +216,13 @@ def _on_hold(watched: Watched, seen: Seen) -> None:
 
 def _flapping(watched: Watched, prometheus: Prometheus, seen: Seen) -> None:
     """Kill a shard in one minute after the other, short as Prometheus's minutes are here."""
-    lately = f"{TAKEOVERS} - {TAKEOVERS} offset {MINUTE_S * 1000:.0f}ms"
+    recent = f"{TAKEOVERS} - {TAKEOVERS} offset {MINUTE_S * 1000:.0f}ms"
     seen.are_quiet("ShardclockShardFlapping")
     for _ in range(KILLS):
         watched.kill_a_shard()
-        until(lambda: prometheus.value(lately), "a takeover to be seen", within_s=BOUND_S)
+        until(lambda: prometheus.value(recent), "a takeover to be seen", within_s=BOUND_S)
         until(watched.up.serving, "two shards again")
-        until(lambda: prometheus.value(lately) == 0, "a minute without one", within_s=BOUND_S)
+        until(lambda: prometheus.value(recent) == 0, "a minute without one", within_s=BOUND_S)
     seen.until("ShardclockShardFlapping", "a shard that is killed again and again")
 
 

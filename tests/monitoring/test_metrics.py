@@ -13,7 +13,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from cluster.families import REPORTED
-from metrics.families import READ
+from metrics.families import OF_EXPORTER, READ
 from metrics.family import Family
 from metrics.page import metrics_of, of_exporter
 from metrics.report import Histogram, Sample
@@ -31,11 +31,7 @@ PANELS = [
     if panel["type"] != "row"
 ]
 FAMILIES = {family.full_name: family for family in [*REPORTED.values(), *READ.values()]}
-OWN = {
-    metric.name + ("_total" if metric.type == "counter" else "")
-    for metric in of_exporter(sources=0, reports=0, refused=0)
-}
-NAMES = FAMILIES.keys() | OWN
+NAMES = FAMILIES.keys() | {family.full_name for family in OF_EXPORTER.values()}
 ASKED = re.compile(r"(?<![\w:])shardclock_\w+(?![\w:])")
 
 

@@ -32,7 +32,7 @@ def test_promtool_accepts_the_rules(place: Path) -> None:
 
 
 @pytest.mark.parametrize("case", [_parameter(case) for case in [Case("a healthy cluster", "all"), *CASES]])
-def test_what_fires_is_what_must(place: Path, case: Case) -> None:
+def test_exactly_the_expected_alerts_fire(place: Path, case: Case) -> None:
     (place / "test.json").write_text(rule_test(case.series, at=case.at, firing=case.firing))
     assert "SUCCESS" in promtool("test", "rules", "test.json", cwd=place)
 

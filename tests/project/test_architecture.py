@@ -1,4 +1,4 @@
-"""Hold docs/architecture.md against the code, and each list of pages against the pages there are."""
+"""Hold the paths that pages name against the code, and each list of pages against the pages there are."""
 
 from __future__ import annotations
 
@@ -13,6 +13,15 @@ from tests.support import ROOT
 
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 PROMISES = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
+OTHER_PAGES = sorted(
+    {ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")} - {ROOT / "docs" / "architecture.md"}
+)
+# Paths that these pages name and that need not exist at the root.
+NOT_OURS = {
+    "src/",  # docs/decisions/0002-plain-package-names.md says why there is none
+    "components/cloudnative-pg/network.yaml",  # within k8s, where an operator works
+    "cluster/kustomization.yaml",  # within an operator's overlay
+}
 
 # `folder/file.py:name`, `folder/file.sql:name`, or a path alone; a folder ends with a slash.
 REFERENCE = re.compile(r"`((?:[\w.-]+/)+(?:[\w.-]+\.\w+)?)(?::([\w.]+))?`")
@@ -54,9 +63,17 @@ def test_what_the_page_names_exists(path: str, name: str) -> None:
     assert not name or name in names_in(ROOT / path)
 
 
-def test_the_page_names_the_code() -> None:
-    # Given a pattern that matches nothing any more, the test above would be green for nothing
+@pytest.mark.parametrize("page", OTHER_PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_what_any_other_page_names_exists(page: Path) -> None:
+    named = [(path, name) for path, name in references(page.read_text(encoding="utf-8")) if path not in NOT_OURS]
+    assert [path for path, _ in named if not (ROOT / path).exists()] == []
+    assert [(path, name) for path, name in named if name and name not in names_in(ROOT / path)] == []
+
+
+def test_the_pages_name_the_code() -> None:
+    # Given a pattern that matches nothing any more, the tests above would be green for nothing
     assert len(references(PAGE)) > 100
+    assert len([page for page in OTHER_PAGES if references(page.read_text(encoding="utf-8"))]) > 10
 
 
 def test_each_promise_has_a_row_with_its_code_and_its_test() -> None:

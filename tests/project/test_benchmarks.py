@@ -88,7 +88,7 @@ async def test_a_watch_adds_up_for_how_long_a_disk_stood_still(monkeypatch: pyte
     assert 0.1 < stuck.stood_s < passed_s
 
 
-async def test_of_a_system_that_does_not_tell_there_is_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_system_that_does_not_report_its_disk_has_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(psutil, "disk_io_counters", lambda **_: None)
     async with disk.watched() as unknown:
         await asyncio.sleep(0.05)
@@ -193,7 +193,7 @@ def test_a_case_measured_again_takes_the_place_of_the_first() -> None:
     assert results == Results(MACHINE, [], {"drain": "2030-02-01"})
 
 
-def test_who_fell_behind_half_way_has_figures_in_one_table_and_a_note_in_the_next() -> None:
+def test_a_peer_that_fell_behind_half_way_has_figures_in_one_table_and_a_note_in_the_next() -> None:
     row = measured("theirs", "fell behind at 5,000 a second", per_s=[1e3])
 
     assert "| theirs | 1 k/s |" in table([PER_S], [row])
@@ -253,7 +253,7 @@ async def test_a_server_that_does_not_answer_is_told_in_a_line_without_its_passw
     assert "secret" not in str(why.value)
 
 
-async def test_who_may_not_create_databases_is_told_so(dsn: str) -> None:
+async def test_a_user_who_may_not_create_databases_is_told_so(dsn: str) -> None:
     await query(dsn, "create role poor login")
     try:
         poor = f"{dsn}{'&' if urlsplit(dsn).query else '?'}role=poor"

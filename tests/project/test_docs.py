@@ -17,6 +17,7 @@ import pytest
 from tests.support import ROOT
 from tests.support.doc_blocks import Block, blocks
 from tests.support.factories import BOUND_S
+from tests.support.memory import IN_MEMORY
 
 LONG_RUNNING = ("up", "demo", "tail")  # checked to be commands, not run
 
@@ -55,14 +56,14 @@ def checked(command: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", of("console"))
-def test_commands_end_well(block: Block) -> None:
+def test_commands_end_well(block: Block, dsn: str) -> None:
     script = "\n".join(["set -e", *map(checked, commands(block.text))])
-    with tempfile.TemporaryDirectory(prefix="shardclock-test-") as data_dir:
+    with tempfile.TemporaryDirectory(prefix="shardclock-test-", dir=IN_MEMORY) as data_dir:
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         done = subprocess.run(
             ["bash", "-c", script],
             cwd=ROOT,
-            env=os.environ | {"SHARDCLOCK_DATA_DIR": data_dir, "PATH": path},
+            env=os.environ | {"SHARDCLOCK_DSN": dsn, "SHARDCLOCK_DATA_DIR": data_dir, "PATH": path},
             capture_output=True,
             text=True,
             timeout=4 * BOUND_S,
@@ -80,7 +81,7 @@ def test_the_readme_s_commands_work_in_a_clone_typed_in_their_order() -> None:
     # What takes long is checked below; here, only that the shell finds the program.
     script = "\n".join(["set -e", *(checked(command) for command in typed)])
     elsewhere = [path for path in os.environ["PATH"].split(":") if not (Path(path) / "shardclock").exists()]
-    with tempfile.TemporaryDirectory(prefix="shardclock-test-") as data_dir:
+    with tempfile.TemporaryDirectory(prefix="shardclock-test-", dir=IN_MEMORY) as data_dir:
         kept = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
         done = subprocess.run(
             ["bash", "-c", script],

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from service import bulk_import
-from service.bulk_import import ImportBroken, Report, import_lines
+from service.bulk_import import ImportBroken, ImportReport, import_lines
 from sql.retry import Retry
 from sql.session import Session
 from tests.support.factories import BOUND_S, query, value
@@ -23,7 +23,7 @@ def numbered(count: int) -> list[tuple[int, bytes]]:
 
 
 async def test_a_connection_killed_again_and_again_neither_loses_nor_doubles_a_line(dsn: str) -> None:
-    report, kills = Report(), 0
+    report, kills = ImportReport(), 0
     async with Session(dsn, application=NAME) as session, asyncio.timeout(2 * BOUND_S):
         work = asyncio.create_task(import_lines(session, numbered(LINES), report, keep=True))
         while not work.done():
@@ -46,7 +46,7 @@ async def test_a_connection_killed_again_and_again_neither_loses_nor_doubles_a_l
 
 async def test_an_outage_that_does_not_end_names_the_line_to_go_on_from(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk_import, "BATCH_RETRY", Retry(attempts=3, pause_s=0.001))
-    report = Report()
+    report = ImportReport()
 
     async with Session(DOWN, application=NAME) as session:
         with pytest.raises(ImportBroken, match=r"lines before 1 are done.*--start-line"):

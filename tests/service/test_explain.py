@@ -11,7 +11,7 @@ import pytest
 from service.explain import Explanation, explain, gather
 from sql.claims.fire import pause_faulty
 from sql.clients.pending import Drawn, draw_keys, schedule_timers
-from sql.clients.verbs import NewRule, Which, cancel_timer, pause_timer, reschedule_timer, resume_timer
+from sql.clients.verbs import NewRule, TimerRef, cancel_timer, pause_timer, reschedule_timer, resume_timer
 from tests.support.factories import HolderClient, add_holder, add_schedule, add_timers, query
 from tests.support.roles import OPERATOR
 from timers.model import NewTimer
@@ -29,7 +29,7 @@ async def shard(dsn: str) -> AsyncIterator[HolderClient]:
         yield hand
 
 
-async def why(shard: HolderClient, which: Which, moment: datetime | None = None) -> Explanation:
+async def why(shard: HolderClient, which: TimerRef, moment: datetime | None = None) -> Explanation:
     """Ask, about now if not told otherwise."""
     now: datetime = await shard.value("select clock_timestamp()")
     moment = moment or now
@@ -40,7 +40,7 @@ async def test_a_timer_that_fired_tells_when_how_late_and_by_whom(dsn: str, shar
     (key,) = await add_timers(dsn, 1, "now()")
     await shard.take(fire_overdue=True)
 
-    answer = await why(shard, Which(key))
+    answer = await why(shard, TimerRef(key))
 
     assert answer.verdict == "FIRED"
     assert answer.why.endswith("later, by holder 000000000000beef (test, pid 1 on test)")
@@ -52,15 +52,15 @@ async def test_a_firing_that_came_late_for_want_of_a_shard_says_so(dsn: str, sha
     (key,) = await add_timers(dsn, 1, "now() - interval '1 hour'", created_at="now() - interval '2 hours'")
     await shard.take(fire_overdue=True)
 
-    assert (await why(shard, Which(key))).why.endswith("no shard was running when it fell due")
+    assert (await why(shard, TimerRef(key))).why.endswith("no shard was running when it fell due")
 
 
 async def test_a_timer_with_a_date_in_the_past_says_when_it_was_made(dsn: str, shard: HolderClient) -> None:
     (key,) = await add_timers(dsn, 1, "now() - interval '1 hour'", created_at="now()")
-    overdue = await why(shard, Which(key))
+    overdue = await why(shard, TimerRef(key))
     await shard.take(fire_overdue=True)
 
-    fired = (await why(shard, Which(key))).why
+    fired = (await why(shard, TimerRef(key))).why
 
     assert "with a date in the past, and it waits for its turn in the ramp" in overdue.why
     assert re.search(r"with a date in the past, and fired \d+\.\d m?s after that$", fired)
@@ -69,15 +69,15 @@ async def test_a_timer_with_a_date_in_the_past_says_when_it_was_made(dsn: str, s
 async def test_before_it_was_made_there_was_nothing(dsn: str, shard: HolderClient) -> None:
     (key,) = await add_timers(dsn, 1, "now() + interval '1 hour'")
 
-    assert (await why(shard, Which(key), NOON)).verdict == "NOT_YET_MADE"
-    assert (await why(shard, Which(key + 1))).verdict == "NONE"
+    assert (await why(shard, TimerRef(key), NOON)).verdict == "NOT_YET_MADE"
+    assert (await why(shard, TimerRef(key + 1))).verdict == "NONE"
 
 
 async def test_a_timer_that_is_not_due_names_its_date_and_where_it_was_moved_from(
     dsn: str, shard: HolderClient
 ) -> None:
     await add_timers(dsn, 1, "now() + interval '1 hour'", name="'n'")
-    which = Which(name="n")
+    which = TimerRef(name="n")
     assert (await why(shard, which)).why.startswith("nothing was due then: the next date is ")
 
     await reschedule_timer(shard.session, which, datetime(2031, 1, 1, tzinfo=UTC))
@@ -87,7 +87,7 @@ async def test_a_timer_that_is_not_due_names_its_date_and_where_it_was_moved_fro
 
 
 async def test_a_cancelled_timer_names_who_and_why_until_the_name_is_used_again(dsn: str, shard: HolderClient) -> None:
-    which = Which(name="n")
+    which = TimerRef(name="n")
     await add_timers(dsn, 1, "now() + interval '1 hour'", name="'n'")
     await cancel_timer(shard.session, which, reason="paid")
 
@@ -101,7 +101,7 @@ async def test_a_cancelled_timer_names_who_and_why_until_the_name_is_used_again(
 
 @pytest.mark.parametrize("again", ["replaced", "cancelled and scheduled in one transaction"])
 async def test_a_name_that_was_given_anew_is_told_by_its_new_timer(dsn: str, shard: HolderClient, again: str) -> None:
-    which = Which(name="n")
+    which = TimerRef(name="n")
     await shard.value(REPLACE, "PT1H")
     canceled_at: datetime = await shard.value("select clock_timestamp()")
     if again == "replaced":
@@ -115,7 +115,7 @@ async def test_a_name_that_was_given_anew_is_told_by_its_new_timer(dsn: str, sha
     assert (await why(shard, which)).verdict == "NOT_DUE"
     assert (await why(shard, which, canceled_at + 6 * HOUR)).verdict == "PLANNED"
     (ended,) = await query(dsn, "select timer_key from shardclock.command_log where intent = 'CANCELED'")
-    assert (await why(shard, Which(ended["timer_key"]))).verdict == "CANCELED"
+    assert (await why(shard, TimerRef(ended["timer_key"]))).verdict == "CANCELED"
 
     await query(dsn, "update shardclock.timers set due_date = now()")
     await shard.take(fire_overdue=True)
@@ -123,7 +123,7 @@ async def test_a_name_that_was_given_anew_is_told_by_its_new_timer(dsn: str, sha
 
 
 async def test_a_paused_timer_says_so_and_a_resumed_one_why_it_came_late(dsn: str, shard: HolderClient) -> None:
-    which = Which(name="n")
+    which = TimerRef(name="n")
     await add_timers(dsn, 1, "now() - interval '1 minute'", name="'n'", created_at="now() - interval '1 hour'")
     await pause_timer(shard.session, which, reason="holiday")
     paused = await why(shard, which)
@@ -141,24 +141,24 @@ async def test_a_schedule_that_nobody_can_read_says_why(dsn: str, shard: HolderC
     (timer,) = (await shard.take()).claimed
     assert await pause_faulty(shard.session, shard.holder, timer, why="it never occurs")
 
-    answer = await why(shard, Which(name="n"))
+    answer = await why(shard, TimerRef(name="n"))
 
     assert (answer.verdict, answer.why.endswith("it never occurs")) == ("REFUSED", True)
 
 
 async def test_an_overdue_timer_says_what_it_waits_for(dsn: str, shard: HolderClient) -> None:
     (old, claimed) = await add_timers(dsn, 2, "now() - i * interval '1 hour'", created_at="now() - interval '9 hours'")
-    assert "no shard was running" in (await why(shard, Which(old))).why
+    assert "no shard was running" in (await why(shard, TimerRef(old))).why
 
     await query(dsn, "update shardclock.holders set started_at = now() - interval '1 day'")
-    assert "waits for its turn in the ramp" in (await why(shard, Which(old))).why
+    assert "waits for its turn in the ramp" in (await why(shard, TimerRef(old))).why
     await query(dsn, "update shardclock.timers set claimed_by = 7, claimed_until = now() where timer_key = $1", claimed)
-    assert "holder 0000000000000007 has claimed it" in (await why(shard, Which(claimed))).why
+    assert "holder 0000000000000007 has claimed it" in (await why(shard, TimerRef(claimed))).why
 
 
 @pytest.mark.parametrize("verb", ["moved", "resumed"])
 async def test_what_a_client_made_late_is_not_an_outage_s(dsn: str, shard: HolderClient, verb: str) -> None:
-    which = Which(name="n")
+    which = TimerRef(name="n")
     await query(dsn, "update shardclock.holders set started_at = now() - interval '30 days'")
     await add_timers(dsn, 1, "now() - interval '2 days'", name="'n'", created_at="now() - interval '9 days'")
     if verb == "moved":
@@ -178,7 +178,7 @@ async def test_what_a_client_made_late_is_not_an_outage_s(dsn: str, shard: Holde
 async def test_a_shard_that_came_after_the_date_and_before_a_client_s_change_was_there(
     dsn: str, shard: HolderClient, verb: str
 ) -> None:
-    which = Which(name="n")
+    which = TimerRef(name="n")
     await add_timers(dsn, 1, "now() - interval '2 days'", name="'n'", created_at="now() - interval '9 days'")
     await pause_timer(shard.session, which)
     await resume_timer(shard.session, which)
@@ -204,8 +204,8 @@ async def test_a_moment_in_a_gap_is_told_by_the_policy(
     for _ in range(12):
         await shard.fire((await shard.take()).claimed)
 
-    first = await why(shard, Which(name="n"), NOON + HOUR)
-    later = await why(shard, Which(name="n"), NOON + 5 * HOUR + MINUTE)
+    first = await why(shard, TimerRef(name="n"), NOON + HOUR)
+    later = await why(shard, TimerRef(name="n"), NOON + 5 * HOUR + MINUTE)
     assert (first.verdict, later.verdict) == (at_its_date, in_the_gap)
     if in_the_gap == "SKIPPED":
         assert f"skipped under {missed}" in later.why
@@ -215,13 +215,13 @@ async def test_a_schedule_s_occurrence_is_told_by_its_number(dsn: str, shard: Ho
     await add_schedule(dsn, "R/PT1H", name="'n'", created_at="now() - interval '2 hours'")
     await shard.fire((await shard.take()).claimed)
 
-    answer = await why(shard, Which(name="n"))
+    answer = await why(shard, TimerRef(name="n"))
 
     assert answer.why.startswith("occurrence 1, due at ")
 
 
 async def test_a_moment_in_the_future_is_told_by_what_is_planned(dsn: str, shard: HolderClient) -> None:
-    which = Which(name="n")
+    which = TimerRef(name="n")
     await add_timers(dsn, 1, "timestamptz '2031-01-01Z'", name="'n'")
 
     planned = await why(shard, which, datetime(2031, 1, 1, tzinfo=UTC))
@@ -265,7 +265,7 @@ async def test_a_schedule_s_future_is_told_by_its_occurrences(
     at = {"due": "timestamptz '2031-01-01 01:00Z'", "anchor": "timestamptz '2031-01-01Z'"}
     await add_schedule(dsn, "R/PT1H", name="'n'", repetitions=str(repetitions), **at)
 
-    answer = await why(shard, Which(name="n"), datetime.fromisoformat(f"2031-01-01T{moment}Z"))
+    answer = await why(shard, TimerRef(name="n"), datetime.fromisoformat(f"2031-01-01T{moment}Z"))
 
     assert f"{answer.verdict}: {answer.why}".startswith(told)
 
@@ -285,7 +285,7 @@ async def test_an_occurrence_that_was_moved_past_others_is_followed_as_its_polic
     at = {"due": "timestamptz '2031-01-01 05:09Z'", "anchor": "timestamptz '2031-01-01Z'"}
     await add_schedule(dsn, "R5/PT1H", name="'n'", repetitions="5", missed=f"'{missed}'", **at)
 
-    answer = await why(shard, Which(name="n"), datetime(2031, 1, 1, 6, 30, tzinfo=UTC))
+    answer = await why(shard, TimerRef(name="n"), datetime(2031, 1, 1, 6, 30, tzinfo=UTC))
 
     assert told in answer.why
 
@@ -293,31 +293,31 @@ async def test_an_occurrence_that_was_moved_past_others_is_followed_as_its_polic
 async def test_a_schedule_that_no_shard_has_planned_yet_has_a_future_too(dsn: str, shard: HolderClient) -> None:
     await shard.value("select shardclock.schedule_timer(schedule => '0 8 * * *', name => 'n')")
 
-    answer = await why(shard, Which(name="n"), datetime(2099, 1, 1, tzinfo=UTC))
+    answer = await why(shard, TimerRef(name="n"), datetime(2099, 1, 1, tzinfo=UTC))
 
     assert (answer.verdict, "the next after that is at 2099-01-01 08:00" in answer.why) == ("PLANNED", True)
-    now = await why(shard, Which(name="n"))
+    now = await why(shard, TimerRef(name="n"))
     assert (now.verdict, " 08:00:00.000Z" in now.why) == ("NOT_DUE", True), "its due date, which reads now, is none"
 
 
 async def test_a_future_in_which_nothing_fires_says_why(dsn: str, shard: HolderClient) -> None:
     await add_timers(dsn, 2, "timestamptz '2031-01-01Z'", name="'n' || i")
     late = datetime(2032, 1, 1, tzinfo=UTC)
-    await pause_timer(shard.session, Which(name="n1"))
-    await cancel_timer(shard.session, Which(name="n2"))
+    await pause_timer(shard.session, TimerRef(name="n1"))
+    await cancel_timer(shard.session, TimerRef(name="n2"))
 
-    assert (await why(shard, Which(name="n1"), late)).verdict == "PAUSED"
-    assert (await why(shard, Which(name="n2"), late)).verdict == "CANCELED"
+    assert (await why(shard, TimerRef(name="n1"), late)).verdict == "PAUSED"
+    assert (await why(shard, TimerRef(name="n2"), late)).verdict == "CANCELED"
     (overdue,) = await add_timers(dsn, 1, "now() - interval '1 minute'")
-    assert (await why(shard, Which(overdue), late)).verdict == "OVERDUE"
+    assert (await why(shard, TimerRef(overdue), late)).verdict == "OVERDUE"
     await query(dsn, "delete from shardclock.holders")
     (held,) = await add_timers(dsn, 1, "timestamptz '2031-01-01Z'")
     await query(dsn, "update shardclock.identity set origin = 'elsewhere'")
-    assert "; on hold, " in (await why(shard, Which(held), late)).why
+    assert "; on hold, " in (await why(shard, TimerRef(held), late)).why
 
 
 async def test_a_new_rule_is_no_reason_to_be_late(dsn: str, shard: HolderClient) -> None:
     await add_timers(dsn, 1, "now() + interval '1 hour'", name="'n'")
-    await reschedule_timer(shard.session, Which(name="n"), NewRule("0 8 * * *", zone="Europe/Berlin"))
+    await reschedule_timer(shard.session, TimerRef(name="n"), NewRule("0 8 * * *", zone="Europe/Berlin"))
 
-    assert (await why(shard, Which(name="n"), NOON)).verdict == "NOT_YET_MADE"
+    assert (await why(shard, TimerRef(name="n"), NOON)).verdict == "NOT_YET_MADE"

@@ -21,6 +21,7 @@ from shards.settings import ShardSettings
 from shards.shard import Shard
 from sql.session import Record, Session
 from tests.support.factories import add_holder, add_timers, query
+from tests.support.memory import IN_MEMORY
 from tests.support.roles import as_role, migrate_with_roles
 from tests.support.shard_pool import incarnation
 
@@ -38,7 +39,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     """Run a server that writes nothing but what statements need."""
-    with tempfile.TemporaryDirectory(prefix="shardclock-test-") as place:
+    with tempfile.TemporaryDirectory(prefix="shardclock-test-", dir=IN_MEMORY) as place:
         postgres = EmbeddedPostgres.start(Path(place) / "data")
         try:
             asyncio.run(_configure(postgres.dsn))

@@ -67,7 +67,9 @@ async def test_what_half_a_message_has_locked_is_free_when_its_statement_had_to_
         await eventually(lambda: _are_free(dsn, 10), within_s=5.0)
 
 
-async def test_a_holder_that_is_cut_off_lets_go_at_once_and_nobody_else_does(dsn: str, proxy: Proxy) -> None:
+async def test_cutting_a_holder_off_frees_its_locks_at_once_and_ends_nobody_elses_session(
+    dsn: str, proxy: Proxy
+) -> None:
     through = f"postgresql://postgres@127.0.0.1:{proxy.port}{urlsplit(dsn).path}"
     names = [
         f"shardclock shard {use} {holder:016x}" for holder in (HOLDER, OTHER) for use in ("claims", "fires", "beats")

@@ -63,7 +63,7 @@ async def test_many_firings_make_one_hint_and_those_during_its_silence_another(d
     [("now() - interval '1 s'", 0), ("now() + interval '1.5 s'", 1)],
     ids=["from the table", "from memory"],
 )
-async def test_a_shard_has_consumers_told_of_what_it_fires(dsn: str, due: str, leased: int) -> None:
+async def test_a_shard_tells_consumers_of_what_it_fires(dsn: str, due: str, leased: int) -> None:
     await query(dsn, "insert into shardclock.consumers (group_name) values ('g')")
     heard = asyncio.Event()
     listener = await asyncpg.connect(dsn)
@@ -79,7 +79,7 @@ async def test_a_shard_has_consumers_told_of_what_it_fires(dsn: str, due: str, l
     assert shard.stats.claimed == leased
 
 
-async def test_a_bell_that_is_woken_to_end_says_nothing(dsn: str) -> None:
+async def test_a_hint_sender_that_is_woken_to_end_sends_nothing(dsn: str) -> None:
     sender = HintSender(as_role(dsn, "shard"), holder=HOLDER, timeout_s=BOUND_S)
     sender.want(0)
     sender.wake()
@@ -98,7 +98,7 @@ async def test_no_statement_that_fires_notifies(dsn: str) -> None:
     async with HolderClient(dsn, HOLDER) as shard:
         await shard.fire((await shard.take()).claimed)
         await add_timers(dsn, 3)
-        assert (await shard.take(fire_overdue=True, scope="backlog", floor_s=0.0)).fired == 3
+        assert (await shard.take(fire_overdue=True, scope="outage", floor_s=0.0)).fired == 3
     await listener.execute("select 1")  # what had been sent before has come by now
     await listener.close()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shards import claiming
+from shards import claim_planner
 from shards import shard as shard_module
 from shards.shard import Shard
 from sql.claims.claim import ScanResult
@@ -172,7 +172,7 @@ async def test_an_idle_shard_asks_once_a_poll(pool: ShardPool, scans: list[tuple
     assert shard.stats.fired == 0
 
 
-async def test_what_is_scheduled_long_overdue_is_found_within_a_round(
+async def test_a_timer_that_is_scheduled_long_overdue_is_found_within_a_rotation(
     pool: ShardPool, scans: list[tuple[str, ScanResult]]
 ) -> None:
     shard = await pool.start()
@@ -183,16 +183,18 @@ async def test_what_is_scheduled_long_overdue_is_found_within_a_round(
 
     found = [number for number, (_, taken) in enumerate(scans[began:]) if taken.fired]
     assert len(found) > 1, "not all by one scan"
-    assert len([scope for scope, _ in scans[began : began + found[-1] + 1] if scope == "own"]) <= 7, "five make a round"
+    assert len([scope for scope, _ in scans[began : began + found[-1] + 1] if scope == "own"]) <= 7, (
+        "five make a rotation"
+    )
     assert await breaches(pool.db, keys) == {}
 
 
 @pytest.mark.slow
-async def test_a_shard_that_gets_stuck_on_its_way_past_fired_rows_takes_a_shorter_one(
+async def test_a_shard_that_gets_stuck_on_fired_rows_reads_fewer_slots_in_full(
     pool: ShardPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A snapshot may be held so long that to go past all that has fired since takes longer than a statement may."""
-    monkeypatch.setattr(claiming, "SLOW_S", 0.01)
+    monkeypatch.setattr(claim_planner, "SLOW_S", 0.01)
     async with old_snapshot(pool.dsn), HolderClient(pool.dsn, holder=HOLDER) as hand:
         await add_fired_rows(pool.dsn, 400_000)
         await add_holder(pool.dsn, HOLDER)

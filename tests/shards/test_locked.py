@@ -11,7 +11,7 @@ import pytest
 
 from shards.locked import RETRY_S, TRIES_PER_S, LockedTimers, Retry
 from shards.queue import TimerQueue
-from sql.claims.claim import Held, still_held
+from sql.claims.claim import LeasedRow, still_leased
 from tests.support.factories import HolderClient, add_holder, add_schedule, add_timers, intents, value
 from tests.support.shard_pool import ShardPool
 from tests.support.waiting import eventually
@@ -32,8 +32,8 @@ def timer(timer_key: int) -> ClaimedTimer:
     return ClaimedTimer(timer_key, due_date, None, "UTC", "fire_once", None, 0, 1, 1, version=7, question=1)
 
 
-def by(locker: str, timer_keys: Iterable[int]) -> list[Held]:
-    return [Held(timer(key), locker) for key in timer_keys]
+def by(locker: str, timer_keys: Iterable[int]) -> list[LeasedRow]:
+    return [LeasedRow(timer(key), locker) for key in timer_keys]
 
 
 def keys(timers: Iterable[ClaimedTimer]) -> list[int]:
@@ -44,14 +44,14 @@ def tried(retry: Retry) -> tuple[list[int], list[int]]:
     return keys(retry.now), keys(retry.later)
 
 
-def test_of_all_that_one_transaction_has_locked_one_is_tried_again(locked: LockedTimers) -> None:
+def test_one_of_the_timers_that_a_transaction_locked_is_tried_again(locked: LockedTimers) -> None:
     retry = locked.learn(range(9), by("700", range(3, 9)), now_s=NOW_S)
 
     assert (tried(retry), retry.later_s) == (([], [3]), RETRY_S)
     assert len(locked) == 5, "the one that is tried waits in the queue"
 
 
-def test_what_is_found_later_waits_behind_the_same_one(locked: LockedTimers) -> None:
+def test_a_timer_that_is_found_later_waits_behind_the_same_one(locked: LockedTimers) -> None:
     locked.learn([1, 2], by("700", [1, 2]), now_s=NOW_S)
 
     assert tried(locked.learn([3, 4], by("700", [3, 4]), now_s=NOW_S)) == ([], [1])
@@ -59,7 +59,7 @@ def test_what_is_found_later_waits_behind_the_same_one(locked: LockedTimers) -> 
 
 
 @pytest.mark.parametrize("found", [[], by("701", [1])], ids=["free", "locked by another"])
-def test_when_that_one_is_free_so_are_the_others(locked: LockedTimers, found: list[Held]) -> None:
+def test_when_the_tried_timer_is_free_the_others_are_tried_too(locked: LockedTimers, found: list[LeasedRow]) -> None:
     locked.learn([1, 2, 3], by("700", [1, 2, 3]), now_s=NOW_S)
 
     retry = locked.learn([1], found, now_s=NOW_S + 1)
@@ -80,7 +80,7 @@ def test_each_locker_is_asked_about_and_many_of_them_more_rarely(locked: LockedT
     assert tried(retry) == ([], [1, 3])
 
     many = LockedTimers(lease_s=LEASE_S, timers_max=10_000)
-    retry = many.learn(range(2_000), [Held(timer(key), str(key)) for key in range(2_000)], now_s=NOW_S)
+    retry = many.learn(range(2_000), [LeasedRow(timer(key), str(key)) for key in range(2_000)], now_s=NOW_S)
     assert retry.later_s == 2_000 / TRIES_PER_S
 
 
@@ -122,7 +122,7 @@ def test_the_first_of_each_group_is_always_one_that_is_tried(locked: LockedTimer
             if chance.random() < 0.3:
                 queue.add([timer(chance.randrange(9))])  # leased anew
             sent = keys(queue.pop_due(float("inf"), chance.randint(1, 4)))
-            found = [Held(timer(key), chance.choice("ab")) for key in sent if chance.random() < 0.7]
+            found = [LeasedRow(timer(key), chance.choice("ab")) for key in sent if chance.random() < 0.7]
             retry = kept.learn(sent, found, now_s=now_s)
             queue.add([*retry.now, *retry.later])
         while sent := keys(queue.pop_due(float("inf"), 4)):
@@ -224,7 +224,7 @@ async def test_a_schedule_without_a_date_that_a_client_holds_locked_delays_nobod
     await client.execute("rollback")
 
 
-async def test_who_holds_a_lock_is_told_apart(dsn: str) -> None:
+async def test_the_holders_of_locks_are_told_apart(dsn: str) -> None:
     await add_holder(dsn, 7)
     first, second, third, free = await add_timers(dsn, 4, "now() + interval '1 s'")
     async with HolderClient(dsn, 7) as shard, HolderClient(dsn) as one, HolderClient(dsn) as other:
@@ -236,7 +236,7 @@ async def test_who_holds_a_lock_is_told_apart(dsn: str) -> None:
         await other.value("select true from shardclock.timers where timer_key = $1 for share", third)
 
         held = {
-            it.timer.timer_key: it.locker for it in await still_held(shard.session, 7, [first, second, third, free])
+            it.timer.timer_key: it.locker for it in await still_leased(shard.session, 7, [first, second, third, free])
         }
 
     assert held[first] == held[second]

@@ -134,9 +134,7 @@ async def test_the_clock_is_not_said_to_be_wrong_before_postgres_has_answered(
     assert value_of(receiver.reports[-1], "clock_round_trip_seconds") > 0
 
 
-async def test_what_a_drained_shard_hands_back_is_its_last_word_and_its_series_go(
-    pool: ShardPool, node: Exporting
-) -> None:
+async def test_a_drained_shard_reports_what_it_hands_back_and_its_series_end(pool: ShardPool, node: Exporting) -> None:
     await add_timers(pool.dsn, 10, "now() + interval '20 seconds'")
     ahead: dict[str, Any] = {"horizon_s": 30.0, "lease_s": 60.0, "metrics_socket": node.socket_path}
     stays, goes = await pool.start(0, 2, **ahead), await pool.start(1, 2, **ahead)
@@ -152,7 +150,7 @@ async def test_what_a_drained_shard_hands_back_is_its_last_word_and_its_series_g
     assert stays in pool.work
 
 
-async def test_a_holder_that_was_ended_says_a_last_word(pool: ShardPool, receiver: ReportReceiver) -> None:
+async def test_a_holder_that_was_ended_sends_a_last_report(pool: ShardPool, receiver: ReportReceiver) -> None:
     shard = await pool.start(metrics_socket=receiver.socket_path, heartbeat_s=0.05)
     await eventually(lambda: len(receiver.received()) > 1)
 
@@ -169,7 +167,7 @@ async def test_a_killed_shard_leaves_no_series_behind(
     shard = await pool.start(metrics_socket=node.socket_path)
     await page_once(node, lambda page: page.numbers("slots_owned") == {("0",): 840})
     # What is killed says nothing more: its socket is gone, and it takes no leave.
-    monkeypatch.setattr("metrics.aggregator.SILENT_S", 20 * REPORT_S)
+    monkeypatch.setattr("metrics.aggregator.SOURCE_EXPIRES_S", 20 * REPORT_S)
     shard._reporter.close()
 
     page = await page_once(node, lambda page: page.number("exporter_sources") == 0)

@@ -24,6 +24,7 @@ from shards.settings import ShardSettings
 from shards.shard import Shard
 from sql.session import StoreUnavailable
 from tests.support.factories import add_schedule, add_timers
+from tests.support.memory import IN_MEMORY
 from tests.support.roles import as_role, migrate_with_roles
 from tests.support.shard_pool import ShardPool, connect, incarnation, pool_of
 from tests.support.verdict import breaches
@@ -50,7 +51,7 @@ CUT = (
 @pytest.fixture
 def own_server() -> Iterator[EmbeddedPostgres]:
     """Give a server of the test's own, which it may kill."""
-    data_dir = Path(tempfile.mkdtemp(prefix="shardclock-test-"))
+    data_dir = Path(tempfile.mkdtemp(prefix="shardclock-test-", dir=IN_MEMORY))
     server = EmbeddedPostgres.start(data_dir)
     yield server
     server.close()

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from shards.claiming import ClaimPlanner
+from shards.claim_planner import ClaimPlanner
 from shards.ramp import Ramp
 from shards.settings import ShardSettings
 from sql.claims.claim import Scan, ScanResult
@@ -18,7 +18,7 @@ from tests.support.shard_pool import ShardPool
 from tests.support.waiting import eventually
 
 OLD = "now() - interval '1 hour' + i * interval '1 ms'"
-BACKLOG = Scan("backlog", -10.0, 100, floor_s=10.0)
+OUTAGE = Scan("outage", -10.0, 100, floor_s=10.0)
 NOTHING = ScanResult(datetime(2026, 1, 1, tzinfo=UTC), 0, lags=(), saturated=False, left_by_outage=0, ramp_per_s=1_000,
                 next_tenant="", claimed=[])  # fmt: skip
 
@@ -36,22 +36,22 @@ def test_nothing_that_an_outage_left_is_taken_before_the_rate_is_known() -> None
 def test_room_grows_with_time_up_to_a_second_and_shrinks_by_what_was_taken() -> None:
     ramp = Ramp()
     ramp.holds_back(100, now_s=5.0)
-    ramp.learn(BACKLOG, NOTHING)
+    ramp.learn(OUTAGE, NOTHING)
 
     assert ramp.holds_back(100, now_s=5.0625)
     assert ramp.room(100) == 62
     assert not ramp.holds_back(100, now_s=60.0)
     assert ramp.room(10_000) == 1_000
 
-    ramp.learn(BACKLOG, replace(NOTHING, left_by_outage=990))
+    ramp.learn(OUTAGE, replace(NOTHING, left_by_outage=990))
     assert ramp.holds_back(100, now_s=60.0)
     assert ramp.room(100) == 10
 
 
-def test_what_was_taken_too_much_is_waited_for() -> None:
+def test_the_ramp_waits_for_what_was_taken_beyond_its_room() -> None:
     ramp = Ramp()
     ramp.holds_back(100, now_s=5.0)
-    ramp.learn(BACKLOG, replace(NOTHING, left_by_outage=300))
+    ramp.learn(OUTAGE, replace(NOTHING, left_by_outage=300))
 
     assert ramp.room(100) == 0
     assert ramp.holds_back(100, now_s=5.25)
@@ -62,8 +62,8 @@ def test_what_was_taken_too_much_is_waited_for() -> None:
 
 def test_a_rate_of_zero_lets_nothing_through_and_no_rate_everything() -> None:
     stopped, free = Ramp(), Ramp()
-    stopped.learn(BACKLOG, replace(NOTHING, ramp_per_s=0))
-    free.learn(BACKLOG, replace(NOTHING, ramp_per_s=None))
+    stopped.learn(OUTAGE, replace(NOTHING, ramp_per_s=0))
+    free.learn(OUTAGE, replace(NOTHING, ramp_per_s=None))
 
     assert stopped.holds_back(100, now_s=1e6)
     assert stopped.room(100) == 0
@@ -71,7 +71,7 @@ def test_a_rate_of_zero_lets_nothing_through_and_no_rate_everything() -> None:
     assert free.room(100) == 100
 
 
-def test_it_goes_by_tenants_from_the_scan_that_finds_too_much_until_a_round_that_finds_no_more() -> None:
+def test_tenants_get_fair_shares_from_a_scan_that_finds_too_much_until_a_round_finds_no_more() -> None:
     ramp = Ramp(per_s=None)
     ramp.learn(Scan("own", 2.0, 100), replace(NOTHING, saturated=True, left_by_outage=1, ramp_per_s=None))
     assert ramp.holds_back(100, now_s=0.0)
@@ -80,7 +80,7 @@ def test_it_goes_by_tenants_from_the_scan_that_finds_too_much_until_a_round_that
     for saturated, next_tenant, goes_on in [
         (True, "m", True), (False, "", True), (False, "m", True), (False, "", False)
     ]:  # fmt: skip
-        ramp.learn(BACKLOG, replace(NOTHING, saturated=saturated, next_tenant=next_tenant, ramp_per_s=None))
+        ramp.learn(OUTAGE, replace(NOTHING, saturated=saturated, next_tenant=next_tenant, ramp_per_s=None))
         assert (ramp.catching_up, ramp.after_tenant) == (goes_on, next_tenant)
 
 
@@ -92,21 +92,21 @@ def test_a_burst_that_has_just_fallen_due_is_no_outage() -> None:
     assert not ramp.catching_up
 
 
-def test_held_back_a_turn_leaves_the_backlog_to_scans_of_its_own() -> None:
+def test_a_turn_that_the_ramp_holds_back_leaves_the_backlog_to_outage_scans() -> None:
     planner = ClaimPlanner(ShardSettings(claim_batch=100, queue_max=1_000), swept_at=1_000.0)
     list(planner.scans(held=0, now_s=1_000.0))
-    planner.ramp.learn(BACKLOG, replace(NOTHING, ramp_per_s=200))
+    planner.ramp.learn(OUTAGE, replace(NOTHING, ramp_per_s=200))
 
     assert list(planner.scans(held=0, now_s=1_000.1)) == [
         Scan("own", 2.0, 100, floor_s=10.0),
-        Scan("backlog", -10.0, 20, floor_s=10.0),
+        Scan("outage", -10.0, 20, floor_s=10.0),
     ]
     assert list(planner.scans(held=0, now_s=1_001.0)) == [Scan("own", 2.0, 100), Scan("sweep", -3.0, 100)]
     planner.ramp.catching_up = True
     assert list(planner.scans(held=0, now_s=1_002.0)) == [
         Scan("own", 2.0, 100, floor_s=10.0),
         Scan("sweep", -3.0, 100, floor_s=10.0),
-        Scan("backlog", -10.0, 100, floor_s=10.0),
+        Scan("outage", -10.0, 100, floor_s=10.0),
         Scan("sweep", -10.0, 100),
     ]
 
@@ -122,7 +122,7 @@ async def test_a_scan_over_the_backlog_takes_as_much_of_each_tenant_and_of_the_o
     await add_timers(dsn, 20, "now() - interval '1 second'", tenant_id="'small'")
 
     async with HolderClient(dsn, holder=1) as shard:
-        taken = await shard.take(scope="backlog", horizon_s=-10, floor_s=10, batch=530, fire_overdue=True)
+        taken = await shard.take(scope="outage", horizon_s=-10, floor_s=10, batch=530, fire_overdue=True)
 
     assert 70 <= taken.left_by_outage == taken.fired <= 80
     assert (taken.saturated, taken.next_tenant) == (True, "")
@@ -142,7 +142,7 @@ async def test_a_scan_over_many_tenants_goes_on_where_the_last_one_ended(dsn: st
     async with HolderClient(dsn, holder=1) as shard:
         for _ in range(3):
             taken = await shard.take(
-                scope="backlog",
+                scope="outage",
                 horizon_s=-10,
                 floor_s=10,
                 batch=4200,
@@ -156,23 +156,23 @@ async def test_a_scan_over_many_tenants_goes_on_where_the_last_one_ended(dsn: st
     assert await value(dsn, "select count(*) from shardclock.timers") == 0
 
 
-async def test_what_is_found_as_a_tenants_and_as_the_oldest_counts_once(dsn: str) -> None:
+async def test_a_timer_found_by_its_tenant_and_as_the_oldest_counts_once(dsn: str) -> None:
     await add_holder(dsn, 1)
     await add_timers(dsn, 10, OLD, tenant_id="'only'")
 
     async with HolderClient(dsn, holder=1) as shard:
-        taken = await shard.take(scope="backlog", horizon_s=-10, floor_s=10, batch=100, fire_overdue=True)
+        taken = await shard.take(scope="outage", horizon_s=-10, floor_s=10, batch=100, fire_overdue=True)
 
     assert (taken.fired, taken.left_by_outage) == (10, 10)
 
 
-async def test_a_scan_of_few_takes_no_more_than_it_may(dsn: str) -> None:
+async def test_a_small_outage_scan_takes_no_more_than_its_batch(dsn: str) -> None:
     await add_holder(dsn, 1)
     await add_timers(dsn, 2_000, OLD, tenant_id="(array['default', 'a', 'b'])[i % 3 + 1]")
 
     async with HolderClient(dsn, holder=1) as shard:
         for batch in (1, 2, 7, 100):
-            taken = await shard.take(scope="backlog", horizon_s=-10, floor_s=10, batch=batch, fire_overdue=True)
+            taken = await shard.take(scope="outage", horizon_s=-10, floor_s=10, batch=batch, fire_overdue=True)
             assert 1 <= taken.fired <= batch + 1, "one for each tenant at least, and one for the oldest"
 
 

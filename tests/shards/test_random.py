@@ -115,12 +115,12 @@ class Run:
     async def _replace(self, place: int, shard: Shard) -> None:
         work = self.pool.work.pop(shard)
         where = await self.client.fetchrow(
-            "select shard, shard_count from shardclock.holders where holder = $1", shard.holder
+            "select part, part_count from shardclock.holders where holder = $1", shard.holder
         )
-        heir = await self.pool.start(place, len(self.places), **TUNING)
-        self.places[place] = heir
-        if where and where["shard"] is not None:
-            await self.pool.assign({heir: (where["shard"], where["shard_count"])})
+        replacement = await self.pool.start(place, len(self.places), **TUNING)
+        self.places[place] = replacement
+        if where and where["part"] is not None:
+            await self.pool.assign({replacement: (where["part"], where["part_count"])})
         if self.random.random() < 0.5:
             return  # the old one goes on by itself, side by side with the new one
         with suppress(HolderEnded, asyncio.CancelledError):

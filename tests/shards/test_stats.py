@@ -23,8 +23,8 @@ from tests.support.exporting import value_of
 from tests.support.factories import plain
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-OWN, BACKLOG, SWEEP = Scan("own", 2.0, 100), Scan("backlog", -10.0, 100, 10.0), Scan("sweep", -3.0, 100)
-LOOK = Scan("ahead", 2.0, 100, floor_s=0.1)
+OWN, OUTAGE, SWEEP = Scan("own", 2.0, 100), Scan("outage", -10.0, 100, 10.0), Scan("sweep", -3.0, 100)
+UPCOMING = Scan("ahead", 2.0, 100, floor_s=0.1)
 EDGES = len(LAG_EDGES_S)
 QUICK = Lags("log", "USER", "ahead", EDGES, 10, 0.005)
 HOURS = Lags("log", "USER", "ahead", 0, 10, 80_000.0)
@@ -71,7 +71,7 @@ def test_every_scan_of_a_shard_that_keeps_up_is_measured(lag_histograms: LagHist
     assert all(lag_histograms.measures(OWN, has_backlog=False) for _ in range(10))
 
 
-def test_of_the_scans_over_a_backlog_the_first_and_then_some_are_measured(lag_histograms: LagHistograms) -> None:
+def test_the_first_scan_over_a_backlog_and_some_later_ones_are_measured(lag_histograms: LagHistograms) -> None:
     assert lag_histograms.measures(OWN, has_backlog=True)
     lag_histograms.learn([], OWN)
     assert lag_histograms.measures(OWN, has_backlog=True), "the first fired nothing: there is nothing to be like"
@@ -85,17 +85,17 @@ def test_of_the_scans_over_a_backlog_the_first_and_then_some_are_measured(lag_hi
 def test_each_kind_of_scan_is_measured_for_itself(lag_histograms: LagHistograms) -> None:
     lag_histograms.learn([QUICK], OWN)
 
-    assert lag_histograms.measures(BACKLOG, has_backlog=True)
-    lag_histograms.learn([HOURS], BACKLOG)
+    assert lag_histograms.measures(OUTAGE, has_backlog=True)
+    lag_histograms.learn([HOURS], OUTAGE)
     both = [
-        (lag_histograms.measures(OWN, has_backlog=True), lag_histograms.measures(BACKLOG, has_backlog=True))
+        (lag_histograms.measures(OWN, has_backlog=True), lag_histograms.measures(OUTAGE, has_backlog=True))
         for _ in range(10)
     ]
 
     assert sum(own for own, _ in both) == sum(backlog for _, backlog in both) == 10 // MEASURED_OF_BACKLOG
 
 
-@pytest.mark.parametrize("scan", [SWEEP, LOOK])
+@pytest.mark.parametrize("scan", [SWEEP, UPCOMING])
 def test_every_scan_that_fires_little_is_measured(lag_histograms: LagHistograms, scan: Scan) -> None:
     lag_histograms.learn([HOURS], scan)
 
@@ -105,7 +105,7 @@ def test_every_scan_that_fires_little_is_measured(lag_histograms: LagHistograms,
 # What is taken to be like what
 
 
-def test_a_scan_that_was_not_measured_is_like_the_last_one_that_was(lag_histograms: LagHistograms) -> None:
+def test_a_scan_that_was_not_measured_counts_like_the_last_measured_one(lag_histograms: LagHistograms) -> None:
     lag_histograms.learn([QUICK], OWN)
     lag_histograms.learn([replace(HOURS, timers=3, sum_s=30.0), replace(QUICK, timers=1, sum_s=0.1)], OWN)
 
@@ -118,12 +118,12 @@ def test_a_scan_that_was_not_measured_is_like_the_last_one_that_was(lag_histogra
 
 def test_a_backlog_of_hours_is_not_taken_for_what_fired_on_time_meanwhile() -> None:
     stats = ShardStats()
-    stats.take(BACKLOG, taken(10, [HOURS]), measured=True)
-    stats.take(OWN, taken(10, [QUICK]), measured=True)
+    stats.count_scan(OUTAGE, taken(10, [HOURS]), measured=True)
+    stats.count_scan(OWN, taken(10, [QUICK]), measured=True)
     firing = Firing(plain(1, NOW))
-    stats.fire([firing], Fired(NOW, NOW, frozenset([1]), [replace(QUICK, timers=1)]))
+    stats.count_firing([firing], Fired(NOW, NOW, frozenset([1]), [replace(QUICK, timers=1)]))
 
-    stats.take(BACKLOG, taken(1_000), measured=False)
+    stats.count_scan(OUTAGE, taken(1_000), measured=False)
 
     (counts,) = stats.lag_histograms.counts.values()
     assert (counts[0], counts[EDGES]) == (11, 1_010)
@@ -137,16 +137,18 @@ lags = st.builds(
     timers=st.integers(1, 5_000),
     sum_s=st.floats(0, 1e6),
 )
-scans = st.sampled_from([OWN, BACKLOG, SWEEP, LOOK])
+scans = st.sampled_from([OWN, OUTAGE, SWEEP, UPCOMING])
 
 
 @given(st.lists(st.tuples(scans, st.booleans(), st.lists(lags, max_size=5), st.integers(0, 5_000))))
-def test_whatever_was_measured_as_many_were_late_as_fired(turns: list[tuple[Scan, bool, list[Lags], int]]) -> None:
+def test_the_lag_histograms_hold_as_many_timers_as_fired_whatever_was_measured(
+    turns: list[tuple[Scan, bool, list[Lags], int]],
+) -> None:
     stats = ShardStats()
     for scan, has_backlog, found, unmeasured in turns:
         measured = stats.lag_histograms.measures(scan, has_backlog=has_backlog)
         fired = sum(lag.timers for lag in found) if measured else unmeasured
-        stats.take(scan, taken(fired, found if measured else ()), measured=measured)
+        stats.count_scan(scan, taken(fired, found if measured else ()), measured=measured)
 
     assert counted(stats.lag_histograms) == stats.fired
     assert min((count for counts in stats.lag_histograms.counts.values() for count in counts), default=0) >= 0
@@ -159,20 +161,20 @@ def test_whatever_was_measured_as_many_were_late_as_fired(turns: list[tuple[Scan
 def test_a_scan_adds_what_it_leased_and_fired() -> None:
     stats = ShardStats()
 
-    stats.take(OWN, taken(10, [QUICK], claimed=2), measured=True)
+    stats.count_scan(OWN, taken(10, [QUICK], claimed=2), measured=True)
 
     assert (stats.fired, stats.claimed, stats.swept) == (10, 2, 0)
 
 
-def test_what_a_sweep_brought_is_swept_whether_leased_or_fired() -> None:
+def test_a_swept_timer_counts_as_swept_whether_leased_or_fired() -> None:
     stats = ShardStats()
 
-    stats.take(SWEEP, taken(10, [HOURS], claimed=2), measured=True)
+    stats.count_scan(SWEEP, taken(10, [HOURS], claimed=2), measured=True)
 
     assert (stats.fired, stats.claimed, stats.swept) == (10, 2, 12)
 
 
-def test_of_leased_timers_those_count_that_have_gone() -> None:
+def test_only_leased_timers_that_have_gone_are_counted() -> None:
     plain_one, late, missed, fenced = (plain(key, NOW - timedelta(hours=1)) for key in (1, 2, 3, 4))
     firings = [
         Firing(plain_one),
@@ -182,7 +184,7 @@ def test_of_leased_timers_those_count_that_have_gone() -> None:
     ]
     stats = ShardStats()
 
-    stats.fire(firings, Fired(NOW, NOW, frozenset([1, 2, 3]), [replace(QUICK, timers=2)]))
+    stats.count_firing(firings, Fired(NOW, NOW, frozenset([1, 2, 3]), [replace(QUICK, timers=2)]))
 
     assert (stats.fired, stats.skipped) == (2, 12)
     assert counted(stats.lag_histograms) == stats.fired
@@ -215,7 +217,7 @@ def test_a_report_says_all_of_it_and_is_accepted() -> None:
     ("shard", "shard_count", "slots"),
     [(0, 1, 840), (0, 2, 420), (6, 7, 120), (0, 9, 94), (8, 9, 93), (839, 840, 1), (None, None, 0), (None, 4, 0)],
 )
-def test_a_shard_owns_every_so_many_th_slot(shard: int | None, shard_count: int | None, slots: int) -> None:
+def test_a_shard_owns_every_nth_slot(shard: int | None, shard_count: int | None, slots: int) -> None:
     assert ShardGauges(shard, shard_count, 0, 0.0, 0.0).slots_owned == slots
 
 

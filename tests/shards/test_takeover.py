@@ -31,11 +31,11 @@ async def test_the_timers_of_a_killed_shard_are_free_as_soon_as_its_holder_is_en
     async with shard_process(pool.dsn, horizon_s=10.0, lease_s=600.0, heartbeat_s=0.1) as killed:
         await until_claimed(pool, killed, 300)
         killed.kill()
-    heir = await pool.start(horizon_s=10.0, lease_s=600.0)
+    replacement = await pool.start(horizon_s=10.0, lease_s=600.0)
     await pool.end(killed.holder)
     await pool.until_empty()
 
-    assert heir.stats.fired == len(keys)
+    assert replacement.stats.fired == len(keys)
     assert await breaches(pool.db, keys) == {}
 
 
@@ -66,10 +66,10 @@ async def test_a_shard_killed_while_it_fires_has_fired_each_timer_or_not(pool: S
     assert await pool.count_fired() < len(keys), "it was killed in the middle of its work"
 
     await pool.end(killed.holder)
-    heir = await pool.start()
+    replacement = await pool.start()
     await pool.until_empty()
 
-    assert heir.stats.fired > 0
+    assert replacement.stats.fired > 0
     assert await breaches(pool.db, keys) == {}
 
 
@@ -81,7 +81,7 @@ async def test_a_shard_that_was_frozen_while_others_took_over_fires_nothing_twic
         await until_claimed(pool, frozen, 301)
         frozen.freeze()
         await pool.end(frozen.holder)
-        heir = await pool.start()
+        replacement = await pool.start()
         await pool.until_fired(301)
 
         frozen.thaw()
@@ -89,7 +89,7 @@ async def test_a_shard_that_was_frozen_while_others_took_over_fires_nothing_twic
 
     assert status == HOLDER_ENDED
     assert (stats["claimed"], stats["fired"]) == (301, 0)
-    assert heir.stats.fired == len(keys)
+    assert replacement.stats.fired == len(keys)
     assert await pool.count_fired() == len(keys)
     assert await pool.db.fetchval("select array_agg(occurrence) from shardclock.timers") == [2]
     assert await breaches(pool.db, keys) == {}
@@ -107,17 +107,17 @@ async def test_a_shard_frozen_past_its_lease_though_nobody_ended_it_fires_nothin
 
         await until_claimed(pool, frozen, 300)
         frozen.freeze()
-        heir = await pool.start(lease_s=2.0)
+        replacement = await pool.start(lease_s=2.0)
         await pool.until_fired(300)
         more = await add_timers(pool.dsn, 10, "now() + interval '0.3 s'")
-        await pool.until_held(heir, 10)
+        await pool.until_held(replacement, 10)
 
         thawed_at = await pool.db.fetchval("select now()")
         frozen.thaw()
         await pool.until_empty()
         await eventually(is_empty_handed)
 
-    assert {row["holder"] for row in await pool.fired()} == {heir.holder}
+    assert {row["holder"] for row in await pool.fired()} == {replacement.holder}
     assert await breaches(pool.db, keys + more) == {}
 
 
@@ -148,10 +148,10 @@ async def test_a_shard_whose_task_is_cancelled_hands_back_like_one_that_drained(
     async with asyncio.timeout(1.5):
         await asyncio.gather(work, return_exceptions=True)
     assert work.cancelled()
-    heir = await pool.start()
+    replacement = await pool.start()
     await pool.until_empty()
 
-    assert heir.stats.fired == len(keys)
+    assert replacement.stats.fired == len(keys)
     assert await breaches(pool.db, keys) == {}
 
 

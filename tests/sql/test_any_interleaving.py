@@ -25,7 +25,7 @@ from timers.model import ClaimedTimer
 FIRED = "TRIGGERED"
 CANCELED = "CANCELED"
 MOVED = "RESCHEDULED"
-SCOPES: tuple[Scope, ...] = ("own", "sweep", "backlog")
+SCOPES: tuple[Scope, ...] = ("own", "sweep", "outage")
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sql.claims.claim import still_held
+from sql.claims.claim import still_leased
 from tests.support.factories import (
     HolderClient,
     add_schedule,
@@ -65,7 +65,7 @@ async def test_a_cancel_waits_for_a_fire_under_way_and_tells_how_it_ended(
         assert await pending_keys(dsn) == []
 
 
-async def test_a_fire_goes_around_a_timer_whose_cancel_is_under_way(
+async def test_a_firing_skips_a_timer_whose_cancel_is_under_way(
     dsn: str, shards: tuple[HolderClient, HolderClient], client: HolderClient
 ) -> None:
     shard, _ = shards
@@ -75,14 +75,14 @@ async def test_a_fire_goes_around_a_timer_whose_cancel_is_under_way(
     await client.cancel(timer_key=second)
 
     assert (await shard.fire(held)).timer_keys == {first, third}, "nobody else's timer waits for the client"
-    assert [held.timer.timer_key for held in await still_held(shard.session, shard.holder, [second])] == [second]
+    assert [held.timer.timer_key for held in await still_leased(shard.session, shard.holder, [second])] == [second]
     await client.rollback()
 
     assert (await shard.fire(held)).timer_keys == {second}, "a cancel that was undone is none"
     assert await intents(dsn) == {(first, FIRED): 1, (second, FIRED): 1, (third, FIRED): 1}
 
 
-async def test_a_cancelled_name_is_free_at_once_and_its_next_bearer_is_another_timer(
+async def test_the_name_of_a_cancelled_timer_is_free_at_once_for_another_timer(
     dsn: str, shards: tuple[HolderClient, HolderClient], client: HolderClient
 ) -> None:
     shard, _ = shards

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sql.claims.claim import Scope, still_held
+from sql.claims.claim import Scope, still_leased
 from sql.cluster.holders import end_holders
 from tests.support.factories import (
     BOUND_S,
@@ -23,13 +23,13 @@ from tests.support.factories import (
 from timers.model import ClaimedTimer
 
 FIRED = "TRIGGERED"
-SCOPES: tuple[Scope, ...] = ("own", "sweep", "backlog")
+SCOPES: tuple[Scope, ...] = ("own", "sweep", "outage")
 
 
 # Leases, zombies, takeover
 
 
-async def test_a_leased_timer_is_nobody_elses_until_its_lease_ends(
+async def test_nobody_else_takes_a_leased_timer_until_its_lease_ends(
     dsn: str, shards: tuple[HolderClient, HolderClient]
 ) -> None:
     one, two = shards
@@ -55,118 +55,118 @@ async def suspend(dsn: str, holder: int, *, until_heard: bool = True) -> None:
 async def test_a_zombie_whose_timer_was_taken_over_fires_nothing(
     dsn: str, shards: tuple[HolderClient, HolderClient], how: str
 ) -> None:
-    zombie, heir = shards
+    zombie, replacement = shards
     (key,) = await add_timers(dsn, 1)
     held = (await zombie.take()).claimed
     if how == "holder_ended":
-        await end_holders(heir.session, [zombie.holder], why="silent")
+        await end_holders(replacement.session, [zombie.holder], why="silent")
     elif how == "holder_suspended":
         await suspend(dsn, zombie.holder)
     else:
-        later(heir, 10)
-    inherited = (await heir.take()).claimed
+        later(replacement, 10)
+    inherited = (await replacement.take()).claimed
     assert [timer.timer_key for timer in inherited] == [key]
 
     assert (await zombie.fire(held)).timer_keys == frozenset()
-    assert await still_held(zombie.session, zombie.holder, [key]) == []
-    assert (await heir.fire(inherited)).timer_keys == {key}
+    assert await still_leased(zombie.session, zombie.holder, [key]) == []
+    assert (await replacement.fire(inherited)).timer_keys == {key}
     assert (await zombie.fire(held)).timer_keys == frozenset()
 
     assert await intents(dsn) == {(key, FIRED): 1}
-    assert await value(dsn, "select holder from shardclock.command_log") == heir.holder
+    assert await value(dsn, "select holder from shardclock.command_log") == replacement.holder
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-async def test_what_a_suspended_holder_claims_is_free_until_it_is_resumed(
+async def test_the_claims_of_a_suspended_holder_are_free_until_it_is_resumed(
     dsn: str, shards: tuple[HolderClient, HolderClient], scope: Scope
 ) -> None:
     silent, other = shards
-    # In one slot: a walk over tenants takes more of them than one over slots.
+    # In one slot: a scan over tenants takes more of them than one over slots.
     await add_timers(dsn, 4, "now() - interval '1 minute'", tenant_id="'acme'", timer_key="840 * i")
-    walk: dict[str, Any] = {"scope": scope, "horizon_s": -10 if scope == "backlog" else 2.0}
-    walk |= {"floor_s": 10.0} if scope == "backlog" else {}
-    assert len((await silent.take(**walk)).claimed) == 4
+    scan: dict[str, Any] = {"scope": scope, "horizon_s": -10 if scope == "outage" else 2.0}
+    scan |= {"floor_s": 10.0} if scope == "outage" else {}
+    assert len((await silent.take(**scan)).claimed) == 4
 
     await suspend(dsn, silent.holder)
     await suspend(dsn, silent.holder, until_heard=False)
-    assert (await other.take(**walk)).claimed == []
+    assert (await other.take(**scan)).claimed == []
 
     await suspend(dsn, silent.holder)
-    assert (await silent.take(**walk)).claimed == [], "nobody takes from itself"
-    assert len((await other.take(**walk)).claimed) == 4
+    assert (await silent.take(**scan)).claimed == [], "nobody takes from itself"
+    assert len((await other.take(**scan)).claimed) == 4
     await suspend(dsn, silent.holder, until_heard=False)
-    assert (await silent.take(**walk)).claimed == [], "what was taken stays taken"
+    assert (await silent.take(**scan)).claimed == [], "what was taken stays taken"
 
 
-async def test_a_suspended_shard_that_comes_to_fires_what_nobody_has_taken_and_nothing_else(
+async def test_a_suspended_shard_that_wakes_fires_only_what_nobody_has_taken(
     dsn: str, shards: tuple[HolderClient, HolderClient]
 ) -> None:
-    awake, heir = shards
+    awake, replacement = shards
     keys = await add_timers(dsn, 10)
     held = (await awake.take()).claimed
     await suspend(dsn, awake.holder)
-    taken = {timer.timer_key for timer in (await heir.take(batch=4)).claimed}
+    taken = {timer.timer_key for timer in (await replacement.take(batch=4)).claimed}
     assert 0 < len(taken) < 10
 
     assert (await awake.fire(held)).timer_keys == set(keys) - taken
-    assert (await heir.take()).claimed == []
+    assert (await replacement.take()).claimed == []
     assert await pending_keys(dsn) == sorted(taken)
 
 
 @pytest.mark.parametrize("scope", SCOPES)
-async def test_a_claim_that_ends_later_than_any_can_was_taken_by_a_clock_that_was_set_back(
+async def test_a_claim_that_ends_too_far_ahead_is_free_because_the_clock_was_set_back(
     dsn: str, shards: tuple[HolderClient, HolderClient], scope: Scope
 ) -> None:
-    ahead, heir = shards
-    # In one slot: a walk over tenants takes more of them than one over slots.
+    ahead, replacement = shards
+    # In one slot: a scan over tenants takes more of them than one over slots.
     await add_timers(dsn, 4, "now() - interval '2 hours'", tenant_id="'acme'", timer_key="840 * i")
-    walk: dict[str, Any] = {"scope": scope, "horizon_s": -10 if scope == "backlog" else 2.0}
-    walk |= {"floor_s": 10.0} if scope == "backlog" else {}
-    assert len((await ahead.take(**walk)).claimed) == 4
+    scan: dict[str, Any] = {"scope": scope, "horizon_s": -10 if scope == "outage" else 2.0}
+    scan |= {"floor_s": 10.0} if scope == "outage" else {}
+    assert len((await ahead.take(**scan)).claimed) == 4
 
-    later(heir, -10)
-    assert (await heir.take(**walk)).claimed == [], "two leases ahead: another's may be longer"
-    later(heir, -3600)
-    assert len((await heir.take(**walk)).claimed) == 4
+    later(replacement, -10)
+    assert (await replacement.take(**scan)).claimed == [], "two leases ahead: another's may be longer"
+    later(replacement, -3600)
+    assert len((await replacement.take(**scan)).claimed) == 4
 
 
 async def test_a_zombie_that_fires_while_the_takeover_commits_is_fenced(
     dsn: str, shards: tuple[HolderClient, HolderClient]
 ) -> None:
-    zombie, heir = shards
+    zombie, replacement = shards
     (key,) = await add_timers(dsn, 1)
     held = (await zombie.take()).claimed
-    later(heir, 10)
-    await heir.begin()
-    inherited = (await heir.take()).claimed
+    later(replacement, 10)
+    await replacement.begin()
+    inherited = (await replacement.take()).claimed
 
-    assert (await zombie.fire(held)).timer_keys == frozenset(), "it goes around a row that somebody has locked"
-    await heir.commit()
+    assert (await zombie.fire(held)).timer_keys == frozenset(), "it skips a row that somebody has locked"
+    await replacement.commit()
 
     assert (await zombie.fire(held)).timer_keys == frozenset()
-    assert (await heir.fire(inherited)).timer_keys == {key}
+    assert (await replacement.fire(inherited)).timer_keys == {key}
     assert await intents(dsn) == {(key, FIRED): 1}
 
 
-async def test_a_takeover_goes_around_a_timer_that_its_zombie_is_just_firing(
+async def test_a_takeover_skips_a_timer_that_its_zombie_is_firing(
     dsn: str, shards: tuple[HolderClient, HolderClient]
 ) -> None:
-    zombie, heir = shards
+    zombie, replacement = shards
     (key,) = await add_timers(dsn, 1)
     held = (await zombie.take()).claimed
-    later(heir, 10)
+    later(replacement, 10)
     await zombie.begin()
     assert (await zombie.fire(held)).timer_keys == {key}
 
-    assert (await heir.take()).claimed == []
-    assert (await heir.take(fire_overdue=True)).fired == 0
+    assert (await replacement.take()).claimed == []
+    assert (await replacement.take(fire_overdue=True)).fired == 0
     await zombie.commit()
 
-    assert (await heir.take(fire_overdue=True)).fired == 0
+    assert (await replacement.take(fire_overdue=True)).fired == 0
     assert await intents(dsn) == {(key, FIRED): 1}
 
 
-async def test_a_late_fire_of_a_lease_that_nobody_took_over_is_good(
+async def test_a_late_firing_succeeds_if_nobody_took_the_lease_over(
     dsn: str, shards: tuple[HolderClient, HolderClient]
 ) -> None:
     late, other = shards
@@ -210,7 +210,7 @@ async def test_two_shards_that_take_the_same_slots_have_each_timer_once(
     async def work(shard: HolderClient) -> list[int]:
         held: list[ClaimedTimer] = []
         seen = []
-        # A walk of the other one may lock for a moment what it then finds claimed; then it is fired the next time.
+        # A scan of the other one may lock for a moment what it then finds claimed; then it is fired the next time.
         while len(await intents(dsn)) < len(keys):
             taken = await shard.take(fire_overdue=fire_overdue, batch=840)
             seen += [timer.timer_key for timer in taken.claimed]
@@ -228,7 +228,7 @@ async def test_two_shards_that_take_the_same_slots_have_each_timer_once(
     assert sorted(by_one + by_two) == ([] if fire_overdue else keys)
 
 
-async def test_a_shard_goes_around_what_another_has_locked(dsn: str, shards: tuple[HolderClient, HolderClient]) -> None:
+async def test_a_shard_skips_what_another_shard_has_locked(dsn: str, shards: tuple[HolderClient, HolderClient]) -> None:
     one, two = shards
     keys = await add_timers(dsn, 20)
     await one.begin()
@@ -248,7 +248,7 @@ async def test_shards_share_all_slots_between_them_and_none_twice(dsn: str, coun
     async with HolderClient(dsn, holder=1) as shard:
         taken = []
         for number in range(count):
-            await shard.value("update shardclock.holders set shard = $1, shard_count = $2", number, count)
+            await shard.value("update shardclock.holders set part = $1, part_count = $2", number, count)
             mine = [timer.timer_key for timer in (await shard.take()).claimed]
             assert {key % 840 % count for key in mine} == {number}
             taken += mine
@@ -256,8 +256,8 @@ async def test_shards_share_all_slots_between_them_and_none_twice(dsn: str, coun
     assert sorted(taken) == keys
 
 
-async def test_a_look_ahead_passes_over_a_backlog(dsn: str, shards: tuple[HolderClient, HolderClient]) -> None:
-    """What has fallen due since the last look is fired, what soon will be is leased; else both came after the herd."""
+async def test_a_scan_ahead_skips_a_backlog(dsn: str, shards: tuple[HolderClient, HolderClient]) -> None:
+    """What has fallen due since the last scan is fired, what soon will be is leased; else both came after the herd."""
     shard, _ = shards
     await add_timers(dsn, 100, "now() - interval '5 seconds'")
     since, soon = await add_timers(dsn, 2, "now() + (i * 2 - 3) * interval '1 second'")

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from sql.clients.pending import Batch, Scheduled
-from sql.clients.verbs import Which, cancel_timer
+from sql.clients.verbs import TimerRef, cancel_timer
 from sql.session import StoreUnavailable
 from tests.support.factories import (
     HolderClient,
@@ -33,7 +33,7 @@ def dsn(each_dsn: str) -> str:
 
 
 @pytest.mark.parametrize(("policy", "outcome"), [("ignore", "unchanged"), ("replace", "replaced")])
-async def test_of_two_who_schedule_one_name_the_second_waits_for_the_first(
+async def test_the_second_client_that_schedules_a_name_waits_for_the_first(
     client: HolderClient, other: HolderClient, ask: Ask, policy: str, outcome: str
 ) -> None:
     await other.begin()
@@ -49,7 +49,7 @@ async def test_of_two_who_schedule_one_name_the_second_waits_for_the_first(
 
 
 @pytest.mark.parametrize("policy", ["ignore", "replace", "refuse"])
-async def test_one_who_is_undone_leaves_the_name_to_the_second(
+async def test_a_client_that_rolls_back_leaves_the_name_to_the_second(
     client: HolderClient, other: HolderClient, ask: Ask, policy: str
 ) -> None:
     await other.begin()
@@ -63,7 +63,7 @@ async def test_one_who_is_undone_leaves_the_name_to_the_second(
     assert [row["timer_key"] for row in await pending_rows(client.dsn)] == [key]
 
 
-async def test_of_two_who_replace_one_timer_each_replaces_what_there_is_then(
+async def test_two_clients_that_replace_one_timer_each_replace_the_newest_one(
     client: HolderClient, other: HolderClient, ask: Ask
 ) -> None:
     old = await schedule(client, name="n")
@@ -80,7 +80,7 @@ async def test_of_two_who_replace_one_timer_each_replaces_what_there_is_then(
 
 
 @pytest.mark.parametrize(("policy", "outcome"), [("ignore", "unchanged"), ("replace", "replaced")])
-async def test_a_schedule_that_fires_meanwhile_is_met_in_its_next_occurrence(
+async def test_a_client_that_waits_for_a_firing_schedule_meets_its_next_occurrence(
     client: HolderClient, shard_ahead: HolderClient, ask: Ask, policy: str, outcome: str
 ) -> None:
     (held,) = await held_beat(shard_ahead, name="'n'")
@@ -100,7 +100,7 @@ async def test_a_schedule_that_fires_meanwhile_is_met_in_its_next_occurrence(
 
 
 @pytest.mark.parametrize(("policy", "outcome"), [("ignore", "unchanged"), ("replace", "replaced")])
-async def test_a_firing_that_is_undone_leaves_the_occurrence_to_whoever_schedules(
+async def test_a_firing_that_is_rolled_back_leaves_the_occurrence_to_the_client_that_schedules(
     client: HolderClient, shard_ahead: HolderClient, ask: Ask, policy: str, outcome: str
 ) -> None:
     (held,) = await held_beat(shard_ahead, name="'n'")
@@ -116,7 +116,7 @@ async def test_a_firing_that_is_undone_leaves_the_occurrence_to_whoever_schedule
     assert await recorded(client.dsn) == ([] if policy == "ignore" else [(held.timer_key, "CANCELED")])
 
 
-async def test_a_shard_goes_around_what_is_being_replaced_and_never_fires_it(
+async def test_a_shard_skips_a_timer_that_is_being_replaced_and_never_fires_it(
     client: HolderClient, shard_ahead: HolderClient, ask: Ask
 ) -> None:
     (held,) = await held_beat(shard_ahead, name="'n'")
@@ -155,7 +155,7 @@ async def test_a_timer_that_is_cancelled_meanwhile_leaves_its_name_free(
 ) -> None:
     old = await schedule(client, name="n")
     await other.begin()
-    await cancel_timer(other.session, Which(name="n"))
+    await cancel_timer(other.session, TimerRef(name="n"))
     sql_client = await waits(client, ask(client, on_conflict=policy))
 
     await other.commit()
@@ -173,7 +173,7 @@ async def test_a_timer_that_its_client_had_locked_before_it_was_cancelled_leaves
     await other.begin()
     await other.value("select timer_key from shardclock.timers for update")
     sql_client = await waits(client, ask(client, on_conflict="replace"))
-    await cancel_timer(other.session, Which(name="n"))
+    await cancel_timer(other.session, TimerRef(name="n"))
 
     await other.commit()
 
@@ -184,7 +184,7 @@ async def test_a_timer_that_its_client_had_locked_before_it_was_cancelled_leaves
 
 
 @pytest.mark.parametrize("policy", ["ignore", "replace"])
-async def test_who_can_t_see_what_has_come_since_is_told_to_try_again(
+async def test_a_client_with_an_old_snapshot_is_told_to_try_again(
     client: HolderClient, other: HolderClient, policy: str
 ) -> None:
     await client.begin()
@@ -199,7 +199,7 @@ async def test_who_can_t_see_what_has_come_since_is_told_to_try_again(
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_whoever_schedules_two_names_at_once_every_timer_ends_once_and_no_name_is_borne_twice(
+async def test_concurrent_calls_for_two_names_end_each_timer_once_and_never_share_a_name(
     each_dsn: str, seed: int
 ) -> None:
     dice = random.Random(seed)

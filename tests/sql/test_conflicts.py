@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sql.clients.pending import Batch, Refused, Scheduled, draw_keys, schedule_timers
-from sql.clients.verbs import Which, cancel_timer, pause_timer, resume_timer
+from sql.clients.verbs import TimerRef, cancel_timer, pause_timer, resume_timer
 from tests.support.factories import (
     HolderClient,
     pending_rows,
@@ -54,7 +54,7 @@ async def test_a_name_that_is_taken_is_refused_unless_told_otherwise(client: Hol
 
 async def test_an_ignored_timer_leaves_the_other_as_it_is_be_it_paused(client: HolderClient, ask: Ask) -> None:
     key = await schedule(client, due_date=datetime(2040, 1, 1, tzinfo=UTC), name="n")
-    await pause_timer(client.session, Which(key))
+    await pause_timer(client.session, TimerRef(key))
     before = await pending_rows(client.dsn)
 
     assert await ask(client, on_conflict="ignore", payload={"new": 1}) == (key, "unchanged")
@@ -99,14 +99,14 @@ async def test_a_timer_that_is_what_the_other_is_already_replaces_nothing(
 
 async def test_what_replaces_a_paused_timer_is_paused_too(client: HolderClient, ask: Ask) -> None:
     old = await schedule(client, schedule="R/PT1H", name="n")
-    await pause_timer(client.session, Which(old))
+    await pause_timer(client.session, TimerRef(old))
 
     new, _ = await ask(client, due_date=LATER, on_conflict="replace")
 
     (row,) = await pending_rows(client.dsn)
     assert (row["timer_key"], row["paused_due_date"]) == (new, datetime(2040, 1, 1, tzinfo=UTC))
     assert await recorded(client.dsn) == [(old, "PAUSED"), (old, "CANCELED"), (new, "PAUSED")]
-    assert await resume_timer(client.session, Which(name="n")) == "PENDING"
+    assert await resume_timer(client.session, TimerRef(name="n")) == "PENDING"
 
 
 @pytest.mark.parametrize("policy", ["ignore", "replace", "refuse"])
@@ -116,7 +116,7 @@ async def test_the_name_of_a_timer_that_has_ended_is_free(
     fired, _ = await ask(client, delay="PT0S")
     await shard_ahead.take(fire_overdue=True)
     canceled, _ = await ask(client)
-    await cancel_timer(client.session, Which(name="n"))
+    await cancel_timer(client.session, TimerRef(name="n"))
 
     key, outcome = await ask(client, on_conflict=policy)
 

@@ -170,7 +170,7 @@ async def test_a_record_that_fails_alone_is_set_aside_after_its_attempts_and_the
     assert (await group_of(dsn)).set_aside == 2
 
 
-async def test_a_record_that_has_failed_goes_alone_whatever_its_next_members_pace(dsn: str) -> None:
+async def test_a_record_that_failed_goes_alone_whatever_the_next_members_batch_size(dsn: str) -> None:
     await append(dsn, 1, 2, 3)
     work = Work()
     async with member_session(dsn) as member:

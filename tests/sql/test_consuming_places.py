@@ -56,7 +56,7 @@ async def test_members_at_work_keep_no_day_from_being_made_nor_dropped(dsn: str)
     assert await partitions(dsn) == [*days_ahead(0, 7), "default"]
 
 
-async def test_members_that_look_at_the_same_moment_have_a_partition_each(dsn: str) -> None:
+async def test_members_that_ask_at_the_same_moment_get_a_partition_each(dsn: str) -> None:
     await append(dsn, *range(8))
     partitions = 4
     all_at_work = asyncio.Barrier(partitions)

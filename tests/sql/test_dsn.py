@@ -30,7 +30,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_only_who_connects_sees_it(file: Path) -> None:
+def test_no_text_form_of_a_dsn_shows_its_secret(file: Path) -> None:
     for dsn in (Dsn(GOOD), Dsn(file=file)):
         assert dsn.reveal() == GOOD
         assert dsn.place == "db.example:5433"
@@ -47,7 +47,7 @@ def test_only_who_connects_sees_it(file: Path) -> None:
 
 
 @pytest.mark.parametrize("send", [pickle.dumps, copy.deepcopy], ids=["pickled", "copied"])
-def test_it_is_sent_to_no_other_process(send: object, file: Path) -> None:
+def test_a_dsn_is_sent_to_no_other_process(send: object, file: Path) -> None:
     assert callable(send)
     for dsn in (Dsn(GOOD), Dsn(file=file)):
         with pytest.raises(TypeError, match="sent to no other process"):

@@ -18,7 +18,7 @@ import pytest
 from keepers.clock import seconds_of
 from shards.firing import firing_of, planning_of
 from shards.queue import TimerQueue
-from sql.claims.claim import held_by, still_held
+from sql.claims.claim import leased_by, still_leased
 from sql.claims.fire import Firing, pause_faulty, plan_schedules
 from tests.support.factories import (
     BOUND_S,
@@ -134,7 +134,7 @@ async def test_an_older_firing_that_is_sent_while_the_change_commits_is_fenced(
     await client.begin()
     await change(client, key)
 
-    assert await late.send([older]) == frozenset(), "it goes around a row that somebody has locked"
+    assert await late.send([older]) == frozenset(), "it skips a row that somebody has locked"
     await client.commit()
     await lease(shard, key)
 
@@ -159,7 +159,7 @@ async def test_an_older_plan_of_the_same_holder_does_not_overwrite_a_newer_rule(
 
 
 @pytest.mark.parametrize("change", CHANGES)
-async def test_what_was_at_fault_before_a_change_is_not_paused_after_it(
+async def test_a_timer_that_was_changed_is_not_paused_for_its_old_fault(
     shard: HolderClient, client: HolderClient, change: Change
 ) -> None:
     key = await plain(shard.dsn)
@@ -174,7 +174,7 @@ async def test_what_was_at_fault_before_a_change_is_not_paused_after_it(
     assert (await intents(shard.dsn))[key, PAUSED] == (2 if change is pauses_and_resumes else 1)
 
 
-async def test_what_is_still_held_comes_back_as_the_version_that_it_is_now(
+async def test_a_timer_that_is_still_held_comes_back_with_its_current_version(
     shard: HolderClient, client: HolderClient
 ) -> None:
     """A user's own update leaves the lease: the holder reads what the row is now, and fires that."""
@@ -183,7 +183,7 @@ async def test_what_is_still_held_comes_back_as_the_version_that_it_is_now(
     await client.value("update shardclock.timers set payload = '[1]' where timer_key = $1", key)
     assert await shard.send([Firing(older)]) == frozenset()
 
-    (now_held,) = await still_held(shard.session, ME, [key])
+    (now_held,) = await still_leased(shard.session, ME, [key])
 
     assert now_held.timer.version != older.version
     assert await shard.send([Firing(now_held.timer)]) == {key}
@@ -206,7 +206,7 @@ async def test_a_batch_of_many_claims_fires_each_row_at_its_own_version_only(
     assert await shard.send([Firing(once_more), Firing(two)]) == {first}
 
 
-async def test_in_memory_the_newer_lease_wins_also_when_the_clock_was_set_back_between_the_two(
+async def test_the_newer_lease_wins_in_memory_even_if_the_clock_was_set_back_in_between(
     shard: HolderClient, client: HolderClient
 ) -> None:
     """Leased by a clock that was an hour ahead, and run now: it must not wait for that hour, leased ever anew."""
@@ -225,17 +225,17 @@ async def test_in_memory_the_newer_lease_wins_also_when_the_clock_was_set_back_b
         assert queue.pop_due(seconds_of(older.due_date), 10) == [newer]
 
 
-async def test_the_answers_to_all_questions_about_a_timer_are_newer_one_after_the_other(shard: HolderClient) -> None:
+async def test_each_answer_about_a_timer_is_newer_than_the_one_before(shard: HolderClient) -> None:
     await plain(shard.dsn)
     (claimed,) = (await shard.take()).claimed
-    (recalled,) = await held_by(shard.session, ME, horizon_s=2.0, lease_s=10.0)
-    (looked,) = await still_held(shard.session, ME, [claimed.timer_key])
+    (recalled,) = await leased_by(shard.session, ME, horizon_s=2.0, lease_s=10.0)
+    (checked,) = await still_leased(shard.session, ME, [claimed.timer_key])
 
-    assert claimed.question < recalled.question < looked.timer.question
-    assert {replace(each, question=0) for each in (claimed, recalled, looked.timer)} == {replace(claimed, question=0)}
+    assert claimed.question < recalled.question < checked.timer.question
+    assert {replace(each, question=0) for each in (claimed, recalled, checked.timer)} == {replace(claimed, question=0)}
 
 
-async def test_an_answer_that_was_long_on_its_way_is_older_than_what_was_asked_meanwhile(
+async def test_a_late_answer_is_older_than_a_question_that_was_asked_meanwhile(
     shard: HolderClient, late: HolderClient, client: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key = await plain(shard.dsn)
@@ -250,19 +250,19 @@ async def test_an_answer_that_was_long_on_its_way_is_older_than_what_was_asked_m
         return answer
 
     monkeypatch.setattr(late.session, "rows", slow)
-    looking = asyncio.create_task(still_held(late.session, ME, [key]))
+    checking = asyncio.create_task(still_leased(late.session, ME, [key]))
     await asyncio.wait_for(read.wait(), BOUND_S)
     await changes_the_payload(client, key)
     newer = await lease(shard, key)
     arrives.set()
 
-    (older,) = await ends(looking)
+    (older,) = await ends(checking)
 
     assert older.timer.question < newer.question
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_version_is_no_licence_for_a_row_that_another_holds(shard: HolderClient, kind: str) -> None:
+async def test_a_matching_version_does_not_fire_a_row_that_another_holds(shard: HolderClient, kind: str) -> None:
     """After a failover to a replica that was behind, another's lease may bear the number that ours had."""
     await KINDS[kind](shard.dsn)
     await shard.begin()
@@ -279,7 +279,7 @@ ACTS = ("lease", "lease", "change", "change", "fire what the first lease brought
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_in_whatever_order_leases_changes_and_firings_come_only_what_is_known_now_fires(
+async def test_only_the_newest_known_version_fires_in_any_order_of_leases_changes_and_firings(
     dsn: str, kind: str
 ) -> None:
     """Try every order: a firing goes through if and only if nobody has changed the row since its lease."""

@@ -74,7 +74,7 @@ async def test_a_schedule_s_count_means_what_it_means_everywhere(client: HolderC
         assert parse_schedule(text).repetitions == repetitions
 
 
-async def test_what_is_rolled_back_never_was(each_dsn: str) -> None:
+async def test_a_rolled_back_transaction_leaves_no_trace(each_dsn: str) -> None:
     async with HolderClient(each_dsn, plans={}) as client:
         kept = await schedule(client, name="kept")
         before = await query(each_dsn, "select * from shardclock.timers")
@@ -231,7 +231,7 @@ POISON: list[tuple[dict[str, str], str]] = [
 ]  # fmt: skip
 
 
-async def test_a_row_that_would_poison_a_batch_is_stopped_at_the_door(dsn: str) -> None:
+async def test_a_row_that_would_poison_a_batch_is_refused_when_it_is_written(dsn: str) -> None:
     stopped_by, rules = {}, {}
     for columns, rule in POISON:
         rules[str(columns)] = rule
@@ -269,7 +269,7 @@ async def test_no_statement_has_long_rules_to_read_before_it_writes_a_row(dsn: s
     assert await value(dsn, RULES) < 1_000
 
 
-async def test_a_schedule_that_nobody_can_read_is_for_the_shard_to_find_out(dsn: str) -> None:
+async def test_the_table_accepts_a_schedule_that_only_a_shard_can_find_unreadable(dsn: str) -> None:
     for number, text in enumerate(["R/PT0S", "R/P", "R-2/PT1S", "R/PT1S ", "every now and then"]):
         await add_schedule(dsn, text, name=f"'n{number}'")
 

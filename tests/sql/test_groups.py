@@ -244,7 +244,7 @@ async def test_a_lease_and_a_wait_of_the_usual_length_keep_others_away(dsn: str,
         assert await consume_once(member, "g", nothing) == 0
 
 
-async def test_a_failure_in_a_transaction_ends_no_lease_of_who_came_next(dsn: str) -> None:
+async def test_a_failure_in_a_transaction_ends_no_lease_of_the_next_member(dsn: str) -> None:
     await append(dsn, 1)
     async with member_session(dsn) as one, member_session(dsn) as two:
         await open_group(one, "g")
@@ -365,7 +365,7 @@ async def test_the_largest_numbers_that_a_consumer_can_write_are_listed(dsn: str
     assert (group.lag_records, group.failures) == (0, 840 * 10**15)
 
 
-async def test_of_many_groups_those_furthest_behind_are_listed(dsn: str) -> None:
+async def test_a_list_of_many_groups_has_those_that_are_furthest_behind(dsn: str) -> None:
     await query(
         dsn,
         "insert into shardclock.consumers (group_name, position) values ('a', 3), ('b', 1), ('c', 2), ('d', 4)",

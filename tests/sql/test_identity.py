@@ -49,14 +49,14 @@ async def copied(each_dsn: str) -> AsyncIterator[HolderClient]:
 async def start(hand: HolderClient, identity: str, *, holder: int = ME) -> None:
     """Register a holder of a cluster that is configured so, and give it all slots."""
     await register_holder(hand.session, Incarnation(holder, "c", f"a{holder}", "n", "h", 1, identity))
-    await hand.value("update shardclock.holders set shard = 0, shard_count = 1 where holder = $1 returning 1", holder)
+    await hand.value("update shardclock.holders set part = 0, part_count = 1 where holder = $1 returning 1", holder)
 
 
 async def fires(hand: HolderClient) -> int:
     """Let a holder take all that it gets, in every way there is; how many it fired or leased comes back."""
     taken = [
         await hand.take(scope=scope, fire_overdue=fire_overdue)
-        for scope in ("own", "backlog", "sweep")
+        for scope in ("own", "outage", "sweep")
         for fire_overdue in (True, False)
     ]
     return sum(it.fired + len(it.claimed) for it in taken)
@@ -104,7 +104,7 @@ async def test_a_cluster_that_comes_by_mistake_gives_no_name_to_a_database_on_wh
     assert (await beat(hand.session, OTHER, held=0)).hold_reason is None  # type: ignore[union-attr]
 
 
-async def test_of_two_that_come_at_once_the_first_gives_the_name(hand: HolderClient, each_dsn: str) -> None:
+async def test_the_first_of_two_clusters_that_come_at_once_gives_the_name(hand: HolderClient, each_dsn: str) -> None:
     async with HolderClient(each_dsn, role="shard") as slow:
         await slow.begin()
         await slow.value("select shardclock.adopt($1)::text", STAGING)
@@ -116,7 +116,7 @@ async def test_of_two_that_come_at_once_the_first_gives_the_name(hand: HolderCli
     assert "belongs to staging" in (await beat(hand.session, ME, held=0)).hold_reason  # type: ignore[union-attr,operator]
 
 
-async def test_of_two_that_register_at_once_on_an_unnamed_database_none_takes_it_from_the_other(
+async def test_two_clusters_that_register_at_once_do_not_take_an_unnamed_database_from_each_other(
     hand: HolderClient, each_dsn: str
 ) -> None:
     await start(hand, UNNAMED, holder=9)

@@ -16,7 +16,7 @@ import pytest
 
 from embedded.server import EmbeddedPostgres
 from sql.clients.pending import Batch, KeyTaken, Scheduled, draw_keys, schedule_timers
-from sql.clients.verbs import Which, cancel_timer
+from sql.clients.verbs import TimerRef, cancel_timer
 from sql.cluster.identity import release
 from sql.session import StoreUnavailable
 from tests.conftest import VERSIONS
@@ -32,6 +32,7 @@ from tests.support.factories import (
     value,
     waits,
 )
+from tests.support.memory import IN_MEMORY
 from tests.support.roles import OPERATOR, migrate_with_roles
 from tests.support.shard_pool import pool_of
 from tests.support.sql_client import refusal, schedule, session
@@ -57,7 +58,7 @@ def timer(**fields: object) -> NewTimer:
 @pytest.fixture(params=VERSIONS, ids=lambda version: f"postgres{version}")
 def frail(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres]:
     """Run a server of the test's own, as it is shipped (fsync is on), to crash."""
-    data_dir = Path(tempfile.mkdtemp(prefix="shardclock-test-"))
+    data_dir = Path(tempfile.mkdtemp(prefix="shardclock-test-", dir=IN_MEMORY))
     try:
         with closing(EmbeddedPostgres.start(data_dir, version=request.param)) as server:
             yield server
@@ -103,7 +104,7 @@ async def twins(each_dsn: str) -> AsyncIterator[tuple[HolderClient, HolderClient
 
 
 @pytest.mark.parametrize("fate", ["pending", "canceled", "fired", "uncommitted"])
-async def test_of_two_who_drew_one_key_each_is_told_the_truth(
+async def test_two_clients_that_drew_one_key_are_each_told_the_truth(
     twins: tuple[HolderClient, HolderClient], fate: str
 ) -> None:
     # Given two who drew one key, of whom one has written her timer,
@@ -117,7 +118,7 @@ async def test_of_two_who_drew_one_key_each_is_told_the_truth(
         await one.begin()
     written = await schedule_timers(one.session, first, asked)
     if fate == "canceled":
-        await cancel_timer(one.session, Which(first.keys[0]))
+        await cancel_timer(one.session, TimerRef(first.keys[0]))
     if fate == "fired":
         assert (await one.take(fire_overdue=True)).fired == 1
 
@@ -238,7 +239,7 @@ async def test_the_key_of_a_timer_that_has_ended_is_no_other_s_in_sql(
     if fate == "fired":
         assert (await one.take(fire_overdue=True)).fired == 1
     else:
-        await cancel_timer(one.session, Which(key))
+        await cancel_timer(one.session, TimerRef(key))
     await query(one.dsn, BACK)
 
     work = schedule(other, name="ours")

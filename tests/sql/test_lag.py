@@ -11,7 +11,7 @@ from shards.firing import firing_of
 from sql.claims.claim import Scan, claim_due
 from sql.claims.fire import fire_due
 from sql.claims.rows import Lags
-from sql.clients.verbs import Which, pause_timer, reschedule_timer, resume_timer, run_timer
+from sql.clients.verbs import TimerRef, pause_timer, reschedule_timer, resume_timer, run_timer
 from sql.metrics.measures import measure_cluster
 from sql.metrics.status import read_status
 from tests.support.factories import HolderClient, add_holder, add_schedule, add_timers, query
@@ -85,7 +85,7 @@ async def test_a_backfill_that_nobody_fires_is_overdue_by_as_long_as_it_waits(sh
 async def test_a_timer_that_is_moved_to_the_past_is_late_from_then_on(shard: HolderClient, to: str) -> None:
     await add_timers(shard.dsn, 1, "now() + interval '1 hour'", created_at="now() - interval '1 year'", name="'it'")
     when = await shard.value(f"select {YEAR_AGO}") if to == "the past" else parse_duration("PT0S")
-    assert await reschedule_timer(shard.session, Which(name="it"), when) == "RESCHEDULED"
+    assert await reschedule_timer(shard.session, TimerRef(name="it"), when) == "RESCHEDULED"
 
     asked, _, lag_s = await only(shard)
 
@@ -98,8 +98,8 @@ async def test_a_timer_that_is_moved_to_the_past_is_late_from_then_on(shard: Hol
 
 async def test_a_timer_that_is_resumed_is_late_from_then_on(shard: HolderClient) -> None:
     await add_timers(shard.dsn, 1, YEAR_AGO, name="'it'")
-    await pause_timer(shard.session, Which(name="it"))
-    await resume_timer(shard.session, Which(name="it"))
+    await pause_timer(shard.session, TimerRef(name="it"))
+    await resume_timer(shard.session, TimerRef(name="it"))
     assert (await read_status(shard.session)).oldest_overdue_s < QUICK_S
 
     asked, _, lag_s = await only(shard)
@@ -112,8 +112,8 @@ async def test_what_a_pause_has_left_to_catch_up_with_is_late_from_when_it_was_r
     # Given five occurrences that came and went while their schedule was paused
     await add_schedule(shard.dsn, "R5/PT1H", "now() - interval '5 hours'", anchor="now() - interval '6 hours'",
         missed="'fire_all'", repetitions="5")  # fmt: skip
-    await pause_timer(shard.session, Which(name="beat"))
-    await resume_timer(shard.session, Which(name="beat"))
+    await pause_timer(shard.session, TimerRef(name="beat"))
+    await resume_timer(shard.session, TimerRef(name="beat"))
 
     lags = [await only(shard) for _ in range(5)]
 
@@ -154,8 +154,8 @@ async def test_each_occurrence_that_an_outage_has_left_is_late_from_its_due_date
 
 async def test_an_occurrence_that_is_to_come_after_a_pause_is_late_from_its_due_date(shard: HolderClient) -> None:
     await add_schedule(shard.dsn, "R/PT1H", "now() - interval '5 minutes'", anchor="now() - interval '65 minutes'")
-    await pause_timer(shard.session, Which(name="beat"))
-    await resume_timer(shard.session, Which(name="beat"))
+    await pause_timer(shard.session, TimerRef(name="beat"))
+    await resume_timer(shard.session, TimerRef(name="beat"))
 
     await fire(shard)
 
@@ -165,7 +165,7 @@ async def test_an_occurrence_that_is_to_come_after_a_pause_is_late_from_its_due_
 
 async def test_a_timer_that_is_run_now_or_scheduled_for_now_is_not_late(shard: HolderClient) -> None:
     key = await schedule(shard, delay="PT1H")
-    await run_timer(shard.session, Which(key))
+    await run_timer(shard.session, TimerRef(key))
     await schedule(shard, delay="PT0S")
     await schedule(shard, due_date=await shard.value("select now() - interval '0.9 s'"))
 

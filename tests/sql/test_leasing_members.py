@@ -116,7 +116,7 @@ async def test_a_member_that_is_stopped_between_batches_leaves_no_lease_and_noth
     assert (await group_of(dsn)).lag_records == 1 - len(work.done)
 
 
-async def test_what_a_killed_member_had_in_hand_goes_to_another_when_its_lease_runs_out(dsn: str) -> None:
+async def test_the_records_of_a_killed_member_go_to_another_when_its_lease_runs_out(dsn: str) -> None:
     await append(dsn, *range(1, 7))
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", DIES, as_role(dsn, "consumer"), stdout=asyncio.subprocess.PIPE, cwd=os.fspath(ROOT)

@@ -35,9 +35,7 @@ async def stranger(each_dsn: str) -> AsyncIterator[asyncpg.Connection]:
         await query(each_dsn, f"drop role {name}")
 
 
-async def test_who_writes_waits_for_nobody_who_holds_the_keys_of_marks(
-    each_dsn: str, stranger: asyncpg.Connection
-) -> None:
+async def test_a_writer_does_not_wait_for_holders_of_mark_keys(each_dsn: str, stranger: asyncpg.Connection) -> None:
     one, two, three = await add_timers(each_dsn, 3)
     await query(each_dsn, "select shardclock.cancel_timer($1)", one)
     await stranger.execute(f"select pg_advisory_lock({MARKS}, n) from generate_series(0, 2000) n")
@@ -52,7 +50,9 @@ async def test_who_writes_waits_for_nobody_who_holds_the_keys_of_marks(
         assert await keys_in(reader) == [one, two, three]
 
 
-async def test_who_finds_no_key_free_is_told_who_holds_them(each_dsn: str, stranger: asyncpg.Connection) -> None:
+async def test_a_writer_that_finds_no_free_mark_key_is_told_who_holds_them(
+    each_dsn: str, stranger: asyncpg.Connection
+) -> None:
     (key,) = await add_timers(each_dsn, 1)
     definition = await value(each_dsn, "select pg_get_functiondef('shardclock.mark_log_writer'::regproc)")
     assert "1 .. 65536" in definition
@@ -67,7 +67,7 @@ async def test_who_finds_no_key_free_is_told_who_holds_them(each_dsn: str, stran
 
 
 @pytest.mark.parametrize("taken", ["pg_advisory_lock_shared", "pg_advisory_lock"])
-async def test_who_does_not_write_holds_no_reader_back_whatever_it_locks(
+async def test_a_session_that_does_not_write_holds_no_reader_back_whatever_it_locks(
     each_dsn: str, stranger: asyncpg.Connection, taken: str
 ) -> None:
     (key,) = await add_timers(each_dsn, 1)
@@ -78,7 +78,7 @@ async def test_who_does_not_write_holds_no_reader_back_whatever_it_locks(
     assert await value(each_dsn, "select count(*) from shardclock.log_writers") == 0
 
 
-async def test_who_writes_by_a_function_of_somebody_else_is_heeded_as_well(
+async def test_a_writer_that_uses_somebody_elses_function_holds_readers_back_too(
     each_dsn: str, stranger: asyncpg.Connection
 ) -> None:
     one, two = await add_timers(each_dsn, 2)
@@ -116,7 +116,7 @@ async def test_no_setting_makes_a_writer_forget_its_mark(each_dsn: str, said: st
 
 async def fire_fused(shard: HolderClient) -> None:
     """Let a shard fire what is overdue as it finds it."""
-    assert (await shard.take(fire_overdue=True, scope="backlog", floor_s=0.0)).fired
+    assert (await shard.take(fire_overdue=True, scope="outage", floor_s=0.0)).fired
 
 
 async def refuse(shard: HolderClient) -> None:
@@ -175,7 +175,7 @@ WRITES: dict[str, Callable[[HolderClient], Awaitable[None]]] = {
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-async def test_whoever_writes_to_the_log_holds_readers_back_until_it_has_ended(
+async def test_every_writer_of_the_log_holds_readers_back_until_it_has_ended(
     dsn: str, write: Callable[[HolderClient], Awaitable[None]]
 ) -> None:
     await add_holder(dsn, HOLDER)

@@ -33,7 +33,7 @@ async def test_a_record_that_commits_late_is_not_passed_over(each_dsn: str) -> N
     assert after == [first, second]
 
 
-async def test_only_who_writes_to_the_log_holds_readers_back(dsn: str) -> None:
+async def test_only_a_writer_of_the_log_holds_readers_back(dsn: str) -> None:
     keys = await add_timers(dsn, 2)
     async with foreign_write(dsn), HolderClient(dsn) as reads, session(dsn) as reader:
         await reads.begin()
@@ -45,7 +45,7 @@ async def test_only_who_writes_to_the_log_holds_readers_back(dsn: str) -> None:
         assert await keys_in(reader) == keys
 
 
-async def test_what_a_writer_of_another_database_does_is_nothing_to_us(dsn: str, each_dsn: str) -> None:
+async def test_a_writer_of_another_database_holds_no_reader_back(dsn: str, each_dsn: str) -> None:
     (elsewhere,), (key,) = await add_timers(each_dsn, 1), await add_timers(dsn, 1)
     async with HolderClient(each_dsn) as other, session(dsn) as reader:
         await other.begin()
@@ -55,7 +55,7 @@ async def test_what_a_writer_of_another_database_does_is_nothing_to_us(dsn: str,
         assert await keys_in(reader) == [key]
 
 
-async def test_a_reader_passes_what_was_undone(dsn: str) -> None:
+async def test_a_reader_passes_records_that_were_rolled_back(dsn: str) -> None:
     one, two = await add_timers(dsn, 2)
     async with HolderClient(dsn) as writer, session(dsn) as reader:
         await writer.begin()
@@ -110,7 +110,7 @@ async def test_one_transaction_makes_one_mark_however_much_it_writes(dsn: str) -
         assert await value(dsn, "select count(*) from shardclock.log_writers") == 1
 
 
-async def test_marks_find_their_way_round_when_their_31_bits_are_used_up(dsn: str) -> None:
+async def test_marks_stay_ordered_when_their_31_bits_wrap_around(dsn: str) -> None:
     await query(dsn, "select setval('shardclock.position_seq', 2147483646)")
     first, second, third = await add_timers(dsn, 3)
     async with HolderClient(dsn) as one, HolderClient(dsn) as two, session(dsn) as reader:
@@ -131,7 +131,7 @@ async def test_marks_find_their_way_round_when_their_31_bits_are_used_up(dsn: st
 # The order of one timer's records
 
 
-async def test_what_was_paused_and_then_resumed_reads_so_whoever_began_first(dsn: str) -> None:
+async def test_a_pause_and_then_a_resume_are_read_in_that_order_whoever_began_first(dsn: str) -> None:
     (key,) = await add_timers(dsn, 1, "now() + interval '1 hour'")
     async with HolderClient(dsn) as one, HolderClient(dsn) as other:
         await one.begin()
@@ -143,7 +143,7 @@ async def test_what_was_paused_and_then_resumed_reads_so_whoever_began_first(dsn
     assert await told(dsn, key) == ["PAUSED", "RESUMED"]
 
 
-async def test_who_waits_for_a_row_draws_its_position_after_who_held_it(dsn: str) -> None:
+async def test_a_writer_that_waits_for_a_row_draws_a_later_position_than_the_one_that_held_it(dsn: str) -> None:
     (key,) = await add_timers(dsn, 1, "now() + interval '1 hour'")
     async with HolderClient(dsn) as one, HolderClient(dsn) as other:
         await one.begin()
@@ -156,7 +156,7 @@ async def test_who_waits_for_a_row_draws_its_position_after_who_held_it(dsn: str
     assert await told(dsn, key) == ["PAUSED", "RESCHEDULED", "CANCELED"]
 
 
-async def test_a_schedule_that_fired_and_was_cancelled_by_an_older_transaction_reads_so(dsn: str) -> None:
+async def test_a_firing_and_then_a_cancel_by_an_older_transaction_are_read_in_that_order(dsn: str) -> None:
     await add_holder(dsn, HOLDER)
     key = await add_schedule(dsn)
     async with HolderClient(dsn) as client, HolderClient(dsn, HOLDER) as shard:
@@ -184,7 +184,7 @@ async def read_after(reader: Session, setting: str) -> list[asyncpg.Record]:
 
 
 @pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
-async def test_a_snapshot_that_is_older_than_the_look_is_refused(dsn: str, isolation: str) -> None:
+async def test_a_snapshot_that_is_older_than_the_read_is_refused(dsn: str, isolation: str) -> None:
     async with session(dsn) as reader:
         with pytest.raises(StatementRefused, match=f"{isolation} transaction.*use read committed"):
             await read_after(reader, f"set transaction isolation level {isolation}")

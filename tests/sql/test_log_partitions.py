@@ -203,7 +203,9 @@ async def test_a_day_of_its_own_between_two_that_the_default_took_in_leaves_all_
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["first_read", "prepared"])
-async def test_whoever_reads_while_records_get_their_own_day_sees_each_once(each_dsn: str, *, known: bool) -> None:
+async def test_a_reader_sees_each_record_once_while_records_move_to_their_own_day(
+    each_dsn: str, *, known: bool
+) -> None:
     await add_records(each_dsn, -1, partition=False)
     async with HolderClient(each_dsn, role=OPERATOR) as maker, HolderClient(each_dsn, role=OPERATOR) as reader:
         # Often enough for its plan to be kept.

@@ -11,7 +11,7 @@ import pytest
 
 from metrics.families import TABLE
 from metrics.tables import AGE_EDGES, AGES, FROM_EVER_ON
-from sql.cluster.holders import end_holders
+from sql.cluster.holders import SHARD, end_holders
 from sql.cluster.leadership import lead, resign, scale, set_policy, set_ramp
 from sql.metrics.forecast import MINUTES, read_forecast
 from sql.metrics.measures import EVER, ClusterMeasures, count_due, measure_cluster, measure_tables
@@ -161,14 +161,14 @@ async def test_a_cluster_that_was_never_started_is_measured_as_nothing(each_sess
 
 
 async def test_what_an_operator_set_is_measured(operator: Session, dsn: str) -> None:
-    await set_policy(operator, shards_min=3, shards_max=9, target_per_s=1_000)
+    await set_policy(operator, SHARD, wanted_min=3, wanted_max=9, target_per_s=1_000)
     await set_ramp(operator, None)
 
     measured = await measure(dsn)
 
     assert (measured.shards_wanted, measured.shards_min, measured.shards_max) == (3, 3, 9)
     assert (measured.target_per_s, measured.ramp_per_s) == (1_000, None)
-    await scale(operator, 4)
+    await scale(operator, SHARD, 4)
     assert (await measure(dsn)).shards_min is None
 
 
@@ -291,7 +291,7 @@ async def test_measuring_neither_waits_for_locks_nor_holds_any(dsn: str) -> None
     (key,) = await add_timers(dsn, 1)
     async with HolderClient(dsn, role=OPERATOR) as client:
         await client.begin()
-        await client.value("update shardclock.coordination set shards_wanted = 5 returning 1")
+        await client.value("update shardclock.scale set wanted = 5 returning 1")
         await client.value("select shardclock.cancel_timer($1)", key)
 
         async with asyncio.timeout(10):

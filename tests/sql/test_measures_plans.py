@@ -11,6 +11,7 @@ from coordinator.scaling import Scaling
 from coordinator.settings import CoordinatorSettings
 from metrics.reading import Reading
 from metrics.tables import AGE_EDGES, FROM_EVER_ON
+from sql.cluster.holders import SHARD
 from sql.metrics.forecast import EDGES, read_forecast
 from sql.metrics.measures import EVER, count_due
 from sql.session import QUEUE_PLANS, Session
@@ -133,7 +134,9 @@ def test_what_is_asked_again_and_again_is_asked_by_those_plans() -> None:
 
     async def sessions() -> list[Session]:
         dsn = "postgresql://postgres:@nowhere/x"
-        scaling = Scaling(CoordinatorSettings(), Session(as_role(dsn, "reader"), application="test"), ask_for_none)
+        scaling = Scaling(
+            SHARD, CoordinatorSettings(), Session(as_role(dsn, "reader"), application="test"), ask_for_none
+        )
         return [Reading(dsn)._session, scaling._looks]
 
     for session in asyncio.run(sessions()):

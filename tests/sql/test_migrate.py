@@ -43,7 +43,7 @@ CATALOG = {
         from pg_proc p where p.pronamespace = 'shardclock'::regnamespace order by 1, 2""",
     "views": "select viewname, definition from pg_views where schemaname = 'shardclock' order by 1",
     "indexes": "select indexname, indexdef from pg_indexes where schemaname = 'shardclock' order by 1",
-    "rows": "select shards_wanted, ramp_per_s from shardclock.coordination",
+    "rows": "select s.wanted, c.ramp_per_s from shardclock.coordination c, shardclock.scale s",
     "zones": "select zone from shardclock.zones order by 1",
     "bookkeeping": "select version, name, checksum from shardclock.migrations order by 1",
 }

@@ -56,7 +56,7 @@ async def test_a_holder_that_took_a_moved_timer_again_fires_it_no_earlier_than_i
     assert (await shard.fire(held)).timer_keys == {key}
 
 
-async def test_a_fire_goes_around_a_timer_whose_move_is_under_way(
+async def test_a_firing_skips_a_timer_whose_move_is_under_way(
     dsn: str, shards: tuple[HolderClient, HolderClient], client: HolderClient
 ) -> None:
     shard, _ = shards

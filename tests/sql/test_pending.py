@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from sql.clients.pending import Drawn, Refused, Scheduled, draw_keys, schedule_timers
-from sql.clients.verbs import Which, cancel_timer, pause_timer
+from sql.clients.verbs import TimerRef, cancel_timer, pause_timer
 from sql.session import StoreUnavailable
 from tests.support.factories import HolderClient, add_holder, ends, intents, query, value, waits
 from tests.support.roles import OPERATOR
@@ -135,8 +135,8 @@ async def test_sending_the_same_keys_again_adds_nothing_whatever_has_become_of_t
         keys = dict(zip(asked, drawn.keys, strict=True))
         first = await schedule_timers(shard.session, drawn, list(asked.values()))
         shard.now = await shard.value("select now() + interval '1 hour'")
-        await cancel_timer(shard.session, Which(keys["canceled"]))
-        await pause_timer(shard.session, Which(keys["paused"]))
+        await cancel_timer(shard.session, TimerRef(keys["canceled"]))
+        await pause_timer(shard.session, TimerRef(keys["paused"]))
         await shard.fire((await shard.take()).claimed)
 
         again = await schedule_timers(shard.session, drawn, list(asked.values()))

@@ -68,7 +68,7 @@ async def test_a_session_has_its_own_semantics_whatever_it_would_inherit(hostile
         assert await connection.fetchval("select now() > '2020-01-01'"), "Postgres's own now()"
 
 
-async def test_the_rules_of_a_row_hold_for_who_writes_as_a_replica_too(each_dsn: str) -> None:
+async def test_a_session_that_writes_as_a_replica_obeys_the_rules_of_a_row_too(each_dsn: str) -> None:
     async with HolderClient(each_dsn, plans={"session_replication_role": "replica"}, role=SUPERUSER) as hand:
         for wrong in ("insert into shardclock.timers (due_date, target) values (now(), 'nobody')",
                       "update shardclock.timers set target = 'nobody'"):  # fmt: skip

@@ -49,7 +49,7 @@ async def test_a_fair_scan_over_a_backlog_reads_what_it_takes_and_a_row_a_tenant
     take = await prepare(outage, "claim_due")
 
     reading = await take.explain(
-        *taking(1, horizon="-10 s", floor="10 s", scope="backlog", batch=2_010, fire_overdue=fire_overdue)
+        *taking(1, horizon="-10 s", floor="10 s", scope="outage", batch=2_010, fire_overdue=fire_overdue)
     )
 
     # Two hundred tenants and whoever is oldest have ten each.
@@ -72,25 +72,25 @@ async def test_a_scan_with_a_floor_reads_nothing_that_an_outage_left(outage: str
 
 async def test_fair_scans_give_every_tenant_the_same_in_turn(outage: str) -> None:
     taken_of: Counter[str] = Counter()
-    after, walks = "", 0
+    after, scans = "", 0
     async with HolderClient(outage, holder=1) as shard:
         # As it was when the outage ended: a slow test run must not make tenant `now` a part of the backlog.
         ended = "select max(due_date) + interval '1 second' from shardclock.timers where tenant_id = 'now'"
         shard.now = await shard.value(ended)
         await shard.begin()
-        while walks == 0 or after:
-            taken = await shard.take(scope="backlog", horizon_s=-10, floor_s=10.0, batch=804, after_tenant=after)
+        while scans == 0 or after:
+            taken = await shard.take(scope="outage", horizon_s=-10, floor_s=10.0, batch=804, after_tenant=after)
             text = "select tenant_id from shardclock.timers where timer_key = any ($1)"
             keys = [timer.timer_key for timer in taken.claimed]
             taken_of.update(row["tenant_id"] for row in await shard.connection.fetch(text, keys))
             assert taken.left_by_outage == len(taken.claimed) <= 804
             assert taken.saturated
-            after, walks = taken.next_tenant, walks + 1
+            after, scans = taken.next_tenant, scans + 1
         await shard.rollback()
 
-    assert walks == 2
+    assert scans == 2
     small = [taken_of[f"t{number}"] for number in range(TENANTS)]
-    assert min(small) >= 4, "a walk gives four to each of two hundred tenants"
+    assert min(small) >= 4, "a scan gives four to each of two hundred tenants"
     assert taken_of["now"] == 0
     assert taken_of.total() <= 2 * 804
 
@@ -121,7 +121,7 @@ async def test_a_plan_that_was_made_on_an_empty_table_stays_right_when_it_is_ful
         assert 1000 <= own.rows <= 3 * 1000
         assert own.indexes == {"timers_by_slot", "timers_pkey"}
         tenants = await take.explain(
-            *taking(1, horizon="-10 s", floor="10 s", scope="backlog", fire_overdue=fire_overdue)
+            *taking(1, horizon="-10 s", floor="10 s", scope="outage", fire_overdue=fire_overdue)
         )
         assert 1000 <= tenants.rows <= 4 * 1000, "some are found twice: by their slot, and by their tenant"
         assert tenants.indexes == {"timers_by_slot", "timers_by_tenant", "timers_pkey"}

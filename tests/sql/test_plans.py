@@ -36,14 +36,14 @@ async def test_a_claim_reads_each_timer_it_takes_three_times_and_no_other(
     reading = await take.explain(*taking(shards, fire_overdue=fire_overdue))
 
     taken = DUE / shards
-    assert taken * 0.9 <= reading.rows <= 3 * taken * 1.1, "once in the walk, once to fire it, once to lease it"
+    assert taken * 0.9 <= reading.rows <= 3 * taken * 1.1, "once in the scan, once to fire it, once to lease it"
     assert reading.indexes == {"timers_by_slot", "timers_pkey"}
     assert reading.scans == {"Index Scan"}
     await take.connection.close()
 
 
 @pytest.mark.slow
-async def test_a_claim_looks_again_at_what_somebody_has_touched(million: str) -> None:
+async def test_a_claim_reads_again_a_row_that_somebody_touched(million: str) -> None:
     take = await prepare(million, "claim_due")
     await take.explain(*taking(1, fire_overdue=True), touched=True)
 
@@ -73,7 +73,7 @@ async def test_a_claim_that_finds_nothing_reads_nothing(million: str, shards: in
     for arguments, slots in (
         (taking(shards, horizon="2 s", floor="0 s"), SLOTS / shards),
         (taking(shards, horizon="-1 hour"), SLOTS / shards),
-        (taking(shards, horizon="-1 hour", floor="2 hours", scope="backlog"), SLOTS / shards),
+        (taking(shards, horizon="-1 hour", floor="2 hours", scope="outage"), SLOTS / shards),
         (taking(shards, horizon="-1 hour", scope="sweep"), SLOTS),
     ):
         reading = await take.explain(*arguments)
@@ -85,7 +85,7 @@ async def test_a_claim_that_finds_nothing_reads_nothing(million: str, shards: in
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shards", [1, 2, 7])
-async def test_what_is_leased_already_is_read_once_by_each_claim_and_nothing_beyond(million: str, shards: int) -> None:
+async def test_a_claim_reads_each_leased_row_once_and_nothing_beyond(million: str, shards: int) -> None:
     take = await prepare(million, "claim_due")
     transaction = take.connection.transaction()
     await transaction.start()

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from sql.cluster.holders import SHARD
 from sql.cluster.leadership import Policy, follow_forecast, hand_over, lead, read_policy, resign, scale, set_policy
 from sql.session import Session, StatementRefused
 from tests.support.factories import HolderClient, add_holder, add_timers, ends, query, value, waits
@@ -24,18 +25,18 @@ async def session(each_dsn: str) -> AsyncIterator[Session]:
 
 
 async def follow(session: Session, shards: int, *, leader: int = ME, term: int = TERM) -> bool:
-    return await follow_forecast(session, leader, term=term, shards_wanted=shards)
+    return await follow_forecast(session, leader, SHARD, term=term, wanted=shards)
 
 
 async def bounds(session: Session) -> tuple[int, int | None, int | None, int]:
-    policy = await read_policy(session)
-    return policy.shards_wanted, policy.shards_min, policy.shards_max, policy.target_per_s
+    policy = await read_policy(session, SHARD)
+    return policy.wanted, policy.wanted_min, policy.wanted_max, policy.target_per_s
 
 
 async def test_at_first_there_is_no_policy(session: Session) -> None:
-    policy = await read_policy(session)
+    policy = await read_policy(session, SHARD)
 
-    assert policy == Policy(2, None, None, 5_000, shards_alive=0, log_records=0)
+    assert policy == Policy(2, None, None, 5_000, alive=0, log_records=0)
     assert policy.capacity_per_s == 0
 
 
@@ -48,9 +49,9 @@ async def test_a_policy_is_read_with_who_lives_and_how_far_the_log_is(session: S
     for key in await add_timers(dsn, 4):
         await query(dsn, "select shardclock.cancel_timer($1)", key)
 
-    policy = await read_policy(session)
+    policy = await read_policy(session, SHARD)
 
-    assert (policy.shards_alive, policy.log_records, policy.capacity_per_s) == (2, 4, 10_000)
+    assert (policy.alive, policy.log_records, policy.capacity_per_s) == (2, 4, 10_000)
 
 
 @pytest.mark.parametrize(
@@ -59,25 +60,25 @@ async def test_a_policy_is_read_with_who_lives_and_how_far_the_log_is(session: S
 async def test_a_policy_keeps_the_number_within_its_bounds(
     session: Session, wanted: int, least: int, most: int, then: int
 ) -> None:
-    await scale(session, wanted)
+    await scale(session, SHARD, wanted)
 
-    await set_policy(session, shards_min=least, shards_max=most, target_per_s=None)
+    await set_policy(session, SHARD, wanted_min=least, wanted_max=most, target_per_s=None)
 
     assert await bounds(session) == (then, least, most, 5_000)
 
 
 async def test_what_a_policy_does_not_say_stays(session: Session) -> None:
-    await set_policy(session, shards_min=2, shards_max=6, target_per_s=1_000)
+    await set_policy(session, SHARD, wanted_min=2, wanted_max=6, target_per_s=1_000)
 
-    await set_policy(session, shards_min=None, shards_max=4, target_per_s=None)
+    await set_policy(session, SHARD, wanted_min=None, wanted_max=4, target_per_s=None)
     assert await bounds(session) == (2, 2, 4, 1_000)
 
-    await set_policy(session, shards_min=3, shards_max=None, target_per_s=2_000)
+    await set_policy(session, SHARD, wanted_min=3, wanted_max=None, target_per_s=2_000)
     assert await bounds(session) == (3, 3, 4, 2_000)
 
 
 async def test_the_target_alone_makes_no_policy(session: Session) -> None:
-    await set_policy(session, shards_min=None, shards_max=None, target_per_s=700)
+    await set_policy(session, SHARD, wanted_min=None, wanted_max=None, target_per_s=700)
 
     assert await bounds(session) == (2, None, None, 700)
 
@@ -90,15 +91,15 @@ async def test_a_policy_that_can_not_be_is_refused_whole(
     session: Session, least: int | None, most: int | None, target: int | None
 ) -> None:
     with pytest.raises(StatementRefused):
-        await set_policy(session, shards_min=least, shards_max=most, target_per_s=target)
+        await set_policy(session, SHARD, wanted_min=least, wanted_max=most, target_per_s=target)
 
     assert await bounds(session) == (2, None, None, 5_000)
 
 
 async def test_a_fixed_number_ends_a_policy_and_keeps_the_target(session: Session) -> None:
-    await set_policy(session, shards_min=3, shards_max=9, target_per_s=700)
+    await set_policy(session, SHARD, wanted_min=3, wanted_max=9, target_per_s=700)
 
-    assert await scale(session, 2) == (3, 2)
+    assert await scale(session, SHARD, 2) == (3, 2)
 
     assert await bounds(session) == (2, None, None, 700)
 
@@ -107,7 +108,7 @@ async def test_a_fixed_number_ends_a_policy_and_keeps_the_target(session: Sessio
 
 
 async def test_the_leader_moves_the_number_within_the_bounds(session: Session) -> None:
-    await set_policy(session, shards_min=2, shards_max=6, target_per_s=None)
+    await set_policy(session, SHARD, wanted_min=2, wanted_max=6, target_per_s=None)
 
     answers = [await follow(session, shards) for shards in (6, 2, 4)]
 
@@ -117,30 +118,32 @@ async def test_the_leader_moves_the_number_within_the_bounds(session: Session) -
 
 @pytest.mark.parametrize("shards", [0, 1, 7, 841])
 async def test_not_even_the_leader_leaves_the_bounds(session: Session, shards: int) -> None:
-    await set_policy(session, shards_min=2, shards_max=6, target_per_s=None)
+    await set_policy(session, SHARD, wanted_min=2, wanted_max=6, target_per_s=None)
 
     assert not await follow(session, shards)
 
     assert (await bounds(session))[0] == 2
 
 
-async def test_without_a_policy_the_number_is_an_operators(session: Session) -> None:
+async def test_without_a_policy_only_an_operator_changes_the_number(session: Session) -> None:
     assert not await follow(session, 3)
 
     assert (await bounds(session))[0] == 2
 
 
 @pytest.mark.parametrize(("leader", "term"), [(2, 1), (1, 2), (1, 0), (2, 2)])
-async def test_who_does_not_lead_in_this_term_moves_nothing(session: Session, leader: int, term: int) -> None:
-    await set_policy(session, shards_min=1, shards_max=6, target_per_s=None)
+async def test_a_coordinator_that_does_not_lead_in_this_term_moves_nothing(
+    session: Session, leader: int, term: int
+) -> None:
+    await set_policy(session, SHARD, wanted_min=1, wanted_max=6, target_per_s=None)
 
     assert not await follow(session, 3, leader=leader, term=term)
 
     assert (await bounds(session))[0] == 2
 
 
-async def test_who_led_moves_nothing_any_more(session: Session) -> None:
-    await set_policy(session, shards_min=1, shards_max=6, target_per_s=None)
+async def test_a_former_leader_moves_nothing(session: Session) -> None:
+    await set_policy(session, SHARD, wanted_min=1, wanted_max=6, target_per_s=None)
 
     await hand_over(session, "green", lease_s=60.0)
     assert not await follow(session, 3)
@@ -158,10 +161,10 @@ async def test_who_led_moves_nothing_any_more(session: Session) -> None:
 
 async def test_an_operator_that_was_first_wins(session: Session) -> None:
     dsn = as_role(session._dsn.reveal(), SUPERUSER)
-    await set_policy(session, shards_min=1, shards_max=6, target_per_s=None)
+    await set_policy(session, SHARD, wanted_min=1, wanted_max=6, target_per_s=None)
     async with HolderClient(dsn, role="shard") as operator, HolderClient(dsn, role="shard") as leader:
         await operator.begin()
-        await scale(operator.session, 4)
+        await scale(operator.session, SHARD, 4)
         following = await waits(leader, follow(leader.session, 3))
 
         await operator.commit()
@@ -172,11 +175,11 @@ async def test_an_operator_that_was_first_wins(session: Session) -> None:
 
 async def test_an_operator_that_was_second_wins_too(session: Session) -> None:
     dsn = as_role(session._dsn.reveal(), SUPERUSER)
-    await set_policy(session, shards_min=1, shards_max=6, target_per_s=None)
+    await set_policy(session, SHARD, wanted_min=1, wanted_max=6, target_per_s=None)
     async with HolderClient(dsn, role="shard") as operator, HolderClient(dsn, role="shard") as leader:
         await leader.begin()
         assert await follow(leader.session, 3)
-        scaling = await waits(operator, scale(operator.session, 4))
+        scaling = await waits(operator, scale(operator.session, SHARD, 4))
 
         await leader.commit()
 
@@ -186,10 +189,10 @@ async def test_an_operator_that_was_second_wins_too(session: Session) -> None:
 
 async def test_bounds_that_were_moved_meanwhile_hold(session: Session) -> None:
     dsn = as_role(session._dsn.reveal(), SUPERUSER)
-    await set_policy(session, shards_min=1, shards_max=6, target_per_s=None)
+    await set_policy(session, SHARD, wanted_min=1, wanted_max=6, target_per_s=None)
     async with HolderClient(dsn, role="shard") as operator, HolderClient(dsn, role="shard") as leader:
         await operator.begin()
-        await set_policy(operator.session, shards_min=1, shards_max=2, target_per_s=None)
+        await set_policy(operator.session, SHARD, wanted_min=1, wanted_max=2, target_per_s=None)
         following = await waits(leader, follow(leader.session, 5))
 
         await operator.commit()
@@ -198,9 +201,9 @@ async def test_bounds_that_were_moved_meanwhile_hold(session: Session) -> None:
     assert await bounds(session) == (2, 1, 2, 5_000)
 
 
-async def test_of_many_at_once_the_last_operator_stands(session: Session) -> None:
+async def test_an_operators_number_stands_against_many_leaders_at_once(session: Session) -> None:
     dsn = as_role(session._dsn.reveal(), SUPERUSER)
-    await set_policy(session, shards_min=1, shards_max=6, target_per_s=None)
+    await set_policy(session, SHARD, wanted_min=1, wanted_max=6, target_per_s=None)
 
     async def try_to_follow(shards: int) -> bool:
         async with Session(as_role(dsn, "shard"), application="test") as one:
@@ -208,9 +211,9 @@ async def test_of_many_at_once_the_last_operator_stands(session: Session) -> Non
 
     async def fix() -> tuple[int, int]:
         async with Session(as_role(dsn, "shard"), application="test") as one:
-            return await scale(one, 11)
+            return await scale(one, SHARD, 11)
 
     await asyncio.gather(*(try_to_follow(shards) for shards in range(1, 7)), fix(), *map(try_to_follow, range(1, 7)))
 
     assert await bounds(session) == (11, None, None, 5_000)
-    assert await value(dsn, "select shards_min is null and shards_max is null from shardclock.coordination")
+    assert await value(dsn, "select wanted_min is null and wanted_max is null from shardclock.scale")

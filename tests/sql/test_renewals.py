@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sql.cluster.holders import beat, end_holders, list_holders
+from sql.cluster.holders import SHARD, beat, end_holders, list_holders
 from sql.cluster.leadership import Leadership, lead, resign
 from tests.support.factories import HolderClient, add_holder, ends, query, value, waits
 
 ME, LEADER, OTHER = 101, 1, 2
+TWO = {SHARD: 2}  # what is wanted until somebody says otherwise
 
 
 @pytest.fixture
@@ -42,7 +43,7 @@ async def test_a_beat_that_meets_the_one_before_it_finds_its_holder_alive_and_is
     answer = await ends(later)
 
     assert answer is not None, "nobody has ended it"
-    assert (answer.shard, answer.shard_count) == (1, 3)
+    assert (answer.part, answer.part_count) == (1, 3)
     assert [it.held for it in await list_holders(again.session)] == [2]
 
 
@@ -98,15 +99,15 @@ async def test_a_renewal_that_meets_a_successors_taking_does_not_take_the_lead_b
 ) -> None:
     await ask(again, fresh=True)
     await before.begin()
-    assert await ask(before, OTHER, fresh=True) == Leadership(True, 2, OTHER, "blue", 2)
+    assert await ask(before, OTHER, fresh=True) == Leadership(True, 2, OTHER, "blue", TWO)
     later = await waits(again, ask(again))
     await before.commit()
 
     assert not (await ends(later)).leads
-    assert await ask(again) == Leadership(False, 2, OTHER, "blue", 2)
+    assert await ask(again) == Leadership(False, 2, OTHER, "blue", TWO)
 
 
-async def test_of_two_clusters_that_find_the_lead_free_one_leads(before: HolderClient, again: HolderClient) -> None:
+async def test_one_of_two_clusters_that_find_the_lead_free_leads(before: HolderClient, again: HolderClient) -> None:
     await ask(before, fresh=True)
     await resign(before.session, LEADER)
     await before.begin()

@@ -57,7 +57,7 @@ async def group_exists(dsn: str) -> bool:
     return bool((await query(dsn, "select to_regrole('shardclock_shard') is not null"))[0][0])
 
 
-async def test_who_made_the_schema_lacks_nothing(dsn: str) -> None:
+async def test_the_role_that_made_the_schema_lacks_no_right(dsn: str) -> None:
     assert await lacks(dsn) == ""
 
 

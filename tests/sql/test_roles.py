@@ -14,7 +14,7 @@ import pytest
 from sql import migrate as module
 from sql.clients.history import Filter, find_timers
 from sql.clients.pending import Drawn, schedule_timers
-from sql.clients.verbs import Which, cancel_timer, cancel_timers
+from sql.clients.verbs import TimerRef, cancel_timer, cancel_timers
 from sql.log.consuming import consume_once
 from sql.log.partitions import ensure_log_partitions
 from sql.log.records import LogRecord, read_log
@@ -115,7 +115,7 @@ async def test_each_role_may_do_what_the_page_says_and_nobody_else_anything(anyb
     assert differences(await rights_in(anybody)) == []
 
 
-async def test_what_is_added_without_a_line_is_told_and_is_nobodys(
+async def test_an_object_that_no_role_is_given_is_reported_and_nobody_may_use_it(
     anybody: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a release that brings a function, a table, a view and a sequence, and forgets to say whose they are
@@ -172,7 +172,7 @@ async def test_a_right_that_was_given_to_a_login_and_passed_on_is_taken_back(any
     assert await query(anybody, columns, NOBODY) == []
 
 
-async def test_without_the_roles_everybody_may_do_nothing_too(each_dsn: str) -> None:
+async def test_a_schema_without_the_roles_gives_everybody_no_rights_too(each_dsn: str) -> None:
     await query(each_dsn, "drop schema shardclock cascade")
     await migrate(each_dsn)
 
@@ -222,7 +222,7 @@ async def test_a_databases_owner_needs_no_superuser_to_make_and_to_renew_the_rol
     assert [row[0] for row in await query(tenant, owners)] == ["shardclock_owner"]
 
 
-async def test_what_a_superuser_brings_belongs_to_whom_the_schema_belongs(
+async def test_an_object_that_a_superuser_adds_belongs_to_the_owner_of_the_schema(
     tenant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await migrate(tenant)
@@ -236,7 +236,7 @@ async def test_what_a_superuser_brings_belongs_to_whom_the_schema_belongs(
     assert await value(tenant, owners) == 1
 
 
-async def test_who_may_not_make_roles_is_told_so_and_nothing_has_changed(each_dsn: str) -> None:
+async def test_a_role_that_may_not_make_roles_is_refused(each_dsn: str) -> None:
     with pytest.raises(StatementRefused, match="permission denied"):
         await migrate(as_role(each_dsn, "scheduler"), roles=True)
 
@@ -244,7 +244,7 @@ async def test_who_may_not_make_roles_is_told_so_and_nothing_has_changed(each_ds
 # What the rights are for, where no other test does it in the role
 
 
-async def test_a_consumer_does_its_work_with_its_cursor_and_can_neither_schedule_nor_forget(each_dsn: str) -> None:
+async def test_a_consumer_does_its_work_with_its_place_and_can_neither_schedule_nor_forget(each_dsn: str) -> None:
     keys = await add_timers(each_dsn, 3)
     await query(each_dsn, "select shardclock.cancel_timer(timer_key) from shardclock.timers")
     found: list[int] = []
@@ -267,12 +267,12 @@ async def test_a_consumer_does_its_work_with_its_cursor_and_can_neither_schedule
     assert sorted(found) == keys
 
 
-async def test_who_schedules_can_write_to_the_table_and_neither_lead_nor_change_the_past(each_dsn: str) -> None:
+async def test_the_scheduler_role_can_write_timers_and_neither_lead_nor_change_the_past(each_dsn: str) -> None:
     async with session(each_dsn, "scheduler") as client:
         async with client.connection() as connection:
             await connection.execute("insert into shardclock.timers (due_date) values (now() + interval '1 hour')")
         for text in (
-            "update shardclock.coordination set shards_wanted = 9",
+            "update shardclock.scale set wanted = 9",
             "update shardclock.holders set ended_at = now()",
             "update shardclock.command_log set intent = 'TRIGGERED'",
             "delete from shardclock.command_log",
@@ -282,7 +282,7 @@ async def test_who_schedules_can_write_to_the_table_and_neither_lead_nor_change_
             await refused(client, text)
 
 
-async def test_who_runs_shards_has_days_of_the_log_made_and_can_make_nothing_else(each_dsn: str) -> None:
+async def test_the_shard_role_has_days_of_the_log_made_and_can_make_nothing_else(each_dsn: str) -> None:
     day = await value(each_dsn, "select max(relname) from pg_class where relname ~ '^command_log_[0-9]{8}$'")
     await query(each_dsn, f"drop table shardclock.{day}")
     async with session(each_dsn, "shard") as keeper:
@@ -299,7 +299,7 @@ async def test_who_runs_shards_has_days_of_the_log_made_and_can_make_nothing_els
     )
 
 
-async def test_who_reads_writes_nothing(each_dsn: str) -> None:
+async def test_the_reader_role_writes_nothing(each_dsn: str) -> None:
     async with session(each_dsn, "reader") as reader:
         assert await read_log(reader, 0) == []
         for text in ("select shardclock.schedule_timer(delay => 'PT1H')", "delete from shardclock.timers"):
@@ -319,7 +319,7 @@ def test_the_page_names_the_role_that_each_command_needs() -> None:
 HOUR = {"delay": "PT1H"}
 ASKED: dict[str, Callable[[Session], Awaitable[object]]] = {
     "schedule": lambda it: schedule_timers(it, Drawn((1, 2), datetime.now(UTC)), [NewTimer.from_fields(HOUR)] * 2),
-    "cancel": lambda it: cancel_timer(it, Which(timer_key=1)),
+    "cancel": lambda it: cancel_timer(it, TimerRef(timer_key=1)),
     "cancel many": lambda it: cancel_timers(it, [1]),
     "find": lambda it: find_timers(it, "PENDING", Filter()),
 }

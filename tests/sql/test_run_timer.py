@@ -10,13 +10,13 @@ import pytest
 from service.outlook import outlook_of
 from shards.firing import firing_of, is_unplanned, planning_of
 from sql.claims.fire import plan_schedules
-from sql.clients.history import read_plan
-from sql.clients.verbs import NewRule, Shift, Which, pause_timer, reschedule_timer, resume_timer, run_timer
+from sql.clients.history import read_upcoming
+from sql.clients.verbs import NewRule, Shift, TimerRef, pause_timer, reschedule_timer, resume_timer, run_timer
 from tests.support.factories import HolderClient, add_schedule, query
 from tests.support.sql_client import schedule
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-BEAT = Which(name="beat")
+BEAT = TimerRef(name="beat")
 EACH_SECOND = "* * * * * *"
 
 
@@ -58,9 +58,9 @@ async def numbers(dsn: str) -> list[tuple[str, int]]:
 # In a transaction that began before others fired
 
 
-async def fire_three(shard: HolderClient) -> None:
-    """Let three occurrences fire."""
-    while len(await fired(shard.dsn)) < 3:
+async def fire_until(shard: HolderClient, count: int) -> None:
+    """Let occurrences fire, one each second, until `count` have fired in all."""
+    while len(await fired(shard.dsn)) < count:
         await serve(shard)
 
 
@@ -69,12 +69,12 @@ async def fire_three(shard: HolderClient) -> None:
 async def test_what_fired_while_the_caller_s_transaction_was_open_fires_once(
     shard: HolderClient, client: HolderClient, verb: str, missed: str
 ) -> None:
-    # Given a transaction that began before three occurrences fired
+    # Given a transaction that began before two occurrences fired
     await schedule(client, schedule=EACH_SECOND, name="beat", missed=missed)
     await serve(shard)
     await client.begin()
     await client.value("select now()")
-    await fire_three(shard)
+    await fire_until(shard, 2)
 
     # When it runs the schedule, gives it its rule once more, or puts another with that rule in its place
     if verb == "run":
@@ -85,8 +85,7 @@ async def test_what_fired_while_the_caller_s_transaction_was_open_fires_once(
         await schedule(client, schedule=EACH_SECOND, name="beat", missed=missed, on_conflict="replace", payload="1")
     await client.commit()
     await serve(shard)
-    while len(await fired(shard.dsn)) < 6:
-        await serve(shard)
+    await fire_until(shard, 4)
 
     # Then no date comes twice, or out of order, and none is said to have been skipped.
     dates = await fired(shard.dsn)
@@ -254,7 +253,7 @@ async def test_the_outlook_after_a_run_begins_with_the_date_that_was_kept(
     await reschedule_timer(client.session, BEAT, Shift("PT30M"))
     await run_timer(client.session, BEAT)
     run = await due(shard.dsn)
-    plan = await read_plan(shard.session, BEAT)
+    plan = await read_upcoming(shard.session, BEAT)
     assert plan
 
     seen = [outlook_of(plan, at) for at in (run, grid + 0.5 * HOUR, grid + 3 * HOUR)]

@@ -12,14 +12,14 @@ import pytest
 from shards.firing import is_unplanned, planning_of
 from sql.claims.fire import plan_schedules
 from sql.clients.pending import Batch, Scheduled
-from sql.clients.verbs import NewRule, Which, reschedule_timer, run_timer
+from sql.clients.verbs import NewRule, TimerRef, reschedule_timer, run_timer
 from tests.support.factories import HolderClient, add_holder, query
 from tests.support.roles import OPERATOR
 from timers.model import NewTimer
 
 Ask = Callable[..., Awaitable[str]]
 HOUR = timedelta(hours=1)
-IT = Which(name="it")
+IT = TimerRef(name="it")
 
 RULES = [
     *[("R/PT1H", "UTC"), ("R/PT60M", "UTC"), ("R/pt1h", "UTC"), ("R-1/PT1H", "UTC"), ("R+3/PT1H", "UTC")],

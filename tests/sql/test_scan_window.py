@@ -1,4 +1,4 @@
-"""A look goes as far back as it must, never so far that it doesn't come back, and finds everything in the end."""
+"""A scan goes back as far as it must but never so far that it gets stuck, and all scans together find every timer."""
 
 from __future__ import annotations
 
@@ -18,81 +18,83 @@ Outcome = Literal["quick", "slow", "refused", "stuck"]
 
 
 @pytest.fixture
-def looks() -> RotatingScan:
-    """Give rounds of half a second, of which no look has been made."""
+def rotation() -> RotatingScan:
+    """Give a rotation of half a second, before its first scan."""
     return RotatingScan(0.5, 2.0, long_s=0.5)
 
 
-def look(looks: RotatingScan, outcome: Outcome = "quick", *, now_s: float, every_s: float | None = None) -> int | None:
-    """Make one look; how many slots it took from their oldest row, None for all."""
-    window = looks.begin(now_s=now_s, every_s=every_s)
+def scan(
+    rotation: RotatingScan, outcome: Outcome = "quick", *, now_s: float, every_s: float | None = None
+) -> int | None:
+    """Make one scan; return how many slots it read from their oldest row, None for all."""
+    window = rotation.begin(now_s=now_s, every_s=every_s)
     end_s = now_s + (QUICK_S if outcome in {"quick", "refused"} else SLOW_S)
     if outcome in {"quick", "slow"}:
-        looks.learn(now_s=end_s)
+        rotation.learn(now_s=end_s)
     else:
-        looks.fail(now_s=end_s)
+        rotation.fail(now_s=end_s)
     return None if window is None else window.full_count
 
 
-def whole(looks: RotatingScan, outcomes: Sequence[Outcome]) -> list[int | None]:
-    return [look(looks, outcome, now_s=NOW_S + 10 * number) for number, outcome in enumerate(outcomes)]
+def whole(rotation: RotatingScan, outcomes: Sequence[Outcome]) -> list[int | None]:
+    return [scan(rotation, outcome, now_s=NOW_S + 10 * number) for number, outcome in enumerate(outcomes)]
 
 
-def test_a_look_that_took_long_is_followed_by_one_that_takes_half_as_many_slots(looks: RotatingScan) -> None:
-    assert whole(looks, ["slow", "slow", "slow", "quick", "quick", "quick", "quick"]) == [
+def test_a_slow_scan_halves_the_number_of_slots_that_the_next_scan_reads_in_full(rotation: RotatingScan) -> None:
+    assert whole(rotation, ["slow", "slow", "slow", "quick", "quick", "quick", "quick"]) == [
         None, 420, 210, 105, 210, 420, None,
     ]  # fmt: skip
 
 
-def test_one_that_did_not_come_back_is_followed_by_one_that_takes_far_fewer(looks: RotatingScan) -> None:
-    assert whole(looks, ["stuck", "stuck", "stuck", "stuck", "quick", "quick"]) == [None, 105, 13, 1, 1, 2]
+def test_after_a_stuck_scan_the_next_one_reads_an_eighth_of_the_slots_in_full(rotation: RotatingScan) -> None:
+    assert whole(rotation, ["stuck", "stuck", "stuck", "stuck", "quick", "quick"]) == [None, 105, 13, 1, 1, 2]
 
 
-def test_one_that_failed_at_once_says_nothing(looks: RotatingScan) -> None:
+def test_a_scan_that_failed_at_once_changes_no_later_scan(rotation: RotatingScan) -> None:
     """Postgres may be restarting: when it is there again, nothing is to take longer than before."""
     refused: list[Outcome] = ["refused"] * 9
 
-    assert whole(looks, ["quick", *refused, "quick"]) == [None] * 11
+    assert whole(rotation, ["quick", *refused, "quick"]) == [None] * 11
 
 
-def test_quick_looks_at_few_slots_say_nothing_of_many(looks: RotatingScan) -> None:
-    whole(looks, ["stuck", "stuck", "quick"])
-    few = [look(looks, now_s=NOW_S + 60 + number, every_s=0.002) for number in range(9)]
+def test_quick_scans_of_few_slots_do_not_raise_the_limit_of_full_slots(rotation: RotatingScan) -> None:
+    whole(rotation, ["stuck", "stuck", "quick"])
+    few = [scan(rotation, now_s=NOW_S + 60 + number, every_s=0.002) for number in range(9)]
 
     assert few == [4] * 9
-    assert look(looks, now_s=NOW_S + 90) == 26
+    assert scan(rotation, now_s=NOW_S + 90) == 26
 
 
-def test_lately_is_since_the_last_look_that_came_back_began(looks: RotatingScan) -> None:
-    look(looks, now_s=NOW_S)
-    look(looks, "refused", now_s=NOW_S + 1, every_s=0.25)
-    look(looks, "stuck", now_s=NOW_S + 2, every_s=0.25)
+def test_the_window_starts_when_the_last_answered_scan_began(rotation: RotatingScan) -> None:
+    scan(rotation, now_s=NOW_S)
+    scan(rotation, "refused", now_s=NOW_S + 1, every_s=0.25)
+    scan(rotation, "stuck", now_s=NOW_S + 2, every_s=0.25)
 
-    assert looks.begin(now_s=NOW_S + 5, every_s=0.25) == ScanWindow(7.0, full_from=0, full_count=52)
-
-
-def test_lately_is_since_the_oldest_that_was_left_overdue(looks: RotatingScan) -> None:
-    looks.begin(now_s=NOW_S)
-    looks.learn(now_s=NOW_S, left_s=3_600.0)
-
-    assert looks.begin(now_s=NOW_S + 1, every_s=0.25) == ScanWindow(3_603.0, full_from=0, full_count=420)
+    assert rotation.begin(now_s=NOW_S + 5, every_s=0.25) == ScanWindow(7.0, full_from=0, full_count=52)
 
 
-def test_what_fell_due_before_a_first_look_that_got_stuck_is_left_to_the_round(looks: RotatingScan) -> None:
-    look(looks, "stuck", now_s=NOW_S)
+def test_the_window_starts_at_the_oldest_timer_that_a_scan_left_overdue(rotation: RotatingScan) -> None:
+    rotation.begin(now_s=NOW_S)
+    rotation.learn(now_s=NOW_S, left_s=3_600.0)
 
-    assert looks.begin(now_s=NOW_S + 1) == ScanWindow(3.0, full_from=0, full_count=105)
+    assert rotation.begin(now_s=NOW_S + 1, every_s=0.25) == ScanWindow(3_603.0, full_from=0, full_count=420)
 
 
-def test_when_even_one_slot_is_too_many_lately_begins_anew(looks: RotatingScan) -> None:
+def test_after_a_stuck_first_scan_the_rotation_finds_what_fell_due_before_it(rotation: RotatingScan) -> None:
+    scan(rotation, "stuck", now_s=NOW_S)
+
+    assert rotation.begin(now_s=NOW_S + 1) == ScanWindow(3.0, full_from=0, full_count=105)
+
+
+def test_when_a_scan_of_one_full_slot_gets_stuck_the_window_starts_at_that_scan(rotation: RotatingScan) -> None:
     """A shard that was cut off for hours, while others fired, must not go through all that they have fired."""
-    look(looks, now_s=NOW_S)
+    scan(rotation, now_s=NOW_S)
     for number in range(1, 4):
-        look(looks, "stuck", now_s=NOW_S + 3_600 + 10 * number)
-    assert looks.begin(now_s=NOW_S + 3_640) == ScanWindow(3_642.0, full_from=0, full_count=1)
-    looks.fail(now_s=NOW_S + 3_643)
+        scan(rotation, "stuck", now_s=NOW_S + 3_600 + 10 * number)
+    assert rotation.begin(now_s=NOW_S + 3_640) == ScanWindow(3_642.0, full_from=0, full_count=1)
+    rotation.fail(now_s=NOW_S + 3_643)
 
-    assert looks.begin(now_s=NOW_S + 3_650) == ScanWindow(12.0, full_from=0, full_count=1)
+    assert rotation.begin(now_s=NOW_S + 3_650) == ScanWindow(12.0, full_from=0, full_count=1)
 
 
 class Row(NamedTuple):
@@ -126,18 +128,18 @@ TURNS = st.lists(
 
 
 @given(rows=st.lists(ROWS, min_size=1, max_size=20), turns=TURNS)
-def test_whatever_happened_everything_is_seen_soon_after(
+def test_scans_find_every_timer_soon_after_any_failures(
     rows: list[Row], turns: list[tuple[Outcome, float | None, float]]
 ) -> None:
-    looks, now_s = RotatingScan(0.5, 2.0, long_s=0.5), 0.0
+    rotation, now_s = RotatingScan(0.5, 2.0, long_s=0.5), 0.0
     unseen = set(rows)
     calm: list[tuple[Outcome, float | None, float]] = [("quick", 0.1, 0.1)] * 20
     for outcome, every_s, pause_s in [*turns, ("quick", 0.1, 40.0), *calm]:
-        window = looks.begin(now_s=now_s, every_s=every_s)
+        window = rotation.begin(now_s=now_s, every_s=every_s)
         if outcome in {"quick", "slow"}:
             unseen -= {row for row in unseen if sees(window, row, now_s)}
         now_s += QUICK_S if outcome in {"quick", "refused"} else SLOW_S
-        (looks.learn if outcome in {"quick", "slow"} else looks.fail)(now_s=now_s)
+        (rotation.learn if outcome in {"quick", "slow"} else rotation.fail)(now_s=now_s)
         now_s += pause_s
 
     assert not unseen

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from metrics.tables import AGE_EDGES, AGES, FROM_EVER_ON
-from sql.claims.claim import Scope, held_by
+from sql.claims.claim import Scope, leased_by
 from sql.claims.scan_window import ScanWindow
 from sql.metrics.measures import count_due, measure_cluster
 from sql.session import Session
@@ -31,7 +31,7 @@ async def fired(dsn: str) -> set[int]:
 
 @pytest.mark.parametrize("scope", ["own", "sweep"])
 @pytest.mark.parametrize(("first", "slots"), STRETCHES)
-async def test_what_fell_due_long_ago_is_taken_from_the_slots_whose_turn_it_is(
+async def test_a_scan_takes_long_overdue_timers_only_from_the_slots_that_it_reads_in_full(
     each_dsn: str, scope: Scope, first: int, slots: int
 ) -> None:
     await add_holder(each_dsn, 1)
@@ -52,7 +52,7 @@ async def test_what_fell_due_long_ago_is_taken_from_the_slots_whose_turn_it_is(
     assert taken.fired == len(expected) + len(window)
 
 
-async def test_what_the_ramp_holds_back_is_held_back_there_too(dsn: str) -> None:
+async def test_a_scan_with_a_window_leaves_what_the_ramp_holds_back(dsn: str) -> None:
     await add_holder(dsn, 1)
     old = await add_timers(dsn, 4_000, "now() - interval '5 s'")
     await add_timers(dsn, 4_000, "now() - interval '1 minute'")
@@ -63,20 +63,20 @@ async def test_what_the_ramp_holds_back_is_held_back_there_too(dsn: str) -> None
     assert await fired(dsn) == {key for key in old if within(key, 40, 200)}
 
 
-async def test_tenants_have_no_share_of_a_look_that_does_not_go_all_the_way(dsn: str) -> None:
+async def test_an_outage_scan_with_a_window_gives_tenants_no_shares(dsn: str) -> None:
     """A tenant's oldest timer is behind all of his that have fired."""
     await add_holder(dsn, 1)
     old = await add_timers(dsn, 2_000, "now() - interval '1 minute'", tenant_id="'small'")
 
     async with HolderClient(dsn, holder=1) as shard:
-        take = partial(shard.take, scope="backlog", horizon_s=-10, floor_s=10, batch=MANY, fire_overdue=True)
+        take = partial(shard.take, scope="outage", horizon_s=-10, floor_s=10, batch=MANY, fire_overdue=True)
         window, rest = await take(window=ScanWindow(2.0, 100, 50)), await take()
 
     expected = sum(within(key, 100, 50) for key in old)
     assert (window.fired, rest.fired) == (expected, len(old) - expected)
 
 
-async def test_while_somebodys_leases_are_free_what_was_due_for_two_leases_is_looked_at(dsn: str) -> None:
+async def test_while_a_holders_leases_are_free_the_window_goes_back_two_leases(dsn: str) -> None:
     """What a dead shard had leased must not wait for its slot's turn: it leased nothing before that."""
     await add_holder(dsn, 1)
     await add_holder(dsn, 2, None, None)
@@ -102,23 +102,23 @@ async def test_what_a_lost_answer_leased_is_recalled_unless_it_is_late_by_a_leas
 
     async with HolderClient(dsn, holder=1) as shard:
         assert len((await shard.take()).claimed) == 9
-        recalled = await held_by(shard.session, 1, horizon_s=2.0, lease_s=10.0)
+        recalled = await leased_by(shard.session, 1, horizon_s=2.0, lease_s=10.0)
 
     assert {timer.timer_key for timer in recalled} == {*soon, *late}
 
 
 @pytest.mark.parametrize(("first", "slots"), STRETCHES)
-async def test_what_is_overdue_is_counted_as_far_back_as_it_is_looked(dsn: str, first: int, slots: int) -> None:
+async def test_overdue_timers_are_counted_as_far_back_as_the_window_goes(dsn: str, first: int, slots: int) -> None:
     old = await add_timers(dsn, 4_000, "now() - interval '1 minute'")
     await add_timers(dsn, 2_000, "now() - interval '5 s'")
     await add_timers(dsn, 1_000, "now() + interval '1 hour'")
-    look = ScanWindow(30.0, full_from=first, full_count=slots)
+    window = ScanWindow(30.0, full_from=first, full_count=slots)
     expected = sum(within(key, first, slots) for key in old)
 
     async with Session(as_role(dsn, "reader"), application="test") as session:
-        overdue = await count_due(session, AGE_EDGES, window=look)
-        pending = await count_due(session, FROM_EVER_ON, window=look)
-        measured = await measure_cluster(session, look)
+        overdue = await count_due(session, AGE_EDGES, window=window)
+        pending = await count_due(session, FROM_EVER_ON, window=window)
+        measured = await measure_cluster(session, window)
 
     assert dict(zip(AGES, overdue.timers, strict=True)) == {
         "under_1s": 0, "under_10s": 2_000, "under_1m": 0, "under_10m": expected, "over_10m": 0,
@@ -128,7 +128,7 @@ async def test_what_is_overdue_is_counted_as_far_back_as_it_is_looked(dsn: str, 
         assert 60 < found.oldest_overdue_s < 90 if expected else 5 < found.oldest_overdue_s < 30
 
 
-async def test_the_oldest_is_seen_when_it_is_its_slots_turn(dsn: str) -> None:
+async def test_the_oldest_timer_is_measured_when_its_slot_is_read_in_full(dsn: str) -> None:
     (key,) = await add_timers(dsn, 1, "now() - interval '1 minute'")
 
     async with Session(as_role(dsn, "reader"), application="test") as session:
@@ -137,7 +137,7 @@ async def test_the_oldest_is_seen_when_it_is_its_slots_turn(dsn: str) -> None:
             assert (measured.oldest_overdue_s > 0) == within(key, first, slots), (first, slots)
 
 
-async def test_of_an_empty_table_and_of_what_is_to_come_nothing_is_overdue(dsn: str) -> None:
+async def test_nothing_is_overdue_in_an_empty_table_or_among_future_timers(dsn: str) -> None:
     async with Session(as_role(dsn, "reader"), application="test") as session:
         empty = await count_due(session, FROM_EVER_ON)
         await add_timers(dsn, 10, "now() + interval '1 hour'")
@@ -156,7 +156,7 @@ async def fired_50_000(dsn: str) -> AsyncIterator[str]:
 
 
 @pytest.mark.parametrize("name", ["claim_due", "measure_cluster", "count_due"])
-async def test_rows_that_have_fired_and_must_stay_are_not_gone_through_each_time(fired_50_000: str, name: str) -> None:
+async def test_a_scan_with_a_window_does_not_read_past_every_fired_row(fired_50_000: str, name: str) -> None:
     spellings: dict[str, Callable[..., list[str]]] = {
         "claim_due": partial(taking, 1, horizon="0 s"),
         "measure_cluster": window_values,
@@ -172,8 +172,8 @@ async def test_rows_that_have_fired_and_must_stay_are_not_gone_through_each_time
     assert window.pages < 50_000 / 20 + 8 * SLOTS, "each of a twentieth; and one or two descents for each slot"
 
 
-async def test_a_recall_goes_through_none_that_fired_longer_ago_than_a_lease(fired_50_000: str) -> None:
-    ask = await prepare(fired_50_000, "held_by")
+async def test_a_recall_reads_past_no_row_that_fired_longer_ago_than_a_lease(fired_50_000: str) -> None:
+    ask = await prepare(fired_50_000, "leased_by")
 
     recall = await ask.explain("1", "'2 s'", "'10 s'")
 

@@ -12,7 +12,7 @@ import pytest
 from shards.firing import is_unplanned, planning_of
 from sql.claims.fire import pause_faulty, plan_schedules
 from sql.clients.pending import Scheduled, draw_keys, schedule_timers
-from sql.clients.verbs import NewRule, Shift, Which, pause_timer, reschedule_timer, resume_timer, run_timer
+from sql.clients.verbs import NewRule, Shift, TimerRef, pause_timer, reschedule_timer, resume_timer, run_timer
 from tests.support.factories import HolderClient, add_holder, add_schedule, ends, query, waits
 from tests.support.roles import OPERATOR
 from tests.support.sql_client import schedule
@@ -22,7 +22,7 @@ from timers.refusal import InvalidTimer
 from timers.schedule import first_of, parse_schedule
 
 HOUR = timedelta(hours=1)
-BEAT = Which(name="beat")
+BEAT = TimerRef(name="beat")
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ async def test_cron_that_is_run_now_fires_once_more_and_keeps_its_dates(shard: H
 async def test_a_plain_timer_that_is_run_now_is_due_now(shard: HolderClient) -> None:
     key = await schedule(shard, delay="PT1H")
 
-    assert await run_timer(shard.session, Which(key)) == "RESCHEDULED"
+    assert await run_timer(shard.session, TimerRef(key)) == "RESCHEDULED"
 
     assert (await shard.take(fire_overdue=True)).fired == 1
     assert await log(shard) == [("RESCHEDULED", 1), ("TRIGGERED", 1)]
@@ -124,7 +124,7 @@ async def test_a_schedule_that_is_run_again_under_its_operation_after_it_has_fir
     assert [it[0] for it in await log(shard)] == ["RESCHEDULED", "TRIGGERED"] * 2
     assert (await row(shard))["due_date"] == due
     await schedule(shard, schedule="R/PT1H", name="other")
-    assert await run_timer(shard.session, Which(name="other"), operation="deploy") == "RESCHEDULED"
+    assert await run_timer(shard.session, TimerRef(name="other"), operation="deploy") == "RESCHEDULED"
     assert await shard.value("select count(*) from shardclock.timers where due_date <= now()") == 1
 
 
@@ -151,7 +151,7 @@ async def test_timers_run_by_their_keys_run_once_under_an_operation(shard: Holde
     assert await shard.value(run, key) == 0
 
 
-async def test_to_run_twice_is_as_good_as_once_whoever_began_first(shard: HolderClient) -> None:
+async def test_two_runs_of_one_schedule_count_as_one_whichever_began_first(shard: HolderClient) -> None:
     await schedule(shard, schedule="R/PT1H", name="beat")
     due = (await row(shard))["due_date"]
     async with HolderClient(shard.dsn) as slow:
@@ -209,7 +209,7 @@ async def test_a_new_rule_gives_the_dates_and_the_numbers_go_on(shard: HolderCli
 async def test_a_plain_timer_that_is_given_a_rule_becomes_a_schedule_with_a_name(shard: HolderClient) -> None:
     key = await schedule(shard, delay="PT1H", zone="Asia/Tokyo", payload="1")
 
-    assert await reschedule_timer(shard.session, Which(key), NewRule("0 8 * * *")) == "RESCHEDULED"
+    assert await reschedule_timer(shard.session, TimerRef(key), NewRule("0 8 * * *")) == "RESCHEDULED"
     assert await plan(shard)
 
     after = await row(shard)

@@ -19,7 +19,8 @@ def test_the_page_has_each_table_whole_and_each_function_by_its_signature() -> N
 
 
 def test_what_is_no_part_of_the_schema_is_left_out() -> None:
-    dump = "SET x = 1;\n--\n-- Name: f(); Type: FUNCTION; Schema: s; Owner: -\n--\n\nCREATE FUNCTION f() AS $$ $$;\n"
+    function = "-- Name: is_free(bigint); Type: FUNCTION; Schema: s; Owner: -"
+    dump = f"SET x = 1;\n--\n{function}\n--\n\nCREATE FUNCTION f() AS $$ $$;\n"
 
-    assert page_of(dump).endswith("-- Functions\n-- f()\n")
+    assert page_of(dump).endswith("-- is_free(bigint)  0001_timers.sql\n")
     assert "CREATE FUNCTION" not in page_of(dump)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sql.clients.history import Filter, TimerState, find_keys, find_timer, find_timers
-from sql.clients.verbs import Which, cancel_timer, pause_timer, pause_timers
+from sql.clients.verbs import TimerRef, cancel_timer, pause_timer, pause_timers
 from sql.session import Session, StatementRefused
 from tests.support.factories import HolderClient, add_holder, add_schedule, add_timers, query
 from tests.support.sql_client import call, refusal, schedule, session
@@ -66,9 +66,9 @@ async def many(dsn: str, random: Random) -> None:
             }
             key = await schedule(client, **columns)
             if number % 5 == 1:
-                await pause_timer(client.session, Which(key))
+                await pause_timer(client.session, TimerRef(key))
             if number % 5 in (2, 3):
-                await cancel_timer(client.session, Which(key), reason="paid")
+                await cancel_timer(client.session, TimerRef(key), reason="paid")
             if number % 5 == 4:
                 await call(client, "reschedule_timer", timer_key=key, shift="PT1H")
         await client.value(
@@ -156,15 +156,15 @@ async def test_every_filter_alone_and_combined_finds_what_it_asks_for_in_order_a
 
 async def test_a_timer_is_found_by_key_or_name_with_all_that_is_known_of_it(client: HolderClient) -> None:
     key = await schedule(client, due_date=START, name="n", zone="Asia/Tokyo")
-    await pause_timer(client.session, Which(key))
+    await pause_timer(client.session, TimerRef(key))
 
-    paused = await find_timer(client.session, Which(key))
+    paused = await find_timer(client.session, TimerRef(key))
 
     assert paused
-    assert paused == await find_timer(client.session, Which(name="n"))
+    assert paused == await find_timer(client.session, TimerRef(name="n"))
     assert (paused.state, paused.due_date, paused.zone, paused.missed) == (PAUSED, START, "Asia/Tokyo", "fire_once")
     assert (await find_timers(client.session, PAUSED, Filter())).timers == [paused]
-    assert await find_timer(client.session, Which(name="n", tenant_id="other")) is None
+    assert await find_timer(client.session, TimerRef(name="n", tenant_id="other")) is None
 
 
 # Pages
@@ -188,8 +188,8 @@ async def test_what_comes_and_goes_between_two_pages_changes_no_other_page(clien
     # One that was on a page already, one that is still to come, and one that is new.
     steps: Iterator[Callable[[], Any]] = iter(
         [
-            lambda: cancel_timer(client.session, Which(keys[0])),
-            lambda: cancel_timer(client.session, Which(keys[20])),
+            lambda: cancel_timer(client.session, TimerRef(keys[0])),
+            lambda: cancel_timer(client.session, TimerRef(keys[20])),
             lambda: add_timers(client.dsn, 1, "now()"),
         ]
     )

@@ -58,13 +58,13 @@ async def test_every_function_is_parsed_when_made_or_fixes_its_own_path(each_dsn
     assert {row["proname"] for row in rows} == WITHOUT_OPERATORS
 
 
-async def test_the_path_leads_astray_whoever_follows_it(client: asyncpg.Connection) -> None:
+async def test_a_hostile_path_misleads_every_statement_that_follows_it(client: asyncpg.Connection) -> None:
     for text in ("select now()", "select 1::bigint = 1::bigint", "select length('a'::text)"):
         with pytest.raises(asyncpg.RaiseError, match="led astray"):
             await client.fetch(text)
 
 
-async def test_a_client_whose_path_leads_astray_schedules_changes_and_finds_timers(client: asyncpg.Connection) -> None:
+async def test_a_client_with_a_hostile_path_schedules_changes_and_finds_timers(client: asyncpg.Connection) -> None:
     async def ask(call: str) -> object:
         return await client.fetchval(f"select shardclock.{call}")
 
@@ -108,7 +108,7 @@ async def test_what_a_row_must_be_is_asked_by_postgres_s_own_operators(client: a
     await client.execute("update shardclock.timers set payload = '[1]'")
 
 
-async def test_whoever_tends_the_log_and_the_holders_may_have_any_path(
+async def test_the_upkeep_of_the_log_and_the_holders_works_under_any_path(
     client: asyncpg.Connection, each_dsn: str
 ) -> None:
     await add_holder(each_dsn, 1)

@@ -23,6 +23,7 @@ from sql.session import QUEUE_PLANS, UNSYNCED, Session, StatementRefused, StoreU
 from tests.conftest import VERSIONS
 from tests.support import processes
 from tests.support.factories import BOUND_S, query, until_blocked, value
+from tests.support.memory import IN_MEMORY
 
 
 def session(dsn: str, timeout_s: float = BOUND_S) -> Session:
@@ -40,7 +41,7 @@ async def backend_of(client: Session) -> int:
 @pytest.fixture
 def data_dir() -> Iterator[Path]:
     """Give a place for a server of the test's own."""
-    place = Path(tempfile.mkdtemp(prefix="shardclock-test-"))
+    place = Path(tempfile.mkdtemp(prefix="shardclock-test-", dir=IN_MEMORY))
     yield place
     shutil.rmtree(place)
 
@@ -146,7 +147,7 @@ async def test_a_transaction_left_open_is_ended_by_the_server_before_the_lease(d
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_over_tcp_the_server_looks_after_a_host_that_may_have_vanished(data_dir: Path, version: int) -> None:
+async def test_over_tcp_the_server_probes_a_host_that_may_have_vanished(data_dir: Path, version: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with closing(EmbeddedPostgres.start(data_dir, version=version)) as before:
@@ -312,7 +313,7 @@ def thaw(postmaster: psutil.Process) -> None:
 FIRES = "shardclock shard fires 0000000000000007"
 OURS = f"select count(*) from pg_stat_activity where application_name = '{FIRES}'"
 SYNC_WAITS = f"{OURS} and wait_event = 'SyncRep'"
-WANTED = "select shards_wanted from shardclock.coordination"
+WANTED = "select wanted from shardclock.scale"
 
 
 async def reload(server: EmbeddedPostgres, *settings: str) -> None:
@@ -331,13 +332,13 @@ async def test_a_commit_that_waits_for_a_lost_standby_is_left_to_wait_and_is_not
     client = Session(server.dsn, application=FIRES, timeout_s=0.5)
     for _ in range(6):
         with pytest.raises(StoreUnavailable):
-            await client.rows("scale", shards_wanted=7)
+            await client.rows("scale", role="shard", wanted=7)
 
     assert await value(server.dsn, SYNC_WAITS) == 1
     assert await value(server.dsn, OURS) == 2, "the one that waits, and the one that asks whether it still does"
     assert await value(server.dsn, WANTED) == 2, "nobody sees what no standby has"
     with pytest.raises(StoreUnavailable, match="waits for a synchronous standby"):
-        await client.rows("scale", shards_wanted=7)
+        await client.rows("scale", role="shard", wanted=7)
     async with session(server.dsn) as coordinator:
         assert await cut_off(coordinator, [7]) == 1, "only the one that asks"
     assert await value(server.dsn, SYNC_WAITS) == 1

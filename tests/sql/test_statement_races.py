@@ -18,7 +18,7 @@ A, B = 101, 102
 FIRED = "TRIGGERED"
 PATIENCE_S = 3.0  # thirty times as long as a shard waits for a lock
 
-# Holds up whoever takes the first of the timers, who has looked at all of them, until there is a row in `gate`.
+# Holds up whoever takes the first of the timers, who has read all of them, until there is a row in `gate`.
 GATE = """
 create table public.gate (open boolean);
 grant select on public.gate to public;
@@ -133,7 +133,7 @@ async def lease_for(shard: HolderClient, way: Way) -> Held:
 
 
 async def started(dsn: str, shard: HolderClient, way: Way) -> tuple[list[int], Held, asyncio.Task[set[int]]]:
-    """Make three timers, and let the shard look at all of them and stand before the first."""
+    """Make three timers, and let the shard read all of them and wait before the first."""
     keys = await add_timers(dsn, 3)
     held = await lease_for(shard, way)
     async with HolderClient(dsn, role=SUPERUSER) as hand, hand.session.connection() as connection:
@@ -156,7 +156,7 @@ async def open_gate(dsn: str) -> None:
     [pair for pair in itertools.product(WAYS, CHANGES) if pair != (leases, makes_it_a_schedule)],
     ids=lambda it: it.__name__,
 )
-async def test_what_has_changed_since_the_look_is_left_alone(
+async def test_a_statement_leaves_alone_a_timer_that_changed_after_it_was_read(
     dsn: str, shard: HolderClient, other: HolderClient, way: Way, change: Change
 ) -> None:
     (first, changed, last), _, task = await started(dsn, shard, way)
@@ -171,10 +171,10 @@ async def test_what_has_changed_since_the_look_is_left_alone(
 
 
 @pytest.mark.parametrize("way", [fires_at_once, leases], ids=lambda it: it.__name__)
-async def test_who_was_suspended_and_comes_to_keeps_what_it_has_leased_since_the_look(
+async def test_a_resumed_holder_keeps_the_lease_that_it_took_after_the_read(
     dsn: str, shard: HolderClient, other: HolderClient, way: Way
 ) -> None:
-    """The look still sees it suspended, and its claims as free: not those that are younger than the look."""
+    """The read still sees it suspended, and its claims as free; but not the claims that are newer than the read."""
     await query(dsn, "update shardclock.holders set suspended_at = now() where holder = $1", B)
     (first, leased, last), _, task = await started(dsn, shard, way)
     await query(dsn, "update shardclock.holders set suspended_at = null where holder = $1", B)
@@ -187,7 +187,7 @@ async def test_who_was_suspended_and_comes_to_keeps_what_it_has_leased_since_the
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-async def test_what_was_locked_since_the_look_holds_nobody_up(
+async def test_a_timer_that_was_locked_after_the_read_holds_nobody_up(
     dsn: str, shard: HolderClient, other: HolderClient, way: Way
 ) -> None:
     (first, locked, last), held, task = await started(dsn, shard, way)
@@ -197,25 +197,25 @@ async def test_what_was_locked_since_the_look_holds_nobody_up(
     await open_gate(dsn)
 
     async with asyncio.timeout(PATIENCE_S):
-        assert await task == {first, last}, "it looks again, and goes around"
+        assert await task == {first, last}, "it reads again, and skips the locked one"
     await other.rollback()
     assert await way(shard, held) == {locked}
     assert set((await intents(dsn)).values()) <= {1}
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-async def test_who_looks_in_vain_again_and_again_says_so(
+async def test_a_statement_that_meets_locks_three_times_raises_store_locked(
     dsn: str, shard: HolderClient, way: Way, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await add_timers(dsn, 3)
-    held, looks = await lease_for(shard, way), []
+    held, attempts = await lease_for(shard, way), []
 
     async def in_vain(_: Session, name: str, /, **__: object) -> None:
-        looks.append(name)
+        attempts.append(name)
         raise StoreLocked("canceling statement due to lock timeout")
 
     monkeypatch.setattr(Session, "rows", in_vain)
     with pytest.raises(StoreLocked):
         await way(shard, held)
 
-    assert looks == ["fire_due" if way is fires_leased else "claim_due"] * 3
+    assert attempts == ["fire_due" if way is fires_leased else "claim_due"] * 3

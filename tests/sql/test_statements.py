@@ -17,7 +17,7 @@ SHORT = {"int8": "bigint", "int4": "integer", "float8": "double precision", "boo
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_statement_opens_with_a_sentence_and_says_what_goes_in_comes_out_is_locked_and_is_walked(name: str) -> None:
+def test_a_statement_opens_with_a_sentence_and_names_its_input_output_locks_and_index(name: str) -> None:
     header = Header.of(name)
 
     assert re.match(r"[A-Z].*[.]\Z", header.sentence, re.DOTALL)

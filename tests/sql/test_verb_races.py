@@ -11,7 +11,7 @@ import pytest
 from sql.clients.verbs import (
     NewRule,
     Shift,
-    Which,
+    TimerRef,
     cancel_process_instance,
     cancel_timer,
     pause_timer,
@@ -24,9 +24,9 @@ from sql.clients.verbs import (
 from tests.support.factories import HolderClient, ends, held_beat, intents, query, waits
 from tests.support.sql_client import schedule
 
-BEAT = Which(name="beat")
+BEAT = TimerRef(name="beat")
 LATER = datetime(2040, 1, 1, tzinfo=UTC)
-Act = Callable[[HolderClient, Which], Awaitable[str]]
+Act = Callable[[HolderClient, TimerRef], Awaitable[str]]
 
 # Each with its answer, and its record's intent.
 VERBS: dict[str, tuple[Act, str, str]] = {
@@ -55,7 +55,7 @@ async def row(dsn: str) -> dict[str, Any]:
 
 
 @each_verb
-async def test_a_name_leads_to_the_next_occurrence_when_one_fires_while_we_wait(
+async def test_a_verb_by_name_changes_the_next_occurrence_if_one_fires_while_it_waits(
     shard_ahead: HolderClient, client: HolderClient, act: Act, answer: str, intent: str
 ) -> None:
     held = await held_beat(shard_ahead)
@@ -75,13 +75,13 @@ async def test_a_name_leads_to_the_next_occurrence_when_one_fires_while_we_wait(
 
 
 @each_verb
-async def test_a_key_does_not_lead_to_another_timer_and_the_answer_is_that_it_fired(
+async def test_a_verb_by_key_changes_no_other_timer_and_answers_that_it_fired(
     shard_ahead: HolderClient, client: HolderClient, act: Act, answer: str, intent: str
 ) -> None:
     held = await held_beat(shard_ahead)
     await shard_ahead.begin()
     await shard_ahead.fire(held)
-    acting = await waits(client, act(client, Which(held[0].timer_key)))
+    acting = await waits(client, act(client, TimerRef(held[0].timer_key)))
 
     await shard_ahead.commit()
 
@@ -106,7 +106,7 @@ async def test_a_firing_that_is_undone_leaves_the_occurrence_to_the_verb(
 
 
 @each_verb
-async def test_a_shard_goes_around_what_a_verb_is_about_to_change(
+async def test_a_shard_skips_a_timer_that_a_verb_is_changing(
     shard_ahead: HolderClient, client: HolderClient, act: Act, answer: str, intent: str
 ) -> None:
     held = await held_beat(shard_ahead)
@@ -125,10 +125,10 @@ async def test_a_timer_that_ends_while_it_is_resumed_is_told_how(
     shard_ahead: HolderClient, client: HolderClient, other: HolderClient
 ) -> None:
     key = await schedule(client, name="n")
-    await pause_timer(client.session, Which(key))
+    await pause_timer(client.session, TimerRef(key))
     await other.begin()
-    await cancel_timer(other.session, Which(key))
-    resuming = await waits(client, resume_timer(client.session, Which(name="n")))
+    await cancel_timer(other.session, TimerRef(key))
+    resuming = await waits(client, resume_timer(client.session, TimerRef(name="n")))
 
     await other.commit()
 
@@ -165,7 +165,7 @@ TWICE: dict[str, tuple[Act, list[str], int]] = {
 
 
 @pytest.mark.parametrize(("act", "answers", "records"), TWICE.values(), ids=TWICE)
-async def test_of_two_who_say_the_same_the_second_waits_and_finds_it_done(
+async def test_the_second_of_two_equal_verbs_waits_and_finds_the_work_done(
     client: HolderClient, other: HolderClient, act: Act, answers: list[str], records: int
 ) -> None:
     key = await schedule(client, schedule="R/PT1H", name="beat")
@@ -214,8 +214,8 @@ async def test_a_cancel_that_waits_for_a_pause_cancels_and_a_pause_that_waits_fo
     for first, second in ((pause_timer, cancel_timer), (cancel_timer, pause_timer)):
         key = await schedule(client, due_date=LATER, name="n")
         await other.begin()
-        await first(other.session, Which(key))
-        acting = await waits(client, second(client.session, Which(name="n")))
+        await first(other.session, TimerRef(key))
+        acting = await waits(client, second(client.session, TimerRef(name="n")))
 
         await other.commit()
 
@@ -231,7 +231,7 @@ async def test_a_pause_of_many_goes_on_with_the_others_when_one_ends_meanwhile(
 ) -> None:
     keys = [await schedule(client) for _ in range(3)]
     await other.begin()
-    await cancel_timer(other.session, Which(keys[1]))
+    await cancel_timer(other.session, TimerRef(keys[1]))
     pausing = await waits(client, pause_timers(client.session, keys))
 
     await other.commit()

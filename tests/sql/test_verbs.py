@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from sql.claims.claim import still_held
+from sql.claims.claim import still_leased
 from sql.clients.verbs import (
     NewRule,
     Shift,
-    Which,
+    TimerRef,
     cancel_process_instance,
     cancel_timer,
     cancel_timers,
@@ -42,7 +42,7 @@ LATER = datetime(2032, 1, 1, tzinfo=UTC)
 END_OF_TIME = datetime(9999, 12, 31, 23, 59, 59, 999_998, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 CRON = NewRule("0 0 8 * * MON")
-Act = Callable[[HolderClient, Which], Awaitable[str | int]]
+Act = Callable[[HolderClient, TimerRef], Awaitable[str | int]]
 VERBS: dict[str, Act] = {
     "cancel": lambda hand, which: cancel_timer(hand.session, which),
     "pause": lambda hand, which: pause_timer(hand.session, which),
@@ -59,7 +59,7 @@ MOVES = dict.fromkeys(["move", "delay", "shift", "rule"], "RESCHEDULED")
 async def pause(client: HolderClient, shard: HolderClient) -> None:
     """Pause a timer that is due in 2031."""
     await schedule(client, due_date=DUE, name="n")
-    await pause_timer(client.session, Which(name="n"))
+    await pause_timer(client.session, TimerRef(name="n"))
 
 
 async def end(client: HolderClient, shard: HolderClient) -> None:
@@ -71,7 +71,7 @@ async def end(client: HolderClient, shard: HolderClient) -> None:
 async def cancel(client: HolderClient, shard: HolderClient) -> None:
     """Cancel a timer."""
     await schedule(client, name="n")
-    await cancel_timer(client.session, Which(name="n"))
+    await cancel_timer(client.session, TimerRef(name="n"))
 
 
 async def skip(client: HolderClient, shard: HolderClient) -> None:
@@ -112,7 +112,7 @@ async def test_the_answer_of_every_verb_is_true_in_every_state_and_stays_so(
     key = await client.value("select timer_key from shardclock.timer_history where name = 'n'")
 
     for verb, answer in answers.items():
-        for which in (Which(timer_key=key), Which(name="n")):
+        for which in (TimerRef(timer_key=key), TimerRef(name="n")):
             await client.begin()
             said = [await VERBS[verb](client, which) for _ in range(2)]
             # What was made due now is due already the second time.
@@ -121,12 +121,12 @@ async def test_the_answer_of_every_verb_is_true_in_every_state_and_stays_so(
             await client.rollback()
 
 
-async def test_what_is_nobody_s_or_another_tenant_s_is_unknown_and_left_alone(client: HolderClient) -> None:
+async def test_timers_of_nobody_or_of_another_tenant_are_unknown_and_left_alone(client: HolderClient) -> None:
     key = await schedule(client, name="n")
     before = await only_timer(client)
 
     for verb, act in VERBS.items():
-        for which in (Which(timer_key=key + 1), Which(name="m"), Which(name="n", tenant_id="other")):
+        for which in (TimerRef(timer_key=key + 1), TimerRef(name="m"), TimerRef(name="n", tenant_id="other")):
             assert await act(client, which) == "UNKNOWN", verb
 
     assert await only_timer(client) == before
@@ -138,7 +138,9 @@ async def test_a_timer_that_was_skipped_under_fire_once_has_fired(client: Holder
     await shard.fire((await shard.take()).claimed)
 
     assert (await intents(client.dsn)).keys() == {(key, "TRIGGERED"), (key, "SKIPPED")}
-    assert [await cancel_timer(client.session, it) for it in (Which(key), Which(name="beat"))] == ["TRIGGERED"] * 2
+    assert [await cancel_timer(client.session, it) for it in (TimerRef(key), TimerRef(name="beat"))] == [
+        "TRIGGERED"
+    ] * 2
 
 
 async def test_a_name_s_end_is_its_last_also_when_the_clock_was_set_back(
@@ -150,7 +152,7 @@ async def test_a_name_s_end_is_its_last_also_when_the_clock_was_set_back(
     await end(client, shard)
 
     for verb, act in VERBS.items():
-        assert await act(client, Which(name="n")) == "TRIGGERED", verb
+        assert await act(client, TimerRef(name="n")) == "TRIGGERED", verb
 
 
 # What is written down
@@ -201,7 +203,7 @@ async def test_a_timer_is_moved_to_a_moment_by_a_delay_from_now_or_by_a_shift(cl
         (Shift("-P1DT0.5S"), one_o_clock_in_berlin - timedelta(days=1, seconds=0.5)),
         (parse_duration("PT5M"), in_five_minutes),
     ):
-        assert await reschedule_timer(client.session, Which(key), to) == "RESCHEDULED"
+        assert await reschedule_timer(client.session, TimerRef(key), to) == "RESCHEDULED"
         assert (await only_timer(client))["due_date"] == due
 
 
@@ -224,7 +226,7 @@ async def test_a_paused_timer_keeps_its_due_date_moves_and_never_fires(
     key = await schedule(client, delay="PT0S", name="n")
     due = (await only_timer(client))["due_date"]
     held = (await shard.take()).claimed
-    assert await pause_timer(client.session, Which(key)) == "PAUSED"
+    assert await pause_timer(client.session, TimerRef(key)) == "PAUSED"
 
     for fire_overdue in (False, True):
         assert (await shard.take(scope="sweep", horizon_s=1e9, fire_overdue=fire_overdue)).claimed == []
@@ -233,14 +235,14 @@ async def test_a_paused_timer_keeps_its_due_date_moves_and_never_fires(
     assert (row["due_date"], row["paused_due_date"]) == (END_OF_TIME, due)
     assert (row["claimed_by"], row["claimed_until"]) == (None, None)
 
-    await reschedule_timer(client.session, Which(key), Shift("-PT1H"))
+    await reschedule_timer(client.session, TimerRef(key), Shift("-PT1H"))
     assert (await only_timer(client))["paused_due_date"] == due - HOUR
     await shift_timers(client.session, [key], Shift("PT2H"), operation="o")
     assert (await only_timer(client))["paused_due_date"] == due + HOUR
-    await reschedule_timer(client.session, Which(key), due)
+    await reschedule_timer(client.session, TimerRef(key), due)
     assert (await only_timer(client))["due_date"] == END_OF_TIME, "it stays paused"
 
-    assert await resume_timer(client.session, Which(key)) == "PENDING"
+    assert await resume_timer(client.session, TimerRef(key)) == "PENDING"
     row = await only_timer(client)
     assert (row["due_date"], row["paused_due_date"]) == (due, None)
     assert (await shard.take(fire_overdue=True)).fired == 1
@@ -255,7 +257,7 @@ async def test_cancelling_a_paused_timer_records_the_due_date_that_it_had(
 ) -> None:
     await pause(client, shard)
 
-    assert await cancel_timer(client.session, Which(name="n")) == "CANCELED"
+    assert await cancel_timer(client.session, TimerRef(name="n")) == "CANCELED"
 
     assert await client.value("select due_date from shardclock.command_log where intent = 'CANCELED'") == DUE
 
@@ -279,12 +281,12 @@ async def test_a_holder_that_has_leased_what_a_verb_changes_is_fenced(
         held = (await shard.take()).claimed
         assert [timer.timer_key for timer in held] == [key], verb
 
-        await act(client, Which(key))
+        await act(client, TimerRef(key))
 
         an_hour_on = await shard.value("select now() + interval '1 hour'")
         assert (await shard.fire(held, now=an_hour_on)).timer_keys == frozenset(), verb
-        assert await still_held(shard.session, shard.holder, [key]) == [], verb
-        await cancel_timer(client.session, Which(key))
+        assert await still_leased(shard.session, shard.holder, [key]) == [], verb
+        await cancel_timer(client.session, TimerRef(key))
 
 
 async def test_what_is_rolled_back_was_not_done(client: HolderClient) -> None:
@@ -293,7 +295,7 @@ async def test_what_is_rolled_back_was_not_done(client: HolderClient) -> None:
 
     for verb in FENCING.values():
         await client.begin()
-        await verb(client, Which(key))
+        await verb(client, TimerRef(key))
         await client.rollback()
 
     assert await only_timer(client) == before

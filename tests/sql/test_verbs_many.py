@@ -8,7 +8,7 @@ import pytest
 
 from sql.clients.verbs import (
     Shift,
-    Which,
+    TimerRef,
     cancel_process_instance,
     cancel_timer,
     cancel_timers,
@@ -40,7 +40,7 @@ HOUR = timedelta(hours=1)
 async def test_verbs_for_many_change_those_they_can_and_name_them(client: HolderClient) -> None:
     keys = [await schedule(client, name=f"n{i}") for i in range(4)]
     session = client.session
-    await cancel_timer(session, Which(keys[3]))
+    await cancel_timer(session, TimerRef(keys[3]))
     asked = [*keys, keys[3] + 1, keys[0]]
 
     assert await pause_timers(session, asked, reason="lunch") == 3
@@ -101,7 +101,7 @@ async def test_a_shift_without_an_operation_moves_each_time(client: HolderClient
 async def test_cancelling_a_process_instance_takes_all_its_timers_and_no_other(client: HolderClient) -> None:
     mine = [await schedule(client, process_instance_key=7, name=f"n{i}") for i in range(3)]
     others = [await schedule(client, process_instance_key=8), await schedule(client)]
-    await pause_timer(client.session, Which(mine[1]))
+    await pause_timer(client.session, TimerRef(mine[1]))
 
     assert await cancel_process_instance(client.session, 7, reason="ended") == 3
     assert await cancel_process_instance(client.session, 7) == 0
@@ -159,7 +159,7 @@ async def test_verbs_say_what_they_refuse_and_change_nothing(client: HolderClien
 
     assert await only_timer(client) == before
     with pytest.raises(InvalidTimer, match="say which timer"):
-        await pause_timer(client.session, Which())
+        await pause_timer(client.session, TimerRef())
 
 
 async def test_a_schedule_that_waits_to_be_planned_can_not_be_moved_yet_and_says_so(client: HolderClient) -> None:
@@ -168,7 +168,7 @@ async def test_a_schedule_that_waits_to_be_planned_can_not_be_moved_yet_and_says
 
     for to in (LATER, parse_duration("PT1H"), Shift("PT1H")):
         with pytest.raises(StatementRefused) as refused:
-            await reschedule_timer(client.session, Which(name="n"), to)
+            await reschedule_timer(client.session, TimerRef(name="n"), to)
         assert refused.value.sqlstate == "55000", "it is no fault of what was asked"
         assert str(refused.value) == (
             f"timer {key} has no date yet: a running cluster plans its schedule, unless it is paused; try again then"

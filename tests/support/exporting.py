@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from prometheus_client.parser import text_string_to_metric_families
 
 from cluster.families import REPORTED
-from metrics.exporter import Exporter, Place
+from metrics.exporter import Exporter, ExporterConfig
 from metrics.report import BYTES_MAX, Report, Reporter, decode
 from sql.dsn import Dsn
 from tests.support.factories import BOUND_S
@@ -120,7 +120,7 @@ def exporting(dsn: str | None = None, *, host: str = "127.0.0.1", port: int = 0)
     with short_dir() as place:
         path = place / "exporter.sock"
         exporter = Exporter(
-            Place(host, port, path, REPORTED, None if dsn is None else Dsn(for_command(dsn, "exporter")))
+            ExporterConfig(host, port, path, REPORTED, None if dsn is None else Dsn(for_command(dsn, "exporter")))
         )
         with closing(exporter):
             exporter.start()

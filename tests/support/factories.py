@@ -75,7 +75,7 @@ async def add_holder(dsn: str, holder: int, shard: int | None = 0, shard_count: 
     await query(
         dsn,
         "with registered as ("
-        " insert into shardclock.holders (holder, cluster_id, actor_name, node_id, host, pid, shard, shard_count)"
+        " insert into shardclock.holders (holder, cluster_id, actor_name, node_id, host, pid, part, part_count)"
         " values ($1, 'test', 'test', 'test', 'test', 1, $2, $3) returning holder)"
         " insert into shardclock.beats (holder) select holder from registered",
         holder,

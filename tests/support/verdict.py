@@ -1,4 +1,4 @@
-"""Judge a run from its recorded rows alone: DESIGN's S1 to S5."""
+"""Judge a run from its recorded rows alone: S1 to S5 of docs/promises.md."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_a_rule_whose_minute_or_hour_begins_with_a_star_fires_both_times(text: s
     assert {"2026-10-25T02:30+02:00", "2026-10-25T02:30+01:00"} <= set(found)
 
 
-def test_a_schedule_made_the_second_time_round_waits_for_what_is_new() -> None:
+def test_a_schedule_made_in_a_repeated_hour_does_not_fire_for_times_that_have_passed() -> None:
     second_time_round = "2026-10-25T02:10+01:00"
 
     assert local_times("20,40 2,3 * * *", "Europe/Berlin", second_time_round, 1) == ["2026-10-25T03:20+01:00"]

@@ -150,7 +150,7 @@ def test_a_start_that_the_clock_skips_moves_alone() -> None:
     assert [f"{it.due_date.astimezone(rule.zone):%d %H:%M}" for it in (first, second)] == ["30 03:30", "31 02:30"]
 
 
-def test_of_several_that_are_less_than_a_minute_late_one_fires_under_skip() -> None:
+def test_one_of_several_occurrences_less_than_a_minute_late_fires_under_skip() -> None:
     assert "of several that are less late one fires, and the others are skipped" in PAGE
     rule = parse_schedule("R/PT10S")
     first = first_of(rule, MADE)

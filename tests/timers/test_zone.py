@@ -41,7 +41,7 @@ def test_a_skipped_time_moves_forward_as_the_clock_does() -> None:
     assert not comes_twice(SKIPPED, BERLIN)
 
 
-def test_of_a_time_that_comes_twice_it_is_the_first() -> None:
+def test_a_time_that_comes_twice_means_the_first_one() -> None:
     assert to_utc(TWICE, BERLIN) == datetime(2024, 10, 27, 0, 30, tzinfo=UTC)
     assert to_utc(TWICE.replace(fold=1), BERLIN) == to_utc(TWICE, BERLIN)
     assert exists(TWICE, BERLIN)

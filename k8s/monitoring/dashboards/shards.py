@@ -33,14 +33,14 @@ HEADLINE = Row(
             color="green",
             color_from={4: "orange"},
             decimals=0,
-            queries=[Query('sum(increase(shardclock_takeovers_total{job="$job"}[1h]))')],
+            queries=[Query('sum(increase(shardclock_takeovers_total{job="$job", role="shard"}[1h]))')],
             runbooks=["ShardclockShardFlapping"],
         ),
         Stat(
             "Shard actors started",
             "Since the coordinator was; each is a new holder.",
             unit="none",
-            queries=[Query('sum(shardclock_shards_started_total{job="$job"})')],
+            queries=[Query('sum(shardclock_keepers_started_total{job="$job", role="shard"})')],
         ),
         Stat(
             "Sources",
@@ -86,9 +86,16 @@ OWNERSHIP = Row(
             width=6,
             queries=[
                 Query(
-                    'sum by (reason) (increase(shardclock_takeovers_total{job="$job"}[$__rate_interval]))', "{{reason}}"
+                    (
+                        "sum by (reason)"
+                        ' (increase(shardclock_takeovers_total{job="$job", role="shard"}[$__rate_interval]))'
+                    ),
+                    "{{reason}}",
                 ),
-                Query('sum(increase(shardclock_shards_suspended_total{job="$job"}[$__rate_interval]))', "suspended"),
+                Query(
+                    'sum(increase(shardclock_keepers_suspended_total{job="$job", role="shard"}[$__rate_interval]))',
+                    "suspended",
+                ),
             ],
             runbooks=["ShardclockShardFlapping"],
         ),
@@ -101,14 +108,14 @@ OWNERSHIP = Row(
                 Query(
                     (
                         "histogram_quantile(0.5, sum by (le)"
-                        ' (rate(shardclock_takeover_seconds_bucket{job="$job"}[15m])))'
+                        ' (rate(shardclock_takeover_seconds_bucket{job="$job", role="shard"}[15m])))'
                     ),
                     "p50",
                 ),
                 Query(
                     (
                         "histogram_quantile(0.99, sum by (le)"
-                        ' (rate(shardclock_takeover_seconds_bucket{job="$job"}[15m])))'
+                        ' (rate(shardclock_takeover_seconds_bucket{job="$job", role="shard"}[15m])))'
                     ),
                     "p99",
                 ),

@@ -15,7 +15,7 @@ from tests.support.processes import kill
 
 END = """
     update shardclock.holders
-    set ended_at = now(), ended_why = 'dead', shard = null, shard_count = null
+    set ended_at = now(), ended_why = 'dead', part = null, part_count = null
     where holder = $1
 """
 CATCH_S = 4.0  # for a trap to be walked into; a shard that has nothing to fire is hit as it is

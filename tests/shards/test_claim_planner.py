@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shards.claiming import DIRECT_S, RATED_S, ClaimPlanner
+from shards.claim_planner import DIRECT_S, RATED_S, ClaimPlanner
 from shards.ramp import Ramp
 from shards.settings import ShardSettings
 from sql.claims.claim import RAMP_AFTER_S, Scan, ScanResult
@@ -24,7 +24,7 @@ SWEEP = Scan("sweep", -3.0, 100)
 
 @pytest.fixture
 def planner() -> ClaimPlanner:
-    """Give a planner that has just swept, looked ahead one poll ago, and that no ramp holds back."""
+    """Give a planner that has just swept, scanned ahead one poll ago, and that no ramp holds back."""
     return ClaimPlanner(SETTINGS, ramp=Ramp(per_s=None), swept_at=NOW_S, looked_at=NOW_S - 0.125)
 
 
@@ -45,11 +45,11 @@ def taken(*, fired: int = 0, saturated: bool = False) -> ScanResult:
     return ScanResult(datetime(2026, 1, 1, tzinfo=UTC), fired, (), saturated, 0, None, "", [])
 
 
-def test_takes_what_is_overdue_and_what_soon_will_be_in_one_walk(planner: ClaimPlanner) -> None:
+def test_one_scan_takes_overdue_and_upcoming_timers(planner: ClaimPlanner) -> None:
     assert scans(planner) == [AHEAD]
 
 
-def test_room_for_one_whole_claim_is_enough_to_look_ahead(planner: ClaimPlanner) -> None:
+def test_room_for_one_whole_batch_is_enough_to_scan_ahead(planner: ClaimPlanner) -> None:
     assert scans(planner, held=900) == [AHEAD]
     assert scans(planner, held=901) == [OVERDUE_ONLY]
 
@@ -64,7 +64,7 @@ def test_a_queue_that_is_over_full_by_a_claim_takes_nothing_not_even_a_sweep(pla
     assert scans(planner, held=1_099, now_s=NOW_S + 60) == [OVERDUE_ONLY, SWEEP]
 
 
-def test_behind_it_looks_ahead_once_a_poll_and_takes_overdue_ones_all_the_time(planner: ClaimPlanner) -> None:
+def test_with_a_backlog_it_scans_ahead_once_a_poll_and_takes_overdue_timers_each_turn(planner: ClaimPlanner) -> None:
     planner.has_backlog = True
 
     assert turn(planner, now_s=NOW_S) == [UPCOMING, OVERDUE_ONLY]
@@ -72,15 +72,15 @@ def test_behind_it_looks_ahead_once_a_poll_and_takes_overdue_ones_all_the_time(p
     assert turn(planner, now_s=NOW_S + 0.125) == [UPCOMING, OVERDUE_ONLY]
 
 
-def test_a_look_ahead_begins_where_the_one_before_it_began(planner: ClaimPlanner) -> None:
-    """What fell due between two looks would else be at the end of the backlog."""
+def test_a_scan_ahead_takes_what_fell_due_since_the_scan_ahead_before_it_began(planner: ClaimPlanner) -> None:
+    """Otherwise what fell due between two scans ahead would be at the end of the backlog."""
     planner.has_backlog = True
     turn(planner, now_s=NOW_S)
 
     assert turn(planner, now_s=NOW_S + 0.75) == [replace(UPCOMING, floor_s=0.75), OVERDUE_ONLY]
 
 
-def test_a_look_ahead_that_failed_is_made_up_for(planner: ClaimPlanner) -> None:
+def test_the_next_scan_ahead_covers_the_time_of_one_that_failed(planner: ClaimPlanner) -> None:
     planner.has_backlog = True
 
     for late_s in (0.0, 0.25, 0.875):
@@ -91,20 +91,20 @@ def test_a_look_ahead_that_failed_is_made_up_for(planner: ClaimPlanner) -> None:
     assert turn(planner, now_s=NOW_S + 1.375)[0] == replace(UPCOMING, floor_s=1.5)
 
 
-def test_the_first_look_ahead_begins_with_the_scan_that_found_a_backlog(planner: ClaimPlanner) -> None:
+def test_the_first_scan_ahead_takes_what_fell_due_since_the_scan_that_found_a_backlog(planner: ClaimPlanner) -> None:
     """Not earlier, or it would find nothing but the herd itself; not later, or what fell due during that scan."""
     assert turn(planner, now_s=NOW_S) == [AHEAD]
 
     assert turn(planner, now_s=NOW_S + 0.5) == [replace(UPCOMING, floor_s=0.5), OVERDUE_ONLY]
 
 
-def test_no_look_ahead_takes_what_is_the_ramps(planner: ClaimPlanner) -> None:
+def test_no_scan_ahead_takes_what_the_ramp_limits(planner: ClaimPlanner) -> None:
     planner.has_backlog, planner.looked_at = True, NOW_S - 60
 
     assert scans(planner) == [replace(UPCOMING, floor_s=RAMP_AFTER_S), OVERDUE_ONLY]
 
 
-def test_behind_with_a_full_queue_it_looks_ahead_for_half_a_claim_more(planner: ClaimPlanner) -> None:
+def test_with_a_backlog_and_a_full_queue_it_scans_ahead_for_half_a_batch_more(planner: ClaimPlanner) -> None:
     """Or those who are due after a herd that filled the queue would come last of all."""
     planner.has_backlog = True
     for held, ahead in ((950, 100), (951, 99), (1_000, 50), (1_049, 1)):
@@ -144,7 +144,7 @@ def test_a_scan_that_learns_changes_the_next_turn_not_the_one_under_way(planner:
         (OVERDUE_ONLY, 9, False, False),  # caught up
     ],
 )
-def test_it_is_behind_when_a_scan_left_overdue_timers(
+def test_it_has_a_backlog_when_a_scan_left_overdue_timers(
     planner: ClaimPlanner, scan: Scan, fired: int, saturated: bool, has_backlog: bool
 ) -> None:
     for before in (False, True):
@@ -155,7 +155,7 @@ def test_it_is_behind_when_a_scan_left_overdue_timers(
         assert planner.has_backlog is has_backlog
 
 
-@pytest.mark.parametrize("scan", [UPCOMING, SWEEP, Scan("backlog", 0.0, 100, floor_s=10.0)])
+@pytest.mark.parametrize("scan", [UPCOMING, SWEEP, Scan("outage", 0.0, 100, floor_s=10.0)])
 def test_other_scans_say_nothing_about_its_own_backlog(planner: ClaimPlanner, scan: Scan) -> None:
     for before in (False, True):
         planner.has_backlog = before
@@ -173,7 +173,7 @@ def fires(planner: ClaimPlanner, per_s: int, *, since_s: float, seconds: float) 
     return since_s + seconds
 
 
-def test_when_timers_come_fast_it_looks_often_and_leases_nothing_ahead(planner: ClaimPlanner) -> None:
+def test_when_timers_come_fast_it_scans_often_and_leases_nothing_ahead(planner: ClaimPlanner) -> None:
     planner.rate(0, now_s=NOW_S)
     assert planner.pause_s == SETTINGS.poll_s
 
@@ -183,18 +183,18 @@ def test_when_timers_come_fast_it_looks_often_and_leases_nothing_ahead(planner: 
     assert scans(planner, now_s=now_s) == [OVERDUE_ONLY]
 
 
-def test_it_stays_direct_until_they_are_half_as_many(planner: ClaimPlanner) -> None:
+def test_it_fires_directly_until_the_rate_is_half_as_high(planner: ClaimPlanner) -> None:
     planner.rate(0, now_s=NOW_S)
-    paces = []
+    direct = []
     now_s = NOW_S
     for per_s in (1_900, 2_100, 1_100, 900, 1_900):
         now_s = fires(planner, per_s, since_s=now_s, seconds=RATED_S)
-        paces.append(planner.direct)
+        direct.append(planner.direct)
 
-    assert paces == [False, True, True, False, False]
+    assert direct == [False, True, True, False, False]
 
 
-def test_direct_and_behind_it_looks_ahead_as_ever(planner: ClaimPlanner) -> None:
+def test_with_a_backlog_a_direct_shard_still_scans_ahead(planner: ClaimPlanner) -> None:
     planner.rate(0, now_s=NOW_S)
     now_s = fires(planner, 5_000, since_s=NOW_S, seconds=RATED_S)
     planner.has_backlog, planner.looked_at = True, now_s - 0.125
@@ -213,7 +213,7 @@ def test_a_shard_that_has_long_fired_nothing_is_not_direct_for_one_burst(planner
 
 
 def calm(planner: ClaimPlanner, *, now_s: float) -> list[ScanWindow | None]:
-    """Make a whole turn that leaves nothing behind; how far back each scan looked."""
+    """Make a whole turn that leaves nothing behind; return the window of each scan."""
     made = []
     for scan in planner.scans(held=0, now_s=now_s):
         planner.learn(scan, taken(), now_s=now_s)
@@ -221,7 +221,7 @@ def calm(planner: ClaimPlanner, *, now_s: float) -> list[ScanWindow | None]:
     return made
 
 
-def test_the_first_scan_looks_all_the_way_and_those_after_it_go_round_the_slots(planner: ClaimPlanner) -> None:
+def test_the_first_scan_reads_all_slots_in_full_and_later_scans_rotate_over_them(planner: ClaimPlanner) -> None:
     turns = [calm(planner, now_s=NOW_S + number / 8) for number in range(1, 7)]
 
     assert turns[0] == [None]
@@ -229,7 +229,7 @@ def test_the_first_scan_looks_all_the_way_and_those_after_it_go_round_the_slots(
     assert {it[0] and (it[0].recent_s, it[0].full_count) for it in turns[1:]} == {(2.125, 210)}
 
 
-def test_a_scan_that_failed_is_made_up_for_by_the_next(planner: ClaimPlanner) -> None:
+def test_the_next_scan_covers_the_slots_and_the_time_of_one_that_failed(planner: ClaimPlanner) -> None:
     calm(planner, now_s=NOW_S)
     calm(planner, now_s=NOW_S + 0.125)
     scans(planner, now_s=NOW_S + 0.25)
@@ -239,29 +239,29 @@ def test_a_scan_that_failed_is_made_up_for_by_the_next(planner: ClaimPlanner) ->
     assert calm(planner, now_s=NOW_S + 0.9375) == [ScanWindow(2.0625, full_from=420, full_count=210)]
 
 
-def test_behind_it_looks_all_the_way_and_lately_begins_there(planner: ClaimPlanner) -> None:
+def test_with_a_backlog_it_reads_all_slots_in_full_and_the_next_window_starts_there(planner: ClaimPlanner) -> None:
     calm(planner, now_s=NOW_S)
     turn(planner, now_s=NOW_S + 0.125)
     assert planner.has_backlog
 
-    assert calm(planner, now_s=NOW_S + 0.5) == [None, None], "a look ahead, and a scan"
+    assert calm(planner, now_s=NOW_S + 0.5) == [None, None], "a scan ahead, and a scan"
     assert calm(planner, now_s=NOW_S + 0.75) == [ScanWindow(2.25, full_from=210, full_count=210)]
 
 
-def test_who_looks_often_looks_at_few_slots_all_the_way(planner: ClaimPlanner) -> None:
+def test_frequent_scans_read_few_slots_in_full(planner: ClaimPlanner) -> None:
     calm(planner, now_s=NOW_S)
     planner.direct = True
 
     assert calm(planner, now_s=NOW_S + 0.5) == [ScanWindow(2.5, full_from=0, full_count=4)]
 
 
-def test_who_looks_seldom_looks_all_the_way() -> None:
+def test_rare_scans_read_all_slots_in_full() -> None:
     planner = ClaimPlanner(SETTINGS.model_copy(update={"poll_s": 0.5}), ramp=Ramp(per_s=None), swept_at=NOW_S)
 
     assert [calm(planner, now_s=NOW_S + number / 2) for number in range(2)] == [[None], [None]]
 
 
-def test_sweeps_go_round_too_and_lately_is_longer_than_a_lease(planner: ClaimPlanner) -> None:
+def test_sweeps_rotate_too_and_their_window_is_longer_than_a_lease(planner: ClaimPlanner) -> None:
     sweeps = [calm(planner, now_s=NOW_S + number)[1] for number in range(1, 12)]
 
     assert sweeps[0] is None
@@ -269,7 +269,7 @@ def test_sweeps_go_round_too_and_lately_is_longer_than_a_lease(planner: ClaimPla
 
 
 def stuck(planner: ClaimPlanner, *, now_s: float) -> list[ScanWindow | None]:
-    """Make a turn in which Postgres gives no answer in time; how far back its only scan looked."""
+    """Make a turn in which Postgres gives no answer in time; return the window of its only scan."""
     scan = next(planner.scans(held=0, now_s=now_s))
     planner.fail(now_s=now_s + 3)
     return [scan.window]
@@ -286,7 +286,7 @@ def test_a_scan_that_gets_stuck_is_followed_by_one_that_takes_fewer_slots(
     assert stuck(planner, now_s=NOW_S + 5) == [ScanWindow(7.0, full_from=0, full_count=105)]
 
 
-def test_what_an_outage_left_is_looked_for_in_fewer_slots_when_that_gets_stuck(planner: ClaimPlanner) -> None:
+def test_an_outage_scan_that_gets_stuck_is_followed_by_one_that_takes_fewer_slots(planner: ClaimPlanner) -> None:
     planner.ramp.catching_up = True
     found: dict[str, list[ScanWindow | None]] = {}
     for number in range(3):
@@ -299,34 +299,34 @@ def test_what_an_outage_left_is_looked_for_in_fewer_slots_when_that_gets_stuck(p
             else:
                 planner.learn(scan, taken(), now_s=now_s)
 
-    assert {scope: [it and it.full_count for it in looks] for scope, looks in found.items()} == {
-        "backlog": [None, 105, 13],
+    assert {scope: [it and it.full_count for it in windows] for scope, windows in found.items()} == {
+        "outage": [None, 105, 13],
         "sweep": [None, 105, 13],
     }
 
 
-def timed(planner: ClaimPlanner, walk_s: float, *, now_s: float) -> tuple[list[Scan], float]:
+def timed(planner: ClaimPlanner, scan_s: float, *, now_s: float) -> tuple[list[Scan], float]:
     """Make a whole turn each scan of which takes so long, and leaves nothing behind; when it was over."""
     made = []
     for scan in planner.scans(held=0, now_s=now_s):
-        now_s += walk_s
+        now_s += scan_s
         planner.learn(scan, taken(), now_s=now_s)
         made.append(scan)
     return made, now_s
 
 
 def test_each_scan_of_a_turn_is_timed_by_itself(planner: ClaimPlanner) -> None:
-    """Four scans of 0.3 s are no slow one: what an outage left is looked for in all slots, each time."""
-    now_s, looks = NOW_S + 1, []
+    """Four scans of 0.3 s are no slow one: the outage scan reads all slots in full, each time."""
+    now_s, windows = NOW_S + 1, []
     for _ in range(9):
         planner.ramp.catching_up = True
         made, now_s = timed(planner, 0.3, now_s=now_s)
-        looks += [scan.window for scan in made if scan.scope == "backlog"]
+        windows += [scan.window for scan in made if scan.scope == "outage"]
 
-    assert looks == [None] * 9
+    assert windows == [None] * 9
 
 
-def test_a_scan_that_fails_at_once_after_a_slow_one_says_nothing_of_its_own_slots(planner: ClaimPlanner) -> None:
+def test_a_scan_that_fails_at_once_after_a_slow_scan_keeps_its_number_of_slots(planner: ClaimPlanner) -> None:
     under_way = planner.scans(held=0, now_s=NOW_S + 1)
     planner.learn(next(under_way), taken(), now_s=NOW_S + 1.9)
     next(under_way)
@@ -335,7 +335,7 @@ def test_a_scan_that_fails_at_once_after_a_slow_one_says_nothing_of_its_own_slot
     assert scans(planner, now_s=NOW_S + 3)[-1] == SWEEP
 
 
-def test_a_sweep_looks_back_from_when_it_begins_itself(planner: ClaimPlanner) -> None:
+def test_the_window_of_a_sweep_counts_from_when_the_sweep_itself_begins(planner: ClaimPlanner) -> None:
     calm(planner, now_s=NOW_S + 1)
 
     made, _ = timed(planner, 0.375, now_s=NOW_S + 2)
@@ -343,7 +343,7 @@ def test_a_sweep_looks_back_from_when_it_begins_itself(planner: ClaimPlanner) ->
     assert made[-1].window == ScanWindow(SETTINGS.lease_s + 2 + 1.375, full_from=0, full_count=84)
 
 
-def test_a_look_ahead_belongs_to_no_round(planner: ClaimPlanner) -> None:
+def test_a_scan_ahead_belongs_to_no_rotation(planner: ClaimPlanner) -> None:
     planner.has_backlog = True
     ahead, *_ = scans(planner)
     turn_under_way = planner.scans(held=0, now_s=NOW_S)

@@ -15,7 +15,7 @@ DIRECT_S = 0.002  # between two claims while it fires directly
 RATED_S = 0.5  # the rate of firings is measured over at least this long
 # Full-scan period: own slots 0.5 s, all slots 10 s; longer when scans are slower than the pause between them.
 OWN_FULL_SCAN_S, SWEEP_FULL_SCAN_S = 0.5, 10.0
-RECENT_S = 2.0
+RECENT_S = 2.0  # what fell due longer ago was seen by a scan before, or is found by a full scan of its slot
 SLOW_S = 0.5  # a claim takes longer only if it reads past a million dead rows of fired timers, or if Postgres hangs
 
 
@@ -43,7 +43,7 @@ class ClaimPlanner:
     _looking_at: float = 0.0
     _own: RotatingScan = field(init=False)
     _sweep: RotatingScan = field(init=False)
-    _backlog: RotatingScan = field(init=False)
+    _outage: RotatingScan = field(init=False)
     _orphans: RotatingScan = field(init=False)
     _under_way: RotatingScan | None = None  # the rotation of the last scan chosen
     _ended_at: float = 0.0  # when the last scan ended, with or without an answer
@@ -52,7 +52,7 @@ class ClaimPlanner:
         """Begin before the first scan."""
         self._own = RotatingScan(OWN_FULL_SCAN_S, RECENT_S, SLOW_S)
         self._sweep = RotatingScan(SWEEP_FULL_SCAN_S, RECENT_S + self.settings.lease_s, SLOW_S)
-        self._backlog, self._orphans = (RotatingScan(SWEEP_FULL_SCAN_S, RECENT_S, SLOW_S) for _ in range(2))
+        self._outage, self._orphans = (RotatingScan(SWEEP_FULL_SCAN_S, RECENT_S, SLOW_S) for _ in range(2))
 
     @property
     def pause_s(self) -> float:
@@ -125,6 +125,6 @@ class ClaimPlanner:
         if floor_s is None:
             return
         if share := self.ramp.room(batch):
-            yield Scan("backlog", -RAMP_AFTER_S, share, floor_s, self.ramp.after_tenant), self._backlog, None
+            yield Scan("outage", -RAMP_AFTER_S, share, floor_s, self.ramp.after_tenant), self._outage, None
         if sweeps and (share := self.ramp.room(batch)):
             yield Scan("sweep", -RAMP_AFTER_S, share), self._orphans, None

@@ -9,7 +9,7 @@ select
     t.timer_key, t.due_date, t.schedule, t.zone, t.missed, t.anchor, t.anchor_occurrence, t.occurrence, t.repetitions,
     t.version
 from shardclock.holders h
-cross join lateral generate_series(h.shard, 839, h.shard_count) as s (slot)
+cross join lateral generate_series(h.part, 839, h.part_count) as s (slot)
 cross join lateral (
     select
         t.timer_key, t.due_date, t.schedule, coalesce(t.zone, 'UTC') as zone, coalesce(t.missed, 'fire_once') as missed,

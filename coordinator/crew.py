@@ -1,0 +1,195 @@
+"""One turn for the keepers of one role: learn which of them live, decide, and act on the difference."""
+
+import time
+from collections.abc import Callable, Sequence
+
+from structlog.typing import FilteringBoundLogger
+
+from coordinator.backoff import STARTING_S, SpawnBackoff
+from coordinator.failure_detector import FailureDetector
+from coordinator.fleet import RayFleet
+from coordinator.plan import Observed, Plan, plan
+from coordinator.quarantine import Quarantine
+from coordinator.settings import CoordinatorSettings
+from coordinator.stats import NEVER_STARTED, SILENT, UNREACHABLE, CrewStats
+from coordinator.supervisor import Supervisor
+from coordinator.takeover import lost_holders
+from sql.cluster.holders import Holder, assign, cut_off, end_holders, list_holders
+from sql.cluster.leadership import Leadership
+from sql.session import Session, StatementRefused
+
+
+class Crew:
+    """Bring the keepers of one role, in one cluster, to the number that is wanted, and share all slots among them.
+
+    `changed` is called when a keeper has ended.
+    """
+
+    def __init__(
+        self,
+        fleet: RayFleet,
+        settings: CoordinatorSettings,
+        session: Session,
+        *,
+        cluster_id: str,
+        changed: Callable[[], None],
+        log: FilteringBoundLogger,
+    ) -> None:
+        self.role = fleet.role
+        self.stats = CrewStats(fleet.role)
+        self._fleet = fleet
+        self._settings = settings
+        self._session = session
+        self._cluster_id = cluster_id
+        self._log = log.bind(role=fleet.role)
+        self._supervisor = Supervisor(
+            fleet, changed=changed, start_s=settings.start_s, drain_s=settings.drain_s, log=self._log
+        )
+        self._detector = FailureDetector()
+        self._backoff = SpawnBackoff()
+        self._quarantine = Quarantine()
+        self._told_quarantined: set[str] = set()
+
+    async def turn(self, leadership: Leadership, wanted: int) -> None:
+        """Make one turn: read, decide, act.
+
+        errors:  StoreUnavailable, StatementRefused, RayUnavailable  the turn ended half way: call again
+        """
+        await self._supervisor.adopt()
+        nodes = await self._fleet.nodes()
+        holders = await self._take_over(nodes, leadership)
+        await self._act(plan(wanted, self._observe(holders, nodes)), leadership)
+
+    async def adopt(self) -> None:
+        """Supervise the actors that an earlier incarnation of the coordinator started.
+
+        errors:  RayUnavailable  no answer in time
+        """
+        await self._supervisor.adopt()
+
+    async def retire(self) -> set[str]:
+        """Drain all actors; return their names.
+
+        errors:  RayUnavailable  no answer in time
+        """
+        retired = self._supervisor.names()
+        await self._supervisor.retire()
+        return retired
+
+    def forget_silence(self) -> None:
+        """Start over with who is silent, because there was no news of any keeper."""
+        self._detector.forget()
+
+    def forget_failures(self) -> None:
+        """Allow starts everywhere at once, because the cause of the failures is over."""
+        self._backoff.reset()
+        self._quarantine.reset()
+
+    def _observe(self, holders: Sequence[Holder], nodes: Sequence[str]) -> Observed:
+        """Put the actual state together, without the actors that are gone."""
+        now_s = time.monotonic()
+        mine = {h.actor_name: h for h in holders if h.cluster_id == self._cluster_id}
+        late = self._supervisor.learn_starts(mine, stalled_s=self._settings.stalled_s)
+        members = self._supervisor.members(mine, self._suspects(mine))
+        self._quarantine.fail(late, now_s=now_s)
+        self._quarantine.learn_nodes(members, nodes, now_s=now_s)
+        quarantined = self._quarantine.nodes(now_s=now_s)
+        if set(quarantined) != self._told_quarantined:
+            self._told_quarantined = set(quarantined)
+            if quarantined:
+                self._log.warning("quarantine", nodes=[node_id[:12] for node_id in quarantined])
+            else:
+                self._log.info("quarantine over")
+        return Observed(
+            members=members,
+            nodes=nodes,
+            quarantined=quarantined,
+            foreign_holders=[h.holder for h in holders if h.cluster_id != self._cluster_id and h.part is not None],
+        )
+
+    async def _take_over(self, nodes: Sequence[str], leadership: Leadership) -> list[Holder]:
+        """Read the holders, end those that are lost, and drop the actors that are gone.
+
+        shape:   the holders that are left, also those of other clusters
+        """
+        holders = await list_holders(self._session, self.role)
+        mine = {holder.actor_name: holder for holder in holders if holder.cluster_id == self._cluster_id}
+        self._detector.check({holder.actor_name: holder.seen_at for holder in holders}, now_s=time.monotonic())
+        silent = self._detector.silent(longer_than_s=self._settings.silent_s)
+        self._supervisor.give_up(silent, SILENT)
+        gone = self._supervisor.gone()
+        late = self._supervisor.overdue_to_start(mine)
+        gone |= dict.fromkeys(late, NEVER_STARTED)
+        # These never registered, so end_holders() doesn't report them.
+        self.stats.takeovers.update(["never_started"] * len(late))
+        lost = lost_holders(
+            holders,
+            cluster_id=self._cluster_id,
+            supervised=self._supervisor,
+            gone=gone,
+            silent=silent,
+            leads=leadership.leads,
+        )
+        # Only while this term lasts, whether we lead or stand by: a coordinator that was frozen must not end the
+        # holders that its successor has started.
+        if lost and (ended := await end_holders(self._session, list(lost), why="dead", term=leadership.term)):
+            await self._cut_off([it.holder for it in ended])
+            self.stats.count_takeovers(ended, lost)
+            self._log.warning("took over", why={f"{it.holder:016x}": lost[it.holder] for it in ended})
+        self._learn(gone, mine, nodes)
+        await self._supervisor.drop(gone)
+        return [h for h in holders if h.holder not in lost]
+
+    async def _cut_off(self, holders: Sequence[int]) -> None:
+        """Free the rows that a frozen process may have locked in the middle of a claim or a firing."""
+        try:
+            await cut_off(self._session, holders)
+        except StatementRefused as error:
+            self._log.warning("could not cut off", error=str(error))
+
+    def _learn(self, gone: dict[str, str], mine: dict[str, Holder], nodes: Sequence[str]) -> None:
+        """Quarantine the nodes on which actors failed; if that is every node, the cause is elsewhere: back off."""
+        now_s = time.monotonic()
+        ages_s = {name: self._supervisor.age_s(name) for name in gone}
+        lost = [
+            mine[name].node_id if name in mine else self._supervisor.node_id(name)
+            for name, why in gone.items()
+            if why in (UNREACHABLE, SILENT) or ages_s[name] < STARTING_S
+        ]
+        self._quarantine.fail(lost, now_s=now_s)
+        everywhere = set(nodes) <= set(self._quarantine.nodes(now_s=now_s))
+        self._backoff.learn_ages((it for it in ages_s.values() if everywhere or it >= STARTING_S), now_s=now_s)
+
+    def _suspects(self, mine: dict[str, Holder]) -> set[str]:
+        """Name our keepers that may be gone: silent ones, and suspended ones that have given no sign of life since."""
+        suspended = (name for name, holder in mine.items() if holder.suspended_at)
+        return self._detector.silent(longer_than_s=self._settings.suspect_s) | self._detector.unheard(suspended)
+
+    async def _act(self, todo: Plan, leadership: Leadership) -> None:
+        if todo.assign and leadership.leads and not await self._assign(todo, leadership):
+            return  # we no longer lead: the next turn finds out which coordinator does
+        for node_id in todo.spawn if self._backoff.may_spawn(now_s=time.monotonic()) else ():
+            await self._supervisor.spawn(node_id)
+            self.stats.started += 1
+        await self._supervisor.retire([member.actor_name for member in todo.retire])
+
+    async def _assign(self, todo: Plan, leadership: Leadership) -> bool:
+        """Give all keepers their part in one statement; False if this coordinator no longer leads."""
+        assert leadership.leader is not None, "we lead"
+        assigned = await assign(
+            self._session,
+            leader=leadership.leader,
+            term=leadership.term,
+            parts=todo.assign,
+            part_count=todo.part_count,
+            suspended=todo.suspend,
+        )
+        if assigned:
+            self.stats.suspended += len(todo.suspend)
+            if todo.suspend:
+                self._log.warning("suspended", holders=[f"{holder:016x}" for holder in todo.suspend])
+                await self._cut_off(todo.suspend)
+            if todo.resume:
+                self._log.info("resumed", holders=[f"{holder:016x}" for holder in todo.resume])
+            self._log.info("assigned", part_count=todo.part_count)
+        return assigned

@@ -1,0 +1,39 @@
+"""Which holders are lost, so that others take over what they held: a pure function."""
+
+from collections.abc import Collection, Container, Mapping, Sequence
+
+from coordinator.stats import SILENT
+from sql.cluster.holders import Holder
+
+NOT_OURS = "not supervised any more"
+
+
+def lost_holders(
+    holders: Sequence[Holder],
+    *,
+    cluster_id: str,
+    supervised: Container[str],
+    gone: Mapping[str, str],
+    silent: Collection[str],
+    leads: bool,
+) -> dict[int, str]:
+    """Decide which holders to end, each with the reason.
+
+    A holder is lost if its actor is gone. A holder of our cluster is lost, too, if nobody supervises its actor and one
+    that we supervise has registered: when Ray's head is lost, the old keepers may work on without it, and they shall
+    until one of the new ones runs. The leader also ends silent holders of other clusters.
+
+    shape:   `gone` has the supervised actors that have ended, each with the reason; `silent` names actors of all
+             clusters
+    """
+    relieved = any(h.actor_name in supervised for h in holders if h.cluster_id == cluster_id)
+    lost: dict[int, str] = {}
+    for holder in holders:
+        is_left = relieved and holder.cluster_id == cluster_id and holder.actor_name not in supervised
+        if holder.actor_name in gone:
+            lost[holder.holder] = gone[holder.actor_name]
+        elif holder.actor_name in silent and (leads or is_left):
+            lost[holder.holder] = SILENT
+        elif is_left:
+            lost[holder.holder] = NOT_OURS
+    return lost

@@ -1,0 +1,60 @@
+"""Prove which holders are taken for lost, from what is known of them alone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from coordinator.stats import SILENT
+from coordinator.takeover import NOT_OURS, lost_holders
+from sql.cluster.holders import SHARD, Holder
+
+NOW = datetime(2026, 3, 29, 12, tzinfo=UTC)
+DIED = "ActorDiedError"
+
+
+def holder(number: int, cluster_id: str = "ours") -> Holder:
+    """Make the holder of actor `a<number>`."""
+    return Holder(
+        number, SHARD, cluster_id, f"a{number}", "node", "host", 1, part=None, part_count=None, held=0,
+        started_at=NOW, seen_at=NOW, suspended_at=None, silent_s=0.0,
+    )  # fmt: skip
+
+
+def lost(
+    *holders: Holder,
+    supervised: tuple[str, ...] = (),
+    gone: dict[str, str] | None = None,
+    silent: tuple[str, ...] = (),
+    leads: bool = True,
+) -> dict[int, str]:
+    return lost_holders(holders, cluster_id="ours", supervised=supervised, gone=gone or {}, silent=silent, leads=leads)
+
+
+@pytest.mark.parametrize("leads", [False, True])
+def test_a_holder_whose_actor_is_gone_is_lost_for_that_reason(leads: bool) -> None:
+    found = lost(holder(1), holder(2), supervised=("a1", "a2"), gone={"a1": DIED}, leads=leads)
+
+    assert found == {1: DIED}
+
+
+def test_only_the_leader_ends_the_silent_holders_of_other_clusters() -> None:
+    theirs = holder(3, "theirs")
+
+    assert lost(theirs, silent=("a3",), leads=True) == {3: SILENT}
+    assert lost(theirs, silent=("a3",), leads=False) == {}
+
+
+def test_unsupervised_keepers_of_ours_work_on_until_a_supervised_one_has_registered() -> None:
+    assert lost(holder(1), holder(2), supervised=("a9",)) == {}
+    assert lost(holder(1), holder(2), holder(9), supervised=("a9",)) == {1: NOT_OURS, 2: NOT_OURS}
+
+
+def test_unsupervised_keepers_of_another_cluster_are_left_alone() -> None:
+    assert lost(holder(1), holder(3, "theirs"), supervised=("a1",)) == {}
+
+
+def test_an_unsupervised_keeper_of_ours_that_is_silent_too_is_lost_as_silent() -> None:
+    for leads in (False, True):
+        assert lost(holder(1), holder(9), supervised=("a9",), silent=("a1",), leads=leads) == {1: SILENT}

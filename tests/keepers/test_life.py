@@ -1,0 +1,92 @@
+"""A keeper's life in an actor: started once, watched until it ends, and ended with its process if it failed."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from keepers import life
+from keepers.life import Life
+from tests.support.waiting import eventually
+
+
+class Recorded:
+    """A keeper that works until it is drained, or fails when it is told to."""
+
+    def __init__(self) -> None:
+        self.holder = 7
+        self.runs = 0
+        self.drained = asyncio.Event()
+        self.fails = asyncio.Event()
+
+    async def run(self) -> None:
+        self.runs += 1
+        ends = [asyncio.create_task(event.wait()) for event in (self.drained, self.fails)]
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for end in ends:
+            end.cancel()
+        if self.fails.is_set():
+            raise RuntimeError("could not go on")
+
+    async def drain(self) -> None:
+        self.drained.set()
+
+
+@pytest.fixture
+def exits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Record with which codes the process would have ended."""
+    codes: list[int] = []
+    monkeypatch.setattr(life, "LEAVE_S", 0.0)
+    monkeypatch.setattr("keepers.life.os._exit", codes.append)
+    return codes
+
+
+async def test_it_is_started_once_whoever_asks() -> None:
+    keeper = Recorded()
+    one = Life(keeper)
+
+    assert [one.start(), one.start()] == [7, 7]
+    watching = asyncio.create_task(one.watch())
+    await asyncio.sleep(0)
+    assert await one.drain() == 7
+
+    async with asyncio.timeout(5):
+        await watching
+    assert keeper.runs == 1
+
+
+async def test_a_watcher_that_gives_up_does_not_end_the_keeper() -> None:
+    keeper = Recorded()
+    one = Life(keeper)
+    watching = asyncio.create_task(one.watch())
+    await asyncio.sleep(0)
+
+    watching.cancel()
+    await asyncio.wait([watching])
+
+    assert await one.drain() == 7, "it still worked, and drained in order"
+
+
+async def test_a_keeper_that_fails_tells_its_watcher_and_ends_its_process(exits: list[int]) -> None:
+    keeper = Recorded()
+    one = Life(keeper)
+    watching = asyncio.create_task(one.watch())
+    await asyncio.sleep(0)
+
+    keeper.fails.set()
+
+    with pytest.raises(RuntimeError, match="could not go on"):
+        await watching
+    await eventually(lambda: exits == [1])
+
+
+async def test_a_keeper_that_drained_leaves_its_process_alone(exits: list[int]) -> None:
+    one = Life(Recorded())
+    one.start()
+
+    await one.drain()
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+    assert exits == []

@@ -1,0 +1,132 @@
+"""A keeper's loop takes turns until it is stopped, retries a turn that fails ever more rarely, and ends as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+import structlog
+
+from keepers import loops
+from keepers.heartbeat import HolderEnded
+from keepers.loops import Loops, one_line, pause
+
+RETRY_S, RETRY_MAX_S = 0.1, 1.0
+
+
+def loops_of(failed: list[str] | None = None) -> Loops:
+    counted = [] if failed is None else failed
+    return Loops(retry_s=RETRY_S, retry_max_s=RETRY_MAX_S, failed=counted.append, log=structlog.get_logger())
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Record how long a loop would wait between turns, and don't wait."""
+    waited: list[float] = []
+
+    async def record(pause_s: float, _: asyncio.Event) -> None:
+        waited.append(pause_s)
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(loops, "pause", record)
+    return waited
+
+
+async def test_a_turn_says_how_long_to_wait_for_the_next(pauses: list[float]) -> None:
+    it, turns = loops_of(), iter([0.5, 0.25])
+
+    async def turn() -> float:
+        wait_s = next(turns, None)
+        if wait_s is None:
+            it.stopping.set()
+        return wait_s or 0.0
+
+    await it.until_stopped("claims", turn, asyncio.Event())
+
+    assert pauses == [0.5, 0.25, 0.0]
+
+
+async def test_a_loop_that_fails_waits_twice_as_long_each_time_up_to_a_limit(
+    pauses: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("keepers.loops.random.uniform", lambda _, most: most)
+    failed: list[str] = []
+    it = loops_of(failed)
+
+    async def turn() -> float:
+        if len(failed) == 5:
+            it.stopping.set()
+            return 0.0
+        raise ValueError("no")
+
+    await it.until_stopped("fires", turn, asyncio.Event())
+
+    assert failed == ["fires"] * 5
+    assert pauses == [0.2, 0.4, 0.8, 1.0, 1.0, 0.0]
+
+
+async def test_waits_after_failures_differ_so_that_keepers_do_not_retry_together(pauses: list[float]) -> None:
+    failed: list[str] = []
+    it = loops_of(failed)
+
+    async def turn() -> float:
+        if len(failed) == 100:
+            it.stopping.set()
+        raise ValueError("no")
+
+    await it.until_stopped("fires", turn, asyncio.Event())
+
+    at_the_limit = pauses[5:]
+    assert all(RETRY_MAX_S / 2 <= it <= RETRY_MAX_S for it in at_the_limit)
+    assert len(set(at_the_limit)) > 50
+
+
+async def test_a_holder_that_was_ended_ends_its_loop() -> None:
+    async def turn() -> float:
+        raise HolderEnded("ended")
+
+    with pytest.raises(HolderEnded):
+        await loops_of().until_stopped("beats", turn, asyncio.Event())
+
+
+async def test_when_one_loop_fails_the_others_are_asked_to_end_and_a_stuck_one_is_cancelled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loops, "DRAIN_S", 0.05)
+    ended: list[str] = []
+    asked = asyncio.Event()
+
+    async def fails() -> None:
+        raise HolderEnded("ended")
+
+    async def ends() -> None:
+        await asked.wait()
+        ended.append("in order")
+
+    async def is_stuck() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    with pytest.raises(HolderEnded):
+        await loops_of().run({"a": fails(), "b": ends(), "c": is_stuck()}, stop=asked.set)
+
+    assert ended == ["in order", "cancelled"]
+
+
+async def test_an_event_ends_a_pause_at_once() -> None:
+    sooner = asyncio.Event()
+    waiting = asyncio.create_task(pause(3600.0, sooner))
+    await asyncio.sleep(0)
+
+    sooner.set()
+
+    async with asyncio.timeout(5):
+        await waiting
+
+
+def test_an_error_is_told_in_one_line_of_bounded_length() -> None:
+    assert one_line(ValueError("a\n  b\tc")) == "ValueError: a b c"
+    assert len(one_line(ValueError("x" * 10_000))) == 300
