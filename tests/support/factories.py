@@ -123,12 +123,14 @@ def ended_rule() -> str:
 @asynccontextmanager
 async def old_snapshot(dsn: str) -> AsyncIterator[None]:
     """Hold a snapshot open during a block: vacuum can't remove the rows of timers that fire meanwhile."""
-    async with HolderClient(dsn, role="reader") as reader:
-        await reader.begin()
-        await reader.connection.execute("set transaction isolation level repeatable read")
-        await reader.connection.execute("set local idle_in_transaction_session_timeout = 0")
-        await reader.value("select count(*) from shardclock.timers")
-        yield
+    # Not in a session of ours: those end a transaction after a while.
+    reader = await asyncpg.connect(as_role(dsn, "reader"), timeout=BOUND_S)
+    try:
+        async with reader.transaction(isolation="repeatable_read"):
+            await reader.fetchval("select count(*) from shardclock.timers")
+            yield
+    finally:
+        await reader.close(timeout=BOUND_S)
 
 
 async def add_fired_rows(dsn: str, count: int) -> None:
