@@ -210,7 +210,8 @@ async def test_shards_spread_over_the_nodes_that_come_and_go(rays: RayOfNodes, d
 
     async with exactly_once(dsn):
         node = await rays.add_node()
-        await eventually(lambda: spreads(dsn, {rays.head: 2, node: 2}))
+        # One after the other, each in a worker that the new node must first start.
+        await eventually(lambda: spreads(dsn, {rays.head: 2, node: 2}), within_s=40)
 
         await rays.kill_node(node)
         # Its slots are taken over in about 2 s. Replacements that Ray put on the dead node wait until Ray gives it up.

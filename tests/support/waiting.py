@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 POLL_S = 0.01
 
 
-async def eventually(condition: Callable[[], bool | Awaitable[bool]], *, within_s: float = 20.0) -> None:
+async def eventually(condition: Callable[[], bool | Awaitable[bool]], *, within_s: float = 30.0) -> None:
     """Return as soon as a condition holds.
 
     errors:  AssertionError  it did not hold in time
