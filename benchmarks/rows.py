@@ -4,7 +4,7 @@ import asyncio
 import secrets
 from datetime import datetime, timedelta
 
-from sql.cluster.holders import Incarnation, register_holder
+from sql.cluster.holders import SHARD, Incarnation, register_holder
 from sql.session import Session
 
 Figures = dict[str, object]
@@ -29,7 +29,7 @@ where due_date >= $1 and due_date < $2
 
 async def holder_of(session: Session, shard: int, count: int) -> int:
     holder = secrets.randbits(63)
-    await register_holder(session, Incarnation(holder, "benchmark", "benchmark", "", "", 0))
+    await register_holder(session, Incarnation(holder, SHARD, "benchmark", "benchmark", "", "", 0))
     async with session.connection() as connection:
         await connection.execute(
             "update shardclock.holders set part = $2, part_count = $3 where holder = $1", holder, shard, count

@@ -10,7 +10,7 @@ STDIN = ("-", "@-")
 
 
 def read_payload(text: str) -> object:
-    """Read the JSON from the text itself, from the file of @FILE, or from standard input if the text is - or @-.
+    """Read the JSON that an option gives: as text, as @FILE, or as - for standard input.
 
     errors:  InvalidTimer  names the option: the file can't be read, or its JSON can't be stored
     """

@@ -19,7 +19,7 @@ REASONS = {"ActorDiedError": "died", UNREACHABLE: "unreachable", SILENT: "silent
 class CrewStats:
     """Count what the coordinator did about the keepers of one role since its start."""
 
-    role: str = SHARD
+    role: str
     started: int = 0
     released: int = 0
     suspended: int = 0
@@ -41,7 +41,6 @@ class CrewStats:
         return [
             Sample("keepers_started", (self.role,), self.started),
             Sample("keepers_suspended", (self.role,), self.suspended),
-            Sample("timers_released", ("died",), self.released),
             *(Sample("takeovers", (self.role, reason), self.takeovers[reason]) for reason in reasons),
         ]
 
@@ -52,9 +51,14 @@ class CrewStats:
 
 def report(source: str, *, leads: bool, crews: Sequence[CrewStats], leaving: bool = False) -> Report:
     """Build the report that the coordinator sends to the exporter."""
+    released = sum(crew.released for crew in crews if crew.role == SHARD)  # only shards hold timers
     return Report(
         source,
-        samples=[Sample("coordinator_leads", (), leads), *(sample for crew in crews for sample in crew.samples())],
+        samples=[
+            Sample("coordinator_leads", (), leads),
+            Sample("timers_released", ("died",), released),
+            *(sample for crew in crews for sample in crew.samples()),
+        ],
         histograms=[crew.histogram() for crew in crews],
         leaving=leaving,
     )

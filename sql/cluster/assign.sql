@@ -1,4 +1,5 @@
--- Gives each holder its part of the slots, and suspends or resumes it, all at once, if the caller still leads in its term.
+-- Assigns parts of the slots to holders, and suspends or resumes holders. It does all or nothing, and nothing if the
+-- caller's term is over.
 --
 -- in:    :leader bigint, :term bigint, :holders bigint[], :parts integer[] (null: none),
 --        :suspended boolean[] (true: others may take its claims), :part_count integer

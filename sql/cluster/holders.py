@@ -37,13 +37,13 @@ class Incarnation:
     """What a slot keeper registers when it starts; `identity` is the installation it is configured for, or ''."""
 
     holder: int
+    role: str
     cluster_id: str
     actor_name: str
     node_id: str
     host: str
     pid: int
     identity: str = ""
-    role: str = SHARD
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
--- Reads how many keepers of a role are wanted, by which policy, how many are alive, and how many log records were drawn.
+-- Reads a role's policy, how many of its keepers are alive, and how many records the log has.
 --
 -- in:    :role text
 -- out:   one row: wanted integer, wanted_min integer and wanted_max integer (nulls: no policy), target_per_s integer,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cluster.ray_cluster import RayRefused
-from sql.cluster.holders import Incarnation, assign, list_holders, register_holder
+from sql.cluster.holders import SHARD, Incarnation, assign, list_holders, register_holder
 from sql.cluster.leadership import lead
 from sql.session import Session
 from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused
@@ -44,7 +44,7 @@ def start(shell: Shell, cluster_id: str, *holders: int, host: str = HERE) -> Non
     async def register(session: Session) -> None:
         for holder in holders:
             name = f"shard-{cluster_id}-{holder}"
-            await register_holder(session, Incarnation(holder, cluster_id, name, f"node-of-{host}", host, 1))
+            await register_holder(session, Incarnation(holder, SHARD, cluster_id, name, f"node-of-{host}", host, 1))
 
     do(shell, register)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sql.cluster.holders import Incarnation, register_holder
+from sql.cluster.holders import SHARD, Incarnation, register_holder
 from sql.session import Session
 from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused
 from tests.support.factories import add_timers, query, value
@@ -41,7 +41,7 @@ def start(shell: Shell, identity: str, *, holder: int = 1, cluster_id: str = "gr
 
     async def register() -> None:
         async with Session(shell.dsn, application="test") as session:
-            await register_holder(session, Incarnation(holder, cluster_id, f"s{holder}", "n", "h", 1, identity))
+            await register_holder(session, Incarnation(holder, SHARD, cluster_id, f"s{holder}", "n", "h", 1, identity))
 
     asyncio.run(register())
 

@@ -10,7 +10,7 @@ import pytest
 from coordinator import crew
 from coordinator.backoff import STARTING_S
 from coordinator.reconciler import Reconciler
-from sql.cluster.holders import Incarnation, beat, list_holders, register_holder
+from sql.cluster.holders import SHARD, Incarnation, beat, list_holders, register_holder
 from sql.cluster.leadership import lead, resign
 from sql.session import Session
 from tests.support.fake_fleet import BLUE, GREEN, FakeFleet, living, reconciler_of
@@ -35,7 +35,7 @@ async def fleet() -> AsyncIterator[TwoNodes]:
 async def register(session: Session, fleet: TwoNodes, number: int) -> None:
     """Let the actor that was spawned as such register; its holder has the same number."""
     name, node = f"shard-{number}", fleet.placed[number - 1]
-    await register_holder(session, Incarnation(number, BLUE, name, node_id=node, host=node, pid=number))
+    await register_holder(session, Incarnation(number, SHARD, BLUE, name, node_id=node, host=node, pid=number))
 
 
 async def serving(session: Session, fleet: TwoNodes, reconciler: Reconciler) -> None:

@@ -1,4 +1,4 @@
-"""Prove that one coordinator leads at a time, and that a lead that was handed over goes to whom it was meant for."""
+"""Prove that one coordinator leads at a time. If it hands over the lead, only the named cluster gets it."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def said(*crews: CrewStats, leads: bool = True) -> Report:
      ("left", "other"), ("retired", "other"), ("RaySystemError", "other"), ("", "other")],
 )  # fmt: skip
 def test_a_takeover_is_counted_by_its_reason(why: str, reason: str) -> None:
-    stats = CrewStats()
+    stats = CrewStats(SHARD)
 
     stats.count_takeovers([Ended(7, held=3, silent_s=0.2)], {7: why})
 
@@ -46,7 +46,7 @@ def test_a_takeover_is_counted_by_its_reason(why: str, reason: str) -> None:
 
 
 def test_a_holder_of_which_nothing_is_known_is_counted_too() -> None:
-    stats = CrewStats()
+    stats = CrewStats(SHARD)
 
     stats.count_takeovers([Ended(7, 0, 1.0), Ended(8, 0, 1.0)], {})
 
@@ -54,7 +54,7 @@ def test_a_holder_of_which_nothing_is_known_is_counted_too() -> None:
 
 
 def test_what_the_dead_held_is_released_and_the_seconds_are_in_their_buckets() -> None:
-    stats = CrewStats()
+    stats = CrewStats(SHARD)
 
     stats.count_takeovers([Ended(1, 5, 0.1), Ended(2, 6, 0.11), Ended(3, 0, 61.0)], {})
 
@@ -65,14 +65,14 @@ def test_what_the_dead_held_is_released_and_the_seconds_are_in_their_buckets() -
 
 
 def test_a_suspension_is_counted_and_is_no_takeover() -> None:
-    heard = said(CrewStats(suspended=3))
+    heard = said(CrewStats(SHARD, suspended=3))
 
     assert value_of(heard, "keepers_suspended", SHARD) == 3
     assert sum(sample.value for sample in heard.samples if sample.name == "takeovers") == 0
 
 
 def test_every_reason_is_reported_from_the_start_so_that_the_first_death_is_an_increase() -> None:
-    heard = said(CrewStats())
+    heard = said(CrewStats(SHARD))
 
     reasons = {sample.labels[1] for sample in heard.samples if sample.name == "takeovers"}
     assert reasons == REASON.values - {"drained"}

@@ -23,7 +23,7 @@ async def session(dsn: str) -> AsyncIterator[Session]:
 
 @pytest.fixture
 async def heartbeat(dsn: str) -> AsyncIterator[Heartbeat]:
-    one = Heartbeat(Incarnation(ME, "blue", "shard-1", "node", "host", 1), as_role(dsn, "shard"), timeout_s=5.0)
+    one = Heartbeat(Incarnation(ME, SHARD, "blue", "shard-1", "node", "host", 1), as_role(dsn, "shard"), timeout_s=5.0)
     yield one
     await one.close()
 

@@ -1,4 +1,4 @@
-"""Prove that what a process has locked is free soon if it freezes within a message, whether it is cut off or not."""
+"""Prove that locks are free soon if their process freezes in the middle of a message. Cutting it off is not needed."""
 
 from __future__ import annotations
 

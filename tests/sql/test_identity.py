@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from sql.cluster.holders import Incarnation, beat, end_holders, list_holders, register_holder
+from sql.cluster.holders import SHARD, Incarnation, beat, end_holders, list_holders, register_holder
 from sql.cluster.identity import read_identity, release
 from sql.cluster.leadership import lead
 from sql.log.records import read_log
@@ -48,7 +48,7 @@ async def copied(each_dsn: str) -> AsyncIterator[HolderClient]:
 
 async def start(hand: HolderClient, identity: str, *, holder: int = ME) -> None:
     """Register a holder of a cluster that is configured so, and give it all slots."""
-    await register_holder(hand.session, Incarnation(holder, "c", f"a{holder}", "n", "h", 1, identity))
+    await register_holder(hand.session, Incarnation(holder, SHARD, "c", f"a{holder}", "n", "h", 1, identity))
     await hand.value("update shardclock.holders set part = 0, part_count = 1 where holder = $1 returning 1", holder)
 
 

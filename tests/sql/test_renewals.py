@@ -1,4 +1,4 @@
-"""A beat or a renewal whose answer was lost is sent again, and may meet the one before it, which is still to commit."""
+"""A beat or a renewal is sent again when its answer was lost. The first one may commit only after that."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 from metrics.tables import read_tables
 from shards.settings import ShardSettings
 from shards.shard import Shard
-from sql.cluster.holders import Incarnation, list_holders, register_holder
+from sql.cluster.holders import SHARD, Incarnation, list_holders, register_holder
 from sql.cluster.rights import LacksRights, require_rights
 from sql.log.partitions import drop_log_partition, ensure_log_partitions
 from sql.migrate import require_current
@@ -76,7 +76,7 @@ async def test_a_role_is_told_each_grant_and_with_them_it_works(dsn: str, strang
     assert await lacks(stranger) == ""
     async with Session(stranger, application="test") as session:
         await require_current(session)
-        await register_holder(session, Incarnation(1, "test", "test", "node", "host", 1))
+        await register_holder(session, Incarnation(1, SHARD, "test", "test", "node", "host", 1))
         assert len(await list_holders(session)) == 1
         assert await drop_log_partition(session, keep_days=7) is None
         assert await ensure_log_partitions(session) == 0

@@ -1,4 +1,4 @@
-"""A scan goes back as far as it must but never so far that it gets stuck, and all scans together find every timer."""
+"""A scan never goes back so far that it gets stuck. Together, all scans find every timer."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ async def ask(session: Session, leader: int, cluster_id: str, *, fresh: bool = F
 
 
 def incarnation(holder: int, *, cluster_id: str = BLUE, actor_name: str = "shard-1") -> Incarnation:
-    return Incarnation(holder, cluster_id, actor_name, node_id="node", host="here", pid=1)
+    return Incarnation(holder, SHARD, cluster_id, actor_name, node_id="node", host="here", pid=1)
 
 
 class _Call:

@@ -12,7 +12,7 @@ import asyncpg
 
 from shards.settings import ShardSettings
 from shards.shard import Shard
-from sql.cluster.holders import Incarnation, end_holders
+from sql.cluster.holders import SHARD, Incarnation, end_holders
 from sql.session import Session
 from tests.support.factories import BOUND_S, add_holder
 from tests.support.roles import as_role
@@ -122,5 +122,11 @@ async def connect(dsn: str) -> asyncpg.Connection:
 def incarnation() -> Incarnation:
     """Draw a new holder."""
     return Incarnation(
-        holder=secrets.randbits(63), cluster_id="test", actor_name="test", node_id="test", host="test", pid=1
+        holder=secrets.randbits(63),
+        role=SHARD,
+        cluster_id="test",
+        actor_name="test",
+        node_id="test",
+        host="test",
+        pid=1,
     )

@@ -1,4 +1,4 @@
-"""Prove that a cron rule fires when its text says, and that a text that is no rule is refused in a clear sentence."""
+"""Prove that a cron rule fires when its text says so. Any other text is refused in a clear sentence."""
 
 import re
 from datetime import UTC, datetime
