@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,9 +41,12 @@ COORDINATOR_LOST_S = 15.0  # Ray restarts a dead coordinator in about a second; 
 STOP_S = 20.0  # Kubernetes kills us after 60 s, and Ray's own drain takes up to 30 s
 READY, WAITING, FAILED = "ready", "waiting", "failed"
 
+Say = Callable[[str, str], None]  # an event, and why
+
 
 def main() -> int:
     """Host Ray until told to stop; return 0 after an orderly stop, 1 if Ray is lost."""
+    say = take_stdout()
     logs.configure()
     log = structlog.get_logger()
     settings, temp_dir = load_settings(), Path(os.environ[TEMP_DIR])
@@ -52,14 +56,14 @@ def main() -> int:
         EmbeddedPostgres.start(settings.data_dir, version=settings.postgres_version) if _is_set(EMBEDDED) else None
     )
     try:
-        return _host_ray(settings, temp_dir)
+        return _host_ray(settings, temp_dir, say)
     except RayRefused as error:
-        _say(FAILED, str(error))
+        say(FAILED, str(error))
         return 1
     except (RuntimeError, ConnectionError, OSError) as error:
         why = " ".join(str(error).split())
         log.error("Ray did not start", error=why)  # noqa: TRY400 - a sentence is enough
-        _say(FAILED, f"Ray did not start: {why}")
+        say(FAILED, f"Ray did not start: {why}")
         return 1
     finally:
         if postgres is not None:
@@ -67,17 +71,33 @@ def main() -> int:
         shutil.rmtree(temp_dir, ignore_errors=True)
 
 
-def _host_ray(settings: Settings, temp_dir: Path) -> int:
+def take_stdout() -> Say:
+    """Keep standard output for the events that we tell our parent; return how to tell one.
+
+    What Ray or anybody else prints in this process goes to standard error from now on: our parent would take it for an
+    event, and it reads no more once we are ready.
+    """
+    parent = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+
+    def say(event: str, why: str) -> None:
+        parent.write(json.dumps({"event": event, "why": why}) + "\n")
+        parent.flush()
+
+    return say
+
+
+def _host_ray(settings: Settings, temp_dir: Path, say: Say) -> int:
     prepare_environment(settings, temp_dir)
     import ray
 
     stop = _stop_event()
     address = settings.ray_address
-    if address is not None and not wait_for_ray(address, stop=stop, tell=partial(_say, WAITING)):
+    if address is not None and not wait_for_ray(address, stop=stop, tell=partial(say, WAITING)):
         return 0
     start_ray(settings, temp_dir)
     coordinator = ensure_coordinator(settings, os.environ[CLUSTER_ID])
-    _say(READY)
+    say(READY, "")
     watch = _Watch(coordinator, own_ray=settings.ray_address is None)
     while not stop.wait(WATCH_S):
         lost = watch.lost()
@@ -90,11 +110,6 @@ def _host_ray(settings: Settings, temp_dir: Path) -> int:
         _stop_coordinator(coordinator)
     ray.shutdown()
     return 0
-
-
-def _say(event: str, why: str = "") -> None:
-    """Tell our parent an event."""
-    print(json.dumps({"event": event, "why": why}), flush=True)  # noqa: T201 - our parent reads our output
 
 
 class _Watch:

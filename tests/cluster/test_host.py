@@ -1,0 +1,27 @@
+"""Prove that the host process tells its parent its events, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+from tests.support.factories import BOUND_S
+
+NOISY = """
+import os
+from cluster import host
+say = host.take_stdout()
+print("a line of Ray's", flush=True)
+os.system("echo one of a child")
+os.write(1, b"\\n" * 100_000)
+say(host.READY, "")
+"""
+
+
+def test_what_anybody_prints_in_its_process_is_never_taken_for_an_event() -> None:
+    done = subprocess.run([sys.executable, "-c", NOISY], capture_output=True, text=True, timeout=BOUND_S, check=True)
+
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [{"event": "ready", "why": ""}]
+    assert "a line of Ray's" in done.stderr
+    assert "one of a child" in done.stderr
