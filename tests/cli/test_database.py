@@ -45,6 +45,7 @@ def test_finds_the_embedded_postgres_while_it_runs_and_says_when_it_does_not() -
         assert not [it for it in psutil.process_iter(["cmdline"]) if place in " ".join(it.info["cmdline"] or [])]
 
 
+@pytest.mark.slow
 def test_psql_does_what_it_is_told_on_the_database_that_is_named(dsn: str) -> None:
     environment = {"SHARDCLOCK_DSN": dsn}
 

@@ -167,6 +167,7 @@ async def test_a_new_leader_tries_every_node_again(session: Session, dsn: str, f
     assert reconciler._crews[0]._quarantine.nodes(now_s=time.monotonic()) == ()
 
 
+@pytest.mark.slow
 async def test_locks_of_a_silent_shard_are_freed_when_it_is_suspended_and_again_when_it_is_ended(
     session: Session, dsn: str, fleet: TwoNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:

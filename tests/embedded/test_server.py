@@ -46,6 +46,7 @@ def data_dir() -> Iterator[Path]:
     assert left == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_starts_with_our_settings_and_no_port(data_dir: Path, version: int) -> None:
     server = EmbeddedPostgres.start(data_dir, version=version)
@@ -58,6 +59,7 @@ async def test_starts_with_our_settings_and_no_port(data_dir: Path, version: int
         server.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_is_found_again_by_another_process_and_stopped_by_the_last_one(data_dir: Path, version: int) -> None:
     first = EmbeddedPostgres.start(data_dir, version=version)
@@ -120,6 +122,7 @@ def test_a_killed_user_is_not_counted(data_dir: Path) -> None:
     assert not server.is_running()
 
 
+@pytest.mark.slow
 def test_two_uses_in_one_process_count_as_two(data_dir: Path) -> None:
     first = EmbeddedPostgres.start(data_dir)
     second = EmbeddedPostgres.start(data_dir)

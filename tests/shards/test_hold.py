@@ -45,6 +45,7 @@ async def seen_for(pool: ShardPool, shard: Shard, seconds: float) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", [ADOPTED, COPIED], ids=["another's", "a copy"])
 async def test_a_shard_on_hold_fires_nothing_until_it_is_released_and_then_all_of_it_once(dsn: str, state: str) -> None:
     async with pool_of(dsn) as pool:

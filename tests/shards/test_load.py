@@ -172,6 +172,7 @@ async def test_an_idle_shard_asks_once_a_poll(pool: ShardPool, scans: list[tuple
     assert shard.stats.fired == 0
 
 
+@pytest.mark.slow
 async def test_a_timer_that_is_scheduled_long_overdue_is_found_within_a_rotation(
     pool: ShardPool, scans: list[tuple[str, ScanResult]]
 ) -> None:

@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pytest
+
 from shards.claim_planner import ClaimPlanner
 from shards.ramp import Ramp
 from shards.settings import ShardSettings
@@ -192,6 +194,7 @@ async def test_a_scan_with_a_floor_leaves_what_an_outage_left_alone(dsn: str) ->
 # All of it: shards at work
 
 
+@pytest.mark.slow
 async def test_an_outage_is_caught_up_with_at_the_rate_that_an_operator_sets(pool: ShardPool) -> None:
     await add_timers(pool.dsn, 3_000, OLD)
     async with Session(pool.dsn, application="test") as operator:
@@ -224,6 +227,7 @@ async def test_an_outage_is_caught_up_with_at_the_rate_that_an_operator_sets(poo
     assert spans[0][0] > 1.8
 
 
+@pytest.mark.slow
 async def test_a_tenant_with_a_few_timers_does_not_wait_for_another_with_many(pool: ShardPool) -> None:
     await add_timers(pool.dsn, 20_000, OLD, tenant_id="'flood'")
     few = await add_timers(pool.dsn, 20, "now() - interval '20 s'", tenant_id="'few'")

@@ -55,6 +55,7 @@ async def test_a_repeat_fires_each_occurrence_on_its_grid_and_in_order(each_pool
         assert len({row["timer_key"] for row in mine}) == count
 
 
+@pytest.mark.slow
 async def test_missed_occurrences_that_are_fired_one_by_one_do_not_wait_for_a_poll_each(pool: ShardPool) -> None:
     await add_schedule(
         pool.dsn, "R60/PT1M", missed="'fire_all'", anchor="now() - interval '61 minutes'", repetitions="60",

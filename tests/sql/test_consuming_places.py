@@ -96,6 +96,7 @@ async def test_a_place_is_taken_before_its_records_are_read(dsn: str, monkeypatc
     assert found_by_others == [0, None]
 
 
+@pytest.mark.slow
 async def test_many_members_do_each_record_once_of_fewer_partitions(dsn: str) -> None:
     await query(dsn, "create table done (position bigint)")
     await query(dsn, "grant select, insert on done to public")

@@ -101,6 +101,7 @@ async def test_a_text_that_the_database_cannot_hold_is_noted_without_its_letters
 # How long it takes
 
 
+@pytest.mark.slow
 async def test_work_that_blocks_for_longer_than_its_session_may_is_counted_and_goes_alone(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

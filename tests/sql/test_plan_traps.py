@@ -59,6 +59,7 @@ async def test_a_fair_scan_over_a_backlog_reads_what_it_takes_and_a_row_a_tenant
     await take.connection.close()
 
 
+@pytest.mark.slow
 async def test_a_scan_with_a_floor_reads_nothing_that_an_outage_left(outage: str) -> None:
     take = await prepare(outage, "claim_due")
 
@@ -171,6 +172,7 @@ PLANNERS = [
 ]
 
 
+@pytest.mark.slow
 async def test_a_claim_never_takes_more_than_its_limit_whatever_the_planner_does(dsn: str) -> None:
     await query(dsn, "alter table shardclock.timers set (autovacuum_enabled = off)")
     await add_holder(dsn, 1)

@@ -64,6 +64,7 @@ async def fire_until(shard: HolderClient, count: int) -> None:
         await serve(shard)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missed", ["fire_all", "fire_once", "skip"])
 @pytest.mark.parametrize("verb", ["run", "rule", "replace"])
 async def test_what_fired_while_the_caller_s_transaction_was_open_fires_once(

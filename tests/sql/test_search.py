@@ -126,6 +126,7 @@ def drawn_filter(random: Random) -> Filter:
     )
 
 
+@pytest.mark.slow
 async def test_every_filter_alone_and_combined_finds_what_it_asks_for_in_order_and_once(each_dsn: str) -> None:
     random = Random(3)
     await many(each_dsn, random)
