@@ -80,18 +80,18 @@ lock: ## resolve the dependencies again, at their newest, into requirements.lock
 	$(PYTHON) -m venv "$$scratch"; \
 	"$$scratch/bin/pip" install --quiet uv==$(UV); \
 	"$$scratch/bin/uv" pip compile --quiet --upgrade --universal --generate-hashes --extra dev \
-	    --no-config --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
+	    --no-config --no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-package shardclock-client \
 	    --output-file requirements.lock pyproject.toml
 
 clean: ## remove what make made
 	rm -rf $(VENV) build dist *.egg-info .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
 # The stamp is written last, so a set-up that was interrupted starts again.
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml client/pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "make: no $(PYTHON) here; say which with PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v <= (3, 14) or sys.exit("make: $(PYTHON) is Python %d.%d, Shardclock needs 3.11 to 3.14; say which with PYTHON=python3.13" % v)'
 	@$(PYTHON) -m venv --clear $(VENV) || { echo "make: $(PYTHON) can't make a venv; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	@echo "installing the locked dependencies into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable ./client --editable .
 	@touch $(READY)

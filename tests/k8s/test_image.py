@@ -77,7 +77,7 @@ def test_each_overlay_names_the_image_in_one_place(tmp_path: Path) -> None:
 def test_it_names_no_package_index_and_checks_every_hash() -> None:
     locked, ours = (step for step in arguments("RUN") if "pip install" in step)
     assert "--require-hashes --no-deps" in locked
-    assert "--no-index --no-build-isolation --no-deps ." in ours
+    assert "--no-index --no-build-isolation --no-deps ./client ." in ours
     assert "://" not in DOCKERFILE
 
 
@@ -86,7 +86,7 @@ def test_only_what_the_image_is_made_of_goes_into_it() -> None:
     assert lines[0] == "*"
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     packages = {name.partition(".")[0] for name in project["tool"]["setuptools"]["packages"]}
-    beside = {"pyproject.toml", "requirements.lock", project["project"]["readme"], "k8s/image/leftovers.py"}
+    beside = {"client", "pyproject.toml", "requirements.lock", project["project"]["readme"], "k8s/image/leftovers.py"}
     assert let_in() == packages | beside | set(project["project"]["license-files"])
 
 

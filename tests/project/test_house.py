@@ -21,6 +21,7 @@ from tests.support import ROOT
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES: list[str] = PYPROJECT["tool"]["setuptools"]["packages"]
 TOP_LEVEL = sorted(path.parent.name for path in ROOT.glob("*/py.typed"))
+CLIENT = "shardclock-client"
 TEST_FILES = sorted((ROOT / "tests").rglob("test_*.py"))
 TEST_LINES_MAX = 400  # a reader sees what a file proves; and pytest-xdist gives a file to one worker
 
@@ -125,12 +126,13 @@ def test_the_lock_holds_every_dependency_we_name() -> None:
         *project["optional-dependencies"]["dev"],
         *PYPROJECT["build-system"]["requires"],
     ]
-    assert {_normal(re.split(r"[<>=\[ ]", name)[0]) for name in asked} - locked == set()
+    named = {_normal(re.split(r"[<>=\[ ]", name)[0]) for name in asked}
+    assert named - locked == {CLIENT}, "the client is in this tree"
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel."""
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Build the wheels of the server and of the client."""
     # A copy: setuptools leaves a build folder behind, and puts what lies there into the next wheel.
     place = tmp_path_factory.mktemp("wheel")
     tree, out = place / "tree", place / "out"
@@ -138,31 +140,39 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, tree)
+    client = place / "client"
+    shutil.copytree(ROOT / "client", client, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "build"))
     build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(out)]
-    subprocess.run([*build, str(tree)], check=True, timeout=120)
-    (built,) = out.glob("*.whl")
-    return built
+    subprocess.run([*build, str(tree), str(client)], check=True, timeout=120)
+    return {"client" if "client" in path.name else "server": path for path in out.glob("*.whl")}
 
 
 @pytest.mark.slow
-def test_the_wheel_brings_the_sql_and_the_types(wheel: Path) -> None:
-    brought = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+def test_the_wheel_brings_the_sql_and_the_types(wheels: dict[str, Path]) -> None:
+    brought = _files_of(wheels["server"])
     kept = {path for name in TOP_LEVEL for path in (ROOT / name).rglob("*")}
     shipped = {path for path in kept if path.suffix in {".py", ".sql"} or path.name == "py.typed"}
     # sql/schema.sql is a page for people; the migrations make the schema.
     assert brought == {path.relative_to(ROOT).as_posix() for path in shipped} - {"sql/schema.sql"}
 
 
+@pytest.mark.slow
+def test_the_client_s_wheel_brings_its_package_alone(wheels: dict[str, Path]) -> None:
+    package = ROOT / "client" / "shardclock"
+    shipped = {path.relative_to(ROOT / "client").as_posix() for path in package.iterdir() if path.is_file()}
+    assert _files_of(wheels["client"]) == shipped
+
+
 @pytest.mark.ray
 @pytest.mark.slow
-def test_the_demo_works_from_the_wheel_in_an_empty_directory(wheel: Path, tmp_path: Path) -> None:
-    # Given an environment that has the wheel and what it depends on, and nothing of this tree
+def test_the_demo_works_from_the_wheel_in_an_empty_directory(wheels: dict[str, Path], tmp_path: Path) -> None:
+    # Given an environment that has the wheels and what they depend on, and nothing of this tree
     venv, empty = tmp_path / "venv", tmp_path / "empty"
     empty.mkdir()
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True, timeout=60)
     python = venv / "bin" / "python"
     install = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q", "--no-deps", "--no-index"]
-    subprocess.run([*install, str(wheel)], check=True, timeout=60)
+    subprocess.run([*install, *map(str, wheels.values())], check=True, timeout=60)
     (site,) = venv.glob("lib/python*/site-packages")
     # A plain path: what makes this tree importable there stands in .pth files of its own, which are not read for it.
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
@@ -186,6 +196,10 @@ def test_the_demo_works_from_the_wheel_in_an_empty_directory(wheel: Path, tmp_pa
     assert (verdict["early"], verdict["lost"], verdict["double"]) == (0, 0, 0)
     assert verdict["fired"] >= 5_000
     assert list(empty.iterdir()) == []
+
+
+def _files_of(wheel: Path) -> set[str]:
+    return {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
 
 
 def _normal(name: str) -> str:

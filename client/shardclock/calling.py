@@ -1,0 +1,115 @@
+"""Call handlers, and say how each attempt ended; workers and tests call them in this one way.
+
+A timer comes as it was delivered: its payload is JSON text, or None. The handler gets it read. Nothing that a handler
+raises comes out of here, but for a cancellation by the caller. What no code in this process can end, such as a handler
+that never awaits or that swallows its cancellation and goes on, must be ended from outside, by ending the process.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from shardclock.deadline import Deadline
+from shardclock.handler import Handler
+from shardclock.outcome import Completed, Outcome, outcome_of
+from shardclock.payload import read_payload
+from shardclock.raised import Partly
+from shardclock.result import COMPLETED, completed
+from shardclock.timer import Timer
+
+Delivered: TypeAlias = Timer[str | None]
+Ended: TypeAlias = tuple[object, BaseException | None]  # what a handler returned, or what it raised
+
+
+async def call_async(handler: Handler, timer: Delivered) -> Outcome:
+    """Call an async handler with one timer, for as long as its timeout.
+
+    errors:  CancelledError  the caller was cancelled
+    """
+    read = read_payload(handler.payload, timer)
+    if not isinstance(read, Timer):
+        return read
+    result, error = await _run_async(handler, read)
+    return completed(result) if error is None else outcome_of(error)
+
+
+def call_plain(handler: Handler, timer: Delivered) -> Outcome:
+    """Call a plain handler with one timer; only ending its process can end it."""
+    read = read_payload(handler.payload, timer)
+    if not isinstance(read, Timer):
+        return read
+    result, error = _run_plain(handler, read)
+    return completed(result) if error is None else outcome_of(error)
+
+
+async def call_batch_async(handler: Handler, timers: Sequence[Delivered]) -> list[Outcome]:
+    """Call an async handler with a batch of timers, for as long as its timeout.
+
+    shape:   an outcome for each timer, in their order; the handler doesn't see a timer whose payload doesn't fit
+    errors:  CancelledError  the caller was cancelled
+    """
+    read = [read_payload(handler.payload, timer) for timer in timers]
+    fit = [timer for timer in read if isinstance(timer, Timer)]
+    return _of_batch(read, await _run_async(handler, fit) if fit else (None, None))
+
+
+def call_batch_plain(handler: Handler, timers: Sequence[Delivered]) -> list[Outcome]:
+    """Call a plain handler with a batch of timers; only ending its process can end it.
+
+    shape:   an outcome for each timer, in their order; the handler doesn't see a timer whose payload doesn't fit
+    """
+    read = [read_payload(handler.payload, timer) for timer in timers]
+    fit = [timer for timer in read if isinstance(timer, Timer)]
+    return _of_batch(read, _run_plain(handler, fit) if fit else (None, None))
+
+
+async def _run_async(handler: Handler, argument: object) -> Ended:
+    try:
+        with Deadline(handler.policy.timeout_s):
+            return await handler.function(argument), None
+    except BaseException as error:
+        if _is_the_callers(error):
+            raise
+        return None, error
+
+
+def _run_plain(handler: Handler, argument: object) -> Ended:
+    try:
+        result = handler.function(argument)
+    except BaseException as error:  # noqa: BLE001 - also SystemExit: it is the handler's failed attempt
+        return None, error
+    if inspect.iscoroutine(result):
+        result.close()
+        return None, TypeError("it returned a coroutine, which nobody awaits; declare it by async def")
+    return result, None
+
+
+def _is_the_callers(error: BaseException) -> bool:
+    """Say whether the caller is cancelled: a handler may also await something that was cancelled by itself."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+
+
+def _of_batch(read: Sequence[Timer[Any] | Outcome], ended: Ended) -> list[Outcome]:
+    result, error = ended
+    by_key: dict[int, object] = {}
+    if isinstance(error, Partly):
+        by_key = error.by_timer_key
+        strangers = by_key.keys() - {timer.timer_key for timer in read if isinstance(timer, Timer)}
+        error = None if not strangers else ValueError(f"Partly names {min(strangers)}, which is no timer of this batch")
+    whole = _of_whole_batch(result) if error is None else outcome_of(error)
+    if error is not None or not by_key:
+        return [whole if isinstance(timer, Timer) else timer for timer in read]
+    return [_of_one(by_key.get(timer.timer_key)) if isinstance(timer, Timer) else timer for timer in read]
+
+
+def _of_whole_batch(result: object) -> Outcome:
+    # A list of those that failed would be lost here, and so is told: other services expect one.
+    if result is None:
+        return COMPLETED
+    return Completed(note="what a batch returns is not recorded; raise shardclock.Partly for single timers")
+
+
+def _of_one(result: object) -> Outcome:
+    return outcome_of(result) if isinstance(result, BaseException) else completed(result)

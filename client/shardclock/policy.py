@@ -1,0 +1,92 @@
+"""Hold how often, how long and how many at once a handler is called; each number has its bounds here."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from shardclock.durations import seconds_of
+from shardclock.refusal import InvalidHandler, shown
+
+ReadT = TypeVar("ReadT")
+BoundT = TypeVar("BoundT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Hold what a worker keeps to when it calls a handler; None is no limit of the handler's own.
+
+    units:   `timeout_s` is for one attempt. `give_up_after_s` counts from the firing, `expires_after_s` from the due
+             date. `rate_per_s` is calls a second
+    errors:  InvalidHandler  two of the numbers contradict each other
+    """
+
+    max_attempts: int
+    timeout_s: float
+    retry_min_s: float
+    retry_max_s: float
+    give_up_after_s: float | None
+    expires_after_s: float | None
+    concurrency: int | None
+    rate_per_s: float | None
+    batch: int
+    priority: int
+    num_cpus: float | None
+    memory_mib: int | None
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that contradict each other."""
+        if self.retry_min_s > self.retry_max_s:
+            raise InvalidHandler(
+                f"retry_min ({self.retry_min_s:g} s) is longer than retry_max ({self.retry_max_s:g} s); a retry waits"
+                " from retry_min to retry_max, so lower the one or raise the other"
+            )
+        if self.max_attempts > 1 and self.give_up_after_s is not None and self.give_up_after_s < self.retry_min_s:
+            raise InvalidHandler(
+                f"give_up_after ({self.give_up_after_s:g} s) is shorter than retry_min ({self.retry_min_s:g} s), so no"
+                " second attempt would ever come; raise give_up_after, or say max_attempts=1"
+            )
+
+
+def whole(name: str, value: object, least: int, most: int) -> int:
+    """Read a whole number within bounds.
+
+    errors:  InvalidHandler  it is not
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
+        return value
+    raise InvalidHandler(f"{name} {shown(value)} is refused: it must be a whole number from {least} to {most:,}")
+
+
+def number(name: str, value: object, least: float, most: float) -> float:
+    """Read a number within bounds; it may have a fraction.
+
+    errors:  InvalidHandler  it is not
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most:
+        assert math.isfinite(value), "within finite bounds"
+        return float(value)
+    raise InvalidHandler(f"{name} {shown(value)} is refused: it must be a number from {least:g} to {most:,g}")
+
+
+def length(name: str, value: str | timedelta, least: str, most: str) -> float:
+    """Read a length of time within bounds.
+
+    units:   seconds; the bounds are ISO 8601 durations, as the user writes them
+    errors:  InvalidHandler  it is not
+    """
+    try:
+        length_s = seconds_of(value)
+    except ValueError as refusal:
+        raise InvalidHandler(f"{name} {refusal}") from None
+    if seconds_of(least) <= length_s <= seconds_of(most):
+        return length_s
+    raise InvalidHandler(f"{name} {shown(value)} is refused: it must be a duration from {least} to {most}")
+
+
+def given(
+    read: Callable[[str, Any, BoundT, BoundT], ReadT], name: str, value: object, least: BoundT, most: BoundT
+) -> ReadT | None:
+    """Read a value if there is one."""
+    return None if value is None else read(name, value, least, most)

@@ -1,0 +1,54 @@
+"""Define what a handler raises to say what becomes of its timer; any other exception means: again later."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from shardclock.durations import seconds_of
+from shardclock.refusal import shown
+
+RETRY_IN_MAX = "P365D"
+
+
+class Discard(Exception):
+    """Ask for no further attempt: the timer is not worth it, and that is no fault."""
+
+    reason = "the handler discarded it"
+
+    def __init__(self, reason: str = reason) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class RetryIn(Exception):
+    """Ask for the next attempt after this time, at most a year, instead of the one that the policy gives.
+
+    It counts as an attempt, so after `max_attempts` none follows.
+
+    errors:  ValueError  not such a length of time
+    """
+
+    delay_s = 0.0
+    reason = "the handler asked for another attempt"
+
+    def __init__(self, delay: str | timedelta, reason: str = reason) -> None:
+        super().__init__(delay, reason)
+        self.delay_s, self.reason = seconds_of(delay), reason
+        if self.delay_s > seconds_of(RETRY_IN_MAX):
+            raise ValueError(f"RetryIn {shown(delay)} is refused: it must be a duration up to {RETRY_IN_MAX}")
+
+
+class Partly(Exception):
+    """Say of a batch which timers were not handled; those that are not named were.
+
+    A value that is an exception counts as if it had been raised for this timer alone, so it may be a `Discard` or a
+    `RetryIn`. Any other value is the result of a timer that was handled, as from
+    `asyncio.gather(..., return_exceptions=True)`.
+
+    errors:  TypeError  not a mapping by timer_key
+    """
+
+    def __init__(self, by_timer_key: Mapping[int, object]) -> None:
+        super().__init__(by_timer_key)
+        self.by_timer_key = dict(by_timer_key)
+        if not all(type(key) is int for key in self.by_timer_key):
+            raise TypeError(f"Partly takes a dict of timer_key: exception, not {shown(by_timer_key)}")

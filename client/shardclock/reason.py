@@ -1,0 +1,80 @@
+"""Write errors as texts for the log and for Postgres: of bounded length, without NUL or half of a surrogate pair."""
+
+import traceback
+from collections.abc import Iterator
+from types import TracebackType
+
+REASON_CHARS_MAX = 300
+TRACEBACK_CHARS_MAX = 4_000
+LEAVES_MAX = 3  # of an exception group
+FRAMES_MAX = 20  # the innermost ones; a recursion has a thousand
+GROUPS_SEEN_MAX = 100
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+
+def one_line(text: str) -> str:
+    """Write a text as one printable line.
+
+    shape:   at most 300 characters
+    """
+    # Far more is cut off first: an exception may carry a whole document.
+    words = " ".join(text[: 4 * REASON_CHARS_MAX].split())
+    line = words if words.isprintable() else "".join(char if char.isprintable() else REPLACEMENT for char in words)
+    cut = len(line) > REASON_CHARS_MAX or len(text) > 4 * REASON_CHARS_MAX
+    return f"{line[: REASON_CHARS_MAX - 1]}…" if cut else line
+
+
+def reason_of(error: BaseException) -> str:
+    """Write an exception in one line, with the first that an exception group holds."""
+    if not isinstance(error, BaseExceptionGroup):
+        return one_line(_named(error))
+    leaves = "; ".join(one_line(_named(leaf)) for leaf in _first_leaves(error))
+    return one_line(f"{_named(error)}: {leaves}")
+
+
+def traceback_of(error: BaseException) -> str:
+    """Write where an exception was raised, without the lines of this package.
+
+    shape:   at most 4,000 characters, the last ones, on several lines; empty if it can't be written
+    """
+    try:
+        report = traceback.TracebackException(
+            type(error), error, _of_the_user(error.__traceback__), limit=-FRAMES_MAX, max_group_width=LEAVES_MAX
+        )
+        text = "".join(_bounded(part) for part in report.format())
+    except Exception:  # noqa: BLE001 - an exception is the user's code, too
+        return ""
+    return text.encode(errors="replace").decode().replace("\0", REPLACEMENT)[-TRACEBACK_CHARS_MAX:]
+
+
+def _named(error: BaseException) -> str:
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except BaseException as second:  # noqa: BLE001 - `__str__` is the user's code, and may raise anything
+        return f"{name}, whose text can't be shown: its __str__ raised {type(second).__name__}"
+    return f"{name}: {text[: 4 * REASON_CHARS_MAX + 1]}" if text else name
+
+
+def _first_leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    waiting: list[BaseException] = [group]
+    found = 0
+    for _ in range(GROUPS_SEEN_MAX):
+        if not waiting or found == LEAVES_MAX:
+            return
+        error = waiting.pop(0)
+        if isinstance(error, BaseExceptionGroup):
+            waiting[:0] = error.exceptions
+        else:
+            found += 1
+            yield error
+
+
+def _of_the_user(place: TracebackType | None) -> TracebackType | None:
+    while place is not None and place.tb_frame.f_globals.get("__package__") == __package__:
+        place = place.tb_next
+    return place
+
+
+def _bounded(part: str) -> str:
+    return part if len(part) <= TRACEBACK_CHARS_MAX // 4 else f"{part[: TRACEBACK_CHARS_MAX // 4 - 2]}…\n"

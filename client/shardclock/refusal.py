@@ -1,0 +1,28 @@
+"""Refuse what can't be a handler, in one sentence that names the value, the rule and the way out."""
+
+from inspect import isroutine
+
+SHOWN_CHARS_MAX = 60
+
+
+class InvalidHandler(ValueError):
+    """Refuse a handler, or an app whose handlers can't be found; its text is one line."""
+
+
+def shown(value: object) -> str:
+    """Show a refused value so that the user recognizes it, even if it is long or can't be printed.
+
+    A function is shown as its module and name.
+
+    shape:   at most 60 characters, printable, on one line
+    """
+    try:
+        if isroutine(value):
+            text = f"{value.__module__}:{value.__qualname__}"
+        else:
+            text = repr(value[:SHOWN_CHARS_MAX] if isinstance(value, str) else value)
+    except Exception:  # noqa: BLE001 - `__repr__` is the user's code
+        text = f"a value of type {type(value).__name__}"
+    cut = len(text) > SHOWN_CHARS_MAX or (isinstance(value, str) and len(value) > SHOWN_CHARS_MAX)
+    text = f"{text[: SHOWN_CHARS_MAX - 1]}…" if cut else text
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)

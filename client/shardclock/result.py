@@ -1,0 +1,52 @@
+"""Keep what a handler returns, if it is JSON that fits into the log; else say why not."""
+
+import json
+
+from shardclock.outcome import Completed
+from shardclock.refusal import shown
+
+RESULT_BYTES_MAX = 16_384
+DEPTH_MAX = 100  # as a payload's: Postgres refuses what is nested too deeply for its stack
+
+ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+COMPLETED = Completed()
+
+
+def completed(result: object) -> Completed:
+    """Judge a call that returned; a result that can't be recorded is dropped with a note, and is no fault."""
+    if result is None:
+        return COMPLETED
+    try:
+        text = ENCODER.encode(result)
+        size = len(text.encode())
+    except Exception:  # noqa: BLE001 - encoding runs into the user's classes
+        return _dropped(result, "has no form in JSON; return objects, arrays, text, finite numbers, booleans or None")
+    if size > RESULT_BYTES_MAX:
+        return _dropped(result, f"has {size:,} bytes as JSON, more than {RESULT_BYTES_MAX:,}; store it, return its key")
+    try:
+        # Read back, so that a test sees what is recorded: an object's keys are text, a tuple is an array.
+        value = json.loads(text)
+    except (RecursionError, ValueError):
+        return _dropped(result, f"is nested deeper than {DEPTH_MAX} levels; flatten it")
+    if why := _unfit(value, DEPTH_MAX):
+        return _dropped(result, why)
+    return Completed(value)
+
+
+def _unfit(value: object, levels: int) -> str | None:
+    if levels < 0:
+        return f"is nested deeper than {DEPTH_MAX} levels; flatten it"
+    match value:
+        case str():
+            return "holds a NUL character, which Postgres can't store; leave it out" if "\0" in value else None
+        case dict():
+            parts = [*value, *value.values()]
+        case list():
+            parts = value
+        case _:
+            return None
+    return next((why for part in parts if (why := _unfit(part, levels - 1))), None)
+
+
+def _dropped(result: object, why: str) -> Completed:
+    return Completed(None, note=f"the result {shown(result)} is not recorded: it {why}")

@@ -1,0 +1,91 @@
+"""Read from a function's signature how a handler is called."""
+
+import inspect
+import sys
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from shardclock.refusal import InvalidHandler, shown
+from shardclock.timer import Timer
+
+FunctionOfTimer = Callable[[Any], Any]
+ONE_OF = "annotate it as shardclock.Timer, shardclock.Timer[Order] or, with batch=, list[shardclock.Timer]"
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Hold how a function wants to be called; `takes_batch` is None if it doesn't say."""
+
+    is_async: bool
+    takes_batch: bool | None
+    payload: Any
+
+
+def read_signature(function: FunctionOfTimer, *, called: str) -> Signature:
+    """Read how a function wants to be called.
+
+    errors:  InvalidHandler  it is a generator, or can't be called with one argument, or is annotated with another type
+    """
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidHandler(f"handler {called} is a generator, which nobody would run; take out its yield")
+    parameter = _parameter(function, called)
+    annotation = _annotation(function, parameter, called)
+    takes_batch, payload = _taken(annotation, parameter, called)
+    return Signature(inspect.iscoroutinefunction(function), takes_batch, payload)
+
+
+def _parameter(function: FunctionOfTimer, called: str) -> inspect.Parameter:
+    signature = _signature(function)
+    try:
+        bound = signature.bind(None)
+    except TypeError:
+        raise InvalidHandler(
+            f"handler {called} has the parameters {shown(signature)[11:-1]}, and it is called with one positional"
+            " argument; take one, and give others a default"
+        ) from None
+    return signature.parameters[next(iter(bound.arguments))]
+
+
+def _signature(function: FunctionOfTimer) -> inspect.Signature:
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format
+
+        # A name that is only imported for type checkers may stand in an annotation that we don't need.
+        return inspect.signature(function, annotation_format=Format.FORWARDREF)
+    return inspect.signature(function)
+
+
+def _annotation(function: FunctionOfTimer, parameter: inspect.Parameter, called: str) -> Any:
+    """Evaluate the annotation of the one parameter: the others, and the result's, are nobody's business."""
+    if parameter.annotation is parameter.empty:
+        return Any
+
+    def alone(_: object) -> None: ...
+
+    alone.__annotations__ = {"_": parameter.annotation}
+    names = getattr(inspect.unwrap(function), "__globals__", {})
+    try:
+        return typing.get_type_hints(alone, globalns=names, include_extras=True)["_"]
+    except Exception as error:  # noqa: BLE001 - an annotation is the user's code
+        raise InvalidHandler(
+            f"handler {called} has the annotation {shown(parameter.annotation)}, which can't be read"
+            f" ({shown(str(error))}); import or define its names above the handler, not under TYPE_CHECKING"
+        ) from None
+
+
+def _taken(annotation: Any, parameter: inspect.Parameter, called: str) -> tuple[bool | None, Any]:
+    """Find whether it takes a batch, and the type of a payload."""
+    if annotation is Any:
+        return None, Any
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    takes_batch = origin in {list, Sequence} or annotation in {list, Sequence}
+    one = (arguments[0] if arguments else Any) if takes_batch else annotation
+    if one is Timer or (takes_batch and one is Any):
+        return takes_batch, Any
+    if typing.get_origin(one) is Timer:
+        return takes_batch, typing.get_args(one)[0]
+    raise InvalidHandler(
+        f"handler {called} takes {parameter.name} as {shown(annotation)}, and it is called with a timer; {ONE_OF}"
+    )

@@ -1,0 +1,111 @@
+"""Call handlers in unit tests as a worker calls them, without a cluster.
+
+    assert call(remind, {"order": 7}) == Completed()
+
+A payload goes through JSON on its way, as in production. A plain handler has no timeout here: in production its process
+is ended.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from shardclock.calling import Delivered, call_async, call_batch_async, call_batch_plain, call_plain
+from shardclock.handler import Handler, declared
+from shardclock.outcome import Outcome
+from shardclock.refusal import InvalidHandler, shown
+from shardclock.signature import FunctionOfTimer
+from shardclock.timer import Timer
+
+
+def timer(payload: Any = None, **facts: Any) -> Timer[Any]:
+    """Make up a timer that fired just now, for the first time; `facts` are the fields that matter to the test.
+
+    errors:  TypeError  a timer has no such field
+    """
+    due_date = facts.get("due_date", datetime.now(UTC))
+    made_up: dict[str, Any] = {
+        "timer_key": 1,
+        "due_date": due_date,
+        "fired_at": due_date,
+        "occurrence": 1,
+        "attempt": 1,
+        "tenant_id": "default",
+        "target": "log",
+        "timer_type": "USER",
+        "name": None,
+        "schedule": None,
+        "target_element_id": None,
+        "process_instance_key": None,
+        "element_instance_key": None,
+    }
+    return Timer(**made_up | facts, payload=payload)
+
+
+def call(handler: Handler | FunctionOfTimer, payload: Any = None, **facts: Any) -> Outcome:
+    """Call a handler, async or plain, with a made-up timer; a handler of batches gets a batch of one.
+
+    errors:  InvalidHandler  the function has no @on_timer
+             RuntimeError    an event loop runs: await `acall` there
+             TypeError, ValueError  the payload has no form in JSON
+    """
+    return call_batch(handler, [payload], **facts)[0]
+
+
+async def acall(handler: Handler | FunctionOfTimer, payload: Any = None, **facts: Any) -> Outcome:
+    """Call a handler as `call` does, in a running event loop."""
+    return (await acall_batch(handler, [payload], **facts))[0]
+
+
+def call_batch(handler: Handler | FunctionOfTimer, payloads: Sequence[Any], **facts: Any) -> list[Outcome]:
+    """Call a handler of batches with a timer for each payload; their keys count up from `timer_key`, or 1.
+
+    shape:   an outcome for each timer, in their order
+    errors:  as `call`
+    """
+    found = _handler_of(handler)
+    if not found.is_async:
+        return _call_plain(found, _timers(found, payloads, facts))
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(acall_batch(found, payloads, **facts))
+    raise RuntimeError("call can't wait in a running event loop; write: await acall(...), or await acall_batch(...)")
+
+
+async def acall_batch(handler: Handler | FunctionOfTimer, payloads: Sequence[Any], **facts: Any) -> list[Outcome]:
+    """Call a handler of batches as `call_batch` does, in a running event loop."""
+    found = _handler_of(handler)
+    timers = _timers(found, payloads, facts)
+    if not found.is_async:
+        return _call_plain(found, timers)
+    return await call_batch_async(found, timers) if found.takes_batch else [await call_async(found, t) for t in timers]
+
+
+def _call_plain(handler: Handler, timers: Sequence[Delivered]) -> list[Outcome]:
+    return call_batch_plain(handler, timers) if handler.takes_batch else [call_plain(handler, t) for t in timers]
+
+
+def _timers(handler: Handler, payloads: Sequence[Any], facts: Mapping[str, Any]) -> list[Delivered]:
+    first_key = facts.get("timer_key", 1)
+    return [
+        timer(_delivered(payload), **{"target": handler.target, **facts, "timer_key": key})
+        for key, payload in enumerate(payloads, first_key)
+    ]
+
+
+def _delivered(payload: Any) -> str | None:
+    return None if payload is None else json.dumps(payload, default=to_jsonable_python, allow_nan=False)
+
+
+def _handler_of(function: Handler | FunctionOfTimer) -> Handler:
+    if isinstance(function, Handler):
+        return function
+    for handler in declared():
+        if handler.function is function:
+            return handler
+    raise InvalidHandler(f"{shown(function)} is no handler; decorate it with @shardclock.on_timer")

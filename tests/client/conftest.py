@@ -1,0 +1,49 @@
+"""Declare handlers for one test."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shardclock import handler as handlers
+from shardclock import on_timer
+
+
+@pytest.fixture(autouse=True)
+def only_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget the handlers that a test declares."""
+    monkeypatch.setattr(handlers, "_handlers", dict(handlers._handlers))
+
+
+@pytest.fixture
+def declare() -> Callable[..., handlers.Handler]:
+    """Declare a function of a test as if it stood at the top level of its module."""
+
+    def declare(function: Callable[..., Any], **limits: Any) -> handlers.Handler:
+        function.__qualname__ = function.__name__
+        target = limits.pop("target", function.__name__)
+        on_timer(target, **limits)(function)
+        return handlers._handlers[target]
+
+    return declare
+
+
+@pytest.fixture
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str], None]]:
+    """Write modules into a folder of the Python path; what they import is forgotten after the test."""
+    monkeypatch.syspath_prepend(tmp_path)
+    before = set(sys.modules)
+
+    def write(name: str, text: str) -> None:
+        file = tmp_path / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    yield write
+    for name in set(sys.modules) - before:
+        if getattr(sys.modules[name], "__file__", None) and str(tmp_path) in str(sys.modules[name].__file__):
+            del sys.modules[name]

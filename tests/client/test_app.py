@@ -1,0 +1,226 @@
+"""An app's handlers are found by the names of modules and functions; what another process could not find is refused."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import shardclock
+from shardclock import InvalidHandler, describe, find_handlers, handlers_of, installed_apps
+
+App = Callable[[str, str], None]
+
+REMINDERS = """
+import shardclock
+
+@shardclock.on_timer("order.reminded", max_attempts=3)
+async def remind(timer: shardclock.Timer) -> None: ...
+
+@shardclock.on_timer("rows.aggregated", batch=500, memory_mib=256)
+def aggregate(timers: list[shardclock.Timer]) -> None: ...
+
+def helper(): ...
+"""
+
+
+def handler(target: str, name: str) -> str:
+    return f"import shardclock\n@shardclock.on_timer({target!r})\ndef {name}(timer): ...\n"
+
+
+def refusal(*apps: str) -> str:
+    with pytest.raises(InvalidHandler) as refused:
+        find_handlers(apps)
+    assert str(refused.value).isprintable()
+    return str(refused.value)
+
+
+def test_a_module_has_its_handlers_by_target(app: App) -> None:
+    app("reminders.py", REMINDERS)
+
+    handlers = find_handlers(["reminders"])
+
+    assert {target: handler.reference for target, handler in handlers.items()} == {
+        "order.reminded": "reminders:remind",
+        "rows.aggregated": "reminders:aggregate",
+    }
+    assert handlers == handlers_of(sys.modules["reminders"])
+
+
+def test_a_function_is_found_alone(app: App) -> None:
+    app("reminders.py", REMINDERS)
+
+    assert list(find_handlers([" reminders:remind "])) == ["order.reminded"]
+
+
+def test_a_function_of_two_targets_is_found_with_both(app: App) -> None:
+    app("reminders.py", handler("a", "act").replace("def act", "@shardclock.on_timer('b')\ndef act"))
+
+    assert sorted(find_handlers(["reminders:act"])) == ["a", "b"]
+
+
+def test_a_package_has_the_handlers_of_the_modules_that_it_imports(app: App) -> None:
+    app("shop/__init__.py", "from shop import orders\nfrom elsewhere import act")
+    app("shop/orders.py", handler("orders", "act"))
+    app("shop/unused.py", handler("unused", "act"))
+    app("elsewhere.py", handler("elsewhere", "act") + handler("not.imported", "other"))
+    app("shopping.py", handler("shopping", "act"))
+    importlib.import_module("shopping")
+
+    assert sorted(find_handlers(["shop"])) == ["elsewhere", "orders"]
+
+
+def test_several_apps_are_found_together(app: App) -> None:
+    app("one.py", handler("one", "act"))
+    app("other.py", handler("other", "act"))
+
+    assert list(find_handlers(["one", "other", "one:act"])) == ["one", "other"]
+
+
+def test_a_module_that_also_runs_as_a_program_has_its_handlers_once(app: App) -> None:
+    app("reminders.py", handler("a", "act"))
+    running: dict[str, object] = {"__name__": "__main__"}
+    exec(handler("a", "act"), running)
+
+    found = find_handlers(["reminders"])
+
+    assert found["a"].reference == "reminders:act"
+    assert found["a"].function is not running["act"]
+
+
+def test_a_module_that_is_reloaded_has_its_new_handlers(app: App) -> None:
+    app("reminders.py", handler("a", "act"))
+    before = find_handlers(["reminders"])
+
+    after = handlers_of(importlib.reload(sys.modules["reminders"]))
+
+    assert after["a"].function is not before["a"].function
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a/b.py", ".a", "a:", "a:b:c", "a:b.c", "1a", "a,b", "a\nb"])
+def test_what_is_no_name_of_a_module_is_refused(name: str) -> None:
+    assert refusal(name) == (
+        f"app {name!r} is refused: it must be package.module or package.module:function, as in an import"
+    )
+
+
+@pytest.mark.parametrize("name", ["no_such.module", "no_such:act"])
+def test_a_package_that_is_not_there_is_refused(name: str) -> None:
+    assert refusal(name).startswith(f"app '{name}' can't be imported: there is no module 'no_such'; check its name")
+
+
+def test_a_module_that_is_not_there_is_refused() -> None:
+    assert refusal("no_such") == (
+        "app 'no_such' can't be imported: there is no module 'no_such'; check its name, and that its folder is on the"
+        " Python path"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "last_line"),
+    [
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("def :", "SyntaxError: invalid syntax"),
+        ("import sys; sys.exit('bye')", "SystemExit: bye"),
+    ],
+    ids=["module", "error", "syntax", "exit"],
+)
+def test_a_module_that_fails_is_refused_with_the_last_line_of_its_error(app: App, text: str, last_line: str) -> None:
+    app("broken.py", text)
+
+    assert refusal("broken") == f"app 'broken' can't be imported: {last_line}; mend that first"
+
+
+def test_a_module_without_handlers_is_refused(app: App) -> None:
+    app("empty.py", "import shardclock")
+
+    assert refusal("empty") == (
+        "app 'empty' has no handlers; decorate its functions with @shardclock.on_timer, or name the module that has"
+        " them"
+    )
+
+
+def test_a_function_that_is_not_there_is_refused_with_those_that_are(app: App) -> None:
+    app("reminders.py", REMINDERS)
+
+    assert refusal("reminders:remember") == (
+        "handler reminders:remember is not there; the handlers of reminders are remind, aggregate"
+    )
+    assert refusal("reminders:helper") == (
+        "handler reminders:helper has no @shardclock.on_timer above it; the handlers of reminders are remind, aggregate"
+    )
+
+
+def test_two_apps_with_one_target_are_refused_with_both_functions(app: App) -> None:
+    app("one.py", handler("a", "act"))
+    app("other.py", handler("a", "act"))
+
+    assert refusal("one", "other") == (
+        "target 'a' is taken: one:act has it, so other:act can't; give each function a target of its own"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        handler("a", "act").replace("@", "def shout(function): return lambda timer: None\n@shout\n@"),
+        handler("a", "act") + handler("b", "act"),
+        handler("a", "act") + "del act",
+    ],
+    ids=["decorated", "shadowed", "deleted"],
+)
+def test_a_handler_that_its_module_hides_is_refused(app: App, text: str) -> None:
+    app("hides.py", text)
+
+    assert refusal("hides") == (
+        "handler hides:act of target 'a' is hidden: its module has something else of that name; make @on_timer the"
+        " outermost decorator, and give each handler a name of its own"
+    )
+
+
+def test_a_description_is_json_for_those_who_do_not_import_the_app(app: App) -> None:
+    app("reminders.py", REMINDERS)
+
+    described = describe(find_handlers(["reminders"]).values())
+
+    assert json.loads(json.dumps(described)) == described
+    assert described[1] == {
+        "target": "rows.aggregated",
+        "reference": "reminders:aggregate",
+        "is_async": False,
+        "takes_batch": True,
+        "policy": {
+            "max_attempts": 10,
+            "timeout_s": 30.0,
+            "retry_min_s": 1.0,
+            "retry_max_s": 3_600.0,
+            "give_up_after_s": None,
+            "expires_after_s": None,
+            "concurrency": None,
+            "rate_per_s": None,
+            "batch": 500,
+            "priority": 0,
+            "num_cpus": None,
+            "memory_mib": 256,
+        },
+    }
+
+
+def test_installed_packages_name_their_apps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in (1, 2):
+        info = tmp_path / f"shop{number}-1.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: shop{number}\nVersion: 1\n")
+        (info / "entry_points.txt").write_text("[shardclock.handlers]\norders = shop.orders\nact = shop:act\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    assert installed_apps() == ["shop.orders", "shop:act"]
+
+
+def test_the_package_brings_its_public_names() -> None:
+    assert [name for name in shardclock.__all__ if not hasattr(shardclock, name)] == []

@@ -1,0 +1,140 @@
+"""A batch has an outcome for each timer: all the same, or by `Partly` each its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from shardclock import Completed, Discard, Discarded, Failed, Handler, Outcome, Partly, RetryIn, RetryLater, Timer
+from shardclock.testing import call, call_batch
+
+Declare = Callable[..., Handler]
+
+
+class Order(BaseModel):
+    order: int
+
+
+def ends(declare: Declare, act: Callable[[], Any]) -> list[Outcome]:
+    """Let a plain and an async handler do the same with three timers, and find the same outcomes."""
+
+    def plain(timers: list[Timer]) -> Any:
+        return act()
+
+    async def asynchronous(timers: list[Timer]) -> Any:
+        return act()
+
+    one, other = (call_batch(declare(function, batch=9), [None] * 3) for function in (plain, asynchronous))
+    if not any(isinstance(outcome, Failed) for outcome in one):
+        assert one == other
+    return one
+
+
+def raising(error: BaseException) -> Callable[[], None]:
+    def act() -> None:
+        raise error
+
+    return act
+
+
+def test_a_batch_that_returns_has_completed(declare: Declare) -> None:
+    assert ends(declare, lambda: None) == [Completed()] * 3
+
+
+def test_what_a_batch_returns_is_told_to_be_lost(declare: Declare) -> None:
+    note = "what a batch returns is not recorded; raise shardclock.Partly for single timers"
+    assert ends(declare, lambda: [2]) == [Completed(note=note)] * 3
+
+
+def test_what_a_batch_raises_counts_for_all(declare: Declare) -> None:
+    assert ends(declare, raising(Discard("closed"))) == [Discarded("closed")] * 3
+    assert ends(declare, raising(RetryIn("PT5S", "busy"))) == [RetryLater(5.0, "busy")] * 3
+    outcomes = ends(declare, raising(KeyError("a")))
+    assert [outcome.reason for outcome in outcomes if isinstance(outcome, Failed)] == ["KeyError: 'a'"] * 3
+
+
+def test_partly_names_those_that_were_not_handled(declare: Declare) -> None:
+    outcomes = ends(declare, raising(Partly({1: Discard("paid"), 3: ValueError("no")})))
+
+    assert outcomes[:2] == [Discarded("paid"), Completed()]
+    assert isinstance(outcomes[2], Failed)
+    assert (outcomes[2].reason, outcomes[2].kind) == ("ValueError: no", "error")
+
+
+def test_partly_takes_what_gather_returns(declare: Declare) -> None:
+    async def send(timer: Timer) -> int:
+        if timer.payload == "bad":
+            raise RetryIn("PT1M", "busy")
+        return 7
+
+    async def sends(timers: list[Timer]) -> None:
+        results = await asyncio.gather(*map(send, timers), return_exceptions=True)
+        raise Partly({timer.timer_key: result for timer, result in zip(timers, results, strict=True)})
+
+    outcomes = call_batch(declare(sends, batch=9), ["good", "bad", None])
+
+    assert outcomes == [Completed(7), RetryLater(60.0, "busy"), Completed(7)]
+
+
+def test_partly_that_names_a_stranger_fails_the_batch(declare: Declare) -> None:
+    outcomes = ends(declare, raising(Partly({1: None, 8: None, 7: None})))
+
+    assert [outcome.reason for outcome in outcomes if isinstance(outcome, Failed)] == [
+        "ValueError: Partly names 7, which is no timer of this batch"
+    ] * 3
+
+
+@pytest.mark.parametrize("named", [{"1": None}, {True: None}], ids=repr)
+def test_partly_by_something_else_than_keys_is_refused(named: Mapping[Any, object]) -> None:
+    with pytest.raises(TypeError, match=r"^Partly takes a dict of timer_key: exception, not \{"):
+        Partly(named)
+
+
+def test_a_payload_that_does_not_fit_fails_alone(declare: Declare) -> None:
+    seen: list[int] = []
+
+    def aggregate(timers: list[Timer[Order]]) -> None:
+        seen.extend(timer.payload.order for timer in timers)
+        timers.clear()
+
+    outcomes = call_batch(declare(aggregate, batch=9), [{"order": 1}, {"order": "two"}, {"order": 3}])
+
+    assert [type(outcome) for outcome in outcomes] == [Completed, Failed, Completed]
+    assert isinstance(outcomes[1], Failed)
+    assert outcomes[1].kind == "payload"
+    assert seen == [1, 3]
+
+
+def test_a_batch_without_a_fitting_payload_is_not_called(declare: Declare) -> None:
+    called: list[Any] = []
+
+    def plain(timers: list[Timer[Order]]) -> None:
+        called.append(timers)
+
+    async def asynchronous(timers: list[Timer[Order]]) -> None:
+        called.append(timers)
+
+    for function in (plain, asynchronous):
+        (outcome,) = call_batch(declare(function, batch=9), [{}])
+        assert isinstance(outcome, Failed)
+    assert called == []
+
+
+def test_a_batch_that_takes_too_long_fails_as_a_whole(declare: Declare) -> None:
+    async def waits(timers: list[Timer]) -> None:
+        await asyncio.Event().wait()
+
+    outcomes = call_batch(declare(waits, batch=9, timeout="PT0.02S"), [1, 2])
+
+    assert [outcome.kind for outcome in outcomes if isinstance(outcome, Failed)] == ["timeout"] * 2
+
+
+def test_one_timer_is_a_batch_too(declare: Declare) -> None:
+    def aggregate(timers: list[Timer]) -> None:
+        assert [timer.payload for timer in timers] == [7]
+
+    assert call(declare(aggregate, batch=9), 7) == Completed()
