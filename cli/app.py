@@ -36,6 +36,7 @@ from sql.cluster.rights import LacksRights
 from sql.migrate import TablesInUse, WrongSchema
 from sql.session import NOT_ALLOWED, StatementRefused, StoreUnavailable
 from timers.refusal import Refusal, shortened
+from workers.app import AppRefused
 
 app = typer.Typer(
     name="shardclock",
@@ -84,6 +85,7 @@ EXITS: dict[type[Exception], int] = {
     ClusterFailed: NOT_THERE,
     CannotListen: NOT_THERE,
     LacksRights: NOT_THERE,
+    AppRefused: BAD_INPUT,
     TablesInUse: NOT_DONE,
     WrongSchema: WRONG_SCHEMA,
     StatementRefused: NOT_DONE,

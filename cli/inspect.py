@@ -27,6 +27,7 @@ from cli.output import DONE, NOT_DONE, Json, hex_of, on_clock, print_json, print
 from cli.session import with_session
 from cli.single import no_timer
 from sql.clients.history import TimerState, find_timer, find_timers, records_of
+from sql.deliveries.find import DeliveryState, find_delivery
 from sql.session import Session
 from timers.moment import canonical_moment
 from timers.preview import preview as foresee
@@ -92,10 +93,13 @@ def show(timer_key: Key = None, name: Name = None, tenant: Tenant = DEFAULT_TENA
             tell(f"shardclock: {no_timer(which)}")
             return NOT_DONE
         records = await records_of(session, which)
+        delivery = await find_delivery(session, timer.timer_key)
         if as_json:
-            print_json({"timer": timer, "records": records})
+            print_json({"timer": timer, "delivery": delivery, "records": records})
         else:
             print_table("", ["field", "value"], _fields(timer))
+            if delivery is not None:
+                print_table("delivery", ["field", "value"], _fields_of_delivery(delivery))
             print_records(records)
         return DONE
 
@@ -138,6 +142,11 @@ def _spaced(moment: str) -> str:
 def _row(timer: TimerState, clock: ZoneInfo | None) -> tuple[object, ...]:
     due, ended = on_clock(timer.due_date, clock), on_clock(timer.ended_at, clock)
     return timer.timer_key, timer.state, due, ended, timer.tenant_id, timer.name, timer.schedule
+
+
+def _fields_of_delivery(delivery: DeliveryState) -> list[tuple[str, object]]:
+    values = {name: getattr(delivery, name) for name in DeliveryState.__slots__} | {"worker": hex_of(delivery.worker)}
+    return [(name, value) for name, value in values.items() if value is not None and name != "timer_key"]
 
 
 def _fields(timer: TimerState) -> list[tuple[str, object]]:

@@ -19,13 +19,16 @@ from cluster.running import TEND_S, running_cluster
 from cluster.scratch import remove_abandoned
 from cluster.settings import InvalidSettings, Settings, load_settings
 from metrics.exporter import Exporter
+from service.words import counted
 from sql import migrate as migrations
 from sql.cluster.holders import SHARD
 from sql.cluster.identity import read_identity
 from sql.cluster.leadership import scale as set_scale
+from sql.deliveries.handlers import declare_handlers
 from sql.dsn import Dsn
 from sql.session import Session
 from timers.model import SLOTS
+from workers.app import App, find_app
 
 POLL_S = 0.1
 
@@ -34,23 +37,30 @@ def up(
     shards: Annotated[
         int | None, typer.Option("--shards", min=1, max=SLOTS, help="Shards wanted; if not given, as before.")
     ] = None,
+    app: Annotated[
+        str | None,
+        typer.Option("--app", metavar="MODULES", help="The modules with your handlers, with commas between them."),
+    ] = None,
     keep_running: Annotated[
         bool, typer.Option("--keep-running", help="At the end, leave the Ray that was joined running, with its shards.")
     ] = False,
 ) -> int:
     """Run the cluster until Ctrl-C or SIGTERM, which hands everything back."""
     logs.configure()
-    settings = load_settings(shards=shards)
+    settings = load_settings(shards=shards, app=app)
     if keep_running and settings.ray_address is None:
         raise InvalidSettings("--keep-running needs a Ray that lives on: name it with SHARDCLOCK_RAY_ADDRESS")
     stop = _stop_event()
+    found = find_app(settings.app, Path.cwd()) if settings.app else None
     for path in remove_abandoned():
         tell(f"removed {path}: the process that used it was killed")
     with open_database(settings) as database:
         if not _is_ready(database, stop):
             return DONE
-        asyncio.run(_prepare(database.dsn, settings))
-        with running_cluster(settings, database, tell=tell, keep_running=keep_running, stopped=stop.is_set) as cluster:
+        asyncio.run(_prepare(database.dsn, settings, found))
+        with running_cluster(
+            settings, database, tell=tell, keep_running=keep_running, app=found, stopped=stop.is_set
+        ) as cluster:
             if stop.is_set():
                 return DONE
             tell(f"running on {database.place}; `shardclock status` shows it, Ctrl-C stops it")
@@ -118,14 +128,19 @@ def migrate(
     return DONE
 
 
-async def _prepare(dsn: Dsn, settings: Settings) -> None:
-    """Say that the cluster is on hold, if it is; if not, set how many shards are wanted."""
+async def _prepare(dsn: Dsn, settings: Settings, app: App | None) -> None:
+    """Say that the cluster is on hold, if it is; if not, set how many shards are wanted, and declare the handlers."""
     async with Session(dsn, application="shardclock up") as session:
         identity = await read_identity(session, settings.identity or "")
         if identity.hold_reason is not None:
             tell(f"ON HOLD: {identity.hold_reason}; nothing fires until `shardclock release`")
-        elif settings.shards is not None:
+            return
+        if settings.shards is not None:
             await set_scale(session, SHARD, settings.shards)
+        if app is not None:
+            changes = await declare_handlers(session, [handler.declared() for handler in app.handlers])
+            told = ", ".join(f"{target} ({change})" for target, change in sorted(changes.items()))
+            tell(f"app {app.modules}: {counted(len(app.handlers), 'handler')}{'; ' + told if told else ''}")
 
 
 def _stop_event() -> threading.Event:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 from rich.text import Text
@@ -11,7 +11,7 @@ from cli.options import WAIT_S_MAX
 from cli.output import DONE, NOT_DONE, Json, out, print_json, print_table, tell
 from cli.session import with_session
 from service.words import counted
-from sql.cluster.holders import SHARD, list_holders
+from sql.cluster.holders import ROLES, SHARD, list_holders
 from sql.cluster.leadership import Policy, read_policy, set_policy
 from sql.cluster.leadership import scale as set_scale
 from sql.metrics.forecast import Forecast, read_forecast
@@ -24,24 +24,31 @@ TARGET_MAX = 1_000_000  # timers a second: far more than a shard can fire
 BAR_WIDTH = 40
 
 
-def _number_of(wanted: str) -> int:
-    """Read `4` or `shards=4`."""
+class Asked(NamedTuple):
+    """How many keepers of a role an operator wants."""
+
+    role: str
+    number: int
+
+
+def _asked(wanted: str) -> Asked:
+    """Read `4`, `shards=4` or `workers=4`."""
     role, _, number = wanted.rpartition("=")
-    if role not in ("", "shards"):
-        raise typer.BadParameter(f"{wanted}: there is no role {role!r} to scale; say shards=4, or 4 alone")
+    if role not in ("", *(f"{known}s" for known in ROLES)):
+        raise typer.BadParameter(f"{wanted}: there is no role {role!r} to scale; say shards=4, or workers=4")
     try:
-        return int(number)
+        return Asked(role.removesuffix("s") or SHARD, int(number))
     except ValueError:
-        raise typer.BadParameter(f"{wanted!r} is not a number of shards: choose 1 to {SLOTS}") from None
+        raise typer.BadParameter(f"{wanted!r} is not a number of {role or 'shards'}: choose 1 to {SLOTS}") from None
 
 
 def scale(
-    shards: Annotated[
-        int | None,
+    asked: Annotated[
+        Asked | None,
         typer.Argument(
-            parser=_number_of,
-            metavar="[[shards=]NUMBER]",
-            help="How many shards are wanted, 1 to 840; ends a policy.",
+            parser=_asked,
+            metavar="[[shards=|workers=]NUMBER]",
+            help="How many shards or workers are wanted, 1 to 840; ends a policy.",
             show_default=False,
         ),
     ] = None,
@@ -58,23 +65,24 @@ def scale(
     ] = 0.0,
     as_json: Json = False,
 ) -> int:
-    """Show or set how many shards the cluster runs: a number, or bounds between which it follows the forecast."""
+    """Show or set how many shards or workers the cluster runs; shards may follow the forecast, between bounds."""
+    role, number = asked or (SHARD, None)
     is_policy = (least, most, target) != (None, None, None)
-    if shards is not None and is_policy:
+    if asked is not None and is_policy:
         raise Refusal("give either a number of shards, or --min, --max and --target for a policy; not both")
-    for option, number in (("", shards), ("--min ", least), ("--max ", most)):
-        if number is not None and not 1 <= number <= SLOTS:
-            raise Refusal(f"{option}{number} shards are not possible: choose 1 to {SLOTS}")
+    for option, wanted in (("", number), ("--min ", least), ("--max ", most)):
+        if wanted is not None and not 1 <= wanted <= SLOTS:
+            raise Refusal(f"{option}{wanted} {role}s are not possible: choose 1 to {SLOTS}")
     if target is not None and not 1 <= target <= TARGET_MAX:
         raise Refusal(f"--target {target} is not possible: choose 1 to {TARGET_MAX} timers a second")
 
     async def do(session: Session) -> int:
-        before = await read_policy(session, SHARD)
-        if shards is not None:
-            await set_scale(session, SHARD, shards)
+        before = await read_policy(session, role)
+        if number is not None:
+            await set_scale(session, role, number)
         elif is_policy:
             await set_policy(session, SHARD, **_policy(before, least, most, target))
-        after, serving = await _served(session, wait_s)
+        after, serving = await _served(session, role, wait_s)
         _show(before, after, serving, as_json=as_json)
         return DONE if serving == after.wanted or not wait_s else NOT_DONE
 
@@ -121,10 +129,10 @@ def _policy(before: Policy, least: int | None, most: int | None, target: int | N
     return {"wanted_min": wanted_min, "wanted_max": wanted_max, "target_per_s": target}
 
 
-async def _served(session: Session, wait_s: float) -> tuple[Policy, int]:
+async def _served(session: Session, role: str, wait_s: float) -> tuple[Policy, int]:
     deadline = time.monotonic() + wait_s
     while True:
-        policy, holders = await read_policy(session, SHARD), await list_holders(session, SHARD)
+        policy, holders = await read_policy(session, role), await list_holders(session, role)
         serving = sum(holder.part is not None for holder in holders)
         if serving == policy.wanted or time.monotonic() >= deadline:
             return policy, serving

@@ -61,6 +61,10 @@ def schedule(
             help="JSON for its record, at most 64 KiB; @FILE reads a file, - standard input.",
         ),
     ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", help="What its firing calls: a handler of an app. Default: log."),
+    ] = None,
     process_instance: ProcessInstance = None,
     refused_to: Annotated[
         Path | None, typer.Option("--refused-to", help="With --file: write refused lines to this file.")
@@ -77,6 +81,7 @@ def schedule(
         "schedule": rule and rule.text,
         "missed": missed,
         "name": name,
+        "target": target,
         "process_instance_key": process_instance,
         "payload": payload,
     }

@@ -14,15 +14,18 @@ from cli.session import with_session
 from cluster.settings import load_settings
 from service.hold import living_of, read_hold
 from service.words import counted
-from sql.cluster.holders import SHARD, Holder, list_holders
+from sql.cluster.holders import SHARD, WORKER, Holder, list_holders
 from sql.log.records import LogRecord, follow, log_end
 from sql.metrics.status import Status, read_status
 from sql.session import Session, StoreUnavailable
 from timers.refusal import Refusal, shortened
 
 RETRY_S = 1.0
-INTENTS = ("TRIGGERED", "CANCELED", "RESCHEDULED", "SKIPPED", "PAUSED", "RESUMED")
+INTENTS = (
+    "TRIGGERED", "CANCELED", "RESCHEDULED", "SKIPPED", "PAUSED", "RESUMED", "DELIVERED", "DISCARDED", "DEAD",
+)  # fmt: skip
 PAYLOAD_SHOWN_CHARS = 120
+COUNTED_MAX = 100_000  # sql/metrics/read_status.sql counts no further
 
 
 def tail(
@@ -70,7 +73,9 @@ def status(as_json: Json = False) -> int:
 
     async def do(session: Session) -> int:
         state = await read_status(session)
-        holders = await list_holders(session, SHARD)
+        keepers = await list_holders(session)
+        holders = [holder for holder in keepers if holder.role == SHARD]
+        workers = [holder for holder in keepers if holder.role == WORKER]
         settings = load_settings()
         hold = await read_hold(session, settings.identity or "", silent_s=settings.coordinator.silent_s)
         if as_json:
@@ -81,10 +86,12 @@ def status(as_json: Json = False) -> int:
                     **caught_up,
                     "hold": hold.why if hold else None,
                     "shards": [_json_of(holder) for holder in holders],
+                    "workers": [_json_of_worker(worker) for worker in workers],
                 }
             )
         else:
             _print_status(state, holders, living_of(holders, settings.coordinator.silent_s))
+            _print_workers(state, workers)
             if hold:
                 out.print(f"\n{hold.line}", style="red", markup=False, soft_wrap=True)
         return DONE
@@ -130,9 +137,30 @@ def _print_status(state: Status, holders: Sequence[Holder], living: Sequence[Hol
         rows.append(("left by an outage", outage_of(state, is_served=bool(serving))))
     print_table("", ["cluster", ""], rows)
     columns = ["shard", "cluster", "holder", "node", "host", "pid", "held", "seen"]
-    print_table("", columns, [_shard_row(holder) for holder in holders])
+    print_table("", columns, [_keeper_row(holder) for holder in holders])
     if not serving:
         tell("no shard is running: start one with `shardclock up`")
+
+
+def _print_workers(state: Status, workers: Sequence[Holder]) -> None:
+    """Show who calls targets, if anybody does or should."""
+    if not workers and not state.deliveries and not state.dead_letters:
+        return
+    serving = sum(worker.part is not None for worker in workers)
+    rows = [
+        ("workers", f"{serving} of {state.workers_wanted} wanted"),
+        ("deliveries on their way", _counted_up_to(state.deliveries)),
+        ("dead letters", _counted_up_to(state.dead_letters)),
+    ]
+    print_table("", ["deliveries", ""], rows)
+    columns = ["worker", "cluster", "holder", "node", "host", "pid", "in hand", "seen"]
+    print_table("", columns, [_keeper_row(worker) for worker in workers])
+    if state.deliveries and not serving:
+        tell("no worker is running: start the cluster with `shardclock up --app`")
+
+
+def _counted_up_to(number: int) -> str:
+    return f"{number:,}{' or more' if number >= COUNTED_MAX else ''}"
 
 
 def _standing_by(holders: Sequence[Holder], living: Sequence[Holder]) -> str:
@@ -155,7 +183,12 @@ def _json_of(holder: Holder) -> dict[str, object]:
     return {"shard": said.pop("part"), "shard_count": said.pop("part_count"), **said}
 
 
-def _shard_row(holder: Holder) -> tuple[object, ...]:
+def _json_of_worker(holder: Holder) -> dict[str, object]:
+    said = asdict(holder)
+    return {"worker": said.pop("part"), "worker_count": said.pop("part_count"), "in_hand": said.pop("held"), **said}
+
+
+def _keeper_row(holder: Holder) -> tuple[object, ...]:
     idle = "suspended" if holder.suspended_at else "-"
     shard = idle if holder.part is None else f"{holder.part} of {holder.part_count}"
     seen = f"{holder.silent_s:.1f} s ago"

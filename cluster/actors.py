@@ -13,10 +13,19 @@ from cluster.node import NoDatabase, dsn_of_node
 from coordinator import actor as coordinators
 from shards import actor as shards
 from sql.dsn import Dsn, InvalidDsn
+from workers import actor as workers
 
 
 class ShardActor(shards.ShardActor):
     """Keep a shard, in a process of its own with our log format."""
+
+    def __init__(self, *args: Any) -> None:
+        logs.configure()
+        super().__init__(*args, dsn=_dsn_here())
+
+
+class WorkerActor(workers.WorkerActor):
+    """Keep a worker, in a process of its own with our log format."""
 
     def __init__(self, *args: Any) -> None:
         logs.configure()

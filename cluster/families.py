@@ -4,5 +4,6 @@ from coordinator.families import FAMILIES as OF_COORDINATOR
 from metrics.families import RELEASED
 from metrics.family import by_name
 from shards.families import FAMILIES as OF_SHARDS
+from workers.families import FAMILIES as OF_WORKERS
 
-REPORTED = by_name(*OF_SHARDS, *OF_COORDINATOR, RELEASED)
+REPORTED = by_name(*OF_SHARDS, *OF_WORKERS, *OF_COORDINATOR, RELEASED)

@@ -29,11 +29,13 @@ from cluster.ray_cluster import (
 )
 from cluster.settings import Settings, load_settings
 from embedded.server import EmbeddedPostgres
+from workers.app import App
 
 CLUSTER_ID = "SHARDCLOCK_HOST_CLUSTER_ID"
 TEMP_DIR = "SHARDCLOCK_HOST_TEMP_DIR"
 EMBEDDED = "SHARDCLOCK_HOST_EMBEDDED"
 KEEP_RUNNING = "SHARDCLOCK_HOST_KEEP_RUNNING"
+APP = "SHARDCLOCK_HOST_APP"
 
 WATCH_S = 0.25
 PING_S = 2.0
@@ -96,7 +98,8 @@ def _host_ray(settings: Settings, temp_dir: Path, say: Say) -> int:
     if address is not None and not wait_for_ray(address, stop=stop, tell=partial(say, WAITING)):
         return 0
     start_ray(settings, temp_dir)
-    coordinator = ensure_coordinator(settings, os.environ[CLUSTER_ID])
+    app = App.from_json(os.environ[APP]) if os.environ.get(APP) else None
+    coordinator = ensure_coordinator(settings, os.environ[CLUSTER_ID], app)
     say(READY, "")
     watch = _Watch(coordinator, own_ray=settings.ray_address is None)
     while not stop.wait(WATCH_S):

@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 
 from cluster.settings import Settings
+from workers.app import App, Orders
 
 NAMESPACE = "shardclock"
 COORDINATOR = "coordinator"
@@ -161,7 +162,7 @@ def _answers(socket_path: str) -> bool:
         return True
 
 
-def ensure_coordinator(settings: Settings, cluster_id: str) -> Any:
+def ensure_coordinator(settings: Settings, cluster_id: str, app: App | None = None) -> Any:
     """Find the coordinator, or make it: a detached actor that Ray restarts for as long as its cluster lives.
 
     If Ray had to restart it on another node, because its home was gone, it is killed and made here; no timer waits for
@@ -177,7 +178,7 @@ def ensure_coordinator(settings: Settings, cluster_id: str) -> Any:
         deadline = time.monotonic() + ANSWER_S
         while COORDINATOR in ray.util.list_named_actors() and time.monotonic() < deadline:
             time.sleep(POLL_S)
-    return _make_coordinator(settings, cluster_id)
+    return _make_coordinator(settings, cluster_id, app)
 
 
 def _is_away(coordinator: Any) -> bool:
@@ -190,15 +191,17 @@ def _is_away(coordinator: Any) -> bool:
         return False
 
 
-def _make_coordinator(settings: Settings, cluster_id: str) -> Any:
+def _make_coordinator(settings: Settings, cluster_id: str, app: App | None) -> Any:
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    from cluster.actors import CoordinatorActor, ShardActor
+    from cluster.actors import CoordinatorActor, ShardActor, WorkerActor
     from coordinator.fleet import Spawner
-    from sql.cluster.holders import SHARD
+    from sql.cluster.holders import SHARD, WORKER
 
     spawners = [Spawner(SHARD, ShardActor, settings.shard, cluster_id)]
+    if app is not None:
+        spawners.append(Spawner(WORKER, WorkerActor, Orders(settings.worker, app), cluster_id))
     home = ray.get_runtime_context().get_node_id()
     return (
         ray.remote(CoordinatorActor)

@@ -19,6 +19,7 @@ from cluster.node import DSN, DSN_FILE, environment_of
 from cluster.scratch import Scratch
 from cluster.settings import PREFIX, Settings
 from embedded.server import EmbeddedPostgresError
+from workers.app import App
 
 READY_S = 60.0
 RESTARTED_S = 30.0  # a restarted host that isn't ready by then is killed and started again
@@ -45,8 +46,10 @@ class RunningCluster:
         tell: Tell,
         logs: IO[bytes] | None = None,
         keep_running: bool = False,
+        app: App | None = None,
     ) -> None:
         self._settings = settings
+        self._app = app
         self._keep_running = keep_running
         self._database = database
         self._tell = tell
@@ -184,6 +187,7 @@ class RunningCluster:
             host.TEMP_DIR: str(temp_dir),
             host.EMBEDDED: "1" if self._database.is_embedded else "0",
             host.KEEP_RUNNING: "1" if self._keep_running else "0",
+            host.APP: self._app.to_json() if self._app else "",
         }
 
     def _clear_host(self) -> None:
@@ -205,6 +209,7 @@ def running_cluster(
     tell: Tell,
     logs: IO[bytes] | None = None,
     keep_running: bool = False,
+    app: App | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[RunningCluster]:
     """Run a cluster for the length of a block, and stop it in order at its end; with `keep_running` Ray keeps it.
@@ -213,7 +218,7 @@ def running_cluster(
 
     errors:  ClusterFailed  it doesn't come up
     """
-    cluster = RunningCluster(settings, database, tell=tell, logs=logs, keep_running=keep_running)
+    cluster = RunningCluster(settings, database, tell=tell, logs=logs, keep_running=keep_running, app=app)
     try:
         cluster.start(stopped=stopped)
         yield cluster

@@ -19,12 +19,17 @@ from shards.settings import ShardSettings
 from sql.dsn import RULE, Dsn, InvalidDsn
 from timers.model import SLOTS
 from timers.refusal import shortened
+from workers.settings import WorkerSettings
 
 PREFIX = "SHARDCLOCK_"
 # Names after the prefix that `up` sets for its host process, cluster/host.py.
-OF_HOST = frozenset({"HOST_CLUSTER_ID", "HOST_TEMP_DIR", "HOST_EMBEDDED", "HOST_KEEP_RUNNING"})
+OF_HOST = frozenset({"HOST_CLUSTER_ID", "HOST_TEMP_DIR", "HOST_EMBEDDED", "HOST_KEEP_RUNNING", "HOST_APP"})
 # One record for each package, by its field in `Settings`. A package's record also gets the fields that both have.
-PARTS: Mapping[str, type[BaseModel]] = {"shard": ShardSettings, "coordinator": CoordinatorSettings}
+PARTS: Mapping[str, type[BaseModel]] = {
+    "shard": ShardSettings,
+    "worker": WorkerSettings,
+    "coordinator": CoordinatorSettings,
+}
 # Never written into an environment: secrets, and places that each process gets anew.
 NOT_IN_ENVIRONMENT = frozenset({"ray_auth_token", "dsn", "dsn_file", "metrics_socket"})
 # The first setting must be less than the second; the third entry says what happens otherwise.
@@ -34,6 +39,7 @@ RELATIONS = (
     ("horizon_s", "lease_s", "or a lease ends before its timer is due"),
     ("heartbeat_s", "suspect_s", "or a healthy shard is suspended"),
     ("suspect_s", "silent_s", "or a shard is ended before it was suspended"),
+    ("statement_timeout_s", "delivery_lease_s", "or a statement outlives the lease it works under"),
     ("statement_timeout_s", "silent_s", "or one delayed beat makes a living shard count as dead"),
     ("stalled_s", "start_s", "or an actor is given up before it is tried elsewhere"),
     ("fire_batch", "queue_max", "or no batch is ever full"),
@@ -67,6 +73,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     shard: ShardSettings = Field(default_factory=ShardSettings, description="what each shard is told")
+    worker: WorkerSettings = Field(default_factory=WorkerSettings, description="what each worker is told")
     coordinator: CoordinatorSettings = Field(
         default_factory=CoordinatorSettings, description="what the coordinator is told"
     )
@@ -75,6 +82,11 @@ class Settings(BaseModel):
     dsn_file: Path | None = Field(None, description="a file that holds it instead, read anew for each connection")
     data_dir: Path = Field(default_factory=_default_data_dir, description="where the embedded Postgres keeps its data")
     postgres_version: int = Field(18, description="of the embedded Postgres, when its data is first made: 16 or 18")
+    app: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z_][\w.:]*(,[A-Za-z_][\w.:]*)*$",
+        description="the modules that declare handlers, with commas between them; none: no workers",
+    )
     shards: int | None = Field(None, ge=1, le=SLOTS, description="wanted at start; none: as it was, at first 2")
     ray_address: str | None = Field(None, min_length=1, description="a Ray cluster to join; none: one of our own")
     ray_auth_token: SecretStr | None = Field(

@@ -15,10 +15,16 @@ from service.words import counted
 from sql.claims.claim import RAMP_AFTER_S
 from sql.clients.history import TimerState, UpcomingTimer, Witness, find_timer, read_upcoming, records_around, witnesses
 from sql.clients.verbs import TimerRef
+from sql.deliveries.find import DeliveryState, find_delivery
 from sql.log.records import LogRecord
 from sql.session import Session
 from timers.refusal import InvalidTimer
 
+ENDS_OF_DELIVERY = {
+    "DELIVERED": "delivered to",
+    "DISCARDED": "discarded by",
+    "DEAD": "given up: a dead letter of",
+}
 PUNCTUAL = timedelta(seconds=1)  # for a firing that was later than this, the answer gives a reason
 
 
@@ -32,6 +38,7 @@ class Story:
     now: datetime
     hold: Hold | None = None
     plan: UpcomingTimer | None = None
+    delivery: DeliveryState | None = None
 
     @property
     def is_unplanned(self) -> bool:
@@ -63,7 +70,9 @@ async def gather(
     plan = await read_upcoming(session, which)
     late_since = about.late_since if about else plan.late_since if plan else moment
     seen = await witnesses(session, holders, late_since)
-    return Story(timer, records, seen, now, await read_hold(session, identity, silent_s=silent_s), plan)
+    hold = await read_hold(session, identity, silent_s=silent_s)
+    delivery = await find_delivery(session, about.timer_key) if about and about.target != "log" else None
+    return Story(timer, records, seen, now, hold, plan, delivery)
 
 
 def explain(story: Story, moment: datetime) -> Explanation:
@@ -200,7 +209,31 @@ def _decided(story: Story, moment: datetime) -> Explanation | None:
             record,
         )
     why = f"{number}due at {_shown(record.due_date)}, fired {_length(late)} later, by {_holder(story, record)}"
-    return Explanation("FIRED", why + (_reason_for_delay(story, record) if late > PUNCTUAL else ""), record)
+    delay = _reason_for_delay(story, record) if late > PUNCTUAL else ""
+    return Explanation("FIRED", f"{why}{delay}{_delivered(story, record)}", record)
+
+
+def _delivered(story: Story, fired: LogRecord) -> str:
+    """Say what became of the delivery to the timer's target, if it has one."""
+    if fired.target == "log":
+        return ""
+    for record in reversed(story.records):
+        if record.timer_key == fired.timer_key and record.intent in ENDS_OF_DELIVERY:
+            detail = _detail(record)
+            how = f"at attempt {detail.get('attempt', 1)}{_because(detail)}"
+            return f"; {ENDS_OF_DELIVERY[record.intent]} {fired.target} at {_shown(record.recorded_at)}, {how}"
+    delivery = story.delivery
+    if delivery is None or delivery.timer_key != fired.timer_key:
+        return f"; what became of its delivery to {fired.target} is not known here"
+    if delivery.state == "IN_HAND":
+        return f"; worker {delivery.worker:016x} has its delivery to {fired.target} in hand"
+    failed = f" after {counted(delivery.failed_attempts, 'failed attempt')}" if delivery.failed_attempts else ""
+    at = f", the next attempt is due at {_shown(delivery.next_attempt_at)}" if delivery.next_attempt_at else ""
+    return f"; its delivery to {fired.target} waits{failed}{at}"
+
+
+def _because(detail: dict[str, object]) -> str:
+    return f": {detail['reason']}" if detail.get("reason") else ""
 
 
 def _not_due(story: Story, moment: datetime) -> str:

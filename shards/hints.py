@@ -1,27 +1,30 @@
-"""Hints to waiting consumers that timers have fired: soon enough to be useful, seldom enough to cost little."""
+"""Hints that timers have fired, to those who wait: soon enough to be useful, seldom enough to cost little."""
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 
 from sql.dsn import Dsn
-from sql.log.hints import send_hint
 from sql.session import QUEUE_PLANS, UNSYNCED, Session
 
 # The pause between two hints is twenty times what one takes, within these bounds: hints then use a twentieth of one
 # connection.
 GAP_S, SHARE, GAP_MAX_S = 0.004, 20.0, 0.1
-# After a hint about at least `MANY` firings, consumers are busy and come back by themselves: the next hint can wait.
+# After a hint about at least `MANY` firings, the others are busy and come back by themselves: the next hint can wait.
 MANY, GAP_OF_MANY_S = 100, 0.05
-NOBODY_S = 1.0  # the pause when there is no consumer group
+NOBODY_S = 1.0  # the pause when there is nobody to hear it
+
+Send = Callable[[Session], Awaitable[bool]]
 
 
 class HintSender:
     """Send hints on a connection of its own, opened with the first hint: a firing never waits for a hint."""
 
-    def __init__(self, dsn: Dsn | str, *, holder: int, timeout_s: float) -> None:
+    def __init__(self, dsn: Dsn | str, send: Send, *, to: str, holder: int, timeout_s: float) -> None:
+        self._send = send
         self._session = Session(
             dsn,
-            application=f"shardclock shard hints {holder:016x}",
+            application=f"shardclock shard hints {to} {holder:016x}",
             timeout_s=timeout_s,
             plans=QUEUE_PLANS | UNSYNCED,
         )
@@ -38,7 +41,7 @@ class HintSender:
         """Wait until a hint is wanted, and send it.
 
         units:   returns the seconds to wait before the next hint
-        errors:  StoreUnavailable  the hint is lost: consumers find the records at their next poll
+        errors:  StoreUnavailable  the hint is lost: those who wait find the rows at their next poll
         """
         await self._wanted.wait()
         self._wanted.clear()
@@ -46,7 +49,7 @@ class HintSender:
             return 0.0
         fired, self._fired = self._fired, 0
         began_s = time.monotonic()
-        heard = await send_hint(self._session)
+        heard = await self._send(self._session)
         return gap_s(time.monotonic() - began_s, fired, heard=heard)
 
     def wake(self) -> None:
@@ -59,7 +62,7 @@ class HintSender:
 
 
 def gap_s(took_s: float, fired: int, *, heard: bool) -> float:
-    """Return the pause after a hint that took `took_s`, told of `fired` firings, and was `heard` by a group or not."""
+    """Return the pause after a hint that took `took_s`, told of `fired` firings, and was `heard` by somebody or not."""
     if not heard:
         return NOBODY_S
     return min(max(took_s * SHARE, GAP_OF_MANY_S if fired >= MANY else GAP_S), GAP_MAX_S)

@@ -22,7 +22,9 @@ from shards.stats import ShardGauges, ShardStats, report_of
 from sql.claims.claim import Scan, claim_due, leased_by, still_leased
 from sql.claims.fire import fire_due, pause_faulty, plan_schedules
 from sql.cluster.holders import Incarnation, end_holders
+from sql.deliveries.hints import send_delivery_hint
 from sql.dsn import Dsn
+from sql.log.hints import send_hint
 from sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 from timers.model import ClaimedTimer
 from timers.refusal import InvalidTimer
@@ -73,7 +75,10 @@ class Shard:
         self._fire_overdue_from = 0.0
         self._missed_answer = False
         self._reporter = Reporter(settings.metrics_socket)
-        self._hints = HintSender(dsn, holder=self.holder, timeout_s=settings.statement_timeout_s)
+        self._hints, self._delivery_hints = (
+            HintSender(dsn, send, to=to, holder=self.holder, timeout_s=settings.statement_timeout_s)
+            for send, to in ((send_hint, "consumers"), (send_delivery_hint, "workers"))
+        )
 
     def __len__(self) -> int:
         """Count the timers held in memory."""
@@ -92,6 +97,7 @@ class Shard:
                     "claims": self._loops.until_stopped("claims", self.claim_turn, sooner),
                     "fires": self._loops.until_stopped("fires", self.fire_turn, stopping),
                     "hints": self._loops.until_stopped("hints", self._hints.turn, stopping),
+                    "delivery_hints": self._loops.until_stopped("delivery_hints", self._delivery_hints.turn, stopping),
                     "reports": self._report_until_stopped(),
                 },
                 stop=self._stop,
@@ -169,6 +175,7 @@ class Shard:
         self._queue.add(taken.claimed)
         self.stats.count_scan(scan, taken, measured=measured)
         self._hints.want(taken.fired)
+        self._delivery_hints.want(taken.deliveries)
         now_s = time.monotonic()
         self._planner.rate(taken.fired, now_s=now_s)
         return self._planner.learn(scan, taken, now_s=now_s)
@@ -201,6 +208,7 @@ class Shard:
         self._observe(fired.server_time, sent_at=sent_at)
         self.stats.count_firing(firings, fired)
         self._hints.want(len(fired.timer_keys))
+        self._delivery_hints.want(fired.deliveries)
         self._planner.rate(sum(timer.schedule is None for timer in timers), now_s=time.monotonic())
         if any(firing.next and firing.next.due_date <= now for firing in firings):
             self._claim_soon.set()  # a schedule that fires each missed occurrence need not wait a poll for each
@@ -258,6 +266,7 @@ class Shard:
         self._claim_soon.set()
         self._queue.wake()
         self._hints.wake()
+        self._delivery_hints.wake()
 
     async def _hand_back(self) -> None:
         """End this holder, which frees all its timers at once; without Postgres the leases run out by themselves."""
@@ -267,7 +276,7 @@ class Shard:
             self.stats.released += len(self)
         except (StoreUnavailable, TimeoutError) as error:
             self._log.warning("could not hand back", held=len(self), error=one_line(error))
-        for connection in (self._claims, self._fires, self._heartbeat, self._hints):
+        for connection in (self._claims, self._fires, self._heartbeat, self._hints, self._delivery_hints):
             await connection.close()
         self._report(leaving=True)
         self._reporter.close()

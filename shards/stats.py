@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from metrics.family import NO_SHARD
 from metrics.report import Histogram, Report, Sample
-from shards.families import LAG_EDGES_S, LOOP
+from shards.families import LAG_EDGES_S, LOOPS
 from sql.claims.claim import Scan, ScanResult, Scope
 from sql.claims.fire import Fired, Firing
 from sql.claims.rows import Lags
@@ -142,7 +142,7 @@ class ShardGauges:
 def report_of(source: str, stats: ShardStats, present: ShardGauges, *, leaving: bool = False) -> Report:
     """Build the report that a shard sends to the exporter."""
     samples = [Sample(name, (), getattr(stats, attribute)) for name, attribute in COUNTERS.items()]
-    samples += [Sample("turn_failures", (loop,), stats.failures[loop]) for loop in sorted(LOOP.values)]
+    samples += [Sample("turn_failures", (loop,), stats.failures[loop]) for loop in LOOPS]
     samples += [
         Sample("timers_released", ("drained",), stats.released),
         Sample("timers_held", (), present.held),

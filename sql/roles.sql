@@ -134,8 +134,9 @@ grant select on shardclock.migrations to shardclock_shard, shardclock_scheduler,
 -- timers may read, too.
 grant select on
     shardclock.timers, shardclock.timer_history, shardclock.command_log, shardclock.log_writers, shardclock.consumers,
-    shardclock.records_aside, shardclock.holders, shardclock.beats, shardclock.presence, shardclock.coordination,
-    shardclock.leadership, shardclock.identity, shardclock.scale, shardclock.zones
+    shardclock.deliveries, shardclock.dead_letters, shardclock.handlers, shardclock.records_aside, shardclock.holders,
+    shardclock.beats, shardclock.presence, shardclock.coordination, shardclock.leadership, shardclock.identity,
+    shardclock.scale, shardclock.zones
 to shardclock_reader, shardclock_scheduler, shardclock_shard;
 grant select on
     sequence shardclock.timer_key_seq, shardclock.position_seq, shardclock.canceled_seq, shardclock.rescheduled_seq,
@@ -143,7 +144,7 @@ grant select on
 to shardclock_reader, shardclock_scheduler, shardclock_shard;
 grant execute on function
     shardclock.find_timers, shardclock.find_keys, shardclock.origin, shardclock.hold_reason, shardclock.is_free,
-    shardclock.late_since, shardclock.log_horizon, shardclock.read_log
+    shardclock.kind_of_target, shardclock.late_since, shardclock.log_horizon, shardclock.read_log
 to shardclock_reader, shardclock_scheduler, shardclock_shard;
 
 -- Scheduling: the verbs, and the functions that they call, because these run with the caller's rights.
@@ -172,6 +173,11 @@ to shardclock_scheduler;
 -- Running shards and the coordinator, and operating them: `up`, `scale`, `ramp`, `switch`, `leave`, `release`.
 grant insert, update, delete on shardclock.timers to shardclock_shard;
 grant insert on shardclock.command_log to shardclock_shard;
+-- Shards write deliveries when they fire; workers, which have the shards' role, claim and settle them.
+grant insert, update, delete on shardclock.deliveries to shardclock_shard;
+grant insert on shardclock.dead_letters to shardclock_shard;
+grant insert, update on shardclock.handlers to shardclock_shard;
+grant execute on function shardclock.with_failure to shardclock_shard;
 grant insert, update, delete on shardclock.holders, shardclock.beats to shardclock_shard;
 grant update on shardclock.coordination, shardclock.leadership, shardclock.scale, shardclock.identity to shardclock_shard;
 grant select, insert on shardclock.log_days to shardclock_shard;
@@ -186,7 +192,8 @@ grant insert, update, delete on shardclock.consumers, shardclock.records_aside t
 grant execute on function shardclock.reset_group to shardclock_shard;
 
 -- The rules of a row are checked with the rights of the role that writes the row.
-grant execute on function shardclock.broken_rule, shardclock.out_of_range to shardclock_shard, shardclock_scheduler;
+grant execute on function shardclock.broken_rule, shardclock.named_target, shardclock.out_of_range, shardclock.unknown_target
+to shardclock_shard, shardclock_scheduler;
 -- A role that writes a timer may find that the sequence of keys was set back.
 grant execute on function shardclock.advance_keys to shardclock_shard, shardclock_scheduler;
 

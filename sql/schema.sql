@@ -121,6 +121,63 @@ CREATE TABLE shardclock.coordination (
     CONSTRAINT ramp_per_s_is_not_negative CHECK ((ramp_per_s >= 0))
 );
 
+CREATE TABLE shardclock.dead_letters (
+    timer_key bigint NOT NULL,
+    process_instance_key bigint,
+    element_instance_key bigint,
+    due_date timestamp with time zone NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    fired_at timestamp with time zone NOT NULL,
+    died_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    occurrence bigint NOT NULL,
+    failed_attempts integer NOT NULL,
+    slot smallint NOT NULL,
+    tenant_id text NOT NULL,
+    timer_type text NOT NULL,
+    target text NOT NULL,
+    target_element_id text,
+    name text,
+    schedule text,
+    reason text NOT NULL,
+    payload jsonb,
+    failures jsonb
+);
+
+CREATE TABLE shardclock.deliveries (
+    timer_key bigint NOT NULL,
+    process_instance_key bigint,
+    element_instance_key bigint,
+    next_attempt_at timestamp with time zone NOT NULL,
+    due_date timestamp with time zone NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    fired_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    claimed_by bigint,
+    claimed_until timestamp with time zone,
+    occurrence bigint NOT NULL,
+    claims integer DEFAULT 0 NOT NULL,
+    failed_attempts integer DEFAULT 0 NOT NULL,
+    slot smallint NOT NULL,
+    tenant_id text NOT NULL,
+    timer_type text NOT NULL,
+    target text NOT NULL,
+    target_element_id text,
+    name text,
+    schedule text,
+    payload jsonb,
+    failures jsonb,
+    CONSTRAINT claim_is_whole CHECK (((claimed_by IS NULL) = (claimed_until IS NULL)))
+)
+WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_insert_scale_factor='0.1', autovacuum_vacuum_cost_delay='0');
+
+CREATE TABLE shardclock.handlers (
+    target text NOT NULL,
+    reference text NOT NULL,
+    policy jsonb NOT NULL,
+    declared_at timestamp with time zone DEFAULT now() NOT NULL,
+    withdrawn_at timestamp with time zone,
+    CONSTRAINT target_is_a_handler CHECK (((target <> 'log'::text) AND (target !~~ 'webhook:%'::text)))
+);
+
 CREATE TABLE shardclock.holders (
     holder bigint NOT NULL,
     role text DEFAULT 'shard'::text NOT NULL,
@@ -314,6 +371,15 @@ ALTER TABLE ONLY shardclock.consumers
 ALTER TABLE ONLY shardclock.coordination
     ADD CONSTRAINT coordination_pkey PRIMARY KEY (singleton);
 
+ALTER TABLE ONLY shardclock.dead_letters
+    ADD CONSTRAINT dead_letters_pkey PRIMARY KEY (timer_key);
+
+ALTER TABLE ONLY shardclock.deliveries
+    ADD CONSTRAINT deliveries_pkey PRIMARY KEY (timer_key);
+
+ALTER TABLE ONLY shardclock.handlers
+    ADD CONSTRAINT handlers_pkey PRIMARY KEY (target);
+
 ALTER TABLE ONLY shardclock.holders
     ADD CONSTRAINT holders_pkey PRIMARY KEY (holder);
 
@@ -349,6 +415,10 @@ CREATE INDEX command_log_by_timer_key ON ONLY shardclock.command_log USING btree
 
 CREATE INDEX command_log_in_order ON ONLY shardclock.command_log USING btree ("position");
 
+CREATE INDEX dead_letters_by_target ON shardclock.dead_letters USING btree (target, tenant_id, died_at);
+
+CREATE INDEX deliveries_by_lane ON shardclock.deliveries USING btree (target, tenant_id, next_attempt_at);
+
 CREATE INDEX holders_ended ON shardclock.holders USING btree (ended_at) WHERE (ended_at IS NOT NULL);
 
 CREATE INDEX holders_suspended ON shardclock.holders USING btree (suspended_at) WHERE ((suspended_at IS NOT NULL) AND (ended_at IS NULL));
@@ -378,7 +448,7 @@ ALTER TABLE ONLY shardclock.holders
 -- advance_keys()  0005_schedule.sql
 -- agreed_zone(text, text)  0004_dates.sql
 -- out_of_range(timestamp with time zone, text)  0001_timers.sql
--- broken_rule(shardclock.timers)  0001_timers.sql
+-- broken_rule(shardclock.timers)  0009_deliveries.sql
 -- cancel_process_instance(bigint, text)  0006_verbs.sql
 -- change_timer(text, bigint, text, text, text)  0006_verbs.sql
 -- cancel_timer(bigint, text, text, text)  0006_verbs.sql
@@ -390,7 +460,7 @@ ALTER TABLE ONLY shardclock.holders
 -- check_on_conflict(text, text)  0005_schedule.sql
 -- check_one_timer(bigint, text)  0006_verbs.sql
 -- check_schedule(text)  0004_dates.sql
--- check_timer()  0001_timers.sql
+-- check_timer()  0009_deliveries.sql
 -- check_zone(text)  0004_dates.sql
 -- named_clock(timestamp with time zone, text)  0004_dates.sql
 -- clock_of(timestamp with time zone, text)  0004_dates.sql
@@ -404,6 +474,7 @@ ALTER TABLE ONLY shardclock.holders
 -- hold_reason(text)  0003_cluster.sql
 -- is_free(bigint, timestamp with time zone, timestamp with time zone, interval, bigint[])  0001_timers.sql
 -- is_same_timer(shardclock.timers, shardclock.timers)  0005_schedule.sql
+-- kind_of_target(text)  0009_deliveries.sql
 -- late_since(timestamp with time zone, timestamp with time zone, timestamp with time zone, bigint)  0001_timers.sql
 -- to_utc(timestamp without time zone, text)  0004_dates.sql
 -- later(timestamp with time zone, interval, text)  0004_dates.sql
@@ -411,7 +482,8 @@ ALTER TABLE ONLY shardclock.holders
 -- log_replaced(shardclock.timers, bigint)  0005_schedule.sql
 -- mark_log_writer()  0002_command_log.sql
 -- move_timers(bigint[], timestamp with time zone, interval, text)  0006_verbs.sql
--- new_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text)  0005_schedule.sql
+-- named_target(shardclock.timers, shardclock.timers)  0009_deliveries.sql
+-- new_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text)  0009_deliveries.sql
 -- open_group(text, integer)  0008_consumers.sql
 -- origin()  0003_cluster.sql
 -- parse_delay(text, text)  0004_dates.sql
@@ -431,4 +503,6 @@ ALTER TABLE ONLY shardclock.holders
 -- schedule_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)  0005_schedule.sql
 -- shift_length(text)  0004_dates.sql
 -- shift_timers(bigint[], text, text)  0006_verbs.sql
+-- unknown_target(text, text)  0009_deliveries.sql
+-- with_failure(jsonb, integer, text, bigint, timestamp with time zone)  0009_deliveries.sql
 -- write_timer(shardclock.timers, text, boolean)  0005_schedule.sql

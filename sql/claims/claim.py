@@ -39,7 +39,7 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """What one scan fired and leased.
+    """What one scan fired and leased, and how many `deliveries` its firings left.
 
     `saturated` says that there may be more. `ramp_per_s` is how many timers left by an outage this shard may take in a
     second (None: no limit). `next_tenant` is the next scan's `after_tenant`; "" is the beginning.
@@ -53,6 +53,7 @@ class ScanResult:
     ramp_per_s: int | None
     next_tenant: str
     claimed: list[ClaimedTimer]
+    deliveries: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,7 @@ async def claim_due(
     return ScanResult(
         server_time=first["server_time"],
         fired=first["fired"],
+        deliveries=first["deliveries"],
         lags=lags_of(first["lags"]),
         saturated=first["saturated"],
         left_by_outage=first["left_by_outage"],

@@ -14,7 +14,8 @@
 --        get no share,
 --        :full_from integer or null and :full_count integer or null: :full_count slots, from slot :full_from on, are
 --        scanned from their oldest row, whatever :recent says
--- out:   at least one row: server_time timestamptz, fired bigint, lags text or null (of the timers fired here, as JSON:
+-- out:   at least one row: server_time timestamptz, fired bigint, deliveries bigint (how many of these have a target to
+--        call), lags text or null (of the timers fired here, as JSON:
 --        an array of [target, timer_type, 'ahead' or 'late', how many edges the lag is within, timers, sum of their
 --        lags in seconds]), saturated boolean (there may be more), left_by_outage bigint (how many of the taken timers
 --        an outage left), ramp_per_s integer or null (this shard's part of the ramp), next_tenant text (the next scan's
@@ -193,7 +194,6 @@ fired as (
             and t.claimed_until <= coalesce(:now::timestamptz, now()) + 2 * :lease
         ) is not true
         and t.schedule is null
-        and t.target = 'log'
     returning t.*
 ),
 logged as (
@@ -207,6 +207,19 @@ logged as (
         case when f.changed_at is not null then jsonb_build_object('changed_at', f.changed_at) end
     from fired f
     order by f.due_date
+),
+delivering as (
+    -- What a target is to be called for. A firing whose target is the log leaves only its record.
+    insert into shardclock.deliveries (
+        timer_key, process_instance_key, element_instance_key, next_attempt_at, due_date, created_at, occurrence, slot,
+        tenant_id, timer_type, target, target_element_id, name, schedule, payload
+    )
+    select
+        f.timer_key, f.process_instance_key, f.element_instance_key, coalesce(:now::timestamptz, now()), f.due_date,
+        f.created_at, f.occurrence, f.slot, f.tenant_id, f.timer_type, f.target, f.target_element_id, f.name, f.schedule,
+        f.payload
+    from fired f
+    where f.target <> 'log'
 ),
 claimed as (
     update shardclock.timers t
@@ -226,7 +239,6 @@ claimed as (
             :fire_overdue
             and t.due_date <= coalesce(:now::timestamptz, now())
             and t.schedule is null
-            and t.target = 'log'
         )
     returning
         t.timer_key, t.due_date, t.schedule, coalesce(t.zone, 'UTC') as zone, coalesce(t.missed, 'fire_once') as missed,
@@ -236,6 +248,7 @@ done as materialized (
     -- The clock is read when all timers are deleted; their records are written right after.
     select
         count(*) as timers,
+        count(*) filter (where f.target <> 'log') as deliveries,
         clock_timestamp() as at,
         array(
             select clock_timestamp() - e.edge from unnest(:lag_edges::interval[]) as e (edge) order by e.edge desc
@@ -244,7 +257,7 @@ done as materialized (
 ),
 lags as materialized (
     select
-        f.target, f.timer_type,
+        shardclock.kind_of_target(f.target) as target, f.timer_type,
         case when l.since > f.due_date + interval '1 s' then 'late' else 'ahead' end as asked,
         width_bucket(l.since, done.edges) as within,
         count(*) as timers,
@@ -258,6 +271,7 @@ lags as materialized (
 select
     clock_timestamp() as server_time,
     (select done.timers from done) as fired,
+    (select done.deliveries from done) as deliveries,
     (
         select jsonb_agg(jsonb_build_array(l.target, l.timer_type, l.asked, l.within, l.timers, l.sum_s))::text
         from lags l

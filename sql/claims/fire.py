@@ -33,12 +33,13 @@ class Planning:
 
 @dataclass(frozen=True, slots=True)
 class Fired:
-    """Which timers a fire statement deleted, and when Postgres did it."""
+    """Which timers a fire statement deleted, how many deliveries it left, and when Postgres did it."""
 
     server_time: datetime
     server_now: datetime
     timer_keys: frozenset[int]
     lags: Sequence[Lags]
+    deliveries: int = 0
 
 
 async def fire_due(
@@ -76,7 +77,9 @@ async def fire_due(
             now=now,
         ),
     )
-    return Fired(row["server_time"], row["server_now"], frozenset(row["timer_keys"]), lags_of(row["lags"]))
+    return Fired(
+        row["server_time"], row["server_now"], frozenset(row["timer_keys"]), lags_of(row["lags"]), row["deliveries"]
+    )
 
 
 async def plan_schedules(session: Session, holder: int, plannings: Sequence[Planning]) -> frozenset[int]:

@@ -1,4 +1,4 @@
--- Fires leased timers: deletes each from `timers`, appends its record, writes its schedule's next occurrence.
+-- Fires leased timers: deletes each from `timers`, appends its record, writes its delivery and the next occurrence.
 --
 -- in:    :holder bigint, :timer_keys bigint[] (each once), then one array for each fact about these timers:
 --        :versions xid[] (the row version that was claimed),
@@ -9,8 +9,9 @@
 --        :lag_edges interval[], ascending, :now timestamptz or null
 -- out:   one row: server_time timestamptz, server_now timestamptz (the start of the transaction), timer_keys bigint[]
 --        that were deleted (a key is missing if its timer was fenced, cancelled, moved, paused, early, or locked by
---        somebody), lags text or null (of the timers that fired, as JSON: an array of [target, timer_type, 'ahead' or
---        'late', how many edges the lag is within, timers, sum of their lags in seconds])
+--        somebody), deliveries bigint (how many of these have a target to call), lags text or null (of the timers that
+--        fired, as JSON: an array of [target, timer_type, 'ahead' or 'late', how many edges the lag is within, timers,
+--        sum of their lags in seconds])
 -- locks: the fired rows, for the statement; leaves out rows that others have locked, so that a client's open
 --        transaction delays only the timers that it has locked; gives up after 0.1 s (55P03) if a row was locked
 --        between the reading and the delete
@@ -114,6 +115,20 @@ logged as (
     from recurring r
     where r.skipped > 0
 ),
+delivering as (
+    -- What a target is to be called for. A firing whose target is the log leaves only its record.
+    insert into shardclock.deliveries (
+        timer_key, process_instance_key, element_instance_key, next_attempt_at, due_date, created_at, occurrence, slot,
+        tenant_id, timer_type, target, target_element_id, name, schedule, payload
+    )
+    select
+        f.timer_key, f.process_instance_key, f.element_instance_key, coalesce(:now::timestamptz, now()), f.due_date,
+        f.created_at, f.occurrence, f.slot, f.tenant_id, f.timer_type, f.target, f.target_element_id, f.name, f.schedule,
+        f.payload
+    from fired f
+    where f.target <> 'log'
+        and f.timer_key <> all (array(select mine.timer_key from mine where not mine.fires))
+),
 recurred as (
     insert into shardclock.timers (
         process_instance_key, element_instance_key, due_date, anchor, anchor_occurrence, occurrence, repetitions,
@@ -138,6 +153,7 @@ recurred as (
 done as materialized (
     select
         coalesce(array_agg(f.timer_key), '{}') as timer_keys,
+        count(*) filter (where f.target <> 'log') as deliveries,
         clock_timestamp() as at,
         array(
             select clock_timestamp() - e.edge from unnest(:lag_edges::interval[]) as e (edge) order by e.edge desc
@@ -146,7 +162,7 @@ done as materialized (
 ),
 lags as materialized (
     select
-        f.target, f.timer_type,
+        shardclock.kind_of_target(f.target) as target, f.timer_type,
         case when l.since > f.due_date + interval '1 s' then 'late' else 'ahead' end as asked,
         width_bucket(l.since, done.edges) as within,
         count(*) as timers,
@@ -161,6 +177,7 @@ select
     clock_timestamp() as server_time,
     now() as server_now,
     done.timer_keys,
+    done.deliveries,
     (
         select jsonb_agg(jsonb_build_array(l.target, l.timer_type, l.asked, l.within, l.timers, l.sum_s))::text
         from lags l

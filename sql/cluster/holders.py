@@ -7,7 +7,8 @@ from datetime import datetime
 from sql.session import Session
 
 SHARD = "shard"  # the role of those that fire timers
-ROLES = (SHARD,)
+WORKER = "worker"  # the role of those that call the targets of what has fired
+ROLES = (SHARD, WORKER)
 
 
 @dataclass(frozen=True, slots=True)

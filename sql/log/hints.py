@@ -21,15 +21,16 @@ async def send_hint(session: Session) -> bool:
 
 
 class HintListener:
-    """Receive hints on a consumer's own connection while the consumer waits for records."""
+    """Receive hints on the connection of one who waits: a consumer for records, or a worker for deliveries."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, channel: str = CHANNEL) -> None:
         self._session = session
+        self._channel = channel
         self._heard = asyncio.Event()
         self._on: Connection | None = None
 
     def forget(self) -> None:
-        """Forget the hints so far: call this before reading the log, so that no hint after the reading is lost."""
+        """Forget the hints so far: call this before reading, so that no hint after the reading is lost."""
         self._heard.clear()
 
     async def wait(self, timeout_s: float) -> None:
@@ -39,14 +40,18 @@ class HintListener:
         """
         async with self._session.connection() as connection:
             if connection is not self._on:
-                await connection.add_listener(CHANNEL, self._hear)
+                await connection.add_listener(self._channel, self._hear)
                 self._on = connection
-                return  # a hint may have come before we listened: let the caller read the log first
+                return  # a hint may have come before we listened: let the caller read first
         try:
             async with asyncio.timeout(timeout_s):
                 await self._heard.wait()
         except TimeoutError:
             return
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._session.close()
 
     def _hear(self, *_: object) -> None:
         self._heard.set()

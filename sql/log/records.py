@@ -21,7 +21,7 @@ READ_MAX = 500
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """One event of a timer: `intent` is TRIGGERED, CANCELED, RESCHEDULED, SKIPPED, PAUSED or RESUMED."""
+    """One event of a timer or its delivery; `intent` says which, as the column's comment in Postgres lists them."""
 
     position: int
     recorded_at: datetime

@@ -5,7 +5,8 @@
 --        oldest_overdue_s double precision, left_by_outage bigint, ramp_per_s integer or null (no limit),
 --        fired bigint (firings among the last thousand records), lag_p50_ms double precision,
 --        lag_p99_ms double precision, lag_max_ms double precision (of these firings; nulls if there is none),
---        shards_wanted integer, term bigint, leader bigint, leader_alive boolean, server_time timestamptz
+--        shards_wanted integer, workers_wanted integer, deliveries bigint and dead_letters bigint (100,000 at most),
+--        term bigint, leader bigint, leader_alive boolean, server_time timestamptz
 -- locks: nothing
 -- index: timers_by_slot for overdue timers; command_log_in_order, backwards
 with size as materialized (
@@ -76,6 +77,10 @@ select
     (select percentile_cont(0.99) within group (order by r.lag_ms) from recent r) as lag_p99_ms,
     (select max(r.lag_ms) from recent r) as lag_max_ms,
     (select s.wanted from shardclock.scale s where s.role = 'shard') as shards_wanted,
+    (select s.wanted from shardclock.scale s where s.role = 'worker') as workers_wanted,
+    -- Never more than can be counted quickly.
+    (select count(*) from (select from shardclock.deliveries limit 100000) d) as deliveries,
+    (select count(*) from (select from shardclock.dead_letters limit 100000) d) as dead_letters,
     l.term,
     l.leader,
     coalesce(l.lease_until > now(), false) as leader_alive,

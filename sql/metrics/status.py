@@ -23,6 +23,9 @@ class Status:
     lag_p99_ms: float | None
     lag_max_ms: float | None
     shards_wanted: int
+    workers_wanted: int
+    deliveries: int
+    dead_letters: int
     term: int
     leader: int | None
     leader_alive: bool

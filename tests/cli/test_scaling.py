@@ -17,7 +17,7 @@ BAR = 40
 
 def state(shell: Shell) -> tuple[Any, ...]:
     """Read what is wanted, and under which policy."""
-    text = "select wanted, wanted_min, wanted_max, target_per_s from shardclock.scale"
+    text = "select wanted, wanted_min, wanted_max, target_per_s from shardclock.scale where role = 'shard'"
     return tuple(asyncio.run(query(shell.dsn, text))[0])
 
 
@@ -37,7 +37,7 @@ def start(shell: Shell, shards: int) -> None:
         ("many", ["'many'"]),
         ("2.5", ["'2.5'"]),
         ("٣x", ["'٣x'"]),
-        ("workers=4", ["workers=4", "no role 'workers'", "shards=4"]),
+        ("jobs=4", ["jobs=4", "no role 'jobs'", "shards=4"]),
         ("shards=", ["'shards='", "1 to 840"]),
         ("shards=0", ["0 shards", "1 to 840"]),
         ("shards=many", ["'shards=many'"]),

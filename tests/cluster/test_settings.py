@@ -181,7 +181,7 @@ def test_an_empty_one_is_refused_by_its_name(monkeypatch: pytest.MonkeyPatch, na
 
 def test_only_variables_that_up_gives_its_host_process_are_known() -> None:
     told = {name for name in vars(host).values() if isinstance(name, str) and name.startswith("SHARDCLOCK_HOST_")}
-    assert len(told) == 4
+    assert len(told) == 5
     assert unknown_settings(dict.fromkeys(told, "1")) == []
     (sentence,) = unknown_settings({"SHARDCLOCK_HOST_NAME": "here"})
     assert sentence.startswith("SHARDCLOCK_HOST_NAME is no setting of ours")

@@ -7,14 +7,14 @@ from datetime import datetime
 
 import pytest
 
-from sql.cluster.holders import SHARD, assign, list_holders, register_holder
+from sql.cluster.holders import SHARD, WORKER, assign, list_holders, register_holder
 from sql.cluster.leadership import Leadership, hand_over, lead, resign
 from sql.session import Session
 from tests.support.factories import query, seconds, value
 from tests.support.fake_fleet import BLUE, GREEN, LEASE_S, ask, incarnation
 from tests.support.roles import as_role
 
-TWO = {SHARD: 2}  # what is wanted until somebody says otherwise
+TWO = {SHARD: 2, WORKER: 2}  # what is wanted until somebody says otherwise
 
 
 async def run_out(dsn: str) -> None:

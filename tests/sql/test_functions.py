@@ -133,8 +133,11 @@ REFUSED: list[tuple[dict[str, str], str]] = [
     ({"schedule": "'R/P99999W'"}, "nothing"),
     ({"schedule": "'R/P99999W999999D'"}, "nothing"),
     ({"payload": "to_jsonb(repeat('x', 65535))"}, "payload has 65537 bytes: the limit is 65536 (64 KiB)"),
-    ({"target": "'nowhere'"}, 'target "nowhere" is unknown: the only target is log'),
-    ({"target": "null"}, 'target "" is unknown: the only target is log'),
+    (
+        {"target": "'nowhere'"},
+        'target "nowhere" is unknown: the only target is log; an app has more (shardclock up --app)',
+    ),
+    ({"target": "null"}, "target null is unknown: leave it out, or name one"),
     ({"timer_type": "'CRON'"}, f'timer_type "CRON" {TYPE_RULE}'),
     ({"timer_type": "null"}, f'timer_type "" {TYPE_RULE}'),
     ({"zone": "'Mars/Olympus'"}, f'zone "Mars/Olympus" {ZONE_RULE}'),

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sql.cluster.holders import SHARD, beat, end_holders, list_holders
+from sql.cluster.holders import SHARD, WORKER, beat, end_holders, list_holders
 from sql.cluster.leadership import Leadership, lead, resign
 from tests.support.factories import HolderClient, add_holder, ends, query, value, waits
 
 ME, LEADER, OTHER = 101, 1, 2
-TWO = {SHARD: 2}  # what is wanted until somebody says otherwise
+TWO = {SHARD: 2, WORKER: 2}  # what is wanted until somebody says otherwise
 
 
 @pytest.fixture

@@ -313,7 +313,7 @@ def thaw(postmaster: psutil.Process) -> None:
 FIRES = "shardclock shard fires 0000000000000007"
 OURS = f"select count(*) from pg_stat_activity where application_name = '{FIRES}'"
 SYNC_WAITS = f"{OURS} and wait_event = 'SyncRep'"
-WANTED = "select wanted from shardclock.scale"
+WANTED = "select wanted from shardclock.scale where role = 'shard'"
 
 
 async def reload(server: EmbeddedPostgres, *settings: str) -> None:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -67,7 +68,13 @@ class Shell:
         return Done(end.value.code, said.out, said.err)
 
 
-def run(*arguments: object, environment: Mapping[str, str], stdin: bytes = b"", timeout_s: float = 4 * BOUND_S) -> Done:
+def run(
+    *arguments: object,
+    environment: Mapping[str, str],
+    stdin: bytes = b"",
+    timeout_s: float = 4 * BOUND_S,
+    cwd: Path | None = None,
+) -> Done:
     """Run `shardclock` in a process of its own, to its end."""
     done = subprocess.run(
         [*PROGRAM, *map(str, arguments)],
@@ -75,6 +82,7 @@ def run(*arguments: object, environment: Mapping[str, str], stdin: bytes = b"", 
         capture_output=True,
         env=os.environ | environment,
         timeout=timeout_s,
+        cwd=cwd,
         check=False,
     )
     return Done(done.returncode, done.stdout.decode(), done.stderr.decode())

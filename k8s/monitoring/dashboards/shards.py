@@ -211,6 +211,56 @@ EXCEPTIONS = Row(
     ]
 )
 
+DELIVERIES = Row(
+    title="Deliveries",
+    panels=[
+        TimeSeries(
+            "Attempts settled",
+            "Attempts to call a target, in a second, by how they ended.",
+            unit="cps",
+            queries=[
+                Query(
+                    'sum by (outcome) (rate(shardclock_deliveries_settled_total{job="$job"}[$__rate_interval]))',
+                    "{{outcome}}",
+                )
+            ],
+        ),
+        TimeSeries(
+            "An attempt takes, p99",
+            "99 % of the attempts to call a target took no longer.",
+            unit="s",
+            log=True,
+            from_zero=False,
+            queries=[
+                Query(
+                    "histogram_quantile(0.99, sum by (le, kind)"
+                    ' (rate(shardclock_delivery_attempt_seconds_bucket{job="$job"}[$__rate_interval])))',
+                    "{{kind}}",
+                )
+            ],
+        ),
+        TimeSeries(
+            "In hand",
+            "Deliveries that workers have in hand: waiting for a place, or being called.",
+            unit="short",
+            queries=[Query('sum(shardclock_deliveries_in_hand{job="$job"})', "in hand")],
+        ),
+        TimeSeries(
+            "Claimed and lost",
+            "Deliveries that workers took, and those that another worker took while one had them in hand.",
+            unit="cps",
+            queries=[
+                Query('sum(rate(shardclock_deliveries_claimed_total{job="$job"}[$__rate_interval]))', "claimed"),
+                Query('sum(rate(shardclock_deliveries_lost_total{job="$job"}[$__rate_interval]))', "lost"),
+                Query(
+                    'sum by (loop) (rate(shardclock_worker_turn_failures_total{job="$job"}[$__rate_interval]))',
+                    "failed turns: {{loop}}",
+                ),
+            ],
+        ),
+    ],
+)
+
 FAILURES = Row(
     title="Clocks and failures",
     panels=[
@@ -255,5 +305,5 @@ FAILURES = Row(
 SHARDS = Dashboard(
     name="shards",
     description="Which shard does what: ownership, takeovers, claims, clocks, failures.",
-    rows=[HEADLINE, OWNERSHIP, WORK, EXCEPTIONS, FAILURES],
+    rows=[HEADLINE, OWNERSHIP, WORK, EXCEPTIONS, DELIVERIES, FAILURES],
 )

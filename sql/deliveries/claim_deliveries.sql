@@ -1,0 +1,124 @@
+-- Claims deliveries that are due, a fair share of every target and tenant.
+--
+-- in:    :holder bigint, :lease interval, :batch integer,
+--        :targets text[]: which targets the caller can call,
+--        :webhooks boolean: it calls endpoints, too,
+--        :places jsonb: how many deliveries the caller takes of each '<target> <tenant_id>', or of each '<target>', which
+--        its tenants share; without an entry the whole batch,
+--        :after_target text and :after_tenant text: the scan begins after this lane (one target's deliveries of one
+--        tenant); '' and '' is the beginning,
+--        :now timestamptz or null
+-- out:   at least one row: server_time timestamptz, next_target text, next_tenant text (the next scan's :after_target
+--        and :after_tenant), lanes bigint (how many have deliveries for the caller), saturated boolean (there may be
+--        more), then one claimed delivery, soonest first, or nulls: timer_key bigint, process_instance_key bigint,
+--        element_instance_key bigint, due_date timestamptz, created_at timestamptz, fired_at timestamptz,
+--        next_attempt_at timestamptz, occurrence bigint, claims integer, failed_attempts integer, tenant_id text,
+--        timer_type text, target text, target_element_id text, name text, schedule text, payload text
+-- locks: the claimed rows, for the statement; leaves out rows that others have locked
+-- index: deliveries_by_lane, one probe for each lane, then each lane that is due from its soonest row; deliveries_pkey,
+--        one probe for each claimed row; holders_pkey, holders_ended
+with recursive me as materialized (
+    select h.part, h.part_count
+    from shardclock.holders h
+    where h.holder = :holder::bigint
+        and h.ended_at is null
+        and h.part is not null
+        -- Nothing is delivered from a copy: docs/decisions/0016-a-copy-does-not-fire.md.
+        and shardclock.hold_reason(h.identity) is null
+),
+ended as materialized (
+    -- A worker that is only suspended may still be at work: what it has in hand is free when its lease runs out.
+    select h.holder from shardclock.holders h where h.ended_at > coalesce(:now::timestamptz, now()) - :lease::interval
+),
+lane (target, tenant_id, soonest, number) as (
+    (
+        select d.target, d.tenant_id, d.next_attempt_at, 1
+        from me
+        cross join lateral (
+            select d.target, d.tenant_id, d.next_attempt_at
+            from shardclock.deliveries d
+            where (d.target, d.tenant_id) > (:after_target::text, :after_tenant::text)
+            order by d.target, d.tenant_id, d.next_attempt_at
+            limit 1
+        ) d
+    )
+    union all
+    select d.target, d.tenant_id, d.next_attempt_at, p.number + 1
+    from lane p
+    cross join lateral (
+        select d.target, d.tenant_id, d.next_attempt_at
+        from shardclock.deliveries d
+        where (d.target, d.tenant_id) > (p.target, p.tenant_id)
+        order by d.target, d.tenant_id, d.next_attempt_at
+        limit 1
+    ) d
+    where p.number < 500
+),
+open_lane as materialized (
+    select
+        l.target, l.tenant_id, l.soonest,
+        coalesce(
+            (:places::jsonb ->> (l.target || ' ' || l.tenant_id))::integer,
+            -- Rounded up: each tenant gets one.
+            ceil((:places ->> l.target)::integer / count(*) over (partition by l.target)::numeric)::integer,
+            :batch::integer
+        ) as places
+    from lane l
+    where l.soonest <= coalesce(:now::timestamptz, now())
+        and (l.target = any (:targets::text[]) or :webhooks::boolean and l.target like 'webhook:%')
+),
+share as materialized (
+    select count(*) as lanes, greatest(1, :batch / greatest(1, count(*)))::integer as deliveries
+    from open_lane o
+    where o.places > 0
+),
+due as materialized (
+    select d.timer_key, o.target, o.tenant_id, least(o.places, share.deliveries) as share
+    from (select * from open_lane o where o.places > 0 order by o.soonest) o
+    cross join share
+    cross join me
+    cross join lateral (
+        select d.timer_key
+        from shardclock.deliveries d
+        where d.target = o.target
+            and d.tenant_id = o.tenant_id
+            -- Never clock_timestamp() here: it is volatile, so the index scan would not stop at what is due.
+            and d.next_attempt_at <= coalesce(:now::timestamptz, now())
+            and d.slot % me.part_count = me.part
+            and shardclock.is_free(
+                d.claimed_by, d.claimed_until, coalesce(:now::timestamptz, now()), :lease,
+                array(select ended.holder from ended)
+            )
+        order by d.next_attempt_at
+        limit least(o.places, share.deliveries)
+        for update of d skip locked
+    ) d
+    limit :batch
+),
+claimed as (
+    -- An array, not a join: whatever the planner believes about the table's size, it can only probe the key
+    -- (docs/decisions/0005-queue-plans.md).
+    update shardclock.deliveries d
+    set claimed_by = :holder, claimed_until = coalesce(:now::timestamptz, clock_timestamp()) + :lease,
+        claims = d.claims + 1
+    where d.timer_key = any (array(select due.timer_key from due))
+    returning
+        d.timer_key, d.process_instance_key, d.element_instance_key, d.due_date, d.created_at, d.fired_at,
+        d.next_attempt_at, d.occurrence, d.claims, d.failed_attempts, d.tenant_id, d.timer_type, d.target,
+        d.target_element_id, d.name, d.schedule, d.payload::text as payload
+)
+select
+    clock_timestamp() as server_time,
+    coalesce((select l.target from lane l where l.number = 500), '') as next_target,
+    coalesce((select l.tenant_id from lane l where l.number = 500), '') as next_tenant,
+    (select share.lanes from share) as lanes,
+    (select count(*) from due) >= :batch
+        or exists (
+            select from due group by due.target, due.tenant_id, due.share having count(*) >= due.share
+        ) as saturated,
+    c.timer_key, c.process_instance_key, c.element_instance_key, c.due_date, c.created_at, c.fired_at,
+    c.next_attempt_at, c.occurrence, c.claims, c.failed_attempts, c.tenant_id, c.timer_type, c.target,
+    c.target_element_id, c.name, c.schedule, c.payload
+from (values (true)) as always (one)
+left join claimed c on true
+order by c.next_attempt_at, c.due_date

@@ -1,0 +1,14 @@
+"""Hints that there are new deliveries: sent by shards, received by workers. A lost hint costs a poll."""
+
+from sql.session import Session
+
+DELIVERIES = "shardclock_deliveries"  # the channel
+
+
+async def send_delivery_hint(session: Session) -> bool:
+    """Tell workers to look for deliveries; False if no app has declared handlers.
+
+    errors:  StoreUnavailable  no answer in time: ignore it
+    source:  sql/deliveries/send_delivery_hint.sql
+    """
+    return bool(await session.rows("send_delivery_hint"))

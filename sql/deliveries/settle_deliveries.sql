@@ -1,0 +1,84 @@
+-- Settles attempts: a delivery that has ended is deleted and recorded; one that failed waits for its next attempt.
+--
+-- in:    :holder bigint, :timer_keys bigint[] (each once), then one array for each fact about these deliveries:
+--        :claims integer[] (as they were claimed),
+--        :intents text[]: DELIVERED, DISCARDED or DEAD; null: another attempt is due,
+--        :fails boolean[]: the attempt counts as failed,
+--        :delays interval[]: until the next attempt, or null,
+--        :duration_ms integer[], :reasons text[] (null: none), :results jsonb[] (what a handler returned; null: nothing);
+--        :now timestamptz or null
+-- out:   timer_key bigint, of those that this call settled. A missing one was claimed by somebody since, or is gone
+-- locks: the settled rows, for the statement
+-- index: deliveries_pkey, one probe for each row
+with attempt as materialized (
+    select a.*
+    from unnest(
+        :timer_keys::bigint[], :claims::integer[], :intents::text[], :fails::boolean[], :delays::interval[],
+        :duration_ms::integer[], :reasons::text[], :results::jsonb[]
+    ) as a (timer_key, claims, intent, fails, delay, duration_ms, reason, result)
+),
+gone as (
+    -- The fence is a condition of the delete itself. An array, not a join, as in fire_due.
+    delete from shardclock.deliveries d
+    where d.timer_key = any (array(select a.timer_key from attempt a where a.intent is not null))
+        and d.claimed_by = :holder::bigint
+        and ((d.timer_key, d.claims) in (select a.timer_key, a.claims from attempt a)) is true
+    returning d.*
+),
+ended as materialized (
+    select
+        g.*, a.intent, a.reason, a.duration_ms, g.failed_attempts + a.fails::integer as failed,
+        jsonb_strip_nulls(
+            jsonb_build_object(
+                'attempt', g.failed_attempts + 1, 'ms', a.duration_ms, 'reason', a.reason
+            )
+        )
+        || case when a.result is null then '{}' else jsonb_build_object('result', a.result) end as detail
+    from gone g
+    join attempt a on a.timer_key = g.timer_key
+),
+recorded as (
+    insert into shardclock.command_log (
+        timer_key, process_instance_key, element_instance_key, due_date, created_at, occurrence, holder,
+        intent, tenant_id, timer_type, target, target_element_id, name, schedule, detail
+    )
+    select
+        e.timer_key, e.process_instance_key, e.element_instance_key, e.due_date, e.created_at, e.occurrence, :holder,
+        e.intent, e.tenant_id, e.timer_type, e.target, e.target_element_id, e.name, e.schedule, e.detail
+    from ended e
+),
+buried as (
+    insert into shardclock.dead_letters (
+        timer_key, process_instance_key, element_instance_key, due_date, created_at, fired_at, occurrence,
+        failed_attempts, slot, tenant_id, timer_type, target, target_element_id, name, schedule, reason, payload, failures
+    )
+    select
+        e.timer_key, e.process_instance_key, e.element_instance_key, e.due_date, e.created_at, e.fired_at, e.occurrence,
+        e.failed, e.slot, e.tenant_id, e.timer_type, e.target, e.target_element_id, e.name, e.schedule,
+        coalesce(e.reason, 'no reason was given'), e.payload,
+        shardclock.with_failure(e.failures, e.failed_attempts + 1, e.reason, :holder, coalesce(:now::timestamptz, now()))
+    from ended e
+    where e.intent = 'DEAD'
+),
+again as (
+    update shardclock.deliveries d
+    set claimed_by = null,
+        claimed_until = null,
+        failed_attempts = d.failed_attempts + a.fails::integer,
+        next_attempt_at = coalesce(:now::timestamptz, now()) + a.delay,
+        failures = case
+            when a.reason is null then d.failures
+            else shardclock.with_failure(
+                d.failures, d.failed_attempts + 1, a.reason, :holder, coalesce(:now::timestamptz, now())
+            )
+        end
+    from attempt a
+    where d.timer_key = any (array(select a.timer_key from attempt a where a.intent is null))
+        and a.timer_key = d.timer_key
+        and a.claims = d.claims
+        and d.claimed_by = :holder
+    returning d.timer_key
+)
+select g.timer_key from gone g
+union all
+select a.timer_key from again a

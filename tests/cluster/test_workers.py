@@ -1,0 +1,224 @@
+"""Prove on a real cluster that handlers run in processes of their own, and that each misdeed is its own attempt's."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+import pytest
+
+from tests.support.cluster_process import ClusterProcess
+from tests.support.doc_blocks import blocks
+from tests.support.factories import query
+from tests.support.program import run, until
+
+pytestmark = pytest.mark.ray
+
+ENDS = """
+    select to_json(f.payload), to_json(e.intent), e.detail
+    from shardclock.command_log e
+    join shardclock.command_log f on f.timer_key = e.timer_key and f.intent = 'TRIGGERED'
+    where e.position > $1 and e.intent in ('DELIVERED', 'DISCARDED', 'DEAD')
+"""
+
+
+class End(NamedTuple):
+    """How a delivery ended."""
+
+    payload: object
+    intent: str
+    detail: dict[str, Any]
+
+
+APP = """
+import ctypes, os, time
+HERE = os.path.dirname(__file__)
+import shardclock
+from pydantic import BaseModel
+
+class Order(BaseModel):
+    order: int
+
+@shardclock.on_timer("order.expired")
+async def expire(timer: shardclock.Timer[Order]) -> None:
+    print("expired", timer.payload.order, flush=True)
+
+@shardclock.on_timer("plain")
+def plain(timer: shardclock.Timer) -> None:
+    assert os.getpid() != timer.payload
+
+@shardclock.on_timer("flaky", retry_min="PT0.1S", retry_max="PT0.1S")
+def flaky(timer: shardclock.Timer) -> None:
+    if timer.attempt < 3:
+        raise ValueError(f"not at attempt {timer.attempt}")
+
+@shardclock.on_timer("exits", max_attempts=2, retry_min="PT0.1S", retry_max="PT0.1S")
+def exits(timer: shardclock.Timer) -> None:
+    if timer.payload == "bad":
+        os._exit(3)
+
+@shardclock.on_timer("crashes", max_attempts=1)
+async def crashes(timer: shardclock.Timer) -> None:
+    if timer.payload == "bad":
+        ctypes.string_at(0)
+
+@shardclock.on_timer("hangs", max_attempts=1, timeout="PT0.5S")
+def hangs(timer: shardclock.Timer) -> None:
+    while timer.payload == "bad":
+        try:
+            time.sleep(60)
+        except BaseException:
+            pass
+
+@shardclock.on_timer("waits")
+def waits(timer: shardclock.Timer) -> None:
+    while os.path.exists(f"{HERE}/wait"):
+        time.sleep(0.01)
+
+@shardclock.on_timer("discards")
+async def discards(timer: shardclock.Timer) -> None:
+    raise shardclock.Discard("paid meanwhile")
+"""
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
+    """Run a cluster with the app above."""
+    place = tmp_path_factory.mktemp("workers")
+    (place / "reminders.py").write_text(APP)
+    cluster = ClusterProcess(place, cwd=place, SHARDCLOCK_APP="reminders")
+    try:
+        cluster.until_running()
+        until(lambda: len(workers_of(cluster)) == 2, "two workers")
+        yield cluster
+    finally:
+        cluster.end()
+
+
+def workers_of(up: ClusterProcess) -> list[dict[str, Any]]:
+    """List the workers that serve."""
+    status = up.status()
+    return [worker for worker in status["workers"] if worker["worker"] is not None] if status else []
+
+
+def schedule(up: ClusterProcess, target: str, payloads: list[object]) -> list[End]:
+    """Schedule timers of a target that are due at once, and wait until their deliveries have ended."""
+    (up.place / "lines").write_text(
+        "".join(json.dumps({"delay": "PT0S", "target": target, "payload": it}) + "\n" for it in payloads)
+    )
+    (last,) = ask(up, "select coalesce(max(position), 0) from shardclock.command_log")[0]
+    done = run("schedule", "--file", str(up.place / "lines"), environment=up.environment)
+    assert done.code == 0, done.err
+    until(lambda: len(ask(up, ENDS, last)) == len(payloads), f"{len(payloads)} deliveries of {target} to end")
+    return [End(*map(json.loads, row)) for row in ask(up, ENDS, last)]
+
+
+def ask(up: ClusterProcess, text: str, *values: object) -> list[tuple[Any, ...]]:
+    """Ask the cluster's database."""
+    return [tuple(row) for row in asyncio.run(query(dsn_of(up), text, *values))]
+
+
+@cache
+def dsn_of(up: ClusterProcess) -> str:
+    """Ask for the DSN of the cluster's database."""
+    return run("dsn", environment=up.environment).out.strip()
+
+
+def test_an_async_and_a_plain_handler_are_called_in_processes_of_their_own(up: ClusterProcess) -> None:
+    for target, payloads in (("order.expired", [{"order": n} for n in range(20)]), ("plain", [0] * 20)):
+        assert {end.intent for end in schedule(up, target, list(payloads))} == {"DELIVERED"}
+    pids = {worker["pid"] for worker in workers_of(up)}
+    hosts = up.processes("HandlerActor")
+    assert hosts
+    assert pids.isdisjoint(process.pid for process in hosts)
+
+
+def test_a_payload_that_does_not_fit_is_dead_at_once(up: ClusterProcess) -> None:
+    (end,) = schedule(up, "order.expired", [{"order": "many"}])
+
+    assert (end.intent, end.detail["attempt"]) == ("DEAD", 1)
+    assert "order" in end.detail["reason"]
+
+
+def test_a_handler_that_raises_is_called_again(up: ClusterProcess) -> None:
+    (end,) = schedule(up, "flaky", [1])
+
+    assert (end.intent, end.detail["attempt"]) == ("DELIVERED", 3)
+
+
+@pytest.mark.parametrize(("target", "attempts"), [("exits", 2), ("crashes", 1), ("hangs", 1)])
+def test_what_a_handler_does_to_its_process_is_its_own_attempt_s(
+    up: ClusterProcess, target: str, attempts: int
+) -> None:
+    payloads: list[object] = ["good"] * 30
+    payloads[17] = "bad"
+    ends = schedule(up, target, payloads)
+
+    how = {(end.payload, end.intent, end.detail["attempt"]) for end in ends}
+    assert how == {("good", "DELIVERED", 1), ("bad", "DEAD", attempts)}
+    (why,) = {end.detail["reason"] for end in ends if end.payload == "bad"}
+    assert "0.5 s" in why if target == "hangs" else "process ended" in why
+
+
+def test_a_handler_may_discard_and_explain_says_so(up: ClusterProcess) -> None:
+    (end,) = schedule(up, "discards", [1])
+
+    assert (end.intent, end.detail["reason"]) == ("DISCARDED", "paid meanwhile")
+    ((key,),) = ask(up, "select timer_key from shardclock.command_log where intent = 'DISCARDED'")
+    assert "discarded by discards" in run("explain", str(key), environment=up.environment).out
+
+
+def test_the_page_about_handlers_works(up: ClusterProcess) -> None:
+    page = [block for block in blocks() if block.where.startswith("docs/handlers.md")]
+    (module,) = [block.text for block in page if block.kind == "python"]
+    exec(compile(module, "docs/handlers.md", "exec"), {"__name__": "on_the_page"})
+    assert module.splitlines()[0] in APP, "the app above has the target of the page"
+    for text in [block.text for block in page if block.kind == "console"]:
+        for line in [line[2:] for line in text.splitlines()]:
+            if line.startswith(("pip", "shardclock up")):
+                continue
+            words = shlex.split(line)[1:]
+            until(lambda words=words: run(*words, environment=up.environment).code == 0, line)  # type: ignore[misc]
+    (statement,) = [block.text for block in page if block.kind == "sql"]
+    done = run("psql", "-c", statement, environment=up.environment)
+    assert done.code == 0, done.err
+    until(
+        lambda: "delivered to order.expired" in run("explain", "--name", "order-42", environment=up.environment).out,
+        "the delivery to end",
+    )
+    assert run("scale", "workers=2", environment=up.environment).code == 0
+
+
+def test_what_a_killed_worker_had_in_hand_is_called_by_the_next_within_two_seconds(up: ClusterProcess) -> None:
+    (up.place / "wait").touch()
+    run("schedule", "--in", "PT0S", "--target", "waits", "--name", "waits", environment=up.environment)
+    ((holder,),) = until(lambda: ask(up, "select claimed_by from shardclock.deliveries where claims = 1"), "an attempt")
+    ((pid,),) = ask(up, "select pid from shardclock.holders where holder = $1", holder)
+
+    psutil.Process(pid).kill()
+
+    until(lambda: ask(up, "select from shardclock.deliveries where claims = 2"), "the next attempt", within_s=2.0)
+    (up.place / "wait").unlink()
+    until(lambda: not ask(up, "select from shardclock.deliveries"), "its end")
+    until(lambda: len(workers_of(up)) == 2, "the next worker")
+
+
+def test_an_app_that_cannot_be_used_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("import nothing_of_that_name\n")
+    (tmp_path / "ends.py").write_text("import os; os._exit(7)\n")
+    for app, why in (
+        ("broken", "can't be imported"),
+        ("ends", "it ended with code 7"),
+        ("missing", "there is no module"),
+        ("json", "has no handlers"),
+    ):
+        done = run("up", "--app", app, environment={"SHARDCLOCK_DATA_DIR": str(tmp_path / "data")}, cwd=tmp_path)
+        assert done.code == 2
+        assert why in done.err, app
+    assert not (tmp_path / "data").exists()

@@ -1,0 +1,100 @@
+"""Declare handlers, make deliveries as a firing leaves them, and claim and settle them as a worker does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Self
+
+from sql.deliveries.claim import ClaimedDelivery, DeliveryScan, DeliveryScanResult, claim_deliveries
+from sql.deliveries.handlers import DeclaredHandler, declare_handlers
+from sql.deliveries.settle import SETTLE_PLANS, Ending, Settlement, settle_deliveries
+from sql.session import QUEUE_PLANS, Session
+from tests.support.factories import BOUND_S, HolderClient, add_timers, query
+from tests.support.roles import as_role
+
+HANDLER = "order.expired"
+NO_PLACES: Mapping[str, int] = MappingProxyType({})
+
+
+async def declare(dsn: str, *targets: str) -> dict[str, str]:
+    """Declare handlers, as `up --app` does; return what changed."""
+    async with Session(as_role(dsn, "shard"), application="test", timeout_s=BOUND_S) as session:
+        return await declare_handlers(session, [DeclaredHandler(target, f"app:{target}", "{}") for target in targets])
+
+
+async def add_worker(dsn: str, holder: int, part: int | None = 0, part_count: int | None = 1) -> None:
+    """Register a worker with its assignment, as the coordinator would."""
+    await query(
+        dsn,
+        "with registered as ("
+        " insert into shardclock.holders (holder, role, cluster_id, actor_name, node_id, host, pid, part, part_count)"
+        " values ($1, 'worker', 'test', 'test', 'test', 'test', 1, $2, $3) returning holder)"
+        " insert into shardclock.beats (holder) select holder from registered",
+        holder,
+        part,
+        part_count,
+    )
+
+
+async def deliver(shard: HolderClient, count: int = 1, *, target: str = HANDLER, **columns: str) -> list[int]:
+    """Let timers of a target fire; return their keys."""
+    keys = await add_timers(shard.dsn, count, target=f"'{target}'", **columns)
+    result = await shard.take(fire_overdue=True)
+    assert result.fired >= count
+    return keys
+
+
+async def deliveries(dsn: str) -> list[dict[str, Any]]:
+    """Read the deliveries that there are."""
+    return [dict(row) for row in await query(dsn, "select * from shardclock.deliveries order by timer_key")]
+
+
+@dataclass(eq=False)
+class WorkerClient:
+    """The two connections of a worker that a test controls statement by statement."""
+
+    dsn: str
+    holder: int
+    now: datetime | None = None
+    targets: Sequence[str] = (HANDLER,)
+
+    async def __aenter__(self) -> Self:
+        as_shard = as_role(self.dsn, "shard")
+        self.claims = Session(as_shard, application="test", timeout_s=BOUND_S, plans=QUEUE_PLANS)
+        self.settles = Session(as_shard, application="test", timeout_s=BOUND_S, plans=SETTLE_PLANS)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.claims.close()
+        await self.settles.close()
+
+    async def scan(self, batch: int = 100, *, places: Mapping[str, int] = NO_PLACES) -> DeliveryScanResult:
+        """Claim, with places for some targets (`order.expired`) or lanes (`order.expired acme`)."""
+        scan = DeliveryScan(self.targets, batch, places=places)
+        return await claim_deliveries(self.claims, self.holder, scan, lease_s=10.0, now=self.now)
+
+    async def take(self, places: Mapping[str, int] = NO_PLACES, *, batch: int = 100) -> list[ClaimedDelivery]:
+        """Claim, and return what was claimed."""
+        return (await self.scan(batch, places=places)).claimed
+
+    async def settle(self, *settlements: Settlement) -> frozenset[int]:
+        """Settle attempts."""
+        return await settle_deliveries(self.settles, self.holder, settlements, now=self.now)
+
+
+def done(delivery: ClaimedDelivery) -> Settlement:
+    """Say that an attempt succeeded."""
+    return Settlement(delivery, Ending.DELIVERED, duration_s=0.003)
+
+
+def failed(delivery: ClaimedDelivery, delay_s: float = 60.0, reason: str = "it raised") -> Settlement:
+    """Say that an attempt failed, and is made again."""
+    return Settlement(delivery, None, fails=True, delay_s=delay_s, duration_s=0.003, reason=reason)
+
+
+def dead(delivery: ClaimedDelivery, reason: str = "it raised too often") -> Settlement:
+    """Say that an attempt failed, and was the last."""
+    return Settlement(delivery, Ending.DEAD, fails=True, duration_s=0.003, reason=reason)

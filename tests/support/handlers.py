@@ -1,0 +1,131 @@
+"""Handlers' processes that a test plays itself: they record what they are asked, and answer as they are told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from shardclock import Completed, Outcome, Policy
+from sql.deliveries.claim import ClaimedDelivery
+from workers.handler import HandlerSpec
+from workers.process import ProcessDied
+
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+
+# The policy of a handler that declares nothing.
+NUMBERS: dict[str, Any] = {
+    "max_attempts": 10, "timeout_s": 30.0, "retry_min_s": 1.0, "retry_max_s": 3_600.0, "give_up_after_s": None,
+    "expires_after_s": None, "concurrency": None, "rate_per_s": None, "batch": 1, "priority": 0, "num_cpus": None,
+    "memory_mib": None,
+}  # fmt: skip
+
+Play = Callable[[ClaimedDelivery], Outcome]
+
+
+def policy_of(**numbers: Any) -> Policy:
+    """Give the policy of a handler that declares only these numbers."""
+    return Policy(**NUMBERS | numbers)
+
+
+def spec_of(target: str = "order.expired", *, is_async: bool = True, **policy: Any) -> HandlerSpec:
+    """Describe a handler."""
+    return HandlerSpec(
+        target, f"app:{target}", is_async, takes_batch=policy.get("batch", 1) > 1, policy=policy_of(**policy)
+    )
+
+
+def delivery(timer_key: int = 1, **fields: object) -> ClaimedDelivery:
+    """Make a delivery as a claim gives it: due, fired and claimed at noon."""
+    made = ClaimedDelivery(
+        timer_key,
+        None,
+        None,
+        NOON,
+        NOON,
+        NOON,
+        NOON,
+        1,
+        1,
+        0,
+        "default",
+        "USER",
+        "order.expired",
+        None,
+        None,
+        None,
+        None,
+    )
+    return replace(made, **fields)  # type: ignore[arg-type]
+
+
+class Died(Exception):
+    """Raised by a play: the process dies of this delivery."""
+
+
+class Hangs(Exception):
+    """Raised by a play: this delivery never ends."""
+
+
+@dataclass
+class FakeProcess:
+    """Answer calls as the play says; record each chunk of keys."""
+
+    play: Play
+    chunks: list[list[int]] = field(default_factory=list)
+    comes_up: bool = True
+    killed: bool = False
+    gate: asyncio.Event | None = None
+
+    async def ready(self) -> None:
+        """Come up, or not."""
+        if not self.comes_up:
+            raise ProcessDied("the handler's process ended: no module named app")
+
+    async def call(self, deliveries: Sequence[ClaimedDelivery]) -> list[Outcome]:
+        """Play each delivery in order."""
+        assert not self.killed, "nobody calls a process that was killed"
+        self.chunks.append([it.timer_key for it in deliveries])
+        await asyncio.sleep(0)
+        if self.gate is not None:
+            await self.gate.wait()
+        try:
+            return [self.play(it) for it in deliveries]
+        except Died:
+            self.killed = True
+            raise ProcessDied("the handler's process ended: exit code 1") from None
+        except Hangs:
+            await asyncio.Event().wait()
+            raise AssertionError("never") from None
+
+    def kill(self) -> None:
+        """End."""
+        self.killed = True
+
+
+def completes(_: ClaimedDelivery) -> Outcome:
+    """Play a handler that does nothing."""
+    return Completed()
+
+
+@dataclass
+class Processes:
+    """Start fake processes, all with one play, and keep them."""
+
+    play: Play = completes
+    started: list[FakeProcess] = field(default_factory=list)
+    comes_up: bool = True
+    gate: asyncio.Event | None = None
+
+    def __call__(self, _: HandlerSpec) -> FakeProcess:
+        """Start one."""
+        process = FakeProcess(self.play, comes_up=self.comes_up, gate=self.gate)
+        self.started.append(process)
+        return process
+
+    @property
+    def chunks(self) -> list[list[int]]:
+        """Return all chunks that were called, in the order of the processes."""
+        return [chunk for process in self.started for chunk in process.chunks]

@@ -1,0 +1,197 @@
+"""Prove that a handler's deliveries are called in chunks. Each fails alone, whatever it does to its process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from shardclock import Completed, Failed, Outcome
+from sql.deliveries.claim import ClaimedDelivery
+from sql.deliveries.settle import Ending, Settlement
+from tests.support.handlers import NOON, Died, Hangs, Processes, delivery, spec_of
+from tests.support.waiting import eventually
+from workers import line as lines
+from workers import seat
+from workers.handler import HandlerSpec
+from workers.line import Line
+from workers.seat import CHUNK_MAX, next_chunk
+
+
+class Running:
+    """One line that runs, and what it has settled."""
+
+    def __init__(self, spec: HandlerSpec, processes: Processes) -> None:
+        self.settled: list[Settlement] = []
+        self.line = Line(spec, start=processes, settle=self.settled.extend, now=lambda: NOON + timedelta(seconds=1))
+
+    def ends(self) -> dict[int, Ending | None]:
+        """Say how each delivery ended."""
+        return {it.delivery.timer_key: it.ending for it in self.settled}
+
+
+@asynccontextmanager
+async def running(spec: HandlerSpec, processes: Processes) -> AsyncIterator[Running]:
+    it = Running(spec, processes)
+    task = asyncio.create_task(it.line.run())
+    try:
+        yield it
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def dies_of(*keys: int) -> Callable[[ClaimedDelivery], Outcome]:
+    def play(it: ClaimedDelivery) -> Outcome:
+        if it.timer_key in keys:
+            raise Died
+        return Completed()
+
+    return play
+
+
+def hangs_on(*keys: int) -> Callable[[ClaimedDelivery], Outcome]:
+    def play(it: ClaimedDelivery) -> Outcome:
+        if it.timer_key in keys:
+            raise Hangs
+        return Completed()
+
+    return play
+
+
+@pytest.mark.parametrize(
+    ("size", "took_s", "deliveries", "following"),
+    [
+        (1, 0.0001, 1, 2),
+        (64, 0.001, 64, 128),
+        (500, 0.001, 500, CHUNK_MAX),
+        (100, 0.1, 100, 20),
+        (8, 5.0, 8, 1),
+        (1, 0.0, 1, 2),
+    ],
+)
+def test_a_chunk_doubles_while_it_is_called_in_less_than_20_ms(
+    size: int, took_s: float, deliveries: int, following: int
+) -> None:
+    assert next_chunk(size, took_s, deliveries) == following
+
+
+async def test_a_fast_handler_gets_ever_more_with_one_message() -> None:
+    processes = Processes()
+    async with running(spec_of(is_async=False), processes) as it:
+        it.line.add([delivery(key) for key in range(200)])
+        await eventually(lambda: len(it.settled) == 200)
+
+    sizes = [len(chunk) for chunk in processes.chunks]
+    assert sizes[0] == 1
+    assert max(sizes) >= 32
+    assert len(sizes) < 20
+    assert [key for chunk in processes.chunks for key in chunk] == list(range(200)), "in order, each once"
+    assert processes.started[0].killed, "the process ends with the line"
+
+
+async def test_a_batch_handler_gets_its_batch() -> None:
+    processes = Processes()
+    async with running(spec_of(batch=50), processes) as it:
+        it.line.add([delivery(key) for key in range(120)])
+        await eventually(lambda: len(it.settled) == 120)
+
+    assert sorted(len(chunk) for chunk in processes.chunks) == [20, 50, 50]
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_one_that_kills_its_process_fails_alone(is_async: bool) -> None:
+    processes = Processes(dies_of(150))
+    async with running(spec_of(is_async=is_async, concurrency=300 if is_async else None), processes) as it:
+        it.line.add([delivery(key) for key in range(200)])
+        await eventually(lambda: len(it.settled) == 200)
+
+    assert {key for key, ending in it.ends().items() if ending is not Ending.DELIVERED} == {150}
+    (guilty,) = (one for one in it.settled if one.delivery.timer_key == 150)
+    assert guilty.reason == "the handler's process ended: exit code 1"
+    assert guilty.fails
+
+
+async def test_one_that_hangs_is_ended_with_its_process_and_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seat, "GRACE_S", 0.01)
+    processes = Processes(hangs_on(7))
+    async with running(spec_of(is_async=False, timeout_s=0.05), processes) as it:
+        it.line.add([delivery(key) for key in range(20)])
+        await eventually(lambda: len(it.settled) == 20)
+
+    assert {key for key, ending in it.ends().items() if ending is not Ending.DELIVERED} == {7}
+    (guilty,) = (one for one in it.settled if one.delivery.timer_key == 7)
+    assert guilty.reason == "it did not end within 0.05 s"
+    assert len(processes.started) >= 2
+    assert all(process.killed for process in processes.started)
+
+
+async def test_those_beside_a_deadly_one_are_not_blamed_even_if_it_dies_again_and_again() -> None:
+    processes = Processes(dies_of(1, 2, 3))
+    async with running(spec_of(concurrency=10), processes) as it:
+        it.line.add([delivery(key) for key in range(10)])
+        await eventually(lambda: len(it.settled) == 10)
+
+    assert {key for key, ending in it.ends().items() if ending is None} == {1, 2, 3}
+
+
+async def test_a_plain_handler_has_a_process_for_each_call_at_a_time() -> None:
+    processes = Processes(gate=asyncio.Event())
+    async with running(spec_of(is_async=False, concurrency=3), processes) as it:
+        it.line.add([delivery(key) for key in range(5)])
+        await eventually(lambda: len(processes.chunks) == 3)
+
+        assert sorted(processes.chunks) == [[0], [1], [2]]
+        assert len(it.line) == 5
+        assert processes.gate is not None
+        processes.gate.set()
+        await eventually(lambda: len(it.settled) == 5)
+
+
+async def test_an_async_handler_is_called_side_by_side_up_to_its_limit() -> None:
+    processes = Processes(gate=asyncio.Event())
+    async with running(spec_of(concurrency=4), processes) as it:
+        it.line.add([delivery(0)])
+        await eventually(lambda: len(processes.chunks) == 1)
+        it.line.add([delivery(key) for key in range(1, 10)])
+        await eventually(lambda: len(processes.chunks) == 4)
+
+        assert len(it.line) == 10
+        assert it.line.places <= 4 * (1 + lines.QUEUED_CHUNKS)
+
+
+async def test_a_process_that_does_not_start_fails_no_attempt_and_takes_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    processes = Processes(comes_up=False)
+    async with running(spec_of(), processes) as it:
+        it.line.add([delivery(1), delivery(2)])
+        await eventually(lambda: bool(processes.started) and processes.started[0].killed)
+        await eventually(lambda: it.line.places == 0)
+
+        assert it.settled == []
+        assert len(it.line) == 2
+        assert [one.delivery.timer_key for one in it.line.give_back()] == [1, 2]
+
+
+async def test_what_expired_is_not_called() -> None:
+    processes = Processes()
+    async with running(spec_of(expires_after_s=10.0), processes) as it:
+        it.line.add([delivery(1, due_date=NOON - timedelta(seconds=30)), delivery(2)])
+        await eventually(lambda: len(it.settled) == 2)
+
+    assert it.ends() == {1: Ending.DISCARDED, 2: Ending.DELIVERED}
+    assert processes.chunks == [[2]]
+
+
+async def test_a_handler_s_own_failure_leaves_its_process_alive() -> None:
+    processes = Processes(lambda it: Failed("ValueError: no") if it.timer_key == 1 else Completed())
+    async with running(spec_of(), processes) as it:
+        it.line.add([delivery(key) for key in range(3)])
+        await eventually(lambda: len(it.settled) == 3)
+        assert len(processes.started) == 1
+
+    assert it.ends() == {0: Ending.DELIVERED, 1: None, 2: Ending.DELIVERED}

@@ -1,0 +1,209 @@
+"""Prove that a worker calls each due delivery, settles it, and hands back what it has in hand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+import workers.worker
+from shardclock import Completed, Failed
+from sql.cluster.holders import WORKER, Incarnation, end_holders
+from sql.deliveries.settle import settle_deliveries
+from sql.session import StoreUnavailable
+from tests.support.deliveries import HANDLER, declare, deliver, deliveries
+from tests.support.factories import HolderClient, add_holder, query, value
+from tests.support.handlers import Processes, spec_of
+from tests.support.roles import as_role
+from tests.support.waiting import eventually
+from workers.handler import HandlerSpec
+from workers.settings import WorkerSettings
+from workers.worker import Worker
+
+QUICK = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02)
+
+
+@pytest.fixture
+async def shard(dsn: str) -> AsyncIterator[HolderClient]:
+    """Give a shard that keeps all slots, and whose timers may name the handler."""
+    await declare(dsn, HANDLER)
+    await add_holder(dsn, 1)
+    async with HolderClient(dsn, holder=1) as hand:
+        yield hand
+
+
+@asynccontextmanager
+async def working(
+    dsn: str, processes: Processes, spec: HandlerSpec | None = None, settings: WorkerSettings = QUICK
+) -> AsyncIterator[Worker]:
+    """Run a worker that keeps all slots, and drain it."""
+    holder = secrets.randbits(62)
+    incarnation = Incarnation(holder, WORKER, "test", "test", "test", "test", 1)
+    worker = Worker(incarnation, settings, [spec or spec_of()], as_role(dsn, "shard"), start=processes)
+    run = asyncio.create_task(worker.run())
+    try:
+        await eventually(lambda: _assigned(dsn, holder))
+        yield worker
+    finally:
+        await worker.drain()
+        await asyncio.gather(run, return_exceptions=True)
+
+
+async def _assigned(dsn: str, holder: int) -> bool:
+    text = "update shardclock.holders set part = 0, part_count = 1 where holder = $1 and ended_at is null returning 1"
+    return bool(await query(dsn, text, holder))
+
+
+async def ended(dsn: str) -> dict[str, int]:
+    """Count the records of each intent but TRIGGERED."""
+    rows = await query(
+        dsn, "select intent, count(*) from shardclock.command_log where intent <> 'TRIGGERED' group by 1"
+    )
+    return dict(map(tuple, rows))
+
+
+async def test_each_delivery_is_called_once_and_settled(dsn: str, shard: HolderClient) -> None:
+    processes = Processes()
+    keys = await deliver(shard, 300)
+    async with working(dsn, processes) as worker:
+        await eventually(lambda: _is(dsn, 0))
+        assert len(worker) == 0
+
+    assert sorted(key for chunk in processes.chunks for key in chunk) == keys
+    assert await ended(dsn) == {"DELIVERED": 300}
+    assert worker.stats.counts() | {"claimed": 300, "delivered": 300, "lost": 0} == worker.stats.counts()
+
+
+async def test_a_failing_one_is_tried_again_until_it_is_dead(dsn: str, shard: HolderClient) -> None:
+    spec = spec_of(max_attempts=3, retry_min_s=0.001, retry_max_s=0.002)
+    processes = Processes(lambda _: Failed("ValueError: no"))
+    (key,) = await deliver(shard)
+    async with working(dsn, processes, spec):
+        await eventually(lambda: _is(dsn, 0))
+
+    assert processes.chunks == [[key]] * 3
+    assert await ended(dsn) == {"DEAD": 1}
+    assert await value(dsn, "select reason from shardclock.dead_letters") == "ValueError: no (attempt 3 of 3)"
+
+
+async def test_what_waits_and_what_is_being_called_is_handed_back_at_the_drain(dsn: str, shard: HolderClient) -> None:
+    processes = Processes(gate=asyncio.Event())
+    await deliver(shard, 6)
+    spec = spec_of(is_async=False)
+    async with working(dsn, processes, spec):
+        await eventually(lambda: bool(processes.chunks))
+
+    assert processes.started[0].killed
+    async with working(dsn, Processes()):
+        await eventually(lambda: _is(dsn, 0))
+    assert await ended(dsn) == {"DELIVERED": 6}
+    assert await value(dsn, "select count(*) from shardclock.deliveries where failed_attempts > 0") == 0
+
+
+async def test_a_long_attempt_keeps_its_lease(dsn: str, shard: HolderClient) -> None:
+    processes, thieves = Processes(gate=asyncio.Event()), Processes()
+    settings = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02, delivery_lease_s=0.6, statement_timeout_s=0.5)
+    await deliver(shard)
+    async with working(dsn, processes, settings=settings):
+        await eventually(lambda: bool(processes.chunks))
+        first = (await deliveries(dsn))[0]["claimed_until"]
+        async with working(dsn, thieves, settings=settings):
+            await eventually(lambda: _later(dsn, first))
+            assert thieves.chunks == []
+        assert processes.gate is not None
+        processes.gate.set()
+        await eventually(lambda: _is(dsn, 0))
+
+    assert await ended(dsn) == {"DELIVERED": 1}
+
+
+async def test_a_worker_that_was_declared_dead_stops_and_settles_nothing_more(dsn: str, shard: HolderClient) -> None:
+    processes, next_ones = Processes(gate=asyncio.Event()), Processes()
+    (key,) = await deliver(shard)
+    async with working(dsn, processes) as worker:
+        await eventually(lambda: bool(processes.chunks))
+        async with HolderClient(dsn, holder=1) as hand:
+            await end_holders(hand.session, [worker.holder], why="dead")
+        assert processes.gate is not None
+        async with working(dsn, next_ones):
+            await eventually(lambda: bool(next_ones.chunks))
+            processes.gate.set()
+            await eventually(lambda: _is(dsn, 0))
+
+    assert next_ones.chunks == [[key]]
+    assert await ended(dsn) == {"DELIVERED": 1}
+
+
+async def test_what_ended_while_postgres_was_away_is_settled_when_it_is_back(
+    dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = 0
+
+    async def lost_once(*arguments: Any) -> frozenset[int]:
+        nonlocal sent
+        sent += 1
+        settled = await settle_deliveries(*arguments)
+        if sent == 1:
+            raise StoreUnavailable("the answer was lost")
+        return settled
+
+    monkeypatch.setattr(workers.worker, "settle_deliveries", lost_once)
+    await deliver(shard)
+    async with working(dsn, Processes()) as worker:
+        await eventually(lambda: sent >= 2 and len(worker) == 0)
+
+    assert await ended(dsn) == {"DELIVERED": 1}
+
+
+async def test_an_outcome_that_cannot_be_stored_is_settled_without_what_is_wrong_with_it(
+    dsn: str, shard: HolderClient
+) -> None:
+    bad = (await deliver(shard, 20))[7]
+    result = Completed("a NUL: \0")
+    async with working(dsn, Processes(lambda it: result if it.timer_key == bad else Completed(1))) as worker:
+        await eventually(lambda: _is(dsn, 0))
+        await eventually(lambda: len(worker) == 0)
+
+    rows = await query(dsn, "select timer_key, detail from shardclock.command_log where intent = 'DELIVERED'")
+    details = {row["timer_key"]: json.loads(row["detail"]) for row in rows}
+    assert len(details) == 20
+    assert {key for key, detail in details.items() if "result" not in detail} == {bad}
+    assert details[bad]["reason"].startswith("what it returned or said can't be stored: ")
+
+
+async def test_one_handler_that_hangs_keeps_no_other_waiting(dsn: str, shard: HolderClient) -> None:
+    await declare(dsn, HANDLER, "cart.left")
+    await deliver(shard, 500)
+    gate = asyncio.Event()
+    stuck, quick = Processes(gate=gate), Processes(lambda _: Completed())
+
+    def start(spec: HandlerSpec) -> object:
+        return (stuck if spec.target == HANDLER else quick)(spec)
+
+    holder = secrets.randbits(62)
+    incarnation = Incarnation(holder, WORKER, "test", "test", "test", "test", 1)
+    handlers = [spec_of(concurrency=5), spec_of("cart.left")]
+    worker = Worker(incarnation, QUICK, handlers, as_role(dsn, "shard"), start=start)  # type: ignore[arg-type]
+    run = asyncio.create_task(worker.run())
+    await eventually(lambda: _assigned(dsn, holder))
+    await eventually(lambda: len(stuck.chunks) >= 1)
+    await deliver(shard, 40, target="cart.left")
+    await eventually(lambda: sum(map(len, quick.chunks)) == 40)
+
+    assert len(worker) < 100, "the worker takes only what it has places for"
+    await worker.drain()
+    await run
+
+
+async def _is(dsn: str, count: int) -> bool:
+    return bool(await value(dsn, "select count(*) = $1 from shardclock.deliveries", count))
+
+
+async def _later(dsn: str, moment: object) -> bool:
+    text = "select count(*) > 0 from shardclock.deliveries where claimed_until > $1::timestamptz + interval '1 s'"
+    return bool(await value(dsn, text, moment))

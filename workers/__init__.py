@@ -1,0 +1,15 @@
+"""What acts: workers call the targets of timers that have fired.
+
+A worker keeps slots as a shard does. It claims the deliveries of its slots that are due, calls their targets, and
+settles in batches how each attempt ended: delivered, discarded, dead, or due again. A delivery is called at least once.
+If a worker dies, the next one calls again what it had in hand, and only the answer to the newest claim counts.
+
+User code never runs here. Each handler has processes of its own, which a worker starts, watches and kills: whatever a
+handler does to its process, it fails alone.
+
+    worker     the loops: beats, claims, settlements, renewals
+    line       the deliveries of one handler in this worker: waiting, being called, under suspicion
+    process    the Ray actor in which a handler runs, and what happened to it
+    attempts   what follows an attempt (pure)
+    handler    what is known of a handler: its limits and policy
+"""

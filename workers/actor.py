@@ -1,0 +1,34 @@
+"""The Ray actor around one worker. It decides nothing."""
+
+from functools import partial
+
+from keepers.life import Life, new_incarnation
+from sql.cluster.holders import WORKER
+from sql.dsn import Dsn
+from workers.app import Orders
+from workers.process import RayHandlerProcess
+from workers.worker import Worker
+
+
+class WorkerActor:
+    """Keep one worker for as long as the actor lives; a new actor is a new holder."""
+
+    def __init__(self, orders: Orders, cluster_id: str, actor_name: str, *, dsn: Dsn) -> None:
+        incarnation = new_incarnation(WORKER, cluster_id, actor_name, orders.settings.identity)
+        start = partial(RayHandlerProcess, modules=orders.app.modules, directory=orders.app.directory)
+        self._life = Life(Worker(incarnation, orders.settings, orders.app.handlers, dsn, start=start))
+
+    async def start(self) -> int:
+        """Start the worker at the first call, and return its holder."""
+        return self._life.start()
+
+    async def watch(self) -> None:
+        """Return when the worker has drained, and fail when it fails; the pending call also fails when the actor dies.
+
+        errors:  HolderEnded  the worker was declared dead, and other workers have its deliveries
+        """
+        await self._life.watch()
+
+    async def drain(self) -> int:
+        """Stop claiming, hand back what is in hand, end the holder and return it; takes at most a second."""
+        return await self._life.drain()

@@ -1,0 +1,67 @@
+"""The user's app: the modules whose handlers workers call. It is imported in a process of its own, never here."""
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Self
+
+from workers.handler import HandlerSpec
+from workers.settings import WorkerSettings
+
+IMPORT_S = 60.0
+SAID_MAX = 300
+
+
+class AppRefused(Exception):
+    """The app can't be used; the message is a sentence that says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """The modules, with commas between them, the directory in which they are looked for too, and their handlers."""
+
+    modules: str
+    directory: str
+    handlers: tuple[HandlerSpec, ...]
+
+    def to_json(self) -> str:
+        """Write it for another process."""
+        return json.dumps(asdict(self) | {"handlers": [it.described() for it in self.handlers]})
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what `to_json` wrote."""
+        said = json.loads(text)
+        return cls(said["modules"], said["directory"], tuple(map(HandlerSpec.of, said["handlers"])))
+
+
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """What a worker is told when it starts."""
+
+    settings: WorkerSettings
+    app: App
+
+
+def find_app(modules: str, directory: Path) -> App:
+    """Import an app in a process of its own, and learn which handlers it has.
+
+    errors:  AppRefused  it can't be imported, has no handlers, or one of them is declared wrong
+    """
+    command = [sys.executable, "-P", "-m", "workers.describe", modules, str(directory)]
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, timeout=IMPORT_S, check=False)
+    except subprocess.TimeoutExpired:
+        raise AppRefused(
+            f"app {modules!r} was not imported within {IMPORT_S:g} s: does it work or wait while it is imported?"
+        ) from None
+    try:
+        said = json.loads(done.stdout)
+        if "refused" in said:
+            raise AppRefused(said["refused"])
+        return App(modules, str(directory), tuple(map(HandlerSpec.of, said["handlers"])))
+    except (ValueError, KeyError, TypeError) as error:
+        how = f"it ended with code {done.returncode}" if done.returncode else f"it said {str(error)[:SAID_MAX]}"
+        raise AppRefused(f"app {modules!r} can't be imported: {how}") from error

@@ -1,0 +1,83 @@
+"""What follows an attempt: the delivery's end, or another attempt later."""
+
+import json
+import random
+from collections.abc import Callable
+from datetime import datetime
+
+from shardclock import Completed, Discarded, Failed, Outcome, Policy, RetryLater
+from sql.deliveries.claim import ClaimedDelivery
+from sql.deliveries.settle import Ending, Settlement
+
+# A worker that dies with a delivery in hand leaves no answer. After this many claims more than failed attempts, the
+# delivery itself is the likely cause.
+CLAIMS_WITHOUT_ANSWER_MAX = 20
+
+Jitter = Callable[[float, float], float]
+
+
+def settlement_of(
+    delivery: ClaimedDelivery,
+    outcome: Outcome,
+    policy: Policy,
+    *,
+    now: datetime,
+    duration_s: float = 0.0,
+    jitter: Jitter = random.uniform,
+) -> Settlement:
+    """Decide what follows an attempt."""
+    match outcome:
+        case Completed(result, note):
+            text = None if result is None else json.dumps(result)
+            return Settlement(delivery, Ending.DELIVERED, duration_s=duration_s, reason=note, result=text)
+        case Discarded(reason):
+            return Settlement(delivery, Ending.DISCARDED, duration_s=duration_s, reason=reason)
+        case RetryLater(delay_s, reason):
+            return _again(delivery, policy, now=now, delay_s=delay_s, duration_s=duration_s, reason=reason)
+        case Failed(reason=reason, kind="payload"):
+            return Settlement(delivery, Ending.DEAD, fails=True, duration_s=duration_s, reason=reason)
+        case Failed(reason=reason):
+            delay_s = backoff_s(delivery.failed_attempts + 1, policy, jitter=jitter)
+            return _again(delivery, policy, now=now, delay_s=delay_s, duration_s=duration_s, reason=reason)
+
+
+def why_not(delivery: ClaimedDelivery, policy: Policy, *, now: datetime) -> Settlement | None:
+    """Say whether a delivery must not be called any more, before its first or next attempt."""
+    late_s = (now - delivery.due_date).total_seconds()
+    if policy.expires_after_s is not None and not delivery.failed_attempts and late_s > policy.expires_after_s:
+        reason = f"it expired: no attempt began within {policy.expires_after_s:g} s of its due date"
+        return Settlement(delivery, Ending.DISCARDED, reason=reason)
+    if delivery.claims - delivery.failed_attempts > CLAIMS_WITHOUT_ANSWER_MAX:
+        reason = f"{CLAIMS_WITHOUT_ANSWER_MAX} workers took it and gave no answer; the last one may have died of it"
+        return Settlement(delivery, Ending.DEAD, fails=True, reason=reason)
+    return None
+
+
+def backoff_s(attempt: int, policy: Policy, *, jitter: Jitter = random.uniform) -> float:
+    """Return the pause after failed `attempt`: exponential, with full jitter between the bounds."""
+    limit_s = min(policy.retry_max_s, policy.retry_min_s * 2.0 ** min(attempt - 1, 60))
+    return jitter(policy.retry_min_s, limit_s)
+
+
+def _again(
+    delivery: ClaimedDelivery,
+    policy: Policy,
+    *,
+    now: datetime,
+    delay_s: float,
+    duration_s: float,
+    reason: str,
+) -> Settlement:
+    failed = delivery.failed_attempts + 1
+    next_age_s = (now - delivery.fired_at).total_seconds() + delay_s
+    if failed >= policy.max_attempts:
+        return _dead(delivery, duration_s, f"{reason} (attempt {failed} of {policy.max_attempts})")
+    if policy.give_up_after_s is not None and next_age_s > policy.give_up_after_s:
+        return _dead(
+            delivery, duration_s, f"{reason} (given up: {policy.give_up_after_s:g} s after its firing are over)"
+        )
+    return Settlement(delivery, None, fails=True, delay_s=delay_s, duration_s=duration_s, reason=reason)
+
+
+def _dead(delivery: ClaimedDelivery, duration_s: float, reason: str) -> Settlement:
+    return Settlement(delivery, Ending.DEAD, fails=True, duration_s=duration_s, reason=reason)

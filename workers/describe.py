@@ -1,0 +1,28 @@
+"""Import an app and print its handlers as JSON: run by `workers.app`, in a process that may die of the user's code."""
+
+import json
+import os
+import sys
+
+from shardclock import InvalidHandler, describe, find_handlers
+
+
+def main(modules: str, directory: str) -> int:
+    """Print one JSON object: `handlers`, or `refused` with a sentence."""
+    # What the user's code prints must not be taken for our answer.
+    answer = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    sys.path.append(directory)  # at the end: a user's sql.py must not replace a package of ours
+    try:
+        said: dict[str, object] = {"handlers": describe(find_handlers(modules.split(",")).values())}
+    except InvalidHandler as error:
+        said = {"refused": str(error)}
+    json.dump(said, answer)
+    answer.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    code = main(*sys.argv[1:])
+    sys.stdout.flush()
+    os._exit(code)  # not by the interpreter's end: a thread that the user's code started could keep us for ever

@@ -1,0 +1,25 @@
+"""The metrics that workers report."""
+
+from metrics.family import LOOP, Family, Label
+
+DURATION_EDGES_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600)
+DELAY_EDGES_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600)
+
+KIND = Label("kind", frozenset(["handler", "webhook"]))
+OUTCOME = Label("outcome", frozenset(["delivered", "discarded", "dead", "retried", "given_back"]))
+LOOPS = ("beats", "claims", "hints", "settles", "renewals")
+
+FAMILIES = (
+    Family("deliveries_settled", "counter", "Attempts to call a target, by how they ended.", (KIND, OUTCOME)),
+    Family("deliveries_claimed", "counter", "Deliveries that workers took in hand."),
+    Family("deliveries_lost", "counter", "Deliveries that another worker took while this one had them in hand."),
+    Family("deliveries_in_hand", "gauge", "Deliveries that workers have in hand: waiting, or being called."),
+    Family(
+        "delivery_attempt_seconds",
+        "histogram",
+        "How long an attempt to call a target took.",
+        (KIND,),
+        DURATION_EDGES_S,
+    ),
+    Family("worker_turn_failures", "counter", "Turns of a worker's loop that failed and were taken again.", (LOOP,)),
+)

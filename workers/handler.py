@@ -1,0 +1,40 @@
+"""What a worker knows of a handler, without importing it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from shardclock import Policy
+from sql.deliveries.handlers import DeclaredHandler
+
+ASYNC_CONCURRENCY, PLAIN_CONCURRENCY = 100, 1
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerSpec:
+    """One handler as its app declares it."""
+
+    target: str
+    reference: str
+    is_async: bool
+    takes_batch: bool
+    policy: Policy
+
+    @classmethod
+    def of(cls, described: Mapping[str, Any]) -> Self:
+        """Read what `shardclock.describe` wrote."""
+        return cls(**{**described, "policy": Policy(**described["policy"])})
+
+    def described(self) -> dict[str, Any]:
+        """Write it as `shardclock.describe` does."""
+        return asdict(self)
+
+    def declared(self) -> DeclaredHandler:
+        """Return what the database remembers of it."""
+        return DeclaredHandler(self.target, self.reference, json.dumps(asdict(self.policy)))
+
+    @property
+    def calls_max(self) -> int:
+        """Return how many calls of it one worker makes at the same time."""
+        return self.policy.concurrency or (ASYNC_CONCURRENCY if self.is_async else PLAIN_CONCURRENCY)

@@ -1,0 +1,147 @@
+"""The deliveries of one handler in one worker: those that wait, those that are being called, and the suspects."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import structlog
+
+from sql.deliveries.claim import ClaimedDelivery
+from sql.deliveries.settle import Settlement
+from workers.attempts import settlement_of, why_not
+from workers.handler import HandlerSpec
+from workers.process import HandlerProcess
+from workers.seat import Called, CannotStart, Seat
+
+QUEUED_CHUNKS = 2  # that wait in memory beside those in progress
+RESTART_MAX_S = 30.0
+
+
+class Line:
+    """Call one handler for its deliveries, in as many processes as it may have."""
+
+    def __init__(
+        self,
+        spec: HandlerSpec,
+        *,
+        start: Callable[[HandlerSpec], HandlerProcess],
+        settle: Callable[[Sequence[Settlement]], None],
+        now: Callable[[], datetime],
+    ) -> None:
+        self.spec = spec
+        self._settle = settle
+        self._now = now
+        self._log = structlog.get_logger().bind(target=spec.target)
+        # An async function shares its process with its other calls; a plain one has the process to itself.
+        self._seats = [Seat(spec, start) for _ in range(1 if spec.is_async else spec.calls_max)]
+        self._waiting: deque[ClaimedDelivery] = deque()
+        self._suspects: deque[ClaimedDelivery] = deque()
+        self._calls: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+        self._failed_starts = 0
+        self._start_at_s = 0.0
+
+    def __len__(self) -> int:
+        """Count the deliveries in hand."""
+        return len(self._waiting) + len(self._suspects) + sum(map(len, self._seats))
+
+    @property
+    def places(self) -> int:
+        """Return how many more deliveries it takes; none while its process doesn't start."""
+        if self._failed_starts:
+            return max(0, 1 - len(self))
+        return max(0, sum(self._room(seat) for seat in self._seats) * (1 + QUEUED_CHUNKS) - len(self))
+
+    def add(self, deliveries: Sequence[ClaimedDelivery]) -> None:
+        """Take deliveries that were claimed."""
+        self._waiting.extend(deliveries)
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Call what waits, until canceled; then end the processes."""
+        try:
+            while True:
+                self._changed.clear()
+                while self._begin_one():
+                    pass
+                await self._changed.wait()
+        finally:
+            for call in self._calls:
+                call.cancel()
+            await asyncio.gather(*self._calls, return_exceptions=True)
+            for seat in self._seats:
+                seat.end()
+
+    def give_back(self) -> list[Settlement]:
+        """Give up what waits: attempts that did not take place."""
+        left = [*self._suspects, *self._waiting]
+        self._suspects.clear()
+        self._waiting.clear()
+        return [Settlement(delivery, None) for delivery in left]
+
+    def _room(self, seat: Seat) -> int:
+        if self.spec.is_async:
+            return max(self.spec.calls_max, 2 * seat.chunk)
+        return max(seat.chunk, self.spec.policy.batch)
+
+    def _begin_one(self) -> bool:
+        """Begin one call if something waits and there is room for it."""
+        if time.monotonic() < self._start_at_s:
+            return False
+        if self._suspects:
+            # A suspect is called with nothing beside it.
+            seat = next((seat for seat in self._seats if seat.is_empty), None)
+            return seat is not None and self._begin(seat, [self._suspects.popleft()], alone=True)
+        seat = next((seat for seat in self._seats if seat.has_room), None)
+        if seat is None or not self._waiting:
+            return False
+        size = min(self.spec.policy.batch if self.spec.takes_batch else seat.chunk, len(self._waiting))
+        return self._begin(seat, self._still_wanted([self._waiting.popleft() for _ in range(size)]))
+
+    def _begin(self, seat: Seat, chunk: Sequence[ClaimedDelivery], *, alone: bool = False) -> bool:
+        if chunk:
+            seat.take(chunk, alone=alone)
+            call = asyncio.create_task(self._call(seat, chunk))
+            self._calls.add(call)
+            call.add_done_callback(self._calls.discard)
+        return True
+
+    def _still_wanted(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
+        now = self._now()
+        ended = {
+            it.timer_key: settlement for it in deliveries if (settlement := why_not(it, self.spec.policy, now=now))
+        }
+        if ended:
+            self._settle(list(ended.values()))
+        return [delivery for delivery in deliveries if delivery.timer_key not in ended]
+
+    async def _call(self, seat: Seat, chunk: Sequence[ClaimedDelivery]) -> None:
+        try:
+            self._learn(await seat.call(chunk))
+            self._failed_starts = 0
+        except CannotStart as error:
+            self._waiting.extendleft(reversed(chunk))
+            self._wait_after_failed_start(str(error))
+        finally:
+            self._changed.set()
+
+    def _learn(self, called: Called) -> None:
+        if called.outcomes is None:
+            self._suspects.extend(called.chunk)
+            return
+        now = self._now()
+        self._settle(
+            [
+                settlement_of(delivery, outcome, self.spec.policy, now=now, duration_s=called.each_s)
+                for delivery, outcome in zip(called.chunk, called.outcomes, strict=True)
+            ]
+        )
+
+    def _wait_after_failed_start(self, why: str) -> None:
+        self._failed_starts += 1
+        pause_s = min(2.0**self._failed_starts, RESTART_MAX_S)
+        self._start_at_s = time.monotonic() + pause_s
+        asyncio.get_running_loop().call_later(pause_s, self._changed.set)
+        self._log.error("handler does not start", times=self._failed_starts, error=why)

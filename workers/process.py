@@ -1,0 +1,140 @@
+"""The process in which a handler runs: a Ray actor that imports the user's code. It decides nothing."""
+
+import asyncio
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from shardclock import (
+    Completed,
+    Handler,
+    Outcome,
+    Timer,
+    call_async,
+    call_batch_async,
+    call_batch_plain,
+    call_plain,
+    find_handlers,
+)
+from sql.deliveries.claim import ClaimedDelivery
+from workers.handler import HandlerSpec
+
+# What crosses to the process for each delivery, in the order of Timer's fields; and back: None is a plain success.
+Envelope = tuple[Any, ...]
+Answer = Outcome | None
+COMPLETED = Completed()
+
+
+class ProcessDied(Exception):
+    """The handler's process is gone; the message says how it ended, as far as that is known."""
+
+
+class HandlerProcess(Protocol):
+    """Where a handler is called."""
+
+    async def call(self, deliveries: Sequence[ClaimedDelivery]) -> list[Outcome]:
+        """Call the handler for each delivery.
+
+        shape:   one outcome for each, in their order
+        errors:  ProcessDied  the process ended before it answered
+        """
+
+    async def ready(self) -> None:
+        """Wait until the user's code is imported.
+
+        errors:  ProcessDied  it can't be imported
+        """
+
+    def kill(self) -> None:
+        """End the process at once."""
+
+
+class HandlerActor:
+    """Import an app and call one of its handlers."""
+
+    def __init__(self, modules: str, directory: str, target: str) -> None:
+        if directory not in sys.path:
+            sys.path.append(directory)  # at the end: a user's sql.py must not replace a package of ours
+        importlib.invalidate_caches()
+        self._handler = find_handlers(modules.split(","))[target]
+
+    async def ready(self) -> None:
+        """Answer once the user's code is imported."""
+
+    async def call(self, envelopes: Sequence[Envelope]) -> list[Answer]:
+        """Call the handler for each timer, in order if it is a plain function, side by side if it is async."""
+        handler, timers = self._handler, [Timer(*envelope) for envelope in envelopes]
+        if not handler.is_async:
+            # In a thread: a plain function may run an event loop of its own.
+            outcomes = await asyncio.to_thread(_call_plain, handler, timers)
+        elif handler.takes_batch:
+            outcomes = await call_batch_async(handler, timers)
+        else:
+            outcomes = await asyncio.gather(*(call_async(handler, timer) for timer in timers))
+        return [None if outcome == COMPLETED else outcome for outcome in outcomes]
+
+
+class RayHandlerProcess:
+    """One handler's process on this node, or wherever Ray has the resources that the handler asks for."""
+
+    def __init__(self, spec: HandlerSpec, *, modules: str, directory: str) -> None:
+        asks = spec.policy.num_cpus is not None or spec.policy.memory_mib is not None
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+        self._actor: Any = (
+            ray.remote(HandlerActor)
+            .options(
+                num_cpus=spec.policy.num_cpus or 0,
+                memory=spec.policy.memory_mib and spec.policy.memory_mib * 2**20,
+                max_concurrency=spec.calls_max + 1,
+                scheduling_strategy="DEFAULT" if asks else here,
+            )
+            .remote(modules, directory, spec.target)
+        )
+
+    async def ready(self) -> None:
+        """Wait until the user's code is imported.
+
+        errors:  ProcessDied  it can't be imported
+        """
+        await self._answer(self._actor.ready.remote())
+
+    async def call(self, deliveries: Sequence[ClaimedDelivery]) -> list[Outcome]:
+        """Call the handler for each delivery.
+
+        errors:  ProcessDied  the process ended before it answered
+        """
+        answers = await self._answer(self._actor.call.remote([_envelope_of(delivery) for delivery in deliveries]))
+        return [COMPLETED if answer is None else answer for answer in answers]
+
+    def kill(self) -> None:
+        """End the process at once."""
+        ray.kill(self._actor)
+
+    async def _answer(self, reference: Any) -> Any:
+        try:
+            return await reference
+        except ray.exceptions.RayActorError as error:
+            raise ProcessDied(_how(error)) from error
+
+
+def _call_plain(handler: Handler, timers: Sequence[Timer[str | None]]) -> list[Outcome]:
+    if handler.takes_batch:
+        return call_batch_plain(handler, timers)
+    return [call_plain(handler, timer) for timer in timers]
+
+
+def _how(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"the handler's process ended: {text}"[:300]
+
+
+def _envelope_of(it: ClaimedDelivery) -> Envelope:
+    return (
+        it.timer_key, it.due_date, it.fired_at, it.occurrence, it.failed_attempts + 1, it.tenant_id, it.target,
+        it.timer_type, it.name, it.schedule, it.target_element_id, it.process_instance_key, it.element_instance_key,
+        it.payload,
+    )  # fmt: skip

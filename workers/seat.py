@@ -1,0 +1,136 @@
+"""One process of a handler, and the calls in it.
+
+Deliveries are called in chunks. A handler that takes milliseconds is called for one delivery at a time. One that takes
+microseconds gets hundreds with one message, because a message costs more than the call.
+
+If the process dies or hangs while several deliveries are being called, nobody knows which of them was the cause. The
+seat gives them back as suspects. Each is then called alone: the one that dies alone is guilty, and only its attempt
+fails.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from shardclock import Failed, Outcome
+from sql.deliveries.claim import ClaimedDelivery
+from workers.handler import HandlerSpec
+from workers.process import HandlerProcess, ProcessDied
+
+CHUNK_S = 0.02  # a chunk is as large as is called in about this time
+CHUNK_MAX = 500
+GRACE_S = 1.0  # beyond the handler's own timeout, until its process is killed
+START_S = 60.0  # for the import of the user's code
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """What became of a chunk: an outcome for each delivery, or none if it must be called again, one at a time."""
+
+    chunk: Sequence[ClaimedDelivery]
+    outcomes: Sequence[Outcome] | None
+    each_s: float
+
+
+class CannotStart(Exception):
+    """The process of a handler does not come up; the message says why."""
+
+
+class Seat:
+    """Keep one process of a handler, and call it."""
+
+    def __init__(self, spec: HandlerSpec, start: Callable[[HandlerSpec], HandlerProcess]) -> None:
+        self.chunk = 1
+        self._spec = spec
+        self._start = start
+        self._process: HandlerProcess | None = None
+        self._started = False
+        self._calls = 0
+        self._deliveries = 0
+        self._alone = False
+
+    def __len__(self) -> int:
+        """Count the deliveries that are being called."""
+        return self._deliveries
+
+    @property
+    def is_empty(self) -> bool:
+        """Say whether nothing is being called."""
+        return not self._calls
+
+    @property
+    def has_room(self) -> bool:
+        """Say whether it takes another chunk: while one is settled, the next can already be called."""
+        if self._alone or not self._started:
+            return not self._calls
+        if not self._spec.is_async:
+            return self._calls < (1 if self.chunk == 1 else 2)
+        return not self._calls or self._deliveries + self.chunk <= max(self._spec.calls_max, 2 * self.chunk)
+
+    def take(self, chunk: Sequence[ClaimedDelivery], *, alone: bool) -> None:
+        """Reserve room for a chunk, which `call` then calls; beside one that is alone nothing else is called."""
+        self._calls += 1
+        self._deliveries += len(chunk)
+        self._alone = alone
+
+    async def call(self, chunk: Sequence[ClaimedDelivery]) -> Called:
+        """Call the handler for each delivery of a chunk that was taken.
+
+        errors:  CannotStart  no delivery was called
+        """
+        try:
+            return await self._call(await self._ready(), chunk)
+        finally:
+            self._calls -= 1
+            self._deliveries -= len(chunk)
+            self._alone = False
+
+    def end(self) -> None:
+        """End the process, whatever it does."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+            self._started = False
+
+    async def _call(self, process: HandlerProcess, chunk: Sequence[ClaimedDelivery]) -> Called:
+        began_s = time.monotonic()
+        try:
+            async with asyncio.timeout(self._spec.policy.timeout_s + GRACE_S):
+                outcomes = await process.call(chunk)
+        except TimeoutError:
+            why = Failed(f"it did not end within {self._spec.policy.timeout_s:g} s", "timeout")
+            return self._lose(process, chunk, why, began_s)
+        except ProcessDied as died:
+            return self._lose(process, chunk, Failed(str(died)), began_s)
+        took_s = time.monotonic() - began_s
+        self.chunk = next_chunk(self.chunk, took_s, len(chunk))
+        return Called(chunk, outcomes, took_s / len(chunk))
+
+    def _lose(self, process: HandlerProcess, chunk: Sequence[ClaimedDelivery], why: Failed, began_s: float) -> Called:
+        killed_for_another = self._process is not process
+        if not killed_for_another:
+            self.end()
+        self.chunk = 1
+        took_s = time.monotonic() - began_s
+        if killed_for_another or self._deliveries > 1:
+            return Called(chunk, None, took_s)
+        return Called(chunk, [why], took_s)
+
+    async def _ready(self) -> HandlerProcess:
+        if self._process is None:
+            process = self._process = self._start(self._spec)
+            try:
+                async with asyncio.timeout(START_S):
+                    await process.ready()
+            except (ProcessDied, TimeoutError) as error:
+                self.end()
+                raise CannotStart(str(error) or f"it was not ready within {START_S:g} s") from error
+            self._started = True
+        return self._process
+
+
+def next_chunk(size: int, took_s: float, deliveries: int) -> int:
+    """Return the next chunk's size, after `deliveries` were called in `took_s`: at most twice the last one's."""
+    each_s = took_s / max(1, deliveries)
+    return max(1, min(CHUNK_MAX, size * 2, int(CHUNK_S / max(each_s, 1e-6))))

@@ -1,0 +1,244 @@
+"""One worker: its loops, and one turn of each loop."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import structlog
+
+from keepers.clock import PostgresClock
+from keepers.heartbeat import Heartbeat
+from keepers.loops import Loops, one_line, pause
+from metrics.report import Reporter
+from sql.cluster.holders import Incarnation, end_holders
+from sql.deliveries.claim import BEGINNING, ClaimedDelivery, DeliveryScan, claim_deliveries, renew_deliveries
+from sql.deliveries.hints import DELIVERIES
+from sql.deliveries.settle import SETTLE_PLANS, Settlement, settle_deliveries
+from sql.dsn import Dsn
+from sql.log.hints import HintListener
+from sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
+from workers.handler import HandlerSpec
+from workers.line import Line
+from workers.process import HandlerProcess
+from workers.settings import WorkerSettings
+from workers.stats import WorkerGauges, WorkerStats, report_of
+
+HAND_BACK_S = 1.0  # handing back may take this long: without Postgres the leases run out by themselves
+HINT_S = 0.5  # a hint is waited for so long at a time: the worker may have been asked to stop
+HINT_GAP_S = 0.002  # between two claims that hints ask for
+REPORT_S = 1.0  # between two reports to this node's exporter
+
+
+class Worker:
+    """Call the targets of due deliveries, until the worker is drained or declared dead."""
+
+    def __init__(
+        self,
+        incarnation: Incarnation,
+        settings: WorkerSettings,
+        handlers: Sequence[HandlerSpec],
+        dsn: Dsn | str,
+        *,
+        start: Callable[[HandlerSpec], HandlerProcess],
+    ) -> None:
+        self.holder = incarnation.holder
+        self.stats = WorkerStats()
+        self._settings = settings
+        self._log = structlog.get_logger().bind(holder=f"{self.holder:016x}")
+        self._claims, self._settles, self._renewals = (
+            Session(
+                dsn,
+                application=f"shardclock worker {use} {self.holder:016x}",
+                timeout_s=settings.statement_timeout_s,
+                plans=plans,
+            )
+            for use, plans in (("claims", QUEUE_PLANS), ("settles", SETTLE_PLANS), ("renewals", QUEUE_PLANS))
+        )
+        self._hints = HintListener(
+            Session(
+                dsn,
+                application=f"shardclock worker hints {self.holder:016x}",
+                timeout_s=settings.statement_timeout_s,
+                plans=QUEUE_PLANS,
+            ),
+            DELIVERIES,
+        )
+        self._heartbeat = Heartbeat(incarnation, dsn, timeout_s=settings.statement_timeout_s)
+        self._clock = PostgresClock()
+        self._loops = Loops(
+            retry_s=settings.delivery_poll_s,
+            retry_max_s=settings.retry_max_s,
+            failed=self._count_failure,
+            log=self._log,
+        )
+        self._lines = {
+            spec.target: Line(spec, start=start, settle=self._settle_soon, now=self._clock.now) for spec in handlers
+        }
+        self._in_hand: dict[int, tuple[ClaimedDelivery, float]] = {}
+        self._to_settle: list[Settlement] = []
+        self._settle_now = asyncio.Event()
+        self._claim_soon = asyncio.Event()
+        self._after = BEGINNING
+        self._reporter = Reporter(settings.metrics_socket)
+
+    def __len__(self) -> int:
+        """Count the deliveries in hand."""
+        return len(self._in_hand)
+
+    async def run(self) -> None:
+        """Register the holder, then run all loops until drained.
+
+        errors:  HolderEnded  the worker was declared dead: stop, and let the coordinator start a new one
+        """
+        stopping = self._loops.stopping
+        lines = [asyncio.create_task(line.run(), name=target) for target, line in self._lines.items()]
+        try:
+            await self._loops.run(
+                {
+                    "beats": self._loops.until_stopped("beats", self.beat_turn, stopping),
+                    "claims": self._loops.until_stopped("claims", self.claim_turn, self._claim_soon),
+                    "hints": self._loops.until_stopped("hints", self.hint_turn, stopping),
+                    "settles": self._loops.until_stopped("settles", self.settle_turn, stopping),
+                    "renewals": self._loops.until_stopped("renewals", self.renew_turn, stopping),
+                    "reports": self._report_until_stopped(),
+                },
+                stop=self._stop,
+            )
+        finally:
+            for task in lines:
+                task.cancel()
+            await asyncio.gather(*lines, return_exceptions=True)
+            await self._hand_back()
+
+    async def drain(self) -> None:
+        """Ask the loops to end; `run` then hands back what it has in hand, all within a second."""
+        self._stop()
+
+    async def beat_turn(self) -> float:
+        """Make one turn of the beat loop: send a sign of life.
+
+        units:   returns the seconds to wait before the next turn, as every turn does
+        """
+        first = not self._heartbeat.began
+        await self._heartbeat.beat(held=len(self))
+        self._clock.observe(self._heartbeat.last.server_time, sent_at=self._heartbeat.sent_at)
+        if first:
+            self._claim_soon.set()
+        return self._settings.heartbeat_s
+
+    async def claim_turn(self) -> float:
+        """Make one turn of the claim loop: claim as much as the handlers take; no pause if there may be more."""
+        self._claim_soon.clear()
+        places = {target: line.places for target, line in self._lines.items()}
+        if not self._heartbeat.began or not any(places.values()):
+            return self._settings.delivery_poll_s
+        sent_at = time.monotonic()
+        scan = DeliveryScan(
+            targets=[target for target, free in places.items() if free],
+            batch=min(self._settings.delivery_batch, sum(places.values())),
+            places=places,
+            after=self._after,
+        )
+        taken = await claim_deliveries(self._claims, self.holder, scan, lease_s=self._settings.delivery_lease_s)
+        self._clock.observe(taken.server_time, sent_at=sent_at)
+        self._after = taken.next
+        self._take(taken.claimed)
+        is_busy = taken.saturated and bool(taken.claimed)
+        return 0.0 if is_busy or taken.next != BEGINNING else self._settings.delivery_poll_s
+
+    async def hint_turn(self) -> float:
+        """Make one turn of the hint loop: wait for a hint that there are new deliveries, and claim soon."""
+        self._hints.forget()
+        await self._hints.wait(HINT_S)
+        self._claim_soon.set()
+        return HINT_GAP_S
+
+    async def settle_turn(self) -> float:
+        """Make one turn of the settle loop: wait until attempts have ended, and settle them in one statement."""
+        if not self._to_settle:  # what a failed turn has left is sent first
+            await self._settle_now.wait()
+        self._settle_now.clear()
+        while self._to_settle:
+            batch = self._to_settle[: self._settings.delivery_batch]
+            # If the answer is lost, these are sent again: what was settled matches no row then.
+            settled = await self._settle(batch)
+            del self._to_settle[: len(batch)]
+            for it in batch:
+                self._in_hand.pop(it.delivery.timer_key, None)
+            self.stats.count_settled(batch, settled)
+            self._claim_soon.set()
+        return 0.0
+
+    async def renew_turn(self) -> float:
+        """Make one turn of the renewal loop: renew the leases of deliveries that take long."""
+        third_s = self._settings.delivery_lease_s / 3
+        now_s = time.monotonic()
+        old = [it for it, renewed_s in self._in_hand.values() if now_s - renewed_s > third_s]
+        if old:
+            ours = await renew_deliveries(self._renewals, self.holder, old, lease_s=self._settings.delivery_lease_s)
+            for it in old:
+                if it.timer_key in ours and it.timer_key in self._in_hand:
+                    self._in_hand[it.timer_key] = it, now_s
+            self.stats.lost += len(old) - len(ours)
+        return third_s / 2
+
+    async def _settle(self, batch: Sequence[Settlement]) -> frozenset[int]:
+        """Settle a batch; if Postgres refuses what one of them says, settle that one without it."""
+        try:
+            return await settle_deliveries(self._settles, self.holder, batch)
+        except StatementRefused as error:
+            if len(batch) == 1:
+                self._log.error("outcome refused", timer_key=batch[0].delivery.timer_key, error=one_line(error))
+                why = f"what it returned or said can't be stored: {one_line(error)}"
+                return await settle_deliveries(self._settles, self.holder, [replace(batch[0], reason=why, result=None)])
+        middle = len(batch) // 2
+        return await self._settle(batch[:middle]) | await self._settle(batch[middle:])
+
+    def _take(self, claimed: Sequence[ClaimedDelivery]) -> None:
+        now_s = time.monotonic()
+        for_lines: dict[str, list[ClaimedDelivery]] = {}
+        for it in claimed:
+            self._in_hand[it.timer_key] = it, now_s
+            for_lines.setdefault(it.target, []).append(it)
+        for target, deliveries in for_lines.items():
+            self._lines[target].add(deliveries)
+        self.stats.claimed += len(claimed)
+
+    def _settle_soon(self, settlements: Sequence[Settlement]) -> None:
+        self._to_settle.extend(settlements)
+        if self._to_settle:
+            self._settle_now.set()
+
+    async def _report_until_stopped(self) -> None:
+        while not self._loops.stopping.is_set():
+            self._report()
+            await pause(REPORT_S, self._loops.stopping)
+
+    def _report(self, *, leaving: bool = False) -> None:
+        present = WorkerGauges(part=self._heartbeat.last.part, in_hand=len(self))
+        self._reporter.send(report_of(f"{self.holder:016x}", self.stats, present, leaving=leaving))
+
+    def _count_failure(self, loop: str) -> None:
+        self.stats.failures[loop] += 1
+
+    def _stop(self) -> None:
+        self._loops.stopping.set()
+        self._claim_soon.set()
+        self._settle_now.set()
+
+    async def _hand_back(self) -> None:
+        """Settle what has ended, then end this holder: that frees all it has in hand at once."""
+        for line in self._lines.values():
+            self._to_settle.extend(line.give_back())
+        try:
+            async with asyncio.timeout(HAND_BACK_S):
+                await self._settle(self._to_settle)
+                await end_holders(self._claims, [self.holder], why="drained")
+        except (StoreUnavailable, TimeoutError) as error:
+            self._log.warning("could not hand back", in_hand=len(self), error=one_line(error))
+        for connection in (self._claims, self._settles, self._renewals, self._heartbeat, self._hints):
+            await connection.close()
+        self._report(leaving=True)
+        self._reporter.close()
+        self._log.info("drained", in_hand=len(self), **self.stats.counts())
