@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from cli import (
     consumers,
     database,
+    dead_letters,
     explain,
     handover,
     inspect,
@@ -74,6 +75,7 @@ for command in (
     context = {"ignore_unknown_options": command in (ramp.ramp, scaling.scale, database.psql)}
     app.command(name=command.__name__.rstrip("_").replace("_", "-"), context_settings=context)(command)
 app.add_typer(consumers.consumers, name="consumers")
+app.add_typer(dead_letters.dead_letters, name="dead-letters")
 
 EXITS: dict[type[Exception], int] = {
     Refusal: BAD_INPUT,

@@ -145,7 +145,7 @@ def _row(timer: TimerState, clock: ZoneInfo | None) -> tuple[object, ...]:
 
 
 def _fields_of_delivery(delivery: DeliveryState) -> list[tuple[str, object]]:
-    values = {name: getattr(delivery, name) for name in DeliveryState.__slots__} | {"worker": hex_of(delivery.worker)}
+    values = {name: getattr(delivery, name) for name in DeliveryState.__slots__} | {"holder": hex_of(delivery.holder)}
     return [(name, value) for name, value in values.items() if value is not None and name != "timer_key"]
 
 

@@ -84,7 +84,7 @@ def on_clock(moment: datetime | None, clock: ZoneInfo | None) -> datetime | None
 def _field(name: str, value: Any) -> Any:
     if name in ("holder", "leader"):
         return hex_of(value)
-    if name in ("payload", "detail") and isinstance(value, str):
+    if name in ("payload", "detail", "failures") and isinstance(value, str):
         return json.loads(value)
     return plain(value)
 

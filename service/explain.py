@@ -226,7 +226,7 @@ def _delivered(story: Story, fired: LogRecord) -> str:
     if delivery is None or delivery.timer_key != fired.timer_key:
         return f"; what became of its delivery to {fired.target} is not known here"
     if delivery.state == "IN_HAND":
-        return f"; worker {delivery.worker:016x} has its delivery to {fired.target} in hand"
+        return f"; worker {delivery.holder:016x} has its delivery to {fired.target} in hand"
     failed = f" after {counted(delivery.failed_attempts, 'failed attempt')}" if delivery.failed_attempts else ""
     at = f", the next attempt is due at {_shown(delivery.next_attempt_at)}" if delivery.next_attempt_at else ""
     return f"; its delivery to {fired.target} waits{failed}{at}"

@@ -175,9 +175,11 @@ grant insert, update, delete on shardclock.timers to shardclock_shard;
 grant insert on shardclock.command_log to shardclock_shard;
 -- Shards write deliveries when they fire; workers, which have the shards' role, claim and settle them.
 grant insert, update, delete on shardclock.deliveries to shardclock_shard;
-grant insert on shardclock.dead_letters to shardclock_shard;
+grant insert, delete on shardclock.dead_letters to shardclock_shard;
 grant insert, update on shardclock.handlers to shardclock_shard;
 grant execute on function shardclock.with_failure to shardclock_shard;
+-- `dead-letters redrive` and `dead-letters discard`.
+grant execute on function shardclock.redrive_dead_letters, shardclock.discard_dead_letters to shardclock_shard;
 grant insert, update, delete on shardclock.holders, shardclock.beats to shardclock_shard;
 grant update on shardclock.coordination, shardclock.leadership, shardclock.scale, shardclock.identity to shardclock_shard;
 grant select, insert on shardclock.log_days to shardclock_shard;

@@ -465,6 +465,7 @@ ALTER TABLE ONLY shardclock.holders
 -- named_clock(timestamp with time zone, text)  0004_dates.sql
 -- clock_of(timestamp with time zone, text)  0004_dates.sql
 -- delay_from_now(text, text, text)  0004_dates.sql
+-- discard_dead_letters(bigint[], text)  0009_deliveries.sql
 -- drop_log_partition(integer)  0002_command_log.sql
 -- ended_as(bigint, text, text)  0006_verbs.sql
 -- ensure_log_partitions(integer)  0002_command_log.sql
@@ -492,6 +493,7 @@ ALTER TABLE ONLY shardclock.holders
 -- pending_key(bigint, text, text)  0006_verbs.sql
 -- plain_length(text)  0004_dates.sql
 -- read_log(bigint, integer, integer, integer, bigint)  0002_command_log.sql
+-- redrive_dead_letters(bigint[], integer)  0009_deliveries.sql
 -- rehome_log_default()  0002_command_log.sql
 -- reschedule_timer(bigint, text, text, timestamp with time zone, text, text, text, text, text)  0006_verbs.sql
 -- reset_group(text, bigint, integer)  0008_consumers.sql

@@ -15,7 +15,7 @@ class DeliveryState:
     state: str
     failed_attempts: int
     next_attempt_at: datetime | None
-    worker: int | None
+    holder: int | None
     reason: str | None
     failures: str | None
 

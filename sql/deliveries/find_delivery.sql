@@ -2,7 +2,7 @@
 --
 -- in:    :timer_key bigint
 -- out:   one row or none: timer_key bigint, target text, state text (WAITING, IN_HAND or DEAD), failed_attempts integer,
---        next_attempt_at timestamptz or null, worker bigint or null (who has it in hand), reason text or null (why it
+--        next_attempt_at timestamptz or null, holder bigint or null (who has it in hand), reason text or null (why it
 --        was given up), failures text or null (JSON: the last failed attempts)
 -- locks: nothing
 -- index: deliveries_pkey, dead_letters_pkey
@@ -10,7 +10,7 @@ select
     d.timer_key, d.target,
     case when d.claimed_until > now() then 'IN_HAND' else 'WAITING' end as state,
     d.failed_attempts, d.next_attempt_at,
-    case when d.claimed_until > now() then d.claimed_by end as worker,
+    case when d.claimed_until > now() then d.claimed_by end as holder,
     null::text as reason, d.failures::text as failures
 from shardclock.deliveries d
 where d.timer_key = :timer_key

@@ -106,7 +106,7 @@ comment on column shardclock.command_log.intent is
 comment on column shardclock.command_log.detail is
     'TRIGGERED: changed_at, if a client had set a new due date. CANCELED, PAUSED: reason, by; CANCELED: replaced_by. '
     'RESCHEDULED: due_date, schedule, by. SKIPPED: count (how many did not fire, from this occurrence on), policy. '
-    'DELIVERED, DISCARDED, DEAD: attempt, ms (the duration of the last attempt), reason, result.';
+    'DELIVERED, DISCARDED, DEAD: attempt, ms (the duration of the last attempt), reason, result, by. REDRIVEN: by.';
 
 insert into shardclock.scale (role) values ('worker');
 
@@ -457,3 +457,97 @@ comment on function shardclock.kind_of_target is 'Internal: Says whether a targe
 
 comment on function shardclock.named_target is
     'Internal: Names the target that a change of a timer asks for, if it is not the log.';
+
+-- Delivers dead letters again, from their first attempt on. They run with the caller's rights: a record says who did it.
+create function shardclock.redrive_dead_letters(
+    timer_keys bigint[],
+    per_s integer default null
+)
+returns setof bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if per_s < 1 then
+        raise exception 'per_s % is not possible: redrive at least 1 a second, or leave it out', per_s
+            using errcode = 'invalid_parameter_value';
+    end if;
+    return query
+    with risen as (
+        delete from shardclock.dead_letters d
+        where d.timer_key = any (redrive_dead_letters.timer_keys)
+        returning d.*
+    ),
+    numbered as materialized (
+        select r.*, row_number() over (order by r.died_at, r.timer_key) - 1 as number from risen r
+    ),
+    recorded as (
+        insert into shardclock.command_log (
+            timer_key, process_instance_key, element_instance_key, due_date, created_at, occurrence, intent, tenant_id,
+            timer_type, target, target_element_id, name, schedule, detail
+        )
+        select
+            n.timer_key, n.process_instance_key, n.element_instance_key, n.due_date, n.created_at, n.occurrence,
+            'REDRIVEN', n.tenant_id, n.timer_type, n.target, n.target_element_id, n.name, n.schedule,
+            jsonb_build_object('by', session_user)
+        from numbered n
+    )
+    insert into shardclock.deliveries (
+        timer_key, process_instance_key, element_instance_key, next_attempt_at, due_date, created_at, fired_at,
+        occurrence, slot, tenant_id, timer_type, target, target_element_id, name, schedule, payload, failures
+    )
+    select
+        n.timer_key, n.process_instance_key, n.element_instance_key,
+        now() + coalesce(n.number::double precision / per_s, 0) * interval '1 second',
+        n.due_date, n.created_at, n.fired_at, n.occurrence, n.slot, n.tenant_id, n.timer_type, n.target,
+        n.target_element_id, n.name, n.schedule, n.payload, n.failures
+    from numbered n
+    returning deliveries.timer_key;
+end
+$$;
+
+comment on function shardclock.redrive_dead_letters is $$Delivers dead letters again, from their first attempt on.
+
+timer_keys: the timers whose deliveries were given up
+per_s: how many of them become due in a second, the one that was given up first first; null: all at once
+returns: the keys of those that are delivered again; a missing one was no dead letter
+errors: 22023 for a rate that is none
+example: select shardclock.redrive_dead_letters(array(select timer_key from shardclock.dead_letters where target = 'order.expired'), per_s => 50);
+$$;
+
+create function shardclock.discard_dead_letters(
+    timer_keys bigint[],
+    reason text default null
+)
+returns setof bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return query
+    with gone as (
+        delete from shardclock.dead_letters d
+        where d.timer_key = any (discard_dead_letters.timer_keys)
+        returning d.*
+    )
+    insert into shardclock.command_log (
+        timer_key, process_instance_key, element_instance_key, due_date, created_at, occurrence, intent, tenant_id,
+        timer_type, target, target_element_id, name, schedule, detail
+    )
+    select
+        g.timer_key, g.process_instance_key, g.element_instance_key, g.due_date, g.created_at, g.occurrence,
+        'DISCARDED', g.tenant_id, g.timer_type, g.target, g.target_element_id, g.name, g.schedule,
+        jsonb_strip_nulls(jsonb_build_object('by', session_user, 'reason', discard_dead_letters.reason))
+    from gone g
+    returning command_log.timer_key;
+end
+$$;
+
+comment on function shardclock.discard_dead_letters is $$Discards dead letters for good; their records say who did it.
+
+timer_keys: the timers whose deliveries were given up
+reason: why, for the records
+returns: the keys of those that were discarded; a missing one was no dead letter
+errors: 42501 without a right on shardclock.dead_letters
+example: select shardclock.discard_dead_letters(array[42], reason => 'refunded by hand');
+$$;

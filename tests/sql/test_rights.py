@@ -108,9 +108,12 @@ async def test_with_the_grants_that_it_is_told_a_shard_fires_timers_and_schedule
 # What `shardclock_shard` is granted besides, for who looks and who operates: no process of `up` does it.
 NOT_FOR_UP = {
     "delete on shardclock.consumers",
+    "delete on shardclock.dead_letters",
     "delete on shardclock.records_aside",
+    "execute on function shardclock.discard_dead_letters",
     "execute on function shardclock.find_keys",
     "execute on function shardclock.find_timers",
+    "execute on function shardclock.redrive_dead_letters",
     "execute on function shardclock.reset_group",
     "insert on shardclock.consumers",
     "insert on shardclock.records_aside",

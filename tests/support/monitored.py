@@ -42,7 +42,14 @@ select
     shardclock.pause_timer(name => 'moved'),
     shardclock.resume_timer(name => 'moved'),
     shardclock.cancel_timer(name => 'moved'),
-    shardclock.schedule_timer(schedule => 'R2/PT1S', zone => 'Europe/Berlin')
+    shardclock.schedule_timer(schedule => 'R2/PT1S', zone => 'Europe/Berlin'),
+    shardclock.schedule_timer(delay => 'PT1S', target => 'nothing')
+"""
+APP = """
+import shardclock
+
+@shardclock.on_timer("nothing")
+async def nothing(timer: shardclock.Timer) -> None: ...
 """
 
 
@@ -94,8 +101,11 @@ class Watched:
         self.postgres = EmbeddedPostgres.start(self.place / "named")
         self.dsn = self.postgres.dsn
         asyncio.run(migrate_with_roles(self.dsn))
+        (self.place / "watched_app.py").write_text(APP)
         self.up = ClusterProcess(
             self.place,
+            cwd=self.place,
+            SHARDCLOCK_APP="watched_app",
             SHARDCLOCK_DSN=as_role(self.dsn, "shard"),
             SHARDCLOCK_METRICS_PORT="0",
             SHARDCLOCK_METRICS_SOCKET=self.socket_path,

@@ -1,0 +1,164 @@
+"""The commands about deliveries that were given up: dead-letters, with show, redrive and discard."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated
+
+import typer
+
+from cli.options import moment_of
+from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
+from cli.session import with_session
+from service.words import counted
+from sql.deliveries.dead_letters import (
+    DeadLetter,
+    DeadLetterFilter,
+    discard_dead_letters,
+    find_dead_letters,
+    redrive_dead_letters,
+)
+from sql.session import Session
+from timers.refusal import Refusal
+
+AT_ONCE_MAX = 10_000  # one statement's worth; a redrive of more is said again
+
+Key = Annotated[int | None, typer.Argument(metavar="[TIMER_KEY]", min=1, show_default=False)]
+Target = Annotated[str | None, typer.Option("--target", help="Only of this target.")]
+Tenant = Annotated[str | None, typer.Option("--tenant", help="Only this tenant's.")]
+Before = Annotated[str | None, typer.Option("--died-before", metavar="DATE", help="Only those given up before.")]
+Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=AT_ONCE_MAX, help="At most N.")]
+Every = Annotated[bool, typer.Option("--all", help="All dead letters, or with filters all of these.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it, instead of saying what it would do.")]
+
+dead_letters = typer.Typer(
+    help="List the deliveries that were given up; the subcommands redrive or discard them.",
+    invoke_without_command=True,
+)
+
+
+@dead_letters.callback()
+def list_all(
+    context: typer.Context,
+    target: Target = None,
+    tenant: Tenant = None,
+    died_before: Before = None,
+    limit: Limit = 100,
+    as_json: Json = False,
+) -> int | None:
+    """List the deliveries that were given up, the last one first; the subcommands redrive or discard them."""
+    if context.invoked_subcommand is not None:
+        return None
+    wanted = _filter(None, target, tenant, died_before)
+
+    async def do(session: Session) -> int:
+        found = await find_dead_letters(session, wanted, limit=limit)
+        if as_json:
+            print_json(found)
+        elif found:
+            columns = ["timer_key", "target", "tenant", "name", "given up", "attempts", "reason"]
+            print_table("", columns, [_row(letter) for letter in found])
+        else:
+            tell("there are no dead letters")
+        return DONE
+
+    return with_session(do)
+
+
+@dead_letters.command()
+def redrive(
+    timer_key: Key = None,
+    every: Every = False,
+    target: Target = None,
+    tenant: Tenant = None,
+    died_before: Before = None,
+    limit: Limit = AT_ONCE_MAX,
+    per_s: Annotated[
+        int | None, typer.Option("--rate", metavar="PER_SECOND", min=1, help="So many become due in a second.")
+    ] = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> int:
+    """Deliver dead letters again, from their first attempt on."""
+    wanted = _chosen(timer_key, target, tenant, died_before, every=every)
+    at = f", {per_s:,} a second" if per_s else ""
+
+    async def act(session: Session, keys: Sequence[int]) -> list[int]:
+        return await redrive_dead_letters(session, keys, per_s=per_s)
+
+    return _act(
+        wanted, act, limit=limit, verb=f"be delivered again{at}", done="delivered again", yes=yes, as_json=as_json
+    )
+
+
+@dead_letters.command()
+def discard(
+    timer_key: Key = None,
+    every: Every = False,
+    target: Target = None,
+    tenant: Tenant = None,
+    died_before: Before = None,
+    limit: Limit = AT_ONCE_MAX,
+    reason: Annotated[str | None, typer.Option("--reason", help="Why, for the records.")] = None,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> int:
+    """Discard dead letters for good."""
+    wanted = _chosen(timer_key, target, tenant, died_before, every=every)
+
+    async def act(session: Session, keys: Sequence[int]) -> list[int]:
+        return await discard_dead_letters(session, keys, reason=reason)
+
+    return _act(wanted, act, limit=limit, verb="be discarded", done="discarded", yes=yes, as_json=as_json)
+
+
+def _act(
+    wanted: DeadLetterFilter,
+    act: Callable[[Session, Sequence[int]], Awaitable[list[int]]],
+    *,
+    limit: int,
+    verb: str,
+    done: str,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    async def do(session: Session) -> int:
+        found = await find_dead_letters(session, wanted, limit=limit)
+        # The one that was given up first comes first.
+        keys = [letter.timer_key for letter in reversed(found)]
+        if yes and keys:
+            keys = await act(session, keys)
+        if as_json:
+            print_json({"timer_keys": keys, "done": yes})
+        elif not keys:
+            tell("there is no such dead letter")
+        elif yes:
+            tell(f"{counted(len(keys), 'dead letter')} {done}")
+        else:
+            tell(f"{counted(len(keys), 'dead letter')} would {verb}; nothing was changed; add --yes to do it")
+        return DONE if yes and keys else NOT_DONE
+
+    return with_session(do)
+
+
+def _chosen(
+    timer_key: int | None, target: str | None, tenant: str | None, died_before: str | None, *, every: bool
+) -> DeadLetterFilter:
+    if (timer_key is None) == (not every):
+        raise Refusal("say either one dead letter, by its timer's key, or many, by --all and filters")
+    return _filter(timer_key, target, tenant, died_before)
+
+
+def _filter(timer_key: int | None, target: str | None, tenant: str | None, died_before: str | None) -> DeadLetterFilter:
+    before = None if died_before is None else moment_of("--died-before", died_before, None)
+    return DeadLetterFilter(timer_key, target, tenant, before)
+
+
+def _row(letter: DeadLetter) -> tuple[object, ...]:
+    return (
+        letter.timer_key,
+        letter.target,
+        letter.tenant_id,
+        letter.name,
+        letter.died_at,
+        letter.failed_attempts,
+        letter.reason,
+    )

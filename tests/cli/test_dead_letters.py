@@ -1,0 +1,109 @@
+"""Prove that dead letters are listed, redriven at a rate, and discarded, each with a record of who did it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused
+from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver
+from tests.support.factories import HolderClient, add_holder, query
+from tests.support.program import Shell
+
+OTHER = "cart.left"
+
+
+@pytest.fixture
+def letters(shell: Shell) -> list[int]:
+    """Let three deliveries die, the last of another target and tenant; return their keys."""
+
+    async def let_die() -> list[int]:
+        dsn = shell.dsn
+        await declare(dsn, HANDLER, OTHER)
+        await add_holder(dsn, 1)
+        await add_worker(dsn, 11)
+        keys = []
+        async with HolderClient(dsn, holder=1) as shard, WorkerClient(dsn, 11, targets=(HANDLER, OTHER)) as worker:
+            for target, tenant in ((HANDLER, "default"), (HANDLER, "default"), (OTHER, "acme")):
+                keys += await deliver(shard, target=target, tenant_id=f"'{tenant}'", payload="'{\"order\": 42}'")
+                await worker.settle(*map(dead, await worker.take()))
+        return keys
+
+    return asyncio.run(let_die())
+
+
+def waiting(shell: Shell) -> list[dict[str, Any]]:
+    """Read the deliveries on their way."""
+    rows = asyncio.run(query(shell.dsn, "select * from shardclock.deliveries order by next_attempt_at, timer_key"))
+    return [dict(row) for row in rows]
+
+
+def last_records(shell: Shell, intent: str) -> dict[int, dict[str, Any]]:
+    """Read the details of the records of an intent, by timer."""
+    text = "select timer_key, detail from shardclock.command_log where intent = $1"
+    return {row["timer_key"]: json.loads(row["detail"]) for row in asyncio.run(query(shell.dsn, text, intent))}
+
+
+def test_they_are_listed_the_last_one_first_with_reason_and_failures(shell: Shell, letters: list[int]) -> None:
+    listed = shell("dead-letters", "--json").json
+
+    assert [letter["timer_key"] for letter in listed] == letters[::-1]
+    assert (listed[0]["target"], listed[0]["tenant_id"], listed[0]["payload"]) == (OTHER, "acme", {"order": 42})
+    assert listed[0]["reason"] == "it raised too often"
+    assert [failure["attempt"] for failure in listed[0]["failures"]] == [1]
+    assert [it["timer_key"] for it in shell("dead-letters", "--target", HANDLER, "--json").json] == letters[1::-1]
+    assert "it raised too often" in shell("dead-letters", "--tenant", "acme").out
+    assert shell("dead-letters", "--died-before", "2020-01-01T00:00Z").err == "there are no dead letters\n"
+
+
+def test_a_redrive_says_first_what_it_would_do(shell: Shell, letters: list[int]) -> None:
+    said = shell("dead-letters", "redrive", "--all", "--target", HANDLER)
+
+    assert said.code == NOT_DONE
+    assert "2 dead letters would be delivered again; nothing was changed; add --yes" in said.err
+    assert waiting(shell) == []
+
+
+def test_a_redriven_one_begins_again_with_the_same_envelope(shell: Shell, letters: list[int]) -> None:
+    done = shell("dead-letters", "redrive", letters[0], "--yes", "--json")
+
+    assert (done.code, done.json) == (DONE, {"timer_keys": [letters[0]], "done": True})
+    (delivery,) = waiting(shell)
+    assert (delivery["failed_attempts"], json.loads(delivery["payload"])) == (0, {"order": 42})
+    assert last_records(shell, "REDRIVEN").keys() == {letters[0]}
+    assert shell("dead-letters", "redrive", letters[0], "--yes").code == NOT_DONE, "it is no dead letter any more"
+
+
+def test_many_are_redriven_at_a_rate(shell: Shell, letters: list[int]) -> None:
+    assert shell("dead-letters", "redrive", "--all", "--rate", 2, "--yes").code == DONE
+
+    first, second, third = waiting(shell)
+    assert [it["timer_key"] for it in (first, second, third)] == letters
+    assert second["next_attempt_at"] - first["next_attempt_at"] == timedelta(seconds=0.5)
+    assert third["next_attempt_at"] - first["next_attempt_at"] == timedelta(seconds=1)
+
+
+def test_a_discarded_one_is_gone_and_its_record_says_why_and_by_whom(shell: Shell, letters: list[int]) -> None:
+    assert shell("dead-letters", "discard", letters[2], "--reason", "refunded by hand", "--yes").code == DONE
+
+    assert [it["timer_key"] for it in shell("dead-letters", "--json").json] == letters[1::-1]
+    assert last_records(shell, "DISCARDED") == {letters[2]: {"by": "test_shard", "reason": "refunded by hand"}}
+    assert waiting(shell) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("redrive", "say either one dead letter"),
+        ("redrive 7 --all", "say either one dead letter"),
+        ("redrive --all --rate 0", "--rate"),
+        ("discard nothing", "'nothing'"),
+        ("redrive --all --died-before yesterday", "--died-before"),
+    ],
+)
+def test_what_can_not_be_is_refused_in_a_line(shell: Shell, words: str, said: str) -> None:
+    assert_refused(shell("dead-letters", *words.split()), said)
