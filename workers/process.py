@@ -3,7 +3,9 @@
 import asyncio
 import importlib
 import sys
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import ray
@@ -23,10 +25,20 @@ from shardclock import (
 from sql.deliveries.claim import ClaimedDelivery
 from workers.handler import HandlerSpec
 
-# What crosses to the process for each delivery, in the order of Timer's fields; and back: None is a plain success.
+# What crosses to the process for each delivery, in the order of Timer's fields.
 Envelope = tuple[Any, ...]
-Answer = Outcome | None
 COMPLETED = Completed()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How calls ended: one outcome for each delivery, in their order; and how long the handler took for all of them.
+
+    Without the time that the message waited: what the process does beside says nothing about the handler.
+    """
+
+    outcomes: Sequence[Outcome]
+    took_s: float
 
 
 class ProcessDied(Exception):
@@ -36,10 +48,9 @@ class ProcessDied(Exception):
 class HandlerProcess(Protocol):
     """Where a handler is called."""
 
-    async def call(self, deliveries: Sequence[ClaimedDelivery]) -> list[Outcome]:
+    async def call(self, deliveries: Sequence[ClaimedDelivery]) -> Answer:
         """Call the handler for each delivery.
 
-        shape:   one outcome for each, in their order
         errors:  ProcessDied  the process ended before it answered
         """
 
@@ -65,8 +76,12 @@ class HandlerActor:
     async def ready(self) -> None:
         """Answer once the user's code is imported."""
 
-    async def call(self, envelopes: Sequence[Envelope]) -> list[Answer]:
-        """Call the handler for each timer, in order if it is a plain function, side by side if it is async."""
+    async def call(self, envelopes: Sequence[Envelope]) -> tuple[list[Outcome | None], float]:
+        """Call the handler for each timer, in order if it is a plain function, side by side if it is async.
+
+        shape:   the outcomes, None for a plain success; and the seconds that the handler took
+        """
+        began_s = time.perf_counter()
         handler, timers = self._handler, [Timer(*envelope) for envelope in envelopes]
         if not handler.is_async:
             # In a thread: a plain function may run an event loop of its own.
@@ -75,7 +90,8 @@ class HandlerActor:
             outcomes = await call_batch_async(handler, timers)
         else:
             outcomes = await asyncio.gather(*(call_async(handler, timer) for timer in timers))
-        return [None if outcome == COMPLETED else outcome for outcome in outcomes]
+        took_s = time.perf_counter() - began_s
+        return [None if outcome == COMPLETED else outcome for outcome in outcomes], took_s
 
 
 class RayHandlerProcess:
@@ -102,13 +118,14 @@ class RayHandlerProcess:
         """
         await self._answer(self._actor.ready.remote())
 
-    async def call(self, deliveries: Sequence[ClaimedDelivery]) -> list[Outcome]:
+    async def call(self, deliveries: Sequence[ClaimedDelivery]) -> Answer:
         """Call the handler for each delivery.
 
         errors:  ProcessDied  the process ended before it answered
         """
-        answers = await self._answer(self._actor.call.remote([_envelope_of(delivery) for delivery in deliveries]))
-        return [COMPLETED if answer is None else answer for answer in answers]
+        envelopes = [_envelope_of(delivery) for delivery in deliveries]
+        outcomes, took_s = await self._answer(self._actor.call.remote(envelopes))
+        return Answer([COMPLETED if outcome is None else outcome for outcome in outcomes], took_s)
 
     def kill(self) -> None:
         """End the process at once."""

@@ -43,6 +43,8 @@ class Seat:
     def __init__(self, spec: HandlerSpec, start: Callable[[HandlerSpec], HandlerProcess]) -> None:
         self.chunk = 1
         self._spec = spec
+        # An async handler is called for all deliveries of a chunk at the same time.
+        self._chunk_max = min(CHUNK_MAX, spec.calls_max) if spec.is_async else CHUNK_MAX
         self._start = start
         self._process: HandlerProcess | None = None
         self._started = False
@@ -97,15 +99,14 @@ class Seat:
         began_s = time.monotonic()
         try:
             async with asyncio.timeout(self._spec.policy.timeout_s + GRACE_S):
-                outcomes = await process.call(chunk)
+                answer = await process.call(chunk)
         except TimeoutError:
             why = Failed(f"it did not end within {self._spec.policy.timeout_s:g} s", "timeout")
             return self._lose(process, chunk, why, began_s)
         except ProcessDied as died:
             return self._lose(process, chunk, Failed(str(died)), began_s)
-        took_s = time.monotonic() - began_s
-        self.chunk = next_chunk(self.chunk, took_s, len(chunk))
-        return Called(chunk, outcomes, took_s / len(chunk))
+        self.chunk = next_chunk(self.chunk, answer.took_s, len(chunk), most=self._chunk_max)
+        return Called(chunk, answer.outcomes, answer.took_s / len(chunk))
 
     def _lose(self, process: HandlerProcess, chunk: Sequence[ClaimedDelivery], why: Failed, began_s: float) -> Called:
         killed_for_another = self._process is not process
@@ -130,7 +131,7 @@ class Seat:
         return self._process
 
 
-def next_chunk(size: int, took_s: float, deliveries: int) -> int:
+def next_chunk(size: int, took_s: float, deliveries: int, *, most: int = CHUNK_MAX) -> int:
     """Return the next chunk's size, after `deliveries` were called in `took_s`: at most twice the last one's."""
     each_s = took_s / max(1, deliveries)
-    return max(1, min(CHUNK_MAX, size * 2, int(CHUNK_S / max(each_s, 1e-6))))
+    return max(1, min(most, size * 2, int(CHUNK_S / max(each_s, 1e-6))))

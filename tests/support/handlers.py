@@ -11,7 +11,7 @@ from typing import Any
 from shardclock import Completed, Outcome, Policy
 from sql.deliveries.claim import ClaimedDelivery
 from workers.handler import HandlerSpec
-from workers.process import ProcessDied
+from workers.process import Answer, ProcessDied
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -84,7 +84,7 @@ class FakeProcess:
         if not self.comes_up:
             raise ProcessDied("the handler's process ended: no module named app")
 
-    async def call(self, deliveries: Sequence[ClaimedDelivery]) -> list[Outcome]:
+    async def call(self, deliveries: Sequence[ClaimedDelivery]) -> Answer:
         """Play each delivery in order."""
         assert not self.killed, "nobody calls a process that was killed"
         self.chunks.append([it.timer_key for it in deliveries])
@@ -92,7 +92,7 @@ class FakeProcess:
         if self.gate is not None:
             await self.gate.wait()
         try:
-            return [self.play(it) for it in deliveries]
+            return Answer([self.play(it) for it in deliveries], took_s=0.0001 * len(deliveries))
         except Died:
             self.killed = True
             raise ProcessDied("the handler's process ended: exit code 1") from None
