@@ -11,6 +11,7 @@ import structlog
 from sql.deliveries.claim import ClaimedDelivery
 from sql.deliveries.settle import Settlement
 from workers.attempts import settlement_of, why_not
+from workers.bucket import Bucket
 from workers.handler import HandlerSpec
 from workers.process import HandlerProcess
 from workers.seat import Called, CannotStart, Seat
@@ -40,6 +41,7 @@ class Line:
         self._suspects: deque[ClaimedDelivery] = deque()
         self._calls: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
+        self._bucket = Bucket(spec.policy.rate_per_s, burst=spec.policy.batch)
         self._failed_starts = 0
         self._start_at_s = 0.0
 
@@ -52,7 +54,10 @@ class Line:
         """Return how many more deliveries it takes; none while its process doesn't start."""
         if self._failed_starts:
             return max(0, 1 - len(self))
-        return max(0, sum(self._room(seat) for seat in self._seats) * (1 + QUEUED_CHUNKS) - len(self))
+        most = sum(self._room(seat) for seat in self._seats) * (1 + QUEUED_CHUNKS)
+        if (rate := self.spec.policy.rate_per_s) is not None:
+            most = min(most, self.spec.policy.batch + int(rate))  # a second's worth
+        return max(0, most - len(self))
 
     def add(self, deliveries: Sequence[ClaimedDelivery]) -> None:
         """Take deliveries that were claimed."""
@@ -88,7 +93,11 @@ class Line:
 
     def _begin_one(self) -> bool:
         """Begin one call if something waits and there is room for it."""
-        if time.monotonic() < self._start_at_s:
+        now_s = time.monotonic()
+        if now_s < self._start_at_s:
+            return False
+        if not (allowed := self._bucket.room(now_s)):
+            self._wake_at(self._bucket.next_at_s(now_s))
             return False
         if self._suspects:
             # A suspect is called with nothing beside it.
@@ -97,11 +106,13 @@ class Line:
         seat = next((seat for seat in self._seats if seat.has_room), None)
         if seat is None or not self._waiting:
             return False
-        size = min(self.spec.policy.batch if self.spec.takes_batch else seat.chunk, len(self._waiting))
+        size = int(min(self.spec.policy.batch if self.spec.takes_batch else seat.chunk, len(self._waiting), allowed))
         return self._begin(seat, self._still_wanted([self._waiting.popleft() for _ in range(size)]))
 
     def _begin(self, seat: Seat, chunk: Sequence[ClaimedDelivery], *, alone: bool = False) -> bool:
         if chunk:
+            for _ in chunk:
+                self._bucket.take(time.monotonic())
             seat.take(chunk, alone=alone)
             call = asyncio.create_task(self._call(seat, chunk))
             self._calls.add(call)
@@ -139,9 +150,11 @@ class Line:
             ]
         )
 
+    def _wake_at(self, moment_s: float) -> None:
+        asyncio.get_running_loop().call_later(max(0.0, moment_s - time.monotonic()), self._changed.set)
+
     def _wait_after_failed_start(self, why: str) -> None:
         self._failed_starts += 1
-        pause_s = min(2.0**self._failed_starts, RESTART_MAX_S)
-        self._start_at_s = time.monotonic() + pause_s
-        asyncio.get_running_loop().call_later(pause_s, self._changed.set)
+        self._start_at_s = time.monotonic() + min(2.0**self._failed_starts, RESTART_MAX_S)
+        self._wake_at(self._start_at_s)
         self._log.error("handler does not start", times=self._failed_starts, error=why)

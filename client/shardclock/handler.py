@@ -48,7 +48,6 @@ def on_timer(  # noqa: PLR0913 - each is a word of the user's, with a default th
     concurrency: int | None = None,
     rate_per_s: float | None = None,
     batch: int = 1,
-    priority: int = 0,
     num_cpus: float | None = None,
     memory_mib: int | None = None,
 ) -> Callable[[FunctionT], FunctionT]:
@@ -59,9 +58,8 @@ def on_timer(  # noqa: PLR0913 - each is a word of the user's, with a default th
     in all, and not after `give_up_after` from the firing. What was not called `expires_after` its due date is discarded
     uncalled. `Discard` and `RetryIn` say otherwise.
 
-    In one worker at most `concurrency` calls run at once, and at most `rate_per_s` begin in a second; of several
-    handlers with work the one of the highest `priority` goes first. `num_cpus` and `memory_mib` are what a process for
-    it needs.
+    In one worker at most `concurrency` calls run at once, and at most `rate_per_s` begin in a second. `num_cpus` and
+    `memory_mib` are what a process for it needs.
 
     units:   lengths of time are ISO 8601 durations such as "PT30S", or timedeltas; memory is in MiB
     errors:  InvalidHandler  says in one sentence what is wrong with the target, a number or the function
@@ -78,7 +76,6 @@ def on_timer(  # noqa: PLR0913 - each is a word of the user's, with a default th
         concurrency=given(whole, "concurrency", concurrency, 1, 1_000),
         rate_per_s=given(number, "rate_per_s", rate_per_s, 0.001, 100_000),
         batch=whole("batch", batch, 1, 1_000),
-        priority=whole("priority", priority, -100, 100),
         num_cpus=given(number, "num_cpus", num_cpus, 0, 1_024),
         memory_mib=given(whole, "memory_mib", memory_mib, 1, 1_048_576),
     )

@@ -31,7 +31,6 @@ class Policy:
     concurrency: int | None
     rate_per_s: float | None
     batch: int
-    priority: int
     num_cpus: float | None
     memory_mib: int | None
 

@@ -46,7 +46,6 @@ def test_a_declared_function_stays_as_it_is_and_has_a_policy_in_seconds() -> Non
         expires_after="PT1H",
         concurrency=4,
         rate_per_s=2.5,
-        priority=-7,
         num_cpus=0.5,
         memory_mib=256,
     )(expire)
@@ -64,7 +63,6 @@ def test_a_declared_function_stays_as_it_is_and_has_a_policy_in_seconds() -> Non
         concurrency=4,
         rate_per_s=2.5,
         batch=1,
-        priority=-7,
         num_cpus=0.5,
         memory_mib=256,
     )
@@ -111,8 +109,6 @@ def test_a_declared_function_stays_as_it_is_and_has_a_policy_in_seconds() -> Non
         ({"batch": 1_001}, "batch 1001 is refused: it must be a whole number from 1 to 1,000"),
         ({"concurrency": 0}, "concurrency 0 is refused: it must be a whole number from 1 to 1,000"),
         ({"concurrency": 1_001}, "concurrency 1001 is refused: it must be a whole number from 1 to 1,000"),
-        ({"priority": 101}, "priority 101 is refused: it must be a whole number from -100 to 100"),
-        ({"priority": -101}, "priority -101 is refused: it must be a whole number from -100 to 100"),
         ({"rate_per_s": 0}, "rate_per_s 0 is refused: it must be a number from 0.001 to 100,000"),
         ({"rate_per_s": float("nan")}, "rate_per_s nan is refused: it must be a number from 0.001 to 100,000"),
         ({"num_cpus": -1}, "num_cpus -1 is refused: it must be a number from 0 to 1,024"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -175,6 +176,18 @@ async def test_a_process_that_does_not_start_fails_no_attempt_and_takes_no_more(
         assert it.settled == []
         assert len(it.line) == 2
         assert [one.delivery.timer_key for one in it.line.give_back()] == [1, 2]
+
+
+async def test_a_handler_is_called_no_more_often_than_its_rate() -> None:
+    processes = Processes()
+    began_s = time.monotonic()
+    async with running(spec_of(rate_per_s=40.0), processes) as it:
+        assert it.line.places == 41, "no more than a second's worth waits in memory"
+        it.line.add([delivery(key) for key in range(9)])
+        await eventually(lambda: len(it.settled) == 9)
+
+    # The first is called at once, and the eight after it one by one.
+    assert time.monotonic() - began_s >= 8 / 40
 
 
 async def test_what_expired_is_not_called() -> None:

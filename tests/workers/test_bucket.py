@@ -1,0 +1,45 @@
+"""A bucket gives a burst at once, and its rate in the long run."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workers.bucket import Bucket
+
+
+def test_without_a_limit_there_is_always_room() -> None:
+    bucket = Bucket(None)
+    bucket.take(0.0)
+    assert (bucket.room(0.0), bucket.next_at_s(7.0)) == (float("inf"), 7.0)
+
+
+def test_a_burst_is_given_at_once_and_the_rest_at_the_rate() -> None:
+    bucket = Bucket(2.0, burst=3)
+    assert bucket.room(10.0) == 3
+    for _ in range(3):
+        bucket.take(10.0)
+    assert (bucket.room(10.0), bucket.next_at_s(10.0)) == (0, 10.5)
+    assert (bucket.room(10.4), bucket.room(10.5), bucket.room(11.0), bucket.room(1_000.0)) == (0, 1, 2, 3)
+
+
+def test_a_clock_that_stands_gives_nothing_twice() -> None:
+    bucket = Bucket(10.0, burst=1)
+    bucket.take(5.0)
+    assert [bucket.room(5.0) for _ in range(3)] == [0, 0, 0]
+
+
+@given(
+    st.floats(0.01, 1_000),
+    st.integers(1, 50),
+    st.lists(st.floats(0, 5), min_size=1, max_size=60),
+)
+def test_never_gives_more_than_the_burst_and_the_rate(per_s: float, burst: int, pauses_s: list[float]) -> None:
+    bucket, now_s, given_out = Bucket(per_s, burst=burst), 0.0, 0
+    for pause_s in pauses_s:
+        now_s += pause_s
+        while bucket.room(now_s) >= 1:
+            bucket.take(now_s)
+            given_out += 1
+        assert bucket.next_at_s(now_s) > now_s
+        assert given_out <= burst + per_s * now_s + 1e-6 * given_out + 1e-6
