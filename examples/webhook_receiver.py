@@ -1,0 +1,40 @@
+"""Receive webhooks on a port of localhost, and trust only those that are signed.
+
+    WEBHOOK_SECRET=whsec_… python examples/webhook_receiver.py 8080
+
+It needs the package standardwebhooks. The same webhook may come twice: its webhook-id tells.
+"""
+
+import os
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from standardwebhooks import Webhook, WebhookVerificationError
+
+webhook, seen = Webhook(os.environ["WEBHOOK_SECRET"]), set()
+
+
+class Receiver(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"  # keeps the connection for the next webhook
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["content-length"]))
+        try:
+            fired = webhook.verify(body, dict(self.headers))
+        except WebhookVerificationError:
+            self.answer(401)
+            return
+        if self.headers["webhook-id"] not in seen:  # in real life: in the database, with what the webhook changes
+            print(fired["type"], fired["data"], flush=True)
+            seen.add(self.headers["webhook-id"])
+        self.answer(204)
+
+    def answer(self, status):
+        self.send_response(status)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+
+server = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Receiver)
+print("listening on port", server.server_port, flush=True)
+server.serve_forever()

@@ -1,0 +1,19 @@
+"""How one delivery is sent to an HTTP endpoint that a tenant has named.
+
+Neither side is trusted. A tenant may name an address inside our network, and an endpoint may hang, drip, answer without
+end or redirect to a metadata service. So an address is checked when the socket is made, and every wait, size and number
+has a limit. Nothing here knows Postgres or Ray:
+
+    endpoint    what a tenant may name: URL, headers, secrets; one sentence for each refusal
+    addresses   which addresses are public, and which the operator allows or denies beside those
+    names       resolves names in bounded time, to few addresses
+    guard       makes the sockets, and makes none to an address that is not permitted
+    signing     Standard Webhooks: secrets, key pairs, signatures
+    envelope    the body: the same bytes in every attempt
+    sender      sends, and answers what to do next; the only part with I/O
+    answers     what to do next: `Delivered`, `Retry` or `Gone`
+    failures    a failed connection in plain words
+    breaker     how many deliveries an endpoint may have in flight now, after what it answered
+
+A delivery is sent at least once: a receiver that answers and is not heard gets it again, with the same `webhook-id`.
+"""

@@ -1,0 +1,174 @@
+"""Send deliveries to endpoints over HTTP; the only part of the package with I/O."""
+
+import asyncio
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+from aiohttp.abc import AbstractResolver
+from pydantic import BaseModel, ConfigDict, Field
+
+from workers.webhooks.addresses import Networks
+from workers.webhooks.answers import EXCERPT_BYTES_MAX, Answer, answer_of
+from workers.webhooks.endpoint import Endpoint
+from workers.webhooks.failures import failure_of
+from workers.webhooks.guard import Connecting, Guard, connecting
+from workers.webhooks.names import Names, SystemNames
+from workers.webhooks.signing import signed_headers
+
+FIXED_HEADERS = {
+    "accept": "*/*",
+    "accept-encoding": "identity",  # and what is compressed all the same is not unpacked
+    "content-type": "application/json",
+    "user-agent": "Shardclock",
+}
+LINE_BYTES_MAX, HEADERS_MAX = 8_190, 100
+
+
+class SenderSettings(BaseModel):
+    """Hold a sender's limits."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+    connect_s: float = Field(5.0, gt=0, description="for a connection with TLS to one address; its name has 5 s more")
+    rest_s: float = Field(1.0, gt=0, description="for an answer's body, once its status is known: it decides nothing")
+    answer_bytes_max: int = Field(16_384, gt=0, description="read of an answer; what is longer ends the connection")
+    requests_max: int = Field(500, gt=0, description="under way at once; the next one waits for its turn")
+    kept_max: int = Field(500, ge=0, description="connections in all, beyond which none is kept for the next delivery")
+    keep_s: float = Field(15.0, gt=0, description="how long a connection is kept: below what most servers keep theirs")
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What is sent: the id (letters, digits, _ and -) and the body stay the same in each attempt."""
+
+    id: str
+    body: bytes
+
+
+class Sender:
+    """Send many deliveries at a time. It is made, used and closed in one event loop."""
+
+    def __init__(
+        self,
+        settings: SenderSettings,
+        *,
+        networks: Networks,
+        now_s: Callable[[], float] = time.time,
+        resolver: AbstractResolver | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._settings = settings
+        self._now_s = now_s
+        self._room = asyncio.Semaphore(settings.requests_max)
+        self._guard = Guard(networks)
+        self._names = Names(resolver or SystemNames())
+        self._keeping = self._session(tls, keep=True)
+        self._closing = self._session(tls, keep=False)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._keeping.close()
+        await self._closing.close()
+        await self._names.close()
+
+    async def send(self, endpoint: Endpoint, delivery: Delivery) -> Answer:
+        """Make one attempt, when it is its turn. Whatever the endpoint does is an answer, and no exception."""
+        async with self._room:
+            began_s = time.monotonic()
+            noted = Connecting()
+            token = connecting.set(noted)
+            try:
+                return await self._attempt(endpoint, delivery, noted, began_s)
+            except (aiohttp.ClientError, OSError, ValueError) as error:
+                return failure_of(error, noted, duration_s=time.monotonic() - began_s)
+            finally:
+                connecting.reset(token)
+
+    async def _attempt(self, endpoint: Endpoint, delivery: Delivery, noted: Connecting, began_s: float) -> Answer:
+        response = await self._post_again_if_stale(endpoint, delivery, noted, began_s)
+        try:
+            duration_s = time.monotonic() - began_s
+            excerpt = await self._rest_of(response)
+            redirects = 300 <= response.status < 400
+            return answer_of(
+                response.status,
+                excerpt=response.headers.get("location", "").encode(errors="replace") if redirects else excerpt,
+                retry_after=response.headers.get("retry-after"),
+                now_s=self._now_s(),
+                duration_s=duration_s,
+            )
+        finally:
+            response.close()  # a connection whose answer was read to its end is no longer the response's to close
+
+    async def _post_again_if_stale(
+        self, endpoint: Endpoint, delivery: Delivery, noted: Connecting, began_s: float
+    ) -> aiohttp.ClientResponse:
+        """Post, and post again if the endpoint had closed the kept connection just then: that is nobody's failure."""
+        try:
+            return await self._post(self._keeping, endpoint, delivery, endpoint.timeout_s)
+        except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
+            left_s = endpoint.timeout_s - (time.monotonic() - began_s)
+            if noted.opened or isinstance(error, aiohttp.ClientConnectorError) or left_s <= 0:
+                raise
+        return await self._post(self._closing, endpoint, delivery, left_s)
+
+    async def _post(
+        self, session: aiohttp.ClientSession, endpoint: Endpoint, delivery: Delivery, timeout_s: float
+    ) -> aiohttp.ClientResponse:
+        if self._guard.open >= self._settings.kept_max:
+            session = self._closing
+        headers = FIXED_HEADERS | dict(endpoint.headers)
+        headers |= signed_headers(endpoint.keys, delivery.id, self._now_s(), delivery.body)
+        return await session.post(
+            endpoint.url,
+            data=delivery.body,
+            headers=headers,
+            allow_redirects=False,
+            timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=self._settings.connect_s),
+        )
+
+    async def _rest_of(self, response: aiohttp.ClientResponse) -> bytes:
+        """Read an answer to its end, so that the connection can be kept; give up if it is long or slow."""
+        content, read = response.content, bytearray()
+        try:
+            if content.is_eof():
+                return content.read_nowait(EXCERPT_BYTES_MAX)
+            async with asyncio.timeout(self._settings.rest_s):
+                while len(read) <= self._settings.answer_bytes_max and (chunk := await content.readany()):
+                    read += chunk
+        except (aiohttp.ClientError, OSError):
+            pass  # the status has decided
+        return bytes(read[:EXCERPT_BYTES_MAX])
+
+    def _session(self, tls: ssl.SSLContext | None, *, keep: bool) -> aiohttp.ClientSession:
+        connector = aiohttp.TCPConnector(
+            limit=0,  # `requests_max` bounds them before their time begins
+            resolver=self._names,
+            socket_factory=self._guard,
+            ssl=tls if tls is not None else True,
+            force_close=not keep,
+            keepalive_timeout=self._settings.keep_s if keep else None,
+        )
+        return aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+            auto_decompress=False,
+            read_bufsize=self._settings.answer_bytes_max,
+            max_line_size=LINE_BYTES_MAX,
+            max_field_size=LINE_BYTES_MAX,
+            max_headers=HEADERS_MAX,
+        )
