@@ -1,4 +1,4 @@
-"""The commands about deliveries that were given up: dead-letters, with show, redrive and discard."""
+"""The commands about deliveries that were given up: dead-letters, with redrive and discard."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated

@@ -36,6 +36,16 @@ from timers.refusal import Refusal
 
 SHOWN_REFUSALS = 20
 
+Payload = Annotated[
+    str | None,
+    typer.Option(
+        "--payload", metavar="JSON", help="JSON for its record, at most 64 KiB; @FILE reads a file, - standard input."
+    ),
+]
+Target = Annotated[
+    str | None, typer.Option("--target", help="What its firing calls: a handler of an app. Default: log.")
+]
+
 
 def schedule(
     delay: In = None,
@@ -53,18 +63,8 @@ def schedule(
     name: Annotated[str | None, typer.Option("--name", help="Unique among the tenant's pending timers.")] = None,
     on_conflict: OnConflict = None,
     tenant: Tenant = DEFAULT_TENANT,
-    payload: Annotated[
-        str | None,
-        typer.Option(
-            "--payload",
-            metavar="JSON",
-            help="JSON for its record, at most 64 KiB; @FILE reads a file, - standard input.",
-        ),
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option("--target", help="What its firing calls: a handler of an app. Default: log."),
-    ] = None,
+    payload: Payload = None,
+    target: Target = None,
     process_instance: ProcessInstance = None,
     refused_to: Annotated[
         Path | None, typer.Option("--refused-to", help="With --file: write refused lines to this file.")

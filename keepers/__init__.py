@@ -1,7 +1,7 @@
 """The parts that every slot keeper shares.
 
 A slot keeper is an actor that registers as a holder, gives signs of life, is assigned a part of the slots, works on
-them in loops, and hands everything back when it is asked to go. Today all keepers are shards. These are pieces to
+them in loops, and hands everything back when it is asked to go. Shards and workers are keepers. These are pieces to
 compose, not a class to inherit:
 
     clock      an estimate of Postgres's time, from the answers that the keeper gets anyway

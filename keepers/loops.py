@@ -11,6 +11,7 @@ from keepers.heartbeat import HolderEnded
 
 # When the keeper is asked to stop, a statement in flight gets this long to end; then it is canceled.
 DRAIN_S = 0.7
+REPORT_S = 1.0  # between two reports to this node's exporter
 
 
 class Loops:
@@ -67,6 +68,12 @@ class Loops:
                 if failures == 1:
                     self._log.warning("turn failed", loop=name, error=one_line(error))
             await pause(pause_s, sooner)
+
+    async def report(self, send: Callable[[], None]) -> None:
+        """Report every second until asked to stop."""
+        while not self.stopping.is_set():
+            send()
+            await pause(REPORT_S, self.stopping)
 
     def _pause_after(self, failures: int) -> float:
         limit_s = min(self._retry_s * 2.0 ** min(failures, 10), self._retry_max_s)

@@ -9,7 +9,7 @@ import structlog
 
 from keepers.clock import PostgresClock
 from keepers.heartbeat import Heartbeat
-from keepers.loops import Loops, one_line, pause
+from keepers.loops import Loops, one_line
 from metrics.report import Reporter
 from shards.claim_planner import ClaimPlanner
 from shards.families import LAG_EDGES
@@ -42,7 +42,6 @@ CLAIM_ONLY_S = 10.0
 ALARM_SLACK_S = 0.001
 # Handing the timers back may take this long: without Postgres the leases run out by themselves.
 HAND_BACK_S = 1.0
-REPORT_S = 1.0  # between two reports to this node's exporter
 
 
 class Shard:
@@ -98,7 +97,7 @@ class Shard:
                     "fires": self._loops.until_stopped("fires", self.fire_turn, stopping),
                     "hints": self._loops.until_stopped("hints", self._hints.turn, stopping),
                     "delivery_hints": self._loops.until_stopped("delivery_hints", self._delivery_hints.turn, stopping),
-                    "reports": self._report_until_stopped(),
+                    "reports": self._loops.report(self._report),
                 },
                 stop=self._stop,
             )
@@ -242,11 +241,6 @@ class Shard:
         self._clock.observe(server_time, sent_at=sent_at)
         if self._clock.now_s() > believed_s + ALARM_SLACK_S:
             self._queue.wake()  # the alarm was set by an estimate that was behind, so it would ring late
-
-    async def _report_until_stopped(self) -> None:
-        while not self._loops.stopping.is_set():
-            self._report()
-            await pause(REPORT_S, self._loops.stopping)
 
     def _report(self, *, leaving: bool = False) -> None:
         present = ShardGauges(

@@ -2,14 +2,18 @@
 
 A worker keeps slots as a shard does. It claims the deliveries of its slots that are due, calls their targets, and
 settles in batches how each attempt ended: delivered, discarded, dead, or due again. A delivery is called at least once.
-If a worker dies, the next one calls again what it had in hand, and only the answer to the newest claim counts.
+If a worker dies, the next worker calls its deliveries again. Only the answer to the newest claim counts.
 
 User code never runs here. Each handler has processes of its own, which a worker starts, watches and kills: whatever a
 handler does to its process, it fails alone.
 
     worker     the loops: beats, claims, settlements, renewals
     line       the deliveries of one handler in this worker: waiting, being called, under suspicion
-    process    the Ray actor in which a handler runs, and what happened to it
+    seat       one process of a handler, and the calls in it
+    process    the Ray actor in which a handler runs
     attempts   what follows an attempt (pure)
+    bucket     how many calls a second (pure)
     handler    what is known of a handler: its limits and policy
+    app        the user's modules, which `describe` imports in a process of its own
+    webhooks   how a delivery is sent to an endpoint; no worker does so yet
 """

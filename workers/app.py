@@ -3,9 +3,10 @@
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from workers.handler import HandlerSpec
 from workers.settings import WorkerSettings
@@ -28,13 +29,13 @@ class App:
 
     def to_json(self) -> str:
         """Write it for another process."""
-        return json.dumps(asdict(self) | {"handlers": [it.described() for it in self.handlers]})
+        return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Read what `to_json` wrote."""
         said = json.loads(text)
-        return cls(said["modules"], said["directory"], tuple(map(HandlerSpec.of, said["handlers"])))
+        return cls(said["modules"], said["directory"], _handlers_of(said))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,11 @@ def find_app(modules: str, directory: Path) -> App:
         said = json.loads(done.stdout)
         if "refused" in said:
             raise AppRefused(said["refused"])
-        return App(modules, str(directory), tuple(map(HandlerSpec.of, said["handlers"])))
+        return App(modules, str(directory), _handlers_of(said))
     except (ValueError, KeyError, TypeError) as error:
         how = f"it ended with code {done.returncode}" if done.returncode else f"it said {str(error)[:SAID_MAX]}"
         raise AppRefused(f"app {modules!r} can't be imported: {how}") from error
+
+
+def _handlers_of(said: Mapping[str, Any]) -> tuple[HandlerSpec, ...]:
+    return tuple(map(HandlerSpec.of, said["handlers"]))

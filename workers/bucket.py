@@ -29,11 +29,11 @@ class Bucket:
             return float("inf")
         return float(int(self._fill(now_s) + EMPTY_S))
 
-    def take(self, now_s: float) -> None:
-        """Take one; the bucket may owe some, if more were taken than it had room for."""
+    def take(self, now_s: float, count: int = 1) -> None:
+        """Take some; the bucket may owe some, if more were taken than it had room for."""
         if self.per_s is not None:
             self._fill(now_s)
-            self._tokens -= 1.0
+            self._tokens -= count
 
     def next_at_s(self, now_s: float) -> float:
         """Return the moment from which one may be taken."""

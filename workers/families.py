@@ -3,7 +3,6 @@
 from metrics.family import LOOP, Family, Label
 
 DURATION_EDGES_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600)
-DELAY_EDGES_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600)
 
 KIND = Label("kind", frozenset(["handler", "webhook"]))
 OUTCOME = Label("outcome", frozenset(["delivered", "discarded", "dead", "retried", "given_back"]))

@@ -26,10 +26,6 @@ class HandlerSpec:
         """Read what `shardclock.describe` wrote."""
         return cls(**{**described, "policy": Policy(**described["policy"])})
 
-    def described(self) -> dict[str, Any]:
-        """Write it as `shardclock.describe` does."""
-        return asdict(self)
-
     def declared(self) -> DeclaredHandler:
         """Return what the database remembers of it."""
         return DeclaredHandler(self.target, self.reference, json.dumps(asdict(self.policy)))

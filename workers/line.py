@@ -111,8 +111,7 @@ class Line:
 
     def _begin(self, seat: Seat, chunk: Sequence[ClaimedDelivery], *, alone: bool = False) -> bool:
         if chunk:
-            for _ in chunk:
-                self._bucket.take(time.monotonic())
+            self._bucket.take(time.monotonic(), len(chunk))
             seat.take(chunk, alone=alone)
             call = asyncio.create_task(self._call(seat, chunk))
             self._calls.add(call)

@@ -77,7 +77,7 @@ class HandlerActor:
         """Answer once the user's code is imported."""
 
     async def call(self, envelopes: Sequence[Envelope]) -> tuple[list[Outcome | None], float]:
-        """Call the handler for each timer, in order if it is a plain function, side by side if it is async.
+        """Call the handler for each timer: a plain function one by one, an async function for all at once.
 
         shape:   the outcomes, None for a plain success; and the seconds that the handler took
         """

@@ -48,15 +48,7 @@ class WorkerStats:
         return {"claimed": self.claimed, "lost": self.lost, **{name: totals[name] for name in sorted(OUTCOME.values)}}
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerGauges:
-    """The present state of a worker."""
-
-    part: int | None
-    in_hand: int
-
-
-def report_of(source: str, stats: WorkerStats, present: WorkerGauges, *, leaving: bool = False) -> Report:
+def report_of(source: str, stats: WorkerStats, *, in_hand: int, leaving: bool = False) -> Report:
     """Build the report that a worker sends to the exporter."""
     samples = [
         *(
@@ -66,7 +58,7 @@ def report_of(source: str, stats: WorkerStats, present: WorkerGauges, *, leaving
         ),
         Sample("deliveries_claimed", (), stats.claimed),
         Sample("deliveries_lost", (), stats.lost),
-        Sample("deliveries_in_hand", (), present.in_hand),
+        Sample("deliveries_in_hand", (), in_hand),
         *(Sample("worker_turn_failures", (loop,), stats.failures[loop]) for loop in LOOPS),
     ]
     histograms = [

@@ -9,25 +9,24 @@ import structlog
 
 from keepers.clock import PostgresClock
 from keepers.heartbeat import Heartbeat
-from keepers.loops import Loops, one_line, pause
+from keepers.loops import Loops, one_line
 from metrics.report import Reporter
 from sql.cluster.holders import Incarnation, end_holders
 from sql.deliveries.claim import BEGINNING, ClaimedDelivery, DeliveryScan, claim_deliveries, renew_deliveries
 from sql.deliveries.hints import DELIVERIES
 from sql.deliveries.settle import SETTLE_PLANS, Settlement, settle_deliveries
 from sql.dsn import Dsn
-from sql.log.hints import HintListener
+from sql.hints import HintListener
 from sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 from workers.handler import HandlerSpec
 from workers.line import Line
 from workers.process import HandlerProcess
 from workers.settings import WorkerSettings
-from workers.stats import WorkerGauges, WorkerStats, report_of
+from workers.stats import WorkerStats, report_of
 
 HAND_BACK_S = 1.0  # handing back may take this long: without Postgres the leases run out by themselves
 HINT_S = 0.5  # a hint is waited for so long at a time: the worker may have been asked to stop
 HINT_GAP_S = 0.002  # between two claims that hints ask for
-REPORT_S = 1.0  # between two reports to this node's exporter
 
 
 class Worker:
@@ -101,7 +100,7 @@ class Worker:
                     "hints": self._loops.until_stopped("hints", self.hint_turn, stopping),
                     "settles": self._loops.until_stopped("settles", self.settle_turn, stopping),
                     "renewals": self._loops.until_stopped("renewals", self.renew_turn, stopping),
-                    "reports": self._report_until_stopped(),
+                    "reports": self._loops.report(self._report),
                 },
                 stop=self._stop,
             )
@@ -210,14 +209,8 @@ class Worker:
         if self._to_settle:
             self._settle_now.set()
 
-    async def _report_until_stopped(self) -> None:
-        while not self._loops.stopping.is_set():
-            self._report()
-            await pause(REPORT_S, self._loops.stopping)
-
     def _report(self, *, leaving: bool = False) -> None:
-        present = WorkerGauges(part=self._heartbeat.last.part, in_hand=len(self))
-        self._reporter.send(report_of(f"{self.holder:016x}", self.stats, present, leaving=leaving))
+        self._reporter.send(report_of(f"{self.holder:016x}", self.stats, in_hand=len(self), leaving=leaving))
 
     def _count_failure(self, loop: str) -> None:
         self.stats.failures[loop] += 1

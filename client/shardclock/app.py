@@ -37,7 +37,7 @@ def find_handlers(apps: Iterable[str]) -> dict[str, Handler]:
 
 
 def handlers_of(module: ModuleType) -> dict[str, Handler]:
-    """Return by target the handlers that a module defines, those of the modules below it, and those it imports by name.
+    """Return the handlers of a module, by target: its own, those of the modules below it, and those it imports by name.
 
     Modules below it count when they have been imported: a package's `__init__` imports those that it wants served.
 

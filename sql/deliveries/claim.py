@@ -42,11 +42,6 @@ class ClaimedDelivery:
     schedule: str | None
     payload: str | None
 
-    @property
-    def lane(self) -> Lane:
-        """Return the lane that it belongs to."""
-        return Lane(self.target, self.tenant_id)
-
 
 _columns = itemgetter(*(field.name for field in fields(ClaimedDelivery)))
 
@@ -55,13 +50,12 @@ _columns = itemgetter(*(field.name for field in fields(ClaimedDelivery)))
 class DeliveryScan:
     """Which deliveries to look for.
 
-    `places` says how many are taken of a target, which its tenants share, or of one lane ("<target> <tenant_id>");
-    without an entry, the whole batch. The scan begins after the lane `after`.
+    `places` says how many are taken of a target, which its tenants share; without an entry, the whole batch. The scan
+    begins after the lane `after`.
     """
 
     targets: Collection[str]
     batch: int
-    webhooks: bool = False
     places: Mapping[str, int] = field(default_factory=dict)
     after: Lane = BEGINNING
 
@@ -92,7 +86,6 @@ async def claim_deliveries(
         lease=timedelta(seconds=lease_s),
         batch=scan.batch,
         targets=list(scan.targets),
-        webhooks=scan.webhooks,
         places=json.dumps(dict(scan.places)),
         after_target=scan.after.target,
         after_tenant=scan.after.tenant_id,

@@ -2,9 +2,8 @@
 --
 -- in:    :holder bigint, :lease interval, :batch integer,
 --        :targets text[]: which targets the caller can call,
---        :webhooks boolean: it calls endpoints, too,
---        :places jsonb: how many deliveries the caller takes of each '<target> <tenant_id>', or of each '<target>', which
---        its tenants share; without an entry the whole batch,
+--        :places jsonb: how many deliveries the caller takes of each target, which its tenants share; without an entry
+--        the whole batch,
 --        :after_target text and :after_tenant text: the scan begins after this lane (one target's deliveries of one
 --        tenant); '' and '' is the beginning,
 --        :now timestamptz or null
@@ -58,14 +57,13 @@ open_lane as materialized (
     select
         l.target, l.tenant_id, l.soonest,
         coalesce(
-            (:places::jsonb ->> (l.target || ' ' || l.tenant_id))::integer,
             -- Rounded up: each tenant gets one.
-            ceil((:places ->> l.target)::integer / count(*) over (partition by l.target)::numeric)::integer,
+            ceil((:places::jsonb ->> l.target)::integer / count(*) over (partition by l.target)::numeric)::integer,
             :batch::integer
         ) as places
     from lane l
     where l.soonest <= coalesce(:now::timestamptz, now())
-        and (l.target = any (:targets::text[]) or :webhooks::boolean and l.target like 'webhook:%')
+        and l.target = any (:targets::text[])
 ),
 share as materialized (
     select count(*) as lanes, greatest(1, :batch / greatest(1, count(*)))::integer as deliveries

@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable, Sequence
 import structlog
 
 from sql.dsn import Dsn
+from sql.hints import HintListener
 from sql.log.groups import GroupDropped, Place, knows_group, note_failure, open_group, set_record_aside
-from sql.log.hints import HintListener
+from sql.log.hints import CHANNEL
 from sql.log.pace import Pace, retry_s
 from sql.log.records import POLL_S, LogRecord
 from sql.session import Session, StatementRefused, StoreUnavailable
@@ -61,7 +62,7 @@ class Member:
         self.attempts = attempts
         self.log = structlog.get_logger().bind(group=group)
         self._partitions = partitions
-        self._hints = HintListener(self.session)
+        self._hints = HintListener(self.session, CHANNEL)
         self._known_s = time.monotonic()
 
     async def run(self, turn: Callable[[], Awaitable[bool]]) -> None:

@@ -1,4 +1,4 @@
-"""Prove on a real cluster that handlers run in processes of their own, and that each misdeed is its own attempt's."""
+"""Prove on a real cluster that handlers run in processes of their own. Whatever one does, only its attempt fails."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ QUIET = "now() - interval '700 milliseconds'"
 
 @pytest.fixture(autouse=True)
 def _report_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shards.shard.REPORT_S", REPORT_S)
+    monkeypatch.setattr("keepers.loops.REPORT_S", REPORT_S)
 
 
 @pytest.fixture

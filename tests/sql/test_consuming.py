@@ -11,10 +11,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from sql.dsn import InvalidDsn
+from sql.hints import HintListener
 from sql.log import consuming
 from sql.log.consuming import consume, consume_once
 from sql.log.groups import GroupDiffers, list_aside, open_group, reset_group
-from sql.log.hints import HintListener, send_hint
+from sql.log.hints import CHANNEL, send_hint
 from sql.log.records import LogRecord
 from sql.session import Connection, StatementRefused, StoreUnavailable
 from tests.support.consumers import append, group_of, member_session, until
@@ -324,7 +325,7 @@ async def test_an_idle_member_wakes_at_a_hint_not_at_its_poll(dsn: str, monkeypa
 async def test_hints_are_heard_on_each_new_connection_too(dsn: str) -> None:
     async with member_session(dsn) as member, session(dsn, "shard") as shard:
         await open_group(member, "g")
-        ear = HintListener(member)
+        ear = HintListener(member, CHANNEL)
         for _ in range(3):
             await ear.wait(BOUND_S)  # it begins to listen
             ear.forget()

@@ -72,7 +72,7 @@ class WorkerClient:
         await self.settles.close()
 
     async def scan(self, batch: int = 100, *, places: Mapping[str, int] = NO_PLACES) -> DeliveryScanResult:
-        """Claim, with places for some targets (`order.expired`) or lanes (`order.expired acme`)."""
+        """Claim, with places for some targets."""
         scan = DeliveryScan(self.targets, batch, places=places)
         return await claim_deliveries(self.claims, self.holder, scan, lease_s=10.0, now=self.now)
 

@@ -164,9 +164,7 @@ async def test_an_async_handler_is_called_side_by_side_up_to_its_limit() -> None
         assert it.line.places <= 4 * (1 + lines.QUEUED_CHUNKS)
 
 
-async def test_a_process_that_does_not_start_fails_no_attempt_and_takes_no_more(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_process_that_does_not_start_fails_no_attempt_and_takes_no_more() -> None:
     processes = Processes(comes_up=False)
     async with running(spec_of(), processes) as it:
         it.line.add([delivery(1), delivery(2)])

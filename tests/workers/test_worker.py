@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import workers.worker
+from keepers.heartbeat import HolderEnded
 from shardclock import Completed, Failed
 from sql.cluster.holders import WORKER, Incarnation, end_holders
 from sql.deliveries.settle import settle_deliveries
@@ -51,7 +52,8 @@ async def working(
         yield worker
     finally:
         await worker.drain()
-        await asyncio.gather(run, return_exceptions=True)
+        (end,) = await asyncio.gather(run, return_exceptions=True)
+        assert end is None or isinstance(end, HolderEnded)
 
 
 async def _assigned(dsn: str, holder: int) -> bool:

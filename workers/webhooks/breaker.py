@@ -2,7 +2,7 @@
 
 A breaker is closed while the endpoint works, and opens when it fails: after a number of failures in a row, or when most
 attempts of a minute fail. It stays open for a pause that grows each time. Then single deliveries probe the endpoint.
-When enough of them in a row succeed the breaker closes, and the number in flight grows from one again.
+When enough of them succeed in a row, the breaker closes. Then the number in flight grows from one again.
 
 While it is closed the number in flight follows the endpoint: a few at first, one more for each success, half when it
 says that it is overloaded. A pause that the endpoint asks for (429 or 503 with Retry-After) holds everything back.

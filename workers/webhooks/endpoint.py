@@ -17,7 +17,7 @@ HEADER_CHARACTERS_MAX = 6_000  # of all together: most servers take 8 KiB, and o
 TIMEOUT_S_MIN, TIMEOUT_S_MAX = 1.0, 30.0
 TIMEOUT_S = 15.0
 
-# An HTTP request to a port of mail or of a shell is an attack on a third party, made with our address.
+# Mail servers and shells listen on lower ports. A tenant could attack one of a third party through us.
 PORTS_BELOW_1024 = frozenset({80, 443})
 NAME_CHARACTERS_OF_HOST_MAX = 253
 BEGIN = re.compile(r"https?://(?P<authority>[^/?#]+)", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""An endpoint that fails is left alone, probed by one delivery at a time, and loaded slowly when it is back."""
+"""An endpoint that fails gets one delivery at a time as a probe. When it is back, it gets more slowly."""
 
 from __future__ import annotations
 

@@ -1,0 +1,46 @@
+"""Receive hints that there is something new to read.
+
+A hint is never sent in a transaction that fires: at commit, NOTIFY takes a lock on the whole Postgres instance. After a
+lost hint, the one who waits finds the rows with its next poll.
+"""
+
+import asyncio
+
+from sql.session import Connection, Session
+
+
+class HintListener:
+    """Receive hints on the connection of one who waits: a consumer for records, or a worker for deliveries."""
+
+    def __init__(self, session: Session, channel: str) -> None:
+        self._session = session
+        self._channel = channel
+        self._heard = asyncio.Event()
+        self._on: Connection | None = None
+
+    def forget(self) -> None:
+        """Forget the hints so far: call this before reading, so that no hint after the reading is lost."""
+        self._heard.clear()
+
+    async def wait(self, timeout_s: float) -> None:
+        """Wait for a hint that comes after `forget`, at most `timeout_s`.
+
+        errors:  StoreUnavailable  the connection was lost
+        """
+        async with self._session.connection() as connection:
+            if connection is not self._on:
+                await connection.add_listener(self._channel, self._hear)
+                self._on = connection
+                return  # a hint may have come before we listened: let the caller read first
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._heard.wait()
+        except TimeoutError:
+            return
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._session.close()
+
+    def _hear(self, *_: object) -> None:
+        self._heard.set()
