@@ -28,7 +28,7 @@ from sql.deliveries.handlers import declare_handlers
 from sql.dsn import Dsn
 from sql.session import Session
 from timers.model import SLOTS
-from workers.app import App, find_app
+from workers.app import App, find_app, modules_of
 
 POLL_S = 0.1
 
@@ -51,7 +51,8 @@ def up(
     if keep_running and settings.ray_address is None:
         raise InvalidSettings("--keep-running needs a Ray that lives on: name it with SHARDCLOCK_RAY_ADDRESS")
     stop = _stop_event()
-    found = find_app(settings.app, Path.cwd()) if settings.app else None
+    modules = modules_of(settings.app)
+    found = find_app(modules, Path.cwd()) if modules else None
     for path in remove_abandoned():
         tell(f"removed {path}: the process that used it was killed")
     with open_database(settings) as database:

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from cluster.settings import Settings
-from workers.app import App, Orders
+from workers.app import NO_APP, App, Orders
 
 NAMESPACE = "shardclock"
 COORDINATOR = "coordinator"
@@ -199,9 +199,10 @@ def _make_coordinator(settings: Settings, cluster_id: str, app: App | None) -> A
     from coordinator.fleet import Spawner
     from sql.cluster.holders import SHARD, WORKER
 
-    spawners = [Spawner(SHARD, ShardActor, settings.shard, cluster_id)]
-    if app is not None:
-        spawners.append(Spawner(WORKER, WorkerActor, Orders(settings.worker, app), cluster_id))
+    spawners = [
+        Spawner(SHARD, ShardActor, settings.shard, cluster_id),
+        Spawner(WORKER, WorkerActor, Orders(settings.worker, app or NO_APP), cluster_id),
+    ]
     home = ray.get_runtime_context().get_node_id()
     return (
         ray.remote(CoordinatorActor)

@@ -85,7 +85,7 @@ class Settings(BaseModel):
     app: str | None = Field(
         None,
         pattern=r"^[A-Za-z_][\w.:]*(,[A-Za-z_][\w.:]*)*$",
-        description="the modules that declare handlers, with commas between them; none: no workers",
+        description="the modules that declare handlers, with commas between them",
     )
     shards: int | None = Field(None, ge=1, le=SLOTS, description="wanted at start; none: as it was, at first 2")
     ray_address: str | None = Field(None, min_length=1, description="a Ray cluster to join; none: one of our own")

@@ -53,7 +53,7 @@ class Life:
         await asyncio.shield(self._work)
 
     async def drain(self) -> int:
-        """Stop taking work, finish the statement in flight, end the holder and return it; takes at most a second."""
+        """Stop taking work, finish what is in flight, end the holder and return it; takes a few seconds."""
         await self._keeper.drain()
         if self._work is not None:
             await asyncio.wait([self._work])

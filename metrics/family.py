@@ -28,7 +28,9 @@ SHARD = Label("shard", frozenset([*map(str, range(SLOTS)), NO_SHARD]))
 
 
 # The loops of all keepers: a label has one set of values, whichever metric has the label.
-LOOP = Label("loop", frozenset(["beats", "claims", "delivery_hints", "fires", "hints", "renewals", "settles"]))
+LOOP = Label(
+    "loop", frozenset(["beats", "claims", "delivery_hints", "endpoints", "fires", "hints", "renewals", "settles"])
+)
 
 
 @dataclass(frozen=True, slots=True)

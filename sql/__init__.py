@@ -8,6 +8,8 @@ this package imports the library that connects to Postgres:
     claims/   what a shard does to rows of `timers`: claim, plan, fire
     clients/  what clients do: schedule, change, find
     cluster/  which holders there are and which coordinator leads; the database's identity; rights
+    deliveries/  what workers do: claim, settle; handlers and dead letters
+    endpoints/  where webhooks are sent
     log/      the command log, and the groups that read it
     metrics/  what is measured
 

@@ -143,7 +143,7 @@ grant select on
     shardclock.paused_seq, shardclock.resumed_seq
 to shardclock_reader, shardclock_scheduler, shardclock_shard;
 grant execute on function
-    shardclock.find_timers, shardclock.find_keys, shardclock.origin, shardclock.hold_reason, shardclock.is_free,
+    shardclock.find_timers, shardclock.find_keys, shardclock.has_targets, shardclock.origin, shardclock.hold_reason, shardclock.is_free,
     shardclock.kind_of_target, shardclock.late_since, shardclock.log_horizon, shardclock.read_log
 to shardclock_reader, shardclock_scheduler, shardclock_shard;
 
@@ -178,6 +178,10 @@ grant insert, update, delete on shardclock.deliveries to shardclock_shard;
 grant insert, delete on shardclock.dead_letters to shardclock_shard;
 grant insert, update on shardclock.handlers to shardclock_shard;
 grant execute on function shardclock.with_failure to shardclock_shard;
+-- Secrets and headers are for who sends; who schedules sees which endpoints there are.
+grant select (tenant_id, name, url, policy, added_at, changed_at, disabled_at, disabled_why)
+on shardclock.endpoints to shardclock_reader, shardclock_scheduler;
+grant select, insert, update, delete on shardclock.endpoints to shardclock_shard;
 -- `dead-letters redrive` and `dead-letters discard`.
 grant execute on function shardclock.redrive_dead_letters, shardclock.discard_dead_letters to shardclock_shard;
 grant insert, update, delete on shardclock.holders, shardclock.beats to shardclock_shard;

@@ -82,6 +82,31 @@ CREATE SEQUENCE shardclock.resumed_seq
     NO MAXVALUE
     CACHE 1;
 
+CREATE TABLE shardclock.endpoints (
+    tenant_id text NOT NULL,
+    name text NOT NULL,
+    url text NOT NULL,
+    headers jsonb DEFAULT '{}'::jsonb NOT NULL,
+    secrets text[] NOT NULL,
+    policy jsonb DEFAULT '{}'::jsonb NOT NULL,
+    added_at timestamp with time zone DEFAULT now() NOT NULL,
+    changed_at timestamp with time zone DEFAULT now() NOT NULL,
+    disabled_at timestamp with time zone,
+    disabled_why text,
+    CONSTRAINT disabled_is_whole CHECK (((disabled_at IS NULL) = (disabled_why IS NULL))),
+    CONSTRAINT name_is_a_word CHECK ((name ~ '^[a-z0-9][a-z0-9._-]{0,99}$'::text)),
+    CONSTRAINT secrets_are_one_to_four CHECK (((cardinality(secrets) >= 1) AND (cardinality(secrets) <= 4)))
+);
+
+CREATE TABLE shardclock.handlers (
+    target text NOT NULL,
+    reference text NOT NULL,
+    policy jsonb NOT NULL,
+    declared_at timestamp with time zone DEFAULT now() NOT NULL,
+    withdrawn_at timestamp with time zone,
+    CONSTRAINT target_is_a_handler CHECK (((target <> 'log'::text) AND (target !~~ 'webhook:%'::text)))
+);
+
 CREATE TABLE shardclock.beats (
     holder bigint NOT NULL,
     seen_at timestamp with time zone DEFAULT now() NOT NULL,
@@ -165,18 +190,10 @@ CREATE TABLE shardclock.deliveries (
     schedule text,
     payload jsonb,
     failures jsonb,
+    given_back integer DEFAULT 0 NOT NULL,
     CONSTRAINT claim_is_whole CHECK (((claimed_by IS NULL) = (claimed_until IS NULL)))
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_insert_scale_factor='0.1', autovacuum_vacuum_cost_delay='0');
-
-CREATE TABLE shardclock.handlers (
-    target text NOT NULL,
-    reference text NOT NULL,
-    policy jsonb NOT NULL,
-    declared_at timestamp with time zone DEFAULT now() NOT NULL,
-    withdrawn_at timestamp with time zone,
-    CONSTRAINT target_is_a_handler CHECK (((target <> 'log'::text) AND (target !~~ 'webhook:%'::text)))
-);
 
 CREATE TABLE shardclock.holders (
     holder bigint NOT NULL,
@@ -377,6 +394,9 @@ ALTER TABLE ONLY shardclock.dead_letters
 ALTER TABLE ONLY shardclock.deliveries
     ADD CONSTRAINT deliveries_pkey PRIMARY KEY (timer_key);
 
+ALTER TABLE ONLY shardclock.endpoints
+    ADD CONSTRAINT endpoints_pkey PRIMARY KEY (tenant_id, name);
+
 ALTER TABLE ONLY shardclock.handlers
     ADD CONSTRAINT handlers_pkey PRIMARY KEY (target);
 
@@ -472,6 +492,7 @@ ALTER TABLE ONLY shardclock.holders
 -- ensure_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)  0005_schedule.sql
 -- find_keys(text, text, text, timestamp with time zone, timestamp with time zone, bigint, bigint, integer)  0007_search.sql
 -- find_timers(text, text, text, text, timestamp with time zone, timestamp with time zone, bigint, text, integer)  0007_search.sql
+-- has_targets()  0010_endpoints.sql
 -- hold_reason(text)  0003_cluster.sql
 -- is_free(bigint, timestamp with time zone, timestamp with time zone, interval, bigint[])  0001_timers.sql
 -- is_same_timer(shardclock.timers, shardclock.timers)  0005_schedule.sql
@@ -505,6 +526,6 @@ ALTER TABLE ONLY shardclock.holders
 -- schedule_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)  0005_schedule.sql
 -- shift_length(text)  0004_dates.sql
 -- shift_timers(bigint[], text, text)  0006_verbs.sql
--- unknown_target(text, text)  0009_deliveries.sql
+-- unknown_target(text, text)  0010_endpoints.sql
 -- with_failure(jsonb, integer, text, bigint, timestamp with time zone)  0009_deliveries.sql
 -- write_timer(shardclock.timers, text, boolean)  0005_schedule.sql

@@ -7,10 +7,15 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import cache
 
+import hypothesis
 import pytest
 import structlog
 
 from tests.support.postgres import Server
+
+# A machine that is busy is no fault of what is tested.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 # `make check` asks for the newest alone; `make test` runs on each.
 VERSIONS = [int(version) for version in os.environ.get("TEST_POSTGRES", "16,18").split(",")]

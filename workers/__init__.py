@@ -14,6 +14,10 @@ handler does to its process, it fails alone.
     attempts   what follows an attempt (pure)
     bucket     how many calls a second (pure)
     handler    what is known of a handler: its limits and policy
+    hand       what a worker has in hand, and when each lease was renewed
     app        the user's modules, which `describe` imports in a process of its own
-    webhooks   how a delivery is sent to an endpoint; no worker does so yet
+    endpoints  the endpoints to which a worker has something to send
+    endpoint_line  the deliveries of one endpoint in this worker
+    route      a stored endpoint, checked (pure)
+    webhooks   how one delivery is sent
 """

@@ -30,5 +30,5 @@ class WorkerActor:
         await self._life.watch()
 
     async def drain(self) -> int:
-        """Stop claiming, hand back what is in hand, end the holder and return it; takes at most a second."""
+        """Stop claiming, hand back what is in hand, end the holder and return it; takes a few seconds at most."""
         return await self._life.drain()

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from shardclock import installed_apps
 from workers.handler import HandlerSpec
 from workers.settings import WorkerSettings
 
@@ -38,12 +39,20 @@ class App:
         return cls(said["modules"], said["directory"], _handlers_of(said))
 
 
+NO_APP = App("", "", ())
+
+
 @dataclass(frozen=True, slots=True)
 class Orders:
     """What a worker is told when it starts."""
 
     settings: WorkerSettings
     app: App
+
+
+def modules_of(named: str | None) -> str:
+    """Return the app's modules: those that are named, else those that installed packages have as entry points."""
+    return named or ",".join(installed_apps())
 
 
 def find_app(modules: str, directory: Path) -> App:

@@ -9,8 +9,8 @@ from shardclock import Completed, Discarded, Failed, Outcome, Policy, RetryLater
 from sql.deliveries.claim import ClaimedDelivery
 from sql.deliveries.settle import Ending, Settlement
 
-# A worker that dies with a delivery in hand leaves no answer. After this many claims more than failed attempts, the
-# delivery itself is the likely cause.
+# A worker that dies with a delivery in hand leaves no answer. After this many claims without one, the delivery itself
+# is the likely cause.
 CLAIMS_WITHOUT_ANSWER_MAX = 20
 
 Jitter = Callable[[float, float], float]
@@ -47,7 +47,7 @@ def why_not(delivery: ClaimedDelivery, policy: Policy, *, now: datetime) -> Sett
     if policy.expires_after_s is not None and not delivery.failed_attempts and late_s > policy.expires_after_s:
         reason = f"it expired: no attempt began within {policy.expires_after_s:g} s of its due date"
         return Settlement(delivery, Ending.DISCARDED, reason=reason)
-    if delivery.claims - delivery.failed_attempts > CLAIMS_WITHOUT_ANSWER_MAX:
+    if delivery.claims - delivery.failed_attempts - delivery.given_back > CLAIMS_WITHOUT_ANSWER_MAX:
         reason = f"{CLAIMS_WITHOUT_ANSWER_MAX} workers took it and gave no answer; the last one may have died of it"
         return Settlement(delivery, Ending.DEAD, fails=True, reason=reason)
     return None

@@ -6,13 +6,14 @@ DURATION_EDGES_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 9
 
 KIND = Label("kind", frozenset(["handler", "webhook"]))
 OUTCOME = Label("outcome", frozenset(["delivered", "discarded", "dead", "retried", "given_back"]))
-LOOPS = ("beats", "claims", "hints", "settles", "renewals")
+LOOPS = ("beats", "claims", "hints", "settles", "renewals", "endpoints")
 
 FAMILIES = (
     Family("deliveries_settled", "counter", "Attempts to call a target, by how they ended.", (KIND, OUTCOME)),
     Family("deliveries_claimed", "counter", "Deliveries that workers took in hand."),
     Family("deliveries_lost", "counter", "Deliveries that another worker took while this one had them in hand."),
     Family("deliveries_in_hand", "gauge", "Deliveries that workers have in hand: waiting, or being called."),
+    Family("endpoint_breakers_open", "gauge", "Endpoints that fail and are only probed, counted by each worker."),
     Family(
         "delivery_attempt_seconds",
         "histogram",

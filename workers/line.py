@@ -44,6 +44,7 @@ class Line:
         self._bucket = Bucket(spec.policy.rate_per_s, burst=spec.policy.batch)
         self._failed_starts = 0
         self._start_at_s = 0.0
+        self._stopped = False
 
     def __len__(self) -> int:
         """Count the deliveries in hand."""
@@ -79,6 +80,11 @@ class Line:
             for seat in self._seats:
                 seat.end()
 
+    def stop(self) -> set[asyncio.Task[None]]:
+        """Begin no more calls; return those that are under way."""
+        self._stopped = True
+        return set(self._calls)
+
     def give_back(self) -> list[Settlement]:
         """Give up what waits: attempts that did not take place."""
         left = [*self._suspects, *self._waiting]
@@ -94,7 +100,7 @@ class Line:
     def _begin_one(self) -> bool:
         """Begin one call if something waits and there is room for it."""
         now_s = time.monotonic()
-        if now_s < self._start_at_s:
+        if self._stopped or now_s < self._start_at_s:
             return False
         if not (allowed := self._bucket.room(now_s)):
             self._wake_at(self._bucket.next_at_s(now_s))

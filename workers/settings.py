@@ -1,6 +1,8 @@
 """A worker's settings, each number with its unit and its reason."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from workers.webhooks.addresses import Networks, networks_of
 
 
 class WorkerSettings(BaseModel):
@@ -17,3 +19,24 @@ class WorkerSettings(BaseModel):
     heartbeat_s: float = Field(0.25, gt=0, description="between two signs of life in the holders table")
     statement_timeout_s: float = Field(3.0, gt=0, description="below the lease, so that no statement outlives it")
     retry_max_s: float = Field(1.0, gt=0, description="longest wait between two tries when Postgres is away")
+    webhook_http: bool = Field(False, description="whether webhooks may go to http:// too, which everybody can read")
+    webhook_allow: str = Field(
+        "", description="networks that webhooks may reach beside the public ones, such as 10.1.0.0/16, with commas"
+    )
+    webhook_deny: str = Field("", description="public networks that webhooks must not reach, with commas")
+
+    @field_validator("webhook_allow", "webhook_deny")
+    @classmethod
+    def _are_networks(cls, text: str) -> str:
+        """Refuse what is no network, in a sentence that names it."""
+        networks_of(_listed(text))
+        return text
+
+    @property
+    def networks(self) -> Networks:
+        """Return which addresses webhooks may reach."""
+        return networks_of(_listed(self.webhook_allow), _listed(self.webhook_deny))
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

@@ -48,7 +48,15 @@ class WorkerStats:
         return {"claimed": self.claimed, "lost": self.lost, **{name: totals[name] for name in sorted(OUTCOME.values)}}
 
 
-def report_of(source: str, stats: WorkerStats, *, in_hand: int, leaving: bool = False) -> Report:
+@dataclass(frozen=True, slots=True)
+class WorkerGauges:
+    """The present state of a worker."""
+
+    in_hand: int
+    breakers_open: int
+
+
+def report_of(source: str, stats: WorkerStats, present: WorkerGauges, *, leaving: bool = False) -> Report:
     """Build the report that a worker sends to the exporter."""
     samples = [
         *(
@@ -58,7 +66,8 @@ def report_of(source: str, stats: WorkerStats, *, in_hand: int, leaving: bool = 
         ),
         Sample("deliveries_claimed", (), stats.claimed),
         Sample("deliveries_lost", (), stats.lost),
-        Sample("deliveries_in_hand", (), in_hand),
+        Sample("deliveries_in_hand", (), present.in_hand),
+        Sample("endpoint_breakers_open", (), present.breakers_open),
         *(Sample("worker_turn_failures", (loop,), stats.failures[loop]) for loop in LOOPS),
     ]
     histograms = [

@@ -12,21 +12,26 @@ from keepers.heartbeat import Heartbeat
 from keepers.loops import Loops, one_line
 from metrics.report import Reporter
 from sql.cluster.holders import Incarnation, end_holders
-from sql.deliveries.claim import BEGINNING, ClaimedDelivery, DeliveryScan, claim_deliveries, renew_deliveries
+from sql.deliveries.claim import BEGINNING, ClaimedDelivery, DeliveryScan, Lane, claim_deliveries, renew_deliveries
 from sql.deliveries.hints import DELIVERIES
 from sql.deliveries.settle import SETTLE_PLANS, Settlement, settle_deliveries
 from sql.dsn import Dsn
 from sql.hints import HintListener
 from sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
+from workers.endpoints import NEW_PLACES, Endpoints
+from workers.hand import Hand
 from workers.handler import HandlerSpec
 from workers.line import Line
 from workers.process import HandlerProcess
 from workers.settings import WorkerSettings
-from workers.stats import WorkerStats, report_of
+from workers.stats import WorkerGauges, WorkerStats, report_of
 
+CALLS_END_S = 1.0  # at a drain, calls that are under way have so long to end
 HAND_BACK_S = 1.0  # handing back may take this long: without Postgres the leases run out by themselves
 HINT_S = 0.5  # a hint is waited for so long at a time: the worker may have been asked to stop
 HINT_GAP_S = 0.002  # between two claims that hints ask for
+NEW_BATCH = 100  # deliveries to new endpoints that one claim takes
+REFRESH_S = 1.0  # between two looks for endpoints that must be read, if nobody asks
 
 
 class Worker:
@@ -45,14 +50,19 @@ class Worker:
         self.stats = WorkerStats()
         self._settings = settings
         self._log = structlog.get_logger().bind(holder=f"{self.holder:016x}")
-        self._claims, self._settles, self._renewals = (
+        self._claims, self._settles, self._renewals, self._lookups = (
             Session(
                 dsn,
                 application=f"shardclock worker {use} {self.holder:016x}",
                 timeout_s=settings.statement_timeout_s,
                 plans=plans,
             )
-            for use, plans in (("claims", QUEUE_PLANS), ("settles", SETTLE_PLANS), ("renewals", QUEUE_PLANS))
+            for use, plans in (
+                ("claims", QUEUE_PLANS),
+                ("settles", SETTLE_PLANS),
+                ("renewals", QUEUE_PLANS),
+                ("endpoints", QUEUE_PLANS),
+            )
         )
         self._hints = HintListener(
             Session(
@@ -74,16 +84,20 @@ class Worker:
         self._lines = {
             spec.target: Line(spec, start=start, settle=self._settle_soon, now=self._clock.now) for spec in handlers
         }
-        self._in_hand: dict[int, tuple[ClaimedDelivery, float]] = {}
+        self._endpoints = Endpoints(
+            http=settings.webhook_http, networks=settings.networks, settle=self._settle_soon, now=self._clock.now
+        )
+        self._hand = Hand()
         self._to_settle: list[Settlement] = []
         self._settle_now = asyncio.Event()
         self._claim_soon = asyncio.Event()
         self._after = BEGINNING
+        self._scanned_at_s = float("-inf")
         self._reporter = Reporter(settings.metrics_socket)
 
     def __len__(self) -> int:
         """Count the deliveries in hand."""
-        return len(self._in_hand)
+        return len(self._hand)
 
     async def run(self) -> None:
         """Register the holder, then run all loops until drained.
@@ -100,10 +114,12 @@ class Worker:
                     "hints": self._loops.until_stopped("hints", self.hint_turn, stopping),
                     "settles": self._loops.until_stopped("settles", self.settle_turn, stopping),
                     "renewals": self._loops.until_stopped("renewals", self.renew_turn, stopping),
+                    "endpoints": self._loops.until_stopped("endpoints", self.endpoint_turn, self._endpoints.asked),
                     "reports": self._loops.report(self._report),
                 },
                 stop=self._stop,
             )
+            await self._let_calls_end()
         finally:
             for task in lines:
                 task.cancel()
@@ -111,7 +127,7 @@ class Worker:
             await self._hand_back()
 
     async def drain(self) -> None:
-        """Ask the loops to end; `run` then hands back what it has in hand, all within a second."""
+        """Ask the loops to end; `run` then lets calls end, for a second, and hands back the rest."""
         self._stop()
 
     async def beat_turn(self) -> float:
@@ -129,16 +145,13 @@ class Worker:
     async def claim_turn(self) -> float:
         """Make one turn of the claim loop: claim as much as the handlers take; no pause if there may be more."""
         self._claim_soon.clear()
-        places = {target: line.places for target, line in self._lines.items()}
-        if not self._heartbeat.began or not any(places.values()):
-            return self._settings.delivery_poll_s
         sent_at = time.monotonic()
-        scan = DeliveryScan(
-            targets=[target for target, free in places.items() if free],
-            batch=min(self._settings.delivery_batch, sum(places.values())),
-            places=places,
-            after=self._after,
-        )
+        scan = self._scan()
+        # Without a place for any handler it still looks for webhooks, but not whenever a hint comes.
+        rests = not scan.targets and sent_at < self._scanned_at_s + self._settings.delivery_poll_s
+        if not self._heartbeat.began or rests:
+            return self._settings.delivery_poll_s
+        self._scanned_at_s = sent_at
         taken = await claim_deliveries(self._claims, self.holder, scan, lease_s=self._settings.delivery_lease_s)
         self._clock.observe(taken.server_time, sent_at=sent_at)
         self._after = taken.next
@@ -163,8 +176,7 @@ class Worker:
             # If the answer is lost, these are sent again: what was settled matches no row then.
             settled = await self._settle(batch)
             del self._to_settle[: len(batch)]
-            for it in batch:
-                self._in_hand.pop(it.delivery.timer_key, None)
+            self._hand.drop(it.delivery for it in batch)
             self.stats.count_settled(batch, settled)
             self._claim_soon.set()
         return 0.0
@@ -173,14 +185,26 @@ class Worker:
         """Make one turn of the renewal loop: renew the leases of deliveries that take long."""
         third_s = self._settings.delivery_lease_s / 3
         now_s = time.monotonic()
-        old = [it for it, renewed_s in self._in_hand.values() if now_s - renewed_s > third_s]
-        if old:
+        if old := self._hand.renewed_before(now_s - third_s):
             ours = await renew_deliveries(self._renewals, self.holder, old, lease_s=self._settings.delivery_lease_s)
-            for it in old:
-                if it.timer_key in ours and it.timer_key in self._in_hand:
-                    self._in_hand[it.timer_key] = it, now_s
+            self._hand.renew((it for it in old if it.timer_key in ours), now_s=now_s)
             self.stats.lost += len(old) - len(ours)
         return third_s / 2
+
+    async def endpoint_turn(self) -> float:
+        """Make one turn of the endpoints' loop: read those to which something waits."""
+        await self._endpoints.refresh(self._lookups)
+        return REFRESH_S
+
+    def _scan(self) -> DeliveryScan:
+        places, webhooks = {target: line.places for target, line in self._lines.items()}, self._endpoints.places
+        return DeliveryScan(
+            targets=[target for target, free in places.items() if free],
+            batch=min(self._settings.delivery_batch, sum(places.values()) + sum(webhooks.values()) + NEW_BATCH),
+            webhooks=NEW_PLACES,
+            places=places | webhooks,
+            after=self._after,
+        )
 
     async def _settle(self, batch: Sequence[Settlement]) -> frozenset[int]:
         """Settle a batch; if Postgres refuses what one of them says, settle that one without it."""
@@ -195,13 +219,15 @@ class Worker:
         return await self._settle(batch[:middle]) | await self._settle(batch[middle:])
 
     def _take(self, claimed: Sequence[ClaimedDelivery]) -> None:
-        now_s = time.monotonic()
-        for_lines: dict[str, list[ClaimedDelivery]] = {}
+        self._hand.take(claimed, now_s=time.monotonic())
+        lanes: dict[Lane, list[ClaimedDelivery]] = {}
         for it in claimed:
-            self._in_hand[it.timer_key] = it, now_s
-            for_lines.setdefault(it.target, []).append(it)
-        for target, deliveries in for_lines.items():
-            self._lines[target].add(deliveries)
+            lanes.setdefault(Lane(it.target, it.tenant_id), []).append(it)
+        for lane, deliveries in lanes.items():
+            if lane.target in self._lines:
+                self._lines[lane.target].add(deliveries)
+            else:
+                self._endpoints.add(lane, deliveries)
         self.stats.claimed += len(claimed)
 
     def _settle_soon(self, settlements: Sequence[Settlement]) -> None:
@@ -210,7 +236,8 @@ class Worker:
             self._settle_now.set()
 
     def _report(self, *, leaving: bool = False) -> None:
-        self._reporter.send(report_of(f"{self.holder:016x}", self.stats, in_hand=len(self), leaving=leaving))
+        present = WorkerGauges(in_hand=len(self), breakers_open=len(self._endpoints))
+        self._reporter.send(report_of(f"{self.holder:016x}", self.stats, present, leaving=leaving))
 
     def _count_failure(self, loop: str) -> None:
         self.stats.failures[loop] += 1
@@ -219,18 +246,28 @@ class Worker:
         self._loops.stopping.set()
         self._claim_soon.set()
         self._settle_now.set()
+        self._endpoints.asked.set()
+
+    async def _let_calls_end(self) -> None:
+        calls = self._endpoints.stop().union(*(line.stop() for line in self._lines.values()))
+        if calls:
+            await asyncio.wait(calls, timeout=CALLS_END_S)
 
     async def _hand_back(self) -> None:
         """Settle what has ended, then end this holder: that frees all it has in hand at once."""
         for line in self._lines.values():
             self._to_settle.extend(line.give_back())
+        await self._endpoints.close()
+        self._to_settle.extend(self._endpoints.give_back())
         try:
             async with asyncio.timeout(HAND_BACK_S):
                 await self._settle(self._to_settle)
                 await end_holders(self._claims, [self.holder], why="drained")
         except (StoreUnavailable, TimeoutError) as error:
             self._log.warning("could not hand back", in_hand=len(self), error=one_line(error))
-        for connection in (self._claims, self._settles, self._renewals, self._heartbeat, self._hints):
+        for connection in (
+            self._claims, self._settles, self._renewals, self._lookups, self._heartbeat, self._hints,
+        ):  # fmt: skip
             await connection.close()
         self._report(leaving=True)
         self._reporter.close()

@@ -4,7 +4,7 @@
 --        :fresh boolean (true: the coordinator has just started, and takes over from its own cluster's last coordinator
 --        at once), :identity text (the installation that it is configured for, or '')
 -- out:   one row: leads boolean, term bigint, leader bigint, cluster_id text, roles text[], wanted integer[]
---        (how many keepers each role wants)
+--        (how many keepers each role wants; no workers while there is no target but the log)
 -- locks: the leadership row
 -- index: leadership_pkey, newest first
 with taken as (
@@ -46,4 +46,9 @@ known as (
 )
 select k.leads, k.term, k.leader, k.cluster_id, s.roles, s.wanted
 from known k
-cross join (select array_agg(s.role) as roles, array_agg(s.wanted) as wanted from shardclock.scale s) s
+cross join (
+    select
+        array_agg(s.role) as roles,
+        array_agg(case when s.role <> 'worker' or shardclock.has_targets() then s.wanted else 0 end) as wanted
+    from shardclock.scale s
+) s

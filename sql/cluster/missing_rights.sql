@@ -16,6 +16,7 @@ with tables (name, rights) as (
         ('deliveries', '{select,insert,update,delete}'),
         ('dead_letters', '{select,insert}'),
         ('handlers', '{select,insert,update}'),
+        ('endpoints', '{select,update}'),
         ('records_aside', '{select}'),
         ('holders', '{select,insert,update,delete}'),
         ('beats', '{select,insert,update,delete}'),
@@ -38,8 +39,9 @@ sequences (name, rights) as (
 functions (name) as (
     values
         ('adopt'), ('advance_keys'), ('broken_rule'), ('drop_log_partition'), ('ensure_log_partitions'),
-        ('hold_reason'), ('is_free'), ('kind_of_target'), ('late_since'), ('log_horizon'), ('named_target'), ('origin'),
-        ('out_of_range'), ('read_log'), ('rehome_log_default'), ('unknown_target'), ('with_failure')
+        ('has_targets'), ('hold_reason'), ('is_free'), ('kind_of_target'), ('late_since'), ('log_horizon'),
+        ('named_target'), ('origin'), ('out_of_range'), ('read_log'), ('rehome_log_default'),
+        ('unknown_target'), ('with_failure')
 ),
 lacking as (
     select 1 as sort, format('usage on schema %I', n.nspname) as missing

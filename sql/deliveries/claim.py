@@ -2,9 +2,8 @@
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from operator import itemgetter
 from typing import NamedTuple
 
 from sql.session import Session
@@ -16,13 +15,21 @@ class Lane(NamedTuple):
     target: str
     tenant_id: str
 
+    @property
+    def place(self) -> str:
+        """Return the name of an endpoint's entry in `DeliveryScan.places`."""
+        return f"{self.target} {self.tenant_id}"
+
 
 BEGINNING = Lane("", "")
+OF_SCAN = 5  # columns of a claim that tell of the scan; those of a delivery follow
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimedDelivery:
-    """One delivery that a worker has in hand; `claims` is how often it was claimed, which is the fence."""
+class ClaimedDelivery(NamedTuple):
+    """One delivery that a worker has in hand; `claims` is how often it was claimed, which is the fence.
+
+    shape:   the last columns of the claim, in their order: making a tuple of a row costs a tenth of a dataclass
+    """
 
     timer_key: int
     process_instance_key: int | None
@@ -34,6 +41,7 @@ class ClaimedDelivery:
     occurrence: int
     claims: int
     failed_attempts: int
+    given_back: int
     tenant_id: str
     timer_type: str
     target: str
@@ -43,19 +51,17 @@ class ClaimedDelivery:
     payload: str | None
 
 
-_columns = itemgetter(*(field.name for field in fields(ClaimedDelivery)))
-
-
 @dataclass(frozen=True, slots=True)
 class DeliveryScan:
     """Which deliveries to look for.
 
-    `places` says how many are taken of a target, which its tenants share; without an entry, the whole batch. The scan
-    begins after the lane `after`.
+    `places` says how many are taken of a target, which its tenants share; without an entry, the whole batch. Of an
+    endpoint's lane, the entry is its `place`; without one, `webhooks` are taken. The scan begins after `after`.
     """
 
     targets: Collection[str]
     batch: int
+    webhooks: int = 0
     places: Mapping[str, int] = field(default_factory=dict)
     after: Lane = BEGINNING
 
@@ -87,6 +93,7 @@ async def claim_deliveries(
         batch=scan.batch,
         targets=list(scan.targets),
         places=json.dumps(dict(scan.places)),
+        webhooks=scan.webhooks,
         after_target=scan.after.target,
         after_tenant=scan.after.tenant_id,
         now=now,
@@ -97,7 +104,7 @@ async def claim_deliveries(
         lanes=first["lanes"],
         saturated=first["saturated"],
         next=Lane(first["next_target"], first["next_tenant"]),
-        claimed=[ClaimedDelivery(*_columns(row)) for row in rows if row["timer_key"] is not None],
+        claimed=[] if first["timer_key"] is None else [ClaimedDelivery._make(row[OF_SCAN:]) for row in rows],
     )
 
 

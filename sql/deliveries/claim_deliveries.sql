@@ -2,8 +2,9 @@
 --
 -- in:    :holder bigint, :lease interval, :batch integer,
 --        :targets text[]: which targets the caller can call,
---        :places jsonb: how many deliveries the caller takes of each target, which its tenants share; without an entry
---        the whole batch,
+--        :places jsonb: how many deliveries the caller takes of each target, which its tenants share; without an entry,
+--        the whole batch. Of an endpoint, whose deliveries are of one tenant, the entry is "<target> <tenant_id>";
+--        without one, :webhooks integer (0: the caller sends none),
 --        :after_target text and :after_tenant text: the scan begins after this lane (one target's deliveries of one
 --        tenant); '' and '' is the beginning,
 --        :now timestamptz or null
@@ -11,8 +12,8 @@
 --        and :after_tenant), lanes bigint (how many have deliveries for the caller), saturated boolean (there may be
 --        more), then one claimed delivery, soonest first, or nulls: timer_key bigint, process_instance_key bigint,
 --        element_instance_key bigint, due_date timestamptz, created_at timestamptz, fired_at timestamptz,
---        next_attempt_at timestamptz, occurrence bigint, claims integer, failed_attempts integer, tenant_id text,
---        timer_type text, target text, target_element_id text, name text, schedule text, payload text
+--        next_attempt_at timestamptz, occurrence bigint, claims integer, failed_attempts integer, given_back integer,
+--        tenant_id text, timer_type text, target text, target_element_id text, name text, schedule text, payload text
 -- locks: the claimed rows, for the statement; leaves out rows that others have locked
 -- index: deliveries_by_lane, one probe for each lane, then each lane that is due from its soonest row; deliveries_pkey,
 --        one probe for each claimed row; holders_pkey, holders_ended
@@ -56,14 +57,18 @@ lane (target, tenant_id, soonest, number) as (
 open_lane as materialized (
     select
         l.target, l.tenant_id, l.soonest,
-        coalesce(
-            -- Rounded up: each tenant gets one.
-            ceil((:places::jsonb ->> l.target)::integer / count(*) over (partition by l.target)::numeric)::integer,
-            :batch::integer
-        ) as places
+        case
+            when l.target like 'webhook:%'
+                then coalesce((:places::jsonb ->> (l.target || ' ' || l.tenant_id))::integer, :webhooks::integer)
+            else coalesce(
+                -- Rounded up: each tenant gets one.
+                ceil((:places ->> l.target)::integer / count(*) over (partition by l.target)::numeric)::integer,
+                :batch::integer
+            )
+        end as places
     from lane l
     where l.soonest <= coalesce(:now::timestamptz, now())
-        and l.target = any (:targets::text[])
+        and (l.target = any (:targets::text[]) or l.target like 'webhook:%')
 ),
 share as materialized (
     select count(*) as lanes, greatest(1, :batch / greatest(1, count(*)))::integer as deliveries
@@ -102,7 +107,7 @@ claimed as (
     where d.timer_key = any (array(select due.timer_key from due))
     returning
         d.timer_key, d.process_instance_key, d.element_instance_key, d.due_date, d.created_at, d.fired_at,
-        d.next_attempt_at, d.occurrence, d.claims, d.failed_attempts, d.tenant_id, d.timer_type, d.target,
+        d.next_attempt_at, d.occurrence, d.claims, d.failed_attempts, d.given_back, d.tenant_id, d.timer_type, d.target,
         d.target_element_id, d.name, d.schedule, d.payload::text as payload
 )
 select
@@ -115,7 +120,7 @@ select
             select from due group by due.target, due.tenant_id, due.share having count(*) >= due.share
         ) as saturated,
     c.timer_key, c.process_instance_key, c.element_instance_key, c.due_date, c.created_at, c.fired_at,
-    c.next_attempt_at, c.occurrence, c.claims, c.failed_attempts, c.tenant_id, c.timer_type, c.target,
+    c.next_attempt_at, c.occurrence, c.claims, c.failed_attempts, c.given_back, c.tenant_id, c.timer_type, c.target,
     c.target_element_id, c.name, c.schedule, c.payload
 from (values (true)) as always (one)
 left join claimed c on true

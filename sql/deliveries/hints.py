@@ -6,7 +6,7 @@ DELIVERIES = "shardclock_deliveries"  # the channel
 
 
 async def send_delivery_hint(session: Session) -> bool:
-    """Tell workers to look for deliveries; False if no app has declared handlers.
+    """Tell workers to look for deliveries; False if there are no targets but the log.
 
     errors:  StoreUnavailable  no answer in time: ignore it
     source:  sql/deliveries/send_delivery_hint.sql

@@ -43,7 +43,7 @@ async def settle_deliveries(
 
     It is safe to send the same settlements again: what is settled is gone, or has been given another claim.
 
-    shape:   each delivery at most once; a missing key was claimed by somebody since, or is gone
+    shape:   each claim at most once; a missing key was claimed by somebody since, or is gone
     errors:  StoreUnavailable  the outcome is unknown: send the same settlements again
     source:  sql/deliveries/settle_deliveries.sql
     """

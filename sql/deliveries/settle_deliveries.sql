@@ -1,6 +1,6 @@
 -- Settles attempts: a delivery that has ended is deleted and recorded; one that failed waits for its next attempt.
 --
--- in:    :holder bigint, :timer_keys bigint[] (each once), then one array for each fact about these deliveries:
+-- in:    :holder bigint, :timer_keys bigint[] (each once with the same claims), then one array for each fact about these deliveries:
 --        :claims integer[] (as they were claimed),
 --        :intents text[]: DELIVERED, DISCARDED or DEAD; null: another attempt is due,
 --        :fails boolean[]: the attempt counts as failed,
@@ -35,7 +35,8 @@ ended as materialized (
         )
         || case when a.result is null then '{}' else jsonb_build_object('result', a.result) end as detail
     from gone g
-    join attempt a on a.timer_key = g.timer_key
+    -- By the claim, too: a worker may answer for an older claim of its own in the same call.
+    join attempt a on a.timer_key = g.timer_key and a.claims = g.claims
 ),
 recorded as (
     insert into shardclock.command_log (
@@ -65,6 +66,7 @@ again as (
     set claimed_by = null,
         claimed_until = null,
         failed_attempts = d.failed_attempts + a.fails::integer,
+        given_back = d.given_back + (not a.fails)::integer,
         next_attempt_at = coalesce(:now::timestamptz, now()) + a.delay,
         failures = case
             when a.reason is null then d.failures

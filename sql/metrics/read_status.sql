@@ -77,7 +77,9 @@ select
     (select percentile_cont(0.99) within group (order by r.lag_ms) from recent r) as lag_p99_ms,
     (select max(r.lag_ms) from recent r) as lag_max_ms,
     (select s.wanted from shardclock.scale s where s.role = 'shard') as shards_wanted,
-    (select s.wanted from shardclock.scale s where s.role = 'worker') as workers_wanted,
+    (
+        select case when shardclock.has_targets() then s.wanted else 0 end from shardclock.scale s where s.role = 'worker'
+    ) as workers_wanted,
     -- Never more than can be counted quickly.
     (select count(*) from (select from shardclock.deliveries limit 100000) d) as deliveries,
     (select count(*) from (select from shardclock.dead_letters limit 100000) d) as dead_letters,

@@ -14,7 +14,7 @@ from tests.support.factories import query, seconds, value
 from tests.support.fake_fleet import BLUE, GREEN, LEASE_S, ask, incarnation
 from tests.support.roles import as_role
 
-TWO = {SHARD: 2, WORKER: 2}  # what is wanted until somebody says otherwise
+WANTED = {SHARD: 2, WORKER: 0}  # until somebody says otherwise; without a target no workers
 
 
 async def run_out(dsn: str) -> None:
@@ -27,27 +27,27 @@ async def test_the_first_that_asks_leads_and_renews_in_the_same_term(session: Se
     until: datetime = await value(dsn, "select lease_until from shardclock.leadership")
     again = await ask(session, 1, BLUE)
 
-    assert first == again == Leadership(leads=True, term=1, leader=1, cluster_id=BLUE, wanted=TWO)
+    assert first == again == Leadership(leads=True, term=1, leader=1, cluster_id=BLUE, wanted=WANTED)
     assert await value(dsn, "select lease_until from shardclock.leadership") > until
 
 
 async def test_another_cluster_waits_for_the_lease_and_then_leads_in_a_new_term(session: Session, dsn: str) -> None:
     await ask(session, 1, BLUE, fresh=True)
-    waits = Leadership(leads=False, term=1, leader=1, cluster_id=BLUE, wanted=TWO)
+    waits = Leadership(leads=False, term=1, leader=1, cluster_id=BLUE, wanted=WANTED)
 
     assert await ask(session, 2, GREEN, fresh=True) == waits
     assert await ask(session, 2, GREEN) == waits
 
     await run_out(dsn)
-    assert await ask(session, 2, GREEN) == Leadership(True, 2, 2, GREEN, TWO)
+    assert await ask(session, 2, GREEN) == Leadership(True, 2, 2, GREEN, WANTED)
     assert not (await ask(session, 1, BLUE)).leads
 
 
 async def test_a_fresh_incarnation_follows_at_once_and_its_predecessor_never_gets_it_back(session: Session) -> None:
     await ask(session, 1, BLUE, fresh=True)
 
-    assert await ask(session, 2, BLUE, fresh=True) == Leadership(True, 2, 2, BLUE, TWO)
-    assert await ask(session, 1, BLUE) == Leadership(False, 2, 2, BLUE, TWO)
+    assert await ask(session, 2, BLUE, fresh=True) == Leadership(True, 2, 2, BLUE, WANTED)
+    assert await ask(session, 1, BLUE) == Leadership(False, 2, 2, BLUE, WANTED)
 
 
 async def test_one_of_many_that_ask_at_once_leads(dsn: str) -> None:
@@ -104,7 +104,7 @@ async def test_only_the_cluster_that_is_named_can_take_a_lead_that_was_handed_ov
 
     assert not (await ask(session, 1, BLUE)).leads
     assert not (await ask(session, 3, "red", fresh=True)).leads
-    assert await ask(session, 2, GREEN) == Leadership(True, 2, 2, GREEN, TWO)
+    assert await ask(session, 2, GREEN) == Leadership(True, 2, 2, GREEN, WANTED)
     assert not await hand_over(session, GREEN, lease_s=LEASE_S), "it leads already"
 
 

@@ -135,7 +135,10 @@ REFUSED: list[tuple[dict[str, str], str]] = [
     ({"payload": "to_jsonb(repeat('x', 65535))"}, "payload has 65537 bytes: the limit is 65536 (64 KiB)"),
     (
         {"target": "'nowhere'"},
-        'target "nowhere" is unknown: the only target is log; an app has more (shardclock up --app)',
+        (
+            'target "nowhere" is unknown: the only target is log; an app has more (shardclock up --app), '
+            'and so has a tenant with endpoints (shardclock endpoints add)'
+        ),
     ),
     ({"target": "null"}, "target null is unknown: leave it out, or name one"),
     ({"timer_type": "'CRON'"}, f'timer_type "CRON" {TYPE_RULE}'),

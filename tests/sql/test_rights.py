@@ -109,6 +109,7 @@ async def test_with_the_grants_that_it_is_told_a_shard_fires_timers_and_schedule
 NOT_FOR_UP = {
     "delete on shardclock.consumers",
     "delete on shardclock.dead_letters",
+    "delete on shardclock.endpoints",
     "delete on shardclock.records_aside",
     "execute on function shardclock.discard_dead_letters",
     "execute on function shardclock.find_keys",
@@ -116,6 +117,7 @@ NOT_FOR_UP = {
     "execute on function shardclock.redrive_dead_letters",
     "execute on function shardclock.reset_group",
     "insert on shardclock.consumers",
+    "insert on shardclock.endpoints",
     "insert on shardclock.records_aside",
     "select on shardclock.timer_history",
     "select on shardclock.zones",

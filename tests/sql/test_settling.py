@@ -126,8 +126,24 @@ async def test_what_is_given_back_costs_no_attempt_and_is_due_at_once(
     assert await worker.settle(Settlement(mine, None)) == {key}
 
     (theirs,) = await another.take()
-    assert (theirs.timer_key, theirs.failed_attempts) == (key, 0)
+    assert (theirs.timer_key, theirs.failed_attempts, theirs.given_back) == (key, 0, 1)
     assert (await deliveries(dsn))[0]["failures"] is None
+
+
+async def test_answers_for_two_claims_of_one_worker_end_the_delivery_once(
+    dsn: str, shard: HolderClient, worker: WorkerClient
+) -> None:
+    (key,) = await deliver(shard)
+    await moment(shard, worker)
+    assert worker.now is not None
+    (first,) = await worker.take()
+    worker.now += timedelta(seconds=11)  # the lease has run out, and the first call still runs
+    (second,) = await worker.take()
+
+    assert await worker.settle(done(first), done(second)) == {key}
+
+    assert await recorded(dsn) == [(key, "TRIGGERED"), (key, "DELIVERED")]
+    assert await details(dsn) == [("DELIVERED", {"attempt": 1, "ms": 3})]
 
 
 @pytest.mark.parametrize("late", [done, failed, dead])

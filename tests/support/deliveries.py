@@ -71,9 +71,11 @@ class WorkerClient:
         await self.claims.close()
         await self.settles.close()
 
-    async def scan(self, batch: int = 100, *, places: Mapping[str, int] = NO_PLACES) -> DeliveryScanResult:
-        """Claim, with places for some targets."""
-        scan = DeliveryScan(self.targets, batch, places=places)
+    async def scan(
+        self, batch: int = 100, *, places: Mapping[str, int] = NO_PLACES, webhooks: int = 0
+    ) -> DeliveryScanResult:
+        """Claim, with places for some targets, and so many of each endpoint that has no entry."""
+        scan = DeliveryScan(self.targets, batch, webhooks=webhooks, places=places)
         return await claim_deliveries(self.claims, self.holder, scan, lease_s=10.0, now=self.now)
 
     async def take(self, places: Mapping[str, int] = NO_PLACES, *, batch: int = 100) -> list[ClaimedDelivery]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -37,7 +37,7 @@ def spec_of(target: str = "order.expired", *, is_async: bool = True, **policy: A
     )
 
 
-def delivery(timer_key: int = 1, **fields: object) -> ClaimedDelivery:
+def delivery(timer_key: int = 1, **fields: Any) -> ClaimedDelivery:
     """Make a delivery as a claim gives it: due, fired and claimed at noon."""
     made = ClaimedDelivery(
         timer_key,
@@ -50,6 +50,7 @@ def delivery(timer_key: int = 1, **fields: object) -> ClaimedDelivery:
         1,
         1,
         0,
+        0,
         "default",
         "USER",
         "order.expired",
@@ -58,7 +59,7 @@ def delivery(timer_key: int = 1, **fields: object) -> ClaimedDelivery:
         None,
         None,
     )
-    return replace(made, **fields)  # type: ignore[arg-type]
+    return made._replace(**fields)
 
 
 class Died(Exception):

@@ -27,7 +27,7 @@ USER = re.compile(rf"(?<=//)(?:postgres|test_(?:{'|'.join((*ROLES, OPERATOR))}))
 # The commands that each role may run: docs/operate/security.md says the same.
 COMMANDS = {
     "owner": ("migrate",),
-    "shard": ("up", "scale", "ramp", "switch", "leave", "release", "consumers", "dead-letters"),
+    "shard": ("up", "scale", "ramp", "switch", "leave", "release", "consumers", "dead-letters", "endpoints"),
     "scheduler": ("schedule", "cancel", "reschedule", "pause", "resume", "run-now"),
     "reader": ("exporter", "list", "show", "explain", "tail", "status", "forecast", "preview"),
 }

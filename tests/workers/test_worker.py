@@ -6,13 +6,11 @@ import asyncio
 import json
 import secrets
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 import workers.worker
-from keepers.heartbeat import HolderEnded
 from shardclock import Completed, Failed
 from sql.cluster.holders import WORKER, Incarnation, end_holders
 from sql.deliveries.settle import settle_deliveries
@@ -22,11 +20,10 @@ from tests.support.factories import HolderClient, add_holder, query, value
 from tests.support.handlers import Processes, spec_of
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
+from tests.support.working import QUICK, assigned, ended, working
 from workers.handler import HandlerSpec
 from workers.settings import WorkerSettings
 from workers.worker import Worker
-
-QUICK = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02)
 
 
 @pytest.fixture
@@ -36,37 +33,6 @@ async def shard(dsn: str) -> AsyncIterator[HolderClient]:
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1) as hand:
         yield hand
-
-
-@asynccontextmanager
-async def working(
-    dsn: str, processes: Processes, spec: HandlerSpec | None = None, settings: WorkerSettings = QUICK
-) -> AsyncIterator[Worker]:
-    """Run a worker that keeps all slots, and drain it."""
-    holder = secrets.randbits(62)
-    incarnation = Incarnation(holder, WORKER, "test", "test", "test", "test", 1)
-    worker = Worker(incarnation, settings, [spec or spec_of()], as_role(dsn, "shard"), start=processes)
-    run = asyncio.create_task(worker.run())
-    try:
-        await eventually(lambda: _assigned(dsn, holder))
-        yield worker
-    finally:
-        await worker.drain()
-        (end,) = await asyncio.gather(run, return_exceptions=True)
-        assert end is None or isinstance(end, HolderEnded)
-
-
-async def _assigned(dsn: str, holder: int) -> bool:
-    text = "update shardclock.holders set part = 0, part_count = 1 where holder = $1 and ended_at is null returning 1"
-    return bool(await query(dsn, text, holder))
-
-
-async def ended(dsn: str) -> dict[str, int]:
-    """Count the records of each intent but TRIGGERED."""
-    rows = await query(
-        dsn, "select intent, count(*) from shardclock.command_log where intent <> 'TRIGGERED' group by 1"
-    )
-    return dict(map(tuple, rows))
 
 
 async def test_each_delivery_is_called_once_and_settled(dsn: str, shard: HolderClient) -> None:
@@ -105,6 +71,18 @@ async def test_what_waits_and_what_is_being_called_is_handed_back_at_the_drain(d
         await eventually(lambda: _is(dsn, 0))
     assert await ended(dsn) == {"DELIVERED": 6}
     assert await value(dsn, "select count(*) from shardclock.deliveries where failed_attempts > 0") == 0
+
+
+async def test_a_call_that_ends_soon_after_the_drain_began_is_recorded(dsn: str, shard: HolderClient) -> None:
+    gate = asyncio.Event()
+    processes = Processes(gate=gate)
+    await deliver(shard)
+    async with working(dsn, processes) as worker:
+        await eventually(lambda: bool(processes.chunks))
+        await worker.drain()
+        asyncio.get_running_loop().call_later(0.2, gate.set)
+
+    assert await ended(dsn) == {"DELIVERED": 1}
 
 
 async def test_a_long_attempt_keeps_its_lease(dsn: str, shard: HolderClient) -> None:
@@ -192,7 +170,7 @@ async def test_one_handler_that_hangs_keeps_no_other_waiting(dsn: str, shard: Ho
     handlers = [spec_of(concurrency=5), spec_of("cart.left")]
     worker = Worker(incarnation, QUICK, handlers, as_role(dsn, "shard"), start=start)  # type: ignore[arg-type]
     run = asyncio.create_task(worker.run())
-    await eventually(lambda: _assigned(dsn, holder))
+    await eventually(lambda: assigned(dsn, holder))
     await eventually(lambda: len(stuck.chunks) >= 1)
     await deliver(shard, 40, target="cart.left")
     await eventually(lambda: sum(map(len, quick.chunks)) == 40)

@@ -72,11 +72,15 @@ class Breaker:
         self._bucket = Bucket(self.settings.per_s, burst=max(1, int(self.settings.per_s or 1)))
         self._window = _Window()
 
-    def places(self, now_s: float) -> int:
-        """Say how many deliveries may begin now."""
+    def limit(self, now_s: float) -> int:
+        """Say how many deliveries may be in flight at once: none in a pause, one while it is open."""
         if now_s < max(self._held_until_s, self._open_until_s):
             return 0
-        room = 1 - self._probes if self.is_open else int(self._limit) - self.in_flight
+        return 1 if self.is_open else int(self._limit)
+
+    def places(self, now_s: float) -> int:
+        """Say how many deliveries may begin now."""
+        room = self.limit(now_s) - (self._probes if self.is_open else self.in_flight)
         return max(0, int(min(room, self._bucket.room(now_s))))
 
     def next_at_s(self, now_s: float) -> float:

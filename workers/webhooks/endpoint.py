@@ -25,6 +25,7 @@ LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # a name that ends so is an address to a C library: 127.1, 0x7f000001
 LOOPBACK = "127.0.0.1"
 
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
 TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 VALUE = re.compile(r"[\x21-\x7e]+([ \t]+[\x21-\x7e]+)*")
 # What frames the message, what this side says of itself, and what is spoken between neighbours on the way.
@@ -79,6 +80,18 @@ def check_endpoint(
             f"timeout_s {timeout_s:g} is refused: it must be from {TIMEOUT_S_MIN:g} to {TIMEOUT_S_MAX:g} seconds"
         )
     return Endpoint(check_url(url, rules), check_headers(headers), check_secrets(secrets), timeout_s)
+
+
+def check_name(name: str) -> None:
+    """Check what a tenant calls an endpoint: timers have it in their target.
+
+    errors:  InvalidEndpoint  names the name and the rule
+    """
+    if not NAME.fullmatch(name):
+        raise InvalidEndpoint(
+            f"name {shortened(name)} is refused: it has 1 to 100 lower-case letters, digits and . _ -, "
+            "and begins with a letter or digit"
+        )
 
 
 def check_url(text: str, rules: EndpointRules) -> URL:

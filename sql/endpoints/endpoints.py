@@ -1,0 +1,150 @@
+"""The endpoints of tenants, as they are stored."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sql.session import Session
+
+WEBHOOK = "webhook:"  # how targets begin that are endpoints
+
+
+class EndpointName(NamedTuple):
+    """Which endpoint: names are each tenant's own."""
+
+    tenant_id: str
+    name: str
+
+    @property
+    def target(self) -> str:
+        """Return the target that timers name."""
+        return f"{WEBHOOK}{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEndpoint:
+    """One endpoint, with all that is needed to send; nothing of it was checked since it was added."""
+
+    tenant_id: str
+    name: str
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    secrets: tuple[str, ...] = field(repr=False)
+    policy: Mapping[str, Any]
+    disabled_at: datetime | None = None
+    disabled_why: str | None = None
+
+    @property
+    def key(self) -> EndpointName:
+        """Return which endpoint it is."""
+        return EndpointName(self.tenant_id, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedEndpoint:
+    """One endpoint as it is listed; `waiting` is how many deliveries are on the way, counted up to 1,000."""
+
+    tenant_id: str
+    name: str
+    url: str
+    policy: Mapping[str, Any]
+    added_at: datetime
+    changed_at: datetime
+    disabled_at: datetime | None
+    disabled_why: str | None
+    waiting: int
+
+
+async def find_endpoints(session: Session, wanted: Collection[EndpointName]) -> dict[EndpointName, StoredEndpoint]:
+    """Find endpoints; one that does not exist is missing.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/endpoints/find_endpoints.sql
+    """
+    rows = await session.rows(
+        "find_endpoints", tenants=[it.tenant_id for it in wanted], names=[it.name for it in wanted]
+    )
+    found = [
+        StoredEndpoint(
+            row["tenant_id"],
+            row["name"],
+            row["url"],
+            json.loads(row["headers"]),
+            tuple(row["secrets"]),
+            json.loads(row["policy"]),
+            row["disabled_at"],
+            row["disabled_why"],
+        )
+        for row in rows
+    ]
+    return {it.key: it for it in found}
+
+
+async def list_endpoints(session: Session, *, tenant_id: str | None, limit: int) -> list[ListedEndpoint]:
+    """List endpoints by tenant and name.
+
+    shape:   at most `limit`
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/endpoints/list_endpoints.sql
+    """
+    rows = await session.rows("list_endpoints", tenant_id=tenant_id, limit=limit)
+    return [ListedEndpoint(**{**dict(row), "policy": json.loads(row["policy"])}) for row in rows]
+
+
+async def add_endpoint(session: Session, endpoint: StoredEndpoint) -> bool:
+    """Add an endpoint; False if its tenant has one of this name.
+
+    errors:  StoreUnavailable  the outcome is unknown: look whether it is there
+    source:  sql/endpoints/add_endpoint.sql
+    """
+    return bool(
+        await session.rows(
+            "add_endpoint",
+            tenant_id=endpoint.tenant_id,
+            name=endpoint.name,
+            url=endpoint.url,
+            headers=json.dumps(dict(endpoint.headers)),
+            secrets=list(endpoint.secrets),
+            policy=json.dumps(dict(endpoint.policy)),
+        )
+    )
+
+
+async def set_secrets(
+    session: Session, endpoint: EndpointName, *, before: Sequence[str], secrets: Sequence[str]
+) -> bool:
+    """Replace the secrets of an endpoint; False if they are no longer those `before`.
+
+    errors:  StoreUnavailable  the outcome is unknown: read the endpoint again
+    source:  sql/endpoints/set_secrets.sql
+    """
+    return bool(await session.rows("set_secrets", **endpoint._asdict(), before=list(before), secrets=list(secrets)))
+
+
+async def disable_endpoint(session: Session, endpoint: EndpointName, *, why: str, url: str | None = None) -> bool:
+    """Disable an endpoint, if it works and, with `url`, still leads there; False if it does not.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/endpoints/disable_endpoint.sql
+    """
+    return bool(await session.rows("disable_endpoint", **endpoint._asdict(), url=url, why=why))
+
+
+async def enable_endpoint(session: Session, endpoint: EndpointName) -> bool:
+    """Enable an endpoint that was disabled; False if it was not.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/endpoints/enable_endpoint.sql
+    """
+    return bool(await session.rows("enable_endpoint", **endpoint._asdict()))
+
+
+async def remove_endpoint(session: Session, endpoint: EndpointName) -> bool:
+    """Remove an endpoint; False if there is none.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/endpoints/remove_endpoint.sql
+    """
+    return bool(await session.rows("remove_endpoint", **endpoint._asdict()))

@@ -1,0 +1,116 @@
+-- The endpoints of tenants, to which webhooks are sent.
+
+create table shardclock.endpoints (
+    tenant_id text not null,
+    name text not null,
+    url text not null,
+    headers jsonb not null default '{}',
+    secrets text[] not null,
+    policy jsonb not null default '{}',
+    added_at timestamptz not null default now(),
+    changed_at timestamptz not null default now(),
+    disabled_at timestamptz,
+    disabled_why text,
+
+    constraint endpoints_pkey primary key (tenant_id, name),
+    constraint name_is_a_word check (name ~ '^[a-z0-9][a-z0-9._-]{0,99}$'),
+    constraint secrets_are_one_to_four check (cardinality(secrets) between 1 and 4),
+    constraint disabled_is_whole check ((disabled_at is null) = (disabled_why is null))
+);
+
+comment on table shardclock.endpoints is
+    'The endpoints of tenants; each is a target of its tenant''s timers, webhook:<name>.';
+comment on column shardclock.endpoints.headers is 'What its tenant adds to each request: an object of texts.';
+comment on column shardclock.endpoints.secrets is
+    'What requests are signed with, the newest first; during a rotation there are several.';
+comment on column shardclock.endpoints.policy is
+    'What was said about attempts, timeout, concurrency and rate; the rest is as by default.';
+comment on column shardclock.endpoints.disabled_at is
+    'When it answered 410, or somebody disabled it: nothing is sent to it; null: it works.';
+
+alter table shardclock.deliveries add column given_back integer not null default 0;
+
+comment on column shardclock.deliveries.given_back is
+    'How often a worker has claimed it and given it back uncalled, for example at a drain.';
+
+-- As in 0009_deliveries.sql, and a tenant's endpoints are targets, too.
+create or replace function shardclock.unknown_target(target text, tenant_id text)
+returns text
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    withdrawn_at timestamptz;
+    disabled_at timestamptz;
+    disabled_why text;
+begin
+    if unknown_target.target = 'log' then
+        return null;
+    end if;
+    if unknown_target.target like 'webhook:%' then
+        select e.disabled_at, e.disabled_why into disabled_at, disabled_why
+        from shardclock.endpoints e
+        where e.tenant_id = unknown_target.tenant_id and e.name = substr(unknown_target.target, 9);
+        if found and disabled_at is null then
+            return null;
+        end if;
+        if found then
+            return format(
+                'target "%s" was disabled at %s (%s): enable it (shardclock endpoints enable)',
+                left(target, 60), disabled_at, disabled_why
+            );
+        end if;
+    else
+        select h.withdrawn_at into withdrawn_at from shardclock.handlers h where h.target = unknown_target.target;
+        if found and withdrawn_at is null then
+            return null;
+        end if;
+        if found then
+            return format(
+                'target "%s" was withdrawn at %s: start the cluster with the app that has it',
+                left(target, 60), withdrawn_at
+            );
+        end if;
+    end if;
+    return format(
+        'target "%s" is unknown: %s', left(target, 60),
+        coalesce(
+            (
+                select 'the targets are log, ' || string_agg(t.target, ', ' order by t.target)
+                from (
+                    (
+                        select h.target
+                        from shardclock.handlers h
+                        where h.withdrawn_at is null
+                        order by h.target
+                        limit 20
+                    )
+                    union all
+                    (
+                        select 'webhook:' || e.name
+                        from shardclock.endpoints e
+                        where e.tenant_id = unknown_target.tenant_id and e.disabled_at is null
+                        order by e.name
+                        limit 20
+                    )
+                ) t
+            ),
+            'the only target is log; an app has more (shardclock up --app), '
+            'and so has a tenant with endpoints (shardclock endpoints add)'
+        )
+    );
+end
+$$;
+
+create function shardclock.has_targets()
+returns boolean
+language sql
+stable
+begin atomic
+    select exists (select from shardclock.handlers h where h.withdrawn_at is null)
+        or exists (select from shardclock.endpoints);
+end;
+
+comment on function shardclock.has_targets is
+    'Internal: Says whether a timer can have a target but the log: without one, no workers are wanted.';

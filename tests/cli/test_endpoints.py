@@ -1,0 +1,181 @@
+"""Prove that endpoints are added, tested, rotated and ended by commands, and that what is wrong stores nothing."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from standardwebhooks import Webhook
+
+from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE
+from tests.support.program import Shell
+
+URL = "https://example.com/hooks"
+HERE: dict[str, Any] = {"SHARDCLOCK_WEBHOOK_HTTP": "true", "SHARDCLOCK_WEBHOOK_ALLOW": "127.0.0.0/8"}
+
+
+def test_a_new_one_is_a_target_and_its_secret_is_printed_once(shell: Shell) -> None:
+    added = shell("endpoints", "add", "billing", "--url", URL)
+
+    assert added.code == DONE
+    assert added.out.startswith("whsec_")
+    assert "endpoint webhook:billing added" in added.err
+    assert shell("schedule", "--in", "PT1H", "--target", "webhook:billing").code == DONE
+    (listed,) = shell("endpoints", "--json").json
+    assert (listed["name"], listed["url"], listed["disabled_at"]) == ("billing", URL, None)
+    assert "whsec_" not in shell("endpoints", "--json").out + shell("endpoints").out
+
+
+def test_what_was_said_of_its_policy_is_kept(shell: Shell) -> None:
+    shell(
+        "endpoints", "add", "billing", "--url", URL, "--concurrency", 5, "--rate", 2.5, "--timeout", "3s",
+        "--max-attempts", 4, "--header", "authorization: Bearer 7", "--tenant", "acme",
+    )  # fmt: skip
+
+    (listed,) = shell("endpoints", "--tenant", "acme", "--json").json
+    assert listed["policy"] == {"concurrency": 5, "rate_per_s": 2.5, "timeout_s": 3.0, "max_attempts": 4}
+    assert shell("endpoints", "--tenant", "default").err.startswith("there are no endpoints")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (["--url", "http://example.com/"], "everybody on the way could read http; use https"),
+        (["--url", "https://169.254.169.254/latest"], "its host must be public"),
+        (["--url", "https://2130706433/"], "neither a name nor an address as it is usually written"),
+        (["--url", URL, "--secret", "whsec_AAAA"], "a secret of 3 bytes is refused"),
+        (["--url", URL, "--header", "x: a\nb"], "must be printable ASCII on one line"),
+        (["--url", URL, "--header", "x-no-colon"], "has no colon"),
+        (["--url", URL, "--header", "a: 1", "--header", "A: 2"], "stands there twice"),
+        (["--url", URL, "--header", "webhook-id: 1"], "set by the sender"),
+        (["--url", URL, "--timeout", "5m"], "must be from 1 to 30 seconds"),
+        (["--url", URL, "--secret", "whsec_" + 44 * "A", "--asymmetric"], "leave --asymmetric out"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence_and_stores_nothing(shell: Shell, wrong: list[str], sentence: str) -> None:
+    refused = shell("endpoints", "add", "billing", *wrong)
+
+    assert refused.code == BAD_INPUT
+    assert sentence in refused.err
+    assert refused.err.count("\n") == 1
+    assert shell("endpoints", "--json").json == []
+
+
+def test_a_name_must_fit_into_a_target_and_is_given_once(shell: Shell) -> None:
+    assert "name 'Bil ling' is refused" in shell("endpoints", "add", "Bil ling", "--url", URL).err
+    shell("endpoints", "add", "billing", "--url", URL)
+
+    again = shell("endpoints", "add", "billing", "--url", URL)
+
+    assert again.code == BAD_INPUT
+    assert "has an endpoint 'billing': choose another name" in again.err
+    assert "whsec_" not in again.out
+
+
+def test_a_test_is_signed_and_says_what_was_answered(shell: Shell) -> None:
+    with answering(204) as receiver:
+        secret = shell("endpoints", "add", "billing", "--url", receiver.url, **HERE).out.strip()
+        tested = shell("endpoints", "test", "billing", "--json", **HERE)
+
+    assert tested.code == DONE
+    assert tested.json | {"delivered": True, "answer": "it answered 204"} == tested.json
+    headers, body = receiver.got[0]
+    assert Webhook(secret).verify(body, headers)["data"]["target"] == "webhook:billing"
+
+
+def test_a_test_that_fails_says_why(shell: Shell) -> None:
+    with answering(500) as receiver:
+        shell("endpoints", "add", "billing", "--url", receiver.url, **HERE)
+        tested = shell("endpoints", "test", "billing", **HERE)
+        assert (tested.code, "answered 500" in tested.err) == (NOT_DONE, True)
+
+    refused = shell("endpoints", "test", "billing")
+    assert refused.code == BAD_INPUT
+    assert "everybody on the way could read http" in refused.err
+
+
+def test_a_rotation_adds_a_secret_and_ends_with_the_newest_alone(shell: Shell) -> None:
+    with answering(204) as receiver:
+        first = shell("endpoints", "add", "billing", "--url", receiver.url, **HERE).out.strip()
+        second = shell("endpoints", "rotate", "billing").out.strip()
+        shell("endpoints", "test", "billing", **HERE)
+        assert shell("endpoints", "rotate", "billing", "--end").code == DONE
+        shell("endpoints", "test", "billing", **HERE)
+
+    for secret in (first, second):
+        headers, body = receiver.got[0]
+        Webhook(secret).verify(body, headers)
+    headers, body = receiver.got[1]
+    Webhook(second).verify(body, headers)
+    assert len(headers["webhook-signature"].split()) == 1
+
+
+def test_of_a_key_pair_only_the_public_half_is_printed(shell: Shell) -> None:
+    added = shell("endpoints", "add", "billing", "--url", URL, "--asymmetric", "--json").json
+
+    assert added["secret"].startswith("whpk_")
+
+
+def test_no_more_than_four_secrets_are_kept(shell: Shell) -> None:
+    shell("endpoints", "add", "billing", "--url", URL)
+    for _ in range(3):
+        assert shell("endpoints", "rotate", "billing").code == DONE
+
+    assert "end the last rotation, by --end" in shell("endpoints", "rotate", "billing").err
+
+
+def test_it_is_disabled_enabled_and_removed(shell: Shell) -> None:
+    shell("endpoints", "add", "billing", "--url", URL)
+
+    assert shell("endpoints", "disable", "billing", "--reason", "moves house").code == DONE
+    assert "disabled: moves house" in shell("endpoints").out
+    refused = shell("schedule", "--in", "PT1H", "--target", "webhook:billing")
+    assert "was disabled at" in refused.err
+    assert shell("endpoints", "disable", "billing").code == NOT_DONE
+    assert shell("endpoints", "enable", "billing").code == DONE
+    assert shell("endpoints", "remove", "billing").code == DONE
+    gone = shell("endpoints", "remove", "billing")
+    assert gone.code == BAD_INPUT
+    assert "tenant 'default' has no endpoint 'billing': `shardclock endpoints` lists them" in gone.err
+
+
+class Answering:
+    """A receiver on loopback, and what it got."""
+
+    def __init__(self, status: int) -> None:
+        self.got: list[tuple[dict[str, Any], bytes]] = []
+        got = self.got
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                got.append((dict(self.headers), body))
+                assert json.loads(body)["type"] == "timer.fired"
+                self.send_response(status)
+                self.send_header("content-length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                """Print nothing."""
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
+
+
+@contextmanager
+def answering(status: int) -> Iterator[Answering]:
+    """Listen, and answer each request with a status."""
+    one = Answering(status)
+    thread = threading.Thread(target=one.server.serve_forever)
+    thread.start()
+    try:
+        yield one
+    finally:
+        one.server.shutdown()
+        thread.join()
+        one.server.server_close()

@@ -1,0 +1,152 @@
+"""Prove that endpoints are targets of their tenant alone, and that each is claimed for by itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import asyncpg
+import pytest
+
+from sql.cluster.leadership import lead
+from sql.deliveries.hints import send_delivery_hint
+from sql.endpoints.endpoints import (
+    EndpointName,
+    StoredEndpoint,
+    add_endpoint,
+    disable_endpoint,
+    enable_endpoint,
+    find_endpoints,
+    list_endpoints,
+    remove_endpoint,
+    set_secrets,
+)
+from sql.session import Session, StatementRefused
+from tests.support.deliveries import HANDLER, WorkerClient, add_worker, declare, deliver
+from tests.support.factories import BOUND_S, HolderClient, query
+from tests.support.roles import as_role
+
+BILLING = StoredEndpoint(
+    "default", "billing", "https://example.com/hooks", {"x-team": "7"}, ("whsec_" + 32 * "A",), {"timeout_s": 3.0}
+)
+SCHEDULE = "select shardclock.schedule_timer(delay => 'PT1H', target => $1, tenant_id => $2)"
+
+
+@pytest.fixture
+async def operator(dsn: str) -> AsyncIterator[Session]:
+    """Give a session of who operates, with the endpoint `billing` of the tenant `default` there."""
+    async with Session(as_role(dsn, "shard"), application="test", timeout_s=BOUND_S) as session:
+        assert await add_endpoint(session, BILLING)
+        yield session
+
+
+async def refusal(dsn: str, target: str, tenant_id: str = "default") -> str:
+    """Schedule a timer as an application does; return the sentence that refuses it."""
+    with pytest.raises(asyncpg.PostgresError) as refused:
+        await query(as_role(dsn, "scheduler"), SCHEDULE, target, tenant_id)
+    return str(refused.value)
+
+
+async def test_it_is_found_as_it_was_added_and_its_name_is_its_tenant_s(operator: Session) -> None:
+    assert await find_endpoints(operator, [BILLING.key, EndpointName("acme", "billing")]) == {BILLING.key: BILLING}
+    assert not await add_endpoint(operator, replace(BILLING, url="https://example.com/other"))
+    assert await add_endpoint(operator, replace(BILLING, tenant_id="acme"))
+
+    listed = await list_endpoints(operator, tenant_id=None, limit=10)
+    assert [(it.tenant_id, it.name, it.url, it.policy, it.waiting) for it in listed] == [
+        ("acme", "billing", BILLING.url, {"timeout_s": 3.0}, 0),
+        ("default", "billing", BILLING.url, {"timeout_s": 3.0}, 0),
+    ]
+    assert "whsec_" not in repr(await find_endpoints(operator, [BILLING.key]))
+
+
+async def test_its_tenant_s_timers_may_name_it_and_no_other_s(dsn: str, operator: Session) -> None:
+    await query(as_role(dsn, "scheduler"), SCHEDULE, "webhook:billing", "default")
+
+    assert await refusal(dsn, "webhook:biling") == (
+        'target "webhook:biling" is unknown: the targets are log, webhook:billing'
+    )
+    assert "webhook:billing" not in (await refusal(dsn, "webhook:billing", "acme")).partition(" is unknown: ")[2]
+
+
+async def test_handlers_and_endpoints_are_listed_together(dsn: str, operator: Session) -> None:
+    await declare(dsn, HANDLER)
+
+    assert (await refusal(dsn, "nowhere")).endswith("the targets are log, order.expired, webhook:billing")
+
+
+async def test_no_timer_may_name_it_while_it_is_disabled(dsn: str, operator: Session) -> None:
+    assert await disable_endpoint(operator, BILLING.key, why="answered 410 Gone")
+    assert not await disable_endpoint(operator, BILLING.key, why="again")
+
+    said = await refusal(dsn, "webhook:billing")
+    assert said.startswith('target "webhook:billing" was disabled at ')
+    assert said.endswith("(answered 410 Gone): enable it (shardclock endpoints enable)")
+    assert await enable_endpoint(operator, BILLING.key)
+    assert not await enable_endpoint(operator, BILLING.key)
+    await query(as_role(dsn, "scheduler"), SCHEDULE, "webhook:billing", "default")
+
+
+async def test_a_late_answer_does_not_disable_an_endpoint_that_leads_elsewhere_now(operator: Session) -> None:
+    assert not await disable_endpoint(operator, BILLING.key, why="answered 410 Gone", url="https://example.com/old")
+    assert await disable_endpoint(operator, BILLING.key, why="answered 410 Gone", url=BILLING.url)
+
+
+async def test_secrets_are_replaced_only_if_nobody_else_has_replaced_them(operator: Session) -> None:
+    new = ("whsec_" + 32 * "B", *BILLING.secrets)
+
+    assert await set_secrets(operator, BILLING.key, before=BILLING.secrets, secrets=new)
+    assert not await set_secrets(operator, BILLING.key, before=BILLING.secrets, secrets=("whsec_" + 32 * "C",))
+    assert (await find_endpoints(operator, [BILLING.key]))[BILLING.key].secrets == new
+
+
+async def test_who_schedules_or_looks_sees_no_secrets_and_no_headers(dsn: str, operator: Session) -> None:
+    for role in ("scheduler", "reader"):
+        assert await query(as_role(dsn, role), "select tenant_id, name, url from shardclock.endpoints")
+        for column in ("secrets", "headers"):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await query(as_role(dsn, role), f"select {column} from shardclock.endpoints")
+
+
+async def test_a_broken_name_or_no_secret_is_refused(operator: Session) -> None:
+    for wrong in (replace(BILLING, name="Bil ling"), replace(BILLING, name="b", secrets=())):
+        with pytest.raises(StatementRefused):
+            await add_endpoint(operator, wrong)
+
+
+async def test_a_claim_takes_of_each_endpoint_what_there_is_room_for(
+    dsn: str, shard: HolderClient, operator: Session
+) -> None:
+    await declare(dsn, HANDLER)
+    await add_endpoint(operator, replace(BILLING, tenant_id="acme corp"))
+    await add_worker(dsn, 11)
+    for tenant in ("default", "acme corp"):
+        await deliver(shard, 20, target="webhook:billing", tenant_id=f"'{tenant}'")
+    await deliver(shard, 20)
+
+    async with WorkerClient(dsn, 11) as worker:
+        assert {it.target for it in await worker.take()} == {HANDLER}, "who sends no webhooks takes none"
+        scan = await worker.scan(places={"webhook:billing default": 0}, webhooks=7)
+        assert [it.tenant_id for it in scan.claimed] == 7 * ["acme corp"]
+        scan = await worker.scan(places={"webhook:billing default": 3, "webhook:billing acme corp": 0}, webhooks=7)
+        assert [it.tenant_id for it in scan.claimed] == 3 * ["default"]
+
+
+async def test_workers_are_wanted_when_there_is_something_to_call(dsn: str) -> None:
+    async with Session(as_role(dsn, "shard"), application="test", timeout_s=BOUND_S) as session:
+
+        async def wanted() -> int:
+            return (await lead(session, 1, cluster_id="blue", lease_s=5.0, fresh=True)).wanted["worker"]
+
+        assert await wanted() == 0
+        assert not await send_delivery_hint(session)
+        await add_endpoint(session, BILLING)
+        number = await wanted()
+        assert number > 0
+        assert await send_delivery_hint(session)
+        await remove_endpoint(session, BILLING.key)
+        assert await wanted() == 0
+        await declare(dsn, HANDLER)
+        assert await wanted() == number
+        await declare(dsn)
+        assert await wanted() == 0

@@ -1,0 +1,52 @@
+"""Run a worker in the test's own process, with handlers' processes that the test plays."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from keepers.heartbeat import HolderEnded
+from sql.cluster.holders import WORKER, Incarnation
+from tests.support.factories import query
+from tests.support.handlers import Processes, spec_of
+from tests.support.roles import as_role
+from tests.support.waiting import eventually
+from workers.handler import HandlerSpec
+from workers.settings import WorkerSettings
+from workers.worker import Worker
+
+QUICK = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02)
+
+
+@asynccontextmanager
+async def working(
+    dsn: str, processes: Processes, spec: HandlerSpec | None = None, settings: WorkerSettings = QUICK
+) -> AsyncIterator[Worker]:
+    """Run a worker that keeps all slots, and drain it."""
+    holder = secrets.randbits(62)
+    incarnation = Incarnation(holder, WORKER, "test", "test", "test", "test", 1)
+    worker = Worker(incarnation, settings, [spec or spec_of()], as_role(dsn, "shard"), start=processes)
+    run = asyncio.create_task(worker.run())
+    try:
+        await eventually(lambda: assigned(dsn, holder))
+        yield worker
+    finally:
+        await worker.drain()
+        (end,) = await asyncio.gather(run, return_exceptions=True)
+        assert end is None or isinstance(end, HolderEnded)
+
+
+async def assigned(dsn: str, holder: int) -> bool:
+    """Give a worker all slots, if it is registered."""
+    text = "update shardclock.holders set part = 0, part_count = 1 where holder = $1 and ended_at is null returning 1"
+    return bool(await query(dsn, text, holder))
+
+
+async def ended(dsn: str) -> dict[str, int]:
+    """Count the records of each intent but TRIGGERED."""
+    rows = await query(
+        dsn, "select intent, count(*) from shardclock.command_log where intent <> 'TRIGGERED' group by 1"
+    )
+    return dict(map(tuple, rows))

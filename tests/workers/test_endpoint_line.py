@@ -1,0 +1,224 @@
+"""Prove what becomes of an endpoint's deliveries, from what it answers, with a sender that the test plays."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+import workers.endpoint_line
+from sql.deliveries.settle import Ending, Settlement
+from sql.endpoints.endpoints import EndpointName, StoredEndpoint
+from tests.support.handlers import NOON, delivery
+from tests.support.waiting import eventually
+from tests.workers.webhooks.receivers import SECRET
+from workers.endpoint_line import EndpointLine, message_of, settlement_after
+from workers.route import policy_of
+from workers.webhooks.answers import Answer, Delivered, Gone, Retry
+from workers.webhooks.endpoint import Endpoint, EndpointRules
+from workers.webhooks.sender import Delivery
+
+KEY = EndpointName("default", "billing")
+STORED = StoredEndpoint("default", "billing", "https://example.com/hooks", {}, (SECRET,), {})
+OK = Delivered(204, 0.01)
+DOWN = Retry("answered 500 Internal Server Error", 0.01, status=500)
+
+
+@dataclass
+class Sent:
+    """Answer as a test says, and record what is sent."""
+
+    play: Callable[[str], Answer] = lambda _: OK
+    gate: asyncio.Event | None = None
+    ids: list[str] = field(default_factory=list)
+
+    async def __call__(self, _: Endpoint, message: Delivery) -> Answer:
+        self.ids.append(message.id)
+        if self.gate is not None:
+            await self.gate.wait()
+        return self.play(message.id)
+
+
+@dataclass
+class Bench:
+    """A line, and what came out of it."""
+
+    sent: Sent
+    stored: StoredEndpoint | None = STORED
+    asked: int = 0
+    settled: list[Settlement] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.line = EndpointLine(
+            KEY, EndpointRules(), send=self.sent, settle=self._settle, now=lambda: NOON, ask=self._learn
+        )
+
+    def ended(self) -> dict[int, Ending | None]:
+        """Return how each settled attempt ended, by timer."""
+        return {it.delivery.timer_key: it.ending for it in self.settled}
+
+    def _settle(self, settlements: Sequence[Settlement]) -> None:
+        self.settled.extend(settlements)
+
+    def _learn(self) -> None:
+        self.asked += 1
+        asyncio.get_running_loop().call_soon(lambda: self.line.learn(self.stored))
+
+
+@asynccontextmanager
+async def bench(sent: Sent, stored: StoredEndpoint | None = STORED) -> AsyncIterator[Bench]:
+    """Set up a line, and close it."""
+    one = Bench(sent, stored)
+    try:
+        yield one
+    finally:
+        await one.line.close()
+
+
+async def test_a_delivery_is_sent_when_the_endpoint_was_read_and_settled_with_its_status() -> None:
+    async with bench(Sent()) as it:
+        it.line.add([delivery(7)])
+        assert it.sent.ids == [], "nobody knows yet where it leads"
+        await eventually(lambda: len(it.settled) == 1)
+
+        assert (it.sent.ids, it.asked) == (["timer_7"], 1)
+        (settlement,) = it.settled
+        assert (settlement.ending, settlement.fails) == (Ending.DELIVERED, False)
+        assert json.loads(settlement.result or "") == {"status": 204}
+        assert len(it.line) == 0
+
+
+async def test_an_endpoint_is_read_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers.endpoint_line, "FRESH_S", 0.0)
+    async with bench(Sent()) as it:
+        it.line.add([delivery(1)])
+        await eventually(lambda: it.asked >= 2 or len(it.settled) == 1)
+        assert it.asked >= 1
+
+
+async def test_a_new_endpoint_gets_a_few_at_first_and_more_as_it_answers() -> None:
+    gate = asyncio.Event()
+    async with bench(Sent(gate=gate)) as it:
+        assert it.line.places == 10
+        it.line.add([delivery(key) for key in range(1, 41)])
+        await eventually(lambda: len(it.sent.ids) == 5)
+        assert it.line.places == 0
+
+        gate.set()
+        await eventually(lambda: len(it.settled) == 40)
+        assert it.line.places > 60
+
+
+async def test_a_failed_attempt_is_made_again_and_the_endpoint_may_ask_for_a_longer_pause() -> None:
+    policy = policy_of({})
+    short = settlement_after(delivery(1), DOWN, policy, now=NOON)
+    long = settlement_after(delivery(1), replace(DOWN, after_s=900.0), policy, now=NOON)
+
+    assert (short.ending, short.fails, short.delay_s) == (None, True, 5.0)
+    assert (long.ending, long.fails, long.delay_s) == (None, True, 900.0)
+    last = settlement_after(delivery(1, failed_attempts=19), replace(DOWN, after_s=900.0), policy, now=NOON)
+    assert last.ending is Ending.DEAD
+
+
+async def test_when_the_breaker_opens_what_waits_is_given_back_until_the_endpoint_is_probed() -> None:
+    async with bench(Sent(lambda _: DOWN)) as it:
+        it.line.add([delivery(key) for key in range(1, 21)])
+        await eventually(lambda: len(it.settled) == 20)
+
+        assert it.line.is_open
+        given_back = [one for one in it.settled if not one.fails]
+        assert len(it.sent.ids) + len(given_back) == 20
+        assert len(it.sent.ids) < 10
+        assert all(0.0 < one.delay_s <= 5.0 for one in given_back)
+        assert it.line.places == 0
+        assert not it.line.is_idle, "that it fails must not be forgotten"
+
+
+async def test_an_endpoint_that_answers_gone_gets_nothing_more_and_its_deliveries_are_dead() -> None:
+    async with bench(Sent(lambda _: Gone("answered 410 Gone", 0.01))) as it:
+        it.line.add([delivery(key) for key in range(1, 21)])
+        await eventually(lambda: len(it.settled) == 20)
+
+        assert it.line.gone is not None
+        assert (it.line.gone.url, it.line.gone.answer) == (STORED.url, "answered 410 Gone")
+        assert len(it.sent.ids) <= 5, "those that were on the way"
+        assert set(it.ended().values()) == {Ending.DEAD}
+
+
+@pytest.mark.parametrize(
+    ("stored", "ending"),
+    [
+        (None, Ending.DEAD),
+        (replace(STORED, disabled_at=NOON, disabled_why="by hand"), Ending.DEAD),
+        (replace(STORED, url="https://10.0.0.1/"), None),
+    ],
+    ids=["removed", "disabled", "not allowed"],
+)
+async def test_nothing_is_sent_where_nothing_may_be_sent(stored: StoredEndpoint | None, ending: Ending | None) -> None:
+    async with bench(Sent(), stored) as it:
+        it.line.add([delivery(1)])
+        await eventually(lambda: len(it.settled) == 1)
+
+        assert it.sent.ids == []
+        (settlement,) = it.settled
+        assert (settlement.ending, settlement.fails) == (ending, True)
+
+
+async def test_an_expired_one_is_discarded_unsent() -> None:
+    stored = replace(STORED, policy={"expires_after_s": 60.0})
+    async with bench(Sent(), stored) as it:
+        it.line.add([delivery(1, due_date=NOON.replace(hour=11))])
+        await eventually(lambda: len(it.settled) == 1)
+
+        assert it.ended() == {1: Ending.DISCARDED}
+        assert it.sent.ids == []
+
+
+async def test_no_more_are_begun_in_a_second_than_the_rate_says_and_the_rest_waits() -> None:
+    stored = replace(STORED, policy={"rate_per_s": 20.0})
+    async with bench(Sent(), stored) as it:
+        began_s = asyncio.get_running_loop().time()
+        it.line.add([delivery(key) for key in range(1, 31)])
+        await eventually(lambda: len(it.settled) == 30)
+
+        assert asyncio.get_running_loop().time() - began_s >= 0.45, "ten after the first twenty"
+        assert set(it.ended().values()) == {Ending.DELIVERED}
+        assert it.line.places <= 21
+
+
+async def test_a_line_without_work_is_forgotten_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bench(Sent()) as it:
+        it.line.add([delivery(1)])
+        assert not it.line.is_idle
+        await eventually(lambda: len(it.settled) == 1)
+        assert not it.line.is_idle
+        monkeypatch.setattr(workers.endpoint_line, "IDLE_S", -1.0)
+        assert it.line.is_idle
+
+
+def test_each_attempt_sends_the_same_id_and_bytes() -> None:
+    first = delivery(7, payload='{"order": 42}', name="order-42")
+    again = first._replace(claims=3, failed_attempts=2, next_attempt_at=NOON.replace(hour=13))
+
+    assert message_of(first) == message_of(again)
+    body = json.loads(message_of(first).body)
+    assert body["type"] == "timer.fired"
+    assert (body["data"]["timer_key"], body["data"]["name"]) == (7, "order-42")
+    assert body["data"]["payload"] == {"order": 42}
+    assert body["data"]["due_date"] == "2026-03-02T12:00:00Z"
+
+
+async def test_an_endpoint_that_was_enabled_again_is_sent_to_again() -> None:
+    answers: list[Answer] = [Gone("answered 410 Gone", 0.01), OK]
+    async with bench(Sent(lambda _: answers.pop(0))) as it:
+        it.line.add([delivery(1)])
+        await eventually(lambda: it.line.gone is not None)
+        it.line.forget()  # it was recorded, and somebody has enabled it at once
+
+        it.line.add([delivery(2)])
+        await eventually(lambda: len(it.settled) == 2)
+        assert it.ended() == {1: Ending.DEAD, 2: Ending.DELIVERED}

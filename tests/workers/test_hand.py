@@ -1,0 +1,46 @@
+"""Prove that a worker knows what it has in hand, also when it has claimed a delivery twice."""
+
+from __future__ import annotations
+
+from tests.support.handlers import delivery
+from workers.hand import Hand
+
+
+def test_what_was_taken_is_in_hand_until_it_is_settled() -> None:
+    hand = Hand()
+    hand.take([delivery(1), delivery(2)], now_s=10.0)
+
+    hand.drop([delivery(1), delivery(7)])
+
+    assert len(hand) == 1
+    assert hand.renewed_before(11.0) == [delivery(2)]
+
+
+def test_a_delivery_that_was_claimed_again_stays_when_its_first_claim_is_settled() -> None:
+    hand = Hand()
+    hand.take([delivery(1, claims=1)], now_s=10.0)
+    hand.take([delivery(1, claims=2)], now_s=20.0)
+
+    hand.drop([delivery(1, claims=1)])
+
+    assert hand.renewed_before(21.0) == [delivery(1, claims=2)]
+
+
+def test_a_lease_is_old_again_some_time_after_it_was_renewed() -> None:
+    hand = Hand()
+    hand.take([delivery(1), delivery(2)], now_s=10.0)
+
+    hand.renew([delivery(1)], now_s=13.0)
+
+    assert hand.renewed_before(12.0) == [delivery(2)]
+    assert len(hand.renewed_before(14.0)) == 2
+
+
+def test_what_was_settled_while_it_was_renewed_does_not_come_back() -> None:
+    hand = Hand()
+    hand.take([delivery(1)], now_s=10.0)
+    hand.drop([delivery(1)])
+
+    hand.renew([delivery(1)], now_s=13.0)
+
+    assert len(hand) == 0

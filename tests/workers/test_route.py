@@ -1,0 +1,54 @@
+"""Prove that a stored endpoint is checked again before anything is sent to it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sql.endpoints.endpoints import StoredEndpoint
+from tests.support.handlers import NOON
+from tests.workers.webhooks.receivers import SECRET
+from workers.route import policy_of, route_of
+from workers.webhooks.addresses import networks_of
+from workers.webhooks.endpoint import EndpointRules
+
+STORED = StoredEndpoint("default", "billing", "https://example.com/hooks", {"authorization": "Bearer 7"}, (SECRET,), {})
+RULES = EndpointRules()
+
+
+def test_what_is_sent_and_by_which_policy_is_read_from_the_stored_endpoint() -> None:
+    route = route_of(replace(STORED, policy={"timeout_s": 3.0, "max_attempts": 2, "of_a_later_release": 1}), RULES)
+
+    assert route.endpoint is not None
+    assert str(route.endpoint.url) == "https://example.com/hooks"
+    assert route.endpoint.headers == (("authorization", "Bearer 7"),)
+    assert route.endpoint.timeout_s == 3.0
+    assert (route.policy.max_attempts, route.policy.concurrency) == (2, 50)
+
+
+def test_nothing_is_sent_to_an_endpoint_that_was_removed_or_disabled() -> None:
+    removed = route_of(None, RULES)
+    disabled = route_of(replace(STORED, disabled_at=NOON, disabled_why="answered 410 Gone"), RULES)
+
+    assert (removed.endpoint, removed.why_not, removed.is_final) == (None, "the endpoint was removed", True)
+    assert (disabled.endpoint, disabled.is_final) == (None, True)
+    assert disabled.why_not == "the endpoint is disabled: answered 410 Gone"
+
+
+def test_nothing_is_sent_to_an_endpoint_that_the_operator_allows_no_more() -> None:
+    route = route_of(replace(STORED, url="https://10.1.2.3/hooks"), RULES)
+
+    assert (route.endpoint, route.is_final) == (None, False)
+    assert "its host must be public" in (route.why_not or "")
+    allowing = EndpointRules(networks=networks_of(["10.1.0.0/16"]))
+    assert route_of(replace(STORED, url="https://10.1.2.3/hooks"), allowing).endpoint is not None
+
+
+def test_secrets_and_headers_are_not_shown() -> None:
+    assert "whsec_" not in repr(route_of(STORED, RULES))
+    assert "Bearer" not in repr(route_of(STORED, RULES))
+
+
+def test_a_policy_says_all_that_a_delivery_is_judged_by() -> None:
+    policy = policy_of({"rate_per_s": 5.0})
+
+    assert (policy.rate_per_s, policy.max_attempts, policy.retry_max_s) == (5.0, 20, 43_200.0)

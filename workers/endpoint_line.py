@@ -1,0 +1,232 @@
+"""The deliveries of one endpoint in one worker: those that wait, and those that are being sent."""
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from shardclock import Completed, Failed, Outcome, Policy, RetryLater
+from sql.deliveries.claim import ClaimedDelivery
+from sql.deliveries.settle import Ending, Settlement
+from sql.endpoints.endpoints import EndpointName, StoredEndpoint
+from workers.attempts import backoff_s, settlement_of, why_not
+from workers.route import Route, policy_of, route_of
+from workers.webhooks.answers import Answer, Delivered, Gone
+from workers.webhooks.breaker import Breaker, BreakerSettings
+from workers.webhooks.endpoint import Endpoint, EndpointRules
+from workers.webhooks.envelope import write_body
+from workers.webhooks.sender import Delivery
+
+FRESH_S = 2.0  # an endpoint that was read longer ago is read again before anything is sent to it
+IDLE_S = 60.0  # what is known of an endpoint is forgotten when nothing was sent to it for so long
+
+Send = Callable[[Endpoint, Delivery], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class GoneAt:
+    """An endpoint at this URL answered that it wants no more."""
+
+    url: str
+    answer: str
+
+
+class EndpointLine:
+    """Send the deliveries of one endpoint, at once as many as its breaker allows.
+
+    `ask` is called when the endpoint must be read, which `learn` answers.
+    """
+
+    def __init__(
+        self,
+        key: EndpointName,
+        rules: EndpointRules,
+        *,
+        send: Send,
+        settle: Callable[[Sequence[Settlement]], None],
+        now: Callable[[], datetime],
+        ask: Callable[[], None],
+    ) -> None:
+        self.key = key
+        self.gone: GoneAt | None = None  # nobody has recorded that yet
+        self._rules = rules
+        self._transmit = send
+        self._settle = settle
+        self._now = now
+        self._ask = ask
+        self._waiting: deque[ClaimedDelivery] = deque()
+        self._sending: set[asyncio.Task[None]] = set()
+        self._route: Route | None = None
+        self._breaker = _breaker_of(policy_of({}))
+        self._read_at_s = float("-inf")
+        self._used_at_s = float("-inf")
+        self._alarm: asyncio.TimerHandle | None = None
+        self._stopped = False
+
+    def __len__(self) -> int:
+        """Count the deliveries in hand."""
+        return len(self._waiting) + len(self._sending)
+
+    @property
+    def is_open(self) -> bool:
+        """Say whether its breaker is open: the endpoint fails, and is only probed."""
+        return self._breaker.is_open
+
+    @property
+    def is_idle(self) -> bool:
+        """Say whether nothing would be lost if it were forgotten."""
+        now_s = time.monotonic()
+        rests = not len(self) and self.gone is None and now_s > self._used_at_s + IDLE_S
+        return rests and not self.is_open and self._breaker.limit(now_s) > 0
+
+    @property
+    def is_stale(self) -> bool:
+        """Say whether something waits, and the endpoint must be read first."""
+        return bool(self._waiting) and time.monotonic() > self._read_at_s + FRESH_S
+
+    @property
+    def places(self) -> int:
+        """Return how many more deliveries it takes; none in a pause."""
+        most = 2 * self._breaker.limit(time.monotonic())
+        if self._route is not None and (rate := self._route.policy.rate_per_s) is not None:
+            most = min(most, 1 + int(rate))  # a second's worth
+        return max(0, most - len(self))
+
+    def add(self, deliveries: Sequence[ClaimedDelivery]) -> None:
+        """Take deliveries that were claimed."""
+        self._used_at_s = time.monotonic()
+        self._waiting.extend(deliveries)
+        self._begin()
+
+    def learn(self, stored: StoredEndpoint | None) -> None:
+        """Take note of the endpoint as it is stored now; None: it was removed."""
+        self._read_at_s = time.monotonic()
+        if self._route is None or self._route.stored != stored:
+            before = self._route.policy if self._route else None
+            self._route = route_of(stored, self._rules)
+            if self._route.policy != before:
+                self._breaker = _breaker_of(self._route.policy)
+        self._begin()
+
+    def forget(self) -> None:
+        """Forget that it is gone, which is recorded now, and how it was stored before."""
+        self.gone = None
+        self._route = None
+        self._read_at_s = float("-inf")
+
+    def stop(self) -> set[asyncio.Task[None]]:
+        """Send nothing more; return what is on the way."""
+        self._stopped = True
+        return set(self._sending)
+
+    def give_back(self, *, delay_s: float = 0.0) -> list[Settlement]:
+        """Give up what waits: attempts that did not take place."""
+        left = [Settlement(delivery, None, delay_s=delay_s) for delivery in self._waiting]
+        self._waiting.clear()
+        return left
+
+    async def close(self) -> None:
+        """Break off what is being sent."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        for task in self._sending:
+            task.cancel()
+        await asyncio.gather(*self._sending, return_exceptions=True)
+
+    def _begin(self) -> None:
+        """Send what may be sent now; what may not is sent later, or given back if the endpoint has a pause."""
+        if self.is_stale:
+            self._ask()
+            return
+        if self._stopped or self._route is None or not self._waiting:
+            return
+        if self._route.endpoint is None:
+            self._settle([self._refused(delivery, self._route) for delivery in self._waiting])
+            self._waiting.clear()
+            return
+        now_s = time.monotonic()
+        while self._waiting and self._breaker.places(now_s):
+            self._begin_one(self._waiting.popleft(), self._route, self._route.endpoint)
+        next_at_s = self._breaker.next_at_s(now_s)
+        if self._waiting and not self._breaker.limit(now_s):
+            self._settle(self.give_back(delay_s=next_at_s - now_s))
+        elif self._waiting and next_at_s > now_s:
+            self._wake_in(next_at_s - now_s)
+
+    def _begin_one(self, delivery: ClaimedDelivery, route: Route, endpoint: Endpoint) -> None:
+        if ended := why_not(delivery, route.policy, now=self._now()):
+            self._settle([ended])
+            return
+        term = self._breaker.begin(time.monotonic())
+        task = asyncio.create_task(self._send(delivery, route, endpoint, self._breaker, term))
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    async def _send(
+        self, delivery: ClaimedDelivery, route: Route, endpoint: Endpoint, breaker: Breaker, term: int
+    ) -> None:
+        answer: Answer | None = None
+        try:
+            answer = await self._transmit(endpoint, message_of(delivery))
+        finally:
+            breaker.end(term, answer, time.monotonic())
+        if isinstance(answer, Gone) and self._route is route:
+            assert route.stored is not None, "something was sent"
+            self.gone = GoneAt(route.stored.url, answer.reason)
+            self._route = route.closed(answer.reason)
+            self._ask()
+        self._settle([settlement_after(delivery, answer, route.policy, now=self._now())])
+        self._begin()
+
+    def _refused(self, delivery: ClaimedDelivery, route: Route) -> Settlement:
+        if route.is_final:
+            return Settlement(delivery, Ending.DEAD, fails=True, reason=route.why_not)
+        return settlement_of(delivery, Failed(route.why_not or ""), route.policy, now=self._now())
+
+    def _wake_in(self, delay_s: float) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm = asyncio.get_running_loop().call_later(delay_s, self._begin)
+
+
+def message_of(delivery: ClaimedDelivery) -> Delivery:
+    """Write what is sent: the same id and bytes in each attempt, also after a redrive."""
+    fields: dict[str, str | int | None] = {
+        "timer_key": delivery.timer_key,
+        "due_date": delivery.due_date.astimezone(UTC).isoformat().replace("+00:00", "Z"),
+        "occurrence": delivery.occurrence,
+        "tenant_id": delivery.tenant_id,
+        "target": delivery.target,
+        "timer_type": delivery.timer_type,
+        "name": delivery.name,
+        "schedule": delivery.schedule,
+        "target_element_id": delivery.target_element_id,
+        "process_instance_key": delivery.process_instance_key,
+        "element_instance_key": delivery.element_instance_key,
+    }
+    return Delivery(f"timer_{delivery.timer_key}", write_body(delivery.fired_at, fields, delivery.payload))
+
+
+def settlement_after(delivery: ClaimedDelivery, answer: Answer, policy: Policy, *, now: datetime) -> Settlement:
+    """Decide what follows an answer."""
+    outcome: Outcome
+    match answer:
+        case Delivered(status):
+            outcome = Completed({"status": status})
+        case Gone(reason):
+            return Settlement(delivery, Ending.DEAD, fails=True, duration_s=answer.duration_s, reason=reason)
+        case _ if answer.after_s is None:
+            outcome = Failed(answer.reason)
+        case _:
+            # The endpoint asks for a pause; ours may be longer.
+            pause_s = max(answer.after_s, backoff_s(delivery.failed_attempts + 1, policy))
+            outcome = RetryLater(pause_s, answer.reason)
+    return settlement_of(delivery, outcome, policy, now=now, duration_s=answer.duration_s)
+
+
+def _breaker_of(policy: Policy) -> Breaker:
+    assert policy.concurrency is not None, "an endpoint's policy has all numbers"
+    return Breaker(BreakerSettings(concurrency=policy.concurrency, per_s=policy.rate_per_s), random.uniform)

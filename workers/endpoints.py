@@ -1,0 +1,94 @@
+"""All endpoints to which a worker has something to send."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from sql.deliveries.claim import ClaimedDelivery, Lane
+from sql.deliveries.settle import Settlement
+from sql.endpoints.endpoints import WEBHOOK, EndpointName, disable_endpoint, find_endpoints
+from sql.session import Session
+from workers.endpoint_line import EndpointLine
+from workers.webhooks.addresses import Networks
+from workers.webhooks.endpoint import EndpointRules
+from workers.webhooks.sender import Sender, SenderSettings
+
+NEW_PLACES = 10  # taken of an endpoint of which nothing is known yet
+
+
+class Endpoints:
+    """Keep a line for each endpoint to which something was sent lately, or whose breaker is open.
+
+    `asked` is set when endpoints must be read: then `refresh` reads them.
+    """
+
+    def __init__(
+        self,
+        *,
+        http: bool,
+        networks: Networks,
+        settle: Callable[[Sequence[Settlement]], None],
+        now: Callable[[], datetime],
+    ) -> None:
+        self.asked = asyncio.Event()
+        self._rules = EndpointRules(http, networks)
+        self._settle = settle
+        self._now = now
+        self._lines: dict[Lane, EndpointLine] = {}
+        self._sender: Sender | None = None
+
+    def __len__(self) -> int:
+        """Count the breakers that are open."""
+        return sum(line.is_open for line in self._lines.values())
+
+    @property
+    def places(self) -> dict[str, int]:
+        """Return how many more deliveries each endpoint takes, as a scan asks for it."""
+        return {lane.place: line.places for lane, line in self._lines.items()}
+
+    def add(self, lane: Lane, deliveries: Sequence[ClaimedDelivery]) -> None:
+        """Take deliveries of one lane that were claimed."""
+        line = self._lines.get(lane)
+        if line is None:
+            line = self._lines[lane] = self._line(lane)
+        line.add(deliveries)
+
+    async def refresh(self, session: Session) -> None:
+        """Disable what answered that it wants no more, read what must be read, and forget what is idle.
+
+        errors:  StoreUnavailable  no answer in time: call again
+        """
+        self.asked.clear()
+        for line in list(self._lines.values()):
+            if (gone := line.gone) is not None:
+                await disable_endpoint(session, line.key, why=gone.answer, url=gone.url)
+                line.forget()
+        stale = [line for line in self._lines.values() if line.is_stale]
+        if stale:
+            found = await find_endpoints(session, [line.key for line in stale])
+            for line in stale:
+                line.learn(found.get(line.key))
+        for lane in [lane for lane, line in self._lines.items() if line.is_idle]:
+            del self._lines[lane]
+
+    def stop(self) -> set[asyncio.Task[None]]:
+        """Send nothing more; return what is on the way."""
+        return {task for line in self._lines.values() for task in line.stop()}
+
+    def give_back(self) -> list[Settlement]:
+        """Give up what waits: attempts that did not take place."""
+        return [settlement for line in self._lines.values() for settlement in line.give_back()]
+
+    async def close(self) -> None:
+        """Break off what is being sent, and close all connections."""
+        await asyncio.gather(*(line.close() for line in self._lines.values()))
+        if self._sender is not None:
+            await self._sender.close()
+
+    def _line(self, lane: Lane) -> EndpointLine:
+        if self._sender is None:
+            self._sender = Sender(SenderSettings(), networks=self._rules.networks)
+        key = EndpointName(lane.tenant_id, lane.target.removeprefix(WEBHOOK))
+        return EndpointLine(
+            key, self._rules, send=self._sender.send, settle=self._settle, now=self._now, ask=self.asked.set
+        )

@@ -1,0 +1,40 @@
+"""What a worker has in hand, and when it last renewed each lease."""
+
+from collections.abc import Iterable
+
+from sql.deliveries.claim import ClaimedDelivery
+
+
+class Hand:
+    """Keep deliveries from their claim until they are settled.
+
+    A worker may claim a delivery again while its first call still runs, because the lease has run out meanwhile. So
+    each claim is kept by itself.
+
+    units:   moments are of a monotonic clock, in seconds
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[tuple[int, int], tuple[ClaimedDelivery, float]] = {}
+
+    def __len__(self) -> int:
+        """Count the claims in hand."""
+        return len(self._held)
+
+    def take(self, claimed: Iterable[ClaimedDelivery], *, now_s: float) -> None:
+        """Keep deliveries that were claimed, or whose leases were renewed."""
+        for it in claimed:
+            self._held[it.timer_key, it.claims] = it, now_s
+
+    def drop(self, settled: Iterable[ClaimedDelivery]) -> None:
+        """Forget deliveries that were settled."""
+        for it in settled:
+            self._held.pop((it.timer_key, it.claims), None)
+
+    def renewed_before(self, moment_s: float) -> list[ClaimedDelivery]:
+        """Return those whose leases were renewed last before a moment."""
+        return [it for it, renewed_s in self._held.values() if renewed_s < moment_s]
+
+    def renew(self, deliveries: Iterable[ClaimedDelivery], *, now_s: float) -> None:
+        """Note that leases were renewed, except of those that were settled meanwhile."""
+        self.take((it for it in deliveries if (it.timer_key, it.claims) in self._held), now_s=now_s)
