@@ -15,7 +15,7 @@ help: ## list these commands
 
 setup: $(READY) ## make .venv with the locked dependencies (PYTHON=python3.13 chooses an interpreter)
 
-demo: setup ## fire 5,000 timers, kill a shard half way, check every record
+demo: setup ## fire 5,000 timers, kill a shard and a worker half way, check every record
 	@$(BIN)/shardclock demo
 
 test: setup ## run the tests, on real Postgres and real Ray, a minute of chaos among them

@@ -97,7 +97,7 @@ def demo(
     ] = None,
     as_json: Json = False,
 ) -> int:
-    """Fire 5,000 timers, or a file of them, on a cluster of its own, kill a shard half way, and check every record."""
+    """Fire 5,000 timers, or a file's, on a cluster of its own, kill a shard and a worker, and check every record."""
     # SIGTERM is handled like Ctrl-C, so that the demo removes its temporary directory.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     verdict = run_demo(file, tell=tell, live=not as_json)

@@ -1,14 +1,36 @@
-"""The timers that the demo fires when no file is named: a realistic mixture, the same each time."""
+"""The timers that the demo fires when no file is named: a realistic mixture, the same each time.
+
+One in five calls the demo's handler. Its payload alone says how that ends: `expected_end` for the verdict.
+"""
 
 import json
 from collections.abc import Iterator
 from random import Random
+from typing import NamedTuple
 
 TIMERS = 5_000
 SEED = 42
 DELAY_S = (3.0, 20.0)
 TENANTS = ("acme",) * 6 + ("globex",) * 3 + ("initech",)
 FIRST_INSTANCE = 2_251_799_813_685_249  # as large as the keys of process engines
+
+TARGET = "order.expire"
+ATTEMPTS_MAX = 3
+OPEN, BUSY, CLOSED = "open", "busy", "closed"  # how an order's warehouse answers: at once, at the second call, never
+
+
+class ExpectedEnd(NamedTuple):
+    """How a delivery must end, and at which attempt."""
+
+    intent: str
+    attempt: int
+
+
+EXPECTED = {
+    OPEN: ExpectedEnd("DELIVERED", 1),
+    BUSY: ExpectedEnd("DELIVERED", 2),
+    CLOSED: ExpectedEnd("DEAD", ATTEMPTS_MAX),
+}
 
 
 def example_lines() -> Iterator[bytes]:
@@ -17,6 +39,17 @@ def example_lines() -> Iterator[bytes]:
     for number in range(TIMERS):
         fields = _schedule(number, draw) if number % 20 == 0 else _timer(number, draw)
         yield json.dumps(fields | {"tenant_id": draw.choice(TENANTS)}).encode()
+
+
+def warehouse_of(payload: object) -> str:
+    """Return how the warehouse of a payload answers; one that names none of ours is open."""
+    warehouse = payload.get("warehouse") if isinstance(payload, dict) else None
+    return warehouse if isinstance(warehouse, str) and warehouse in EXPECTED else OPEN
+
+
+def expected_end(payload: str | None) -> ExpectedEnd:
+    """Say how the delivery of a payload, as JSON text, must end."""
+    return EXPECTED[warehouse_of(None if payload is None else json.loads(payload))]
 
 
 def _schedule(number: int, draw: Random) -> dict[str, object]:
@@ -35,11 +68,18 @@ def _timer(number: int, draw: Random) -> dict[str, object]:
         case 0:
             return fields
         case 1:
-            expiry = {"kind": "order.expire", "order": number, "amount_cents": draw.randint(500, 90_000)}
-            return fields | {"name": f"order-{number}-expires", "payload": expiry}
+            order = {"order": number, "amount_cents": draw.randint(500, 90_000), "warehouse": _warehouse(number)}
+            return fields | {"name": f"order-{number}-expires", "target": TARGET, "payload": order}
         case 2:
             boundary = {"timer_type": "BOUNDARY", "target_element_id": "PaymentTimeout"}
             return fields | instance | boundary | {"element_instance_key": FIRST_INSTANCE + 100_000 + number}
         case 3:
             return fields | instance | {"timer_type": "INTERMEDIATE", "target_element_id": "CoolingOff"}
     return fields | {"payload": {"kind": "reminder", "to": f"customer-{number}", "text": "Your cart is waiting."}}
+
+
+def _warehouse(order: int) -> str:
+    """Close two of the thousand, and let twenty be busy."""
+    if order % 2_500 == 6:
+        return CLOSED
+    return BUSY if order % 250 == 1 else OPEN

@@ -1,4 +1,7 @@
-"""What the recorded rows prove about a run: fired, early, lost, double, and how late. A pure function of them."""
+"""What the recorded rows prove about a run: fired, early, lost, double, and how late. A pure function of them.
+
+How the deliveries ended, if the timers had targets, is judged in `delivery_verdict`.
+"""
 
 import itertools
 from collections import Counter
@@ -8,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
+from cluster.delivery_verdict import DeliveryVerdict
 from sql.clients.pending import Scheduled
 from sql.log.records import LogRecord
 from timers.model import NewTimer, slot_of
@@ -29,7 +33,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of every promised firing; lags leave out the takeover.
+    """What became of every promised firing, and of its delivery if timers had targets; lags leave out the takeover.
 
     The lag of a timer that was overdue when it was scheduled counts from its scheduling.
     """
@@ -44,11 +48,13 @@ class Verdict:
     lag_p99_ms: float
     lag_max_ms: float
     takeover_s: float | None
+    deliveries: DeliveryVerdict | None = None
 
     @property
     def holds(self) -> bool:
         """Say whether every promise was kept; if nothing fired, nothing is known, and that fails."""
-        return self.fired > 0 and not (self.early or self.lost or self.double)
+        timers_hold = self.fired > 0 and not (self.early or self.lost or self.double)
+        return timers_hold and (self.deliveries is None or self.deliveries.holds)
 
     def lines(self) -> list[tuple[str, object]]:
         """List the numbers for people, each with its label."""
@@ -62,8 +68,13 @@ class Verdict:
             ("double", self.double),
             ("lag", f"{lag}, outside the takeover"),
             ("takeover", f"{takeover}: the longest that a timer of the killed shard waited"),
-            ("verdict", "every timer fired exactly once, none early" if self.holds else "BROKEN"),
+            *(self.deliveries.lines() if self.deliveries else ()),
+            ("verdict", self._sentence() if self.holds else "BROKEN"),
         ]
+
+    def _sentence(self) -> str:
+        delivered = "; every delivery ended once, as it had to" if self.deliveries else ""
+        return f"every timer fired exactly once, none early{delivered}"
 
 
 def judge(scheduled: Sequence[tuple[Scheduled, NewTimer]], records: Sequence[LogRecord], kill: Kill | None) -> Verdict:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.example import example_lines
+from cluster.example import BUSY, CLOSED, OPEN, TARGET, example_lines
 from tests.support import ROOT
 from tests.support.memory import IN_MEMORY
 from tests.support.program import run
@@ -42,8 +42,13 @@ def test_every_line_of_the_file_that_is_shown_is_a_timer() -> None:
 
 @pytest.mark.ray
 @pytest.mark.slow
-def test_fires_each_timer_once_though_a_shard_is_killed(file: Path) -> None:
-    lines = [json.dumps({"delay": f"PT{2 + i / 100}S", "payload": i}) for i in range(600)]
+def test_fires_and_delivers_each_timer_though_a_shard_and_a_worker_are_killed(file: Path) -> None:
+    orders: dict[int, dict[str, object]] = {
+        n: {"target": TARGET, "payload": {"warehouse": OPEN}} for n in range(0, 600, 3)
+    }
+    orders[3]["payload"] = {"warehouse": CLOSED}
+    orders[300]["payload"] = {"warehouse": BUSY}
+    lines = [json.dumps({"delay": f"PT{2 + n / 100}S", "payload": n, **orders.get(n, {})}) for n in range(600)]
     file.write_text("\n".join(lines))
 
     done = run("demo", "--file", file, "--json", environment={})
@@ -53,9 +58,13 @@ def test_fires_each_timer_once_though_a_shard_is_killed(file: Path) -> None:
     assert (verdict["fired"], verdict["early"], verdict["lost"], verdict["double"]) == (600, 0, 0, 0)
     assert verdict["takeover_s"] is not None
     assert verdict["takeover_s"] <= TAKEOVER_MAX_S
+    deliveries = verdict["deliveries"]
+    assert [deliveries[it] for it in ("promised", "delivered", "dead", "retried", "lost")] == [200, 199, 1, 1, 0]
+    assert deliveries["called_again"] is not None
     assert "kill -9 of shard" in done.err
+    assert "kill -9 of worker" in done.err
     assert "Traceback" not in done.err
-    print(f"takeover {verdict['takeover_s']:.2f} s, lag p99 {verdict['lag_p99_ms']:.1f} ms")  # noqa: T201 - the figure, under -s
+    print(f"takeover {verdict['takeover_s']:.2f} s, lag p99 {verdict['lag_p99_ms']:.1f} ms, {deliveries}")  # noqa: T201 - the figures, under -s
 
 
 @pytest.mark.ray

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
+from cluster.delivery_verdict import DeliveryVerdict
 from cluster.verdict import Kill, Verdict, judge
 from sql.clients.pending import Scheduled
 from sql.log.records import LogRecord
@@ -192,6 +194,31 @@ def test_a_repeat_without_end_can_not_be_judged() -> None:
 
     with pytest.raises(ValueError, match="without end"):
         judge([(Scheduled(1, START), endless)], [], None)
+
+
+def with_deliveries(**more: int) -> Verdict:
+    """Judge a run in which the timers went well, with deliveries that did too, but for what is given."""
+    went_well: dict[str, Any] = {
+        "promised": 2, "delivered": 2, "discarded": 0, "dead": 0, "retried": 0, "called_again": 0, "repeated": 0,
+        "lost": 0, "double": 0, "unfired": 0, "wrong_end": 0, "wrong_attempt": 0, "uncalled": 0,
+    }  # fmt: skip
+    return replace(verdict_on(run()[1]), deliveries=DeliveryVerdict(**went_well | more))
+
+
+def test_holds_only_if_the_deliveries_do_too() -> None:
+    assert with_deliveries().holds
+    assert not with_deliveries(double=1).holds
+    assert not with_deliveries(delivered=0).holds
+    assert not replace(with_deliveries(), lost=1).holds
+
+
+def test_tells_of_deliveries_only_if_there_were_any() -> None:
+    said = dict(with_deliveries().lines())
+
+    assert said["verdict"] == "every timer fired exactly once, none early; every delivery ended once, as it had to"
+    assert said["delivered"] == "2 of 2 promised, 0 by a retry"
+    assert "delivered" not in dict(verdict_on(run()[1]).lines())
+    assert dict(with_deliveries(lost=1).lines())["verdict"] == "BROKEN"
 
 
 def test_is_told_to_people_in_a_sentence() -> None:

@@ -195,6 +195,7 @@ def test_the_demo_works_from_the_wheel_in_an_empty_directory(wheels: dict[str, P
     verdict = json.loads(done.stdout)
     assert (verdict["early"], verdict["lost"], verdict["double"]) == (0, 0, 0)
     assert verdict["fired"] >= 5_000
+    assert (verdict["deliveries"]["delivered"], verdict["deliveries"]["dead"]) == (998, 2)
     assert list(empty.iterdir()) == []
 
 
