@@ -199,9 +199,10 @@ def _make_coordinator(settings: Settings, cluster_id: str, app: App | None) -> A
     from coordinator.fleet import Spawner
     from sql.cluster.holders import SHARD, WORKER
 
+    resource = settings.worker.worker_resource
     spawners = [
-        Spawner(SHARD, ShardActor, settings.shard, cluster_id),
-        Spawner(WORKER, WorkerActor, Orders(settings.worker, app or NO_APP), cluster_id),
+        Spawner(SHARD, ShardActor, settings.shard, cluster_id, resource),
+        Spawner(WORKER, WorkerActor, Orders(settings.worker, app or NO_APP), cluster_id, resource),
     ]
     home = ray.get_runtime_context().get_node_id()
     return (

@@ -10,7 +10,8 @@ its next incarnation carries on.
 No timer depends on the coordinator. It makes takeover quick (about 0.2 s instead of the lease's 10 s) and scaling
 smooth, and it moves keepers off a node that drains. It can't know whether a silent keeper is dead
 (`failure_detector`). So it suspends a keeper early, which costs nothing if the keeper lives, and kills it late.
-`quarantine` and `backoff` keep it from starting actors again and again where they fail.
+`quarantine` and `backoff` keep it from starting actors again and again where they fail. `placement` says which nodes
+are for the keepers of a role.
 
 Two clusters on one database have two coordinators, and one of them leads: the leader's lease and term are a row in
 Postgres (`sql.cluster.leadership`). The other stands by: its keepers run without slots, so that it can take over the

@@ -14,7 +14,7 @@ from coordinator.settings import CoordinatorSettings
 from coordinator.stats import NEVER_STARTED, SILENT, UNREACHABLE, CrewStats
 from coordinator.supervisor import Supervisor
 from coordinator.takeover import lost_holders
-from sql.cluster.holders import Holder, assign, cut_off, end_holders, list_holders
+from sql.cluster.holders import WORKER, Holder, assign, cut_off, end_holders, list_holders
 from sql.cluster.leadership import Leadership
 from sql.session import Session, StatementRefused
 
@@ -41,6 +41,8 @@ class Crew:
         self._settings = settings
         self._session = session
         self._cluster_id = cluster_id
+        # What a shard has in hand are timers, which another fires as well; what a worker has are calls under way.
+        self._finish_s = settings.finish_s if fleet.role == WORKER else 0.0
         self._log = log.bind(role=fleet.role)
         self._supervisor = Supervisor(
             fleet, changed=changed, start_s=settings.start_s, drain_s=settings.drain_s, log=self._log
@@ -171,7 +173,8 @@ class Crew:
         for node_id in todo.spawn if self._backoff.may_spawn(now_s=time.monotonic()) else ():
             await self._supervisor.spawn(node_id)
             self.stats.started += 1
-        await self._supervisor.retire([member.actor_name for member in todo.retire])
+        # Without slots they work off what they have in hand, and claim no more.
+        await self._supervisor.retire(self._supervisor.finished(todo.retire, finish_s=self._finish_s))
 
     async def _assign(self, todo: Plan, leadership: Leadership) -> bool:
         """Give all keepers their part in one statement; False if this coordinator no longer leads."""

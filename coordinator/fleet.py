@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from coordinator.placement import Node, cpus_for, nodes_for
+
 ANSWER_S = 5.0  # Ray answers in milliseconds, or its head is lost
-CPUS_PER_SHARD = 1  # a busy shard uses about one core; its actor reserves none, so that it starts on a full node too
 
 T = TypeVar("T")
 
@@ -21,12 +22,16 @@ class RayUnavailable(Exception):
 
 @dataclass(frozen=True)
 class Spawner:
-    """How to make the actors of a role: their class and its constructor's arguments. `cluster` provides both."""
+    """How to make the actors of a role: their class and its constructor's arguments. `cluster` provides both.
+
+    Nodes that offer `worker_resource` to Ray are for workers alone (`coordinator.placement`).
+    """
 
     role: str
     actor_class: type
     settings: Any
     cluster_id: str
+    worker_resource: str | None = None
 
     def spawn(self, actor_name: str, node_id: str) -> Any:
         """Ask Ray for a new actor on a node; a call of its `watch` shows whether it comes up."""
@@ -53,11 +58,11 @@ class RayFleet:
         self._spawner = spawner
 
     async def nodes(self) -> list[str]:
-        """List the nodes that can take keepers: alive, and not about to leave.
+        """List the nodes that can take the role's keepers: alive, not about to leave, and not for others alone.
 
         errors:  RayUnavailable  no answer in time
         """
-        return await _ask(_staying_nodes)
+        return nodes_for(self.role, await _ask(_staying_nodes), worker_resource=self._spawner.worker_resource)
 
     async def actors(self) -> dict[str, Any]:
         """Find the role's actors that exist, by name, also those of an earlier coordinator.
@@ -81,7 +86,11 @@ class RayFleet:
         """
         from ray.autoscaler.sdk import request_resources
 
-        await _ask(lambda: request_resources(bundles=[{"CPU": CPUS_PER_SHARD}] * shards))
+        def ask() -> None:
+            cpus = cpus_for(shards, _staying_nodes(), worker_resource=self._spawner.worker_resource)
+            request_resources(bundles=[{"CPU": 1}] * cpus)
+
+        await _ask(ask)
 
     async def kill(self, actor: Any) -> None:
         """End an actor at once, if it is still there.
@@ -100,18 +109,18 @@ async def _ask(question: Callable[[], T]) -> T:
         raise RayUnavailable(f"{type(error).__name__}: {error}") from error
 
 
-def _staying_nodes() -> list[str]:
+def _staying_nodes() -> list[Node]:
     # Ray does not tell an actor that its node drains; only this internal table lists the draining nodes.
     from ray._private.state import state
 
     nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
     leaving = state.get_draining_nodes()
-    return sorted(
-        node["NodeID"]
+    return [
+        Node(node["NodeID"], node["Resources"]["CPU"], frozenset(node["Resources"]))
         for node in nodes
         # A head node started with num_cpus=0 (KubeRay's convention) takes no keepers.
         if node["Alive"] and node["Resources"].get("CPU", 0) > 0 and node["NodeID"] not in leaving
-    )
+    ]
 
 
 def _named_actors(prefix: str) -> dict[str, Any]:

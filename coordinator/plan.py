@@ -11,7 +11,7 @@ class ActorState:
 
     A `suspect` member has been silent for a moment; `suspended` is what the holders table says of it. A `stalled`
     member should have started by now, and may still start. `started_s` is when its holder was first seen, in seconds of
-    the monotonic clock.
+    the monotonic clock. `held` is how much it had in hand at its last sign of life.
     """
 
     actor_name: str
@@ -23,6 +23,7 @@ class ActorState:
     suspended: bool = False
     stalled: bool = False
     started_s: float = 0.0
+    held: int = 0
 
     @property
     def registered(self) -> bool:

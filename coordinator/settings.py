@@ -25,6 +25,9 @@ class CoordinatorSettings(BaseModel):
     )
     start_s: float = Field(30.0, gt=0, description="an actor that has not registered by then is given up")
     drain_s: float = Field(3.0, gt=0, description="how long a shard that was asked to drain is waited for")
+    finish_s: float = Field(
+        30.0, gt=0, description="how long a worker that is one too many, or on a leaving node, may finish its calls"
+    )
     handover_s: float = Field(5.0, gt=0, description="how long a cluster that stops fires on for one that stands by")
     forecast_s: float = Field(5.0, gt=0, description="between two looks at what is coming, under a policy")
     shards_ahead_s: float = Field(120.0, gt=0, description="how long before a spike its shards are there")

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,7 @@ class Supervisor:
         self._start_s = start_s
         self._drain_s = drain_s
         self._children: dict[str, Child] = {}
+        self._finishing: dict[str, float] = {}
         self._log = log
 
     def __contains__(self, actor_name: object) -> bool:
@@ -120,9 +121,19 @@ class Supervisor:
                 suspended=bool(holder and holder.suspended_at),
                 stalled=holder is None and child.stalled,
                 started_s=child.started_s or 0.0,
+                held=holder.held if holder else 0,
             )
             for name, child in self._children.items()
         ]
+
+    def finished(self, members: Sequence[ActorState], *, finish_s: float) -> list[str]:
+        """Name the members to retire that have nothing in hand, and those that have had `finish_s` to finish it.
+
+        Call it each turn with all members to retire: the time of one that is not among them begins anew.
+        """
+        now_s = time.monotonic()
+        self._finishing = {it.actor_name: self._finishing.get(it.actor_name, now_s) for it in members}
+        return [it.actor_name for it in members if not it.held or now_s - self._finishing[it.actor_name] >= finish_s]
 
     async def retire(self, actor_names: Iterable[str] | None = None) -> None:
         """Drain the named actors (default: all) at the same time, and kill them, even one that does not answer.

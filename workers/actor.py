@@ -15,7 +15,12 @@ class WorkerActor:
 
     def __init__(self, orders: Orders, cluster_id: str, actor_name: str, *, dsn: Dsn) -> None:
         incarnation = new_incarnation(WORKER, cluster_id, actor_name, orders.settings.identity)
-        start = partial(RayHandlerProcess, modules=orders.app.modules, directory=orders.app.directory)
+        start = partial(
+            RayHandlerProcess,
+            modules=orders.app.modules,
+            directory=orders.app.directory,
+            resource=orders.settings.worker_resource,
+        )
         self._life = Life(Worker(incarnation, orders.settings, orders.app.handlers, dsn, start=start))
 
     async def start(self) -> int:

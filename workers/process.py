@@ -29,6 +29,7 @@ from workers.handler import HandlerSpec
 # What crosses to the process for each delivery, in the order of Timer's fields.
 Envelope = tuple[Any, ...]
 COMPLETED = Completed()
+LEAST_SHARE = 0.0001  # of a Ray resource: ten thousand processes on a node that offers one
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +97,12 @@ class HandlerActor:
 
 
 class RayHandlerProcess:
-    """One handler's process on this node, or wherever Ray has the resources that the handler asks for."""
+    """One handler's process on this node, or wherever Ray has the resources that the handler asks for.
 
-    def __init__(self, spec: HandlerSpec, *, modules: str, directory: str) -> None:
+    If there are nodes for workers alone, which offer `resource`, it runs on one of those.
+    """
+
+    def __init__(self, spec: HandlerSpec, *, modules: str, directory: str, resource: str | None = None) -> None:
         asks = spec.policy.num_cpus is not None or spec.policy.memory_mib is not None
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
         self._actor: Any = (
@@ -106,6 +110,7 @@ class RayHandlerProcess:
             .options(
                 num_cpus=spec.policy.num_cpus or 0,
                 memory=spec.policy.memory_mib and spec.policy.memory_mib * 2**20,
+                resources={resource: LEAST_SHARE} if resource else None,
                 max_concurrency=spec.calls_max + 1,
                 scheduling_strategy="DEFAULT" if asks else here,
             )

@@ -12,6 +12,11 @@ class WorkerSettings(BaseModel):
 
     identity: str = ""
     metrics_socket: str | None = None
+    worker_resource: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$",
+        description="the Ray resource that nodes for workers alone offer; none: workers live on every node",
+    )
 
     delivery_poll_s: float = Field(0.1, gt=0, description="between two looks for due deliveries, if no hint comes")
     delivery_lease_s: float = Field(10.0, gt=0, description="how long a silent worker keeps what it has in hand")

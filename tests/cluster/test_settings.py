@@ -147,7 +147,8 @@ def test_variables_of_other_programs_are_not_reported(name: str, value: str) -> 
      ("metrics_port", "-1"), ("metrics_port", "65536"), ("metrics_port", "http"), ("metrics_port", "tcp://10.0.0.1:9840"),
      ("metrics_store", "maybe"), ("cluster_id", "-dash"), ("cluster_id", "two words"),
      ("cluster_id", "naïve"), ("identity", "two words"),
-     ("give_back_s", "0"), ("nodes_ahead_s", "-5"), ("handover_s", "inf")],
+     ("give_back_s", "0"), ("nodes_ahead_s", "-5"), ("handover_s", "inf"), ("finish_s", "0"),
+     ("worker_resource", "two words")],
 )  # fmt: skip
 def test_a_value_out_of_bounds_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, field: str, given: str) -> None:
     monkeypatch.setenv(f"SHARDCLOCK_{field.upper()}", given)
@@ -160,7 +161,7 @@ def test_a_value_out_of_bounds_is_refused_by_name(monkeypatch: pytest.MonkeyPatc
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("field", ["metrics_host", "metrics_socket", "cluster_id", "identity"])
+@pytest.mark.parametrize("field", ["metrics_host", "metrics_socket", "cluster_id", "identity", "worker_resource"])
 def test_a_variable_that_is_set_to_nothing_is_refused_where_that_means_something_else(
     monkeypatch: pytest.MonkeyPatch, field: str
 ) -> None:

@@ -1,0 +1,103 @@
+"""Prove that a worker that is to go finishes the calls in its hands first, for a while; a shard hands over at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import structlog
+
+from coordinator.crew import Crew
+from coordinator.settings import CoordinatorSettings
+from sql.cluster.holders import SHARD, WORKER, Incarnation, beat, register_holder
+from sql.cluster.leadership import Leadership
+from sql.session import Session
+from tests.support.fake_fleet import BLUE, FakeFleet, ask, kept
+from tests.support.waiting import eventually
+
+STAYS, GOES = 11, 12
+
+
+@dataclass
+class Two:
+    """A crew of two keepers that serve; `GOES` is the one that goes when there shall be one."""
+
+    crew: Crew
+    fleet: FakeFleet
+    session: Session
+    leadership: Leadership
+
+    async def turn(self, wanted: int, *, held: int) -> list[int]:
+        """Make one turn while `GOES` has so much in hand, and say how often each was drained."""
+        await beat(self.session, STAYS, held=0)
+        await beat(self.session, GOES, held=held)
+        await self.crew.turn(self.leadership, wanted)
+        return [actor.drained for actor in self.fleet.there.values()]
+
+
+async def two(session: Session, role: str, *, finish_s: float = 30.0) -> Two:
+    """Let two keepers of a role serve."""
+    fleet = FakeFleet(role)
+    fleet.role = role
+    crew = Crew(
+        fleet,
+        CoordinatorSettings(finish_s=finish_s),
+        session,
+        cluster_id=BLUE,
+        changed=lambda: None,
+        log=structlog.get_logger(),
+    )
+    it = Two(crew, fleet, session, await ask(session, 1, BLUE))
+    await crew.turn(it.leadership, 2)
+    for number, holder in enumerate((STAYS, GOES), start=1):
+        name = f"{role}-{number}"
+        await register_holder(session, Incarnation(holder, role, BLUE, name, node_id="node", host="here", pid=1))
+    await crew.turn(it.leadership, 2)
+    assert await kept(session) == {STAYS: 0, GOES: 1}
+    return it
+
+
+async def test_a_worker_gets_no_more_and_goes_when_its_calls_have_ended(session: Session) -> None:
+    it = await two(session, WORKER)
+
+    assert await it.turn(1, held=3) == [0, 0]
+    assert await kept(session) == {STAYS: 0, GOES: None}
+    assert await it.turn(1, held=1) == [0, 0]
+
+    assert await it.turn(1, held=0) == [0, 1]
+
+
+async def test_a_worker_with_nothing_in_hand_goes_at_once(session: Session) -> None:
+    it = await two(session, WORKER)
+
+    assert await it.turn(1, held=0) == [0, 1]
+
+
+async def test_a_worker_whose_calls_take_too_long_goes_all_the_same(session: Session) -> None:
+    it = await two(session, WORKER, finish_s=0.3)
+    assert await it.turn(1, held=3) == [0, 0]
+
+    async def has_gone() -> bool:
+        return await it.turn(1, held=3) == [0, 1]
+
+    await eventually(has_gone)
+
+
+async def test_a_worker_that_is_wanted_again_serves_again_and_has_all_its_time_when_it_is_next_to_go(
+    session: Session,
+) -> None:
+    it = await two(session, WORKER)
+    assert await it.turn(1, held=3) == [0, 0]
+    it.crew._supervisor._finishing["worker-2"] -= 29.0  # all but a second of its time is over
+
+    assert await it.turn(2, held=3) == [0, 0]
+    assert await kept(session) == {STAYS: 0, GOES: 1}
+
+    assert await it.turn(1, held=3) == [0, 0]
+    it.crew._supervisor._finishing["worker-2"] -= 29.0
+    assert await it.turn(1, held=3) == [0, 0], "its time began anew"
+
+
+async def test_a_shard_goes_at_once_whatever_it_leases(session: Session) -> None:
+    it = await two(session, SHARD)
+
+    assert await it.turn(1, held=3) == [0, 1]

@@ -1,0 +1,40 @@
+"""Prove that workers live where their resource is offered and nowhere else, and that shards keep away from there."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.placement import Node, cpus_for, nodes_for
+from sql.cluster.holders import SHARD, WORKER
+
+RESOURCE = "shardclock_workers"
+PLAIN = [Node("b", 2.0, frozenset({"CPU", "memory"})), Node("a", 2.0, frozenset({"CPU"}))]
+FOR_WORKERS = [Node("w2", 4.0, frozenset({"CPU", RESOURCE})), Node("w1", 0.5, frozenset({RESOURCE, "CPU"}))]
+
+
+@pytest.mark.parametrize("role", [SHARD, WORKER])
+def test_without_a_resource_of_workers_every_node_is_for_everybody(role: str) -> None:
+    assert nodes_for(role, [*FOR_WORKERS, *PLAIN], worker_resource=None) == ["a", "b", "w1", "w2"]
+
+
+@pytest.mark.parametrize(("role", "nodes"), [(SHARD, ["a", "b"]), (WORKER, ["w1", "w2"])])
+def test_workers_and_shards_keep_apart(role: str, nodes: list[str]) -> None:
+    assert nodes_for(role, [*FOR_WORKERS, *PLAIN], worker_resource=RESOURCE) == nodes
+
+
+def test_workers_wait_for_a_node_of_theirs() -> None:
+    """A cluster's first node may be one without the app: there no handler would start."""
+    assert nodes_for(WORKER, PLAIN, worker_resource=RESOURCE) == []
+
+
+def test_shards_live_with_workers_rather_than_nowhere() -> None:
+    assert nodes_for(SHARD, FOR_WORKERS, worker_resource=RESOURCE) == ["w1", "w2"]
+    assert nodes_for(SHARD, [], worker_resource=RESOURCE) == []
+
+
+@pytest.mark.parametrize(
+    ("shards", "resource", "cpus"),
+    [(3, None, 3), (3, RESOURCE, 3 + 5), (0, RESOURCE, 0), (3, "another", 3)],
+)
+def test_what_workers_nodes_have_is_no_room_for_shards(shards: int, resource: str | None, cpus: int) -> None:
+    assert cpus_for(shards, [*FOR_WORKERS, *PLAIN], worker_resource=resource) == cpus
