@@ -11,7 +11,6 @@ cd "$(dirname "$0")"
 
 WAIT_S=${WAIT_S:-600} # for a node to be found, the image to be pulled, and Ray to start
 LOOK_S=${LOOK_S:-2}   # between two looks
-IMAGE=.spec.headGroupSpec.template.spec.containers[0].image
 
 main() {
     [ $# -eq 2 ] || refuse 2 "say which overlay and which colour: $0 OVERLAY COLOUR, such as $0 prod green"
@@ -23,14 +22,16 @@ main() {
     new=shardclock-$colour old=shardclock-$other
 
     say "on $(kubectl config current-context), namespace $namespace: to the $colour Ray cluster"
+    manifests=$(kubectl kustomize "overlays/$overlay/$colour")
     check_image
+    check_roles
     step "what both clusters share, and the schema" share
     step "the $colour Ray cluster" apply "overlays/$overlay/$colour"
-    step "its coordinator and its shards, standing by or serving" wait_until is_warm
+    step "its coordinator and its ${roles// /s and }s, standing by or serving" wait_until is_warm
     if exists raycluster "$old"; then
         step "the lead to the $colour cluster" in_cluster shardclock switch "$new" --wait 120
     fi
-    step "every slot with a living shard" wait_until is_serving
+    step "every slot with a living ${roles// / and }" wait_until is_serving
     if exists raycluster "$old"; then
         step "an end to the $other Ray cluster" end_old
     fi
@@ -56,9 +57,9 @@ check_colour() {
 check_image() {
     local runs wanted
     exists raycluster "$new" || return 0
-    runs=$(on get raycluster "$new" --output="jsonpath={$IMAGE}") ||
+    runs=$(on get raycluster "$new" --output="jsonpath={..image}" | tr ' ' '\n' | sort -u | paste -sd' ') ||
         refuse 3 "the image of the raycluster $new could not be asked: kubectl says why above; nothing was changed"
-    wanted=$(kubectl kustomize "overlays/$overlay/$colour" | sed -n 's/^ *image: *//p' | sort -u)
+    wanted=$(sed -n 's/^ *image: *//p' <<< "$manifests" | sort -u | paste -sd' ')
     [ "$runs" = "$wanted" ] ||
         refuse 2 "$new is there already, with the image $runs, and no pod of it would change to $wanted: $(way_out)"
 }
@@ -69,6 +70,14 @@ way_out() {
     else
         echo "say \`$0 $overlay $other\`, which brings it up beside $new"
     fi
+}
+
+# Which keepers the new cluster has: workers only with an app.
+check_roles() {
+    case $manifests in
+        *"groupName: workers"*) roles="shard worker" ;;
+        *) roles=shard ;;
+    esac
 }
 
 # The namespace first: without it there is nowhere to keep the secrets. One that is there keeps its labels: applied
@@ -92,20 +101,23 @@ check_secrets() {
     done < <(grep -v '^#' "overlays/$overlay/secrets")
 }
 
-# As many shard actors as are wanted have registered, with a shard or, while the other colour leads, without.
-is_warm() {
-    local status wanted
+# As many actors as are wanted have registered, with slots or, while the other colour leads, without.
+is_warm() { all_have '(null|[0-9])'; }
+
+is_serving() { all_have '[0-9]'; }
+
+# As many keepers of each role as are wanted have registered with the new cluster, and their part of the slots is such.
+all_have() {
+    local status role wanted
     status=$(in_cluster shardclock status --json) || return 1
-    wanted=$(number shards_wanted "$status")
-    [ "$wanted" -gt 0 ] && [ "$(grep -oE "\"cluster_id\": *\"$new\"" <<< "$status" | wc -l)" -ge "$wanted" ]
+    for role in $roles; do
+        wanted=$(number "${role}s_wanted" "$status")
+        [ "$wanted" -gt 0 ] && [ "$(count "$role" "$1" "$status")" -ge "$wanted" ] || return 1
+    done
 }
 
-# Those of the new cluster that have a shard are as many as are wanted.
-is_serving() {
-    local status
-    status=$(in_cluster shardclock status --json) || return 1
-    [ "$(tr -d '\n' <<< "$status" | grep -oE '\{[^{}]*\}' | grep -E "\"cluster_id\": *\"$new\"" |
-        grep -cE '"shard": *[0-9]')" -ge "$(number shards_wanted "$status")" ]
+count() {
+    tr -d '\n' <<< "$3" | grep -oE '\{[^{}]*\}' | grep -E "\"cluster_id\": *\"$new\"" | grep -cE "\"$1\": *$2"
 }
 
 number() {

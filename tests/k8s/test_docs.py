@@ -10,7 +10,7 @@ import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 
 from tests.support import ROOT
-from tests.support.manifests import CHOICE, CHOSEN, COLOURS, K8S, build, of_kind, place_of, pods
+from tests.support.manifests import CHOICE, COLOURS, K8S, WITH_APP, build, of_kind, place_of, pods
 
 DOCS = (ROOT / "docs/operate/kubernetes.md").read_text()
 BLOCKS = re.findall(r"```yaml\n# k8s/(\S+), (under `patches`|at its end)[^\n]*\n(.*?)```", DOCS, re.DOTALL)
@@ -18,8 +18,9 @@ BLOCKS = re.findall(r"```yaml\n# k8s/(\S+), (under `patches`|at its end)[^\n]*\n
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Copy the overlay `prod`, with every choice that it offers, and put in every patch that the docs show."""
-    shutil.copytree(place_of(CHOSEN).parents[1], tmp_path / "k8s")
+    """Copy the overlay `prod`, with an app and every choice that it offers, and put in every patch of the docs."""
+    _, of_prod = WITH_APP
+    shutil.copytree(place_of(of_prod).parents[1], tmp_path / "k8s")
     for path, where, patch in BLOCKS:
         kustomization = tmp_path / "k8s" / path
         indent = "  " if where.startswith("under") else ""
@@ -31,13 +32,20 @@ def place(tmp_path: Path) -> Path:
 
 def test_the_patches_of_the_docs_fit(place: Path) -> None:
     patched = build(str(place))
-    assert len(BLOCKS) == 2
+    assert len(BLOCKS) == 3
     (account,) = of_kind(patched, "ServiceAccount")
     assert account["imagePullSecrets"] == [{"name": "your-registry"}]
     (dns,) = of_kind(patched, "NetworkPolicy", "allow-dns")
     (rule,) = (rule for rule in dns["spec"]["egress"] if {"ipBlock": {"cidr": "10.96.0.10/32"}} in rule["to"])
     assert {"ipBlock": {"cidr": "169.254.20.10/32"}} in rule["to"]
-    for found in (account, dns):
+    (workers,) = of_kind(build(str(place / "blue")), "NetworkPolicy", "shardclock-workers-blue")
+    internet, inside = workers["spec"]["egress"]
+    assert internet["to"][0]["ipBlock"]["cidr"] == "0.0.0.0/0"
+    assert inside == {
+        "to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "mail"}}}],
+        "ports": [{"protocol": "TCP", "port": 8080}],
+    }
+    for found in (account, dns, workers):
         kubernetes_validate.validate(found, "1.29", strict=True)
 
 
@@ -46,8 +54,8 @@ def test_every_pod_of_our_image_can_pull_it_from_a_private_registry(place: Path)
     objects = [found for part in ("", *COLOURS) for found in build(str(place / part))]
     (account,) = of_kind(objects, "ServiceAccount", "shardclock")
     accounts = {"shardclock": account["imagePullSecrets"]}
-    ours = [pod for pod in pods(objects) if any(it["image"].startswith("shardclock:") for it in pod.containers)]
-    assert len(ours) == 6
+    ours = [pod for pod in pods(objects) if any(it["image"].startswith("shardclock") for it in pod.containers)]
+    assert len(ours) == 8
 
     # Then each has the credentials of its account, or of its own
     for pod in ours:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
+from itertools import permutations
 
 import pytest
 
-from tests.support.manifests import CHOSEN, VARIANTS, Object, Pod, of_kind, pods, whole
+from tests.support.manifests import AUTOSCALED, VARIANTS, WITH_APP, Object, Pod, of_kind, pods, whole
 
 CNPG = {"cnpg.io/cluster": "shardclock-postgres"}  # labels that CloudNativePG gives its pods
 
@@ -24,6 +25,8 @@ class End:
 
 OURS = ""
 API_SERVER, CREDENTIALS = End({}, "outside", "10.96.0.1"), End({}, "outside", "169.254.169.254")
+MACHINE, INTERNET = End({}, "outside", "192.168.1.10"), End({}, "outside", "1.1.1.1")
+MACHINE_6, INTERNET_6 = End({}, "outside", "fd00::10"), End({}, "outside", "2606:4700::1111")
 PROMETHEUS = End({"app.kubernetes.io/name": "prometheus"}, "monitoring")
 STRANGER = End({"app.kubernetes.io/name": "anything"}, "default")
 DNS = End({"k8s-app": "kube-dns"}, "kube-system")
@@ -46,7 +49,7 @@ def _passes(policies: list[Object], way: str, here: End, there: End, port: int) 
     peers, rules = {"Egress": "to", "Ingress": "from"}[way], way.lower()
     return any(
         any(_is(peer, there) for peer in rule[peers])
-        and ("ports" not in rule or port in {found["port"] for found in rule["ports"]})
+        and ("ports" not in rule or any(it["port"] <= port <= it.get("endPort", it["port"]) for it in rule["ports"]))
         for spec in specs
         for rule in spec.get(rules, [])
     )
@@ -90,6 +93,10 @@ def test_each_pod_reaches_what_it_needs_and_nothing_else(overlay: str) -> None:
     outside = {
         "API": API_SERVER,
         "credentials": CREDENTIALS,
+        "machine": MACHINE,
+        "machine by IPv6": MACHINE_6,
+        "internet": INTERNET,
+        "internet by IPv6": INTERNET_6,
         "DNS": DNS,
         "DNS of the node": DNS_OF_NODE,
         "DNS on the node": DNS_ON_NODE,
@@ -97,7 +104,7 @@ def test_each_pod_reaches_what_it_needs_and_nothing_else(overlay: str) -> None:
         "stranger": STRANGER,
     }
     both = pod | outside
-    ports = (53, 443, 5432, 6379, 6380, 9840, 12_345)
+    ports = (22, 53, 80, 443, 5432, 6379, 6380, 9840, 12_345)
 
     reached = {
         (source, target, port)
@@ -114,16 +121,21 @@ def test_each_pod_reaches_what_it_needs_and_nothing_else(overlay: str) -> None:
 
 
 def _expected(overlay: str, names: list[str], ports: tuple[int, ...]) -> Iterator[tuple[str, str, int]]:
-    head, worker = "ray-head", "ray-worker"
+    head, rays = "ray-head", ["ray-head", "ray-worker", *(["workers"] if overlay in WITH_APP else [])]
+    of_api_server = ("API", "machine", "internet")  # no selector can name it
     for colour in ("blue", "green"):
         # Ray's ports, all of them, within a colour and never across.
-        for one, other in ((head, worker), (worker, head)):
+        for one, other in permutations(rays, 2):
             yield from ((f"{colour} {one}", f"{colour} {other}", port) for port in ports)
-        if overlay == CHOSEN:
-            yield f"{colour} {head}", "API", 443
+        if overlay in AUTOSCALED:
+            yield from ((f"{colour} {head}", target, 443) for target in of_api_server)
             yield f"{colour} {head}", "redis", 6379
-    if overlay != "dev":
-        yield "postgres", "API", 443
+        if overlay in WITH_APP:
+            # What a webhook may reach, by the ports that it may use: nothing inside.
+            yield from ((f"{colour} workers", "internet", port) for port in ports if port not in (22, 53))
+            yield from ((f"{colour} workers", "internet by IPv6", port) for port in ports if port not in (22, 53))
+    if not overlay.startswith("dev"):
+        yield from (("postgres", target, 443) for target in of_api_server)
     for name in names:
         yield from ((name, dns, 53) for dns in ("DNS", "DNS of the node", "DNS on the node"))
         if name not in ("postgres", "redis"):

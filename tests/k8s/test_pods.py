@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -19,11 +18,14 @@ from cluster.settings import PREFIX, SETTING_NAMES, load_settings
 from tests.support import ROOT
 from tests.support.manifests import (
     COLOURS,
+    IMAGE,
     OVERLAYS,
     VARIANTS,
+    WITH_APP,
     Object,
     Pod,
     build,
+    group_of,
     of_kind,
     pods,
     port_of,
@@ -31,8 +33,6 @@ from tests.support.manifests import (
     whole,
 )  # fmt: skip
 
-VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-IMAGE = f"shardclock:{VERSION}"
 PROGRAM = "shardclock"
 WORKER_PORTS = range(10_002, 20_000)  # Ray hands them out
 VOLUMES = {"configMap", "downwardAPI", "emptyDir", "persistentVolumeClaim", "projected", "secret"}
@@ -47,6 +47,11 @@ def containers(overlay: str) -> Iterator[tuple[Pod, Object]]:
     found = [(pod, container) for pod in pods(whole(overlay)) for container in pod.containers]
     assert len(found) >= 9, "nothing to check"
     yield from found
+
+
+def groups(overlay: str) -> list[str]:
+    """Name the groups of pods that each of an overlay's Ray clusters has beside its head."""
+    return ["shards", "workers"] if overlay in WITH_APP else ["shards"]
 
 
 def commands(container: Object) -> Iterator[list[str]]:
@@ -90,7 +95,7 @@ def test_ray_gets_the_environment_that_we_give_it_ourselves(overlay: str) -> Non
 
     # Then each container of Ray's has it
     rays = [c for _, c in containers(overlay) if c["name"] in ("ray-head", "ray-worker")]
-    assert len(rays) == 4
+    assert len(rays) == 2 * (1 + len(groups(overlay)))
     for container in rays:
         # Shards fire without a head: a node that has lost it doesn't end them after Ray's minute.
         waits = {"RAY_gcs_rpc_server_reconnect_timeout_s": "86400"} if container["name"] == "ray-worker" else {}
@@ -115,17 +120,18 @@ def test_ports_are_those_that_the_code_and_ray_listen_on(overlay: str) -> None:
         if "exporter" in ports:
             assert ports == {"exporter": default}
             exporters += 1
-    assert exporters == 5
+    assert exporters == 1 + 2 * (1 + len(groups(overlay)))
     assert {
         found["data"]["SHARDCLOCK_METRICS_PORT"]
         for found in of_kind(whole(overlay), "ConfigMap", "shardclock-settings")
     } == {str(default)}
     for cluster in of_kind(whole(overlay), "RayCluster"):
-        head, (worker,) = cluster["spec"]["headGroupSpec"], cluster["spec"]["workerGroupSpecs"]
-        for group, names in (
-            (head, {"gcs-server": "port", "raylet": "node-manager-port"}),
-            (worker, {"raylet": "node-manager-port"}),
+        assert [group["groupName"] for group in cluster["spec"]["workerGroupSpecs"]] == groups(overlay)
+        for group_name, names in (
+            ("head", {"gcs-server": "port", "raylet": "node-manager-port"}),
+            *((name, {"raylet": "node-manager-port"}) for name in groups(overlay)),
         ):
+            group = group_of(cluster, group_name)
             (container,) = group["template"]["spec"]["containers"]
             assert {name: str(port_of(container, name)) for name in names} == {
                 name: group["rayStartParams"][option] for name, option in names.items()
@@ -156,12 +162,13 @@ def test_boot_shares_with_its_node_what_a_ray_driver_needs(overlay: str) -> None
 @each_overlay
 def test_a_worker_has_time_to_leave_and_its_shards_find_its_exporter(overlay: str) -> None:
     workers = [pod for pod in pods(whole(overlay)) if pod.labels.get("ray.io/node-type") == "worker"]
-    assert len(workers) == 2
+    assert [pod.labels["ray.io/group"] for pod in workers] == 2 * groups(overlay)
     for pod in workers:
         ray, exporter = pod.container("ray-worker"), pod.container("exporter")
         (leave,) = commands(ray)
-        assert leave == [PROGRAM, "leave", "--yes", "--within", "25"]
-        assert pod.spec["terminationGracePeriodSeconds"] == 60
+        within_s, grace_s = {"shards": ("25", 60), "workers": ("40", 75)}[pod.labels["ray.io/group"]]
+        assert leave == [PROGRAM, "leave", "--yes", "--within", within_s]
+        assert pod.spec["terminationGracePeriodSeconds"] == grace_s
         assert _mounts(ray)["/run/shardclock"] == _mounts(exporter)["/run/shardclock"]
 
 
@@ -266,6 +273,7 @@ def test_every_container_reads_its_dsn_from_a_file_that_is_changed_in_place(over
 def test_a_drain_can_take_a_worker_away(overlay: str) -> None:
     for colour in COLOURS:
         objects = build(f"overlays/{overlay}/{colour}")
-        (cluster,), (budget,) = of_kind(objects, "RayCluster"), of_kind(objects, "PodDisruptionBudget")
-        (workers,) = cluster["spec"]["workerGroupSpecs"]
-        assert budget["spec"]["minAvailable"] < workers["minReplicas"]
+        (cluster,), budgets = of_kind(objects, "RayCluster"), of_kind(objects, "PodDisruptionBudget")
+        assert [it["spec"]["selector"]["matchLabels"]["ray.io/group"] for it in budgets] == groups(overlay)
+        for budget, name in zip(budgets, groups(overlay), strict=True):
+            assert budget["spec"]["minAvailable"] < group_of(cluster, name)["minReplicas"]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.manifests import CHOSEN, OVERLAYS, VARIANTS, Object, Pod, of_kind, place_of, pods, whole
+from tests.support.manifests import AUTOSCALED, CHOSEN, OVERLAYS, VARIANTS, Object, Pod, of_kind, place_of, pods, whole
 
 each_overlay = pytest.mark.parametrize("overlay", VARIANTS)
 
@@ -23,7 +23,7 @@ def test_nobody_has_a_token_for_the_api_server_but_an_autoscaler_that_was_chosen
             for container in pod.containers
             if _mounts(container) & _volumes_with(pod, "serviceAccountToken")
         }
-    assert having == ({"autoscaler"} if overlay == CHOSEN else set())
+    assert having == ({"autoscaler"} if overlay in AUTOSCALED else set())
 
 
 @each_overlay
@@ -53,10 +53,13 @@ def test_autoscaling_is_chosen_and_not_given(overlay: str) -> None:
         assert cluster["spec"]["headGroupSpec"]["template"]["spec"]["serviceAccountName"] == "shardclock"
 
 
-def test_applied_again_a_ray_cluster_keeps_the_workers_that_its_autoscaler_has_started() -> None:
-    for cluster in of_kind(whole(CHOSEN), "RayCluster"):
+@pytest.mark.parametrize("overlay", AUTOSCALED)
+def test_applied_again_a_ray_cluster_keeps_the_workers_that_its_autoscaler_has_started(overlay: str) -> None:
+    for cluster in of_kind(whole(overlay), "RayCluster"):
         assert cluster["spec"]["enableInTreeAutoscaling"] is True
-        assert all("replicas" not in group for group in cluster["spec"]["workerGroupSpecs"])
+        for group in cluster["spec"]["workerGroupSpecs"]:
+            assert "replicas" not in group or group["minReplicas"] == group["maxReplicas"], group["groupName"]
+        assert "replicas" not in cluster["spec"]["workerGroupSpecs"][0]
         # KubeRay binds its role to the account that is named here: it makes one of its own where there is none.
         assert "serviceAccountName" not in cluster["spec"]["headGroupSpec"]["template"]["spec"]
 

@@ -19,6 +19,8 @@ from tests.support.manifests import COLOURS, K8S, OVERLAYS
 
 RUN_S = 60
 BAD_INPUT, NOT_THERE, WRONG_SCHEMA = 2, 3, 4
+# A Ray cluster with an app, as `kubectl kustomize` prints it.
+WITH_APP = "spec:\n      image: shardclock-app:new\n    image: shardclock:new\n  - groupName: workers"
 
 # It answers from files, so that a test says what is there; `applied` and `switched` change what it answers.
 KUBECTL = """
@@ -49,7 +51,7 @@ elif " get secret " in line:
 elif " get raycluster " in line and "image" in line:
     print(state["image"], end="")
 elif words[0] == "kustomize":
-    print("spec:\\n      image: shardclock:new\\n    image: shardclock:new")
+    print(state["manifests"])
 elif " get raycluster " in line:
     print(f"raycluster/{words[4]}" if words[4] in state["clusters"] else "", end="")
 elif words[0] == "apply" and words[-1].rpartition("/")[2] in ("blue", "green"):
@@ -66,6 +68,11 @@ elif "status" in words and "--json" in words:
     print(json.dumps({
         "shards_wanted": 2,
         "shards": [{"cluster_id": name, "shard": i if name == leader else None} for name in warm for i in range(2)],
+        "workers_wanted": 2,
+        "workers": [
+            {"cluster_id": name, "worker": i if name == leader else None}
+            for name in state["clusters"] for i in range(state["workers"])
+        ],
     }, indent=1))
 elif "switch" in words and state["switch"] == "fails":
     sys.exit("shardclock: nothing was switched")
@@ -131,6 +138,8 @@ def place(tmp_path: Path) -> Place:
         "secrets": secrets,
         "clusters": [],
         "image": "shardclock:new",
+        "manifests": "spec:\n      image: shardclock:new\n    image: shardclock:new\n  - groupName: shards",
+        "workers": 0,
         "cold": [],
         "leader": None,
         "migration": "completes",
@@ -205,6 +214,37 @@ def test_nothing_is_taken_down_while_the_new_one_is_cold(place: Place) -> None:
     # Then the old one leads on
     assert place.state["leader"] == "shardclock-blue"
     assert not [line for line in place.asked() if "switch" in line or line.startswith("delete")]
+
+
+def test_with_an_app_the_new_ones_workers_are_waited_for_too(place: Place) -> None:
+    place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", manifests=WITH_APP, workers=1)
+    done = place.upgrade("prod", "green", WAIT_S="1")
+    assert done.returncode == NOT_THERE
+    assert done.stdout.splitlines()[-1] == "upgrade: its coordinator and its shards and workers, standing by or serving"
+    assert place.state["leader"] == "shardclock-blue"
+
+    place.becomes(workers=2, image="shardclock:new shardclock-app:new")
+    assert place.upgrade("prod", "green").returncode == 0
+    assert place.state["clusters"] == ["shardclock-green"]
+
+
+def test_workers_are_not_taken_for_shards(place: Place) -> None:
+    place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", cold=["shardclock-green"], workers=2)
+    assert place.upgrade("prod", "green", WAIT_S="1").returncode == NOT_THERE
+    assert place.state["leader"] == "shardclock-blue"
+
+
+def test_another_image_of_the_app_is_another_image(place: Place) -> None:
+    blue = {"clusters": ["shardclock-blue"], "leader": "shardclock-blue", "namespace": {}, "manifests": WITH_APP}
+    place.becomes(**blue, image="shardclock:new shardclock-app:old shardclock:new", workers=2)
+    done = place.upgrade("prod", "blue")
+    assert done.returncode == BAD_INPUT
+    assert "shardclock-app:old" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert place.asked() == []
+
+    place.becomes(image="shardclock:new shardclock-app:new shardclock:new")
+    assert place.upgrade("prod", "blue").returncode == 0
 
 
 def test_a_switch_that_fails_leaves_both_as_they_are(place: Place) -> None:

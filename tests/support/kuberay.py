@@ -23,10 +23,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.manifests import Object, Pod, build, environment, of_kind, pod, port_of, ray_start
+from tests.support.manifests import Object, Pod, build, environment, group_of, of_kind, pod, port_of, ray_start
 from tests.support.processes import kill
 
 HEAD, WORKERS = "127.0.0.2", ("127.0.0.3", "127.0.0.4")
+FOR_WORKERS = ("127.0.0.5", "127.0.0.6")  # nodes of the group `workers`
 CLUSTER = "shardclock-blue"
 STOP_S = 40.0  # Ray may take 30 s to stop a node
 PROBE_S = 3.0
@@ -174,16 +175,16 @@ class Machine:
         started.wrapped = bool(alone)
         return started
 
-    def start_ray(self, node_type: str, ip: str, given: Mapping[str, str] = NOTHING, *, gcs: int = 0) -> Running:
-        """Run a Ray container with the command that KubeRay makes for it; `given` are additional variables."""
-        is_head = node_type == "head"
-        group = self.cluster["spec"]["headGroupSpec"] if is_head else self.cluster["spec"]["workerGroupSpecs"][0]
+    def start_ray(self, group_name: str, ip: str, given: Mapping[str, str] = NOTHING, *, gcs: int = 0) -> Running:
+        """Run a group's Ray container with the command that KubeRay makes for it; `given` are additional variables."""
+        is_head = group_name == "head"
+        group = group_of(self.cluster, group_name)
         container = group["template"]["spec"]["containers"][0]
         free, raylet, objects, metrics, agent = free_ports(5)
         ports = {6379: gcs or free, 6380: raylet}
         if is_head:
             self.head = ports
-        name = f"{node_type}-{ip.rpartition('.')[2]}"
+        name = name_of(ip, head=is_head)
         env = self.environment(container, name, ip) | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self.token, **given}
         first = 21_000 + 400 * int(ip.rpartition(".")[2])  # below the ports that the system chooses
         command = ray_start(
@@ -206,12 +207,11 @@ class Machine:
         node.address = ip
         return node
 
-    def stop_worker(self, node: Running) -> subprocess.CompletedProcess[bytes]:
-        """Run a worker's preStop hook in the worker's container."""
-        (container,) = self.cluster["spec"]["workerGroupSpecs"][0]["template"]["spec"]["containers"]
+    def stop_worker(self, node: Running, group_name: str = "shards") -> subprocess.CompletedProcess[bytes]:
+        """Run the preStop hook of a group's container in a container of that group."""
+        (container,) = group_of(self.cluster, group_name)["template"]["spec"]["containers"]
         words = container["lifecycle"]["preStop"]["exec"]["command"]
-        name = f"worker-{node.address.rpartition('.')[2]}"
-        command = [*on_host(name), shutil.which(words[0], path=PROGRAMS) or words[0], *words[1:]]
+        command = [*on_host(name_of(node.address)), shutil.which(words[0], path=PROGRAMS) or words[0], *words[1:]]
         return subprocess.run(command, env=node.environment, capture_output=True, timeout=2 * STOP_S, check=False)
 
     def pod(self, component: str) -> Pod:
@@ -223,6 +223,11 @@ class Machine:
         for each in self.running:
             each.kill()
         shutil.rmtree(self.place, ignore_errors=True)
+
+
+def name_of(ip: str, *, head: bool = False) -> str:
+    """Name the host of a Ray node by its address."""
+    return f"{'head' if head else 'worker'}-{ip.rpartition('.')[2]}"
 
 
 def without_others() -> list[str]:

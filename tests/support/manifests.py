@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,33 +21,41 @@ from tests.support import ROOT
 
 K8S = ROOT / "k8s"
 OVERLAYS = ["dev", "prod"]
-# The overlay `prod` with all choices that it has as commented-out lines: Redis, autoscaling.
+# The overlay `prod` with all choices that it has as commented-out lines, Redis and autoscaling; and overlays with an
+# app as well, which is one more such line.
 CHOSEN = "prod with every choice"
-VARIANTS = [*OVERLAYS, CHOSEN]
+WITH_APP = ["dev with an app", "prod with every choice and an app"]
+VARIANTS = [*OVERLAYS, CHOSEN, *WITH_APP]
+AUTOSCALED = [CHOSEN, WITH_APP[1]]
 CHOICE = re.compile(r"^( *)# (?=- (?:\.\./)+components/|shardclock-\S+ \S+$)", re.MULTILINE)
+APP = re.compile(r"^( *)# (?=- \.\./app$)", re.MULTILINE)
 COLOURS = ["blue", "green"]
 # For each overlay: what its two Ray clusters share, and each of the two clusters.
 BUILDS = [f"overlays/{overlay}{part}" for overlay in VARIANTS for part in ("", *(f"/{c}" for c in COLOURS))]
 BUILD_S = 60
+# What the overlays name: ours, and an app's that is made from it.
+IMAGE = f"shardclock:{tomllib.loads((ROOT / 'pyproject.toml').read_text())['project']['version']}"
+APP_IMAGE = "shardclock-app:1.0.0"
 
 Object = dict[str, Any]
 
 
 def place_of(overlay: str) -> Path:
     """Find an overlay's directory."""
-    return _with_every_choice() / "overlays" / "prod" if overlay == CHOSEN else K8S / "overlays" / overlay
+    return K8S / "overlays" / overlay if overlay in OVERLAYS else _with_choices(overlay)
 
 
 @cache
-def _with_every_choice() -> Path:
-    """Copy `k8s/`, and uncomment the choices of the overlay `prod`, as an operator would."""
+def _with_choices(variant: str) -> Path:
+    """Copy `k8s/`, and uncomment the choices of an overlay, as an operator would."""
     copy = Path(tempfile.mkdtemp(prefix="shardclock-manifests-"))
     atexit.register(shutil.rmtree, copy, ignore_errors=True)
     shutil.copytree(K8S, copy, dirs_exist_ok=True)
+    overlay = copy / "overlays" / variant.partition(" ")[0]
     for file in ("kustomization.yaml", "cluster/kustomization.yaml", "secrets"):
-        offering = copy / "overlays" / "prod" / file
-        offering.write_text(CHOICE.sub(r"\1", offering.read_text()))
-    return copy
+        text = CHOICE.sub(r"\1", (overlay / file).read_text())
+        (overlay / file).write_text(APP.sub(r"\1", text) if variant in WITH_APP else text)
+    return overlay
 
 
 @cache
@@ -54,8 +63,8 @@ def build(path: str) -> list[Object]:
     """Build a kustomization under `k8s/`, or anywhere else by its full path."""
     if shutil.which("kubectl") is None:
         pytest.skip("no kubectl on PATH, which builds the manifests")
-    _, _, within = path.partition(f"overlays/{CHOSEN}")
-    directory = place_of(CHOSEN) / within.lstrip("/") if CHOSEN in path else K8S / path
+    variant, _, within = path.removeprefix("overlays/").partition("/")
+    directory = place_of(variant) / within if variant in VARIANTS else K8S / path
     command = ["kubectl", "kustomize", str(directory)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_S, check=False)
     assert done.returncode == 0, done.stderr
@@ -103,6 +112,14 @@ def pods(objects: list[Object]) -> Iterator[Pod]:
         elif "template" in found.get("spec", {}):
             template = found["spec"]["template"]
             yield Pod(where, template["metadata"]["labels"], template["spec"])
+
+
+def group_of(cluster: Object, name: str) -> Object:
+    """Find a group of a RayCluster's pods: the head's, or one by its name."""
+    spec = cluster["spec"]
+    named = {"head": spec["headGroupSpec"], **{group["groupName"]: group for group in spec["workerGroupSpecs"]}}
+    found: Object = named[name]
+    return found
 
 
 def pod(objects: list[Object], component: str) -> Pod:

@@ -31,9 +31,9 @@ class Pods:
         self.workers = [self.add_worker(WORKERS[0], **environment)]
         self.boot = self.start_boot()
 
-    def add_worker(self, address: str, **environment: str) -> Running:
-        """Start a worker and wait for its probes."""
-        worker = self.machine.start_ray("worker", address, environment)
+    def add_worker(self, address: str, group: str = "shards", **environment: str) -> Running:
+        """Start a pod of a group and wait for its probes."""
+        worker = self.machine.start_ray(group, address, environment)
         until_ready(worker, self.ray_worker)
         return worker
 

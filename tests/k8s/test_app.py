@@ -1,0 +1,149 @@
+"""Prove what an app adds to an overlay: pods for workers, locked as the shards' are, in an image of their own."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coordinator.settings import CoordinatorSettings
+from tests.support import ROOT
+from tests.support.manifests import (
+    APP,
+    APP_IMAGE,
+    COLOURS,
+    IMAGE,
+    K8S,
+    OVERLAYS,
+    WITH_APP,
+    Object,
+    build,
+    group_of,
+    of_kind,
+    place_of,
+    pods,
+)
+from workers.webhooks.addresses import DENIED, UNICAST
+
+RESOURCE = "shardclock_workers"
+DOCS = (ROOT / "docs/operate/kubernetes.md").read_text()
+RAYS_OWN_END_S = 30  # how long Ray takes at most to end a node
+
+each_colour = pytest.mark.parametrize("path", [f"overlays/{it}/{colour}" for it in WITH_APP for colour in COLOURS])
+
+
+def cluster_of(path: str) -> Object:
+    """Build the one RayCluster of a colour."""
+    (cluster,) = of_kind(build(path), "RayCluster")
+    return cluster
+
+
+@each_colour
+def test_its_image_is_that_of_workers_and_of_boot_and_of_nobody_else(path: str) -> None:
+    images = {
+        (pod.labels["ray.io/group"], it["name"]): it["image"] for pod in pods(build(path)) for it in pod.containers
+    }
+    of_app = {where for where, image in images.items() if image == APP_IMAGE}
+    assert of_app == {("headgroup", "boot"), ("workers", "ray-worker"), ("workers", "exporter")}
+    assert set(images.values()) == {IMAGE, APP_IMAGE}
+
+
+@each_colour
+def test_boot_is_told_the_app_and_the_resource_that_only_the_nodes_of_workers_offer(path: str) -> None:
+    cluster = cluster_of(path)
+    (boot,) = group_of(cluster, "head")["template"]["spec"]["initContainers"]
+    environment = {it["name"]: it.get("value") for it in boot["env"]}
+    assert (environment["SHARDCLOCK_APP"], environment["SHARDCLOCK_WORKER_RESOURCE"]) == ("reminders", RESOURCE)
+    offered = {
+        name: group_of(cluster, name)["rayStartParams"].get("resources") for name in ("head", "shards", "workers")
+    }
+    # KubeRay puts the value into a shell's command as it is.
+    assert offered == {"head": None, "shards": None, "workers": f'"{{\\"{RESOURCE}\\": 1}}"'}
+
+
+@each_colour
+def test_its_pods_are_those_of_shards_but_for_what_stands_here(path: str) -> None:
+    cluster = cluster_of(path)
+    shards, workers = (deepcopy(group_of(cluster, name)["template"]) for name in ("shards", "workers"))
+    for template, component in ((shards, "ray-worker"), (workers, "workers")):
+        assert template["metadata"]["labels"].pop("app.kubernetes.io/component") == component
+        for spread in template["spec"].pop("topologySpreadConstraints"):
+            assert spread["labelSelector"] == {"matchLabels": {"app.kubernetes.io/component": component}}
+        del template["spec"]["terminationGracePeriodSeconds"]
+        for container in (*template["spec"]["initContainers"], *template["spec"]["containers"]):
+            del container["image"], container["resources"]
+            container.pop("lifecycle", None)
+    assert workers == shards
+
+
+@each_colour
+def test_the_number_of_its_pods_is_said_once_and_no_autoscaler_changes_it(path: str) -> None:
+    group = group_of(cluster_of(path), "workers")
+    assert group["minReplicas"] == group["replicas"] == group["maxReplicas"]
+    assert group["rayStartParams"]["num-cpus"] != "0", "handlers may reserve CPUs"
+
+
+@each_colour
+def test_no_pod_is_under_two_budgets_and_each_group_has_one(path: str) -> None:
+    budgets = [it["spec"]["selector"]["matchLabels"] for it in of_kind(build(path), "PodDisruptionBudget")]
+    over = {
+        pod.labels["ray.io/group"]: sum(labels.items() <= pod.labels.items() for labels in budgets)
+        for pod in pods(build(path))
+    }
+    assert over == {"headgroup": 0, "shards": 1, "workers": 1}
+
+
+@each_colour
+def test_a_worker_has_time_for_its_calls_and_then_ray_for_its_own_end(path: str) -> None:
+    spec: Any = group_of(cluster_of(path), "workers")["template"]["spec"]
+    (container,) = spec["containers"]
+    *_, option, within = container["lifecycle"]["preStop"]["exec"]["command"]
+    assert option == "--within"
+    # Before it finishes, its replacement starts elsewhere.
+    assert int(within) >= CoordinatorSettings().finish_s + 10
+    assert spec["terminationGracePeriodSeconds"] >= int(within) + RAYS_OWN_END_S
+
+
+@each_colour
+def test_its_policy_leaves_out_all_that_a_webhook_may_never_reach(path: str) -> None:
+    (policy,) = (
+        it for it in of_kind(build(path), "NetworkPolicy") if it["metadata"]["name"].startswith("shardclock-workers-")
+    )
+    (rule,) = policy["spec"]["egress"]
+    blocks = {peer["ipBlock"]["cidr"]: set(peer["ipBlock"]["except"]) for peer in rule["to"]}
+    assert blocks == {
+        "0.0.0.0/0": {str(network) for network in DENIED if network.version == 4},
+        str(UNICAST): {str(network) for network in DENIED if network.version == 6},
+    }
+
+
+def test_it_takes_one_line_of_each_overlay_and_one_file_says_its_image(tmp_path: Path) -> None:
+    for variant, overlay in zip(WITH_APP, OVERLAYS, strict=True):
+        assert len(APP.findall((K8S / "overlays" / overlay / "cluster/kustomization.yaml").read_text())) == 1
+
+        # Given another image in that file
+        copy = tmp_path / overlay
+        shutil.copytree(place_of(variant).parents[1], copy)
+        named = copy / "overlays" / overlay / "app" / "kustomization.yaml"
+        text = named.read_text().replace("newName: shardclock-app", "newName: registry.example/team/reminders")
+        named.write_text(text.replace("newTag: 1.0.0", "newTag: 2.0.0"))
+
+        # Then every container of the app runs it
+        found = build(str(copy / "overlays" / overlay / "blue"))
+        images = {container["image"] for pod in pods(found) for container in pod.containers}
+        assert images == {IMAGE, "registry.example/team/reminders:2.0.0"}
+
+
+def test_the_docs_make_its_image_from_ours_for_the_user_that_the_pods_run_as() -> None:
+    (text,) = re.findall(r"```dockerfile\n(.*?)```", DOCS, re.DOTALL)
+    lines = text.splitlines()
+    assert lines[0] == f"FROM {IMAGE}"
+    assert [line for line in lines if line.startswith("USER")] == ["USER root", "USER 10001:10001"]
+    assert "WORKDIR /app" in lines, "where boot and the handlers' processes look for the modules"
+    # Our own image has no pip in its environment.
+    assert text.count("pip --python /opt/shardclock/bin/python ") == 2
+    assert "--constraint" in text

@@ -1,0 +1,130 @@
+"""Run an app on the pods of the manifests: who lives where, and what becomes of a call whose node is drained."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from tests.support.cli_asserts import DONE
+from tests.support.factories import query
+from tests.support.kuberay import FOR_WORKERS, Machine, name_of
+from tests.support.manifests import WITH_APP
+from tests.support.pods import COME_UP_S, Pods
+from tests.support.postgres import Server
+from tests.support.program import until
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+
+FIRST, SECOND = map(name_of, FOR_WORKERS)
+LEAVE_S = 40.0
+
+APP = """
+import os, socket, time
+import shardclock
+
+HERE = os.path.dirname(__file__)
+
+@shardclock.on_timer("where")
+async def where(timer: shardclock.Timer) -> str:
+    return socket.gethostname()
+
+@shardclock.on_timer("waits", timeout="PT5M")
+def waits(timer: shardclock.Timer) -> None:
+    with open(f"{HERE}/calls", "a") as calls:
+        calls.write(f"{socket.gethostname()}\\n")
+    while os.path.exists(f"{HERE}/wait"):
+        time.sleep(0.01)
+"""
+
+
+@pytest.fixture(scope="module")
+def pods(postgres: Callable[[int], Server]) -> Iterator[Pods]:
+    """Give a cluster with an app, whose shards serve; it has no pod for workers yet."""
+    dsn = postgres(18).clone()
+    try:
+        with closing(Machine(dsn, overlay=WITH_APP[0])) as machine:
+            (machine.place / "reminders.py").write_text(APP)
+            pods = Pods(machine)
+            pods.until_serving()
+            yield pods
+    finally:
+        postgres(18).drop(dsn)
+
+
+def workers(pods: Pods) -> Counter[str]:
+    """Count the workers that serve on each host."""
+    return Counter(it["host"] for it in pods.run("status", "--json")["workers"] if it["worker"] is not None)
+
+
+def until_workers(pods: Pods, **on: int) -> None:
+    """Wait until so many workers serve on each host, named with `_` for `-`."""
+    wanted = Counter({host.replace("_", "-"): count for host, count in on.items()})
+    until(lambda: workers(pods) == wanted, f"workers to be {dict(wanted)}", within_s=COME_UP_S)
+
+
+def delivered(pods: Pods, name: str) -> dict[str, Any] | None:
+    """Return what the log says of a timer's delivery, once it has ended."""
+    text = "select detail::text from shardclock.command_log where name = $1 and intent = 'DELIVERED'"
+    rows = asyncio.run(query(pods.machine.dsn, text, name))
+    return dict(json.loads(rows[0][0])) if rows else None
+
+
+def call(pods: Pods, target: str, name: str, after: str = "PT0S") -> dict[str, Any]:
+    """Schedule a timer of a target, and wait until it is delivered."""
+    pods.run("schedule", "--in", after, "--target", target, "--name", name)
+    found: dict[str, Any] = until(lambda: delivered(pods, name), f"the delivery of {name}", within_s=COME_UP_S)
+    return found
+
+
+def test_workers_wait_for_a_pod_of_theirs_and_shards_stay_away_from_it(pods: Pods) -> None:
+    # Given a cluster that fires, and no pod with the app
+    pods.assert_fires("without")
+    assert pods.run("status", "--json")["workers"] == []
+
+    # When such a pod comes up
+    pods.workers.append(pods.add_worker(FOR_WORKERS[0], "workers"))
+
+    # Then workers and handlers live there, and shards where they were
+    until_workers(pods, worker_5=2)
+    assert call(pods, "where", "first")["result"] == FIRST
+    assert {shard["host"] for shard in pods.until_serving()} == {"worker-3"}
+
+
+def test_a_call_whose_node_is_drained_ends_there_and_nobody_else_makes_it(pods: Pods) -> None:
+    # Given workers on two pods, and a call under way
+    pods.workers.append(pods.add_worker(FOR_WORKERS[1], "workers"))
+    until_workers(pods, worker_5=1, worker_6=1)
+    (pods.machine.place / "wait").touch()
+    calls = pods.machine.place / "calls"
+    pods.run("schedule", "--in", "PT0S", "--target", "waits", "--name", "waits")
+    until(lambda: calls.exists() and calls.read_text().strip(), "the call", within_s=COME_UP_S)
+    here = calls.read_text().strip()
+    there = SECOND if here == FIRST else FIRST
+    (node,) = (it for it in pods.workers if name_of(it.address) == here)
+
+    with ThreadPoolExecutor(1) as thread:
+        # When its pod is stopped as the kubelet stops it
+        leaving = thread.submit(pods.machine.stop_worker, node, "workers")
+
+        # Then workers elsewhere have all slots, and the call goes on
+        until(lambda: workers(pods) == {there: 2}, "workers to have moved", within_s=LEAVE_S / 2)
+        assert call(pods, "where", "meanwhile", "PT1S")["result"] == there
+        assert not leaving.done()
+
+        # And when it has ended, the pod may go at once
+        (pods.machine.place / "wait").unlink()
+        left = leaving.result(LEAVE_S)
+    assert left.returncode == DONE, left.stderr
+    assert b"no shard is left" in left.stderr
+    found = until(lambda: delivered(pods, "waits"), "its end")
+    assert found["attempt"] == 1
+    assert calls.read_text().splitlines() == [here]
+    ended = asyncio.run(query(pods.machine.dsn, "select ended_why from shardclock.holders where host = $1", here))
+    assert {why for (why,) in ended if why is not None} == {"drained"}
