@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from metrics.family import SHARD, Families
+from metrics.family import OTHER, SHARD, TARGET_NAME, TARGETS_MAX, Families
 from metrics.report import Histogram, Labels, Report, Sample
 
 SOURCE_EXPIRES_S = 10.0
 SOURCES_MAX = 2_000  # more than twice the 840 possible shards, because an upgrade runs two clusters
+NAMES_MAX = 2 * TARGETS_MAX  # and two apps
 
 Key = tuple[str, Labels]
 
@@ -40,6 +41,7 @@ class Aggregator:
     _silent: dict[str, Report] = field(default_factory=dict)
     _counters: dict[Key, float] = field(default_factory=dict)
     _histograms: dict[Key, Histogram] = field(default_factory=dict)
+    _names: set[str] = field(default_factory=set)
 
     def __len__(self) -> int:
         """Count the sources that live."""
@@ -103,14 +105,30 @@ class Aggregator:
             del self._counters[key]
         for key in self._histograms.keys() - named:
             del self._histograms[key]
+        self._names &= {value for _, labels in named for value in labels}
 
     def _is_counter(self, sample: Sample) -> bool:
         return self.families[sample.name].kind == "counter"
 
     def _series(self, report: Report, item: Sample | Histogram) -> Key:
         """Return the series of a number; the label `shard` is the shard that the source keeps now."""
-        is_of_shard = SHARD in self.families[item.name].labels
-        return item.name, (report.shard, *item.labels) if is_of_shard else item.labels
+        labels = self.families[item.name].labels
+        values = (report.shard, *item.labels) if SHARD in labels else item.labels
+        if TARGET_NAME not in labels:
+            return item.name, values
+        told = (
+            self._told(value) if label == TARGET_NAME else value for label, value in zip(labels, values, strict=True)
+        )
+        return item.name, tuple(told)
+
+    def _told(self, name: str) -> str:
+        """Return the name by which a target is told: its own, or `other` if there are too many, whoever reports it."""
+        if name == OTHER or name in self._names:
+            return name
+        if len(self._names) >= NAMES_MAX:
+            return OTHER
+        self._names.add(name)
+        return name
 
 
 def _gain(key: Key, total: Histogram | None, now: Histogram, before: Histogram | None) -> Histogram:

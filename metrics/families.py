@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 
-from metrics.family import Family, Label, by_name
+from metrics.family import TARGET_NAME, Family, Label, by_name
 
 GROUPS_MAX = 50  # consumer groups: users name them, so the values of this label must be limited
 
@@ -13,8 +13,13 @@ MINUTE = Label("minute", frozenset(f"{minute:02}" for minute in range(1, 16)))
 GROUP = Label("group", frozenset(["billing"]))
 TABLE = Label(
     "table",
-    frozenset(["timers", "command_log", "holders", "beats", "consumers", "coordination", "leadership", "zones"]),
-)
+    frozenset(
+        [
+            "timers", "command_log", "deliveries", "dead_letters", "holders", "beats", "consumers", "coordination",
+            "leadership", "zones",
+        ]
+    ),
+)  # fmt: skip
 
 RELEASE = version("shardclock")
 VERSION = Label("version", frozenset([RELEASE]))
@@ -53,6 +58,26 @@ READ = by_name(
     Family("shards_min", "gauge", "The smallest number of shards that the policy allows; absent without a policy."),
     Family("shards_max", "gauge", "The largest number of shards that the policy allows; absent without a policy."),
     Family("slots_assigned", "gauge", "Slots that a living shard keeps, of 840."),
+    Family("workers_wanted", "gauge", "Workers wanted; 0 if no app has declared handlers."),
+    Family("workers_alive", "gauge", "Workers that keep slots and gave a sign of life within 5 s."),
+    Family(
+        "deliveries_waiting",
+        "gauge",
+        "Deliveries that are due and that no worker has in hand; 10000 means 10000 or more.",
+        (TARGET_NAME,),
+    ),
+    Family(
+        "oldest_waiting_delivery_seconds",
+        "gauge",
+        "How long ago the oldest delivery that waits became due; 0 if there is none.",
+        (TARGET_NAME,),
+    ),
+    Family(
+        "dead_letters",
+        "gauge",
+        "Deliveries that were given up and are kept; 10000 means 10000 or more.",
+        (TARGET_NAME,),
+    ),
     Family("leader_alive", "gauge", "1 while a coordinator leads."),
     Family("forecast_timers", "gauge", "Timers that fall due in a coming minute.", (MINUTE,)),
     Family(

@@ -1,9 +1,11 @@
 """What a metric is: its name, kind, help, labels, and the values that its labels can take.
 
-Each package declares its own: `shards.families`, `coordinator.families`, and `metrics.families` for what the exporter
-reads in the tables. `cluster.families` brings together those that are reported. What no package declares is refused.
+Each package declares its own: `shards.families`, `workers.families`, `coordinator.families`, and `metrics.families` for
+what the exporter reads in the tables. `cluster.families` brings together those that are reported. What no package
+declares is refused.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -13,13 +15,24 @@ from timers.model import SLOTS
 PREFIX = "shardclock_"
 Kind = Literal["counter", "gauge", "histogram"]
 
+# What a user may name a handler, as the client says.
+OPEN_VALUE = re.compile(r"[a-z0-9_.:-]{1,200}")
+
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """One label, and every value that it can take."""
+    """One label, and every value that it can take.
+
+    Users name the values of an open label. What counts them has a limit, beyond which all are `other`.
+    """
 
     name: str
     values: frozenset[str]
+    is_open: bool = False
+
+    def accepts(self, value: str) -> bool:
+        """Say whether it can have this value."""
+        return value in self.values or (self.is_open and OPEN_VALUE.fullmatch(value) is not None)
 
 
 # The label's value for a holder without slots: it may still sweep, and fire what it leases.
@@ -31,6 +44,12 @@ SHARD = Label("shard", frozenset([*map(str, range(SLOTS)), NO_SHARD]))
 LOOP = Label(
     "loop", frozenset(["beats", "claims", "delivery_hints", "endpoints", "fires", "hints", "renewals", "settles"])
 )
+
+# The label `target` says of which kind a target is; this one says which it is. An app has as many targets as it likes,
+# a metric not: so many are told by name.
+TARGETS_MAX = 50
+OTHER = "other"
+TARGET_NAME = Label("target_name", frozenset([OTHER]), is_open=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +76,7 @@ class Family:
         """Say whether these can be the values of its labels."""
         given = tuple(values)
         return len(given) == len(self.labels) and all(
-            value in label.values for label, value in zip(self.labels, given, strict=True)
+            label.accepts(value) for label, value in zip(self.labels, given, strict=True)
         )
 
 

@@ -1,16 +1,19 @@
 """What the exporter reads in Postgres: true even when every shard is dead."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeVar
 
 import structlog
 
 from metrics.families import GROUPS_MAX, TABLE
+from metrics.family import TARGETS_MAX
 from metrics.report import Sample
 from sql.claims.scan_window import ScanWindow
 from sql.log.groups import Group, list_groups
+from sql.metrics.deliveries import Waiting, count_dead_letters, measure_deliveries
 from sql.metrics.forecast import Forecast, read_forecast
 from sql.metrics.measures import (
     EVER,
@@ -31,6 +34,8 @@ AGE_EDGES = (EVER, *(timedelta(seconds=-age_s) for age_s in (600, 60, 10, 1, 0))
 AGES_OF_OUTAGE = ("over_10m", "under_10m", "under_1m")  # overdue by more than 10 s
 FROM_EVER_ON = (EVER, timedelta(days=9_000 * 365))
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Tables:
@@ -41,6 +46,8 @@ class Tables:
     pending: DueCounts
     forecast: Forecast
     server: ServerMeasures
+    waiting: list[Waiting]
+    dead_letters: Mapping[str, int]
     groups: list[Group]
     sizes: list[TableMeasures]
     took_s: float
@@ -58,19 +65,21 @@ async def read_tables(session: Session, window: ScanWindow | None) -> Tables:
         pending=await count_due(session, FROM_EVER_ON, window=window),
         forecast=await read_forecast(session),
         server=await measure_server(session),
-        groups=await _read_groups(session),
+        waiting=await _or_nothing(measure_deliveries(session, TARGETS_MAX), "the deliveries", []),
+        dead_letters=await _or_nothing(count_dead_letters(session, TARGETS_MAX), "the dead letters", {}),
+        groups=await _or_nothing(list_groups(session, GROUPS_MAX), "the consumer groups", []),
         sizes=await measure_tables(session),
         took_s=time.monotonic() - began_s,
     )
 
 
-async def _read_groups(session: Session) -> list[Group]:
-    """List the groups that are furthest behind; if that fails, all other figures are still read."""
+async def _or_nothing(reading: Awaitable[T], what: str, nothing: T) -> T:
+    """Wait for a reading; if it fails, all other figures are still read."""
     try:
-        return await list_groups(session, GROUPS_MAX)
+        return await reading
     except (StatementRefused, StoreUnavailable) as error:
-        structlog.get_logger().warning("the consumer groups can't be read", error=" ".join(str(error).split()))
-        return []
+        structlog.get_logger().warning("some figures can't be read", of=what, error=" ".join(str(error).split()))
+        return nothing
 
 
 def samples_of(tables: Tables | None) -> Iterator[Sample]:
@@ -83,6 +92,7 @@ def samples_of(tables: Tables | None) -> Iterator[Sample]:
     yield from _of_cluster(tables.cluster)
     yield from _of_forecast(tables.forecast, tables.cluster)
     yield from _of_server(tables.server)
+    yield from _of_deliveries(tables)
     yield from _of_groups(tables.groups)
     for size in tables.sizes:
         if size.table_name in TABLE.values:
@@ -111,6 +121,8 @@ def _of_cluster(cluster: ClusterMeasures) -> Iterator[Sample]:
         "shards_min": cluster.shards_min,
         "shards_max": cluster.shards_max,
         "slots_assigned": cluster.slots_assigned,
+        "workers_wanted": cluster.workers_wanted,
+        "workers_alive": cluster.workers_alive,
         "leader_alive": cluster.leader_alive,
         "timers_scheduled": cluster.scheduled,
         "log_records": cluster.log_records,
@@ -156,3 +168,11 @@ def _of_groups(groups: list[Group]) -> Iterator[Sample]:
         yield Sample("consumer_lag_seconds", label, group.lag_s)
         yield Sample("consumer_failures", label, group.failures)
         yield Sample("consumer_records_aside", label, group.set_aside)
+
+
+def _of_deliveries(tables: Tables) -> Iterator[Sample]:
+    for waiting in tables.waiting:
+        yield Sample("deliveries_waiting", (waiting.target_name,), waiting.deliveries)
+        yield Sample("oldest_waiting_delivery_seconds", (waiting.target_name,), waiting.oldest_s)
+    for target_name, letters in tables.dead_letters.items():
+        yield Sample("dead_letters", (target_name,), letters)

@@ -1,6 +1,6 @@
 """The metrics that workers report."""
 
-from metrics.family import LOOP, Family, Label
+from metrics.family import LOOP, TARGET_NAME, Family, Label
 
 DURATION_EDGES_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 900, 3600)
 
@@ -9,11 +9,20 @@ OUTCOME = Label("outcome", frozenset(["delivered", "discarded", "dead", "retried
 LOOPS = ("beats", "claims", "hints", "settles", "renewals", "endpoints")
 
 FAMILIES = (
-    Family("deliveries_settled", "counter", "Attempts to call a target, by how they ended.", (KIND, OUTCOME)),
+    Family(
+        "deliveries_settled", "counter", "Attempts to call a target, by how they ended.", (KIND, TARGET_NAME, OUTCOME)
+    ),
     Family("deliveries_claimed", "counter", "Deliveries that workers took in hand."),
     Family("deliveries_lost", "counter", "Deliveries that another worker took while this one had them in hand."),
     Family("deliveries_in_hand", "gauge", "Deliveries that workers have in hand: waiting, or being called."),
     Family("endpoint_breakers_open", "gauge", "Endpoints that fail and are only probed, counted by each worker."),
+    Family(
+        "delivery_lag_seconds",
+        "histogram",
+        "How long after its firing, or after it was redriven, a delivery's first attempt began.",
+        (KIND,),
+        DURATION_EDGES_S,
+    ),
     Family(
         "delivery_attempt_seconds",
         "histogram",
@@ -21,5 +30,6 @@ FAMILIES = (
         (KIND,),
         DURATION_EDGES_S,
     ),
+    Family("handler_start_failures", "counter", "Times that a handler's process did not start.", (TARGET_NAME,)),
     Family("worker_turn_failures", "counter", "Turns of a worker's loop that failed and were taken again.", (LOOP,)),
 )

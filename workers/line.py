@@ -15,6 +15,7 @@ from workers.bucket import Bucket
 from workers.handler import HandlerSpec
 from workers.process import HandlerProcess
 from workers.seat import Called, CannotStart, Seat
+from workers.stats import WorkerStats
 
 QUEUED_CHUNKS = 2  # that wait in memory beside those in progress
 RESTART_MAX_S = 30.0
@@ -30,10 +31,12 @@ class Line:
         start: Callable[[HandlerSpec], HandlerProcess],
         settle: Callable[[Sequence[Settlement]], None],
         now: Callable[[], datetime],
+        stats: WorkerStats,
     ) -> None:
         self.spec = spec
         self._settle = settle
         self._now = now
+        self._stats = stats
         self._log = structlog.get_logger().bind(target=spec.target)
         # An async function shares its process with its other calls; a plain one has the process to itself.
         self._seats = [Seat(spec, start) for _ in range(1 if spec.is_async else spec.calls_max)]
@@ -119,7 +122,7 @@ class Line:
         if chunk:
             self._bucket.take(time.monotonic(), len(chunk))
             seat.take(chunk, alone=alone)
-            call = asyncio.create_task(self._call(seat, chunk))
+            call = asyncio.create_task(self._call(seat, chunk, alone=alone))
             self._calls.add(call)
             call.add_done_callback(self._calls.discard)
         return True
@@ -133,9 +136,13 @@ class Line:
             self._settle(list(ended.values()))
         return [delivery for delivery in deliveries if delivery.timer_key not in ended]
 
-    async def _call(self, seat: Seat, chunk: Sequence[ClaimedDelivery]) -> None:
+    async def _call(self, seat: Seat, chunk: Sequence[ClaimedDelivery], *, alone: bool) -> None:
+        def begins() -> None:
+            if not alone:  # a suspect has been called before
+                self._stats.count_called(chunk, now=self._now())
+
         try:
-            self._learn(await seat.call(chunk))
+            self._learn(await seat.call(chunk, begins=begins))
             self._failed_starts = 0
         except CannotStart as error:
             self._waiting.extendleft(reversed(chunk))
@@ -160,6 +167,7 @@ class Line:
 
     def _wait_after_failed_start(self, why: str) -> None:
         self._failed_starts += 1
+        self._stats.count_failed_start(self.spec.target)
         self._start_at_s = time.monotonic() + min(2.0**self._failed_starts, RESTART_MAX_S)
         self._wake_at(self._start_at_s)
         self._log.error("handler does not start", times=self._failed_starts, error=why)

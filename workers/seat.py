@@ -76,13 +76,15 @@ class Seat:
         self._deliveries += len(chunk)
         self._alone = alone
 
-    async def call(self, chunk: Sequence[ClaimedDelivery]) -> Called:
-        """Call the handler for each delivery of a chunk that was taken.
+    async def call(self, chunk: Sequence[ClaimedDelivery], *, begins: Callable[[], None]) -> Called:
+        """Call the handler for each delivery of a chunk that was taken; `begins` is called when its process is ready.
 
         errors:  CannotStart  no delivery was called
         """
         try:
-            return await self._call(await self._ready(), chunk)
+            process = await self._ready()
+            begins()
+            return await self._call(process, chunk)
         finally:
             self._calls -= 1
             self._deliveries -= len(chunk)

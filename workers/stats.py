@@ -1,11 +1,14 @@
 """Counts of what became of deliveries since a worker's start, and the report of them to this node's exporter."""
 
 from bisect import bisect_left
-from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
+from metrics.family import OTHER, TARGETS_MAX
 from metrics.report import Histogram, Report, Sample
+from sql.deliveries.claim import ClaimedDelivery
 from sql.deliveries.settle import Settlement
 from workers.families import DURATION_EDGES_S, KIND, LOOPS, OUTCOME
 
@@ -16,17 +19,51 @@ def kind_of(target: str) -> str:
 
 
 @dataclass(slots=True)
+class Buckets:
+    """Count durations by the edges between which they lie."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(DURATION_EDGES_S) + 1))
+    sum_s: float = 0.0
+
+    def add(self, duration_s: float) -> None:
+        """Count one."""
+        self.counts[bisect_left(DURATION_EDGES_S, duration_s)] += 1
+        self.sum_s += duration_s
+
+
+def _buckets_by_kind() -> dict[str, Buckets]:
+    return {kind: Buckets() for kind in sorted(KIND.values)}
+
+
 class WorkerStats:
     """Count what became of deliveries, since the start."""
 
-    claimed: int = 0
-    lost: int = 0
-    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
-    failures: Counter[str] = field(default_factory=Counter)
-    durations: dict[str, list[int]] = field(
-        default_factory=lambda: {kind: [0] * (len(DURATION_EDGES_S) + 1) for kind in sorted(KIND.values)}
-    )
-    duration_sums_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    def __init__(self, handlers: Iterable[str] = ()) -> None:
+        self.claimed = 0
+        self.lost = 0
+        self.failures: Counter[str] = Counter()
+        self.failed_starts: Counter[str] = Counter()
+        self.outcomes: Counter[tuple[str, str, str]] = Counter()
+        self.lags = _buckets_by_kind()
+        self.durations = _buckets_by_kind()
+        # The same ones in each worker of an app. Webhooks are always among the others.
+        self.names = frozenset(sorted(handlers)[:TARGETS_MAX])
+
+    def name_of(self, target: str) -> str:
+        """Return by which name a target is told: its own, if it is one of the first handlers."""
+        return target if target in self.names else OTHER
+
+    def count_called(self, deliveries: Sequence[ClaimedDelivery], *, now: datetime) -> None:
+        """Add how long deliveries have waited whose first attempt begins now."""
+        for it in deliveries:
+            if not it.failed_attempts:
+                # What an operator redrives is due again long after its firing.
+                lag = now - max(it.fired_at, it.next_attempt_at)
+                self.lags[kind_of(it.target)].add(max(0.0, lag.total_seconds()))
+
+    def count_failed_start(self, target: str) -> None:
+        """Add that the process of a handler did not start."""
+        self.failed_starts[self.name_of(target)] += 1
 
     def count_settled(self, sent: Sequence[Settlement], settled: Collection[int]) -> None:
         """Add how attempts ended; those that were not settled are another worker's now."""
@@ -34,16 +71,16 @@ class WorkerStats:
             if it.delivery.timer_key not in settled:
                 self.lost += 1
                 continue
-            kind = kind_of(it.delivery.target)
-            self.outcomes[kind, _outcome_of(it)] += 1
+            target = it.delivery.target
+            kind = kind_of(target)
+            self.outcomes[kind, self.name_of(target), _outcome_of(it)] += 1
             if it.ending is not None or it.fails:
-                self.durations[kind][bisect_left(DURATION_EDGES_S, it.duration_s)] += 1
-                self.duration_sums_s[kind] += it.duration_s
+                self.durations[kind].add(it.duration_s)
 
     def counts(self) -> dict[str, int]:
         """Return the counts by name."""
         totals = Counter[str]()
-        for (_, outcome), count in self.outcomes.items():
+        for (*_, outcome), count in self.outcomes.items():
             totals[outcome] += count
         return {"claimed": self.claimed, "lost": self.lost, **{name: totals[name] for name in sorted(OUTCOME.values)}}
 
@@ -59,22 +96,34 @@ class WorkerGauges:
 def report_of(source: str, stats: WorkerStats, present: WorkerGauges, *, leaving: bool = False) -> Report:
     """Build the report that a worker sends to the exporter."""
     samples = [
-        *(
-            Sample("deliveries_settled", (kind, outcome), stats.outcomes[kind, outcome])
-            for kind in sorted(KIND.values)
-            for outcome in sorted(OUTCOME.values)
-        ),
+        *_outcomes_of(stats),
         Sample("deliveries_claimed", (), stats.claimed),
         Sample("deliveries_lost", (), stats.lost),
         Sample("deliveries_in_hand", (), present.in_hand),
         Sample("endpoint_breakers_open", (), present.breakers_open),
+        *(
+            Sample("handler_start_failures", (name,), stats.failed_starts[name])
+            for name in sorted({*stats.names, OTHER})
+        ),
         *(Sample("worker_turn_failures", (loop,), stats.failures[loop]) for loop in LOOPS),
     ]
+    named = {"delivery_lag_seconds": stats.lags, "delivery_attempt_seconds": stats.durations}
     histograms = [
-        Histogram("delivery_attempt_seconds", (kind,), tuple(counts), stats.duration_sums_s[kind])
-        for kind, counts in stats.durations.items()
+        Histogram(name, (kind,), tuple(buckets.counts), buckets.sum_s)
+        for name, by_kind in named.items()
+        for kind, buckets in by_kind.items()
     ]
     return Report(source, samples=samples, histograms=histograms, leaving=leaving)
+
+
+def _outcomes_of(stats: WorkerStats) -> list[Sample]:
+    """List the outcomes of each target, also those at 0: Prometheus sees a count rise only from what it has seen."""
+    told = {("handler", name) for name in stats.names} | {(kind, OTHER) for kind in KIND.values}
+    return [
+        Sample("deliveries_settled", (kind, name, outcome), stats.outcomes[kind, name, outcome])
+        for kind, name in sorted(told)
+        for outcome in sorted(OUTCOME.values)
+    ]
 
 
 def _outcome_of(it: Settlement) -> str:

@@ -47,7 +47,7 @@ class Worker:
         start: Callable[[HandlerSpec], HandlerProcess],
     ) -> None:
         self.holder = incarnation.holder
-        self.stats = WorkerStats()
+        self.stats = WorkerStats(spec.target for spec in handlers)
         self._settings = settings
         self._log = structlog.get_logger().bind(holder=f"{self.holder:016x}")
         self._claims, self._settles, self._renewals, self._lookups = (
@@ -82,7 +82,8 @@ class Worker:
             log=self._log,
         )
         self._lines = {
-            spec.target: Line(spec, start=start, settle=self._settle_soon, now=self._clock.now) for spec in handlers
+            spec.target: Line(spec, start=start, settle=self._settle_soon, now=self._clock.now, stats=self.stats)
+            for spec in handlers
         }
         self._endpoints = Endpoints(
             http=settings.webhook_http, networks=settings.networks, settle=self._settle_soon, now=self._clock.now

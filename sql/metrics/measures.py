@@ -42,6 +42,8 @@ class ClusterMeasures:
     shards_alive: int
     holders_on_hold: int
     slots_assigned: int
+    workers_wanted: int
+    workers_alive: int
     paused: int
     oldest_overdue_s: float
     oldest_due_s: float

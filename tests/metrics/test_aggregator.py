@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from cluster.families import REPORTED
-from metrics.aggregator import SOURCE_EXPIRES_S, SOURCES_MAX, Aggregator
+from metrics.aggregator import NAMES_MAX, SOURCE_EXPIRES_S, SOURCES_MAX, Aggregator
+from metrics.family import OTHER
 from metrics.report import Histogram, Labels, Report, Sample
 
 EMPTY = (0,) * 19
@@ -198,3 +199,34 @@ def test_the_memory_of_silent_sources_is_bounded(aggregator: Aggregator) -> None
 
     assert len(aggregator) == 0
     assert len(aggregator._silent) <= SOURCES_MAX
+
+
+def settled(source: str, *names: str, leaving: bool = False) -> Report:
+    """Say that a worker has delivered once to each of these targets."""
+    samples = [Sample("deliveries_settled", ("handler", name, "delivered"), 1) for name in names]
+    return Report(source, samples=samples, leaving=leaving)
+
+
+def names_of(aggregator: Aggregator) -> dict[str, float]:
+    return {sample.labels[1]: sample.value for sample in aggregator.samples()}
+
+
+def test_targets_beyond_the_limit_are_others_whoever_reports_them(aggregator: Aggregator) -> None:
+    names = [f"t{number}" for number in range(NAMES_MAX + 3)]
+    aggregator.add(settled("a", *names[:60]), now_s=0)
+    aggregator.add(settled("b", OTHER, *names[50:]), now_s=0)
+
+    told = names_of(aggregator)
+
+    assert told.keys() == {*names[:NAMES_MAX], OTHER}
+    assert (told["t0"], told["t55"], told[OTHER]) == (1, 2, 1 + 3)
+
+
+def test_a_target_that_nobody_reports_any_more_makes_room_for_another(aggregator: Aggregator) -> None:
+    aggregator.add(settled("old", *(f"t{number}" for number in range(NAMES_MAX))), now_s=0)
+    aggregator.add(settled("new", "t0"), now_s=0)
+    aggregator.add(settled("old", leaving=True), now_s=1)
+
+    aggregator.add(settled("another", "late.one"), now_s=2)
+
+    assert names_of(aggregator) == {"t0": 2, "late.one": 1}

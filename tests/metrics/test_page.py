@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from cluster.families import REPORTED
 from metrics.families import OF_EXPORTER, READ
-from metrics.family import PREFIX, SHARD, Family
+from metrics.family import PREFIX, SHARD, TARGET_NAME, Family
 from metrics.page import metrics_of, of_exporter
 from metrics.report import Histogram, Sample
 
@@ -140,6 +140,7 @@ def test_only_histograms_have_edges() -> None:
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_every_label_has_a_known_and_small_set_of_values(family: Family) -> None:
     assert len(set(family.labels)) == len(family.labels)
+    assert [label for label in family.labels if label.is_open] in ([], [TARGET_NAME]), "the only one that users name"
     series = math.prod(len(label.values) for label in family.labels if label != SHARD)
     assert series <= 30, "for each shard at most so many"
 
@@ -155,5 +156,16 @@ def test_every_set_of_values_is_finite_and_no_value_is_odd() -> None:
 @pytest.mark.parametrize("family", [f for f in FAMILIES if f.labels and SHARD not in f.labels], ids=lambda f: f.name)
 def test_a_family_accepts_its_labels_values_and_no_others(family: Family) -> None:
     assert all(map(family.accepts, product(*(label.values for label in family.labels))))
-    for wrong in ((), ("", *labels_of(family)[1:]), ("x", *labels_of(family)[1:]), (*labels_of(family), "x")):
+    rest = labels_of(family)[1:]
+    odd = "x" * 201 if family.labels[0].is_open else "x"
+    for wrong in ((), ("", *rest), (odd, *rest), (*labels_of(family), "x")):
         assert not family.accepts(wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "accepted"),
+    [("order.expired", True), ("a", True), ("x" * 200, True), ("", False), ("x" * 201, False), ("Größe", False),
+     ('a"b', False), ("a\nb", False), ("a ", False)],
+)  # fmt: skip
+def test_a_target_s_name_is_one_that_a_handler_may_have(name: str, accepted: bool) -> None:
+    assert TARGET_NAME.accepts(name) is accepted

@@ -13,6 +13,7 @@ import pytest
 from cluster.families import REPORTED
 from metrics.exporter import Exporter, ExporterConfig
 from metrics.families import TABLE
+from metrics.family import OTHER
 from metrics.reading import Reading
 from metrics.report import Report, Sample
 from metrics.tables import read_tables
@@ -20,6 +21,7 @@ from sql.claims.scan_window import ScanWindow
 from sql.dsn import Dsn
 from sql.migrate import migrations
 from tests.support.cli_asserts import DOWN, SECRET
+from tests.support.deliveries import HANDLER, add_deliveries, bury, declare
 from tests.support.exporting import Exporting, exporting, get, short_dir
 from tests.support.factories import add_timers, query
 from timers.model import SLOTS
@@ -190,6 +192,31 @@ def test_what_others_lack_makes_it_unready_too(dsn: str) -> None:
     assert first[0] == "Ray has not started"
     assert first[1:] == second
     assert len(second) == 1
+
+
+def test_what_waits_for_a_target_and_its_dead_letters_are_on_the_page(dsn: str, reads: Exporting) -> None:
+    asyncio.run(declare(dsn, HANDLER))
+    asyncio.run(add_deliveries(dsn, 3, next_attempt_at="now() - interval '1 hour'"))
+    asyncio.run(add_deliveries(dsn, 2, "webhook:shop"))
+    asyncio.run(bury(dsn, 4))
+
+    page = reads.get()
+
+    assert page.numbers("deliveries_waiting") == {(HANDLER,): 3, (OTHER,): 2}
+    assert page.numbers("dead_letters") == {(HANDLER,): 4, (OTHER,): 0}
+    assert 3_600 <= page.numbers("oldest_waiting_delivery_seconds")[HANDLER,] < 3_660
+    assert (page.number("workers_wanted"), page.number("workers_alive")) == (2, 0)
+
+
+def test_deliveries_that_cannot_be_read_cost_no_other_figure(dsn: str, reads: Exporting) -> None:
+    asyncio.run(add_timers(dsn, 3, "now() + interval '1 hour'"))
+    asyncio.run(query(dsn, "alter table shardclock.deliveries rename tenant_id to tenant"))
+
+    page = reads.get()
+
+    assert page.number("pending_timers") == 3
+    assert page.numbers("deliveries_waiting") == {}
+    assert page.numbers("dead_letters") == {(OTHER,): 0}
 
 
 def test_groups_that_cannot_be_listed_cost_no_other_figure(dsn: str, reads: Exporting) -> None:

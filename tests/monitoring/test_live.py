@@ -145,6 +145,7 @@ class Seen:
 def test_each_alert_is_set_off_by_the_fault_it_is_for(watched: Watched, prometheus: Prometheus) -> None:
     seen = Seen(prometheus)
     _slow_faults(watched, seen)
+    _deliveries_go_wrong(watched, seen)
     _near_limits(watched, seen)
     _on_hold(watched, seen)
     _flapping(watched, prometheus, seen)
@@ -195,6 +196,29 @@ def _slow_faults(watched: Watched, seen: Seen) -> None:
     watched.command("scale", 2)
 
 
+def _deliveries_go_wrong(watched: Watched, seen: Seen) -> None:
+    """Let one handler fail each time, and keep another's process from starting."""
+    seen.are_quiet("ShardclockDeadLetters", "ShardclockDeliveriesFail")
+    _schedule(watched, "fails", 200, every_s=0.2)
+    seen.until("ShardclockDeadLetters", "a handler that raises at its only attempt")
+    seen.until("ShardclockDeliveriesFail", "a handler that raises each time")
+    seen.are_quiet("ShardclockHandlerDoesNotStart", "ShardclockDeliveriesBehind")
+    no_more_starts = watched.place / "no-more-starts"
+    no_more_starts.touch()
+    _schedule(watched, "never.starts", 20)
+    seen.until("ShardclockHandlerDoesNotStart", "an app that can't be imported any more")
+    seen.until("ShardclockDeliveriesBehind", "deliveries that wait for its handler")
+    no_more_starts.unlink()
+
+
+def _schedule(watched: Watched, target: str, timers: int, *, every_s: float = 0.0) -> None:
+    text = (
+        "select shardclock.schedule_timer(due_date => now() + i * $3::double precision * interval '1 s', target => $2)"
+        " from generate_series(1, $1::integer) i"
+    )
+    watched.sql(text, timers, target, every_s)
+
+
 def _near_limits(watched: Watched, seen: Seen) -> None:
     """Bring the server near its limits."""
     seen.are_quiet("ShardclockConnectionsNearLimit", "ShardclockWalFilling", "ShardclockReplicaBehind")
@@ -227,9 +251,10 @@ def _flapping(watched: Watched, prometheus: Prometheus, seen: Seen) -> None:
 
 
 def _everything_dies(watched: Watched, seen: Seen) -> None:
-    """Kill one shard, then the other, while nobody can replace them; then let what was left be held back."""
+    """Kill one shard, then the other, and the workers, while nobody replaces them; then hold back what was left."""
     seen.are_quiet("ShardclockSlotsUnassigned", "ShardclockShardsMissing", "ShardclockNoLeader")
     seen.are_quiet("ShardclockNoShardAlive", "ShardclockNothingFires", "ShardclockOverdueWhileShardsLive")
+    seen.are_quiet("ShardclockNoWorkerAlive")
     with _frozen(watched.up.processes("CoordinatorActor") + watched.up.processes("cluster.host")):
         shards = watched.up.processes("ShardActor")
         shards[0].kill()
@@ -239,6 +264,8 @@ def _everything_dies(watched: Watched, seen: Seen) -> None:
         kill(shards[1:])
         seen.until("ShardclockNoShardAlive", "all shards dead")
         seen.until("ShardclockNothingFires", "timers due, and nobody to fire them")
+        kill(watched.up.processes("WorkerActor"))
+        seen.until("ShardclockNoWorkerAlive", "all workers dead")
         watched.command("ramp", 0)
     seen.until("ShardclockOverdueWhileShardsLive", "shards that may not fire what was left")
     watched.command("ramp", 150_000)

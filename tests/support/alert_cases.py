@@ -25,6 +25,13 @@ def shards(name: str, *values: str, **labels: str) -> dict[str, str]:
     }
 
 
+def workers(name: str, values: str, **labels: str) -> dict[str, str]:
+    """Give the workers of both nodes the same series of one handler."""
+    if name.startswith("deliveries_"):
+        labels = {"kind": "handler", **labels}
+    return tables(name, values, target_name="order.expired", **labels)
+
+
 def one(name: str, values: str, **labels: str) -> dict[str, str]:
     """Give one node a series."""
     more = "".join(f', {label}="{value}"' for label, value in labels.items())
@@ -65,6 +72,14 @@ HEALTHY: dict[str, str] = {
     **tables("holders_on_hold", steady(0)),
     **tables("slots_assigned", steady(840)),
     **tables("leader_alive", steady(1)),
+    **tables("workers_alive", steady(2)),
+    **tables("workers_wanted", steady(2)),
+    **tables("oldest_waiting_delivery_seconds", steady(0.1), target_name="order.expired"),
+    **workers("handler_start_failures_total", steady(0)),
+    **workers("deliveries_settled_total", growing(100), outcome="delivered"),
+    **workers("deliveries_settled_total", growing(2), outcome="retried"),
+    **workers("deliveries_settled_total", growing(10), outcome="given_back"),
+    **workers("deliveries_settled_total", steady(0), outcome="dead"),
     **tables("forecast_peak_timers_per_second", steady(500)),
     **tables("capacity_timers_per_second", steady(2000)),
     **tables("log_partitions_ahead", steady(8)),
@@ -223,6 +238,52 @@ CASES = [
     Case("a peak that the shards wanted can do while one is missing", "ShardclockForecastOverCapacity",
          tables("forecast_peak_timers_per_second", steady(1500)) | tables("capacity_timers_per_second", steady(1000))
          | tables("shards_alive", steady(1)), ("ShardclockShardsMissing",)),
+
+    Case("handlers, and no worker", "ShardclockNoWorkerAlive",
+         tables("workers_alive", steady(0)), ("ShardclockNoWorkerAlive",)),
+    Case("no worker where no app wants one", "ShardclockNoWorkerAlive",
+         tables("workers_alive", steady(0)) | tables("workers_wanted", steady(0))),
+    Case("no worker for half a minute", "ShardclockNoWorkerAlive",
+         tables("workers_alive", "2+0x59 0 2+0x100")),
+    Case("a handler whose process fails to start again and again", "ShardclockHandlerDoesNotStart",
+         workers("handler_start_failures_total", "0+0x50 0+1x10"), ("ShardclockHandlerDoesNotStart",)),
+    Case("a process that failed to start once on each node", "ShardclockHandlerDoesNotStart",
+         workers("handler_start_failures_total", "0+0x50 1+0x100")),
+    Case("a handler that did not start half an hour ago", "ShardclockHandlerDoesNotStart",
+         workers("handler_start_failures_total", "0+0x20 0+1x10 10+0x200"), at="50m"),
+    Case("deliveries that have been due for seven minutes", "ShardclockDeliveriesBehind",
+         tables("oldest_waiting_delivery_seconds", steady(420), target_name="order.expired"),
+         ("ShardclockDeliveriesBehind",)),
+    Case("two of three targets behind", "ShardclockDeliveriesBehind",
+         tables("oldest_waiting_delivery_seconds", growing(30), target_name="cart.left")
+         | tables("oldest_waiting_delivery_seconds", growing(30), target_name="other"),
+         ("ShardclockDeliveriesBehind", "ShardclockDeliveriesBehind")),
+    Case("a backlog that is worked off after a restart of eight minutes", "ShardclockDeliveriesBehind",
+         tables("oldest_waiting_delivery_seconds", "0+0x40 0+30x16 300 100 0+0x100", target_name="order.expired")),
+    Case("deliveries that have been due for four minutes", "ShardclockDeliveriesBehind",
+         tables("oldest_waiting_delivery_seconds", steady(240), target_name="order.expired")),
+    Case("two of three attempts fail", "ShardclockDeliveriesFail",
+         workers("deliveries_settled_total", growing(200), outcome="retried"), ("ShardclockDeliveriesFail",)),
+    Case("a third of the attempts fail", "ShardclockDeliveriesFail",
+         workers("deliveries_settled_total", growing(50), outcome="retried")),
+    Case("all attempts fail, for two minutes", "ShardclockDeliveriesFail",
+         workers("deliveries_settled_total", f"{growing(100, 55)} 5500+0x100", outcome="delivered")
+         | workers("deliveries_settled_total", "0+0x55 0+2000x50", outcome="retried")),
+    Case("all of eight attempts fail", "ShardclockDeliveriesFail",
+         workers("deliveries_settled_total", steady(0), outcome="delivered")
+         | workers("deliveries_settled_total", "0+0x42 1 2 3 4+0x100", outcome="retried")),
+    Case("a target that is not called", "ShardclockDeliveriesFail",
+         workers("deliveries_settled_total", steady(0), outcome="delivered")
+         | workers("deliveries_settled_total", steady(7), outcome="retried")),
+    Case("attempts that a drained worker gives back", "ShardclockDeliveriesFail",
+         workers("deliveries_settled_total", growing(5000), outcome="given_back")),
+    Case("a delivery given up a quarter of an hour ago", "ShardclockDeadLetters",
+         workers("deliveries_settled_total", "0+0x30 1+0x100", outcome="dead"), ("ShardclockDeadLetters",)),
+    Case("a delivery given up an hour ago", "ShardclockDeadLetters",
+         workers("deliveries_settled_total", "0+0x30 1+0x300", outcome="dead"), at="80m"),
+    Case("deliveries given up one after another", "ShardclockDeadLetters",
+         workers("deliveries_settled_total", growing(200), outcome="dead"),
+         ("ShardclockDeadLetters", "ShardclockDeliveriesFail")),
 
     Case("Postgres away", "ShardclockStoreDown",
          tables("store_up", "1+0x50 0+0x100"), ("ShardclockStoreDown",)),

@@ -100,3 +100,32 @@ def failed(delivery: ClaimedDelivery, delay_s: float = 60.0, reason: str = "it r
 def dead(delivery: ClaimedDelivery, reason: str = "it raised too often") -> Settlement:
     """Say that an attempt failed, and was the last."""
     return Settlement(delivery, Ending.DEAD, fails=True, duration_s=0.003, reason=reason)
+
+
+async def add_deliveries(dsn: str, count: int, target: str = HANDLER, **columns: str) -> None:
+    """Insert deliveries as if their timers had fired; the columns are SQL expressions, in which i counts from 1."""
+    facts = {
+        "timer_key": "coalesce((select max(timer_key) from shardclock.deliveries), 0) + i",
+        "next_attempt_at": "now() - interval '1 s'",
+        "due_date": "now()",
+        "created_at": "now()",
+        "occurrence": "1",
+        "slot": "i % 840",
+        "tenant_id": "'acme'",
+        "timer_type": "'USER'",
+    } | columns
+    names, values = ", ".join(["target", *facts]), ", ".join(["$2", *facts.values()])
+    text = f"insert into shardclock.deliveries ({names}) select {values} from generate_series(1, $1) i"
+    await query(dsn, text, count, target)
+
+
+async def bury(dsn: str, count: int, target: str = HANDLER) -> None:
+    """Insert dead letters."""
+    text = """
+        insert into shardclock.dead_letters (timer_key, due_date, created_at, fired_at, occurrence, failed_attempts,
+            slot, tenant_id, timer_type, target, reason)
+        select coalesce((select max(timer_key) from shardclock.dead_letters), 0) + i, now(), now(), now(), 1, 10,
+            i % 840, 'acme', 'USER', $2, 'it raised too often'
+        from generate_series(1, $1) i
+    """
+    await query(dsn, text, count, target)

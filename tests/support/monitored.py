@@ -45,11 +45,24 @@ select
     shardclock.schedule_timer(schedule => 'R2/PT1S', zone => 'Europe/Berlin'),
     shardclock.schedule_timer(delay => 'PT1S', target => 'nothing')
 """
+# Once the file is there, a handler's process that is to start can't import the app.
 APP = """
+from pathlib import Path
+
 import shardclock
+
+if (Path(__file__).parent / "no-more-starts").exists():
+    raise RuntimeError("no process starts any more")
 
 @shardclock.on_timer("nothing")
 async def nothing(timer: shardclock.Timer) -> None: ...
+
+@shardclock.on_timer("fails", max_attempts=1)
+async def fails(timer: shardclock.Timer) -> None:
+    raise ValueError("no")
+
+@shardclock.on_timer("never.starts")
+async def never_starts(timer: shardclock.Timer) -> None: ...
 """
 
 

@@ -22,7 +22,7 @@ UNLIMITED = 8_400  # ten for each slot: more than there are
 
 @dataclass(frozen=True)
 class Reading:
-    """What a statement read of `timers`, as EXPLAIN counted it."""
+    """What a statement read of one table, as EXPLAIN counted it; the pages are those of all tables."""
 
     rows: float
     indexes: set[str]
@@ -37,7 +37,7 @@ class Prepared:
     connection: asyncpg.Connection
     name: str
 
-    async def explain(self, *literals: str, touched: bool = False) -> Reading:
+    async def explain(self, *literals: str, touched: bool = False, table: str = "timers") -> Reading:
         """Run it, on due rows written anew unless they may be touched; count what it read, and undo what it did."""
         arguments = f"({', '.join(literals)})" if literals else ""
         call = f"explain (analyze, buffers, timing off, format json) execute {self.name} {arguments}"
@@ -49,7 +49,7 @@ class Prepared:
             plan = json.loads(await self.connection.fetchval(call))[0]["Plan"]
         finally:
             await transaction.rollback()
-        nodes = [node for node in nodes_of(plan) if node.get("Relation Name") == "timers" and is_scan(node)]
+        nodes = [node for node in nodes_of(plan) if node.get("Relation Name") == table and is_scan(node)]
         return Reading(
             rows=sum(rows_read(node) for node in nodes),
             indexes={node["Index Name"] for node in nodes if "Index Name" in node},

@@ -20,6 +20,7 @@ from workers import seat
 from workers.handler import HandlerSpec
 from workers.line import Line
 from workers.seat import CHUNK_MAX, next_chunk
+from workers.stats import WorkerStats
 
 
 class Running:
@@ -27,7 +28,14 @@ class Running:
 
     def __init__(self, spec: HandlerSpec, processes: Processes) -> None:
         self.settled: list[Settlement] = []
-        self.line = Line(spec, start=processes, settle=self.settled.extend, now=lambda: NOON + timedelta(seconds=1))
+        self.stats = WorkerStats([spec.target])
+        self.line = Line(
+            spec,
+            start=processes,
+            settle=self.settled.extend,
+            now=lambda: NOON + timedelta(seconds=1),
+            stats=self.stats,
+        )
 
     def ends(self) -> dict[int, Ending | None]:
         """Say how each delivery ended."""
@@ -174,6 +182,8 @@ async def test_a_process_that_does_not_start_fails_no_attempt_and_takes_no_more(
         assert it.settled == []
         assert len(it.line) == 2
         assert [one.delivery.timer_key for one in it.line.give_back()] == [1, 2]
+        assert it.stats.failed_starts["order.expired"] >= 1
+        assert sum(it.stats.lags["handler"].counts) == 0, "none was called"
 
 
 async def test_a_handler_is_called_no_more_often_than_its_rate() -> None:
@@ -206,3 +216,17 @@ async def test_a_handler_s_own_failure_leaves_its_process_alive() -> None:
         assert len(processes.started) == 1
 
     assert it.ends() == {0: Ending.DELIVERED, 1: None, 2: Ending.DELIVERED}
+
+
+async def test_each_delivery_s_first_call_is_counted_once_with_its_lag() -> None:
+    # Two of them are called again, alone, after their process has died; one has been tried before.
+    processes = Processes(dies_of(1))
+    async with running(spec_of(is_async=True, concurrency=10), processes) as it:
+        it.line.add([delivery(0)])
+        await eventually(lambda: len(it.settled) == 1)
+        it.line.add([delivery(1), delivery(2), delivery(3, failed_attempts=2)])
+        await eventually(lambda: len(it.settled) == 4)
+
+    lags = it.stats.lags["handler"]
+    assert sum(map(len, processes.chunks)) > 4, "some were called again"
+    assert (sum(lags.counts), lags.sum_s) == (3, 3.0), "each was fired a second before"

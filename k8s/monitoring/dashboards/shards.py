@@ -261,6 +261,113 @@ DELIVERIES = Row(
     ],
 )
 
+BACKLOG = Row(
+    title="Deliveries that wait, and those given up",
+    panels=[
+        TimeSeries(
+            "Waiting",
+            "Deliveries that are due and that no worker has in hand, by target. 10,000 means 10,000 or more.",
+            unit="short",
+            queries=[
+                Query('max by (target_name) (shardclock_deliveries_waiting{job="$job"})', "{{target_name}}"),
+            ],
+            runbooks=["ShardclockDeliveriesBehind"],
+        ),
+        TimeSeries(
+            "Oldest that waits",
+            "How long ago the oldest of them became due, by target; also known when no worker is alive.",
+            unit="s",
+            queries=[
+                Query(
+                    'max by (target_name) (shardclock_oldest_waiting_delivery_seconds{job="$job"})', "{{target_name}}"
+                )
+            ],
+            runbooks=["ShardclockDeliveriesBehind"],
+        ),
+        TimeSeries(
+            "Dead letters",
+            (
+                "Deliveries that were given up and are kept, by target. 10,000 means 10,000 or more. Somebody has to"
+                " see to them: shardclock dead-letters."
+            ),
+            unit="short",
+            queries=[Query('max by (target_name) (shardclock_dead_letters{job="$job"})', "{{target_name}}")],
+            runbooks=["ShardclockDeadLetters"],
+        ),
+        TimeSeries(
+            "Workers",
+            "Workers that are alive against those wanted: none are wanted without an app.",
+            unit="short",
+            queries=[
+                Query('max(shardclock_workers_alive{job="$job"})', "alive"),
+                Query('max(shardclock_workers_wanted{job="$job"})', "wanted", color="orange", dashed=True),
+            ],
+            runbooks=["ShardclockNoWorkerAlive"],
+        ),
+    ],
+)
+
+CALLS = Row(
+    panels=[
+        TimeSeries(
+            "Called after its firing",
+            "Half and 99 % of the deliveries were called for the first time within this time of their firing.",
+            unit="s",
+            log=True,
+            from_zero=False,
+            queries=[
+                Query(
+                    (
+                        "histogram_quantile(0.5, sum by (le)"
+                        ' (rate(shardclock_delivery_lag_seconds_bucket{job="$job"}[$__rate_interval])))'
+                    ),
+                    "p50",
+                ),
+                Query(
+                    (
+                        "histogram_quantile(0.99, sum by (le)"
+                        ' (rate(shardclock_delivery_lag_seconds_bucket{job="$job"}[$__rate_interval])))'
+                    ),
+                    "p99",
+                ),
+            ],
+            runbooks=["ShardclockDeliveriesBehind"],
+        ),
+        TimeSeries(
+            "Attempts that fail",
+            "Share of the attempts to call a target that failed and are made again, or were the last.",
+            unit="percentunit",
+            queries=[
+                Query(
+                    (
+                        "sum by (target_name) (rate(shardclock_deliveries_settled_total"
+                        '{job="$job", outcome=~"retried|dead"}[$__rate_interval])) /'
+                        " sum by (target_name) (rate(shardclock_deliveries_settled_total"
+                        '{job="$job", outcome!="given_back"}[$__rate_interval]))'
+                    ),
+                    "{{target_name}}",
+                )
+            ],
+            runbooks=["ShardclockDeliveriesFail"],
+        ),
+        TimeSeries(
+            "Processes that do not start",
+            "How often a process of a handler did not start in a minute: the worker's log has the reason.",
+            unit="short",
+            queries=[
+                Query(
+                    (
+                        "sum by (target_name)"
+                        ' (rate(shardclock_handler_start_failures_total{job="$job"}[$__rate_interval])) * 60'
+                    ),
+                    "{{target_name}}",
+                )
+            ],
+            runbooks=["ShardclockHandlerDoesNotStart"],
+        ),
+    ],
+)
+
 FAILURES = Row(
     title="Clocks and failures",
     panels=[
@@ -304,6 +411,6 @@ FAILURES = Row(
 
 SHARDS = Dashboard(
     name="shards",
-    description="Which shard does what: ownership, takeovers, claims, clocks, failures.",
-    rows=[HEADLINE, OWNERSHIP, WORK, EXCEPTIONS, DELIVERIES, FAILURES],
+    description="Which shard does what: ownership, takeovers, claims, deliveries, clocks, failures.",
+    rows=[HEADLINE, OWNERSHIP, WORK, EXCEPTIONS, DELIVERIES, BACKLOG, CALLS, FAILURES],
 )

@@ -1,0 +1,252 @@
+"""Prove that what waits for each target is measured, and that a million behind one target cost next to nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from datetime import datetime
+
+import pytest
+
+from sql.cluster.holders import WORKER, end_holders
+from sql.cluster.leadership import scale
+from sql.metrics.deliveries import COUNTED_MAX, count_dead_letters, measure_deliveries
+from sql.metrics.measures import measure_cluster
+from sql.session import QUEUE_PLANS, Session
+from tests.support.deliveries import HANDLER, WorkerClient, add_deliveries, add_worker, bury, declare, failed
+from tests.support.factories import query, value
+from tests.support.plans import prepare
+from tests.support.postgres import Server
+from tests.support.roles import as_role
+
+CART = "cart.left"
+
+
+@pytest.fixture
+async def session(each_dsn: str) -> AsyncIterator[Session]:
+    """Read as the exporter does, on each version."""
+    async with Session(as_role(each_dsn, "reader"), application="test", plans=QUEUE_PLANS) as opened:
+        yield opened
+
+
+@pytest.fixture
+def dsn(each_dsn: str) -> str:
+    """Name that database."""
+    return each_dsn
+
+
+async def waiting(
+    session: Session, named: int = 50, *, most: int = COUNTED_MAX, now: datetime | None = None
+) -> Mapping[str, int]:
+    """Count what waits for each target."""
+    found = await measure_deliveries(session, named, most=most, now=now)
+    return {it.target_name: it.deliveries for it in found}
+
+
+async def oldest_s(session: Session, target: str = HANDLER) -> float:
+    """Read how long ago the oldest that waits became due."""
+    return {it.target_name: it.oldest_s for it in await measure_deliveries(session, 50)}[target]
+
+
+# What waits
+
+
+async def test_a_declared_handler_for_which_nothing_waits_is_told_as_well(session: Session, dsn: str) -> None:
+    await declare(dsn, HANDLER, CART)
+
+    assert await waiting(session) == {HANDLER: 0, CART: 0, "other": 0}
+    assert await oldest_s(session) == 0.0
+    assert await count_dead_letters(session, 50) == {HANDLER: 0, CART: 0, "other": 0}
+
+
+async def test_what_waits_is_due_and_in_nobody_s_hand(session: Session, dsn: str) -> None:
+    await declare(dsn, HANDLER)
+    await add_deliveries(dsn, 7)
+    await add_deliveries(dsn, 5, next_attempt_at="now() + interval '1 hour'")
+    await add_worker(dsn, 11)
+    async with WorkerClient(dsn, 11) as worker:
+        taken = await worker.take(batch=3)
+        in_hand = await waiting(session)
+        await worker.settle(failed(taken[0]))
+        after_a_failure = await waiting(session)
+
+    assert (in_hand[HANDLER], after_a_failure[HANDLER]) == (4, 4), "the failed one is due in a minute"
+    in_20_s = await value(dsn, "select now() + interval '20 s'")
+    assert (await waiting(session, now=in_20_s))[HANDLER] == 6, "two leases have run out"
+
+
+async def test_the_oldest_is_found_whoever_its_tenant_is_and_whatever_is_in_hand(session: Session, dsn: str) -> None:
+    await declare(dsn, HANDLER)
+    await add_deliveries(dsn, 300, tenant_id="'tenant ' || i")
+    assert 1 <= await oldest_s(session) < 60
+
+    await add_deliveries(dsn, 1, tenant_id="'zoo'", next_attempt_at="now() - interval '1 hour'")
+    in_hand = {"claimed_by": "11", "claimed_until": "now() + interval '1 hour'"}
+    await add_deliveries(dsn, 1, tenant_id="'acme'", next_attempt_at="now() - interval '2 hours'", **in_hand)
+
+    assert 3_600 <= await oldest_s(session) < 3_660
+    assert (await waiting(session))[HANDLER] == 301
+
+
+async def test_of_many_no_more_are_counted_than_asked_for(session: Session, dsn: str) -> None:
+    await declare(dsn, HANDLER, CART)
+    await add_deliveries(dsn, 30, tenant_id="'tenant ' || i % 7")
+    await add_deliveries(dsn, 3, CART)
+    await bury(dsn, 30)
+
+    assert await waiting(session, most=20) == {HANDLER: 20, CART: 3, "other": 0}
+    assert (await count_dead_letters(session, 50, most=20))[HANDLER] == 20
+
+
+# Names
+
+
+async def test_targets_beyond_the_limit_are_told_together(session: Session, dsn: str) -> None:
+    targets = ["a.first", "b.second", "c.third"]
+    await declare(dsn, *targets)
+    for count, target in enumerate([*targets, "webhook:shop"], start=1):
+        await add_deliveries(dsn, count, target)
+        await bury(dsn, count, target)
+
+    expected = {"a.first": 1, "b.second": 2, "other": 3 + 4}
+    assert await waiting(session, 2) == expected
+    assert await count_dead_letters(session, 2) == expected
+    assert (await waiting(session, 2, most=5))["other"] == 5, "a limit for all of them together"
+
+
+async def test_a_withdrawn_handler_keeps_its_name_after_those_that_are_there(session: Session, dsn: str) -> None:
+    await declare(dsn, "a.gone", "b.here")
+    await declare(dsn, "b.here")
+    await add_deliveries(dsn, 2, "a.gone")
+
+    assert await waiting(session) == {"a.gone": 2, "b.here": 0, "other": 0}
+    assert await waiting(session, 1) == {"b.here": 0, "other": 2}
+
+
+async def test_a_handler_that_is_named_other_is_told_with_the_others(session: Session, dsn: str) -> None:
+    await declare(dsn, "other")
+    await add_deliveries(dsn, 2, "other")
+    await add_deliveries(dsn, 3, "webhook:shop")
+    await bury(dsn, 4, "other")
+
+    assert await waiting(session) == {"other": 5}
+    assert await count_dead_letters(session, 50) == {"other": 4}
+
+
+# Workers
+
+
+async def test_workers_are_wanted_once_an_app_has_declared_handlers(session: Session, dsn: str) -> None:
+    async def workers() -> tuple[int, int]:
+        measured = await measure_cluster(session)
+        return measured.workers_wanted, measured.workers_alive
+
+    assert await workers() == (0, 0)
+    await declare(dsn, HANDLER)
+    async with Session(as_role(dsn, "shard"), application="test") as operator:
+        await scale(operator, WORKER, 3)
+        assert await workers() == (3, 0)
+        await add_worker(dsn, 11, 0, 2)
+        await add_worker(dsn, 12, 1, 2)
+        await add_worker(dsn, 13, None, None)
+        assert await workers() == (3, 2), "one has no slots yet"
+        await query(dsn, "update shardclock.beats set seen_at = now() - interval '6 s' where holder = 11")
+        await end_holders(operator, [12], why="test")
+
+    assert await workers() == (3, 0)
+    assert (await measure_cluster(session)).shards_alive == 0, "a worker is no shard"
+    await declare(dsn)
+    assert await workers() == (0, 0)
+
+
+# What a reading costs
+
+STUCK = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def stuck_dsn(postgres: Callable[[int], Server]) -> Iterator[str]:
+    """Name a database in which a million deliveries and dead letters are one dead target's."""
+    server = postgres(18)
+    dsn = server.clone()
+    asyncio.run(_stick(dsn))
+    yield dsn
+    server.drop(dsn)
+
+
+async def _stick(dsn: str) -> None:
+    for table in ("deliveries", "dead_letters"):
+        await query(dsn, f"alter table shardclock.{table} set (autovacuum_enabled = off)")
+    await declare(dsn, "a.dead", HANDLER)
+    for _ in range(4):
+        await add_deliveries(
+            dsn, STUCK // 4, "a.dead", next_attempt_at="now() - interval '1 day' + i * interval '1 ms'"
+        )
+    await add_deliveries(dsn, 200, HANDLER)
+    await bury(dsn, STUCK // 10, "a.dead")
+
+
+@pytest.fixture(params=["never_analyzed", "analyzed"])
+def stuck(request: pytest.FixtureRequest, stuck_dsn: str) -> str:
+    """Name that database, before the planner knows of its size and after."""
+    if request.param == "analyzed":
+        asyncio.run(query(stuck_dsn, "analyze shardclock.deliveries, shardclock.dead_letters"))
+    return stuck_dsn
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plans", [{}, {"enable_seqscan": "on", "enable_bitmapscan": "on", "plan_cache_mode": "auto"}])
+async def test_a_million_stuck_behind_one_target_are_not_read(stuck: str, plans: dict[str, str]) -> None:
+    measure = await prepare(stuck, "measure_deliveries", **plans)
+
+    reading = await measure.explain("50", str(COUNTED_MAX), "null", touched=True, table="deliveries")
+
+    # Of each target the counted rows, the oldest one, and a probe or two.
+    assert COUNTED_MAX + 200 <= reading.rows <= COUNTED_MAX + 200 + 10
+    assert reading.indexes == {"deliveries_by_lane"}
+    assert reading.scans <= {"Index Scan", "Index Only Scan"}
+    assert reading.pages <= reading.rows
+    await measure.connection.close()
+
+
+@pytest.mark.slow
+async def test_what_waits_for_the_other_targets_is_seen_beside_a_million(stuck: str) -> None:
+    async with Session(as_role(stuck, "reader"), application="test", plans=QUEUE_PLANS) as session:
+        assert await waiting(session) == {"a.dead": COUNTED_MAX, HANDLER: 200, "other": 0}
+        assert await oldest_s(session, "a.dead") > 80_000
+
+
+@pytest.mark.slow
+async def test_dead_letters_are_counted_up_to_the_limit_and_no_further(stuck: str) -> None:
+    count = await prepare(stuck, "count_dead_letters")
+
+    reading = await count.explain("50", str(COUNTED_MAX), touched=True, table="dead_letters")
+
+    assert COUNTED_MAX <= reading.rows <= COUNTED_MAX + 5
+    assert reading.indexes == {"dead_letters_by_target"}
+    await count.connection.close()
+
+
+@pytest.mark.slow
+async def test_plans_that_were_made_on_an_empty_table_stay_right_when_it_is_full(dsn: str) -> None:
+    await query(dsn, "alter table shardclock.deliveries set (autovacuum_enabled = off)")
+    await declare(dsn, HANDLER)
+    measure = await prepare(dsn, "measure_deliveries")
+    for _ in range(7):
+        await measure.explain("50", "100", "null", touched=True, table="deliveries")
+    await add_deliveries(dsn, 20_000)
+
+    reading = await measure.explain("50", "100", "null", touched=True, table="deliveries")
+
+    assert reading.rows <= 100 + 5
+    await measure.connection.close()
+
+
+@pytest.mark.slow
+async def test_of_very_many_tenants_only_so_many_are_looked_at(dsn: str, session: Session) -> None:
+    await query(dsn, "alter table shardclock.deliveries set (autovacuum_enabled = off)")
+    await declare(dsn, HANDLER, CART)
+    await add_deliveries(dsn, 6_000, tenant_id="'tenant ' || i")
+    await add_deliveries(dsn, 3, CART, tenant_id="'tenant ' || i")
+
+    assert await waiting(session) == {HANDLER: 5_000 - 3, CART: 3, "other": 0}

@@ -1,0 +1,112 @@
+"""Prove that a worker reports what became of its deliveries, by target as far as the limit allows."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from cluster.families import REPORTED
+from metrics.family import OTHER, TARGETS_MAX
+from metrics.report import BYTES_MAX, Histogram, decode, encode
+from sql.deliveries.settle import Ending, Settlement
+from tests.support.exporting import value_of
+from tests.support.handlers import NOON, delivery
+from workers.families import DURATION_EDGES_S
+from workers.stats import WorkerStats, report_of
+
+HANDLER = "order.expired"
+
+
+def later(seconds: float) -> datetime:
+    return NOON + timedelta(seconds=seconds)
+
+
+def histogram_of(stats: WorkerStats, name: str, kind: str = "handler") -> Histogram:
+    report = report_of("a", stats, in_hand=0)
+    return next(it for it in report.histograms if (it.name, it.labels) == (name, (kind,)))
+
+
+def test_how_attempts_ended_is_reported_by_target() -> None:
+    stats = WorkerStats([HANDLER, "cart.left"])
+    sent = [
+        Settlement(delivery(1), Ending.DELIVERED),
+        Settlement(delivery(2), None, fails=True),
+        Settlement(delivery(3), None, fails=True),
+        Settlement(delivery(4, target="cart.left"), Ending.DEAD, fails=True),
+        Settlement(delivery(5, target="webhook:shop"), Ending.DELIVERED),
+        Settlement(delivery(6), Ending.DELIVERED),
+    ]
+
+    stats.count_settled(sent, {1, 2, 3, 4, 5})
+
+    report = report_of("a", stats, in_hand=0)
+    assert value_of(report, "deliveries_settled", "handler", HANDLER, "delivered") == 1
+    assert value_of(report, "deliveries_settled", "handler", HANDLER, "retried") == 2
+    assert value_of(report, "deliveries_settled", "handler", "cart.left", "dead") == 1
+    assert value_of(report, "deliveries_settled", "webhook", OTHER, "delivered") == 1
+    assert value_of(report, "deliveries_lost") == 1, "the sixth is another worker's now"
+    assert stats.counts() | {"delivered": 2, "retried": 2, "dead": 1} == stats.counts()
+
+
+def test_what_has_not_occurred_yet_is_reported_as_0() -> None:
+    report = report_of("a", WorkerStats([HANDLER]), in_hand=0)
+
+    for outcome in ("delivered", "discarded", "dead", "retried", "given_back"):
+        assert value_of(report, "deliveries_settled", "handler", HANDLER, outcome) == 0
+    assert value_of(report, "handler_start_failures", HANDLER) == 0
+
+
+def test_handlers_beyond_the_limit_are_told_together() -> None:
+    handlers = [f"h{number:03}" for number in range(TARGETS_MAX + 2)]
+    stats = WorkerStats(reversed(handlers))
+    for target in handlers:
+        stats.count_failed_start(target)
+
+    report = report_of("a", stats, in_hand=0)
+
+    assert value_of(report, "handler_start_failures", handlers[TARGETS_MAX - 1]) == 1
+    assert value_of(report, "handler_start_failures", OTHER) == 2
+
+
+def test_a_handler_that_is_named_other_is_reported_once() -> None:
+    report = report_of("a", WorkerStats([OTHER]), in_hand=0)
+    series = [(sample.name, sample.labels) for sample in report.samples]
+
+    assert len(set(series)) == len(series)
+
+
+def test_the_lag_of_first_attempts_is_counted_from_the_firing() -> None:
+    stats = WorkerStats([HANDLER])
+    called = [
+        delivery(1, due_date=later(-86_400), fired_at=NOON),
+        delivery(2, next_attempt_at=later(1.96)),
+        delivery(3, failed_attempts=1),
+        delivery(4, fired_at=later(3)),
+    ]
+
+    stats.count_called(called, now=later(2))
+
+    lags = histogram_of(stats, "delivery_lag_seconds")
+    edges = dict(zip([*DURATION_EDGES_S, float("inf")], lags.counts, strict=True))
+    expected = {
+        5: 1,  # the first waited two seconds, however late its timer fired
+        0.05: 1,  # the second was redriven, and due again just now
+        0.001: 1,  # the fourth: the worker's clock may be a moment behind Postgres's
+    }
+    assert {edge: count for edge, count in edges.items() if count} == expected
+    assert round(lags.sum, 6) == 2.04
+    assert sum(histogram_of(stats, "delivery_lag_seconds", "webhook").counts) == 0
+
+
+def test_the_largest_report_of_a_worker_fits_into_a_datagram() -> None:
+    handlers = [f"{number:03}" + "x" * 197 for number in range(TARGETS_MAX)]
+    stats = WorkerStats(handlers)
+    for key, target in enumerate(handlers):
+        stats.count_failed_start(target)
+        stats.count_settled([Settlement(delivery(key, target=target), Ending.DELIVERED)] * 1_000, {key})
+    stats.outcomes.update(dict.fromkeys(stats.outcomes, 2**50))
+    stats.failed_starts.update(dict.fromkeys(stats.failed_starts, 2**50))
+
+    datagram = encode(report_of("f" * 16, stats, in_hand=2**50))
+
+    assert len(datagram) < BYTES_MAX
+    assert len(decode(datagram, REPORTED).samples) > 5 * TARGETS_MAX
