@@ -1,7 +1,7 @@
 """The calls that the demo's handler notes: a line for each, at the end of a file beside the demo's data.
 
-The command log says how a delivery ended. Only the handler knows of a call whose end nobody recorded, because its worker
-was killed.
+The command log says how a delivery ended. Only the handler knows of a call whose end nobody recorded, because its
+worker was killed.
 """
 
 import os

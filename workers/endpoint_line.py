@@ -14,6 +14,7 @@ from sql.deliveries.settle import Ending, Settlement
 from sql.endpoints.endpoints import EndpointName, StoredEndpoint
 from workers.attempts import backoff_s, settlement_of, why_not
 from workers.route import Route, policy_of, route_of
+from workers.stats import WorkerStats
 from workers.webhooks.answers import Answer, Delivered, Gone
 from workers.webhooks.breaker import Breaker, BreakerSettings
 from workers.webhooks.endpoint import Endpoint, EndpointRules
@@ -49,6 +50,7 @@ class EndpointLine:
         settle: Callable[[Sequence[Settlement]], None],
         now: Callable[[], datetime],
         ask: Callable[[], None],
+        stats: WorkerStats,
     ) -> None:
         self.key = key
         self.gone: GoneAt | None = None  # nobody has recorded that yet
@@ -57,6 +59,7 @@ class EndpointLine:
         self._settle = settle
         self._now = now
         self._ask = ask
+        self._stats = stats
         self._waiting: deque[ClaimedDelivery] = deque()
         self._sending: set[asyncio.Task[None]] = set()
         self._route: Route | None = None
@@ -160,6 +163,7 @@ class EndpointLine:
         if ended := why_not(delivery, route.policy, now=self._now()):
             self._settle([ended])
             return
+        self._stats.count_called([delivery], now=self._now())
         term = self._breaker.begin(time.monotonic())
         task = asyncio.create_task(self._send(delivery, route, endpoint, self._breaker, term))
         self._sending.add(task)

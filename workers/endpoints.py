@@ -9,6 +9,7 @@ from sql.deliveries.settle import Settlement
 from sql.endpoints.endpoints import WEBHOOK, EndpointName, disable_endpoint, find_endpoints
 from sql.session import Session
 from workers.endpoint_line import EndpointLine
+from workers.stats import WorkerStats
 from workers.webhooks.addresses import Networks
 from workers.webhooks.endpoint import EndpointRules
 from workers.webhooks.sender import Sender, SenderSettings
@@ -29,11 +30,13 @@ class Endpoints:
         networks: Networks,
         settle: Callable[[Sequence[Settlement]], None],
         now: Callable[[], datetime],
+        stats: WorkerStats,
     ) -> None:
         self.asked = asyncio.Event()
         self._rules = EndpointRules(http, networks)
         self._settle = settle
         self._now = now
+        self._stats = stats
         self._lines: dict[Lane, EndpointLine] = {}
         self._sender: Sender | None = None
 
@@ -90,5 +93,11 @@ class Endpoints:
             self._sender = Sender(SenderSettings(), networks=self._rules.networks)
         key = EndpointName(lane.tenant_id, lane.target.removeprefix(WEBHOOK))
         return EndpointLine(
-            key, self._rules, send=self._sender.send, settle=self._settle, now=self._now, ask=self.asked.set
+            key,
+            self._rules,
+            send=self._sender.send,
+            settle=self._settle,
+            now=self._now,
+            ask=self.asked.set,
+            stats=self._stats,
         )

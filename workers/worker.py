@@ -86,7 +86,11 @@ class Worker:
             for spec in handlers
         }
         self._endpoints = Endpoints(
-            http=settings.webhook_http, networks=settings.networks, settle=self._settle_soon, now=self._clock.now
+            http=settings.webhook_http,
+            networks=settings.networks,
+            settle=self._settle_soon,
+            now=self._clock.now,
+            stats=self.stats,
         )
         self._hand = Hand()
         self._to_settle: list[Settlement] = []

@@ -5,7 +5,7 @@
 --        looked at from their oldest row, whatever :recent says
 -- out:   shards_wanted integer, shards_min integer or null, shards_max integer or null, target_per_s integer,
 --        ramp_per_s integer or null (no limit), leader_alive boolean, shards_alive bigint, holders_on_hold bigint,
---        slots_assigned bigint, workers_wanted integer (0: no app has declared handlers), workers_alive bigint,
+--        slots_assigned bigint, workers_wanted integer (0: there are no targets), workers_alive bigint,
 --        paused bigint, oldest_overdue_s double precision (since it fell due, or since a client
 --        asked for it if that was later), oldest_due_s double precision (since it fell due), scheduled bigint,
 --        log_records bigint, canceled bigint, rescheduled bigint, pauses bigint, resumed bigint,
@@ -89,11 +89,9 @@ select
         select count(*) from generate_series(0, 839) as s (slot)
         where exists (select from alive where s.slot % alive.part_count = alive.part)
     ) as slots_assigned,
-    case
-        when exists (select from shardclock.handlers h where h.withdrawn_at is null)
-        then (select s.wanted from shardclock.scale s where s.role = 'worker')
-        else 0
-    end as workers_wanted,
+    (
+        select case when shardclock.has_targets() then s.wanted else 0 end from shardclock.scale s where s.role = 'worker'
+    ) as workers_wanted,
     (
         select count(*) from shardclock.presence h
         where h.role = 'worker' and h.part is not null and h.seen_at > now() - interval '5 s'

@@ -18,6 +18,7 @@ from tests.support.waiting import eventually
 from tests.workers.webhooks.receivers import SECRET
 from workers.endpoint_line import EndpointLine, message_of, settlement_after
 from workers.route import policy_of
+from workers.stats import WorkerStats
 from workers.webhooks.answers import Answer, Delivered, Gone, Retry
 from workers.webhooks.endpoint import Endpoint, EndpointRules
 from workers.webhooks.sender import Delivery
@@ -54,7 +55,13 @@ class Bench:
 
     def __post_init__(self) -> None:
         self.line = EndpointLine(
-            KEY, EndpointRules(), send=self.sent, settle=self._settle, now=lambda: NOON, ask=self._learn
+            KEY,
+            EndpointRules(),
+            send=self.sent,
+            settle=self._settle,
+            now=lambda: NOON,
+            ask=self._learn,
+            stats=WorkerStats(),
         )
 
     def ended(self) -> dict[int, Ending | None]:

@@ -11,7 +11,7 @@ from sql.deliveries.settle import Ending, Settlement
 from tests.support.exporting import value_of
 from tests.support.handlers import NOON, delivery
 from workers.families import DURATION_EDGES_S
-from workers.stats import WorkerStats, report_of
+from workers.stats import WorkerGauges, WorkerStats, report_of
 
 HANDLER = "order.expired"
 
@@ -21,7 +21,7 @@ def later(seconds: float) -> datetime:
 
 
 def histogram_of(stats: WorkerStats, name: str, kind: str = "handler") -> Histogram:
-    report = report_of("a", stats, in_hand=0)
+    report = report_of("a", stats, WorkerGauges(in_hand=0, breakers_open=0))
     return next(it for it in report.histograms if (it.name, it.labels) == (name, (kind,)))
 
 
@@ -38,7 +38,7 @@ def test_how_attempts_ended_is_reported_by_target() -> None:
 
     stats.count_settled(sent, {1, 2, 3, 4, 5})
 
-    report = report_of("a", stats, in_hand=0)
+    report = report_of("a", stats, WorkerGauges(in_hand=0, breakers_open=0))
     assert value_of(report, "deliveries_settled", "handler", HANDLER, "delivered") == 1
     assert value_of(report, "deliveries_settled", "handler", HANDLER, "retried") == 2
     assert value_of(report, "deliveries_settled", "handler", "cart.left", "dead") == 1
@@ -48,7 +48,7 @@ def test_how_attempts_ended_is_reported_by_target() -> None:
 
 
 def test_what_has_not_occurred_yet_is_reported_as_0() -> None:
-    report = report_of("a", WorkerStats([HANDLER]), in_hand=0)
+    report = report_of("a", WorkerStats([HANDLER]), WorkerGauges(in_hand=0, breakers_open=0))
 
     for outcome in ("delivered", "discarded", "dead", "retried", "given_back"):
         assert value_of(report, "deliveries_settled", "handler", HANDLER, outcome) == 0
@@ -61,14 +61,14 @@ def test_handlers_beyond_the_limit_are_told_together() -> None:
     for target in handlers:
         stats.count_failed_start(target)
 
-    report = report_of("a", stats, in_hand=0)
+    report = report_of("a", stats, WorkerGauges(in_hand=0, breakers_open=0))
 
     assert value_of(report, "handler_start_failures", handlers[TARGETS_MAX - 1]) == 1
     assert value_of(report, "handler_start_failures", OTHER) == 2
 
 
 def test_a_handler_that_is_named_other_is_reported_once() -> None:
-    report = report_of("a", WorkerStats([OTHER]), in_hand=0)
+    report = report_of("a", WorkerStats([OTHER]), WorkerGauges(in_hand=0, breakers_open=0))
     series = [(sample.name, sample.labels) for sample in report.samples]
 
     assert len(set(series)) == len(series)
@@ -106,7 +106,7 @@ def test_the_largest_report_of_a_worker_fits_into_a_datagram() -> None:
     stats.outcomes.update(dict.fromkeys(stats.outcomes, 2**50))
     stats.failed_starts.update(dict.fromkeys(stats.failed_starts, 2**50))
 
-    datagram = encode(report_of("f" * 16, stats, in_hand=2**50))
+    datagram = encode(report_of("f" * 16, stats, WorkerGauges(in_hand=2**50, breakers_open=0)))
 
     assert len(datagram) < BYTES_MAX
     assert len(decode(datagram, REPORTED).samples) > 5 * TARGETS_MAX

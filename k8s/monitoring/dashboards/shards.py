@@ -241,9 +241,12 @@ DELIVERIES = Row(
         ),
         TimeSeries(
             "In hand",
-            "Deliveries that workers have in hand: waiting for a place, or being called.",
+            "Deliveries that workers have in hand, waiting or being called; and endpoints that are only probed.",
             unit="short",
-            queries=[Query('sum(shardclock_deliveries_in_hand{job="$job"})', "in hand")],
+            queries=[
+                Query('sum(shardclock_deliveries_in_hand{job="$job"})', "in hand"),
+                Query('sum(shardclock_endpoint_breakers_open{job="$job"})', "endpoints that fail"),
+            ],
         ),
         TimeSeries(
             "Claimed and lost",
