@@ -5,13 +5,16 @@ What is done:
     menus      which faults a run draws from, and how often
     load       clients: they send what the plan says when it says so, whether or not earlier answers have come
     nemesis    breaks things as the plan says; faults  what can be broken, and how
+    app        what timers with a target call; acts  what it is to do, and what must come of it
+    letters    an operator who redrives and discards dead letters
     proxy      the network between the cluster and Postgres, so that it can be cut, slowed, or lose one reply
     stage      what is broken: a Postgres of the run's own, and a cluster on it
-    clusters   with or without Ray; away  how to wait for what comes back
+    clusters   with or without Ray; workers  those without; away  how to wait for what comes back
     running    one run, from the first client to the last record
 
 What is recorded:
     recorder   commit order, from a logical replication slot that was made before the run
+    app        each call of a handler, by the handler, in a file that only grows
     history    all that was recorded: pure data; files  the same as JSON lines
 
 What is said of it:
@@ -21,7 +24,8 @@ What is said of it:
     checker    the verdict: valid, invalid or unknown
     report     one page, and one picture: picture, marks
     broken     builds that are broken on purpose: the checker must find each of them
-    tape       runs written by hand; good_run  one in which all went well; offences  what breaks one promise each
+    tape       runs written by hand; good_run  one in which all went well; offences, delivery_offences  what breaks one
+               promise each
 
 Data goes one way: plan → load, nemesis → history → checker → report. Nothing of the product is asked for a verdict.
 """

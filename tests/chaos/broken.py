@@ -26,7 +26,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tests.chaos.checker import judge
+from tests.chaos.checker import EXERCISED, judge
 from tests.chaos.clusters import Processes
 from tests.chaos.history import Bounds
 from tests.chaos.plan import Menu, draw
@@ -47,6 +47,7 @@ PARTS = (
     "sql",
     "tests",
     "timers",
+    "workers",
 )
 AT_ONCE = 2
 SEED = 7
@@ -59,6 +60,7 @@ FAULTS = (
     "lose clients' commit answers",
     "freeze shard after a claim",
 )
+WORKER_FAULTS = ("replace a frozen worker", "kill worker", "kill handler", "freeze worker", "kill postmaster")
 TUNING: dict[str, Any] = {"claim_batch": 10, "fire_batch": 10, "queue_max": 500}
 CLAIM_MAX = 20
 LATE_S = 2.5  # two trials at a time on two cores; what a broken build delays, it delays by more
@@ -76,12 +78,29 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
+class Trial:
+    """What a build is put to: these faults, and so many workers for a share of the timers that have targets."""
+
+    faults: Sequence[str]
+    exercised: frozenset[str]
+    workers: int = 0
+    targeted: float = 0.0
+
+
+TRIALS = {
+    "timers": Trial(FAULTS, EXERCISED - {"S10"}),
+    "deliveries": Trial(WORKER_FAULTS, EXERCISED, workers=2, targeted=0.3),
+}
+
+
+@dataclass(frozen=True, slots=True)
 class Build:
-    """A build, what is wrong with it, and the promises of which the checker must find one broken."""
+    """A build, what is wrong with it, the promises of which the checker must find one broken, and in which trial."""
 
     name: str
     edits: Sequence[Edit]
     breaks: Sequence[str]
+    trial: str = "timers"
 
 
 _NESTED = "".join(
@@ -184,6 +203,40 @@ BUILDS = (
         ),
         ("B1",),
     ),
+    Build("sound, with workers", (), (), trial="deliveries"),
+    Build(
+        "settles what others have in hand",
+        (
+            Edit(
+                "sql/deliveries/settle_deliveries.sql",
+                "        and d.claimed_by = :holder::bigint\n"
+                "        and ((d.timer_key, d.claims) in"
+                " (select a.timer_key, a.claims from attempt a where a.intent is not null))"
+                " is true\n",
+                "        and :holder::bigint is not null\n",
+            ),
+            Edit("sql/deliveries/settle_deliveries.sql", " and a.claims = g.claims\n", "\n"),
+            Edit(
+                "sql/deliveries/settle_deliveries.sql",
+                "        and a.claims = d.claims\n        and d.claimed_by = :holder\n",
+                "",
+            ),
+        ),
+        ("S10",),
+        trial="deliveries",
+    ),
+    Build(
+        "fires without a delivery",
+        (
+            Edit(
+                "sql/claims/fire_due.sql",
+                "    where f.target <> 'log'\n        and f.timer_key <> all",
+                "    where f.target = 'nobody'\n        and f.timer_key <> all",
+            ),
+        ),
+        ("S10",),
+        trial="deliveries",
+    ),
 )
 
 
@@ -191,9 +244,10 @@ def main() -> int:
     """Run the trial of every build, and show what was found."""
     given = _arguments()
     if given.trial:
-        sys.stdout.write(json.dumps(asyncio.run(_trial(given.seed, given.seconds))))
+        sys.stdout.write(json.dumps(asyncio.run(_trial(TRIALS[given.trial], given.seed, given.seconds))))
         return 0
-    chosen = [build for build in BUILDS if not given.only or build.name in ("sound", *given.only)]
+    asked = [build for build in BUILDS if not given.only or build.name in given.only]
+    chosen = [it for it in BUILDS if it in asked or (not it.edits and it.trial in {build.trial for build in asked})]
     with ThreadPoolExecutor(AT_ONCE) as trials:
         found = dict(
             zip(chosen, trials.map(partial(try_build, seed=given.seed, seconds=given.seconds), chosen), strict=True)
@@ -226,8 +280,9 @@ def try_build(build: Build, *, seed: int = SEED, seconds: float = SECONDS) -> Re
     """Make a build in a directory of its own, run its trial there, and clear it away."""
     with tempfile.TemporaryDirectory(prefix="sc-build-") as place:
         make(build, Path(place))
+        options = ["--trial", build.trial, "--seed", str(seed), "--seconds", str(seconds)]
         done = subprocess.run(
-            [sys.executable, "-m", "tests.chaos.broken", "--trial", "--seed", str(seed), "--seconds", str(seconds)],
+            [sys.executable, "-m", "tests.chaos.broken", *options],
             cwd=place,
             capture_output=True,
             timeout=TRIAL_S,
@@ -250,12 +305,13 @@ def make(build: Build, place: Path) -> None:
         file.write_text(text.replace(edit.old, edit.new), encoding="utf-8")
 
 
-async def _trial(seed: int, seconds: float) -> dict[str, object]:
-    plan = draw(seed, length_s=seconds, calls_per_s=25.0, menu=[Menu(fault, 1, 2.0, 5.0, 2.0) for fault in FAULTS])
-    cluster = Processes(3, restart_s=RESTART_S, build=Path.cwd(), **TUNING)
+async def _trial(trial: Trial, seed: int, seconds: float) -> dict[str, object]:
+    menu = [Menu(fault, 1, 2.0, 5.0, 2.0) for fault in trial.faults]
+    plan = draw(seed, length_s=seconds, calls_per_s=25.0, menu=menu, targeted=trial.targeted)
+    cluster = Processes(3, workers=trial.workers, restart_s=RESTART_S, build=Path.cwd(), **TUNING)
     async with stage_for(cluster) as stage:
         history = await run(plan, stage, bounds=Bounds(normal_s=LATE_S, claim_max=CLAIM_MAX), tell=_tell)
-    verdict = judge(history)
+    verdict = judge(history, exercised=trial.exercised)
     return {
         "status": verdict.status,
         "broken": [it.promise for it in verdict.findings if it.violations],
@@ -272,7 +328,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="how long clients and faults go on")
     parser.add_argument("--only", action="append", metavar="BUILD", help="this one and the sound one; may be repeated")
-    parser.add_argument("--trial", action="store_true", help="run the trial of the sources that lie here")
+    parser.add_argument("--trial", choices=TRIALS, help="run this trial of the sources that lie here")
     return parser.parse_args()
 
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
-from tests.chaos.history import History, Pending, Recorded
-from tests.chaos.lives import Run, follow
+from tests.chaos.history import DeliveryDeleted, DeliveryWritten, History, Pending, Recorded
+from tests.chaos.lives import Run, Step, follow
 from tests.chaos.promises import PROMISES, Promise
 
 Status: TypeAlias = Literal["valid", "invalid", "unknown"]
 
 SHOWN = 10
 # What every run must put to the test; a run without a case of one of these has proved too little.
-EXERCISED = frozenset({"S1", "S2", "S3", "S8", "S9", "D1", "L2", "L3", "L4"})
+EXERCISED = frozenset({"S1", "S2", "S3", "S8", "S9", "S10", "D1", "L2", "L3", "L4"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,7 @@ def _too_little(run: Run) -> Iterator[str]:
         ("freezes", sum(fault.kind == "freeze" for fault in faults), bounds.freezes_min),
         ("cuts", sum(fault.kind == "cut" for fault in faults), bounds.cuts_min),
         ("firings", len(run.firings), bounds.fires_min),
+        ("calls of handlers", len(run.history.attempts), bounds.attempts_min),
     ):
         if count < least:
             yield f"only {count:,} of {least:,} {what}"
@@ -99,6 +100,7 @@ def _holes(run: Run) -> Iterator[str]:
     if any(late.lsn <= early.lsn for early, late in pairwise(commits)):
         yield "the recording is out of order: a commit's lsn is not above the one before it"
     yield from _strangers(run)
+    yield from _unheard(run)
     told = {it.timer_key: it for it in run.history.pending}
     left = {life.timer_key: life.row for life in run.lives.values() if life.pending and life.row is not None}
     if wrong := sorted(told.keys() ^ left.keys()):
@@ -118,3 +120,19 @@ def _strangers(run: Run) -> Iterator[str]:
 
 def _agree(pending: Pending, due_date: object, paused: bool) -> bool:
     return pending.paused == paused and (paused or pending.due_date == due_date)
+
+
+def _unheard(run: Run) -> Iterator[str]:
+    """Look for calls that nobody wrote down, and for deliveries that the table has and the commits have not."""
+    if run.deliveries and not run.history.attempts:
+        yield "the recording is incomplete: there were deliveries, and no handler wrote down a call"
+    left = {key for key, steps in run.deliveries.items() if _is_left(steps)}
+    if wrong := sorted(left ^ set(run.history.undelivered)):
+        where = "in the commits" if wrong[0] in left else "in the table"
+        told = f"the delivery of timer {wrong[0]} is left only {where}"
+        yield f"the recording is incomplete: {told} ({len(wrong):,} such)"
+
+
+def _is_left(steps: Sequence[Step]) -> bool:
+    changes = [change for _, change in steps if isinstance(change, DeliveryWritten | DeliveryDeleted)]
+    return bool(changes) and isinstance(changes[-1], DeliveryWritten)

@@ -1,8 +1,9 @@
-"""What fires, in two kinds: shards as plain processes, and all of `shardclock up`."""
+"""What fires and delivers, in two kinds: shards and workers as plain processes, and all of `shardclock up`."""
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -10,8 +11,10 @@ from typing import IO, Any, Protocol
 import psutil
 
 from shards.settings import ShardSettings
+from sql.cluster.holders import SHARD, WORKER
 from tests.chaos.away import AWAY, LOOK_S, connected, until
 from tests.chaos.history import ALONE_S
+from tests.chaos.workers import Workers
 from tests.support.cluster_process import ClusterProcess
 from tests.support.factories import add_holder
 from tests.support.shard_pool import incarnation
@@ -19,7 +22,9 @@ from tests.support.shard_process import ShardProcess
 
 START_S = 60.0
 LED_S = 2.0  # a takeover that a coordinator makes
-SERVING = "select from shardclock.presence where part is not null and seen_at > started_at"
+APP, APP_FILE = "chaos_app", Path(__file__).with_name("app.py")
+WORKERS = 2  # what a new database wants
+SERVING = "select holder from shardclock.presence where role = $1 and part is not null and seen_at > started_at"
 
 
 class Cluster(Protocol):
@@ -29,7 +34,7 @@ class Cluster(Protocol):
     takeover_s: float
 
     async def start(self, dsn: str, direct_dsn: str) -> None:
-        """Bring it up, and wait until its shards serve."""
+        """Bring it up, and wait until its shards and workers serve."""
 
     async def stop(self) -> None:
         """End it in order."""
@@ -38,13 +43,14 @@ class Cluster(Protocol):
         """Find its processes with a word in their command lines."""
 
     async def stand_in(self, holder: int) -> None:
-        """Start another shard for the slots of one that is there, and wait until it is at work."""
+        """Start another shard or worker for the slots of one that is there, and wait until it is at work."""
 
 
 class Processes:
     """Shards as plain processes: no Ray and no coordinator, so only leases, the sweep and the fence are at work.
 
-    One that has died is started anew after a while, as a supervisor would; until then the others must do.
+    One that has died is started anew after a while, as a supervisor would; until then the others must do. With
+    `workers` there are so many of these beside them.
     """
 
     name = "processes"
@@ -53,6 +59,7 @@ class Processes:
         self,
         shards: int = 2,
         *,
+        workers: int = 0,
         restart_s: float = 14.0,
         build: Path | None = None,
         log: IO[bytes] | None = None,
@@ -64,14 +71,17 @@ class Processes:
         self._running: dict[int, ShardProcess] = {}
         self._zombies: list[ShardProcess] = []
         self._tasks: list[asyncio.Task[None]] = []
+        self._workers_count, self._workers = workers, Workers(workers, build=build, log=log)
         self._dsn = self._direct_dsn = ""
 
     async def start(self, dsn: str, direct_dsn: str) -> None:
-        """Start all shards, each with its assignment."""
+        """Start all shards and workers, each with its assignment."""
         self._dsn, self._direct_dsn = dsn, direct_dsn
         for shard in range(self._shards):
             await self._start(shard)
+        await self._workers.start(dsn, direct_dsn)
         await until_serving(direct_dsn, self._shards)
+        await until_serving(direct_dsn, self._workers_count, role=WORKER)
         self._tasks.append(asyncio.create_task(self._keep()))
 
     async def stop(self) -> None:
@@ -80,13 +90,21 @@ class Processes:
             task.cancel()
         for process in [*self._running.values(), *self._zombies]:
             process.kill()
+        self._workers.stop()
 
-    def processes(self, word: str) -> list[psutil.Process]:  # noqa: ARG002 - as the others
-        """Find none: there is nothing here but shards."""
-        return []
+    def processes(self, word: str) -> list[psutil.Process]:
+        """Find handlers' processes: there is nothing else here but shards and workers."""
+        return self._workers.processes(word)
 
     async def stand_in(self, holder: int) -> None:
-        """Start another shard for the slots of one that is there; if that dies, nobody else takes its place."""
+        """Start another shard for the slots of one that is there; if that dies, nobody else takes its place.
+
+        A worker's successor is started anew if it dies, as any worker.
+        """
+        if self._workers.keeps(holder):
+            successor = await self._workers.stand_in(holder)
+            await until_serving(self._direct_dsn, 1, role=WORKER, holder=successor)
+            return
         shard = next((shard for shard, process in self._running.items() if process.holder == holder), None)
         if shard is None:
             raise LookupError(f"holder {holder:x} has just ended")
@@ -128,7 +146,7 @@ class Processes:
 
 
 class RayCluster:
-    """`shardclock up`: Ray, a coordinator, and as many shards as it is told."""
+    """`shardclock up`: Ray, a coordinator, as many shards as it is told, and two workers with the app of the rig."""
 
     name = "ray"
 
@@ -138,16 +156,20 @@ class RayCluster:
         self._up: ClusterProcess | None = None
 
     async def start(self, dsn: str, direct_dsn: str) -> None:
-        """Start it, and wait until all shards serve."""
+        """Start it in a user's directory with the app, and wait until all shards and workers serve."""
+        shutil.copy(APP_FILE, self._place / f"{APP}.py")
         self._up = await asyncio.to_thread(
             ClusterProcess,
             self._place,
+            cwd=self._place,
             SHARDCLOCK_DSN=dsn,
+            SHARDCLOCK_APP=APP,
             SHARDCLOCK_SHARDS=str(self._shards),
             SHARDCLOCK_METRICS_PORT="0",
         )
         await asyncio.to_thread(self._up.until_running)
         await until_serving(direct_dsn, self._shards)
+        await until_serving(direct_dsn, WORKERS, role=WORKER)
 
     async def stop(self) -> None:
         """End it in order, whatever is left of it."""
@@ -170,11 +192,12 @@ class RayCluster:
         raise NotImplementedError
 
 
-async def until_serving(dsn: str, shards: int) -> None:
-    """Wait until so many shards keep slots and have given a sign of life."""
+async def until_serving(dsn: str, count: int, *, role: str = SHARD, holder: int | None = None) -> None:
+    """Wait until so many shards or workers, or one of them, keep slots and have given a sign of life."""
     async with connected(dsn) as admin:
 
         async def serve() -> bool:
-            return len(await admin.fetch(SERVING)) >= shards
+            holders = [row["holder"] for row in await admin.fetch(SERVING, role)]
+            return len(holders) >= count and holder in (None, *holders)
 
-        assert await until(serve, within_s=START_S), f"{shards} shards did not come up"
+        assert await until(serve, within_s=START_S), f"{count} keepers of role {role} did not come up"

@@ -12,9 +12,12 @@ from typing import IO, Any, Literal, NamedTuple, get_type_hints
 
 from tests.chaos.history import (
     Asked,
+    Attempt,
     Bounds,
     Call,
     Commit,
+    DeliveryDeleted,
+    DeliveryWritten,
     Fault,
     History,
     HolderWritten,
@@ -119,7 +122,8 @@ def _row(kind: type[NamedTuple]) -> Callable[[list[Any]], Any]:
 
 
 _ASKED, _CALL = _record(Asked), _record(Call)
-_CHANGES = {kind.__name__: _row(kind) for kind in (TimerWritten, TimerDeleted, Recorded, HolderWritten)}
+_CHANGED = (TimerWritten, TimerDeleted, Recorded, HolderWritten, DeliveryWritten, DeliveryDeleted)
+_CHANGES = {kind.__name__: _row(kind) for kind in _CHANGED}
 
 
 def _call(row: dict[str, Any]) -> Call:
@@ -140,4 +144,5 @@ FILES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "reads": ("reads.ndjson", lambda values: Read(*values)),
     "faults": ("faults.ndjson", _record(Fault)),
     "pending": ("pending.ndjson", _row(Pending)),
+    "attempts": ("attempts.ndjson", lambda values: Attempt(*values)),
 }

@@ -10,6 +10,7 @@ from tests.chaos.history import Asked
 from tests.chaos.tape import Tape, at, blank
 
 A, B = 0xA, 0xB  # holders: of the slots that are even, and that are odd
+V, W = 0x56, 0x57  # workers
 Seed = Callable[[Tape], None]
 FAR_S = 600.0
 
@@ -23,6 +24,11 @@ def timer(key: int, due_s: float | None = None, **more: object) -> Asked:
     """Want a timer at a moment."""
     asked = Asked(key, due_date=None if due_s is None else at(due_s), payload=payload(key))
     return replace(asked, **more)  # type: ignore[arg-type]
+
+
+def aimed(key: int, due_s: float, act: str = "return") -> Asked:
+    """Want a timer whose handler is to do something."""
+    return timer(key, due_s, payload=f'{{"act":"{act}","of":{key}}}', target="chaos.async")
 
 
 def schedule(tape: Tape, made_s: float, first: Asked, first_s: float) -> None:
@@ -45,6 +51,7 @@ def good() -> Tape:
     schedules(tape)
     faults(tape)
     tape.ask(50, "ada", timer(900, FAR_S))  # pending at the end
+    deliveries(tape)
     return tape
 
 
@@ -102,6 +109,35 @@ def faults(tape: Tape) -> None:
     tape.fault("load", 40, 42, 5.0, detail={"tenant": "herd"})
     tape.ask(39, "bob", timer(601, 41))
     tape.live(B, 601)
+
+
+def deliveries(tape: Tape) -> None:
+    """Let a worker die of a call that the next one makes again, and a dead letter be redriven, and then discarded."""
+    tape.holder(50, V, 0, role="worker")
+    tape.holder(50, W, 1, role="worker")
+    tape.ask(50, "bob", aimed(852, 51, "raise"), aimed(854, 51, "die"))
+    tape.live(A + 2, 852)
+    tape.live(A + 2, 854)
+    tape.take(51.01, V, 852)
+    tape.attempt(51.02, 852)
+    tape.holder(51.1, V, None, ended=True, role="worker")
+    fail_until(tape, 51.2, 852, attempts=3, intent="DELIVERED")
+    fail_until(tape, 52.0, 854, attempts=8, intent="DEAD")
+    tape.redrive(54.0, 854)
+    fail_until(tape, 54.1, 854, attempts=8, intent="DEAD")
+    tape.commit(56.0, tape.ending(56.0, None, 854, "DISCARDED"))
+
+
+def fail_until(tape: Tape, at_s: float, key: int, *, attempts: int, intent: str) -> None:
+    """Let W call a handler, again and again, until so many attempts have come to this end."""
+    for attempt in range(1, attempts + 1):
+        tape.take(at_s, W, key)
+        tape.attempt(at_s + 0.01, key, attempt)
+        if attempt < attempts:
+            tape.fail(at_s + 0.02, key)
+        else:
+            tape.settle(at_s + 0.02, W, key, intent, attempt)
+        at_s += 0.2
 
 
 def red(verdict: Verdict) -> set[str]:

@@ -19,6 +19,7 @@ class Asked:
 
     `due_date` is set where the client named the moment; `delay_s` where it gave a delay, which counts from the moment
     that Postgres wrote the row. A schedule is a `rule` (ISO 8601 repeat or cron). `poison` says that it can't be fired.
+    `target` is what its firing is to call.
     """
 
     timer_key: int
@@ -28,6 +29,7 @@ class Asked:
     rule: str | None = None
     payload: str | None = None
     poison: bool = False
+    target: str = "log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,7 @@ class Recorded(NamedTuple):
     schedule: str | None
     payload: str | None
     detail: str | None
+    target: str = "log"
 
 
 class HolderWritten(NamedTuple):
@@ -106,9 +109,28 @@ class HolderWritten(NamedTuple):
     seen_at: datetime | None  # its last sign of life, once it has ended
     ended_at: datetime | None
     suspended_at: datetime | None
+    role: str = "shard"
 
 
-Change: TypeAlias = TimerWritten | TimerDeleted | Recorded | HolderWritten
+class DeliveryWritten(NamedTuple):
+    """A row of `deliveries` as an insert (`new`) or an update left it."""
+
+    new: bool
+    timer_key: int
+    target: str
+    claimed_by: int | None
+    claimed_until: datetime | None
+    claims: int
+    failed_attempts: int
+
+
+class DeliveryDeleted(NamedTuple):
+    """A row of `deliveries` that was deleted."""
+
+    timer_key: int
+
+
+Change: TypeAlias = TimerWritten | TimerDeleted | Recorded | HolderWritten | DeliveryWritten | DeliveryDeleted
 
 
 class Commit(NamedTuple):
@@ -118,6 +140,19 @@ class Commit(NamedTuple):
     xid: int
     committed_at: datetime
     changes: tuple[Change, ...]
+
+
+class Attempt(NamedTuple):
+    """One call of a handler, as the handler wrote it down before it did anything: `body` is a hash of its payload."""
+
+    timer_key: int
+    target: str
+    tenant_id: str
+    occurrence: int
+    attempt: int
+    body: str
+    began_at: float
+    pid: int
 
 
 class Read(NamedTuple):
@@ -134,7 +169,8 @@ class Fault:
     `victims` are holders that could not work meanwhile: killed, frozen or cut off. `recovers_within_s` is what the
     product promises for it: how late timers may be, counted from `began_at` for a shard that is killed, frozen or cut,
     and from `ended_at` for all others; None where nothing is promised but safety. A fault that is not to disturb
-    anybody (`disturbs` is false: the coordinator dies, a reader stays open) excuses no timer's lag. While it lasts, and
+    anybody (`disturbs` is false: the coordinator or a worker dies, a reader stays open) excuses no timer's lag. A
+    worker that is broken is no victim: timers fire without it; `detail` names it (`worker`). While a fault lasts, and
     for a moment more, nobody leads if it is `leaderless`.
     """
 
@@ -163,7 +199,7 @@ class Bounds:
     """What lag is normal when nothing is broken, and how long the whole must take to be there again after a fault.
 
     `alone_s` is how late timers of a lost shard may be where nobody leads who could give their slots to another. A run
-    with fewer kills, freezes, cuts or firings than the `_min` ones has proved too little.
+    with fewer kills, freezes, cuts, firings or attempts than the `_min` ones has proved too little.
     """
 
     normal_s: float = 1.0
@@ -175,11 +211,15 @@ class Bounds:
     freezes_min: int = 0
     cuts_min: int = 0
     fires_min: int = 0
+    attempts_min: int = 0
 
 
 @dataclass(slots=True)
 class History:
-    """A whole run. `commits` is complete and in commit order; `began_at` and `ended_at` are by the rig's clock."""
+    """A whole run. `commits` is complete and in commit order; `began_at` and `ended_at` are by the rig's clock.
+
+    `undelivered` and `dead_letters` are the timers whose deliveries were still in these tables at the end.
+    """
 
     seed: int
     began_at: float
@@ -191,6 +231,9 @@ class History:
     faults: list[Fault] = field(default_factory=list)
     pending: list[Pending] = field(default_factory=list)
     poisoned: frozenset[int] = frozenset()
+    attempts: list[Attempt] = field(default_factory=list)
+    undelivered: list[int] = field(default_factory=list)
+    dead_letters: list[int] = field(default_factory=list)
 
 
 def patient(history: History, times: float) -> History:

@@ -13,6 +13,8 @@ from tests.chaos.history import Asked, Call, Change, History, HolderWritten, Rec
 Step: TypeAlias = tuple[int, Change]  # which commit, by its place in the history, and what it changed
 Schedule: TypeAlias = tuple[str, str]  # tenant and name
 ENDINGS = ("TRIGGERED", "CANCELED", "SKIPPED")
+DELIVERED = ("DELIVERED", "DISCARDED", "DEAD")  # how a delivery ends
+REDRIVEN = "REDRIVEN"  # and how it begins again
 
 
 @dataclass(slots=True)
@@ -91,7 +93,10 @@ class Wanted:
 
 @dataclass(slots=True)
 class Run:
-    """A history, and what it says of each timer, schedule, holder and key. `torn`: what no Postgres can have done."""
+    """A history, and what it says of each timer, schedule, holder and key. `torn`: what no Postgres can have done.
+
+    `holders` are those of shards. `deliveries` have, by timer, the firings with a target, and all that followed them.
+    """
 
     history: History
     committed_s: list[float] = field(default_factory=list)
@@ -99,6 +104,8 @@ class Run:
     firings: list[Firing] = field(default_factory=list)
     schedules: defaultdict[Schedule, list[Step]] = field(default_factory=lambda: defaultdict(list))
     holders: defaultdict[int, list[Presence]] = field(default_factory=lambda: defaultdict(list))
+    workers: defaultdict[int, list[Presence]] = field(default_factory=lambda: defaultdict(list))
+    deliveries: defaultdict[int, list[Step]] = field(default_factory=lambda: defaultdict(list))
     names: defaultdict[Schedule, list[int]] = field(default_factory=lambda: defaultdict(list))
     wanted: dict[int, Wanted] = field(default_factory=dict)
     poisoned: set[int] = field(default_factory=set)
@@ -130,8 +137,11 @@ def follow(history: History) -> Run:
                 _record(run, number, change)
             elif isinstance(change, TimerDeleted):
                 _delete(run, number, change)
+            elif isinstance(change, HolderWritten):
+                told = run.holders if change.role == "shard" else run.workers
+                told[change.holder].append(Presence(number, run.committed_s[number], change))
             else:
-                run.holders[change.holder].append(Presence(number, run.committed_s[number], change))
+                run.deliveries[change.timer_key].append((number, change))
     return run
 
 
@@ -151,6 +161,11 @@ def is_free(run: Run, holder: int, number: int, *, snapshot_s: float) -> bool:
             return False
         latest -= 1
     return False
+
+
+def has_ended(run: Run, worker: int, number: int) -> bool:
+    """Say whether a worker had ended before a commit: from then on others may take what it had in hand."""
+    return any(it.number < number and it.row.ended_at is not None for it in run.workers.get(worker, ()))
 
 
 def commits_of(steps: list[Step]) -> Iterator[tuple[int, list[Change]]]:
@@ -213,6 +228,10 @@ def _delete(run: Run, number: int, change: TimerDeleted) -> None:
 
 
 def _record(run: Run, number: int, record: Recorded) -> None:
+    if record.intent in (*DELIVERED, REDRIVEN) or (record.intent == "TRIGGERED" and record.target != "log"):
+        run.deliveries[record.timer_key].append((number, record))
+    if record.intent in (*DELIVERED, REDRIVEN):
+        return
     life = _life(run, record.timer_key)
     life.steps.append((number, record))
     if record.schedule is not None and record.name is not None and record.intent in ENDINGS:

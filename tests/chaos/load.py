@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -165,12 +166,15 @@ def _asked(key: int, wish: Wish) -> Asked:
         due_date=due_date,
         delay_s=None if wish.rule or due_date else round(wish.due_in_s, 3),
         rule=wish.rule,
-        payload=f'{{"of": {key}}}',
+        payload=json.dumps({"of": key} if wish.act is None else {"of": key, "act": wish.act.name}),
+        target="log" if wish.act is None else wish.act.target,
     )
 
 
 def _timer(asked: Asked, tenant_id: str) -> NewTimer:
-    fields: dict[str, object] = {"tenant_id": tenant_id, "payload": {"of": asked.timer_key}}
+    fields: dict[str, object] = {"tenant_id": tenant_id, "payload": json.loads(asked.payload or "null")}
+    if asked.target != "log":
+        fields["target"] = asked.target
     if asked.name is not None:
         fields["name"] = asked.name
     if asked.rule is not None:

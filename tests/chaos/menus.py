@@ -25,6 +25,12 @@ _SHARDS = [
     Menu("lose clients' commit answers", 1, rest_s=2.0),
     Menu("poison", 1, rest_s=2.0),
 ]
+# Short rests: timers fire beside these as if nothing were broken.
+_WORKERS = [
+    Menu("kill worker", 2, rest_s=2.0),
+    Menu("kill handler", 2, rest_s=1.0),
+    Menu("freeze worker", 2, 1.0, 7.0, rest_s=2.0),  # beyond 5 s it is declared dead
+]
 _STORE = [
     Menu("kill backend", 1, rest_s=6.0),
     Menu("kill postmaster", 1, 0.0, 2.0, rest_s=6.0),
@@ -52,4 +58,4 @@ _LONG = [
 
 def menu(*, ray: bool, length_s: float) -> Sequence[Menu]:
     """Choose the faults for a run: all that its cluster can have, the long ones where there is time for them."""
-    return [*_SHARDS, *_STORE, *(_RAY if ray else []), *(_LONG if length_s >= 400 else [])]
+    return [*_SHARDS, *_WORKERS, *_STORE, *(_RAY if ray else []), *(_LONG if length_s >= 400 else [])]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 from collections import Counter, deque
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
+
+from tests.chaos.acts import COSTLY, QUICK, WEIGHTS, Act
 
 TENANTS = ("ada", "bob", "eve")
 FIRST_FAULT_S = 6.0  # so that the run knows what is normal
@@ -15,6 +17,8 @@ DUE_MEAN_S = 3.0
 DUE_MAX_S = 20.0
 DUE_AFTER_S = 4.0  # the end of the load: nobody waits for longer
 ENDLESS_S = 15.0  # how long a rule without an end is left alone: else the load would grow all the while
+COSTLY_S = 10.0  # between two acts that cost a process
+LAST_ACT_S = 8.0  # before the load's end: what is due after that is delivered at once, so that nobody waits for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,7 @@ class Wish:
     as_moment: bool = False  # ask for a due date instead of a delay
     name: str | None = None
     rule: str | None = None
+    act: Act | None = None  # what its target is to do; none: its target is the log
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +87,39 @@ class Menu:
     rest_s: float = 4.0
 
 
-def draw(seed: int, *, length_s: float, calls_per_s: float, menu: Sequence[Menu]) -> Plan:
+def draw(seed: int, *, length_s: float, calls_per_s: float, menu: Sequence[Menu], targeted: float = 0.0) -> Plan:
     """Draw a plan; the same arguments give the same plan.
 
-    units:   about four timers a call, schedules' occurrences included
+    units:   about four timers a call, schedules' occurrences included; `targeted` is the share of those with a target
     """
     chance = random.Random(seed)
     steps = _steps(chance, length_s=length_s, calls_per_s=calls_per_s)
-    return Plan(seed, length_s, steps, _breaks(chance, length_s=length_s, menu=menu))
+    breaks = _breaks(chance, length_s=length_s, menu=menu)
+    # By a chance of their own: with targets or without, a seed gives the same timers and the same faults.
+    aimed = _aimed(random.Random(f"{seed} targets"), steps, share=targeted, length_s=length_s)
+    return Plan(seed, length_s, list(aimed), breaks)
+
+
+def _aimed(chance: random.Random, steps: Sequence[Step], *, share: float, length_s: float) -> Iterator[Step]:
+    """Give a share of the timers a target, and draw what it is to do."""
+    costly_at_s = 0.0
+    for step in steps:
+        if not isinstance(step, Create):
+            yield step
+            continue
+        wishes = []
+        for wish in step.wishes:
+            act: Act | None = None
+            if chance.random() < share:
+                is_late = step.at_s + wish.due_in_s > length_s - LAST_ACT_S
+                if wish.rule or is_late:
+                    act = chance.choice(QUICK)
+                elif step.at_s >= costly_at_s:
+                    act, costly_at_s = chance.choice(COSTLY), step.at_s + COSTLY_S
+                else:
+                    (act,) = chance.choices(list(WEIGHTS), list(WEIGHTS.values()))
+            wishes.append(replace(wish, act=act))
+        yield replace(step, wishes=tuple(wishes))
 
 
 def _steps(chance: random.Random, *, length_s: float, calls_per_s: float) -> list[Step]:

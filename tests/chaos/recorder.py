@@ -15,20 +15,31 @@ from typing import Any, NamedTuple
 
 import asyncpg
 
-from tests.chaos.history import Change, Commit, HolderWritten, Recorded, TimerDeleted, TimerWritten
+from tests.chaos.history import (
+    Change,
+    Commit,
+    DeliveryDeleted,
+    DeliveryWritten,
+    HolderWritten,
+    Recorded,
+    TimerDeleted,
+    TimerWritten,
+)
 
 SLOT = "chaos"
 CHANGES_A_PEEK = 100_000
 ANSWER_S = 60.0
 COLUMNS = {
     "timers": "timer_key, due_date, tenant_id, name, schedule, occurrence, claimed_by, claimed_until, paused_due_date",
-    "holders": "holder, part, part_count, pid, seen_at, ended_at, suspended_at",
+    "deliveries": "timer_key, target, claimed_by, claimed_until, claims, failed_attempts",
+    "holders": "holder, part, part_count, pid, seen_at, ended_at, suspended_at, role",
     "command_log": "position, recorded_at, timer_key, tenant_id, name, due_date, occurrence, intent, holder,"
-    " schedule, payload, detail",
+    " schedule, payload, detail, target",
 }
 PUBLISH = f"""
     create publication chaos_rows for
-        table shardclock.timers ({COLUMNS["timers"]}), table shardclock.holders ({COLUMNS["holders"]});
+        table shardclock.timers ({COLUMNS["timers"]}), table shardclock.holders ({COLUMNS["holders"]}),
+        table shardclock.deliveries ({COLUMNS["deliveries"]});
     -- Of a table without a key only inserts can be published; its partitions appear as the table.
     create publication chaos_log for table shardclock.command_log ({COLUMNS["command_log"]})
         with (publish = 'insert', publish_via_partition_root = true);
@@ -146,7 +157,7 @@ def _change(kind: bytes, body: bytes, relations: Mapping[int, _Relation]) -> Cha
         row, at = _tuple(body, at + 1, relation.columns)
     if kind == b"D":
         # A holder that is forgotten has ended long before.
-        return TimerDeleted(int(row["timer_key"])) if relation.table == "timers" else None
+        return _GONE[relation.table](int(row["timer_key"])) if relation.table in _GONE else None
     return _MAKE[relation.table](row, kind == b"I")
 
 
@@ -193,6 +204,7 @@ def _record(row: _Row, _: bool) -> Recorded:
         schedule=row.get("schedule"),
         payload=row.get("payload"),
         detail=row.get("detail"),
+        target=row["target"],
     )
 
 
@@ -205,10 +217,29 @@ def _holder(row: _Row, _: bool) -> HolderWritten:
         seen_at=_maybe(row.get("seen_at")),
         ended_at=_maybe(row.get("ended_at")),
         suspended_at=_maybe(row.get("suspended_at")),
+        role=row["role"],
     )
 
 
-_MAKE: Mapping[str, Callable[[Any, bool], Change]] = {"timers": _timer, "command_log": _record, "holders": _holder}
+def _delivery(row: _Row, new: bool) -> DeliveryWritten:
+    return DeliveryWritten(
+        new=new,
+        timer_key=int(row["timer_key"]),
+        target=row["target"],
+        claimed_by=_int(row.get("claimed_by")),
+        claimed_until=_maybe(row.get("claimed_until")),
+        claims=int(row["claims"]),
+        failed_attempts=int(row["failed_attempts"]),
+    )
+
+
+_MAKE: Mapping[str, Callable[[Any, bool], Change]] = {
+    "timers": _timer,
+    "command_log": _record,
+    "deliveries": _delivery,
+    "holders": _holder,
+}
+_GONE: Mapping[str, Callable[[int], Change]] = {"timers": TimerDeleted, "deliveries": DeliveryDeleted}
 
 
 def _moment(text: str) -> datetime:

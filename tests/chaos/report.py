@@ -72,7 +72,7 @@ def _head(history: History, verdict: Verdict, versions: Mapping[str, object]) ->
 def _body(history: History, run: Run, late: Sequence[tuple[float, float]]) -> Iterator[str]:
     yield from ("## Faults", "", *_faults(history, run), "")
     yield from ("## Lag", "", *_lags(history, late), "", "![Lag over time](lag.svg)", "")
-    yield from ("## Load", "", _timers(history), "", *_calls(history.calls), "")
+    yield from ("## Load", "", _timers(history), "", _deliveries(run), "", *_calls(history.calls), "")
 
 
 def _foot(repeat: str) -> Iterator[str]:
@@ -168,6 +168,24 @@ def _timers(history: History) -> str:
     told += sorted(counts.keys() - set(told))
     ends = ", ".join(f"{counts[name]:,} {name}" for name in told)
     return f"Timers: {ends}; {len(history.pending):,} pending at the end."
+
+
+def _deliveries(run: Run) -> str:
+    """Count handlers' calls, and tell how soon after its firing the first one of each delivery began."""
+    attempts = run.history.attempts
+    first: dict[int, float] = {}
+    for attempt in attempts:
+        first[attempt.timer_key] = min(attempt.began_at, first.get(attempt.timer_key, attempt.began_at))
+    fired_s = {firing.record.timer_key: firing.fired_s for firing in run.firings if firing.record.target != "log"}
+    again = len(attempts) - len({(it.timer_key, it.attempt) for it in attempts})
+    told = (
+        f"Deliveries: {len(fired_s):,}, with {_count(len(attempts), 'call')}, of which {again:,} again at one attempt"
+    )
+    waits = [first[key] - at_s for key, at_s in fired_s.items() if key in first]
+    if not waits:
+        return f"{told}."
+    p50, p99, most = _spread(waits)
+    return f"{told}; from firing to the first call p50 {p50}, p99 {p99}, at most {most}."
 
 
 def _calls(calls: Sequence[Call]) -> Iterator[str]:

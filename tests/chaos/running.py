@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 
 from sql.log.consuming import consume
 from sql.log.records import LogRecord, follow
 from sql.session import Connection, Session, StoreUnavailable
 from tests.chaos.away import until
-from tests.chaos.history import Bounds, History, Pending, Read
+from tests.chaos.history import Attempt, Bounds, History, Pending, Read
+from tests.chaos.letters import Operator
 from tests.chaos.load import Load
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.plan import Plan
@@ -34,7 +37,13 @@ LEFT = """
     select timer_key, due_date, paused_due_date is not null as paused from shardclock.timers order by timer_key
 """
 # What a client scheduled while the database's clock was ahead may be due in an hour: nobody waits for that.
-PENDING = "select exists (select from shardclock.timers where due_date < now() + interval '1 min')"
+PENDING = """
+    select exists (select from shardclock.timers where due_date < now() + interval '1 min')
+        or exists (select from shardclock.deliveries)
+"""
+UNDELIVERED = "select timer_key from shardclock.deliveries order by timer_key"
+DEAD_LETTERS = "select timer_key from shardclock.dead_letters order by timer_key"
+ATTEMPTS = "attempts.ndjson"  # where `app` writes
 
 Tell = Callable[[str], None]
 
@@ -52,13 +61,14 @@ async def run(plan: Plan, stage: Stage, *, bounds: Bounds, tell: Tell) -> Histor
     tell(f"starting the cluster ({stage.cluster.name})")
     await stage.cluster.start(as_role(stage.dsn, "shard"), stage.direct_dsn)
     began_at = time.time()
-    async with _readers(stage) as read, _frozen(), _watched(tell):
+    operator = Operator(as_role(stage.dsn, "shard"))
+    async with _readers(stage) as read, _operated(operator), _frozen(), _watched(tell):
         tell(f"{plan.length_s:.0f} s of load, {len(plan.breaks)} faults, seed {plan.seed}")
         async with asyncio.TaskGroup() as work:
             work.create_task(load.run())
             work.create_task(nemesis.run())
-        tell("all is mended; waiting for what is due to fire")
-        await _until_calm(stage, read)
+        tell("all is mended; waiting for what is due to fire, and to be delivered")
+        await _until_calm(stage, read, operator)
     ended_at = time.time()
     await stage.cluster.stop()
     tell("reading what was committed")
@@ -68,6 +78,8 @@ async def run(plan: Plan, stage: Stage, *, bounds: Bounds, tell: Tell) -> Histor
     async with stage.admin() as admin:
         pending = [Pending(*row) for row in await admin.fetch(LEFT)]
         received = await admin.fetch("select position from chaos_received order by number")
+        undelivered = [row["timer_key"] for row in await admin.fetch(UNDELIVERED)]
+        dead_letters = [row["timer_key"] for row in await admin.fetch(DEAD_LETTERS)]
     return History(
         seed=plan.seed,
         began_at=began_at,
@@ -79,7 +91,32 @@ async def run(plan: Plan, stage: Stage, *, bounds: Bounds, tell: Tell) -> Histor
         faults=sorted(nemesis.faults, key=lambda fault: fault.began_at),
         pending=pending,
         poisoned=nemesis.poisoned,
+        attempts=read_attempts(stage.place),
+        undelivered=undelivered,
+        dead_letters=dead_letters,
     )
+
+
+def read_attempts(place: Path) -> list[Attempt]:
+    """Read what handlers wrote down, by moment; nothing if none was called.
+
+    errors:  ValueError, TypeError  a line is not whole: handlers write each at once, so the file was damaged
+    """
+    file = place / ATTEMPTS
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return sorted((Attempt(*json.loads(line)) for line in lines), key=lambda attempt: attempt.began_at)
+
+
+@asynccontextmanager
+async def _operated(operator: Operator) -> AsyncIterator[None]:
+    """Let somebody look through the dead letters meanwhile."""
+    task = asyncio.create_task(operator.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        (end,) = await asyncio.gather(task, return_exceptions=True)
+        assert isinstance(end, asyncio.CancelledError), end
 
 
 @asynccontextmanager
@@ -153,12 +190,14 @@ async def _follow(dsn: str, read: list[Read]) -> None:
                 await asyncio.sleep(0.1)
 
 
-async def _until_calm(stage: Stage, read: list[Read]) -> None:
-    """Wait until every timer has ended and the readers are at the end of the log; bounded, the checker judges."""
+async def _until_calm(stage: Stage, read: list[Read], operator: Operator) -> None:
+    """Wait until timers and deliveries have ended and readers are at the log's end; bounded, the checker judges."""
 
     async def calm() -> bool:
         async with stage.admin() as admin:
             if await admin.fetchval(PENDING):
+                return False
+            if not operator.has_done([row["timer_key"] for row in await admin.fetch(DEAD_LETTERS)]):
                 return False
             records = await admin.fetchval("select count(*) from shardclock.command_log")
             received = await admin.fetchval("select count(*) from chaos_received")

@@ -16,6 +16,7 @@ import asyncpg
 import psutil
 
 from embedded.postmaster import PORT, Postmaster
+from sql.cluster.holders import SHARD, WORKER
 from tests.chaos.away import AWAY, until
 from tests.chaos.clusters import Cluster
 from tests.chaos.proxy import Link, Proxy
@@ -28,16 +29,19 @@ Prepare = Callable[[Path], AbstractContextManager[object]]
 MakePostmaster = Callable[[Path, int], Postmaster]
 START_S = 60.0
 ORPHANS_S = 5.0  # they end by themselves within a moment, as a rule
-SHARDS = "select holder, pid, part from shardclock.holders where ended_at is null and part is not null order by part"
+KEEPERS = """
+    select holder, pid, part from shardclock.holders
+    where role = $1 and ended_at is null and part is not null order by part
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One shard at work."""
+    """One shard or worker at work."""
 
     holder: int
     pid: int
-    shard: int
+    part: int
 
     def owns(self, link: Link) -> bool:
         """Say whether a connection is this shard's."""
@@ -73,8 +77,18 @@ class Stage:
 
         errors:  one of AWAY
         """
+        return await self._keepers(SHARD)
+
+    async def workers(self) -> list[Place]:
+        """List the workers that keep slots now, as `shards` does.
+
+        errors:  one of AWAY
+        """
+        return await self._keepers(WORKER)
+
+    async def _keepers(self, role: str) -> list[Place]:
         async with self.admin() as admin:
-            places = [Place(*row) for row in await admin.fetch(SHARDS)]
+            places = [Place(*row) for row in await admin.fetch(KEEPERS, role)]
         return [place for place in places if self._is_ours(place.pid)]
 
     @asynccontextmanager

@@ -8,10 +8,13 @@ from datetime import UTC, datetime, timedelta
 
 from tests.chaos.history import (
     Asked,
+    Attempt,
     Bounds,
     Call,
     Change,
     Commit,
+    DeliveryDeleted,
+    DeliveryWritten,
     Fault,
     FaultKind,
     History,
@@ -23,6 +26,8 @@ from tests.chaos.history import (
     TimerDeleted,
     TimerWritten,
 )
+from tests.chaos.lives import DELIVERED, REDRIVEN
+from tests.chaos.promises.calling import hash_of
 
 START = datetime(2030, 1, 31, 8, tzinfo=UTC)
 LEASE_S = 10.0
@@ -47,6 +52,9 @@ class Tape:
     history: History
     rows: dict[int, TimerWritten] = field(default_factory=dict)
     payloads: dict[int, str | None] = field(default_factory=dict)
+    targets: dict[int, str] = field(default_factory=dict)
+    fired: dict[int, Recorded] = field(default_factory=dict)
+    deliveries: dict[int, DeliveryWritten] = field(default_factory=dict)
     xid: int = 700
 
     def commit(self, at_s: float, *changes: Change) -> None:
@@ -61,14 +69,29 @@ class Tape:
                 self.rows[change.timer_key] = change._replace(new=False)
             elif isinstance(change, TimerDeleted):
                 self.rows.pop(change.timer_key, None)
+            elif isinstance(change, DeliveryWritten):
+                self.deliveries[change.timer_key] = change._replace(new=False)
+            elif isinstance(change, DeliveryDeleted):
+                self.deliveries.pop(change.timer_key, None)
+            elif isinstance(change, Recorded) and change.intent == "TRIGGERED":
+                self.fired[change.timer_key] = change
         self.history.commits.append(Commit(16 * self.xid, self.xid, at(at_s), placed))
 
-    def holder(self, at_s: float, holder: int, shard: int | None, *, ended: bool = False, silent: bool = False) -> None:
-        """Let a holder's row say which of two shards it keeps, that it has ended, or that it is suspended."""
+    def holder(
+        self,
+        at_s: float,
+        holder: int,
+        part: int | None,
+        *,
+        ended: bool = False,
+        silent: bool = False,
+        role: str = "shard",
+    ) -> None:
+        """Let a holder's row say which of two parts it keeps, that it has ended, or that it is suspended."""
         moment = at(at_s)
         row = HolderWritten(
-            holder, shard, None if shard is None else 2, 4_000 + holder, moment, moment if ended else None,
-            moment if silent else None,
+            holder, part, None if part is None else 2, 4_000 + holder, moment, moment if ended else None,
+            moment if silent else None, role,
         )  # fmt: skip
         self.commit(at_s, row)
 
@@ -90,6 +113,7 @@ class Tape:
         """Make the row that a timer begins with; a schedule's first due date must be given as one."""
         due_date = asked.due_date or at(at_s + 0.003 + (asked.delay_s or 0.0))
         self.payloads[asked.timer_key] = asked.payload
+        self.targets[asked.timer_key] = asked.target
         name = asked.name
         return TimerWritten(True, asked.timer_key, due_date, tenant_id, name, asked.rule, 1, None, None, paused=False)
 
@@ -103,13 +127,15 @@ class Tape:
         row = self.rows[key]
         record = Recorded(
             0, at(at_s), key, row.tenant_id, row.name, row.due_date, row.occurrence, intent, holder, row.schedule,
-            self.payloads[key], None,
+            self.payloads[key], None, self.targets.get(key, "log"),
         )  # fmt: skip
         return record._replace(**more)  # type: ignore[arg-type]
 
     def fire(self, at_s: float, holder: int, key: int, *others: Change, **more: object) -> None:
-        """Let a holder fire a timer; what else happens in the commit comes after."""
-        self.commit(at_s, TimerDeleted(key), self.record(at_s, key, "TRIGGERED", holder, **more), *others)
+        """Let a holder fire a timer, which leaves a delivery if it has a target; what else happens comes after."""
+        fired = self.record(at_s, key, "TRIGGERED", holder, **more)
+        left = () if fired.target == "log" else (self.delivery(key, fired.target),)
+        self.commit(at_s, TimerDeleted(key), fired, *left, *others)
 
     def live(self, holder: int, key: int, *others: Change) -> None:
         """Let a holder lease a timer half a second before it is due, and fire it in time."""
@@ -121,6 +147,7 @@ class Tape:
         """Make the row of the occurrence that follows one in its schedule."""
         row = self.rows[key]
         self.payloads[next_key] = self.payloads[key]
+        self.targets[next_key] = self.targets[key]
         return row._replace(
             new=True, timer_key=next_key, due_date=at(due_s), occurrence=number or row.occurrence + 1, claimed_by=None,
             claimed_until=None,
@@ -141,6 +168,45 @@ class Tape:
         row = self.rows[key]._replace(due_date=datetime.max.replace(tzinfo=UTC), paused=True, claimed_by=None)
         self.commit(at_s, row, self.record(at_s, key, "PAUSED", holder, detail='{"refused": "no schedule"}'))
 
+    def delivery(self, key: int, target: str) -> DeliveryWritten:
+        """Make the row that a delivery begins with."""
+        return DeliveryWritten(True, key, target, None, None, 0, 0)
+
+    def take(self, at_s: float, worker: int, key: int) -> None:
+        """Let a worker take a delivery."""
+        row = self.deliveries[key]
+        self.commit(at_s, row._replace(claimed_by=worker, claimed_until=at(at_s + LEASE_S), claims=row.claims + 1))
+
+    def attempt(self, at_s: float, key: int, attempt: int = 1, **more: object) -> None:
+        """Let a handler be called for a delivery, and write that down."""
+        fired = self.fired[key]
+        call = Attempt(
+            key, fired.target, fired.tenant_id, fired.occurrence, attempt, hash_of(fired.payload), rig_s(at_s), 77
+        )
+        self.history.attempts.append(call._replace(**more))  # type: ignore[arg-type]
+
+    def fail(self, at_s: float, key: int, *, times: int = 1) -> None:
+        """Let a worker settle that an attempt failed, and that another one is due."""
+        row = self.deliveries[key]
+        failed = row.failed_attempts + times
+        self.commit(at_s, row._replace(claimed_by=None, claimed_until=None, failed_attempts=failed))
+
+    def ending(self, at_s: float, worker: int | None, key: int, intent: str, attempt: int = 1) -> Recorded:
+        """Make the record of a delivery's end, or of its new beginning."""
+        detail = json.dumps({"attempt": attempt, "ms": 3})
+        return self.fired[key]._replace(
+            position=0, recorded_at=at(at_s), intent=intent, holder=worker, payload=None, detail=detail
+        )
+
+    def settle(self, at_s: float, worker: int, key: int, intent: str = "DELIVERED", attempt: int = 1) -> None:
+        """Let a worker end a delivery."""
+        self.commit(at_s, DeliveryDeleted(key), self.ending(at_s, worker, key, intent, attempt))
+
+    def redrive(self, at_s: float, key: int) -> None:
+        """Let an operator deliver a dead letter again."""
+        row = self.delivery(key, self.fired[key].target)
+        self.commit(at_s, self.ending(at_s, None, key, "REDRIVEN"), row)
+
     def fault(self, kind: FaultKind, began_s: float, ended_s: float, within_s: float | None, **more: object) -> None:
         """Break something."""
         number = len(self.history.faults) + 1
@@ -154,6 +220,9 @@ class Tape:
         places = sorted(it.position for it in records)
         self.history.reads = [Read(reader, place) for place in places for reader in READERS]
         self.history.pending = [Pending(row.timer_key, row.due_date, row.paused) for row in self.rows.values()]
+        self.history.undelivered = sorted(self.deliveries)
+        last = {it.timer_key: it.intent for it in records if it.intent in (*DELIVERED, REDRIVEN)}
+        self.history.dead_letters = sorted(key for key, intent in last.items() if intent == "DEAD")
         return self.history
 
 

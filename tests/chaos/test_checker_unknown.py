@@ -19,7 +19,8 @@ from tests.chaos.tape import at, blank
         ({"kills_min": 2}, "only 1 of 2 kills"),
         ({"freezes_min": 2}, "only 1 of 2 freezes"),
         ({"cuts_min": 1}, "only 0 of 1 cuts"),
-        ({"fires_min": 21}, "only 20 of 21 firings"),
+        ({"fires_min": 23}, "only 22 of 23 firings"),
+        ({"attempts_min": 21}, "only 20 of 21 calls of handlers"),
     ],
 )
 def test_a_run_that_broke_or_fired_too_little_is_unknown(least: dict[str, int], why: str) -> None:

@@ -13,9 +13,12 @@ import pytest
 from tests.chaos.files import load, save
 from tests.chaos.history import (
     Asked,
+    Attempt,
     Bounds,
     Call,
     Commit,
+    DeliveryDeleted,
+    DeliveryWritten,
     Fault,
     History,
     HolderWritten,
@@ -32,7 +35,8 @@ ODD = 'line\nbreak, \u2028, "quoted", \x00, \ud800, ümlaut'
 
 SPARSE = Call(1, "schedule", "ada", 0.1 + 0.2, None, "unknown")
 FULL = Call(
-    2, "reschedule", "bob", 1.5, 2.5, "ok", (Asked(1), Asked(BIG, ODD, AT, 0.3, "R3/PT1S", "{}", poison=True)),
+    2, "reschedule", "bob", 1.5, 2.5, "ok",
+    (Asked(1), Asked(BIG, ODD, AT, 0.3, "R3/PT1S", "{}", poison=True, target="x")),
     timer_key=7, name="order 7", delay_s=0.7, answer="RESCHEDULED", refused=(3, 4), resends=1, error=ODD,
 )  # fmt: skip
 CHANGES = (
@@ -42,13 +46,16 @@ CHANGES = (
     Recorded(2, AT, 3, "ada", None, AT, 1, "TRIGGERED", None, None, None, None),
     Recorded(3, AT, 3, "ada", "name", AT, 1, "SKIPPED", 5, "R/PT1S", ODD, '{"count": 2}'),
     HolderWritten(5, None, None, 4711, AT, None, None),
-    HolderWritten(5, 0, 2, 4711, AT, AT, AT),
+    HolderWritten(5, 0, 2, 4711, AT, AT, AT, "worker"),
+    DeliveryWritten(True, 3, "chaos.async", None, None, 0, 0),
+    DeliveryWritten(False, 3, "chaos.async", BIG, AT, 2, 1),
+    DeliveryDeleted(3),
 )
 HISTORY = History(
     seed=7,
     began_at=1_795_240_000.25,
     ended_at=1_795_240_600.5,
-    bounds=Bounds(2.0, 9.0, 20.0, 100, 7.5, 30, 5, 6, 20_000),
+    bounds=Bounds(2.0, 9.0, 20.0, 100, 7.5, 30, 5, 6, 20_000, 500),
     calls=[SPARSE, FULL],
     commits=[Commit(10, 1, AT, ()), Commit(20, 2, AT + timedelta(microseconds=1), CHANGES)],
     reads=[Read("reader 1", 2)],
@@ -68,6 +75,9 @@ HISTORY = History(
     ],
     pending=[Pending(9, AT, True)],
     poisoned=frozenset({5, 3, 4}),
+    attempts=[Attempt(3, "chaos.async", "ada", 1, 2, "00ff", 0.1 + 0.2, 4711)],
+    undelivered=[3],
+    dead_letters=[4, BIG],
 )
 
 

@@ -5,17 +5,31 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from tests.chaos.broken import FAULTS
+from tests.chaos.acts import COSTLY, QUICK, WEIGHTS
+from tests.chaos.broken import TRIALS
 from tests.chaos.faults import TYPES
 from tests.chaos.faults.hosts import PARTITIONS
 from tests.chaos.menus import menu
-from tests.chaos.plan import ENDLESS_S, FIRST_FAULT_S, LAST_FAULT_S, Break, Change, Create, Menu, Plan, draw
+from tests.chaos.plan import (
+    COSTLY_S,
+    ENDLESS_S,
+    FIRST_FAULT_S,
+    LAST_ACT_S,
+    LAST_FAULT_S,
+    Break,
+    Change,
+    Create,
+    Menu,
+    Plan,
+    draw,
+)
 
 SEEDS = range(40)
 MINUTE_S, TEN_MINUTES_S, HOUR_S = 60.0, 600.0, 3_600.0
@@ -44,6 +58,10 @@ COVERED = {
     "a shard frozen past its lease": ("freeze shard past its lease",),
     "a frozen raylet": ("freeze raylet",),
     "two live copies of a shard": ("declare a living shard dead",),
+    "kill -9 of a worker": ("kill worker",),
+    "kill -9 of a handler's process": ("kill handler",),
+    "a frozen worker": ("freeze worker",),
+    "a worker that settles what its successor has in hand": ("replace a frozen worker",),
     "the network cut": ("cut shard off", "cut clients off"),
     "a host's network cut": tuple(kind.name for kind in PARTITIONS),
     "the network half-open": ("half-open shard",),
@@ -97,7 +115,8 @@ def test_a_menu_names_faults_that_its_cluster_can_have(cluster: str, length_s: f
 
 
 def test_all_that_a_run_must_be_able_to_break_is_drawn_or_has_a_scenario() -> None:
-    offered = {*FAULTS, *(entry.fault for ray in (True, False) for entry in menu(ray=ray, length_s=TEN_MINUTES_S))}
+    offered = {entry.fault for ray in (True, False) for entry in menu(ray=ray, length_s=TEN_MINUTES_S)}
+    offered |= {fault for trial in TRIALS.values() for fault in trial.faults}
     scenarios = "".join(path.read_text() for path in SCENARIOS)
     faults = {fault for names in COVERED.values() for fault in names}
 
@@ -250,6 +269,38 @@ def test_every_rule_without_an_end_is_cancelled_so_that_the_load_stays_level_and
         assert {
             (number, at_s + ENDLESS_S) for number, at_s in endless.items() if at_s + ENDLESS_S < MINUTE_S - 1
         } <= cancelled
+
+
+@cache
+def aimed(seed: int) -> Plan:
+    """Draw an hour's minute: many timers, of which a share has a target."""
+    return draw(seed, length_s=MINUTE_S, calls_per_s=10 * CALLS_PER_S, menu=(), targeted=0.05)
+
+
+def test_a_share_of_the_timers_has_a_target_and_all_else_is_as_without() -> None:
+    without = draw(1, length_s=MINUTE_S, calls_per_s=10 * CALLS_PER_S, menu=())
+    wishes = [wish for step in creates(aimed(1)) for wish in step.wishes]
+
+    assert [step for step in aimed(1).steps if isinstance(step, Change)] == [
+        step for step in without.steps if isinstance(step, Change)
+    ]
+    assert [replace(wish, act=None) for wish in wishes] == [wish for it in creates(without) for wish in it.wishes]
+    assert 0.04 < sum(wish.act is not None for wish in wishes) / len(wishes) < 0.06
+
+
+def test_handlers_do_everything_in_a_minute_and_cost_few_processes_however_many_timers_there_are() -> None:
+    for seed in SEEDS[:5]:
+        acts = Counter(wish.act for step in creates(aimed(seed)) for wish in step.wishes if wish.act)
+
+        assert acts.keys() >= WEIGHTS.keys()
+        assert 1 <= sum(acts[act] for act in COSTLY) <= 1 + MINUTE_S / COSTLY_S
+
+
+def test_what_is_due_at_the_end_of_the_load_and_each_schedule_is_delivered_quickly() -> None:
+    for step in creates(aimed(1)):
+        for wish in step.wishes:
+            if wish.act and (wish.rule or step.at_s + wish.due_in_s > MINUTE_S - LAST_ACT_S):
+                assert wish.act in QUICK
 
 
 def test_calls_are_in_the_order_in_which_they_are_sent() -> None:

@@ -14,9 +14,18 @@ import pytest
 from tests.chaos import recorder as recording
 from tests.chaos.away import AWAY
 from tests.chaos.clusters import Processes
-from tests.chaos.history import Commit, HolderWritten, Recorded, TimerDeleted, TimerWritten
+from tests.chaos.history import (
+    Commit,
+    DeliveryDeleted,
+    DeliveryWritten,
+    HolderWritten,
+    Recorded,
+    TimerDeleted,
+    TimerWritten,
+)
 from tests.chaos.recorder import COLUMNS, Recorder
 from tests.chaos.stage import stage_for
+from tests.support.deliveries import HANDLER, WorkerClient, add_worker, declare, deliver, done, failed
 from tests.support.factories import BOUND_S, HolderClient, add_holder, add_schedule, add_timers, query
 from tests.support.sql_client import call, schedule
 
@@ -144,6 +153,25 @@ async def test_a_firing_deletes_appends_and_writes_what_follows_in_one_commit(ds
     assert (record.timer_key, record.intent, record.occurrence, record.holder) == (key, "TRIGGERED", 1, HOLDER)
     assert (follower.new, follower.occurrence, follower.name) == (True, 2, "beat")
     assert follower.timer_key != key
+
+
+async def test_a_delivery_is_recorded_from_its_firing_to_its_end(dsn: str) -> None:
+    await declare(dsn, HANDLER)
+    await add_holder(dsn, HOLDER)
+    await add_worker(dsn, 7)
+
+    async with recorded(dsn) as recorder, HolderClient(dsn, HOLDER) as shard, WorkerClient(dsn, 7) as worker:
+        (key,) = await deliver(shard)
+        (first,) = await worker.take()
+        await worker.settle(failed(first, delay_s=0.0))
+        (second,) = await worker.take()
+        await worker.settle(done(second))
+
+    rows = [(row.new, row.claimed_by, row.claims, row.failed_attempts) for row in changes(recorder, DeliveryWritten)]
+    assert rows == [(True, None, 0, 0), (False, 7, 1, 0), (False, None, 1, 1), (False, 7, 2, 1)]
+    assert changes(recorder, DeliveryDeleted) == [DeliveryDeleted(key)]
+    records = [(record.intent, record.target, record.holder) for record in changes(recorder, Recorded)]
+    assert records == [("TRIGGERED", HANDLER, HOLDER), ("DELIVERED", HANDLER, 7)]
 
 
 async def test_what_is_read_equals_the_tables(dsn: str) -> None:

@@ -17,6 +17,7 @@ from charts.scales import Axis
 from charts.svg import text_width
 from tests.chaos.checker import Finding, Verdict
 from tests.chaos.history import (
+    Attempt,
     Call,
     Commit,
     Fault,
@@ -137,6 +138,21 @@ def test_what_became_of_timers_is_counted(tmp_path: Path) -> None:
         "Timers: 3 scheduled, 1 next occurrences, 3 fired, 1 cancelled, 1 rescheduled, 0 skipped, 1 paused;"
         " 1 pending at the end." in page_of(tmp_path, run)
     )
+
+
+def test_deliveries_are_told_with_their_calls_and_how_soon_the_first_began(tmp_path: Path) -> None:
+    run = history((1, 0.004))
+    due = START + timedelta(seconds=2)
+    fired = _record(9, due, due, "TRIGGERED")._replace(target="chaos.async")
+    run.commits.append(Commit(5000, 5000, due, (fired,)))
+    call = Attempt(9, "chaos.async", "ada", 1, 1, "00", T + 2.25, 77)
+    run.attempts = [call, call._replace(began_at=T + 2.02), call._replace(attempt=2, began_at=T + 4)]
+
+    assert (
+        "Deliveries: 1, with 3 calls, of which 1 again at one attempt;"
+        " from firing to the first call p50 20 ms, p99 20 ms, at most 20 ms." in page_of(tmp_path, run)
+    )
+    assert "Deliveries: 0, with 0 calls, of which 0 again at one attempt.\n" in page_of(tmp_path, history((1, 0.004)))
 
 
 def test_calls_are_counted_by_verb_and_by_how_they_ended(tmp_path: Path) -> None:

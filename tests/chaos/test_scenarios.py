@@ -45,16 +45,17 @@ async def _run(
     breaks: list[Break],
     *,
     length_s: float,
+    targeted: float = 0.0,
     set_up: Callable[[Stage], None] = lambda _: None,
     **stage: Any,
 ) -> tuple[History, Verdict]:
-    load = draw(1, length_s=length_s, calls_per_s=CALLS_PER_S, menu=())
+    load = draw(1, length_s=length_s, calls_per_s=CALLS_PER_S, menu=(), targeted=targeted)
     plan = Plan(load.seed, length_s, load.steps, breaks)
     async with stage_for(cluster, **stage) as set_stage:
         set_up(set_stage)
         history = await run(plan, set_stage, bounds=Bounds(), tell=lambda _: None)
     assert len(history.faults) == len(breaks), "each was made"
-    return history, judge(history, exercised=EXERCISED - {"D1"})
+    return history, judge(history, exercised=EXERCISED - ({"D1"} if targeted else {"S10", "D1"}))
 
 
 def _told(verdict: Verdict) -> list[str]:
@@ -133,6 +134,22 @@ class _Weighed(Processes):
             grown = [shard.memory_info().rss - rss for shard, rss in zip(shards, before, strict=True)]
             self.grown_mib = max(self.grown_mib, *(rss / 2**20 for rss in grown))
             await asyncio.sleep(0.5)
+
+
+async def test_a_worker_that_goes_on_after_its_end_settles_nothing_that_its_successor_has_in_hand() -> None:
+    breaks = [
+        Break(5.0, "replace a frozen worker", 2.0),
+        Break(12.0, "kill worker", 0.0),
+        Break(15.0, "kill handler", 0.0),
+        Break(17.0, "freeze worker", 3.0),
+        Break(22.0, "replace a frozen worker", 2.0),
+    ]
+
+    history, verdict = await _run(Processes(2, workers=2), breaks, length_s=35.0, targeted=0.3)
+
+    assert verdict.status == "valid", _told(verdict)
+    called = {(call.timer_key, call.attempt) for call in history.attempts}
+    assert len(called) < len(history.attempts), "some were called again, whose first call nobody had settled"
 
 
 @pytest.mark.ray

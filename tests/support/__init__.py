@@ -19,6 +19,7 @@ Postgres:
 Shards and clusters:
     shard_pool       several shards in the test's own process
     shard_process    one shard in a process of its own
+    worker_process   one worker in a process of its own; handler_process  one of its handlers, without Ray
     fake_fleet       reconcilers on a fleet that only records
     members          the members of a fleet, as a plan sees them
     rays             a real Ray of several nodes

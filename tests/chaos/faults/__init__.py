@@ -39,6 +39,7 @@ from tests.chaos.faults.processes import (
     kill_shard_at,
     lose_head,
 )
+from tests.chaos.faults.workers import freeze_worker, kill_handler, kill_worker, replace_frozen_worker
 
 TYPES: Mapping[str, FaultType] = {
     it.name: it
@@ -72,6 +73,10 @@ TYPES: Mapping[str, FaultType] = {
             leaderless=True,
             only="ray",
         ),
+        FaultType("kill worker", "kill", kill_worker, disturbs=False),
+        FaultType("kill handler", "kill", kill_handler, disturbs=False),
+        FaultType("freeze worker", "freeze", freeze_worker, disturbs=False),
+        FaultType("replace a frozen worker", "freeze", replace_frozen_worker, disturbs=False, only="processes"),
         FaultType("cut shard off", "cut", cut_shard, takeover=True),
         FaultType("half-open shard", "cut", half_open_shard, takeover=True),
         FaultType("slow shard", "cut", slow_shard),

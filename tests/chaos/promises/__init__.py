@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 from tests.chaos.lives import Run
 from tests.chaos.promises.answers import nobody_waits_for_ever, read_once
 from tests.chaos.promises.apart import poison_fails_alone, tenants_apart
+from tests.chaos.promises.delivering import delivered
 from tests.chaos.promises.firing import (
     cancelled_for_good,
     never_early,
@@ -46,7 +47,7 @@ PROMISES = (
     Promise("S7", "one key, one timer", one_key_one_timer),
     Promise("S8", "nobody writes over a claim that stands", fenced),
     Promise("S9", "only legal transitions", step_by_step),
-    Promise("S10", "deliveries for committed firings only", None),
+    Promise("S10", "each firing is delivered to its end, and nothing else is", delivered),
     Promise("D1", "what was acknowledged survives a crash of the store", survives_a_crash),
     Promise("L1", "lag is bounded, and normal again after a fault", bounded_lag),
     Promise("L2", "no waiter hangs", nobody_waits_for_ever),

@@ -1,0 +1,61 @@
+"""An operator who looks through the dead letters: of three he redrives one, once, discards one, and leaves one."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from sql.deliveries.dead_letters import (
+    DeadLetterFilter,
+    discard_dead_letters,
+    find_dead_letters,
+    redrive_dead_letters,
+)
+from sql.session import Session, StoreUnavailable
+
+LOOK_S = 1.0
+LIMIT = 500  # the newest: those before them were looked through a second ago
+EVERY = DeadLetterFilter()
+
+
+class Operator:
+    """Look through the dead letters every second; `redriven` are those that were delivered again."""
+
+    def __init__(self, dsn: str) -> None:
+        self.redriven: set[int] = set()
+        self._session = Session(dsn, application="chaos operator")
+
+    async def run(self) -> None:
+        """Look again and again, until cancelled."""
+        try:
+            while True:
+                # Whatever came of it, the next look shows what is left to do.
+                with suppress(StoreUnavailable):
+                    await self.turn()
+                await asyncio.sleep(LOOK_S)
+        finally:
+            await self._session.close()
+
+    async def turn(self) -> None:
+        """Redrive and discard once.
+
+        errors:  StoreUnavailable  the outcome is unknown
+        """
+        keys = [letter.timer_key for letter in await find_dead_letters(self._session, EVERY, limit=LIMIT)]
+        if again := [key for key in keys if self.is_to_redrive(key)]:
+            self.redriven |= set(await redrive_dead_letters(self._session, again))
+        if discarded := [key for key in keys if is_to_discard(key)]:
+            await discard_dead_letters(self._session, discarded, reason="chaos")
+
+    def is_to_redrive(self, key: int) -> bool:
+        """Say whether a dead letter is still to be delivered again."""
+        return key % 3 == 1 and key not in self.redriven
+
+    def has_done(self, keys: list[int]) -> bool:
+        """Say whether nothing is left to do with these dead letters."""
+        return not any(self.is_to_redrive(key) or is_to_discard(key) for key in keys)
+
+
+def is_to_discard(key: int) -> bool:
+    """Say whether a dead letter is to be discarded."""
+    return key % 3 == 2

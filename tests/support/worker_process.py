@@ -1,0 +1,118 @@
+"""Run one worker in this process, so that a test can kill or freeze it: python -m tests.support.worker_process.
+
+Its handlers have processes of their own, as on Ray, which it speaks to through pipes: they end with it.
+
+argv:    the holder, the module of the app, its handlers as JSON, and the DSN
+exit:    0 after a drain (SIGTERM), 3 when the holder was ended
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import pickle
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from subprocess import PIPE
+from typing import Any
+
+import structlog
+
+from keepers.heartbeat import HolderEnded
+from sql.cluster.holders import WORKER
+from sql.deliveries.claim import ClaimedDelivery
+from tests.support.handler_process import LENGTH, READY, framed
+from tests.support.shard_pool import incarnation
+from workers.handler import HandlerSpec
+from workers.process import COMPLETED, Answer, ProcessDied, _envelope_of
+from workers.settings import WorkerSettings
+from workers.worker import Worker
+
+HOLDER_ENDED = 3
+
+
+class PipedProcess:
+    """One handler's process at the other end of two pipes."""
+
+    def __init__(self, spec: HandlerSpec, *, app: str) -> None:
+        self._command = [sys.executable, "-m", "tests.support.handler_process", app, spec.target]
+        self._process: asyncio.subprocess.Process | None = None
+        self._listening: asyncio.Task[None] | None = None
+        self._answers: dict[int, asyncio.Future[Any]] = {}
+        self._numbers = itertools.count()
+        self._how = ""
+
+    async def ready(self) -> None:
+        """Start the process, and wait until it has imported the app.
+
+        errors:  ProcessDied  it can't be imported
+        """
+        self._process = await asyncio.create_subprocess_exec(*self._command, stdin=PIPE, stdout=PIPE)
+        self._listening = asyncio.create_task(self._listen(self._process))
+        await self._ask(READY)
+
+    async def call(self, deliveries: Sequence[ClaimedDelivery]) -> Answer:
+        """Call the handler for each delivery.
+
+        errors:  ProcessDied  the process ended before it answered
+        """
+        outcomes, took_s = await self._ask([_envelope_of(it) for it in deliveries])
+        return Answer([COMPLETED if outcome is None else outcome for outcome in outcomes], took_s)
+
+    def kill(self) -> None:
+        """End the process at once."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+
+    async def _ask(self, question: object) -> Any:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        if self._how:
+            raise ProcessDied(self._how)
+        number = next(self._numbers)
+        answer = self._answers[number] = asyncio.get_running_loop().create_future()
+        self._process.stdin.write(framed((number, question)))
+        try:
+            return await answer
+        finally:
+            del self._answers[number]
+
+    async def _listen(self, process: asyncio.subprocess.Process) -> None:
+        """Pass on each answer to who waits for it, until the process ends."""
+        assert process.stdout is not None
+        try:
+            while True:
+                (size,) = LENGTH.unpack(await process.stdout.readexactly(LENGTH.size))
+                number, answer = pickle.loads(await process.stdout.readexactly(size))
+                if (waiting := self._answers.get(number)) and not waiting.done():
+                    waiting.set_result(answer)
+        except asyncio.IncompleteReadError:
+            self._how = f"the handler's process ended: exit code {await process.wait()}"
+        for waiting in self._answers.values():
+            if not waiting.done():
+                waiting.set_exception(ProcessDied(self._how))
+
+
+async def _main(holder: int, app: str, handlers: list[dict[str, Any]], dsn: str) -> int:
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    worker = Worker(
+        replace(incarnation(), holder=holder, role=WORKER),
+        WorkerSettings(),
+        [HandlerSpec.of(it) for it in handlers],
+        dsn,
+        start=partial(PipedProcess, app=app),
+    )
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: asyncio.ensure_future(worker.drain()))
+    try:
+        await worker.run()
+    except HolderEnded:
+        return HOLDER_ENDED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(_main(int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]), sys.argv[4])))
