@@ -24,7 +24,7 @@ START_S = 60.0
 LED_S = 2.0  # a takeover that a coordinator makes
 APP, APP_FILE = "chaos_app", Path(__file__).with_name("app.py")
 WORKERS = 2  # what a new database wants
-SERVING = "select holder from shardclock.presence where role = $1 and part is not null and seen_at > started_at"
+SERVING = "select from shardclock.presence where role = $1 and part is not null and seen_at > started_at"
 
 
 class Cluster(Protocol):
@@ -102,8 +102,7 @@ class Processes:
         A worker's successor is started anew if it dies, as any worker.
         """
         if self._workers.keeps(holder):
-            successor = await self._workers.stand_in(holder)
-            await until_serving(self._direct_dsn, 1, role=WORKER, holder=successor)
+            await self._workers.stand_in(holder)
             return
         shard = next((shard for shard, process in self._running.items() if process.holder == holder), None)
         if shard is None:
@@ -192,12 +191,11 @@ class RayCluster:
         raise NotImplementedError
 
 
-async def until_serving(dsn: str, count: int, *, role: str = SHARD, holder: int | None = None) -> None:
-    """Wait until so many shards or workers, or one of them, keep slots and have given a sign of life."""
+async def until_serving(dsn: str, count: int, *, role: str = SHARD) -> None:
+    """Wait until so many shards or workers keep slots and have given a sign of life."""
     async with connected(dsn) as admin:
 
         async def serve() -> bool:
-            holders = [row["holder"] for row in await admin.fetch(SERVING, role)]
-            return len(holders) >= count and holder in (None, *holders)
+            return len(await admin.fetch(SERVING, role)) >= count
 
         assert await until(serve, within_s=START_S), f"{count} keepers of role {role} did not come up"

@@ -13,7 +13,7 @@ from tests.chaos.files import load
 from tests.support import ROOT
 
 RUN_S = 170.0
-SEED = 36
+SEED = 228  # breaks workers and handlers, the store and Ray's head beside shards
 OPTIONS = ["--minutes", "1", "--patience", "2"]  # other tests may have left the machine busy
 
 
@@ -43,7 +43,7 @@ def test_a_short_run_on_ray_in_which_everything_is_broken_keeps_every_promise(tm
     assert done.returncode == 0, done.stderr[-6000:]
     history = load(tmp_path)
     assert len(history.faults) >= 6
-    assert history.attempts, "handlers were called"
+    assert {"kill worker", "kill handler", "freeze worker"} & {fault.name for fault in history.faults}
     page = (tmp_path / "report.md").read_text()
     assert f"# Run {SEED}: valid" in page
     assert "0 of " in page
@@ -59,7 +59,7 @@ def test_each_broken_build_still_finds_the_words_that_it_breaks(tmp_path: Path, 
 
 @pytest.mark.slow
 @pytest.mark.chaos
-@pytest.mark.parametrize(("name", "seconds"), [("no fence", 32.0), ("settles what others have in hand", 45.0)], ids=str)
+@pytest.mark.parametrize(("name", "seconds"), [("no fence", 32.0), ("settles what others have in hand", 60.0)], ids=str)
 def test_a_build_without_a_fence_turns_the_run_red(name: str, seconds: float) -> None:
     build = next(build for build in BUILDS if build.name == name)
 

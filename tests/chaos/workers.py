@@ -16,7 +16,7 @@ import psutil
 from shardclock import describe, find_handlers
 from sql.deliveries.handlers import declare_handlers
 from sql.session import Session
-from tests.chaos.away import AWAY, LOOK_S, connected
+from tests.chaos.away import AWAY, LOOK_S, connected, until
 from tests.support.deliveries import add_worker
 from tests.support.factories import BOUND_S
 from tests.support.processes import title
@@ -25,6 +25,8 @@ from workers.handler import HandlerSpec
 
 APP = "tests.chaos.app"
 AGAIN_S = 1.0  # until one that has died is started anew
+START_S = 60.0
+SERVES = "select exists (select from shardclock.presence where holder = $1 and seen_at > started_at)"
 IS_PID = "update shardclock.holders set pid = $2 where holder = $1"
 END = """
     update shardclock.holders
@@ -109,12 +111,23 @@ class Workers:
         """Say whether a holder is one of them."""
         return any(process.holder == holder for process in self._running.values())
 
-    async def stand_in(self, holder: int) -> int:
-        """Start another worker for the part of one that is there, and return its holder."""
+    async def stand_in(self, holder: int) -> None:
+        """Start another worker for the part of one that is there, and wait until it is at work.
+
+        errors:  LookupError  another fault has ended it, or kept it from its first sign of life
+        """
         part = next(part for part, process in self._running.items() if process.holder == holder)
         self._zombies.append(self._running.pop(part))
         await self._start(part)
-        return self._running[part].holder
+        successor = self._running[part]
+
+        async def serves_or_ended() -> bool:
+            # A connection of its own each time: Postgres may be away meanwhile.
+            async with connected(self._direct_dsn) as admin:
+                return successor.has_ended() or bool(await admin.fetchval(SERVES, successor.holder))
+
+        if not await until(serves_or_ended, within_s=START_S) or successor.has_ended():
+            raise LookupError(f"worker {successor.holder:x} is not at work")
 
     async def _start(self, part: int) -> None:
         holder = incarnation().holder
