@@ -5,13 +5,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 UV := 0.13.8
+GO ?= go
+JAVAC ?= javac
+MVN ?= mvn
 SIDE_BY_SIDE := --dist loadfile --numprocesses
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint chaos chaos-long chaos-cases chaos-broken bench bench-peers prometheus faketime pgbouncer iproute2 docs dashboards lock clean
+.PHONY: help setup demo test check lint chaos chaos-long chaos-cases chaos-broken bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer iproute2 docs dashboards lock clean
 
 help: ## list these commands
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{ printf "  make %-12s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
 
 setup: $(READY) ## make .venv with the locked dependencies (PYTHON=python3.13 chooses an interpreter)
 
@@ -48,11 +51,23 @@ bench: setup ## measure it beside its peers, and write docs/benchmarks (some hou
 
 bench-peers: ## install the peers for `make bench` into build/peers, at pinned versions
 	@mkdir -p build/peers
-	@cp benchmarks/peers/* build/peers
+	@cp benchmarks/peers/*.* build/peers
 	@$(PYTHON) -m venv build/peers/venv
 	@build/peers/venv/bin/python -m pip install --quiet --disable-pip-version-check -r build/peers/requirements.txt
 	@cd build/peers && PATH="$$PWD/venv/bin:$$PATH" npm install --no-package-lock --no-audit --no-fund --loglevel=error \
 		|| echo "npm failed: graphile-worker and pg-boss are left out of the benchmarks"
+
+bench-peers-go: ## build River for `make bench` into build/peers, at pinned versions (needs Go; without it River is left out)
+	@command -v $(GO) >/dev/null || { echo "no $(GO) here: River is left out of the benchmarks"; exit 0; }; \
+	mkdir -p build/peers/river && cp benchmarks/peers/river/* build/peers/river \
+		&& cd build/peers/river && $(GO) build -o of_river .
+
+bench-peers-jvm: ## build db-scheduler for `make bench` into build/peers, at pinned versions (needs a JDK and Maven; without them it is left out)
+	@for needed in $(JAVAC) $(MVN); do command -v $$needed >/dev/null \
+		|| { echo "no $$needed here: db-scheduler is left out of the benchmarks"; exit 0; }; done; \
+	rm -rf build/peers/db-scheduler && mkdir -p build/peers/db-scheduler && cp benchmarks/peers/db-scheduler/* build/peers/db-scheduler \
+		&& cd build/peers/db-scheduler && $(MVN) --quiet --batch-mode dependency:copy-dependencies -DoutputDirectory=. \
+		&& $(JAVAC) -cp './*' OfDbScheduler.java
 
 prometheus: ## install Debian's Prometheus, which the monitoring tests start (needs root; without it they are skipped)
 	apt-get install --yes --no-install-recommends prometheus

@@ -1,8 +1,8 @@
 """Measure what we promise: `python -m benchmarks --help`.
 
 There are two kinds of benchmarks. A *case* (`cases/`) measures several *contenders* one after the other on the same
-Postgres. The contenders (`contenders/`) are a cluster on Ray, its limit (the SQL statement alone), and the peers (other
-job queues, whose workers are in `peers/`). `results` keeps the figures, `page` and `bars` write docs/benchmarks from
+Postgres. The contenders (`contenders/`) are a cluster on Ray, its limits (our SQL alone), and the peers (other job
+queues, whose workers are in `peers/`). `results` keeps the figures, `page` and `bars` write docs/benchmarks from
 them. A *scenario* (`scenarios`, `operating`, `sizing`) measures one property of one Shardclock cluster, for people who
 size or operate one, and prints JSON.
 

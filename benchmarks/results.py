@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.cases.case import Case, Figure
-from benchmarks.contenders import Limit
+from benchmarks.contenders import LIMITS
 from benchmarks.contenders.contender import Contender
 from charts.units import format_value
 
@@ -81,7 +81,7 @@ class Results:
 
 
 def table(figures: Sequence[Figure], rows: Iterable[Measured]) -> str:
-    """Write a Markdown table: a row for each contender, a column for each figure, the best (except the limit) bold."""
+    """Write a Markdown table: a row for each contender, a column for each figure, the best (except limits) bold."""
     rows = list(rows)
     best = {figure.key: _best(figure, rows) for figure in figures}
     lines = ["| | " + " | ".join(figure.title for figure in figures) + " |", "|---" * (len(figures) + 1) + "|"]
@@ -95,7 +95,7 @@ def table(figures: Sequence[Figure], rows: Iterable[Measured]) -> str:
 
 
 def _best(figure: Figure, rows: Sequence[Measured]) -> Measured | None:
-    told = [row for row in rows if row.figures.get(figure.key) and row.contender != Limit.name]
+    told = [row for row in rows if row.figures.get(figure.key) and row.contender not in LIMITS]
     if len(told) < 2 or not figure.compared:
         return None
     choose = max if figure.more_is_better else min

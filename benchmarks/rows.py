@@ -27,12 +27,12 @@ where due_date >= $1 and due_date < $2
 """
 
 
-async def holder_of(session: Session, shard: int, count: int) -> int:
+async def holder_of(session: Session, part: int, count: int, *, role: str = SHARD) -> int:
     holder = secrets.randbits(63)
-    await register_holder(session, Incarnation(holder, SHARD, "benchmark", "benchmark", "", "", 0))
+    await register_holder(session, Incarnation(holder, role, "benchmark", "benchmark", "", "", 0))
     async with session.connection() as connection:
         await connection.execute(
-            "update shardclock.holders set part = $2, part_count = $3 where holder = $1", holder, shard, count
+            "update shardclock.holders set part = $2, part_count = $3 where holder = $1", holder, part, count
         )
     return holder
 

@@ -1,6 +1,19 @@
 """All cases by name, in the order in which they run; `case` defines what a case is."""
 
-from benchmarks.cases import consume, drain, herd, lasting, paced, pending, repeat, schedule, start, takeover
+from benchmarks.cases import (
+    called,
+    consume,
+    drain,
+    handled,
+    herd,
+    lasting,
+    paced,
+    pending,
+    repeat,
+    schedule,
+    start,
+    takeover,
+)
 from benchmarks.cases.case import Case
 
 CASES: dict[str, Case] = {
@@ -8,6 +21,8 @@ CASES: dict[str, Case] = {
     for case in (
         drain.CASE,
         paced.CASE,
+        handled.CASE,
+        called.CASE,
         herd.CASE,
         pending.CASE,
         start.CASE,

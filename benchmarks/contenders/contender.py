@@ -67,7 +67,8 @@ class Contender(ABC):
     """Fire the timers of one database, with processes of its own.
 
     `drained` is how many overdue timers it gets: enough for some seconds of work. `pending_most` is how many pending
-    timers it gets at most: filling its table with more would take too long.
+    timers it gets at most: filling its table with more would take too long. `left` is a query: how many timers are not
+    completed in its database yet; it is empty if the contender calls no handlers.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Contender(ABC):
     settings: str
     drained = 300_000
     pending_most = 10_000_000
+    left = ""
 
     def __init__(self) -> None:
         self.dsn = ""

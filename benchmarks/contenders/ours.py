@@ -24,6 +24,7 @@ from sql.cluster.leadership import scale
 from sql.dsn import Dsn
 from sql.migrate import migrate
 from sql.session import QUEUE_PLANS, Session
+from workers.app import App
 
 PATIENCE_S = 300.0
 LOOK_EVERY_S = 0.001
@@ -39,22 +40,28 @@ FIRED = """
 """
 
 
-class _Ours(Contender):
+class Ours(Contender):
+    """Shardclock's database; a timer has fired when its record is in the log."""
+
     version = version("shardclock")
 
     async def open(self, dsn: str) -> None:
+        """Apply our migrations."""
         await super().open(dsn)
         await migrate(dsn)
 
     async def put(self, batch: Batch) -> None:
+        """Insert the rows with one statement."""
         async with self.session() as session, session.connection(timeout_s=PATIENCE_S) as connection:
             await connection.execute(PUT, batch.at, batch.count, batch.every_s)
 
     async def count(self) -> int:
+        """Count the records."""
         async with self.session() as session, session.connection(timeout_s=PATIENCE_S) as connection:
             return int(await connection.fetchval("select count(*) from shardclock.command_log"))
 
     async def firings(self) -> Sequence[Firing]:
+        """Read the records."""
         async with self.session() as session, session.connection(timeout_s=PATIENCE_S) as connection:
             return [Firing(*row) for row in await connection.fetch(FIRED)]
 
@@ -63,14 +70,15 @@ class _Ours(Contender):
         return Session(self.dsn, application="benchmark", timeout_s=PATIENCE_S, plans=QUEUE_PLANS)
 
 
-class OnRay(_Ours):
-    """A cluster of `shards` shards, as `shardclock up` starts it."""
+class OnRay(Ours):
+    """A cluster of `shards` shards, as `shardclock up` starts it; with an `app`, as `shardclock up --app` does."""
 
     settings = "as shipped"
 
     def __init__(self, shards: int) -> None:
         super().__init__()
         self.name = f"Shardclock, {shards} shard{'s' if shards > 1 else ''}"
+        self.app: App | None = None
         self._shards = shards
         self._stack = contextlib.ExitStack()
 
@@ -84,12 +92,13 @@ class OnRay(_Ours):
         place = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="shardclock-bench-")))
         settings = load_settings(dsn=self.dsn, shards=self._shards, data_dir=place, metrics_port=0)
         logs = self._stack.enter_context((place / "ray.log").open("wb"))
-        cluster = RunningCluster(settings, Database(Dsn(self.dsn)), tell=lambda _: None, logs=logs)
+        database = Database(Dsn(self.dsn))
+        cluster = RunningCluster(settings, database, tell=lambda _: None, logs=logs, app=self.app)
         self._stack.callback(cluster.stop)
         async with self.session() as session:
             await scale(session, SHARD, self._shards)
             await asyncio.to_thread(cluster.start)
-            while sum(it.part_count == self._shards for it in await list_holders(session)) < self._shards:
+            while sum(it.part_count == self._shards for it in await list_holders(session, SHARD)) < self._shards:
                 await asyncio.sleep(0.05)
 
     async def stop(self) -> None:
@@ -101,7 +110,7 @@ class OnRay(_Ours):
         return [it for it in psutil.Process(os.getpid()).children(recursive=True) if "ShardActor" in it.name()]
 
 
-class Limit(_Ours):
+class Limit(Ours):
     """The statement that claims and fires, sent in a loop over two connections."""
 
     name = "the statement alone"
@@ -123,10 +132,14 @@ class Limit(_Ours):
 
     async def count(self) -> int:
         """Count the firings; if a loop has failed, raise its error."""
+        self.raise_failures()
+        return await super().count()
+
+    def raise_failures(self) -> None:
+        """Raise the error of a loop that has failed, if one has."""
         for loop in self._loops:
             if loop.done():
                 loop.result()
-        return await super().count()
 
     def processes(self) -> list[psutil.Process]:
         """Return no process: the loops run in the benchmark's own."""

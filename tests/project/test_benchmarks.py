@@ -22,9 +22,11 @@ from benchmarks import disk
 from benchmarks.bars import draw
 from benchmarks.cases import CASES, drain
 from benchmarks.cases.case import PER_S, Figure, Part, lags_of
-from benchmarks.contenders import Limit, Peer
+from benchmarks.contenders import LIMITS, Limit, Peer
+from benchmarks.contenders import installed as installed_peers
 from benchmarks.contenders.contender import Absent, Batch, Firing, among
-from benchmarks.contenders.peers import KINDS, Kind, versions
+from benchmarks.contenders.installed import versions
+from benchmarks.contenders.kinds import KINDS, MORE_KINDS, Kind
 from benchmarks.disk import Look, stood_still
 from benchmarks.page import OtherMachine, read, write
 from benchmarks.postgres import NotEmpty, Server, Unusable
@@ -96,8 +98,9 @@ async def test_a_system_that_does_not_report_its_disk_has_no_figure(monkeypatch:
     assert unknown.stood_s is None
 
 
-def test_the_best_of_a_column_is_bold_but_never_the_limit() -> None:
-    rows = [measured("ours", per_s=[2e5]), measured(Limit.name, per_s=[3e5]), measured("theirs", per_s=[1e4])]
+@pytest.mark.parametrize("limit", sorted(LIMITS))
+def test_the_best_of_a_column_is_bold_but_never_the_limit(limit: str) -> None:
+    rows = [measured("ours", per_s=[2e5]), measured(limit, per_s=[3e5]), measured("theirs", per_s=[1e4])]
 
     assert [line.count("**") for line in table([PER_S], rows).splitlines()[2:]] == [2, 0, 0]
 
@@ -203,17 +206,16 @@ def test_a_peer_that_fell_behind_half_way_has_figures_in_one_table_and_a_note_in
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """Give an empty folder for the peers."""
-    # Not by the module's name: in its package `peers` is the function that makes them.
-    monkeypatch.setattr(sys.modules[Kind.__module__], "INSTALLED", tmp_path)
+    monkeypatch.setattr(installed_peers, "INSTALLED", tmp_path)
     versions.cache_clear()
     yield tmp_path
     versions.cache_clear()
 
 
 @pytest.mark.usefixtures("installed")
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", [*KINDS, *MORE_KINDS], ids=lambda kind: kind.name)
 async def test_a_peer_that_is_not_installed_is_told_and_left_out(kind: Kind) -> None:
-    with pytest.raises(Absent, match=f"{kind.package} is not installed: `make bench-peers` installs it"):
+    with pytest.raises(Absent, match=f"{kind.package} is not installed: `make {kind.make}` installs it"):
         await Peer(kind).open("postgresql://nowhere")
 
 

@@ -1,0 +1,148 @@
+"""Shardclock with handlers, and its limit: the SQL of a timer's whole way to its end, with nothing around it."""
+
+import asyncio
+import contextlib
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.contenders.contender import Batch, Firing
+from benchmarks.contenders.ours import LOOK_EVERY_S, PATIENCE_S, Limit, OnRay, Ours
+from benchmarks.contenders.sheets import count_calls, read_calls
+from benchmarks.rows import holder_of
+from sql.cluster.holders import WORKER, list_holders
+from sql.deliveries.claim import ClaimedDelivery, DeliveryScan, claim_deliveries
+from sql.deliveries.handlers import DeclaredHandler, declare_handlers
+from sql.deliveries.settle import SETTLE_PLANS, Ending, Settlement, settle_deliveries
+from sql.session import Session
+from workers.app import find_app
+from workers.settings import WorkerSettings
+
+APP = Path(__file__).with_name("noting.py")
+HANDLERS = {
+    "async": "`async def`, one timer a call",
+    "plain": "`def`, one timer a call",
+    "batch": "`async def`, batch=500",
+}
+WORKERS = 2
+# The payload is what each peer's jobs have, too.
+PUT = """
+    insert into shardclock.timers (due_date, target, payload)
+    select t.due, $4, jsonb_build_object('due', extract(epoch from t.due))
+    from (
+        select $1::timestamptz + n * $3::double precision * interval '1 second' as due
+        from generate_series(0, $2::integer - 1) n
+    ) t
+"""
+LEFT = """
+    select (select count(*) from shardclock.timers)
+        + (select count(*) from shardclock.deliveries)
+        + (select count(*) from shardclock.dead_letters)
+"""
+
+
+class _Calling(Ours):
+    target: str
+    left = LEFT
+
+    async def put(self, batch: Batch) -> None:
+        async with self.session() as session, session.connection(timeout_s=PATIENCE_S) as connection:
+            await connection.execute(PUT, batch.at, batch.count, batch.every_s, self.target)
+
+
+class WithHandler(_Calling, OnRay):
+    """A cluster of two shards and two workers, as `shardclock up --app` starts it; all timers call one handler."""
+
+    def __init__(self, target: str) -> None:
+        super().__init__(2)
+        self.target = target
+        self.name = f"Shardclock, {target} handler"
+        self.settings = f"as shipped, two shards and two workers; {HANDLERS[target]}"
+        self._place = Path()
+        self._kept = contextlib.ExitStack()
+
+    async def open(self, dsn: str) -> None:
+        """Set up the database, and declare the app's handlers."""
+        await super().open(dsn)
+        self._place = Path(self._kept.enter_context(tempfile.TemporaryDirectory(prefix="shardclock-bench-")))
+        shutil.copy(APP, self._place)
+        self.app = await asyncio.to_thread(find_app, APP.stem, self._place)
+        async with self.session() as session:
+            await declare_handlers(session, [it.declared() for it in self.app.handlers])
+
+    async def launch(self) -> None:
+        """Start, and return when shards and workers have their slots."""
+        await super().launch()
+        async with self.session() as session:
+            while sum(it.part_count == WORKERS for it in await list_holders(session, WORKER)) < WORKERS:
+                await asyncio.sleep(0.05)
+
+    async def close(self) -> None:
+        """Stop, and remove the recordings."""
+        await super().close()
+        self._kept.close()
+
+    async def count(self) -> int:
+        """Count the calls in the recordings."""
+        return count_calls(self._place)
+
+    async def firings(self) -> Sequence[Firing]:
+        """Read the recordings."""
+        return read_calls(self._place)
+
+
+class SqlAlone(_Calling, Limit):
+    """The statements that fire, claim a delivery and settle it, sent in loops; a claimed delivery counts as called."""
+
+    name = "our SQL alone"
+    settings = "two loops that fire, two that claim deliveries and settle them; no Ray, and nothing is called"
+    target = "nothing"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._called: list[Firing] = []
+
+    async def open(self, dsn: str) -> None:
+        """Set up the database, and declare a handler that nobody has."""
+        await super().open(dsn)
+        async with self.session() as session:
+            await declare_handlers(session, [DeclaredHandler(self.target, "nowhere:nothing", "{}")])
+
+    async def start(self) -> None:
+        """Start two loops that fire, and two that deliver, each over half of the slots."""
+        await super().start()
+        self._loops += [asyncio.create_task(self._deliver(worker)) for worker in range(WORKERS)]
+
+    async def count(self) -> int:
+        """Count what was claimed; if a loop has failed, raise its error."""
+        self.raise_failures()
+        return len(self._called)
+
+    async def firings(self) -> Sequence[Firing]:
+        """Return when each was claimed."""
+        return self._called
+
+    async def _deliver(self, worker: int) -> None:
+        """Claim deliveries, and settle them while the next are claimed, as a worker does."""
+        scan = DeliveryScan([self.target], WorkerSettings().delivery_batch)
+        settles = Session(self.dsn, application="benchmark", timeout_s=PATIENCE_S, plans=SETTLE_PLANS)
+        async with self.session() as claims, settles, asyncio.TaskGroup() as tasks:
+            holder = await holder_of(claims, worker, WORKERS, role=WORKER)
+            settling: asyncio.Task[frozenset[int]] | None = None
+            while True:
+                claimed = (await claim_deliveries(claims, holder, scan, lease_s=10)).claimed
+                now_s = time.time()
+                self._called += [Firing(it.due_date.timestamp(), now_s) for it in claimed]
+                if settling is not None:
+                    await settling
+                    settling = None
+                if claimed:
+                    settling = tasks.create_task(settle_deliveries(settles, holder, _delivered(claimed)))
+                else:
+                    await asyncio.sleep(LOOK_EVERY_S)
+
+
+def _delivered(claimed: Sequence[ClaimedDelivery]) -> list[Settlement]:
+    return [Settlement(delivery, Ending.DELIVERED) for delivery in claimed]

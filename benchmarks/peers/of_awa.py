@@ -1,0 +1,58 @@
+"""awa: python of_awa.py open DSN | work DSN SHEET."""
+
+from __future__ import annotations  # it has no Job[Fire] when the program runs
+
+import asyncio
+import sys
+from dataclasses import dataclass
+
+import awa
+from recording import Sheet, until_told_to_stop
+
+AT_ONCE = 128
+CLAIMED = 512
+STOP_MS = 2_000
+
+
+@dataclass
+class Fire:
+    """One timer; its kind is the name of the class in lower case."""
+
+    due: float
+
+
+def client_on(dsn: str) -> awa.AsyncClient:
+    """Make a client of a database."""
+    # It refuses an address without a host, even if the query names the directory of a socket.
+    return awa.AsyncClient(dsn.replace("@/", "@localhost/", 1), max_connections=20)
+
+
+async def open_(dsn: str) -> None:
+    """Make its tables."""
+    async with client_on(dsn) as client:
+        await client.migrate()
+        await client.install_queue_storage()
+
+
+async def work(dsn: str, path: str) -> None:
+    """Fire until told to stop."""
+    sheet = Sheet(path)
+    async with client_on(dsn) as client:
+
+        @client.task(Fire, queue="fire")
+        async def fire(job: awa.Job[Fire]) -> None:
+            sheet.note(job.args.due)
+
+        await client.start(
+            [{"name": "fire", "max_workers": AT_ONCE, "claim_batch_size": CLAIMED}],
+            poll_interval_ms=50,
+            promote_interval_ms=50,
+        )
+        stopped = asyncio.Event()
+        await until_told_to_stop(sheet, stopped.wait(), stopped.set)
+        await client.shutdown(timeout_ms=STOP_MS)
+        sheet.flush()
+
+
+if __name__ == "__main__":
+    asyncio.run({"open": open_, "work": work}[sys.argv[1]](*sys.argv[2:]))

@@ -1,0 +1,215 @@
+"""The benchmarks of work done count what is completed in the database, and call real handlers on a real cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from benchmarks.cases import handled
+from benchmarks.cases.case import NotForIt
+from benchmarks.cases.handled import completed
+from benchmarks.contenders import SqlAlone, WithHandler, installed, ours
+from benchmarks.contenders.contender import Batch, Contender, Firing
+from benchmarks.contenders.handlers import APP, HANDLERS
+from benchmarks.contenders.installed import HOME, has_changed, versions
+from tests.support import ROOT
+from tests.support.factories import BOUND_S, query
+from tests.support.waiting import eventually
+from workers.app import find_app
+
+ENDED = "select intent, due_date, recorded_at from shardclock.command_log where intent <> 'TRIGGERED'"
+
+
+class Called(Contender):
+    """Say that three jobs were called; their rows stay until the test deletes them."""
+
+    left = "select count(*) from public.job"
+
+    def __init__(self, dsn: str, calls: int = 3) -> None:
+        super().__init__()
+        self.dsn, self.calls, self.asked = dsn, calls, 0
+
+    async def put(self, batch: Batch) -> None:
+        """Put nothing: the test makes the rows."""
+
+    async def start(self) -> None:
+        """Start nothing."""
+
+    async def stop(self) -> None:
+        """Stop nothing."""
+
+    async def count(self) -> int:
+        """Count how often it was asked, too."""
+        self.asked += 1
+        return self.calls
+
+    async def firings(self) -> Sequence[Firing]:
+        """Know no moments."""
+        return []
+
+    def processes(self) -> list[psutil.Process]:
+        """Have none."""
+        return []
+
+
+@pytest.fixture
+async def called(dsn: str) -> Called:
+    """Give a contender with three jobs that were called and are not completed."""
+    await query(dsn, "create table public.job as select generate_series(1, 3) as id")
+    return Called(dsn)
+
+
+async def test_what_was_called_counts_only_when_the_database_says_that_it_is_completed(called: Called) -> None:
+    waiting = asyncio.create_task(completed(called, 3, within_s=BOUND_S))
+    await eventually(lambda: called.asked > 3)
+    assert not waiting.done()
+
+    began_s = time.time()
+    await query(called.dsn, "delete from public.job")
+
+    assert await waiting > began_s
+
+
+async def test_what_is_never_completed_is_told(called: Called) -> None:
+    with pytest.raises(NotForIt, match="3 of 3 were not completed within 0 s"):
+        await completed(called, 3, within_s=0.1)
+
+
+async def test_nobody_asks_the_database_before_all_were_called(called: Called) -> None:
+    called.left = "select 1 / 0"
+    with pytest.raises(NotForIt, match="1 of 4 were not completed"):
+        await completed(called, 4, within_s=0.1)
+
+
+class Small(SqlAlone):
+    """Our SQL alone, with little to do."""
+
+    drained = 2_000
+
+
+@asynccontextmanager
+async def opened(contender: Contender, dsn: str) -> AsyncIterator[None]:
+    """Open a contender, and close it after a block."""
+    await contender.open(dsn)
+    try:
+        yield
+    finally:
+        await contender.close()
+
+
+@pytest.mark.slow
+async def test_our_sql_alone_handles_a_herd_from_its_due_date_to_the_last_record(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(handled, "MARGIN_S", 3.0)
+    contender = Small()
+    async with opened(contender, dsn):
+        figures = await handled.measure(contender)
+
+    ended = await query(dsn, ENDED)
+    due, count = max(row["due_date"] for row in ended), 2_000
+    herd = [row["recorded_at"] for row in ended if row["due_date"] == due]
+    assert ({row["intent"] for row in ended}, len(ended), len(herd)) == ({"DELIVERED"}, count + 200, count)
+    assert figures["took"] > (max(herd) - due).total_seconds()
+    assert figures["per_s"] == pytest.approx(count / figures["took"])
+    assert figures["again"] == 0
+
+
+async def test_it_knows_when_each_timer_was_due_and_claimed(dsn: str) -> None:
+    contender = Small()
+    async with opened(contender, dsn):
+        batch = Batch.overdue(500)
+        await contender.put(batch)
+        await contender.start()
+        await completed(contender, 500, within_s=BOUND_S)
+        calls = sorted(await contender.firings())
+
+    assert [it.due_s for it in calls] == pytest.approx(
+        [batch.begin_s + n * batch.every_s for n in range(500)], abs=1e-5
+    )
+    assert all(it.fired_s > batch.end_s for it in calls)
+
+
+def test_the_app_has_a_handler_for_each_contender(tmp_path: Path) -> None:
+    shutil.copy(APP, tmp_path)
+
+    found = {it.target: (it.is_async, it.policy.batch) for it in find_app(APP.stem, tmp_path).handlers}
+
+    assert found == {"async": (True, 1), "plain": (False, 1), "batch": (True, 500)}
+    assert found.keys() == HANDLERS.keys()
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+async def test_each_handler_is_called_on_a_cluster_and_writes_down_when(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ours, "SETTLE_S", 0.0)
+    contender, count = WithHandler("async"), 600
+    async with opened(contender, dsn):
+        await contender.start()
+        for number, target in enumerate(HANDLERS, 1):
+            contender.target = target
+            await contender.put(Batch.overdue(count))
+            await completed(contender, number * count, within_s=BOUND_S)
+        calls = await contender.firings()
+
+    ended = await query(dsn, ENDED)
+    assert ({row["intent"] for row in ended}, len(ended)) == ({"DELIVERED"}, 3 * count)
+    assert {round(it.due_s, 4) for it in calls} == {round(row["due_date"].timestamp(), 4) for row in ended}
+    assert all(it.fired_s > it.due_s for it in calls)
+
+
+@pytest.fixture
+def build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """Give an empty folder for the peers."""
+    monkeypatch.setattr(installed, "INSTALLED", tmp_path)
+    versions.cache_clear()
+    yield tmp_path
+    versions.cache_clear()
+
+
+def test_the_version_of_a_program_that_was_built_is_known(build: Path) -> None:
+    (build / "db-scheduler").mkdir()
+    (build / "db-scheduler" / "db-scheduler-16.1.0.jar").touch()
+    shutil.copytree(HOME / "river", build / "river")
+    (build / "river" / "of_river").touch()
+
+    assert versions()["db-scheduler"] == "16.1.0"
+    assert versions()["github.com/riverqueue/river"][0].isdigit()
+
+
+def test_a_program_whose_source_was_copied_and_not_built_is_not_installed(build: Path) -> None:
+    shutil.copytree(HOME / "river", build / "river")
+
+    assert versions() == {}
+    assert not has_changed("river/of_river.go")
+    assert has_changed("db-scheduler/OfDbScheduler.java")
+
+
+@pytest.mark.parametrize(
+    ("target", "tools", "left_out"),
+    [
+        ("bench-peers-go", ["GO=/nowhere/tool"], "River"),
+        ("bench-peers-jvm", ["JAVAC=/nowhere/tool", "MVN=sh"], "db-scheduler"),
+        ("bench-peers-jvm", ["JAVAC=sh", "MVN=/nowhere/tool"], "db-scheduler"),
+    ],
+)
+def test_without_the_tools_a_peer_is_left_out_with_the_reason(target: str, tools: list[str], left_out: str) -> None:
+    done = subprocess.run(
+        ["make", "--no-print-directory", target, *tools],
+        cwd=ROOT, capture_output=True, text=True, timeout=BOUND_S, check=False,
+    )  # fmt: skip
+
+    assert (done.returncode, done.stdout.strip()) == (
+        0,
+        f"no /nowhere/tool here: {left_out} is left out of the benchmarks",
+    )
