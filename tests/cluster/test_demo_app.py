@@ -36,7 +36,7 @@ def call_until_it_ends(payload: object) -> tuple[Outcome, int]:
 
 
 @pytest.mark.parametrize(
-    "payload", [{"warehouse": OPEN}, {"warehouse": BUSY}, {"warehouse": CLOSED}, {"warehouse": [1]}, [], None], ids=str
+    "payload", [{"warehouse": OPEN}, {"warehouse": BUSY}, {"warehouse": CLOSED}, {"warehouse": [1]}, [1], None], ids=str
 )
 def test_ends_as_its_payload_asks_for(noted: Path, payload: object) -> None:
     outcome, attempt = call_until_it_ends(payload)
