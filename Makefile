@@ -38,7 +38,7 @@ chaos: setup ## break everything for ten minutes under load, and judge what was 
 	$(BIN)/python -m tests.chaos --minutes 10 $(if $(SEED),--seed $(SEED))
 
 chaos-long: setup ## the same for an hour, at ten times the load: about 800 timers a second
-	$(BIN)/python -m tests.chaos --minutes 60 --calls-per-s 250 $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.chaos --minutes 60 --calls-per-s 120 $(if $(SEED),--seed $(SEED))
 
 chaos-cases: setup ## faults that need root, several nodes or a machine of their own (nine minutes; skipped with a reason where they can't be)
 	$(BIN)/python -m pytest -m chaos

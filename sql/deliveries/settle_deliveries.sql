@@ -22,7 +22,7 @@ gone as (
     delete from shardclock.deliveries d
     where d.timer_key = any (array(select a.timer_key from attempt a where a.intent is not null))
         and d.claimed_by = :holder::bigint
-        and ((d.timer_key, d.claims) in (select a.timer_key, a.claims from attempt a)) is true
+        and ((d.timer_key, d.claims) in (select a.timer_key, a.claims from attempt a where a.intent is not null)) is true
     returning d.*
 ),
 ended as materialized (

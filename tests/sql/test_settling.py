@@ -178,6 +178,36 @@ async def test_an_older_claim_of_the_same_worker_is_fenced_too(
     assert await worker.settle(done(newer)) == {newer.timer_key}
 
 
+@pytest.mark.parametrize(
+    ("ends", "left"),
+    [
+        ((done, done), []),
+        ((done, dead), []),
+        ((dead, done), []),
+        ((failed, done), []),
+        ((done, failed), [1]),
+        ((failed, failed), [1]),
+    ],
+)
+async def test_of_two_claims_of_a_worker_in_one_batch_only_the_newer_counts(
+    dsn: str, shard: HolderClient, worker: WorkerClient, ends: tuple[Any, Any], left: list[int]
+) -> None:
+    # Postgres was away for longer than a lease: the worker took again what it had in hand, and both calls have ended.
+    (key,) = await deliver(shard)
+    await moment(shard, worker)
+    assert worker.now is not None
+    (older,) = await worker.take()
+    worker.now += timedelta(seconds=11)
+    (newer,) = await worker.take()
+
+    old_end, new_end = ends
+    assert await worker.settle(old_end(older), new_end(newer)) == {key}
+
+    assert [row["failed_attempts"] for row in await deliveries(dsn)] == left
+    ending = {done: "DELIVERED", dead: "DEAD"}.get(new_end)
+    assert [intent for intent, _ in await details(dsn)] == ([ending] if ending else [])
+
+
 async def test_a_renewed_lease_lasts_and_a_lost_one_is_said(
     dsn: str, shard: HolderClient, worker: WorkerClient, another: WorkerClient
 ) -> None:
