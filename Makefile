@@ -11,7 +11,7 @@ MVN ?= mvn
 SIDE_BY_SIDE := --dist loadfile --numprocesses
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint chaos chaos-long chaos-cases chaos-broken bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer iproute2 docs dashboards lock clean
+.PHONY: help setup demo test check lint chaos chaos-long chaos-deliveries chaos-cases chaos-broken bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer iproute2 docs dashboards lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -39,6 +39,9 @@ chaos: setup ## break everything for ten minutes under load, and judge what was 
 
 chaos-long: setup ## the same for an hour, at ten times the load: about 800 timers a second
 	$(BIN)/python -m tests.chaos --minutes 60 --calls-per-s 120 $(if $(SEED),--seed $(SEED))
+
+chaos-deliveries: setup ## kill workers, handlers' processes, shards and Postgres 50 times each (ten minutes)
+	$(BIN)/python -m tests.chaos --minutes 10 --deliveries $(if $(SEED),--seed $(SEED))
 
 chaos-cases: setup ## faults that need root, several nodes or a machine of their own (nine minutes; skipped with a reason where they can't be)
 	$(BIN)/python -m pytest -m chaos

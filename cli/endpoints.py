@@ -31,7 +31,7 @@ from workers.route import Route, route_of
 from workers.webhooks.answers import Answer, Delivered
 from workers.webhooks.endpoint import EndpointRules, InvalidEndpoint, check_name
 from workers.webhooks.envelope import write_body
-from workers.webhooks.sender import Delivery, Sender, SenderSettings
+from workers.webhooks.sender import Message, Sender, SenderSettings
 from workers.webhooks.signing import SECRETS_MAX, PrivateKey, check_secret, new_key_pair, new_secret
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name; timers have the target webhook:NAME.")]
@@ -239,11 +239,11 @@ def _headers(texts: Sequence[str]) -> dict[str, str]:
     return headers
 
 
-def _test_message(endpoint: StoredEndpoint) -> Delivery:
+def _test_message(endpoint: StoredEndpoint) -> Message:
     fields: dict[str, str | int | None] = {
         "timer_key": None, "tenant_id": endpoint.tenant_id, "target": endpoint.key.target, "name": "a test",
     }  # fmt: skip
-    return Delivery(f"test_{time.time_ns()}", write_body(datetime.now(UTC), fields, None))
+    return Message(f"test_{time.time_ns()}", write_body(datetime.now(UTC), fields, None))
 
 
 def _said(answer: Answer) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from cluster.settings import Settings
-from workers.app import NO_APP, App, Orders
+from workers.app import NO_APP, App, WorkerConfig
 
 NAMESPACE = "shardclock"
 COORDINATOR = "coordinator"
@@ -202,7 +202,7 @@ def _make_coordinator(settings: Settings, cluster_id: str, app: App | None) -> A
     resource = settings.worker.worker_resource
     spawners = [
         Spawner(SHARD, ShardActor, settings.shard, cluster_id, resource),
-        Spawner(WORKER, WorkerActor, Orders(settings.worker, app or NO_APP), cluster_id, resource),
+        Spawner(WORKER, WorkerActor, WorkerConfig(settings.worker, app or NO_APP), cluster_id, resource),
     ]
     home = ray.get_runtime_context().get_node_id()
     return (

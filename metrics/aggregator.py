@@ -79,8 +79,11 @@ class Aggregator:
         """List the counters' totals and the gauges' present values."""
         gauges: dict[Key, float] = {}
         for source in sorted(self._sources.values(), key=lambda source: source.heard_at_s):
-            report = source.report
-            gauges |= {self._series(report, s): s.value for s in report.samples if not self._is_counter(s)}
+            for sample in source.report.samples:
+                if not self._is_counter(sample):
+                    key = self._series(source.report, sample)
+                    others = gauges.get(key, 0.0) if self.families[sample.name].summed else 0.0
+                    gauges[key] = sample.value + others
         for (name, labels), value in (self._counters | gauges).items():
             yield Sample(name, labels, value)
 

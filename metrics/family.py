@@ -54,13 +54,14 @@ TARGET_NAME = Label("target_name", frozenset([OTHER]), is_open=True)
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One metric, as its users know it."""
+    """One metric, as its users know it. A gauge that is `summed` is the sum of what all sources report."""
 
     name: str
     kind: Kind
     help: str
     labels: tuple[Label, ...] = ()
     edges: tuple[float, ...] = field(default=())
+    summed: bool = False
 
     @property
     def full_name(self) -> str:

@@ -15,6 +15,8 @@ handler does to its process, it fails alone.
     bucket     how many calls a second (pure)
     handler    what is known of a handler: its limits and policy
     hand       what a worker has in hand, and when each lease was renewed
+    claim_planner  where in the deliveries the next claim looks (pure)
+    niceness   how much of a short processor a handler's process gets
     app        the user's modules, which `describe` imports in a process of its own
     endpoints  the endpoints to which a worker has something to send
     endpoint_line  the deliveries of one endpoint in this worker

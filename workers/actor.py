@@ -5,7 +5,7 @@ from functools import partial
 from keepers.life import Life, new_incarnation
 from sql.cluster.holders import WORKER
 from sql.dsn import Dsn
-from workers.app import Orders
+from workers.app import WorkerConfig
 from workers.process import RayHandlerProcess
 from workers.worker import Worker
 
@@ -13,15 +13,15 @@ from workers.worker import Worker
 class WorkerActor:
     """Keep one worker for as long as the actor lives; a new actor is a new holder."""
 
-    def __init__(self, orders: Orders, cluster_id: str, actor_name: str, *, dsn: Dsn) -> None:
-        incarnation = new_incarnation(WORKER, cluster_id, actor_name, orders.settings.identity)
+    def __init__(self, config: WorkerConfig, cluster_id: str, actor_name: str, *, dsn: Dsn) -> None:
+        incarnation = new_incarnation(WORKER, cluster_id, actor_name, config.settings.identity)
         start = partial(
             RayHandlerProcess,
-            modules=orders.app.modules,
-            directory=orders.app.directory,
-            resource=orders.settings.worker_resource,
+            modules=config.app.modules,
+            directory=config.app.directory,
+            resource=config.settings.worker_resource,
         )
-        self._life = Life(Worker(incarnation, orders.settings, orders.app.handlers, dsn, start=start))
+        self._life = Life(Worker(incarnation, config.settings, config.app.handlers, dsn, start=start))
 
     async def start(self) -> int:
         """Start the worker at the first call, and return its holder."""

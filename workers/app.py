@@ -43,7 +43,7 @@ NO_APP = App("", "", ())
 
 
 @dataclass(frozen=True, slots=True)
-class Orders:
+class WorkerConfig:
     """What a worker is told when it starts."""
 
     settings: WorkerSettings

@@ -42,15 +42,20 @@ def settlement_of(
 
 
 def why_not(delivery: ClaimedDelivery, policy: Policy, *, now: datetime) -> Settlement | None:
-    """Say whether a delivery must not be called any more, before its first or next attempt."""
-    late_s = (now - delivery.due_date).total_seconds()
-    if policy.expires_after_s is not None and not delivery.failed_attempts and late_s > policy.expires_after_s:
+    """Decide before an attempt whether the delivery ends without it; None: make the attempt."""
+    if policy.expires_after_s is not None and _has_expired(delivery, policy.expires_after_s, now):
         reason = f"it expired: no attempt began within {policy.expires_after_s:g} s of its due date"
         return Settlement(delivery, Ending.DISCARDED, reason=reason)
     if delivery.claims - delivery.failed_attempts - delivery.given_back > CLAIMS_WITHOUT_ANSWER_MAX:
         reason = f"{CLAIMS_WITHOUT_ANSWER_MAX} workers took it and gave no answer; the last one may have died of it"
         return Settlement(delivery, Ending.DEAD, fails=True, reason=reason)
     return None
+
+
+def _has_expired(delivery: ClaimedDelivery, after_s: float, now: datetime) -> bool:
+    # Who redrives a dead letter wants it to be called, however old it is.
+    is_first = not delivery.failed_attempts and delivery.redriven_at is None
+    return is_first and (now - delivery.due_date).total_seconds() > after_s
 
 
 def backoff_s(attempt: int, policy: Policy, *, jitter: Jitter = random.uniform) -> float:
@@ -69,7 +74,7 @@ def _again(
     reason: str,
 ) -> Settlement:
     failed = delivery.failed_attempts + 1
-    next_age_s = (now - delivery.fired_at).total_seconds() + delay_s
+    next_age_s = (now - (delivery.redriven_at or delivery.fired_at)).total_seconds() + delay_s
     if failed >= policy.max_attempts:
         return _dead(delivery, duration_s, f"{reason} (attempt {failed} of {policy.max_attempts})")
     if policy.give_up_after_s is not None and next_age_s > policy.give_up_after_s:

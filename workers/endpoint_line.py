@@ -19,12 +19,12 @@ from workers.webhooks.answers import Answer, Delivered, Gone
 from workers.webhooks.breaker import Breaker, BreakerSettings
 from workers.webhooks.endpoint import Endpoint, EndpointRules
 from workers.webhooks.envelope import write_body
-from workers.webhooks.sender import Delivery
+from workers.webhooks.sender import Message
 
-FRESH_S = 2.0  # an endpoint that was read longer ago is read again before anything is sent to it
-IDLE_S = 60.0  # what is known of an endpoint is forgotten when nothing was sent to it for so long
+FRESH_S = 2.0  # how long what was read of an endpoint may be used
+IDLE_S = 60.0  # an endpoint to which nothing was sent for this long is forgotten
 
-Send = Callable[[Endpoint, Delivery], Awaitable[Answer]]
+Send = Callable[[Endpoint, Message], Awaitable[Answer]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class GoneAt:
 
 
 class EndpointLine:
-    """Send the deliveries of one endpoint, at once as many as its breaker allows.
+    """Send the deliveries of one endpoint, as many at a time as its breaker allows.
 
     `ask` is called when the endpoint must be read, which `learn` answers.
     """
@@ -163,7 +163,7 @@ class EndpointLine:
         if ended := why_not(delivery, route.policy, now=self._now()):
             self._settle([ended])
             return
-        self._stats.count_called([delivery], now=self._now())
+        self._stats.count_called(delivery.target, [delivery], now=self._now())
         term = self._breaker.begin(time.monotonic())
         task = asyncio.create_task(self._send(delivery, route, endpoint, self._breaker, term))
         self._sending.add(task)
@@ -196,7 +196,7 @@ class EndpointLine:
         self._alarm = asyncio.get_running_loop().call_later(delay_s, self._begin)
 
 
-def message_of(delivery: ClaimedDelivery) -> Delivery:
+def message_of(delivery: ClaimedDelivery) -> Message:
     """Write what is sent: the same id and bytes in each attempt, also after a redrive."""
     fields: dict[str, str | int | None] = {
         "timer_key": delivery.timer_key,
@@ -211,7 +211,7 @@ def message_of(delivery: ClaimedDelivery) -> Delivery:
         "process_instance_key": delivery.process_instance_key,
         "element_instance_key": delivery.element_instance_key,
     }
-    return Delivery(f"timer_{delivery.timer_key}", write_body(delivery.fired_at, fields, delivery.payload))
+    return Message(f"timer_{delivery.timer_key}", write_body(delivery.fired_at, fields, delivery.payload))
 
 
 def settlement_after(delivery: ClaimedDelivery, answer: Answer, policy: Policy, *, now: datetime) -> Settlement:

@@ -40,7 +40,8 @@ class Endpoints:
         self._lines: dict[Lane, EndpointLine] = {}
         self._sender: Sender | None = None
 
-    def __len__(self) -> int:
+    @property
+    def breakers_open(self) -> int:
         """Count the breakers that are open."""
         return sum(line.is_open for line in self._lines.values())
 

@@ -14,8 +14,15 @@ FAMILIES = (
     ),
     Family("deliveries_claimed", "counter", "Deliveries that workers took in hand."),
     Family("deliveries_lost", "counter", "Deliveries that another worker took while this one had them in hand."),
-    Family("deliveries_in_hand", "gauge", "Deliveries that workers have in hand: waiting, or being called."),
-    Family("endpoint_breakers_open", "gauge", "Endpoints that fail and are only probed, counted by each worker."),
+    Family(
+        "deliveries_in_hand", "gauge", "Deliveries that workers have in hand: waiting, or being called.", summed=True
+    ),
+    Family(
+        "endpoint_breakers_open",
+        "gauge",
+        "Endpoints that fail and are only probed, counted by each worker.",
+        summed=True,
+    ),
     Family(
         "delivery_lag_seconds",
         "histogram",

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from sql.deliveries.claim import ClaimedDelivery
+from sql.deliveries.claim import Claim, ClaimedDelivery
 
 
 class Hand:
@@ -15,7 +15,7 @@ class Hand:
     """
 
     def __init__(self) -> None:
-        self._held: dict[tuple[int, int], tuple[ClaimedDelivery, float]] = {}
+        self._held: dict[Claim, tuple[ClaimedDelivery, float]] = {}
 
     def __len__(self) -> int:
         """Count the claims in hand."""
@@ -24,12 +24,12 @@ class Hand:
     def take(self, claimed: Iterable[ClaimedDelivery], *, now_s: float) -> None:
         """Keep deliveries that were claimed, or whose leases were renewed."""
         for it in claimed:
-            self._held[it.timer_key, it.claims] = it, now_s
+            self._held[it.claim] = it, now_s
 
     def drop(self, settled: Iterable[ClaimedDelivery]) -> None:
         """Forget deliveries that were settled."""
         for it in settled:
-            self._held.pop((it.timer_key, it.claims), None)
+            self._held.pop(it.claim, None)
 
     def renewed_before(self, moment_s: float) -> list[ClaimedDelivery]:
         """Return those whose leases were renewed last before a moment."""
@@ -37,4 +37,4 @@ class Hand:
 
     def renew(self, deliveries: Iterable[ClaimedDelivery], *, now_s: float) -> None:
         """Note that leases were renewed, except of those that were settled meanwhile."""
-        self.take((it for it in deliveries if (it.timer_key, it.claims) in self._held), now_s=now_s)
+        self.take((it for it in deliveries if it.claim in self._held), now_s=now_s)

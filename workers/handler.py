@@ -8,7 +8,8 @@ from typing import Any, Self
 from shardclock import Policy
 from sql.deliveries.handlers import DeclaredHandler
 
-ASYNC_CONCURRENCY, PLAIN_CONCURRENCY = 100, 1
+# Calls at the same time in one worker, if the handler doesn't say. While a batch is settled, the next one is called.
+ASYNC_CONCURRENCY, BATCH_CONCURRENCY, PLAIN_CONCURRENCY = 100, 2, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,4 +34,8 @@ class HandlerSpec:
     @property
     def calls_max(self) -> int:
         """Return how many calls of it one worker makes at the same time."""
-        return self.policy.concurrency or (ASYNC_CONCURRENCY if self.is_async else PLAIN_CONCURRENCY)
+        if self.policy.concurrency is not None:
+            return self.policy.concurrency
+        if not self.is_async:
+            return PLAIN_CONCURRENCY
+        return BATCH_CONCURRENCY if self.takes_batch else ASYNC_CONCURRENCY

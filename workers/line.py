@@ -8,6 +8,7 @@ from datetime import datetime
 
 import structlog
 
+from shardclock import Failed
 from sql.deliveries.claim import ClaimedDelivery
 from sql.deliveries.settle import Settlement
 from workers.attempts import settlement_of, why_not
@@ -17,7 +18,9 @@ from workers.process import HandlerProcess
 from workers.seat import Called, CannotStart, Seat
 from workers.stats import WorkerStats
 
+TELL_S = 1.0  # between two log lines about attempts that failed: a handler may fail thousands of times a second
 QUEUED_CHUNKS = 2  # that wait in memory beside those in progress
+IN_HAND_MAX = 5_000  # of one handler, in one worker
 RESTART_MAX_S = 30.0
 
 
@@ -47,6 +50,7 @@ class Line:
         self._bucket = Bucket(spec.policy.rate_per_s, burst=spec.policy.batch)
         self._failed_starts = 0
         self._start_at_s = 0.0
+        self._tell_at_s = 0.0
         self._stopped = False
 
     def __len__(self) -> int:
@@ -55,13 +59,15 @@ class Line:
 
     @property
     def places(self) -> int:
-        """Return how many more deliveries it takes; none while its process doesn't start."""
+        """Return how many more deliveries it takes; at most one, which tries it, while its process doesn't start."""
         if self._failed_starts:
             return max(0, 1 - len(self))
-        most = sum(self._room(seat) for seat in self._seats) * (1 + QUEUED_CHUNKS)
+        most = min(sum(self._room(seat) for seat in self._seats) * (1 + QUEUED_CHUNKS), IN_HAND_MAX)
         if (rate := self.spec.policy.rate_per_s) is not None:
             most = min(most, self.spec.policy.batch + int(rate))  # a second's worth
-        return max(0, most - len(self))
+        free = most - len(self)
+        # A claim costs nearly the same for few as for many, so it waits until half of the places are free.
+        return free if 2 * free >= most else 0
 
     def add(self, deliveries: Sequence[ClaimedDelivery]) -> None:
         """Take deliveries that were claimed."""
@@ -96,9 +102,9 @@ class Line:
         return [Settlement(delivery, None) for delivery in left]
 
     def _room(self, seat: Seat) -> int:
-        if self.spec.is_async:
-            return max(self.spec.calls_max, 2 * seat.chunk)
-        return max(seat.chunk, self.spec.policy.batch)
+        if self.spec.takes_batch:
+            return self.spec.policy.batch * (self.spec.calls_max if self.spec.is_async else 1)
+        return max(self.spec.calls_max, 2 * seat.chunk) if self.spec.is_async else seat.chunk
 
     def _begin_one(self) -> bool:
         """Begin one call if something waits and there is room for it."""
@@ -139,7 +145,7 @@ class Line:
     async def _call(self, seat: Seat, chunk: Sequence[ClaimedDelivery], *, alone: bool) -> None:
         def begins() -> None:
             if not alone:  # a suspect has been called before
-                self._stats.count_called(chunk, now=self._now())
+                self._stats.count_called(self.spec.target, chunk, now=self._now())
 
         try:
             self._learn(await seat.call(chunk, begins=begins))
@@ -155,12 +161,29 @@ class Line:
             self._suspects.extend(called.chunk)
             return
         now = self._now()
+        self._tell(called)
         self._settle(
             [
                 settlement_of(delivery, outcome, self.spec.policy, now=now, duration_s=called.each_s)
                 for delivery, outcome in zip(called.chunk, called.outcomes, strict=True)
             ]
         )
+
+    def _tell(self, called: Called) -> None:
+        """Log where a handler failed: the database keeps the reason alone. One failure stands for those of a second."""
+        if time.monotonic() < self._tell_at_s:
+            return
+        for delivery, outcome in zip(called.chunk, called.outcomes or (), strict=False):
+            if isinstance(outcome, Failed):
+                self._tell_at_s = time.monotonic() + TELL_S
+                self._log.warning(
+                    "attempt failed",
+                    timer_key=delivery.timer_key,
+                    attempt=delivery.failed_attempts + 1,
+                    reason=outcome.reason,
+                    traceback=outcome.traceback,
+                )
+                return
 
     def _wake_at(self, moment_s: float) -> None:
         asyncio.get_running_loop().call_later(max(0.0, moment_s - time.monotonic()), self._changed.set)

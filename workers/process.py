@@ -25,6 +25,7 @@ from shardclock import (
 )
 from sql.deliveries.claim import ClaimedDelivery
 from workers.handler import HandlerSpec
+from workers.niceness import be_nice
 
 # What crosses to the process for each delivery, in the order of Timer's fields.
 Envelope = tuple[Any, ...]
@@ -33,10 +34,11 @@ LEAST_SHARE = 0.0001  # of a Ray resource: ten thousand processes on a node that
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """How calls ended: one outcome for each delivery, in their order; and how long the handler took for all of them.
+class CallResult:
+    """How the calls of one message ended.
 
-    Without the time that the message waited: what the process does beside says nothing about the handler.
+    shape:   one outcome for each delivery, in their order
+    units:   `took_s` is the handler's own time for all of them, without the wait in the process
     """
 
     outcomes: Sequence[Outcome]
@@ -50,7 +52,7 @@ class ProcessDied(Exception):
 class HandlerProcess(Protocol):
     """Where a handler is called."""
 
-    async def call(self, deliveries: Sequence[ClaimedDelivery]) -> Answer:
+    async def call(self, deliveries: Sequence[ClaimedDelivery]) -> CallResult:
         """Call the handler for each delivery.
 
         errors:  ProcessDied  the process ended before it answered
@@ -69,11 +71,14 @@ class HandlerProcess(Protocol):
 class HandlerActor:
     """Import an app and call one of its handlers."""
 
-    def __init__(self, modules: str, directory: str, target: str) -> None:
+    def __init__(self, modules: str, directory: str, target: str, calls_max: int) -> None:
         if directory not in sys.path:
             sys.path.append(directory)  # at the end: a user's sql.py must not replace a package of ours
         importlib.invalidate_caches()
         self._handler = find_handlers(modules.split(","))[target]
+        be_nice(self._handler.policy.priority)
+        # More calls may wait here than run. A plain function has the process to itself.
+        self._room = asyncio.Semaphore(calls_max if self._handler.is_async else 1)
 
     async def ready(self) -> None:
         """Answer once the user's code is imported."""
@@ -83,17 +88,34 @@ class HandlerActor:
 
         shape:   the envelopes come pickled; outcomes, None for a plain success, and the seconds that the handler took
         """
-        began_s = time.perf_counter()
         handler, timers = self._handler, [Timer(*envelope) for envelope in pickle.loads(envelopes)]  # noqa: S301 - ours
-        if not handler.is_async:
-            # In a thread: a plain function may run an event loop of its own.
-            outcomes = await asyncio.to_thread(_call_plain, handler, timers)
-        elif handler.takes_batch:
-            outcomes = await call_batch_async(handler, timers)
+        if handler.is_async and not handler.takes_batch:
+            began_s = time.perf_counter()
+            outcomes = await self._call_each(timers)
         else:
-            outcomes = await asyncio.gather(*(call_async(handler, timer) for timer in timers))
+            async with self._room:
+                began_s = time.perf_counter()
+                if handler.is_async:
+                    outcomes = await call_batch_async(handler, timers)
+                else:
+                    # In a thread: a plain function may run an event loop of its own.
+                    outcomes = await asyncio.to_thread(_call_plain, handler, timers)
         took_s = time.perf_counter() - began_s
         return [None if outcome == COMPLETED else outcome for outcome in outcomes], took_s
+
+    async def _call_each(self, timers: Sequence[Timer[str | None]]) -> list[Outcome]:
+        calls = []
+        for timer in timers:
+            await self._room.acquire()
+            calls.append(asyncio.create_task(self._call_one(timer)))
+        # One after the other: most have ended when the first has, and then this costs less than to gather them.
+        return [await call for call in calls]
+
+    async def _call_one(self, timer: Timer[str | None]) -> Outcome:
+        try:
+            return await call_async(self._handler, timer)
+        finally:
+            self._room.release()
 
 
 class RayHandlerProcess:
@@ -114,7 +136,7 @@ class RayHandlerProcess:
                 max_concurrency=spec.calls_max + 1,
                 scheduling_strategy="DEFAULT" if asks else here,
             )
-            .remote(modules, directory, spec.target)
+            .remote(modules, directory, spec.target, spec.calls_max)
         )
 
     async def ready(self) -> None:
@@ -124,15 +146,15 @@ class RayHandlerProcess:
         """
         await self._answer(self._actor.ready.remote())
 
-    async def call(self, deliveries: Sequence[ClaimedDelivery]) -> Answer:
+    async def call(self, deliveries: Sequence[ClaimedDelivery]) -> CallResult:
         """Call the handler for each delivery.
 
         errors:  ProcessDied  the process ended before it answered
         """
         # As bytes: Ray's own pickler asks Python about each object in them.
-        envelopes = pickle.dumps([_envelope_of(delivery) for delivery in deliveries], pickle.HIGHEST_PROTOCOL)
+        envelopes = pickle.dumps([envelope_of(delivery) for delivery in deliveries], pickle.HIGHEST_PROTOCOL)
         outcomes, took_s = await self._answer(self._actor.call.remote(envelopes))
-        return Answer([COMPLETED if outcome is None else outcome for outcome in outcomes], took_s)
+        return CallResult([COMPLETED if outcome is None else outcome for outcome in outcomes], took_s)
 
     def kill(self) -> None:
         """End the process at once."""
@@ -156,7 +178,8 @@ def _how(error: BaseException) -> str:
     return f"the handler's process ended: {text}"[:300]
 
 
-def _envelope_of(it: ClaimedDelivery) -> Envelope:
+def envelope_of(it: ClaimedDelivery) -> Envelope:
+    """Return what a handler's process needs of a delivery."""
     return (
         it.timer_key, it.due_date, it.fired_at, it.occurrence, it.failed_attempts + 1, it.tenant_id, it.target,
         it.timer_type, it.name, it.schedule, it.target_element_id, it.process_instance_key, it.element_instance_key,

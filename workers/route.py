@@ -12,7 +12,8 @@ from workers.webhooks.endpoint import TIMEOUT_S, Endpoint, EndpointRules, check_
 # What an endpoint's policy doesn't say. 20 attempts take about two days.
 POLICY: Mapping[str, Any] = {
     "max_attempts": 20, "timeout_s": TIMEOUT_S, "retry_min_s": 5.0, "retry_max_s": 43_200.0, "give_up_after_s": None,
-    "expires_after_s": None, "concurrency": 50, "rate_per_s": None, "batch": 1, "num_cpus": None, "memory_mib": None,
+    "expires_after_s": None, "concurrency": 50, "rate_per_s": None, "batch": 1, "priority": 2,
+    "num_cpus": None, "memory_mib": None,
 }  # fmt: skip
 
 

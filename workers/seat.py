@@ -1,7 +1,8 @@
 """One process of a handler, and the calls in it.
 
 Deliveries are called in chunks. A handler that takes milliseconds is called for one delivery at a time. One that takes
-microseconds gets hundreds with one message, because a message costs more than the call.
+microseconds gets hundreds with one message, because a message costs more than the call. The process itself keeps to the
+handler's concurrency, so a chunk may be larger.
 
 If the process dies or hangs while several deliveries are being called, nobody knows which of them was the cause. The
 seat gives them back as suspects. Each is then called alone: the one that dies alone is guilty, and only its attempt
@@ -9,6 +10,7 @@ fails.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from dataclasses import dataclass
 from shardclock import Failed, Outcome
 from sql.deliveries.claim import ClaimedDelivery
 from workers.handler import HandlerSpec
-from workers.process import HandlerProcess, ProcessDied
+from workers.process import CallResult, HandlerProcess, ProcessDied
 
 CHUNK_S = 0.02  # a chunk is as large as is called in about this time
 CHUNK_MAX = 500
@@ -43,8 +45,6 @@ class Seat:
     def __init__(self, spec: HandlerSpec, start: Callable[[HandlerSpec], HandlerProcess]) -> None:
         self.chunk = 1
         self._spec = spec
-        # An async handler is called for all deliveries of a chunk at the same time.
-        self._chunk_max = min(CHUNK_MAX, spec.calls_max) if spec.is_async else CHUNK_MAX
         self._start = start
         self._process: HandlerProcess | None = None
         self._started = False
@@ -68,6 +68,8 @@ class Seat:
             return not self._calls
         if not self._spec.is_async:
             return self._calls < (1 if self.chunk == 1 else 2)
+        if self._spec.takes_batch:
+            return self._calls < self._spec.calls_max
         return not self._calls or self._deliveries + self.chunk <= max(self._spec.calls_max, 2 * self.chunk)
 
     def take(self, chunk: Sequence[ClaimedDelivery], *, alone: bool) -> None:
@@ -100,15 +102,40 @@ class Seat:
     async def _call(self, process: HandlerProcess, chunk: Sequence[ClaimedDelivery]) -> Called:
         began_s = time.monotonic()
         try:
-            async with asyncio.timeout(self._spec.policy.timeout_s + GRACE_S):
-                answer = await process.call(chunk)
+            answer = await self._answer(process, chunk)
         except TimeoutError:
             why = Failed(f"it did not end within {self._spec.policy.timeout_s:g} s", "timeout")
             return self._lose(process, chunk, why, began_s)
         except ProcessDied as died:
             return self._lose(process, chunk, Failed(str(died)), began_s)
-        self.chunk = next_chunk(self.chunk, answer.took_s, len(chunk), most=self._chunk_max)
+        self.chunk = next_chunk(self.chunk, answer.took_s, len(chunk))
         return Called(chunk, answer.outcomes, answer.took_s / len(chunk))
+
+    async def _answer(self, process: HandlerProcess, chunk: Sequence[ClaimedDelivery]) -> CallResult:
+        """Wait for the answer of a process; once the timeout is over, only while there is a reason to.
+
+        A process in which async calls wait for their turn may need a multiple of the timeout. It is alive if it answers
+        something else meanwhile: a call that blocks its loop would keep all others waiting.
+
+        errors:  TimeoutError  it hangs
+        """
+        turns = math.ceil(self._deliveries / self._spec.calls_max) if self._waits_in_process else 1
+        call = asyncio.ensure_future(process.call(chunk))
+        try:
+            for turn in range(1, turns + 1):
+                ended, _ = await asyncio.wait([call], timeout=self._spec.policy.timeout_s + GRACE_S)
+                if ended:
+                    return await call
+                if turn < turns:
+                    async with asyncio.timeout(GRACE_S):
+                        await process.ready()
+            raise TimeoutError
+        finally:
+            call.cancel()
+
+    @property
+    def _waits_in_process(self) -> bool:
+        return self._spec.is_async and not self._spec.takes_batch
 
     def _lose(self, process: HandlerProcess, chunk: Sequence[ClaimedDelivery], why: Failed, began_s: float) -> Called:
         killed_for_another = self._process is not process
@@ -133,7 +160,7 @@ class Seat:
         return self._process
 
 
-def next_chunk(size: int, took_s: float, deliveries: int, *, most: int = CHUNK_MAX) -> int:
+def next_chunk(size: int, took_s: float, deliveries: int) -> int:
     """Return the next chunk's size, after `deliveries` were called in `took_s`: at most twice the last one's."""
     each_s = took_s / max(1, deliveries)
-    return max(1, min(most, size * 2, int(CHUNK_S / max(each_s, 1e-6))))
+    return max(1, min(CHUNK_MAX, size * 2, int(CHUNK_S / max(each_s, 1e-6))))

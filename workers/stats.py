@@ -8,14 +8,15 @@ from datetime import datetime
 
 from metrics.family import OTHER, TARGETS_MAX
 from metrics.report import Histogram, Report, Sample
-from sql.deliveries.claim import ClaimedDelivery
+from sql.deliveries.claim import Claim, ClaimedDelivery
 from sql.deliveries.settle import Settlement
+from sql.endpoints.endpoints import WEBHOOK
 from workers.families import DURATION_EDGES_S, KIND, LOOPS, OUTCOME
 
 
 def kind_of(target: str) -> str:
-    """Return the value of a metric's label: a user may have as many targets as he likes, a metric not."""
-    return "webhook" if target.startswith("webhook:") else "handler"
+    """Return the label `kind`: targets are without limit, so a metric has only these values."""
+    return "webhook" if target.startswith(WEBHOOK) else "handler"
 
 
 @dataclass(slots=True)
@@ -53,22 +54,23 @@ class WorkerStats:
         """Return by which name a target is told: its own, if it is one of the first handlers."""
         return target if target in self.names else OTHER
 
-    def count_called(self, deliveries: Sequence[ClaimedDelivery], *, now: datetime) -> None:
-        """Add how long deliveries have waited whose first attempt begins now."""
+    def count_called(self, target: str, deliveries: Sequence[ClaimedDelivery], *, now: datetime) -> None:
+        """Add how long deliveries of a target have waited whose first attempt begins now."""
+        lags = self.lags[kind_of(target)]
         for it in deliveries:
             if not it.failed_attempts:
                 # What an operator redrives is due again long after its firing.
                 lag = now - max(it.fired_at, it.next_attempt_at)
-                self.lags[kind_of(it.target)].add(max(0.0, lag.total_seconds()))
+                lags.add(max(0.0, lag.total_seconds()))
 
     def count_failed_start(self, target: str) -> None:
         """Add that the process of a handler did not start."""
         self.failed_starts[self.name_of(target)] += 1
 
-    def count_settled(self, sent: Sequence[Settlement], settled: Collection[int]) -> None:
+    def count_settled(self, sent: Sequence[Settlement], settled: Collection[Claim]) -> None:
         """Add how attempts ended; those that were not settled are another worker's now."""
         for it in sent:
-            if it.delivery.timer_key not in settled:
+            if it.delivery.claim not in settled:
                 self.lost += 1
                 continue
             target = it.delivery.target

@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import structlog
 
@@ -12,12 +11,13 @@ from keepers.heartbeat import Heartbeat
 from keepers.loops import Loops, one_line
 from metrics.report import Reporter
 from sql.cluster.holders import Incarnation, end_holders
-from sql.deliveries.claim import BEGINNING, ClaimedDelivery, DeliveryScan, Lane, claim_deliveries, renew_deliveries
+from sql.deliveries.claim import Claim, ClaimedDelivery, DeliveryScan, Lane, claim_deliveries, renew_deliveries
 from sql.deliveries.hints import DELIVERIES
 from sql.deliveries.settle import SETTLE_PLANS, Settlement, settle_deliveries
 from sql.dsn import Dsn
 from sql.hints import HintListener
 from sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
+from workers.claim_planner import ClaimPlanner
 from workers.endpoints import NEW_PLACES, Endpoints
 from workers.hand import Hand
 from workers.handler import HandlerSpec
@@ -26,9 +26,9 @@ from workers.process import HandlerProcess
 from workers.settings import WorkerSettings
 from workers.stats import WorkerGauges, WorkerStats, report_of
 
-CALLS_END_S = 1.0  # at a drain, calls that are under way have so long to end
+CALLS_END_S = 1.0  # how long calls that are under way may take to end at a drain
 HAND_BACK_S = 1.0  # handing back may take this long: without Postgres the leases run out by themselves
-HINT_S = 0.5  # a hint is waited for so long at a time: the worker may have been asked to stop
+HINT_S = 0.5  # the longest wait for one hint, so that a worker that was asked to stop notices
 HINT_GAP_S = 0.002  # between two claims that hints ask for
 NEW_BATCH = 100  # deliveries to new endpoints that one claim takes
 REFRESH_S = 1.0  # between two looks for endpoints that must be read, if nobody asks
@@ -50,29 +50,14 @@ class Worker:
         self.stats = WorkerStats(spec.target for spec in handlers)
         self._settings = settings
         self._log = structlog.get_logger().bind(holder=f"{self.holder:016x}")
-        self._claims, self._settles, self._renewals, self._lookups = (
-            Session(
-                dsn,
-                application=f"shardclock worker {use} {self.holder:016x}",
-                timeout_s=settings.statement_timeout_s,
-                plans=plans,
-            )
-            for use, plans in (
-                ("claims", QUEUE_PLANS),
-                ("settles", SETTLE_PLANS),
-                ("renewals", QUEUE_PLANS),
-                ("endpoints", QUEUE_PLANS),
-            )
-        )
-        self._hints = HintListener(
-            Session(
-                dsn,
-                application=f"shardclock worker hints {self.holder:016x}",
-                timeout_s=settings.statement_timeout_s,
-                plans=QUEUE_PLANS,
-            ),
-            DELIVERIES,
-        )
+
+        def session(use: str, plans: dict[str, str] = QUEUE_PLANS) -> Session:
+            name = f"shardclock worker {use} {self.holder:016x}"
+            return Session(dsn, application=name, timeout_s=settings.statement_timeout_s, plans=plans)
+
+        self._claims, self._renewals, self._lookups = session("claims"), session("renewals"), session("endpoints")
+        self._settles = session("settles", SETTLE_PLANS)
+        self._hints = HintListener(session("hints"), DELIVERIES)
         self._heartbeat = Heartbeat(incarnation, dsn, timeout_s=settings.statement_timeout_s)
         self._clock = PostgresClock()
         self._loops = Loops(
@@ -96,7 +81,7 @@ class Worker:
         self._to_settle: list[Settlement] = []
         self._settle_now = asyncio.Event()
         self._claim_soon = asyncio.Event()
-        self._after = BEGINNING
+        self._planner = ClaimPlanner()
         self._scanned_at_s = float("-inf")
         self._reporter = Reporter(settings.metrics_socket)
 
@@ -152,22 +137,25 @@ class Worker:
         self._claim_soon.clear()
         sent_at = time.monotonic()
         scan = self._scan()
-        # Without a place for any handler it still looks for webhooks, but not whenever a hint comes.
+        # No handler has room: only webhooks are left to claim, so it looks once a poll, not at each hint.
         rests = not scan.targets and sent_at < self._scanned_at_s + self._settings.delivery_poll_s
         if not self._heartbeat.began or rests:
             return self._settings.delivery_poll_s
         self._scanned_at_s = sent_at
-        taken = await claim_deliveries(self._claims, self.holder, scan, lease_s=self._settings.delivery_lease_s)
+        if (planned := self._planner.plan(scan, now_s=sent_at)) is None:
+            return self._planner.pause_s(self._settings.delivery_poll_s, now_s=sent_at)
+        taken = await claim_deliveries(self._claims, self.holder, planned, lease_s=self._settings.delivery_lease_s)
         self._clock.observe(taken.server_time, sent_at=sent_at)
-        self._after = taken.next
         self._take(taken.claimed)
-        is_busy = taken.saturated and bool(taken.claimed)
-        return 0.0 if is_busy or taken.next != BEGINNING else self._settings.delivery_poll_s
+        now_s = time.monotonic()
+        again = self._planner.learn(planned, taken, now_s=now_s)
+        return 0.0 if again else self._planner.pause_s(self._settings.delivery_poll_s, now_s=now_s)
 
     async def hint_turn(self) -> float:
         """Make one turn of the hint loop: wait for a hint that there are new deliveries, and claim soon."""
-        self._hints.forget()
         await self._hints.wait(HINT_S)
+        # Not before the wait: a hint that came since the last turn is for a delivery that no claim may have seen.
+        self._hints.forget()
         self._claim_soon.set()
         return HINT_GAP_S
 
@@ -192,8 +180,7 @@ class Worker:
         now_s = time.monotonic()
         if old := self._hand.renewed_before(now_s - third_s):
             ours = await renew_deliveries(self._renewals, self.holder, old, lease_s=self._settings.delivery_lease_s)
-            self._hand.renew((it for it in old if it.timer_key in ours), now_s=now_s)
-            self.stats.lost += len(old) - len(ours)
+            self._hand.renew((it for it in old if it.claim in ours), now_s=now_s)
         return third_s / 2
 
     async def endpoint_turn(self) -> float:
@@ -208,10 +195,9 @@ class Worker:
             batch=min(self._settings.delivery_batch, sum(places.values()) + sum(webhooks.values()) + NEW_BATCH),
             webhooks=NEW_PLACES,
             places=places | webhooks,
-            after=self._after,
         )
 
-    async def _settle(self, batch: Sequence[Settlement]) -> frozenset[int]:
+    async def _settle(self, batch: Sequence[Settlement]) -> frozenset[Claim]:
         """Settle a batch; if Postgres refuses what one of them says, settle that one without it."""
         try:
             return await settle_deliveries(self._settles, self.holder, batch)
@@ -219,20 +205,20 @@ class Worker:
             if len(batch) == 1:
                 self._log.error("outcome refused", timer_key=batch[0].delivery.timer_key, error=one_line(error))
                 why = f"what it returned or said can't be stored: {one_line(error)}"
-                return await settle_deliveries(self._settles, self.holder, [replace(batch[0], reason=why, result=None)])
+                return await settle_deliveries(self._settles, self.holder, [batch[0]._replace(reason=why, result=None)])
         middle = len(batch) // 2
         return await self._settle(batch[:middle]) | await self._settle(batch[middle:])
 
     def _take(self, claimed: Sequence[ClaimedDelivery]) -> None:
         self._hand.take(claimed, now_s=time.monotonic())
-        lanes: dict[Lane, list[ClaimedDelivery]] = {}
+        lanes: dict[tuple[str, str], list[ClaimedDelivery]] = {}
         for it in claimed:
-            lanes.setdefault(Lane(it.target, it.tenant_id), []).append(it)
-        for lane, deliveries in lanes.items():
-            if lane.target in self._lines:
-                self._lines[lane.target].add(deliveries)
+            lanes.setdefault((it.target, it.tenant_id), []).append(it)
+        for (target, tenant_id), deliveries in lanes.items():
+            if target in self._lines:
+                self._lines[target].add(deliveries)
             else:
-                self._endpoints.add(lane, deliveries)
+                self._endpoints.add(Lane(target, tenant_id), deliveries)
         self.stats.claimed += len(claimed)
 
     def _settle_soon(self, settlements: Sequence[Settlement]) -> None:
@@ -241,7 +227,7 @@ class Worker:
             self._settle_now.set()
 
     def _report(self, *, leaving: bool = False) -> None:
-        present = WorkerGauges(in_hand=len(self), breakers_open=len(self._endpoints))
+        present = WorkerGauges(in_hand=len(self), breakers_open=self._endpoints.breakers_open)
         self._reporter.send(report_of(f"{self.holder:016x}", self.stats, present, leaving=leaving))
 
     def _count_failure(self, loop: str) -> None:

@@ -1,6 +1,7 @@
 """All cases by name, in the order in which they run; `case` defines what a case is."""
 
 from benchmarks.cases import (
+    beside,
     called,
     consume,
     drain,
@@ -13,6 +14,7 @@ from benchmarks.cases import (
     schedule,
     start,
     takeover,
+    webhooks,
 )
 from benchmarks.cases.case import Case
 
@@ -23,6 +25,8 @@ CASES: dict[str, Case] = {
         paced.CASE,
         handled.CASE,
         called.CASE,
+        webhooks.CASE,
+        beside.CASE,
         herd.CASE,
         pending.CASE,
         start.CASE,

@@ -13,11 +13,12 @@ from benchmarks.contenders.ours import LOOK_EVERY_S, PATIENCE_S, Limit, OnRay, O
 from benchmarks.contenders.sheets import count_calls, read_calls
 from benchmarks.rows import holder_of
 from sql.cluster.holders import WORKER, list_holders
-from sql.deliveries.claim import ClaimedDelivery, DeliveryScan, claim_deliveries
+from sql.deliveries.claim import Claim, ClaimedDelivery, DeliveryScan, claim_deliveries
 from sql.deliveries.handlers import DeclaredHandler, declare_handlers
 from sql.deliveries.settle import SETTLE_PLANS, Ending, Settlement, settle_deliveries
 from sql.session import Session
 from workers.app import find_app
+from workers.claim_planner import ClaimPlanner
 from workers.settings import WorkerSettings
 
 APP = Path(__file__).with_name("noting.py")
@@ -126,13 +127,13 @@ class SqlAlone(_Calling, Limit):
 
     async def _deliver(self, worker: int) -> None:
         """Claim deliveries, and settle them while the next are claimed, as a worker does."""
-        scan = DeliveryScan([self.target], WorkerSettings().delivery_batch)
+        wanted, planner = DeliveryScan([self.target], WorkerSettings().delivery_batch), ClaimPlanner()
         settles = Session(self.dsn, application="benchmark", timeout_s=PATIENCE_S, plans=SETTLE_PLANS)
         async with self.session() as claims, settles, asyncio.TaskGroup() as tasks:
             holder = await holder_of(claims, worker, WORKERS, role=WORKER)
-            settling: asyncio.Task[frozenset[int]] | None = None
+            settling: asyncio.Task[frozenset[Claim]] | None = None
             while True:
-                claimed = (await claim_deliveries(claims, holder, scan, lease_s=10)).claimed
+                claimed = await self._claim(claims, holder, planner, wanted)
                 now_s = time.time()
                 self._called += [Firing(it.due_date.timestamp(), now_s) for it in claimed]
                 if settling is not None:
@@ -142,6 +143,16 @@ class SqlAlone(_Calling, Limit):
                     settling = tasks.create_task(settle_deliveries(settles, holder, _delivered(claimed)))
                 else:
                     await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _claim(
+        self, session: Session, holder: int, planner: ClaimPlanner, wanted: DeliveryScan
+    ) -> Sequence[ClaimedDelivery]:
+        scan = planner.plan(wanted, now_s=time.monotonic())
+        if scan is None:
+            return []
+        taken = await claim_deliveries(session, holder, scan, lease_s=10)
+        planner.learn(scan, taken, now_s=time.monotonic())
+        return taken.claimed
 
 
 def _delivered(claimed: Sequence[ClaimedDelivery]) -> list[Settlement]:

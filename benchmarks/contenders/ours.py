@@ -75,11 +75,12 @@ class OnRay(Ours):
 
     settings = "as shipped"
 
-    def __init__(self, shards: int) -> None:
+    def __init__(self, shards: int, **settings: object) -> None:
         super().__init__()
         self.name = f"Shardclock, {shards} shard{'s' if shards > 1 else ''}"
         self.app: App | None = None
         self._shards = shards
+        self._more = settings
         self._stack = contextlib.ExitStack()
 
     async def start(self) -> None:
@@ -90,7 +91,7 @@ class OnRay(Ours):
     async def launch(self) -> None:
         """Start, and return when the shards have their slots: Ray may still be starting its idle workers then."""
         place = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="shardclock-bench-")))
-        settings = load_settings(dsn=self.dsn, shards=self._shards, data_dir=place, metrics_port=0)
+        settings = load_settings(dsn=self.dsn, shards=self._shards, data_dir=place, metrics_port=0, **self._more)
         logs = self._stack.enter_context((place / "ray.log").open("wb"))
         database = Database(Dsn(self.dsn))
         cluster = RunningCluster(settings, database, tell=lambda _: None, logs=logs, app=self.app)

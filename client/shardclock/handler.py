@@ -48,6 +48,7 @@ def on_timer(  # noqa: PLR0913 - each is a word of the user's, with a default th
     concurrency: int | None = None,
     rate_per_s: float | None = None,
     batch: int = 1,
+    priority: int = 2,
     num_cpus: float | None = None,
     memory_mib: int | None = None,
 ) -> Callable[[FunctionT], FunctionT]:
@@ -59,7 +60,8 @@ def on_timer(  # noqa: PLR0913 - each is a word of the user's, with a default th
     uncalled. `Discard` and `RetryIn` say otherwise.
 
     In one worker at most `concurrency` calls run at once, and at most `rate_per_s` begin in a second. `num_cpus` and
-    `memory_mib` are what a process for it needs.
+    `memory_mib` are what a process for it needs. Where the processor is short, the handlers of `priority` 1 get it
+    before those of 2, 3 and 4.
 
     units:   lengths of time are ISO 8601 durations such as "PT30S", or timedeltas; memory is in MiB
     errors:  InvalidHandler  says in one sentence what is wrong with the target, a number or the function
@@ -76,6 +78,7 @@ def on_timer(  # noqa: PLR0913 - each is a word of the user's, with a default th
         concurrency=given(whole, "concurrency", concurrency, 1, 1_000),
         rate_per_s=given(number, "rate_per_s", rate_per_s, 0.001, 100_000),
         batch=whole("batch", batch, 1, 1_000),
+        priority=whole("priority", priority, 1, 4),
         num_cpus=given(number, "num_cpus", num_cpus, 0, 1_024),
         memory_mib=given(whole, "memory_mib", memory_mib, 1, 1_048_576),
     )

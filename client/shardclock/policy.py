@@ -18,7 +18,7 @@ class Policy:
     """Hold what a worker keeps to when it calls a handler; None is no limit of the handler's own.
 
     units:   `timeout_s` is for one attempt. `give_up_after_s` counts from the firing, `expires_after_s` from the due
-             date. `rate_per_s` is calls a second
+             date. `rate_per_s` is calls a second. `priority` 1 comes first, 4 last
     errors:  InvalidHandler  two of the numbers contradict each other
     """
 
@@ -31,6 +31,7 @@ class Policy:
     concurrency: int | None
     rate_per_s: float | None
     batch: int
+    priority: int
     num_cpus: float | None
     memory_mib: int | None
 

@@ -4,8 +4,9 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
+from sql.endpoints.endpoints import WEBHOOK
 from sql.session import Session
 
 
@@ -21,7 +22,15 @@ class Lane(NamedTuple):
         return f"{self.target} {self.tenant_id}"
 
 
+class Position(NamedTuple):
+    """A place in a lane: right behind the delivery that is due then and has this key."""
+
+    next_attempt_at: datetime
+    timer_key: int
+
+
 BEGINNING = Lane("", "")
+Claim: TypeAlias = tuple[int, int]  # a delivery's key, and how often it was claimed
 OF_SCAN = 5  # columns of a claim that tell of the scan; those of a delivery follow
 
 
@@ -35,9 +44,9 @@ class ClaimedDelivery(NamedTuple):
     process_instance_key: int | None
     element_instance_key: int | None
     due_date: datetime
-    created_at: datetime
     fired_at: datetime
     next_attempt_at: datetime
+    redriven_at: datetime | None
     occurrence: int
     claims: int
     failed_attempts: int
@@ -50,20 +59,35 @@ class ClaimedDelivery(NamedTuple):
     schedule: str | None
     payload: str | None
 
+    @property
+    def claim(self) -> Claim:
+        """Return what tells this claim from every other."""
+        return self.timer_key, self.claims
+
 
 @dataclass(frozen=True, slots=True)
 class DeliveryScan:
     """Which deliveries to look for.
 
     `places` says how many are taken of a target, which its tenants share; without an entry, the whole batch. Of an
-    endpoint's lane, the entry is its `place`; without one, `webhooks` are taken. The scan begins after `after`.
+    endpoint's lane, the entry is its `place`; without one, `webhooks` are taken.
+
+    `lanes` says which lanes are read, each from its position on. Without it the scan searches for lanes, from `after`
+    on, and reads each from its soonest delivery.
     """
 
     targets: Collection[str]
     batch: int
     webhooks: int = 0
     places: Mapping[str, int] = field(default_factory=dict)
+    lanes: Mapping[Lane, Position] | None = None
     after: Lane = BEGINNING
+
+    def has_places(self, lane: Lane) -> bool:
+        """Say whether it takes deliveries of a lane."""
+        if lane.target.startswith(WEBHOOK):
+            return self.places.get(lane.place, self.webhooks) > 0
+        return lane.target in self.targets and self.places.get(lane.target, self.batch) > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +106,7 @@ async def claim_deliveries(
 ) -> DeliveryScanResult:
     """Claim deliveries of the holder's slots that are due, a fair share of every lane.
 
-    shape:   at most `batch` deliveries, soonest first; often none
+    shape:   at most `batch` deliveries, each lane's in the order of their positions; often none
     errors:  StoreUnavailable  no answer in time: leases that were taken run out by themselves
     source:  sql/deliveries/claim_deliveries.sql
     """
@@ -96,6 +120,7 @@ async def claim_deliveries(
         webhooks=scan.webhooks,
         after_target=scan.after.target,
         after_tenant=scan.after.tenant_id,
+        **_lanes_of(scan.lanes),
         now=now,
     )
     first = rows[0]
@@ -108,6 +133,17 @@ async def claim_deliveries(
     )
 
 
+def _lanes_of(lanes: Mapping[Lane, Position] | None) -> dict[str, list[object] | None]:
+    if lanes is None:
+        return dict.fromkeys(("lane_targets", "lane_tenants", "behind_at", "behind_key"))
+    return {
+        "lane_targets": [lane.target for lane in lanes],
+        "lane_tenants": [lane.tenant_id for lane in lanes],
+        "behind_at": [position.next_attempt_at for position in lanes.values()],
+        "behind_key": [position.timer_key for position in lanes.values()],
+    }
+
+
 async def renew_deliveries(
     session: Session,
     holder: int,
@@ -115,8 +151,8 @@ async def renew_deliveries(
     *,
     lease_s: float,
     now: datetime | None = None,
-) -> frozenset[int]:
-    """Renew the leases of deliveries in hand; return the keys of those that are still the holder's.
+) -> frozenset[Claim]:
+    """Renew the leases of deliveries in hand; return the claims that are still the holder's.
 
     errors:  StoreUnavailable  the outcome is unknown: renew again
     source:  sql/deliveries/renew_deliveries.sql
@@ -129,4 +165,4 @@ async def renew_deliveries(
         lease=timedelta(seconds=lease_s),
         now=now,
     )
-    return frozenset(row["timer_key"] for row in rows)
+    return frozenset(map(tuple, rows))

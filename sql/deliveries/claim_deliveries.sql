@@ -5,18 +5,21 @@
 --        :places jsonb: how many deliveries the caller takes of each target, which its tenants share; without an entry,
 --        the whole batch. Of an endpoint, whose deliveries are of one tenant, the entry is "<target> <tenant_id>";
 --        without one, :webhooks integer (0: the caller sends none),
---        :after_target text and :after_tenant text: the scan begins after this lane (one target's deliveries of one
---        tenant); '' and '' is the beginning,
+--        :after_target text and :after_tenant text: the search for lanes (one target's deliveries of one tenant) begins
+--        after this one; '' and '' is the beginning,
+--        one array for each fact about the lanes to read, or null: search for all that there are, and read each from its
+--        soonest row: :lane_targets text[], :lane_tenants text[], and behind which row the reading begins:
+--        :behind_at timestamptz[], :behind_key bigint[],
 --        :now timestamptz or null
 -- out:   at least one row: server_time timestamptz, next_target text, next_tenant text (the next scan's :after_target
 --        and :after_tenant), lanes bigint (how many have deliveries for the caller), saturated boolean (there may be
---        more), then one claimed delivery, soonest first, or nulls: timer_key bigint, process_instance_key bigint,
---        element_instance_key bigint, due_date timestamptz, created_at timestamptz, fired_at timestamptz,
---        next_attempt_at timestamptz, occurrence bigint, claims integer, failed_attempts integer, given_back integer,
+--        more), then one claimed delivery, in the order of its lane, or nulls: timer_key bigint, process_instance_key
+--        bigint, element_instance_key bigint, due_date timestamptz, fired_at timestamptz, next_attempt_at timestamptz,
+--        redriven_at timestamptz or null, occurrence bigint, claims integer, failed_attempts integer, given_back integer,
 --        tenant_id text, timer_type text, target text, target_element_id text, name text, schedule text, payload text
 -- locks: the claimed rows, for the statement; leaves out rows that others have locked
--- index: deliveries_by_lane, one probe for each lane, then each lane that is due from its soonest row; deliveries_pkey,
---        one probe for each claimed row; holders_pkey, holders_ended
+-- index: deliveries_by_lane, one probe for each lane that is searched for, then each lane that is due, from its soonest
+--        row or from where the caller says; deliveries_pkey, one probe for each claimed row; holders_pkey, holders_ended
 with recursive me as materialized (
     select h.part, h.part_count
     from shardclock.holders h
@@ -41,6 +44,7 @@ lane (target, tenant_id, soonest, number) as (
             order by d.target, d.tenant_id, d.next_attempt_at
             limit 1
         ) d
+        where :lane_targets::text[] is null
     )
     union all
     select d.target, d.tenant_id, d.next_attempt_at, p.number + 1
@@ -54,9 +58,27 @@ lane (target, tenant_id, soonest, number) as (
     ) d
     where p.number < 500
 ),
+known as (
+    select l.target, l.tenant_id, l.soonest, '-infinity'::timestamptz as behind_at, 0::bigint as behind_key
+    from lane l
+    union all
+    select k.target, k.tenant_id, d.next_attempt_at, k.behind_at, k.behind_key
+    from unnest(:lane_targets, :lane_tenants::text[], :behind_at::timestamptz[], :behind_key::bigint[])
+        as k (target, tenant_id, behind_at, behind_key)
+    cross join me
+    cross join lateral (
+        select d.next_attempt_at
+        from shardclock.deliveries d
+        where d.target = k.target
+            and d.tenant_id = k.tenant_id
+            and (d.next_attempt_at, d.timer_key) > (k.behind_at, k.behind_key)
+        order by d.next_attempt_at, d.timer_key
+        limit 1
+    ) d
+),
 open_lane as materialized (
     select
-        l.target, l.tenant_id, l.soonest,
+        l.target, l.tenant_id, l.soonest, l.behind_at, l.behind_key,
         case
             when l.target like 'webhook:%'
                 then coalesce((:places::jsonb ->> (l.target || ' ' || l.tenant_id))::integer, :webhooks::integer)
@@ -66,7 +88,7 @@ open_lane as materialized (
                 :batch::integer
             )
         end as places
-    from lane l
+    from known l
     where l.soonest <= coalesce(:now::timestamptz, now())
         and (l.target = any (:targets::text[]) or l.target like 'webhook:%')
 ),
@@ -87,12 +109,14 @@ due as materialized (
             and d.tenant_id = o.tenant_id
             -- Never clock_timestamp() here: it is volatile, so the index scan would not stop at what is due.
             and d.next_attempt_at <= coalesce(:now::timestamptz, now())
+            -- What lies before is in hand, or settled and still in the index: docs/decisions/0040-deliveries.md.
+            and (d.next_attempt_at, d.timer_key) > (o.behind_at, o.behind_key)
             and d.slot % me.part_count = me.part
             and shardclock.is_free(
                 d.claimed_by, d.claimed_until, coalesce(:now::timestamptz, now()), :lease,
                 array(select ended.holder from ended)
             )
-        order by d.next_attempt_at
+        order by d.next_attempt_at, d.timer_key
         limit least(o.places, share.deliveries)
         for update of d skip locked
     ) d
@@ -106,8 +130,8 @@ claimed as (
         claims = d.claims + 1
     where d.timer_key = any (array(select due.timer_key from due))
     returning
-        d.timer_key, d.process_instance_key, d.element_instance_key, d.due_date, d.created_at, d.fired_at,
-        d.next_attempt_at, d.occurrence, d.claims, d.failed_attempts, d.given_back, d.tenant_id, d.timer_type, d.target,
+        d.timer_key, d.process_instance_key, d.element_instance_key, d.due_date, d.fired_at, d.next_attempt_at,
+        d.redriven_at, d.occurrence, d.claims, d.failed_attempts, d.given_back, d.tenant_id, d.timer_type, d.target,
         d.target_element_id, d.name, d.schedule, d.payload::text as payload
 )
 select
@@ -119,9 +143,9 @@ select
         or exists (
             select from due group by due.target, due.tenant_id, due.share having count(*) >= due.share
         ) as saturated,
-    c.timer_key, c.process_instance_key, c.element_instance_key, c.due_date, c.created_at, c.fired_at,
-    c.next_attempt_at, c.occurrence, c.claims, c.failed_attempts, c.given_back, c.tenant_id, c.timer_type, c.target,
+    c.timer_key, c.process_instance_key, c.element_instance_key, c.due_date, c.fired_at, c.next_attempt_at,
+    c.redriven_at, c.occurrence, c.claims, c.failed_attempts, c.given_back, c.tenant_id, c.timer_type, c.target,
     c.target_element_id, c.name, c.schedule, c.payload
 from (values (true)) as always (one)
 left join claimed c on true
-order by c.next_attempt_at, c.due_date
+order by c.next_attempt_at, c.timer_key

@@ -2,7 +2,8 @@
 --
 -- in:    :holder bigint, :timer_keys bigint[], :claims integer[] (as they were claimed), :lease interval,
 --        :now timestamptz or null
--- out:   timer_key bigint, of those that are still the caller's. A missing one was claimed by somebody since, or is gone
+-- out:   timer_key bigint, claims integer, of those that are still the caller's. A missing one was claimed by somebody
+--        since, or is gone
 -- locks: the renewed rows, for the statement
 -- index: deliveries_pkey, one probe for each row
 update shardclock.deliveries d
@@ -14,4 +15,4 @@ where d.timer_key = any (:timer_keys::bigint[])
             select a.timer_key, a.claims from unnest(:timer_keys, :claims::integer[]) as a (timer_key, claims)
         )
     ) is true
-returning d.timer_key
+returning d.timer_key, d.claims

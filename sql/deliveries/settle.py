@@ -1,11 +1,11 @@
 """Settle how attempts ended: record the delivery's end, or say when the next attempt is due."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
-from sql.deliveries.claim import ClaimedDelivery
+from sql.deliveries.claim import Claim, ClaimedDelivery
 from sql.session import QUEUE_PLANS, Session
 
 # Settling joins only rows that it has already read. A nested loop over them would take time by the square of the batch.
@@ -20,11 +20,12 @@ class Ending(StrEnum):
     DEAD = "DEAD"
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(NamedTuple):
     """How one attempt ended. Without an ending, the next attempt is due in `delay_s`.
 
     `fails` says whether the attempt counts as failed: one that its worker gave back does not. `result` is JSON.
+
+    shape:   a tuple is made in a fifth of the time of a frozen dataclass, and each delivery needs one
     """
 
     delivery: ClaimedDelivery
@@ -38,12 +39,12 @@ class Settlement:
 
 async def settle_deliveries(
     session: Session, holder: int, settlements: Sequence[Settlement], *, now: datetime | None = None
-) -> frozenset[int]:
-    """Settle attempts in one statement; return the keys of the deliveries that it settled.
+) -> frozenset[Claim]:
+    """Settle attempts in one statement; return the claims that it settled.
 
     It is safe to send the same settlements again: what is settled is gone, or has been given another claim.
 
-    shape:   each claim at most once; a missing key was claimed by somebody since, or is gone
+    shape:   each claim at most once; of a missing one the delivery was claimed by somebody since, or is gone
     errors:  StoreUnavailable  the outcome is unknown: send the same settlements again
     source:  sql/deliveries/settle_deliveries.sql
     """
@@ -54,10 +55,10 @@ async def settle_deliveries(
         claims=[it.delivery.claims for it in settlements],
         intents=[it.ending and it.ending.value for it in settlements],
         fails=[it.fails for it in settlements],
-        delays=[timedelta(seconds=it.delay_s) for it in settlements],
+        delays=[None if it.ending else timedelta(seconds=it.delay_s) for it in settlements],
         duration_ms=[round(it.duration_s * 1000) for it in settlements],
         reasons=[it.reason for it in settlements],
         results=[it.result for it in settlements],
         now=now,
     )
-    return frozenset(row["timer_key"] for row in rows)
+    return frozenset(map(tuple, rows))

@@ -1,13 +1,15 @@
 -- Settles attempts: a delivery that has ended is deleted and recorded; one that failed waits for its next attempt.
 --
--- in:    :holder bigint, :timer_keys bigint[] (each once with the same claims), then one array for each fact about these deliveries:
+-- in:    :holder bigint, :timer_keys bigint[] (each once with the same claims), then one array for each fact about these
+--        deliveries:
 --        :claims integer[] (as they were claimed),
 --        :intents text[]: DELIVERED, DISCARDED or DEAD; null: another attempt is due,
 --        :fails boolean[]: the attempt counts as failed,
 --        :delays interval[]: until the next attempt, or null,
 --        :duration_ms integer[], :reasons text[] (null: none), :results jsonb[] (what a handler returned; null: nothing);
 --        :now timestamptz or null
--- out:   timer_key bigint, of those that this call settled. A missing one was claimed by somebody since, or is gone
+-- out:   timer_key bigint, claims integer, of those that this call settled. A missing one was claimed by somebody since,
+--        or is gone
 -- locks: the settled rows, for the statement
 -- index: deliveries_pkey, one probe for each row
 with attempt as materialized (
@@ -28,12 +30,14 @@ gone as (
 ended as materialized (
     select
         g.*, a.intent, a.reason, a.duration_ms, g.failed_attempts + a.fails::integer as failed,
-        jsonb_strip_nulls(
-            jsonb_build_object(
-                'attempt', g.failed_attempts + 1, 'ms', a.duration_ms, 'reason', a.reason
-            )
-        )
-        || case when a.result is null then '{}' else jsonb_build_object('result', a.result) end as detail
+        -- Most attempts succeed and return nothing: their record is made the short way.
+        case
+            when a.reason is null and a.result is null
+                then jsonb_build_object('attempt', g.failed_attempts + 1, 'ms', a.duration_ms)
+            else jsonb_strip_nulls(
+                jsonb_build_object('attempt', g.failed_attempts + 1, 'ms', a.duration_ms, 'reason', a.reason)
+            ) || case when a.result is null then '{}' else jsonb_build_object('result', a.result) end
+        end as detail
     from gone g
     -- By the claim, too: a worker may answer for an older claim of its own in the same call.
     join attempt a on a.timer_key = g.timer_key and a.claims = g.claims
@@ -50,12 +54,13 @@ recorded as (
 ),
 buried as (
     insert into shardclock.dead_letters (
-        timer_key, process_instance_key, element_instance_key, due_date, created_at, fired_at, occurrence,
-        failed_attempts, slot, tenant_id, timer_type, target, target_element_id, name, schedule, reason, payload, failures
+        timer_key, process_instance_key, element_instance_key, due_date, created_at, fired_at, occurrence, claims,
+        failed_attempts, slot, tenant_id, timer_type, target, target_element_id, name, schedule, reason, payload,
+        failures
     )
     select
         e.timer_key, e.process_instance_key, e.element_instance_key, e.due_date, e.created_at, e.fired_at, e.occurrence,
-        e.failed, e.slot, e.tenant_id, e.timer_type, e.target, e.target_element_id, e.name, e.schedule,
+        e.claims, e.failed, e.slot, e.tenant_id, e.timer_type, e.target, e.target_element_id, e.name, e.schedule,
         coalesce(e.reason, 'no reason was given'), e.payload,
         shardclock.with_failure(e.failures, e.failed_attempts + 1, e.reason, :holder, coalesce(:now::timestamptz, now()))
     from ended e
@@ -79,8 +84,8 @@ again as (
         and a.timer_key = d.timer_key
         and a.claims = d.claims
         and d.claimed_by = :holder
-    returning d.timer_key
+    returning d.timer_key, d.claims
 )
-select g.timer_key from gone g
+select g.timer_key, g.claims from gone g
 union all
-select a.timer_key from again a
+select a.timer_key, a.claims from again a

@@ -26,6 +26,7 @@ create table shardclock.deliveries (
     due_date timestamptz not null,
     created_at timestamptz not null,
     fired_at timestamptz not null default clock_timestamp(),
+    redriven_at timestamptz,
     claimed_by bigint,
     claimed_until timestamptz,
     occurrence bigint not null,
@@ -53,14 +54,17 @@ with (
     autovacuum_vacuum_cost_delay = 0
 );
 
--- By target and tenant first: what waits behind a target that doesn't answer is never read on the way to others.
-create index deliveries_by_lane on shardclock.deliveries (target, tenant_id, next_attempt_at);
+-- By target and tenant first: what waits behind a target that doesn't answer is never read on the way to others. By key
+-- last: so a claim can begin behind the row at which the last one ended.
+create index deliveries_by_lane on shardclock.deliveries (target, tenant_id, next_attempt_at, timer_key);
 
 comment on table shardclock.deliveries is
     'Firings on their way to their targets. What has ended is in shardclock.command_log, or in shardclock.dead_letters.';
 comment on column shardclock.deliveries.timer_key is 'The key of the timer that fired; a firing has one delivery.';
 comment on column shardclock.deliveries.next_attempt_at is 'When the next attempt is due.';
 comment on column shardclock.deliveries.fired_at is 'When the timer fired.';
+comment on column shardclock.deliveries.redriven_at is
+    'When it was redriven, after it had been given up; null: it never was.';
 comment on column shardclock.deliveries.claimed_by is
     'The holder (one incarnation of a worker) that has it in hand until claimed_until.';
 comment on column shardclock.deliveries.failed_attempts is 'How many attempts have failed.';
@@ -78,6 +82,7 @@ create table shardclock.dead_letters (
     fired_at timestamptz not null,
     died_at timestamptz not null default clock_timestamp(),
     occurrence bigint not null,
+    claims integer not null,
     failed_attempts integer not null,
     slot smallint not null,
     tenant_id text not null,
@@ -98,6 +103,8 @@ create index dead_letters_by_target on shardclock.dead_letters (target, tenant_i
 comment on table shardclock.dead_letters is
     'Deliveries that were given up, until somebody redrives or discards them.';
 comment on column shardclock.dead_letters.died_at is 'When it was given up.';
+comment on column shardclock.dead_letters.claims is
+    'How often workers had claimed it: if it is redriven, an answer to one of these claims must not count.';
 comment on column shardclock.dead_letters.reason is 'Why it was given up, in a sentence.';
 
 comment on column shardclock.command_log.intent is
@@ -494,12 +501,16 @@ begin
     )
     insert into shardclock.deliveries (
         timer_key, process_instance_key, element_instance_key, next_attempt_at, due_date, created_at, fired_at,
-        occurrence, slot, tenant_id, timer_type, target, target_element_id, name, schedule, payload, failures
+        redriven_at, occurrence, claims, given_back, slot, tenant_id, timer_type, target, target_element_id, name,
+        schedule, payload, failures
     )
     select
         n.timer_key, n.process_instance_key, n.element_instance_key,
         now() + coalesce(n.number::double precision / per_s, 0) * interval '1 second',
-        n.due_date, n.created_at, n.fired_at, n.occurrence, n.slot, n.tenant_id, n.timer_type, n.target,
+        n.due_date, n.created_at, n.fired_at, now(), n.occurrence,
+        -- A claim goes on counting, so an answer to an old one never counts. The old ones count as given back: they
+        -- don't say that workers die of it.
+        n.claims, n.claims, n.slot, n.tenant_id, n.timer_type, n.target,
         n.target_element_id, n.name, n.schedule, n.payload, n.failures
     from numbered n
     returning deliveries.timer_key;

@@ -13,6 +13,7 @@ import platform
 import secrets
 import sys
 import tempfile
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from tests.chaos.checker import judge
 from tests.chaos.clusters import Cluster, Processes, RayCluster
 from tests.chaos.files import save
 from tests.chaos.history import Bounds, History, patient
-from tests.chaos.menus import menu
+from tests.chaos.menus import DELIVERING, menu
 from tests.chaos.plan import Plan, draw
 from tests.chaos.report import report
 from tests.chaos.running import run
@@ -31,13 +32,15 @@ from tests.chaos.stage import POSTGRES, stage_for
 
 EXITS = {"valid": 0, "invalid": 1, "unknown": 2}
 CALLS_PER_S = 25.0  # about 80 timers a second
-TARGETED = 0.05  # of the timers: deliveries take their share of the machine, and are not what this is a load of
+# Of the timers. Deliveries take their share of the machine, and are not what a run is a load of, unless it is of them.
+TARGETED, TARGETED_DELIVERING = 0.05, 0.5
 CLUSTERS = ("ray", "processes")
 # How much a run of so many minutes must break, fire and deliver to prove anything.
 LEAST = {
     60: Bounds(kills_min=200, freezes_min=30, cuts_min=30, fires_min=300_000, attempts_min=5_000),
     10: Bounds(kills_min=30, freezes_min=5, cuts_min=5, fires_min=20_000, attempts_min=500),
 }
+LEAST_DELIVERING = {10: Bounds(kills_min=200, fires_min=10_000, attempts_min=5_000)}
 
 
 def main() -> int:
@@ -47,12 +50,12 @@ def main() -> int:
         given.seed,
         length_s=given.minutes * 60,
         calls_per_s=given.calls_per_s,
-        menu=menu(ray=given.cluster == "ray", length_s=given.minutes * 60),
-        targeted=TARGETED,
+        menu=DELIVERING if given.deliveries else menu(ray=given.cluster == "ray", length_s=given.minutes * 60),
+        targeted=TARGETED_DELIVERING if given.deliveries else TARGETED,
     )
     again = (
         f"python -m tests.chaos --cluster {given.cluster} --minutes {given.minutes:g}"
-        f" --calls-per-s {given.calls_per_s:g} --seed {given.seed}"
+        f" --calls-per-s {given.calls_per_s:g} --seed {given.seed}{' --deliveries' if given.deliveries else ''}"
     )
     _tell(f"the same run again: {again}")
     given.to.mkdir(parents=True, exist_ok=True)
@@ -64,7 +67,8 @@ def main() -> int:
         cluster: Cluster = (
             RayCluster(Path(place), log=log) if given.cluster == "ray" else Processes(4, workers=2, log=log)
         )
-        history = asyncio.run(_run(plan, cluster, bar))
+        least = LEAST_DELIVERING if given.deliveries else LEAST
+        history = asyncio.run(_run(plan, cluster, bar, bounds=_least(least, given.minutes)))
     _tell("judging")
     gc.disable()  # it makes millions of small things, and no garbage
     history = patient(history, given.patience)
@@ -86,6 +90,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="of an earlier run, to repeat it")
     parser.add_argument("--cluster", choices=CLUSTERS, default="ray", help="with Ray, or shards alone")
     parser.add_argument("--calls-per-s", type=float, default=CALLS_PER_S, help="of all clients together")
+    parser.add_argument(
+        "--deliveries", action="store_true", help="half of the timers have a target; what delivers is killed"
+    )
     parser.add_argument("--to", type=Path, default=Path("build/chaos"), help="where the report is written")
     parser.add_argument(
         "--patience", type=float, default=1.0, help="times by which lateness may be longer than promised"
@@ -93,17 +100,17 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-async def _run(plan: Plan, cluster: Cluster, bar: Progress) -> History:
+async def _run(plan: Plan, cluster: Cluster, bar: Progress, *, bounds: Bounds) -> History:
     async with stage_for(cluster) as stage:
         ticking = asyncio.create_task(_tick(bar, plan.length_s))
         try:
-            return await run(plan, stage, bounds=_least(plan.length_s / 60), tell=bar.console.print)
+            return await run(plan, stage, bounds=bounds, tell=bar.console.print)
         finally:
             ticking.cancel()
 
 
-def _least(minutes: float) -> Bounds:
-    return next((bounds for least, bounds in LEAST.items() if minutes >= least), Bounds())
+def _least(of: Mapping[int, Bounds], minutes: float) -> Bounds:
+    return next((bounds for least, bounds in of.items() if minutes >= least), Bounds())
 
 
 async def _tick(bar: Progress, length_s: float) -> None:

@@ -47,6 +47,13 @@ _RAY = [
     Menu("freeze raylet", 1, 3.0, 6.0, rest_s=3.0),
     Menu("freeze coordinator", 1, 2.0, 6.0, rest_s=3.0),
 ]
+# What a delivery can lose half way: its worker, its handler's process, the shard that fires it, Postgres.
+DELIVERING = (
+    Menu("kill worker", rest_s=2.0),
+    Menu("kill handler", rest_s=1.0),
+    Menu("kill shard", rest_s=2.0),
+    Menu("kill postmaster", 1, 0.0, 1.0, rest_s=4.0),
+)
 # Long ones, which a run of minutes has time for once or twice.
 _LONG = [
     Menu("stop Postgres at once", 1, 60.0, 60.0, rest_s=15.0),

@@ -16,7 +16,7 @@ from tests.chaos.acts import COSTLY, QUICK, WEIGHTS
 from tests.chaos.broken import TRIALS
 from tests.chaos.faults import TYPES
 from tests.chaos.faults.hosts import PARTITIONS
-from tests.chaos.menus import menu
+from tests.chaos.menus import DELIVERING, menu
 from tests.chaos.plan import (
     COSTLY_S,
     ENDLESS_S,
@@ -112,6 +112,15 @@ def test_a_menu_names_faults_that_its_cluster_can_have(cluster: str, length_s: f
     assert offered
     assert {entry.fault for entry in offered} <= TYPES.keys()
     assert {TYPES[entry.fault].only for entry in offered} <= {None, cluster}
+
+
+def test_ten_minutes_of_deliveries_kill_each_of_four_50_times() -> None:
+    for seed in SEEDS:
+        drawn = draw(seed, length_s=TEN_MINUTES_S, calls_per_s=0.01, menu=DELIVERING).breaks
+        kinds = Counter(it.fault for it in drawn)
+
+        assert kinds.keys() == {entry.fault for entry in DELIVERING}
+        assert min(kinds.values()) >= 50
 
 
 def test_all_that_a_run_must_be_able_to_break_is_drawn_or_has_a_scenario() -> None:

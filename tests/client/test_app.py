@@ -204,6 +204,7 @@ def test_a_description_is_json_for_those_who_do_not_import_the_app(app: App) -> 
             "concurrency": None,
             "rate_per_s": None,
             "batch": 500,
+            "priority": 2,
             "num_cpus": None,
             "memory_mib": 256,
         },

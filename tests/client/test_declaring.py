@@ -46,6 +46,7 @@ def test_a_declared_function_stays_as_it_is_and_has_a_policy_in_seconds() -> Non
         expires_after="PT1H",
         concurrency=4,
         rate_per_s=2.5,
+        priority=4,
         num_cpus=0.5,
         memory_mib=256,
     )(expire)
@@ -63,6 +64,7 @@ def test_a_declared_function_stays_as_it_is_and_has_a_policy_in_seconds() -> Non
         concurrency=4,
         rate_per_s=2.5,
         batch=1,
+        priority=4,
         num_cpus=0.5,
         memory_mib=256,
     )
@@ -112,6 +114,7 @@ def test_a_declared_function_stays_as_it_is_and_has_a_policy_in_seconds() -> Non
         ({"rate_per_s": 0}, "rate_per_s 0 is refused: it must be a number from 0.001 to 100,000"),
         ({"rate_per_s": float("nan")}, "rate_per_s nan is refused: it must be a number from 0.001 to 100,000"),
         ({"num_cpus": -1}, "num_cpus -1 is refused: it must be a number from 0 to 1,024"),
+        ({"priority": 0}, "priority 0 is refused: it must be a whole number from 1 to 4"),
         ({"memory_mib": 0}, "memory_mib 0 is refused: it must be a whole number from 1 to 1,048,576"),
     ],
     ids=lambda value: str(value)[:40],

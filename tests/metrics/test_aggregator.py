@@ -75,6 +75,15 @@ def test_each_shard_has_its_own_total(aggregator: Aggregator) -> None:
     assert (value(aggregator, "0"), value(aggregator, "1")) == (10, 5)
 
 
+def test_what_the_workers_of_a_node_have_in_hand_is_added_up(aggregator: Aggregator) -> None:
+    for source, in_hand in (("a", 3), ("b", 4), ("a", 5)):
+        aggregator.add(Report(source, samples=[Sample("deliveries_in_hand", (), in_hand)]), now_s=0)
+
+    assert [sample.value for sample in aggregator.samples()] == [9]
+    aggregator.add(Report("b", leaving=True), now_s=1)
+    assert [sample.value for sample in aggregator.samples()] == [5]
+
+
 def test_a_count_without_a_shard_is_added_up_over_all_sources(aggregator: Aggregator) -> None:
     for source in ("a", "b"):
         aggregator.add(Report(source, samples=[Sample("timers_released", ("died",), 3)]), now_s=0)

@@ -68,7 +68,7 @@ async def test_a_delivered_one_is_gone_and_recorded_with_attempt_and_duration(
     (key,) = await deliver(shard)
     (mine,) = await worker.take()
 
-    assert await worker.settle(done(mine)) == {key}
+    assert await worker.settle(done(mine)) == {mine.claim}
 
     assert await deliveries(dsn) == []
     assert await recorded(dsn) == [(key, "TRIGGERED"), (key, "DELIVERED")]
@@ -80,12 +80,12 @@ async def test_a_delivered_one_is_gone_and_recorded_with_attempt_and_duration(
 async def test_a_failed_attempt_is_due_again_like_any_timer(
     dsn: str, shard: HolderClient, worker: WorkerClient
 ) -> None:
-    (key,) = await deliver(shard)
+    await deliver(shard)
     await moment(shard, worker)
     assert worker.now is not None
     (mine,) = await worker.take()
 
-    assert await worker.settle(failed(mine, delay_s=60.0)) == {key}
+    assert await worker.settle(failed(mine, delay_s=60.0)) == {mine.claim}
 
     assert await worker.take() == []
     worker.now += timedelta(seconds=59.9)
@@ -107,7 +107,7 @@ async def test_a_dead_one_is_kept_with_its_envelope_and_its_attempts(
     await worker.settle(failed(mine, delay_s=0.0))
     (mine,) = await worker.take()
 
-    assert await worker.settle(dead(mine)) == {key}
+    assert await worker.settle(dead(mine)) == {mine.claim}
 
     (letter,) = await query(dsn, "select * from shardclock.dead_letters")
     assert (letter["timer_key"], letter["failed_attempts"], letter["reason"]) == (key, 2, "it raised too often")
@@ -123,7 +123,7 @@ async def test_what_is_given_back_costs_no_attempt_and_is_due_at_once(
     (key,) = await deliver(shard)
     (mine,) = await worker.take()
 
-    assert await worker.settle(Settlement(mine, None)) == {key}
+    assert await worker.settle(Settlement(mine, None)) == {mine.claim}
 
     (theirs,) = await another.take()
     assert (theirs.timer_key, theirs.failed_attempts, theirs.given_back) == (key, 0, 1)
@@ -140,7 +140,7 @@ async def test_answers_for_two_claims_of_one_worker_end_the_delivery_once(
     worker.now += timedelta(seconds=11)  # the lease has run out, and the first call still runs
     (second,) = await worker.take()
 
-    assert await worker.settle(done(first), done(second)) == {key}
+    assert await worker.settle(done(first), done(second)) == {second.claim}
 
     assert await recorded(dsn) == [(key, "TRIGGERED"), (key, "DELIVERED")]
     assert await details(dsn) == [("DELIVERED", {"attempt": 1, "ms": 3})]
@@ -160,7 +160,7 @@ async def test_an_answer_that_comes_after_another_worker_s_claim_changes_nothing
     assert await worker.settle(late(mine)) == frozenset()
 
     assert (await deliveries(dsn))[0]["claimed_by"] == 12
-    assert await another.settle(done(theirs)) == {key}
+    assert await another.settle(done(theirs)) == {theirs.claim}
     assert await recorded(dsn) == [(key, "TRIGGERED"), (key, "DELIVERED")]
 
 
@@ -175,7 +175,7 @@ async def test_an_older_claim_of_the_same_worker_is_fenced_too(
     (newer,) = await worker.take()
 
     assert await worker.settle(failed(older)) == frozenset()
-    assert await worker.settle(done(newer)) == {newer.timer_key}
+    assert await worker.settle(done(newer)) == {newer.claim}
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ async def test_of_two_claims_of_a_worker_in_one_batch_only_the_newer_counts(
     dsn: str, shard: HolderClient, worker: WorkerClient, ends: tuple[Any, Any], left: list[int]
 ) -> None:
     # Postgres was away for longer than a lease: the worker took again what it had in hand, and both calls have ended.
-    (key,) = await deliver(shard)
+    await deliver(shard)
     await moment(shard, worker)
     assert worker.now is not None
     (older,) = await worker.take()
@@ -201,7 +201,7 @@ async def test_of_two_claims_of_a_worker_in_one_batch_only_the_newer_counts(
     (newer,) = await worker.take()
 
     old_end, new_end = ends
-    assert await worker.settle(old_end(older), new_end(newer)) == {key}
+    assert await worker.settle(old_end(older), new_end(newer)) == {newer.claim}
 
     assert [row["failed_attempts"] for row in await deliveries(dsn)] == left
     ending = {done: "DELIVERED", dead: "DEAD"}.get(new_end)
@@ -217,11 +217,11 @@ async def test_a_renewed_lease_lasts_and_a_lost_one_is_said(
     assert another.now is not None
     kept, lost = await worker.take()
     at_8_s = worker.now + timedelta(seconds=8)
-    assert await renew_deliveries(worker.claims, 11, [kept], lease_s=10.0, now=at_8_s) == {kept.timer_key}
+    assert await renew_deliveries(worker.claims, 11, [kept], lease_s=10.0, now=at_8_s) == {kept.claim}
     another.now += timedelta(seconds=11)
     assert [it.timer_key for it in await another.take()] == [lost.timer_key]
 
-    assert await renew_deliveries(worker.claims, 11, [kept, lost], lease_s=10.0, now=at_8_s) == {kept.timer_key}
+    assert await renew_deliveries(worker.claims, 11, [kept, lost], lease_s=10.0, now=at_8_s) == {kept.claim}
 
 
 async def test_all_ways_of_ending_are_settled_in_one_statement(

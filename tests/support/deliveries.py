@@ -8,7 +8,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Self
 
-from sql.deliveries.claim import ClaimedDelivery, DeliveryScan, DeliveryScanResult, claim_deliveries
+from sql.deliveries.claim import Claim, ClaimedDelivery, DeliveryScan, DeliveryScanResult, claim_deliveries
 from sql.deliveries.handlers import DeclaredHandler, declare_handlers
 from sql.deliveries.settle import SETTLE_PLANS, Ending, Settlement, settle_deliveries
 from sql.session import QUEUE_PLANS, Session
@@ -82,7 +82,7 @@ class WorkerClient:
         """Claim, and return what was claimed."""
         return (await self.scan(batch, places=places)).claimed
 
-    async def settle(self, *settlements: Settlement) -> frozenset[int]:
+    async def settle(self, *settlements: Settlement) -> frozenset[Claim]:
         """Settle attempts."""
         return await settle_deliveries(self.settles, self.holder, settlements, now=self.now)
 
@@ -122,9 +122,9 @@ async def add_deliveries(dsn: str, count: int, target: str = HANDLER, **columns:
 async def bury(dsn: str, count: int, target: str = HANDLER) -> None:
     """Insert dead letters."""
     text = """
-        insert into shardclock.dead_letters (timer_key, due_date, created_at, fired_at, occurrence, failed_attempts,
-            slot, tenant_id, timer_type, target, reason)
-        select coalesce((select max(timer_key) from shardclock.dead_letters), 0) + i, now(), now(), now(), 1, 10,
+        insert into shardclock.dead_letters (timer_key, due_date, created_at, fired_at, occurrence, claims,
+            failed_attempts, slot, tenant_id, timer_type, target, reason)
+        select coalesce((select max(timer_key) from shardclock.dead_letters), 0) + i, now(), now(), now(), 1, 10, 10,
             i % 840, 'acme', 'USER', $2, 'it raised too often'
         from generate_series(1, $1) i
     """

@@ -11,15 +11,15 @@ from typing import Any
 from shardclock import Completed, Outcome, Policy
 from sql.deliveries.claim import ClaimedDelivery
 from workers.handler import HandlerSpec
-from workers.process import Answer, ProcessDied
+from workers.process import CallResult, ProcessDied
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 # The policy of a handler that declares nothing.
 NUMBERS: dict[str, Any] = {
     "max_attempts": 10, "timeout_s": 30.0, "retry_min_s": 1.0, "retry_max_s": 3_600.0, "give_up_after_s": None,
-    "expires_after_s": None, "concurrency": None, "rate_per_s": None, "batch": 1, "num_cpus": None,
-    "memory_mib": None,
+    "expires_after_s": None, "concurrency": None, "rate_per_s": None, "batch": 1, "priority": 2,
+    "num_cpus": None, "memory_mib": None,
 }  # fmt: skip
 
 Play = Callable[[ClaimedDelivery], Outcome]
@@ -46,7 +46,7 @@ def delivery(timer_key: int = 1, **fields: Any) -> ClaimedDelivery:
         NOON,
         NOON,
         NOON,
-        NOON,
+        None,
         1,
         1,
         0,
@@ -79,13 +79,17 @@ class FakeProcess:
     comes_up: bool = True
     killed: bool = False
     gate: asyncio.Event | None = None
+    answers: bool = True  # while a call hangs
+    hangs: bool = False
 
     async def ready(self) -> None:
-        """Come up, or not."""
+        """Come up, or not; a loop that a call blocks doesn't answer."""
         if not self.comes_up:
             raise ProcessDied("the handler's process ended: no module named app")
+        if self.hangs and not self.answers:
+            await asyncio.Event().wait()
 
-    async def call(self, deliveries: Sequence[ClaimedDelivery]) -> Answer:
+    async def call(self, deliveries: Sequence[ClaimedDelivery]) -> CallResult:
         """Play each delivery in order."""
         assert not self.killed, "nobody calls a process that was killed"
         self.chunks.append([it.timer_key for it in deliveries])
@@ -93,11 +97,12 @@ class FakeProcess:
         if self.gate is not None:
             await self.gate.wait()
         try:
-            return Answer([self.play(it) for it in deliveries], took_s=0.0001 * len(deliveries))
+            return CallResult([self.play(it) for it in deliveries], took_s=0.0001 * len(deliveries))
         except Died:
             self.killed = True
             raise ProcessDied("the handler's process ended: exit code 1") from None
         except Hangs:
+            self.hangs = True
             await asyncio.Event().wait()
             raise AssertionError("never") from None
 
@@ -119,10 +124,11 @@ class Processes:
     started: list[FakeProcess] = field(default_factory=list)
     comes_up: bool = True
     gate: asyncio.Event | None = None
+    answers: bool = True
 
     def __call__(self, _: HandlerSpec) -> FakeProcess:
         """Start one."""
-        process = FakeProcess(self.play, comes_up=self.comes_up, gate=self.gate)
+        process = FakeProcess(self.play, comes_up=self.comes_up, gate=self.gate, answers=self.answers)
         self.started.append(process)
         return process
 

@@ -28,7 +28,7 @@ from sql.deliveries.claim import ClaimedDelivery
 from tests.support.handler_process import LENGTH, READY, framed
 from tests.support.shard_pool import incarnation
 from workers.handler import HandlerSpec
-from workers.process import COMPLETED, Answer, ProcessDied, _envelope_of
+from workers.process import COMPLETED, CallResult, ProcessDied, envelope_of
 from workers.settings import WorkerSettings
 from workers.worker import Worker
 
@@ -55,13 +55,13 @@ class PipedProcess:
         self._listening = asyncio.create_task(self._listen(self._process))
         await self._ask(READY)
 
-    async def call(self, deliveries: Sequence[ClaimedDelivery]) -> Answer:
+    async def call(self, deliveries: Sequence[ClaimedDelivery]) -> CallResult:
         """Call the handler for each delivery.
 
         errors:  ProcessDied  the process ended before it answered
         """
-        outcomes, took_s = await self._ask([_envelope_of(it) for it in deliveries])
-        return Answer([COMPLETED if outcome is None else outcome for outcome in outcomes], took_s)
+        outcomes, took_s = await self._ask([envelope_of(it) for it in deliveries])
+        return CallResult([COMPLETED if outcome is None else outcome for outcome in outcomes], took_s)
 
     def kill(self) -> None:
         """End the process at once."""

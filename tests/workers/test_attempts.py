@@ -97,6 +97,22 @@ def test_a_delivery_expires_if_its_first_attempt_would_come_too_late(late_s: flo
         assert settlement.reason == "it expired: no attempt began within 10 s of its due date"
 
 
+def test_what_an_operator_redrives_is_called_however_old_it_is_and_has_its_whole_time_again() -> None:
+    policy = policy_of(expires_after_s=10.0, give_up_after_s=100.0)
+    redriven = delivery(redriven_at=NOON + timedelta(days=1))
+    now = NOON + timedelta(days=1, seconds=20)
+
+    assert why_not(redriven, policy, now=now) is None
+    assert settlement_of(redriven, RetryLater(70.0, "wait"), policy, now=now).ending is None
+    assert settlement_of(redriven, RetryLater(90.0, "wait"), policy, now=now).ending == Ending.DEAD
+
+
+def test_claims_that_were_given_back_say_nothing_against_a_delivery() -> None:
+    drained = delivery(claims=CLAIMS_WITHOUT_ANSWER_MAX + 5, given_back=5)
+
+    assert why_not(drained, policy_of(), now=SOON) is None
+
+
 def test_a_delivery_of_which_worker_after_worker_dies_is_given_up() -> None:
     alive = delivery(claims=CLAIMS_WITHOUT_ANSWER_MAX + 3, failed_attempts=3)
     deadly = delivery(claims=CLAIMS_WITHOUT_ANSWER_MAX + 4, failed_attempts=3)

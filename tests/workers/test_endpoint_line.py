@@ -21,7 +21,7 @@ from workers.route import policy_of
 from workers.stats import WorkerStats
 from workers.webhooks.answers import Answer, Delivered, Gone, Retry
 from workers.webhooks.endpoint import Endpoint, EndpointRules
-from workers.webhooks.sender import Delivery
+from workers.webhooks.sender import Message
 
 KEY = EndpointName("default", "billing")
 STORED = StoredEndpoint("default", "billing", "https://example.com/hooks", {}, (SECRET,), {})
@@ -37,7 +37,7 @@ class Sent:
     gate: asyncio.Event | None = None
     ids: list[str] = field(default_factory=list)
 
-    async def __call__(self, _: Endpoint, message: Delivery) -> Answer:
+    async def __call__(self, _: Endpoint, message: Message) -> Answer:
         self.ids.append(message.id)
         if self.gate is not None:
             await self.gate.wait()

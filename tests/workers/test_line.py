@@ -138,6 +138,78 @@ async def test_one_that_hangs_is_ended_with_its_process_and_fails_alone(monkeypa
     assert all(process.killed for process in processes.started)
 
 
+async def test_a_process_in_which_calls_wait_for_their_turn_is_left_alone_while_it_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given ten calls in the process, of which two run at a time, each for nearly as long as it may
+    monkeypatch.setattr(seat, "GRACE_S", 0.02)
+    processes = Processes(gate=asyncio.Event())
+    async with running(spec_of(concurrency=2, timeout_s=0.05), processes) as it:
+        it.line.add([delivery(0)])
+        await eventually(lambda: bool(processes.chunks))
+        assert processes.gate is not None
+        processes.gate.set()
+        await eventually(lambda: len(it.settled) == 1)
+        the_seat = it.line._seats[0]
+        the_seat.chunk = 10
+        processes.gate.clear()
+        it.line.add([delivery(key) for key in range(1, 11)])
+        await eventually(lambda: len(processes.chunks) == 2)
+        began_s = time.monotonic()
+        await eventually(lambda: time.monotonic() > began_s + 0.15)  # twice its timeout and more
+        processes.gate.set()
+        await eventually(lambda: len(it.settled) == 11)
+
+    assert len(processes.started) == 1
+    assert set(it.ends().values()) == {Ending.DELIVERED}
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_an_async_handler_that_blocks_its_process_is_ended_after_one_timeout(
+    monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    monkeypatch.setattr(seat, "GRACE_S", 0.02)
+    processes = Processes(hangs_on(7))
+    processes.answers = answers
+    async with running(spec_of(concurrency=2, timeout_s=0.05), processes) as it:
+        it.line._seats[0].chunk = 10
+        it.line.add([delivery(key) for key in range(10)])
+        await eventually(lambda: len(it.settled) == 10)
+
+    assert {key for key, ending in it.ends().items() if ending is not Ending.DELIVERED} == {7}
+    assert len(processes.started) >= 2
+
+
+async def test_a_batch_is_called_while_the_last_one_is_settled() -> None:
+    processes = Processes(gate=asyncio.Event())
+    async with running(spec_of(batch=50), processes) as it:
+        it.line.add([delivery(0)])
+        await eventually(lambda: len(processes.chunks) == 1)
+        assert processes.gate is not None
+        processes.gate.set()
+        await eventually(lambda: len(it.settled) == 1)
+        processes.gate.clear()
+        it.line.add([delivery(key) for key in range(1, 151)])
+        await eventually(lambda: len(processes.chunks) == 3)
+
+        assert [len(chunk) for chunk in processes.chunks] == [1, 50, 50], "two at a time"
+        processes.gate.set()
+        await eventually(lambda: len(it.settled) == 151)
+
+
+async def test_it_asks_for_more_when_half_of_its_places_are_free() -> None:
+    processes = Processes(gate=asyncio.Event())
+    async with running(spec_of(concurrency=10), processes) as it:
+        most = it.line.places
+        it.line.add([delivery(key) for key in range(most // 2 + 1)])
+        assert it.line.places == 0
+        assert most == 10 * (1 + lines.QUEUED_CHUNKS)
+        assert processes.gate is not None
+        processes.gate.set()
+        await eventually(lambda: it.line.places > 0)
+        await eventually(lambda: len(it.settled) == most // 2 + 1)
+
+
 async def test_those_beside_a_deadly_one_are_not_blamed_even_if_it_dies_again_and_again() -> None:
     processes = Processes(dies_of(1, 2, 3))
     async with running(spec_of(concurrency=10), processes) as it:

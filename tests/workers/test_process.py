@@ -1,7 +1,11 @@
-"""Prove where a handler's process is asked for."""
+"""Prove where a handler's process is asked for, and how many calls run in it at a time."""
 
 from __future__ import annotations
 
+import asyncio
+import pickle
+from datetime import timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,8 +13,10 @@ import pytest
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from tests.support.handlers import spec_of
-from workers.process import LEAST_SHARE, RayHandlerProcess
+from shardclock import Timer
+from sql.deliveries.claim import ClaimedDelivery
+from tests.support.handlers import NOON, delivery, spec_of
+from workers.process import LEAST_SHARE, HandlerActor, RayHandlerProcess, envelope_of
 
 HERE = "a" * 56
 
@@ -53,3 +59,67 @@ def test_with_nodes_for_workers_alone_it_runs_on_one_of_them_whatever_it_reserve
     RayHandlerProcess(spec_of(**policy), modules="app", directory="/app", resource="shardclock_workers")
 
     assert asked.options_given["resources"] == {"shardclock_workers": LEAST_SHARE}
+
+
+APP = """
+import asyncio, threading, time
+import shardclock
+
+running, most = 0, 0
+
+def begin():
+    global running, most
+    running += 1
+    most = max(most, running)
+
+def end():
+    global running
+    running -= 1
+
+@shardclock.on_timer("{name}.async", concurrency=3)
+async def call_async(timer: shardclock.Timer):
+    begin()
+    await asyncio.sleep(0.001)
+    end()
+    return most
+
+@shardclock.on_timer("{name}.plain")
+def call_plain(timer: shardclock.Timer):
+    begin()
+    time.sleep(0.0005)
+    end()
+    return most
+"""
+
+
+@pytest.mark.parametrize(("kind", "calls_max"), [("async", 3), ("plain", 1)])
+async def test_no_more_calls_run_at_a_time_than_the_handler_allows_however_many_wait(
+    tmp_path: Path, kind: str, calls_max: int
+) -> None:
+    name = f"app_{kind}"
+    (tmp_path / f"{name}.py").write_text(APP.format(name=name))
+    actor = HandlerActor(name, str(tmp_path), f"{name}.{kind}", calls_max)
+    envelopes = pickle.dumps([envelope_of(delivery(key, target=f"{name}.{kind}")) for key in range(20)])
+
+    answers = await asyncio.gather(actor.call(envelopes), actor.call(envelopes))
+
+    results = [outcome.result for outcomes, _ in answers for outcome in outcomes if outcome is not None]
+    assert len(results) == 40
+    assert max(results) == calls_max
+
+
+def test_a_handler_s_timer_has_what_the_delivery_has() -> None:
+    it = ClaimedDelivery(
+        timer_key=1, process_instance_key=2, element_instance_key=3, due_date=NOON,
+        fired_at=NOON + timedelta(seconds=1), next_attempt_at=NOON + timedelta(seconds=2),
+        redriven_at=NOON + timedelta(seconds=3), occurrence=4, claims=5, failed_attempts=6, given_back=7,
+        tenant_id="acme", timer_type="BOUNDARY", target="order.expired", target_element_id="wait", name="cart-7",
+        schedule="R/PT1H", payload="[8]",
+    )  # fmt: skip
+
+    timer: Timer[str | None] = Timer(*envelope_of(it))
+
+    same = {name: getattr(timer, name) for name in ClaimedDelivery._fields if hasattr(timer, name)}
+    assert same == {name: getattr(it, name) for name in same}
+    assert len(same) == 13
+    assert timer.attempt == 7

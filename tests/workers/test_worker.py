@@ -13,6 +13,7 @@ import pytest
 import workers.worker
 from shardclock import Completed, Failed
 from sql.cluster.holders import WORKER, Incarnation, end_holders
+from sql.deliveries.hints import send_delivery_hint
 from sql.deliveries.settle import settle_deliveries
 from sql.session import StoreUnavailable
 from tests.support.deliveries import HANDLER, declare, deliver, deliveries
@@ -154,6 +155,26 @@ async def test_an_outcome_that_cannot_be_stored_is_settled_without_what_is_wrong
     assert len(details) == 20
     assert {key for key, detail in details.items() if "result" not in detail} == {bad}
     assert details[bad]["reason"].startswith("what it returned or said can't be stored: ")
+
+
+async def test_a_hint_that_comes_right_after_another_one_is_not_lost(
+    dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a worker that looks only when a hint comes, and rests for a second after each
+    monkeypatch.setattr(workers.worker, "HINT_GAP_S", 1.0)
+    settings = QUICK.model_copy(update={"delivery_poll_s": 600.0})
+    processes = Processes()
+    async with working(dsn, processes, settings=settings) as worker:
+        await eventually(lambda: worker._hints._on is not None)
+        (first,) = await deliver(shard)
+        await send_delivery_hint(shard.session)
+        await eventually(lambda: processes.chunks == [[first]] and len(worker) == 0)
+        await eventually(lambda: worker._planner.pause_s(600.0, now_s=0.0) == 600.0)  # it looks no more by itself
+
+        (second,) = await deliver(shard)
+        await send_delivery_hint(shard.session)
+
+        await eventually(lambda: processes.chunks == [[first], [second]])
 
 
 async def test_one_handler_that_hangs_keeps_no_other_waiting(dsn: str, shard: HolderClient) -> None:

@@ -43,7 +43,7 @@ class SenderSettings(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class Message:
     """What is sent: the id (letters, digits, _ and -) and the body stay the same in each attempt."""
 
     id: str
@@ -84,21 +84,21 @@ class Sender:
         await self._closing.close()
         await self._names.close()
 
-    async def send(self, endpoint: Endpoint, delivery: Delivery) -> Answer:
+    async def send(self, endpoint: Endpoint, message: Message) -> Answer:
         """Make one attempt, when it is its turn. Whatever the endpoint does is an answer, and no exception."""
         async with self._room:
             began_s = time.monotonic()
             noted = Connecting()
             token = connecting.set(noted)
             try:
-                return await self._attempt(endpoint, delivery, noted, began_s)
+                return await self._attempt(endpoint, message, noted, began_s)
             except (aiohttp.ClientError, OSError, ValueError) as error:
                 return failure_of(error, noted, duration_s=time.monotonic() - began_s)
             finally:
                 connecting.reset(token)
 
-    async def _attempt(self, endpoint: Endpoint, delivery: Delivery, noted: Connecting, began_s: float) -> Answer:
-        response = await self._post_again_if_stale(endpoint, delivery, noted, began_s)
+    async def _attempt(self, endpoint: Endpoint, message: Message, noted: Connecting, began_s: float) -> Answer:
+        response = await self._post_again_if_stale(endpoint, message, noted, began_s)
         try:
             duration_s = time.monotonic() - began_s
             excerpt = await self._rest_of(response)
@@ -114,27 +114,27 @@ class Sender:
             response.close()  # a connection whose answer was read to its end is no longer the response's to close
 
     async def _post_again_if_stale(
-        self, endpoint: Endpoint, delivery: Delivery, noted: Connecting, began_s: float
+        self, endpoint: Endpoint, message: Message, noted: Connecting, began_s: float
     ) -> aiohttp.ClientResponse:
         """Post, and post again if the endpoint had closed the kept connection just then: that is nobody's failure."""
         try:
-            return await self._post(self._keeping, endpoint, delivery, endpoint.timeout_s)
+            return await self._post(self._keeping, endpoint, message, endpoint.timeout_s)
         except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError) as error:
             left_s = endpoint.timeout_s - (time.monotonic() - began_s)
             if noted.opened or isinstance(error, aiohttp.ClientConnectorError) or left_s <= 0:
                 raise
-        return await self._post(self._closing, endpoint, delivery, left_s)
+        return await self._post(self._closing, endpoint, message, left_s)
 
     async def _post(
-        self, session: aiohttp.ClientSession, endpoint: Endpoint, delivery: Delivery, timeout_s: float
+        self, session: aiohttp.ClientSession, endpoint: Endpoint, message: Message, timeout_s: float
     ) -> aiohttp.ClientResponse:
         if self._guard.open >= self._settings.kept_max:
             session = self._closing
         headers = FIXED_HEADERS | dict(endpoint.headers)
-        headers |= signed_headers(endpoint.keys, delivery.id, self._now_s(), delivery.body)
+        headers |= signed_headers(endpoint.keys, message.id, self._now_s(), message.body)
         return await session.post(
             endpoint.url,
-            data=delivery.body,
+            data=message.body,
             headers=headers,
             allow_redirects=False,
             timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=self._settings.connect_s),

@@ -14,11 +14,11 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from workers.webhooks.endpoint import Endpoint
-from workers.webhooks.sender import Delivery
+from workers.webhooks.sender import Message
 from workers.webhooks.signing import check_secret
 
 SECRET = "whsec_" + "c2hhcmRjbG9jayBzaGFyZGNsb2NrIHNoYXJkY2xvY2s="
-DELIVERY = Delivery("timer_7", b'{"type":"timer.fired"}')
+DELIVERY = Message("timer_7", b'{"type":"timer.fired"}')
 LINGER_NONE = struct.pack("ii", 1, 0)
 
 

@@ -16,7 +16,7 @@ from tests.support import ROOT
 from workers.webhooks.answers import Answer, Delivered, Retry
 from workers.webhooks.endpoint import Endpoint
 from workers.webhooks.envelope import write_body
-from workers.webhooks.sender import Delivery, Sender
+from workers.webhooks.sender import Message, Sender
 from workers.webhooks.signing import check_secrets, new_secret
 
 SECRET, OLD_SECRET, WRONG_SECRET = new_secret(), new_secret(), new_secret()
@@ -40,7 +40,7 @@ async def test_the_example_verifies(example: subprocess.Popen[str], sender: Send
     endpoint = Endpoint(URL(f"http://127.0.0.1:{port}/"), (), check_secrets([OLD_SECRET, SECRET]), 5.0)
 
     async def send(webhook_id: str, *secrets: str) -> Answer:
-        return await sender.send(replace(endpoint, keys=check_secrets(secrets)), Delivery(webhook_id, BODY))
+        return await sender.send(replace(endpoint, keys=check_secrets(secrets)), Message(webhook_id, BODY))
 
     for _ in range(2):
         assert isinstance(await send("timer_1", OLD_SECRET, SECRET), Delivered)

@@ -1,0 +1,94 @@
+"""Prove what a claim of known lanes reads: what lies behind its position, and nothing of what was settled before."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from sql.deliveries.claim import DeliveryScan, Lane, Position, claim_deliveries
+from tests.support.deliveries import HANDLER, WorkerClient, add_deliveries, add_worker, declare
+from tests.support.factories import query
+from tests.support.plans import prepare
+
+CART = "cart.left"
+ORDERS, CARTS = Lane(HANDLER, "acme"), Lane(CART, "acme")
+
+
+@pytest.fixture
+def dsn(each_dsn: str) -> str:
+    """Name an empty database on each version."""
+    return each_dsn
+
+
+@pytest.fixture
+async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
+    """Give a worker that keeps all slots."""
+    await declare(dsn, HANDLER, CART)
+    await add_worker(dsn, 11)
+    async with WorkerClient(dsn, 11, targets=[HANDLER, CART]) as hand:
+        yield hand
+
+
+async def scan(worker: WorkerClient, lanes: dict[Lane, Position], batch: int = 100) -> list[int]:
+    wanted = DeliveryScan(worker.targets, batch, lanes=lanes)
+    return [it.timer_key for it in (await claim_deliveries(worker.claims, 11, wanted, lease_s=10.0)).claimed]
+
+
+async def test_a_scan_goes_on_behind_a_position_also_among_those_that_are_due_at_one_moment(
+    dsn: str, worker: WorkerClient
+) -> None:
+    await add_deliveries(dsn, 6, next_attempt_at="date_trunc('hour', now())")
+    first = (await worker.scan(2)).claimed
+    end = Position(first[-1].next_attempt_at, first[-1].timer_key)
+
+    assert [it.timer_key for it in first] == [1, 2]
+    assert await scan(worker, {ORDERS: end}, 3) == [3, 4, 5]
+    assert await scan(worker, {ORDERS: Position(end.next_attempt_at, 5)}) == [6]
+
+
+async def test_only_the_named_lanes_are_read_each_from_its_position(dsn: str, worker: WorkerClient) -> None:
+    await add_deliveries(dsn, 3, next_attempt_at="now() - interval '1 h'")
+    await add_deliveries(dsn, 3, CART)
+    moment = (await query(dsn, "select now() - interval '1 min' as at"))[0]["at"]
+
+    assert await scan(worker, {ORDERS: Position(moment, 0)}) == []
+    assert await scan(worker, {ORDERS: Position(moment, 0), CARTS: Position(moment, 0)}) == [4, 5, 6]
+    assert [it.timer_key for it in await worker.take()] == [1, 2, 3], "a full scan sees them"
+
+
+async def test_a_known_lane_with_nothing_due_takes_no_share_of_another_s(dsn: str, worker: WorkerClient) -> None:
+    await add_deliveries(dsn, 20)
+    await add_deliveries(dsn, 3, CART, next_attempt_at="now() + interval '1 h'")
+    moment = (await query(dsn, "select now() - interval '1 min' as at"))[0]["at"]
+
+    assert len(await scan(worker, {ORDERS: Position(moment, 0), CARTS: Position(moment, 0)}, 10)) == 10
+
+
+@pytest.mark.parametrize("plans", [{}, {"enable_seqscan": "on", "enable_bitmapscan": "on", "plan_cache_mode": "auto"}])
+async def test_what_is_in_hand_or_was_settled_before_the_position_is_not_read(
+    dsn: str, worker: WorkerClient, plans: dict[str, str]
+) -> None:
+    await query(dsn, "alter table shardclock.deliveries set (autovacuum_enabled = off)")
+    await add_deliveries(dsn, 5_000, next_attempt_at="date_trunc('hour', now()) - interval '1 h' + i * interval '1 ms'")
+    await query(
+        dsn, "update shardclock.deliveries set claimed_by = 9, claimed_until = now() + interval '10 s', claims = 1"
+    )
+    await query(dsn, "delete from shardclock.deliveries where timer_key <= 2500")
+    await add_deliveries(dsn, 100)
+    claim = await prepare(dsn, "claim_deliveries", **plans)
+    known = [f"array['{HANDLER}']", "array['acme']", "array[now() - interval '1 min']", "array[0]"]
+
+    readings = {
+        what: await claim.explain(
+            "11", "'10 s'", "50", f"array['{HANDLER}']", "'{}'", "0", "''", "''", *lanes, "null",
+            touched=True, table="deliveries",
+        )
+        for what, lanes in {"known": known, "all": ["null"] * 4}.items()
+    }  # fmt: skip
+
+    # A probe for the lane, 50 rows to choose, and the same 50 by their keys.
+    assert 100 <= readings["known"].rows <= 105
+    assert readings["all"].rows >= 2_500, "else this would prove nothing"
+    assert readings["known"].indexes == {"deliveries_by_lane", "deliveries_pkey"}
+    await claim.connection.close()

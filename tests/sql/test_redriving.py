@@ -1,0 +1,56 @@
+"""Prove that a redriven delivery begins a new life, in which no answer of its first one counts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from sql.deliveries.dead_letters import redrive_dead_letters
+from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver, deliveries, done, failed
+from tests.support.factories import HolderClient, value
+
+
+@pytest.fixture
+async def worker(dsn: str, shard: HolderClient) -> AsyncIterator[WorkerClient]:
+    """Give a worker that keeps all slots, and has one delivery in hand."""
+    await declare(dsn, HANDLER)
+    await add_worker(dsn, 11)
+    await deliver(shard)
+    async with WorkerClient(dsn, 11) as hand:
+        yield hand
+
+
+async def test_it_begins_with_its_first_attempt_and_says_since_when(dsn: str, worker: WorkerClient) -> None:
+    (mine,) = await worker.take()
+    await worker.settle(failed(mine, delay_s=0.0))
+    (mine,) = await worker.take()
+    await worker.settle(dead(mine))
+
+    assert await redrive_dead_letters(worker.settles, [mine.timer_key]) == [mine.timer_key]
+
+    (again,) = await worker.take()
+    assert (again.failed_attempts, again.fired_at, again.due_date) == (0, mine.fired_at, mine.due_date)
+    assert mine.redriven_at is None
+    assert again.redriven_at == again.next_attempt_at
+    assert again.claims - again.given_back == 1, "its former claims say nothing against it"
+    (row,) = await deliveries(dsn)
+    assert row["failures"] is not None, "what failed before is still told"
+
+
+@pytest.mark.parametrize("late", [done, failed, dead])
+async def test_an_answer_of_its_first_life_changes_nothing_even_from_the_same_worker(
+    dsn: str, worker: WorkerClient, late: Any
+) -> None:
+    # The worker was silent for longer than its lease, and another one buried the delivery meanwhile.
+    (mine,) = await worker.take()
+    await worker.settle(dead(mine))
+    await redrive_dead_letters(worker.settles, [mine.timer_key])
+    (again,) = await worker.take()
+
+    assert await worker.settle(late(mine)) == frozenset()
+
+    assert len(await deliveries(dsn)) == 1
+    assert await worker.settle(done(again)) == {again.claim}
+    assert await value(dsn, "select count(*) from shardclock.command_log where intent = 'DELIVERED'") == 1
