@@ -24,6 +24,7 @@ from tests.chaos.checker import judge
 from tests.chaos.clusters import Cluster, Processes, RayCluster
 from tests.chaos.files import save
 from tests.chaos.history import Bounds, History, patient
+from tests.chaos.hooks import receiving
 from tests.chaos.menus import DELIVERING, menu
 from tests.chaos.plan import Plan, draw
 from tests.chaos.report import report
@@ -52,6 +53,7 @@ def main() -> int:
         calls_per_s=given.calls_per_s,
         menu=DELIVERING if given.deliveries else menu(ray=given.cluster == "ray", length_s=given.minutes * 60),
         targeted=TARGETED_DELIVERING if given.deliveries else TARGETED,
+        webhooks=given.deliveries,
     )
     again = (
         f"python -m tests.chaos --cluster {given.cluster} --minutes {given.minutes:g}"
@@ -91,7 +93,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--cluster", choices=CLUSTERS, default="ray", help="with Ray, or shards alone")
     parser.add_argument("--calls-per-s", type=float, default=CALLS_PER_S, help="of all clients together")
     parser.add_argument(
-        "--deliveries", action="store_true", help="half of the timers have a target; what delivers is killed"
+        "--deliveries",
+        action="store_true",
+        help="half of the timers have a target; what delivers is killed",
     )
     parser.add_argument("--to", type=Path, default=Path("build/chaos"), help="where the report is written")
     parser.add_argument(
@@ -101,7 +105,7 @@ def _arguments() -> argparse.Namespace:
 
 
 async def _run(plan: Plan, cluster: Cluster, bar: Progress, *, bounds: Bounds) -> History:
-    async with stage_for(cluster) as stage:
+    async with stage_for(cluster) as stage, receiving(stage):
         ticking = asyncio.create_task(_tick(bar, plan.length_s))
         try:
             return await run(plan, stage, bounds=bounds, tell=bar.console.print)

@@ -1,4 +1,7 @@
-"""What handlers do in a chaos run, and how each delivery must end by it; `app` does it."""
+"""What handlers and the receiver of webhooks do in a chaos run, and how each delivery must end by it.
+
+`app` does what handlers do, `receiver` does the rest.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
-ASYNC, PLAIN = "chaos.async", "chaos.plain"
+ASYNC, PLAIN, WEBHOOK = "chaos.async", "chaos.plain", "webhook:chaos"
 
 
 class Act(NamedTuple):
@@ -35,7 +38,21 @@ QUICK = (RETURN, RETURN_PLAIN, RAISE, DISCARD)
 # To start a process takes most of a second of processor time, so these come by the clock, however great the load is.
 COSTLY = (EXIT, STALL)
 
-_NAMED = {act.name: act for act in (*WEIGHTS, *COSTLY)}
+# Of these most are accepted: an endpoint that fails five times in a row is left alone for a while.
+WEBHOOKS: Mapping[Act, float] = {
+    Act("accept", WEBHOOK): 12.0,
+    Act("fail", WEBHOOK): 0.7,
+    Act("refuse", WEBHOOK): 0.5,
+    Act("late", WEBHOOK): 0.3,
+    Act("busy", WEBHOOK): 0.3,
+    Act("silence", WEBHOOK): 0.3,
+    Act("reset", WEBHOOK): 0.7,
+    Act("drip", WEBHOOK): 0.2,
+    Act("flood", WEBHOOK): 0.2,
+    Act("redirect", WEBHOOK): 0.5,
+}
+
+_NAMED = {act.name: act for act in (*WEIGHTS, *COSTLY, *WEBHOOKS)}
 
 
 def act_of(payload: str | None) -> Act:

@@ -165,6 +165,8 @@ class RayCluster:
             SHARDCLOCK_APP=APP,
             SHARDCLOCK_SHARDS=str(self._shards),
             SHARDCLOCK_METRICS_PORT="0",
+            SHARDCLOCK_WEBHOOK_HTTP="true",
+            SHARDCLOCK_WEBHOOK_ALLOW="127.0.0.0/8",
         )
         await asyncio.to_thread(self._up.until_running)
         await until_serving(direct_dsn, self._shards)

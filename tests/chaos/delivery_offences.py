@@ -192,6 +192,13 @@ def a_handler_is_called_for_nothing(tape: Tape) -> None:
     tape.settle(53.1, W, KEY)
 
 
+def a_webhook_is_sent_before_anybody_has_claimed_it(tape: Tape) -> None:
+    fired(tape)
+    tape.attempt(53.01, KEY, attempt=0)
+    called(tape, 53.2)
+    tape.settle(53.3, W, KEY)
+
+
 def a_handler_is_called_before_anybody_has_claimed_it(tape: Tape) -> None:
     fired(tape)
     tape.attempt(53.005, KEY)
@@ -272,6 +279,7 @@ SEEDS: list[tuple[str, Seed, str]] = [
     ("S10", a_handler_is_called_for_another_tenant, "told it is of ada, #1; what fired is timer 861 of bob"),
     ("S10", a_handler_is_called_for_nothing, f"for timer {KEY + 2}, attempt 1: nothing fired for it"),
     ("S10", a_handler_is_called_before_anybody_has_claimed_it, "no worker had it in hand"),
+    ("S10", a_webhook_is_sent_before_anybody_has_claimed_it, "no worker had it in hand"),
     ("S10", a_handler_is_called_after_the_end, "call at 08:00:53.700000 of chaos.async"),
     ("S10", a_handler_is_called_between_two_attempts, "call at 08:00:53.700000 of chaos.async"),
     ("S10", a_handler_is_told_another_attempt, "attempt 2: it was the turn of attempt 1"),

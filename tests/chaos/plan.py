@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from tests.chaos.acts import COSTLY, QUICK, WEIGHTS, Act
+from tests.chaos.acts import COSTLY, QUICK, WEBHOOKS, WEIGHTS, Act
 
 TENANTS = ("ada", "bob", "eve")
 FIRST_FAULT_S = 6.0  # so that the run knows what is normal
@@ -87,20 +87,32 @@ class Menu:
     rest_s: float = 4.0
 
 
-def draw(seed: int, *, length_s: float, calls_per_s: float, menu: Sequence[Menu], targeted: float = 0.0) -> Plan:
+def draw(
+    seed: int,
+    *,
+    length_s: float,
+    calls_per_s: float,
+    menu: Sequence[Menu],
+    targeted: float = 0.0,
+    webhooks: bool = False,
+) -> Plan:
     """Draw a plan; the same arguments give the same plan.
 
-    units:   about four timers a call, schedules' occurrences included; `targeted` is the share of those with a target
+    units:   about four timers a call, schedules' occurrences included; `targeted` is the share of those with a target,
+             of which half are webhooks if `webhooks` are wanted
     """
     chance = random.Random(seed)
     steps = _steps(chance, length_s=length_s, calls_per_s=calls_per_s)
     breaks = _breaks(chance, length_s=length_s, menu=menu)
     # By a chance of their own: with targets or without, a seed gives the same timers and the same faults.
-    aimed = _aimed(random.Random(f"{seed} targets"), steps, share=targeted, length_s=length_s)
+    weights = {**WEIGHTS, **WEBHOOKS} if webhooks else WEIGHTS
+    aimed = _aimed(random.Random(f"{seed} targets"), steps, weights, share=targeted, length_s=length_s)
     return Plan(seed, length_s, list(aimed), breaks)
 
 
-def _aimed(chance: random.Random, steps: Sequence[Step], *, share: float, length_s: float) -> Iterator[Step]:
+def _aimed(
+    chance: random.Random, steps: Sequence[Step], weights: Mapping[Act, float], *, share: float, length_s: float
+) -> Iterator[Step]:
     """Give a share of the timers a target, and draw what it is to do."""
     costly_at_s = 0.0
     for step in steps:
@@ -117,7 +129,7 @@ def _aimed(chance: random.Random, steps: Sequence[Step], *, share: float, length
                 elif step.at_s >= costly_at_s:
                     act, costly_at_s = chance.choice(COSTLY), step.at_s + COSTLY_S
                 else:
-                    (act,) = chance.choices(list(WEIGHTS), list(WEIGHTS.values()))
+                    (act,) = chance.choices(list(weights), list(weights.values()))
             wishes.append(replace(wish, act=act))
         yield replace(step, wishes=tuple(wishes))
 

@@ -75,6 +75,16 @@ def a_long_call_is_renewed(tape: Tape) -> None:
     tape.settle(57.0, W, KEY)
 
 
+def a_webhook_does_not_say_which_attempt_it_is(tape: Tape) -> None:
+    fired(tape)
+    tape.take(53.01, W, KEY)
+    tape.attempt(53.02, KEY, attempt=0)
+    tape.fail(53.1, KEY)
+    tape.take(53.3, W, KEY)
+    tape.attempt(53.31, KEY, attempt=0)
+    tape.settle(53.4, W, KEY, attempt=2)
+
+
 def what_a_drained_worker_gives_back_loses_no_attempt(tape: Tape) -> None:
     fired(tape)
     tape.take(53.01, W, KEY)
@@ -106,6 +116,7 @@ FAIR: list[Seed] = [
     a_lease_runs_out,
     a_suspect_is_called_again_within_its_claim,
     a_long_call_is_renewed,
+    a_webhook_does_not_say_which_attempt_it_is,
     what_a_drained_worker_gives_back_loses_no_attempt,
     a_handler_discards,
     a_process_dies_before_its_call_began,

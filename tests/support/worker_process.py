@@ -101,7 +101,7 @@ async def _main(holder: int, app: str, handlers: list[dict[str, Any]], dsn: str)
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     worker = Worker(
         replace(incarnation(), holder=holder, role=WORKER),
-        WorkerSettings(),
+        WorkerSettings(webhook_http=True, webhook_allow="127.0.0.0/8"),
         [HandlerSpec.of(it) for it in handlers],
         dsn,
         start=partial(PipedProcess, app=app),

@@ -14,6 +14,7 @@ from tests.chaos.promises.wording import clock, record_of
 CLOCK_SLACK_S = 0.005  # two clocks of one machine, read one after the other
 GOING_S = 0.5  # a process that is being ended may begin another call until it is gone
 LEASE_S = 10.0
+ANY = 0  # the attempt of a call that doesn't say which one it is
 # While one of these lasts, a worker may not hear that its lease has run out.
 STALLING = ("store", "lock", "head", "load")
 
@@ -34,7 +35,8 @@ class Hand(NamedTuple):
 def called(run: Run) -> Iterator[str | None]:
     """Hold each call against its firing and against the claims of its delivery, and each end against its calls.
 
-    A call comes after the commit of its firing, with the same key and payload at each attempt, and attempts count up.
+    A call comes after the commit of its firing, with the same key and payload at each attempt, and attempts count up; a
+    webhook doesn't say which attempt it is.
     After a claim has ended it is legal only as long as the lease of an earlier claim lasts, whose worker did not hear
     of that: one that was killed, frozen, or without Postgres. Without any call there is nothing to say of ends.
     """
@@ -103,13 +105,13 @@ def _is_untimely(call: Attempt, fired_s: float, hands: Sequence[Hand]) -> str:
     if call.began_at < fired_s - CLOCK_SLACK_S:
         return f"its firing was committed at {clock(fired_s)}"
     turns = [hand.attempt for hand in hands if hand.has(call.began_at)]
-    if call.attempt in turns:
+    if turns and call.attempt in (ANY, *turns):
         return ""
     return f"it was the turn of attempt {turns[-1]}" if turns else "no worker had it in hand"
 
 
 def _was_called(hand: Hand, calls: Sequence[Attempt]) -> bool:
-    return any(call.attempt == hand.attempt and hand.has(call.began_at) for call in calls)
+    return any(call.attempt in (ANY, hand.attempt) and hand.has(call.began_at) for call in calls)
 
 
 def _heard_by_s(run: Run, row: DeliveryWritten, hand: Hand) -> float:
