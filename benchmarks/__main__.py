@@ -36,6 +36,7 @@ from charts.units import format_value
 SCENARIOS: dict[str, Callable[[Bench], Coroutine[Any, Any, dict[str, object]]]] = {
     "claim-cost": scenarios.claim_cost,
     "idle": scenarios.idle,
+    "locked": scenarios.locked,
     "metrics-cost": operating.metrics_cost,
     "forecast-cost": operating.forecast_cost,
     "scale-up": operating.scale_up,

@@ -1,14 +1,24 @@
-"""The scenarios about the cost of claims and of an idle cluster."""
+"""The scenarios about the cost of claims, of locked timers and of an idle cluster."""
 
 import asyncio
 import time
+from datetime import timedelta
 
 import psutil
 
 from benchmarks.bench import Bench
-from benchmarks.rows import FILL, Figures, holder_of
+from benchmarks.rows import FILL, Figures, holder_of, lags, pace, soon
 from sql.claims.claim import Scan, claim_due
 from sql.session import Session
+
+LOCKED_COUNT, LOCKED_PER_S, LOCKED_S = 15_000, 200, 10
+# They fall due while the transaction is open, and the others' records are told from theirs by the due date.
+LOCKED = """
+insert into shardclock.timers (due_date)
+select now() + interval '2.5 s' from generate_series(1, $1::integer)
+returning timer_key
+"""
+UNLEASED = "select count(*) from shardclock.timers where timer_key = any ($1::bigint[]) and claimed_by is null"
 
 
 async def claim_cost(bench: Bench) -> Figures:
@@ -22,6 +32,30 @@ async def claim_cost(bench: Bench) -> Figures:
             figures[f"claim_1000_ms_at_{millions}m"] = await _claim_ms(session, holder, due=1_000)
             figures[f"claim_none_ms_at_{millions}m"] = await _claim_ms(session, holder, due=0)
     return figures
+
+
+async def locked(bench: Bench) -> Figures:
+    """Keep a pace, alone and while a client's open transaction has locked thousands of timers that are leased."""
+    await bench.start()
+    figures: Figures = {}
+    async with bench.session() as session, bench.session() as client:
+        figures["alone"] = await _paced(session)
+        async with client.connection(timeout_s=300) as connection:
+            keys = [row["timer_key"] for row in await connection.fetch(LOCKED, LOCKED_COUNT)]
+            while await connection.fetchval(UNLEASED, keys):
+                await asyncio.sleep(0.05)
+            transaction = connection.transaction()
+            await transaction.start()
+            await connection.execute("select shardclock.cancel_timers($1)", keys)
+            figures["beside_locked"] = await _paced(session)
+            await transaction.rollback()
+    return figures
+
+
+async def _paced(session: Session) -> Figures:
+    begin = await soon(session, 3)
+    await pace(session, begin, rate=LOCKED_PER_S, seconds=LOCKED_S)
+    return await lags(session, begin, begin + timedelta(seconds=LOCKED_S), LOCKED_PER_S * LOCKED_S)
 
 
 async def idle(bench: Bench) -> Figures:
