@@ -114,12 +114,12 @@ class Seat:
     async def _answer(self, process: HandlerProcess, chunk: Sequence[ClaimedDelivery]) -> CallResult:
         """Wait for the answer of a process; once the timeout is over, only while there is a reason to.
 
-        A process in which async calls wait for their turn may need a multiple of the timeout. It is alive if it answers
-        something else meanwhile: a call that blocks its loop would keep all others waiting.
+        A process in which calls wait for their turn may need a multiple of the timeout. It is alive if it answers
+        something else meanwhile: an async call that blocks its loop would keep all others waiting.
 
         errors:  TimeoutError  it hangs
         """
-        turns = math.ceil(self._deliveries / self._spec.calls_max) if self._waits_in_process else 1
+        turns = self._turns()
         call = asyncio.ensure_future(process.call(chunk))
         try:
             for turn in range(1, turns + 1):
@@ -133,9 +133,12 @@ class Seat:
         finally:
             call.cancel()
 
-    @property
-    def _waits_in_process(self) -> bool:
-        return self._spec.is_async and not self._spec.takes_batch
+    def _turns(self) -> int:
+        """Count the turns in which the process calls all that it was sent."""
+        if not self._spec.is_async:
+            return self._calls
+        calls = self._calls if self._spec.takes_batch else self._deliveries
+        return math.ceil(calls / self._spec.calls_max)
 
     def _lose(self, process: HandlerProcess, chunk: Sequence[ClaimedDelivery], why: Failed, began_s: float) -> Called:
         killed_for_another = self._process is not process

@@ -65,10 +65,7 @@ async def test_a_known_lane_with_nothing_due_takes_no_share_of_another_s(dsn: st
     assert len(await scan(worker, {ORDERS: Position(moment, 0), CARTS: Position(moment, 0)}, 10)) == 10
 
 
-@pytest.mark.parametrize("plans", [{}, {"enable_seqscan": "on", "enable_bitmapscan": "on", "plan_cache_mode": "auto"}])
-async def test_what_is_in_hand_or_was_settled_before_the_position_is_not_read(
-    dsn: str, worker: WorkerClient, plans: dict[str, str]
-) -> None:
+async def test_what_is_in_hand_or_was_settled_before_the_position_is_not_read(dsn: str, worker: WorkerClient) -> None:
     await query(dsn, "alter table shardclock.deliveries set (autovacuum_enabled = off)")
     await add_deliveries(dsn, 5_000, next_attempt_at="date_trunc('hour', now()) - interval '1 h' + i * interval '1 ms'")
     await query(
@@ -76,7 +73,7 @@ async def test_what_is_in_hand_or_was_settled_before_the_position_is_not_read(
     )
     await query(dsn, "delete from shardclock.deliveries where timer_key <= 2500")
     await add_deliveries(dsn, 100)
-    claim = await prepare(dsn, "claim_deliveries", **plans)
+    claim = await prepare(dsn, "claim_deliveries")
     known = [f"array['{HANDLER}']", "array['acme']", "array[now() - interval '1 min']", "array[0]"]
 
     readings = {
