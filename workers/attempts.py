@@ -53,8 +53,8 @@ def why_not(delivery: ClaimedDelivery, policy: Policy, *, now: datetime) -> Sett
 
 
 def _has_expired(delivery: ClaimedDelivery, after_s: float, now: datetime) -> bool:
-    # Who redrives a dead letter wants it to be called, however old it is.
-    is_first = not delivery.failed_attempts and delivery.redriven_at is None
+    # An attempt whose worker died is made again. And who redrives a dead letter wants it called, however old it is.
+    is_first = delivery.claims - delivery.given_back <= 1 and delivery.redriven_at is None
     return is_first and (now - delivery.due_date).total_seconds() > after_s
 
 

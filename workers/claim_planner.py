@@ -1,8 +1,9 @@
 """Where in the deliveries a worker's claims look: pure decisions, taken from what the last claims found.
 
 What was settled stays in the index until vacuum removes it, and what is in hand lies before what waits. A claim that
-began at a lane's soonest delivery would read past all of them, again and again. So most claims go on where the last one
-ended. A full scan, now and then, finds what they can't see: lanes that are new, and deliveries that are free again.
+began at a lane's soonest delivery would read past all of them, again and again. So claims go on, in the lanes that are
+known, where the last one ended. Beside them a search finds what they can't see: lanes that are new, and deliveries that
+are free again. It reads every lane from its beginning, and takes long if many settled deliveries can't be removed.
 """
 
 from dataclasses import dataclass, field, replace
@@ -10,55 +11,62 @@ from datetime import timedelta
 
 from sql.deliveries.claim import BEGINNING, ClaimedDelivery, DeliveryScan, DeliveryScanResult, Lane, Position
 
-# Full scans take at most a tenth of the time. They are short, unless many settled deliveries can't be removed.
-FULL_SHARE, FULL_GAP_S = 0.1, 0.02
+SEARCH_SHARE, SEARCH_GAP_S = 0.1, 0.02  # searches take at most a tenth of the time
 # A delivery is due when its firing begins, and is seen when that is committed: some milliseconds later. What is seen
-# later than this is found by a full scan.
+# later than this is found by a search.
 MARGIN_S = 0.3
-LANES_MAX = 200  # of which a position is known; full scans alone read the others
+LANES_MAX = 200  # of which a position is known; searches alone read the others
 
 
 @dataclass(slots=True)
 class ClaimPlanner:
-    """Choose which lanes the next claim reads, and from where on.
+    """Choose which lanes a claim reads, and from where on; and when to search for more.
 
-    units:   now_s in seconds of the monotonic clock
+    units:   now_s, began_s and ended_s in seconds of the monotonic clock
     """
 
     _positions: dict[Lane, Position] = field(default_factory=dict)  # the lane that was read last comes last
-    _full_at_s: float = float("-inf")  # from then on the next full scan may begin
-    _began_at_s: float = 0.0
-    _is_full: bool = True
-    _after: Lane = BEGINNING
+    _search_at_s: float = float("-inf")
+    _after: Lane = BEGINNING  # where the next part of a search begins
+    _searched_s: float = 0.0  # how long its parts have taken so far
 
-    def plan(self, scan: DeliveryScan, *, now_s: float) -> DeliveryScan | None:
-        """Complete a scan that begins now: a full one, or one of the lanes that are known; None if it would read none.
-
-        `scan` says for which targets there are places, and how many.
-        """
-        self._began_at_s = now_s
-        self._is_full = now_s >= self._full_at_s or self._after != BEGINNING
-        if self._is_full:
-            return replace(scan, after=self._after)
+    def known(self, scan: DeliveryScan) -> DeliveryScan | None:
+        """Complete a scan of the known lanes for which there are places; None if there are none."""
         known = {lane: position for lane, position in self._positions.items() if scan.has_places(lane)}
         return replace(scan, lanes=known) if known else None
 
-    def learn(self, scan: DeliveryScan, taken: DeliveryScanResult, *, now_s: float) -> bool:
-        """Learn what a scan has taken; say whether to scan again at once."""
-        took_s = now_s - self._began_at_s
-        self._after = taken.next
-        if self._is_full and taken.next == BEGINNING:
-            self._full_at_s = now_s + max(FULL_GAP_S, took_s / FULL_SHARE)
+    def search(self, scan: DeliveryScan) -> DeliveryScan:
+        """Complete a scan that searches for lanes, or goes on with that."""
+        return replace(scan, after=self._after)
+
+    def search_pause_s(self, now_s: float) -> float:
+        """Return how long to wait until the next search may begin."""
+        return max(0.0, self._search_at_s - now_s)
+
+    def learn(self, scan: DeliveryScan, taken: DeliveryScanResult, *, began_s: float, ended_s: float) -> bool:
+        """Learn what a scan has taken; say whether there is more to scan at once."""
+        took_s = ended_s - began_s
+        if scan.lanes is None:
+            self._after = taken.next
+            self._end_search(took_s, ended_s)
         self._remember(_ends_of(taken.claimed))
-        if not taken.saturated:
+        is_whole = scan.lanes is not None or (scan.after == BEGINNING and taken.next == BEGINNING)
+        if is_whole and not taken.saturated:
             # Nothing is left: the next scan reads what fires from now on, and what was firing during this one.
             begin = Position(taken.server_time - timedelta(seconds=took_s + MARGIN_S), 0)
             self._remember({lane: begin for lane in self._positions if scan.has_places(lane)})
         return taken.next != BEGINNING or (taken.saturated and bool(taken.claimed))
 
-    def pause_s(self, poll_s: float, *, now_s: float) -> float:
-        """Return the pause until the next scan, unless a hint comes; what only a full one sees waits for that alone."""
-        return poll_s if self._is_full else min(poll_s, max(0.0, self._full_at_s - now_s))
+    def fail_search(self, *, began_s: float, ended_s: float) -> None:
+        """Learn that a search got no answer: the next one begins anew, after a pause as if it had come to its end."""
+        self._after = BEGINNING
+        self._end_search(ended_s - began_s, ended_s)
+
+    def _end_search(self, took_s: float, ended_s: float) -> None:
+        self._searched_s += took_s
+        if self._after == BEGINNING:
+            self._search_at_s = ended_s + max(SEARCH_GAP_S, self._searched_s / SEARCH_SHARE)
+            self._searched_s = 0.0
 
     def _remember(self, positions: dict[Lane, Position]) -> None:
         for lane, position in positions.items():

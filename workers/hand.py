@@ -35,6 +35,11 @@ class Hand:
         """Return those whose leases were renewed last before a moment."""
         return [it for it, renewed_s in self._held.values() if renewed_s < moment_s]
 
+    def holds(self, delivery: ClaimedDelivery, *, since_s: float) -> bool:
+        """Say whether a delivery is in hand, by a lease that was taken or renewed since a moment."""
+        held = self._held.get(delivery.claim)
+        return held is not None and held[1] >= since_s
+
     def renew(self, deliveries: Iterable[ClaimedDelivery], *, now_s: float) -> None:
         """Note that leases were renewed, except of those that were settled meanwhile."""
         self.take((it for it in deliveries if it.claim in self._held), now_s=now_s)

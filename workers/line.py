@@ -3,13 +3,13 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
 import structlog
 
 from shardclock import Failed
-from sql.deliveries.claim import ClaimedDelivery
+from sql.deliveries.claim import Claim, ClaimedDelivery
 from sql.deliveries.settle import Settlement
 from workers.attempts import settlement_of, why_not
 from workers.bucket import Bucket
@@ -33,11 +33,13 @@ class Line:
         *,
         start: Callable[[HandlerSpec], HandlerProcess],
         settle: Callable[[Sequence[Settlement]], None],
+        holds: Callable[[ClaimedDelivery], bool],
         now: Callable[[], datetime],
         stats: WorkerStats,
     ) -> None:
         self.spec = spec
         self._settle = settle
+        self._holds = holds
         self._now = now
         self._stats = stats
         self._log = structlog.get_logger().bind(target=spec.target)
@@ -89,6 +91,13 @@ class Line:
             for seat in self._seats:
                 seat.end()
 
+    def drop(self, lost: Collection[Claim]) -> None:
+        """Forget what waits and is another worker's now; a call that is under way can't be taken back."""
+        for queue in (self._waiting, self._suspects):
+            kept = [it for it in queue if it.claim not in lost]
+            queue.clear()
+            queue.extend(kept)
+
     def stop(self) -> set[asyncio.Task[None]]:
         """Begin no more calls; return those that are under way."""
         self._stopped = True
@@ -117,7 +126,10 @@ class Line:
         if self._suspects:
             # A suspect is called with nothing beside it.
             seat = next((seat for seat in self._seats if seat.is_empty), None)
-            return seat is not None and self._begin(seat, [self._suspects.popleft()], alone=True)
+            if seat is None:
+                return False
+            suspect = self._suspects.popleft()
+            return self._begin(seat, [suspect] if self._holds(suspect) else [], alone=True)
         seat = next((seat for seat in self._seats if seat.has_room), None)
         if seat is None or not self._waiting:
             return False
@@ -135,20 +147,19 @@ class Line:
 
     def _still_wanted(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
         now = self._now()
-        ended = {
-            it.timer_key: settlement for it in deliveries if (settlement := why_not(it, self.spec.policy, now=now))
-        }
+        held = [it for it in deliveries if self._holds(it)]
+        ended = {it.claim: settlement for it in held if (settlement := why_not(it, self.spec.policy, now=now))}
         if ended:
             self._settle(list(ended.values()))
-        return [delivery for delivery in deliveries if delivery.timer_key not in ended]
+        return [it for it in held if it.claim not in ended]
 
     async def _call(self, seat: Seat, chunk: Sequence[ClaimedDelivery], *, alone: bool) -> None:
-        def begins() -> None:
-            if not alone:  # a suspect has been called before
-                self._stats.count_called(self.spec.target, chunk, now=self._now())
-
         try:
-            self._learn(await seat.call(chunk, begins=begins))
+            called = await seat.call(chunk, now=self._now)
+            self._waiting.extendleft(reversed(called.rest))
+            if not alone:  # a suspect has been called before
+                self._stats.count_called(self.spec.target, called.chunk, now=called.began_at)
+            self._learn(called)
             self._failed_starts = 0
         except CannotStart as error:
             self._waiting.extendleft(reversed(chunk))

@@ -30,6 +30,8 @@ from workers.niceness import be_nice
 # What crosses to the process for each delivery, in the order of Timer's fields.
 Envelope = tuple[Any, ...]
 COMPLETED = Completed()
+# A process begins no more calls of a message after this time: a handler that has become slow must not keep hundreds.
+BEGINS_S = 0.5
 LEAST_SHARE = 0.0001  # of a Ray resource: ten thousand processes on a node that offers one
 
 
@@ -37,7 +39,7 @@ LEAST_SHARE = 0.0001  # of a Ray resource: ten thousand processes on a node that
 class CallResult:
     """How the calls of one message ended.
 
-    shape:   one outcome for each delivery, in their order
+    shape:   an outcome for each delivery that was called: the first ones of the message, in order; at least one
     units:   `took_s` is the handler's own time for all of them, without the wait in the process
     """
 
@@ -86,7 +88,8 @@ class HandlerActor:
     async def call(self, envelopes: bytes) -> tuple[list[Outcome | None], float]:
         """Call the handler for each timer: a plain function one by one, an async function for all at once.
 
-        shape:   the envelopes come pickled; outcomes, None for a plain success, and the seconds that the handler took
+        shape:   the envelopes come pickled; outcomes, None for a plain success, and the seconds that the handler took.
+                 Those that had no time to begin have no outcome
         """
         handler, timers = self._handler, [Timer(*envelope) for envelope in pickle.loads(envelopes)]  # noqa: S301 - ours
         if handler.is_async and not handler.takes_batch:
@@ -104,9 +107,15 @@ class HandlerActor:
         return [None if outcome == COMPLETED else outcome for outcome in outcomes], took_s
 
     async def _call_each(self, timers: Sequence[Timer[str | None]]) -> list[Outcome]:
-        calls = []
+        calls: list[asyncio.Task[Outcome]] = []
+        ends_s = 0.0
         for timer in timers:
             await self._room.acquire()
+            if not calls:
+                ends_s = time.perf_counter() + BEGINS_S
+            elif time.perf_counter() > ends_s:
+                self._room.release()
+                break
             calls.append(asyncio.create_task(self._call_one(timer)))
         # One after the other: most have ended when the first has, and then this costs less than to gather them.
         return [await call for call in calls]
@@ -163,14 +172,20 @@ class RayHandlerProcess:
     async def _answer(self, reference: Any) -> Any:
         try:
             return await reference
-        except ray.exceptions.RayActorError as error:
+        except ray.exceptions.RayError as error:  # not only RayActorError: the memory monitor's is none
             raise ProcessDied(_how(error)) from error
 
 
 def _call_plain(handler: Handler, timers: Sequence[Timer[str | None]]) -> list[Outcome]:
     if handler.takes_batch:
         return call_batch_plain(handler, timers)
-    return [call_plain(handler, timer) for timer in timers]
+    ends_s = time.perf_counter() + BEGINS_S
+    outcomes: list[Outcome] = []
+    for timer in timers:
+        outcomes.append(call_plain(handler, timer))
+        if time.perf_counter() > ends_s:
+            break
+    return outcomes
 
 
 def _how(error: BaseException) -> str:

@@ -10,15 +10,15 @@ fails.
 """
 
 import asyncio
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from shardclock import Failed, Outcome
 from sql.deliveries.claim import ClaimedDelivery
 from workers.handler import HandlerSpec
-from workers.process import CallResult, HandlerProcess, ProcessDied
+from workers.process import CallResult, HandlerProcess
 
 CHUNK_S = 0.02  # a chunk is as large as is called in about this time
 CHUNK_MAX = 500
@@ -28,11 +28,16 @@ START_S = 60.0  # for the import of the user's code
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """What became of a chunk: an outcome for each delivery, or none if it must be called again, one at a time."""
+    """What became of a chunk: an outcome for each delivery, or none if it must be called again, one at a time.
+
+    `rest` is what of it was not called: the handler has become slow.
+    """
 
     chunk: Sequence[ClaimedDelivery]
     outcomes: Sequence[Outcome] | None
     each_s: float
+    began_at: datetime
+    rest: Sequence[ClaimedDelivery] = ()
 
 
 class CannotStart(Exception):
@@ -78,15 +83,14 @@ class Seat:
         self._deliveries += len(chunk)
         self._alone = alone
 
-    async def call(self, chunk: Sequence[ClaimedDelivery], *, begins: Callable[[], None]) -> Called:
-        """Call the handler for each delivery of a chunk that was taken; `begins` is called when its process is ready.
+    async def call(self, chunk: Sequence[ClaimedDelivery], *, now: Callable[[], datetime]) -> Called:
+        """Call the handler for each delivery of a chunk that was taken.
 
         errors:  CannotStart  no delivery was called
         """
         try:
             process = await self._ready()
-            begins()
-            return await self._call(process, chunk)
+            return await self._call(process, chunk, began_at=now())
         finally:
             self._calls -= 1
             self._deliveries -= len(chunk)
@@ -99,27 +103,28 @@ class Seat:
             self._process = None
             self._started = False
 
-    async def _call(self, process: HandlerProcess, chunk: Sequence[ClaimedDelivery]) -> Called:
+    async def _call(self, process: HandlerProcess, chunk: Sequence[ClaimedDelivery], *, began_at: datetime) -> Called:
         began_s = time.monotonic()
         try:
             answer = await self._answer(process, chunk)
         except TimeoutError:
             why = Failed(f"it did not end within {self._spec.policy.timeout_s:g} s", "timeout")
-            return self._lose(process, chunk, why, began_s)
-        except ProcessDied as died:
-            return self._lose(process, chunk, Failed(str(died)), began_s)
-        self.chunk = next_chunk(self.chunk, answer.took_s, len(chunk))
-        return Called(chunk, answer.outcomes, answer.took_s / len(chunk))
+            return self._lose(process, chunk, why, began_s, began_at)
+        except Exception as error:  # noqa: BLE001 - whatever it is, its deliveries must not stay in hand for ever
+            return self._lose(process, chunk, Failed(str(error) or type(error).__name__), began_s, began_at)
+        count = len(answer.outcomes)
+        self.chunk = next_chunk(self.chunk, answer.took_s, count)
+        return Called(chunk[:count], answer.outcomes, answer.took_s / count, began_at, rest=chunk[count:])
 
     async def _answer(self, process: HandlerProcess, chunk: Sequence[ClaimedDelivery]) -> CallResult:
         """Wait for the answer of a process; once the timeout is over, only while there is a reason to.
 
-        A process in which calls wait for their turn may need a multiple of the timeout. It is alive if it answers
-        something else meanwhile: an async call that blocks its loop would keep all others waiting.
+        In a process in which calls wait for their turn, those before may need a timeout, too. It is alive if it answers
+        something else then: an async call that blocks its loop would keep all others waiting.
 
         errors:  TimeoutError  it hangs
         """
-        turns = self._turns()
+        turns = 2 if self._is_crowded else 1
         call = asyncio.ensure_future(process.call(chunk))
         try:
             for turn in range(1, turns + 1):
@@ -133,32 +138,42 @@ class Seat:
         finally:
             call.cancel()
 
-    def _turns(self) -> int:
-        """Count the turns in which the process calls all that it was sent."""
+    @property
+    def _is_crowded(self) -> bool:
+        """Say whether calls wait for their turn in the process."""
         if not self._spec.is_async:
-            return self._calls
-        calls = self._calls if self._spec.takes_batch else self._deliveries
-        return math.ceil(calls / self._spec.calls_max)
+            return self._calls > 1
+        return (self._calls if self._spec.takes_batch else self._deliveries) > self._spec.calls_max
 
-    def _lose(self, process: HandlerProcess, chunk: Sequence[ClaimedDelivery], why: Failed, began_s: float) -> Called:
+    def _lose(
+        self,
+        process: HandlerProcess,
+        chunk: Sequence[ClaimedDelivery],
+        why: Failed,
+        began_s: float,
+        began_at: datetime,
+    ) -> Called:
         killed_for_another = self._process is not process
         if not killed_for_another:
             self.end()
         self.chunk = 1
         took_s = time.monotonic() - began_s
         if killed_for_another or self._deliveries > 1:
-            return Called(chunk, None, took_s)
-        return Called(chunk, [why], took_s)
+            return Called(chunk, None, took_s, began_at)
+        return Called(chunk, [why], took_s, began_at)
 
     async def _ready(self) -> HandlerProcess:
         if self._process is None:
-            process = self._process = self._start(self._spec)
             try:
+                process = self._process = self._start(self._spec)
                 async with asyncio.timeout(START_S):
                     await process.ready()
-            except (ProcessDied, TimeoutError) as error:
+            except TimeoutError as error:
                 self.end()
-                raise CannotStart(str(error) or f"it was not ready within {START_S:g} s") from error
+                raise CannotStart(f"it was not ready within {START_S:g} s") from error
+            except Exception as error:
+                self.end()
+                raise CannotStart(str(error) or type(error).__name__) from error
             self._started = True
         return self._process
 

@@ -30,6 +30,8 @@ CALLS_END_S = 1.0  # how long calls that are under way may take to end at a drai
 HAND_BACK_S = 1.0  # handing back may take this long: without Postgres the leases run out by themselves
 HINT_S = 0.5  # the longest wait for one hint, so that a worker that was asked to stop notices
 HINT_GAP_S = 0.002  # between two claims that hints ask for
+SEARCH_TIMEOUT_S = 30.0  # a search may read past millions of settled deliveries that can't be removed
+UNSETTLED_MAX = 5_000  # outcomes that wait to be settled: with more, nothing is claimed
 NEW_BATCH = 100  # deliveries to new endpoints that one claim takes
 REFRESH_S = 1.0  # between two looks for endpoints that must be read, if nobody asks
 
@@ -51,11 +53,12 @@ class Worker:
         self._settings = settings
         self._log = structlog.get_logger().bind(holder=f"{self.holder:016x}")
 
-        def session(use: str, plans: dict[str, str] = QUEUE_PLANS) -> Session:
+        def session(use: str, plans: dict[str, str] = QUEUE_PLANS, timeout_s: float | None = None) -> Session:
             name = f"shardclock worker {use} {self.holder:016x}"
-            return Session(dsn, application=name, timeout_s=settings.statement_timeout_s, plans=plans)
+            return Session(dsn, application=name, timeout_s=timeout_s or settings.statement_timeout_s, plans=plans)
 
         self._claims, self._renewals, self._lookups = session("claims"), session("renewals"), session("endpoints")
+        self._searches = session("searches", timeout_s=SEARCH_TIMEOUT_S)
         self._settles = session("settles", SETTLE_PLANS)
         self._hints = HintListener(session("hints"), DELIVERIES)
         self._heartbeat = Heartbeat(incarnation, dsn, timeout_s=settings.statement_timeout_s)
@@ -67,7 +70,14 @@ class Worker:
             log=self._log,
         )
         self._lines = {
-            spec.target: Line(spec, start=start, settle=self._settle_soon, now=self._clock.now, stats=self.stats)
+            spec.target: Line(
+                spec,
+                start=start,
+                settle=self._settle_soon,
+                holds=self._holds,
+                now=self._clock.now,
+                stats=self.stats,
+            )
             for spec in handlers
         }
         self._endpoints = Endpoints(
@@ -81,8 +91,8 @@ class Worker:
         self._to_settle: list[Settlement] = []
         self._settle_now = asyncio.Event()
         self._claim_soon = asyncio.Event()
+        self._search_soon = asyncio.Event()
         self._planner = ClaimPlanner()
-        self._scanned_at_s = float("-inf")
         self._reporter = Reporter(settings.metrics_socket)
 
     def __len__(self) -> int:
@@ -101,6 +111,7 @@ class Worker:
                 {
                     "beats": self._loops.until_stopped("beats", self.beat_turn, stopping),
                     "claims": self._loops.until_stopped("claims", self.claim_turn, self._claim_soon),
+                    "searches": self._loops.until_stopped("searches", self.search_turn, self._search_soon),
                     "hints": self._loops.until_stopped("hints", self.hint_turn, stopping),
                     "settles": self._loops.until_stopped("settles", self.settle_turn, stopping),
                     "renewals": self._loops.until_stopped("renewals", self.renew_turn, stopping),
@@ -129,34 +140,50 @@ class Worker:
         await self._heartbeat.beat(held=len(self))
         self._clock.observe(self._heartbeat.last.server_time, sent_at=self._heartbeat.sent_at)
         if first:
-            self._claim_soon.set()
+            self._search_soon.set()
         return self._settings.heartbeat_s
 
     async def claim_turn(self) -> float:
-        """Make one turn of the claim loop: claim as much as the handlers take; no pause if there may be more."""
+        """Make one turn of the claim loop: go on in the lanes that are known; no pause if there is more."""
         self._claim_soon.clear()
-        sent_at = time.monotonic()
-        scan = self._scan()
-        # No handler has room: only webhooks are left to claim, so it looks once a poll, not at each hint.
-        rests = not scan.targets and sent_at < self._scanned_at_s + self._settings.delivery_poll_s
-        if not self._heartbeat.began or rests:
+        if not self._may_claim or (scan := self._planner.known(self._scan())) is None:
             return self._settings.delivery_poll_s
-        self._scanned_at_s = sent_at
-        if (planned := self._planner.plan(scan, now_s=sent_at)) is None:
-            return self._planner.pause_s(self._settings.delivery_poll_s, now_s=sent_at)
-        taken = await claim_deliveries(self._claims, self.holder, planned, lease_s=self._settings.delivery_lease_s)
-        self._clock.observe(taken.server_time, sent_at=sent_at)
+        began_s = time.monotonic()
+        return 0.0 if await self._claim(self._claims, scan, began_s) else self._settings.delivery_poll_s
+
+    async def search_turn(self) -> float:
+        """Make one turn of the search loop: claim in all lanes from their beginning, and so learn which there are."""
+        self._search_soon.clear()
+        began_s = time.monotonic()
+        if not self._may_claim:
+            return self._settings.delivery_poll_s
+        if pause_s := self._planner.search_pause_s(began_s):
+            return pause_s
+        try:
+            again = await self._claim(self._searches, self._planner.search(self._scan()), began_s)
+        except StoreUnavailable:
+            self._planner.fail_search(began_s=began_s, ended_s=time.monotonic())
+            raise
+        if again:
+            self._claim_soon.set()
+        return self._settings.delivery_poll_s
+
+    async def _claim(self, session: Session, scan: DeliveryScan, began_s: float) -> bool:
+        taken = await claim_deliveries(session, self.holder, scan, lease_s=self._settings.delivery_lease_s)
+        self._clock.observe(taken.server_time, sent_at=began_s)
         self._take(taken.claimed)
-        now_s = time.monotonic()
-        again = self._planner.learn(planned, taken, now_s=now_s)
-        return 0.0 if again else self._planner.pause_s(self._settings.delivery_poll_s, now_s=now_s)
+        return self._planner.learn(scan, taken, began_s=began_s, ended_s=time.monotonic())
+
+    @property
+    def _may_claim(self) -> bool:
+        return self._heartbeat.began and len(self._to_settle) < UNSETTLED_MAX
 
     async def hint_turn(self) -> float:
         """Make one turn of the hint loop: wait for a hint that there are new deliveries, and claim soon."""
         await self._hints.wait(HINT_S)
         # Not before the wait: a hint that came since the last turn is for a delivery that no claim may have seen.
         self._hints.forget()
-        self._claim_soon.set()
+        self._look_soon()
         return HINT_GAP_S
 
     async def settle_turn(self) -> float:
@@ -171,7 +198,7 @@ class Worker:
             del self._to_settle[: len(batch)]
             self._hand.drop(it.delivery for it in batch)
             self.stats.count_settled(batch, settled)
-            self._claim_soon.set()
+            self._look_soon()
         return 0.0
 
     async def renew_turn(self) -> float:
@@ -181,6 +208,10 @@ class Worker:
         if old := self._hand.renewed_before(now_s - third_s):
             ours = await renew_deliveries(self._renewals, self.holder, old, lease_s=self._settings.delivery_lease_s)
             self._hand.renew((it for it in old if it.claim in ours), now_s=now_s)
+            lost = [it for it in old if it.claim not in ours]
+            self._hand.drop(lost)
+            for line in self._lines.values():
+                line.drop({it.claim for it in lost})
         return third_s / 2
 
     async def endpoint_turn(self) -> float:
@@ -198,16 +229,28 @@ class Worker:
         )
 
     async def _settle(self, batch: Sequence[Settlement]) -> frozenset[Claim]:
-        """Settle a batch; if Postgres refuses what one of them says, settle that one without it."""
+        """Settle a batch; what Postgres refuses is settled without what it says, or left until its lease runs out."""
         try:
             return await settle_deliveries(self._settles, self.holder, batch)
         except StatementRefused as error:
             if len(batch) == 1:
-                self._log.error("outcome refused", timer_key=batch[0].delivery.timer_key, error=one_line(error))
-                why = f"what it returned or said can't be stored: {one_line(error)}"
-                return await settle_deliveries(self._settles, self.holder, [batch[0]._replace(reason=why, result=None)])
+                return await self._settle_refused(batch[0], one_line(error))
         middle = len(batch) // 2
         return await self._settle(batch[:middle]) | await self._settle(batch[middle:])
+
+    async def _settle_refused(self, refused: Settlement, error: str) -> frozenset[Claim]:
+        self._log.error("outcome refused", timer_key=refused.delivery.timer_key, error=error)
+        why = f"what it returned or said can't be stored: {error}"
+        try:
+            return await settle_deliveries(self._settles, self.holder, [refused._replace(reason=why, result=None)])
+        except StatementRefused as again:
+            self._log.error("not settled", timer_key=refused.delivery.timer_key, error=one_line(again))
+            self._count_failure("settles")
+            return frozenset()
+
+    def _holds(self, delivery: ClaimedDelivery) -> bool:
+        """Say whether a call may begin: its lease has not run out."""
+        return self._hand.holds(delivery, since_s=time.monotonic() - self._settings.delivery_lease_s)
 
     def _take(self, claimed: Sequence[ClaimedDelivery]) -> None:
         self._hand.take(claimed, now_s=time.monotonic())
@@ -233,9 +276,13 @@ class Worker:
     def _count_failure(self, loop: str) -> None:
         self.stats.failures[loop] += 1
 
+    def _look_soon(self) -> None:
+        self._claim_soon.set()
+        self._search_soon.set()
+
     def _stop(self) -> None:
         self._loops.stopping.set()
-        self._claim_soon.set()
+        self._look_soon()
         self._settle_now.set()
         self._endpoints.asked.set()
 
@@ -257,7 +304,7 @@ class Worker:
         except (StoreUnavailable, TimeoutError) as error:
             self._log.warning("could not hand back", in_hand=len(self), error=one_line(error))
         for connection in (
-            self._claims, self._settles, self._renewals, self._lookups, self._heartbeat, self._hints,
+            self._claims, self._searches, self._settles, self._renewals, self._lookups, self._heartbeat, self._hints,
         ):  # fmt: skip
             await connection.close()
         self._report(leaving=True)

@@ -147,11 +147,12 @@ class SqlAlone(_Calling, Limit):
     async def _claim(
         self, session: Session, holder: int, planner: ClaimPlanner, wanted: DeliveryScan
     ) -> Sequence[ClaimedDelivery]:
-        scan = planner.plan(wanted, now_s=time.monotonic())
-        if scan is None:
-            return []
+        began_s = time.monotonic()
+        scan = planner.known(wanted)
+        if scan is None or not planner.search_pause_s(began_s):
+            scan = planner.search(wanted)
         taken = await claim_deliveries(session, holder, scan, lease_s=10)
-        planner.learn(scan, taken, now_s=time.monotonic())
+        planner.learn(scan, taken, began_s=began_s, ended_s=time.monotonic())
         return taken.claimed
 
 

@@ -83,10 +83,14 @@ open_lane as materialized (
             when l.target like 'webhook:%'
                 then coalesce((:places::jsonb ->> (l.target || ' ' || l.tenant_id))::integer, :webhooks::integer)
             else coalesce(
-                -- Rounded up: each tenant gets one.
-                ceil((:places ->> l.target)::integer / count(*) over (partition by l.target)::numeric)::integer,
+                -- If there are fewer places than tenants, chance decides whose turn it is.
+                (
+                    (:places ->> l.target)::integer
+                    + count(*) over (partition by l.target)
+                    - row_number() over (partition by l.target order by random())
+                ) / count(*) over (partition by l.target),
                 :batch::integer
-            )
+            )::integer
         end as places
     from known l
     where l.soonest <= coalesce(:now::timestamptz, now())

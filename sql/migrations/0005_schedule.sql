@@ -25,7 +25,10 @@ begin
     end if;
     highest := greatest(
         (select max(t.timer_key) from shardclock.timers t where t.timer_key < far),
-        (select max(l.timer_key) from shardclock.command_log l where l.timer_key < far)
+        (select max(l.timer_key) from shardclock.command_log l where l.timer_key < far),
+        -- They may be older than the log.
+        (select max(d.timer_key) from shardclock.deliveries d where d.timer_key < far),
+        (select max(d.timer_key) from shardclock.dead_letters d where d.timer_key < far)
     );
     perform setval('shardclock.timer_key_seq', highest + gap)
     from shardclock.timer_key_seq s

@@ -109,8 +109,10 @@ language sql
 stable
 begin atomic
     select exists (select from shardclock.handlers h where h.withdrawn_at is null)
-        or exists (select from shardclock.endpoints);
+        or exists (select from shardclock.endpoints)
+        -- What is on its way to a target that is no more ends as a dead letter, and somebody must say so.
+        or exists (select from shardclock.deliveries);
 end;
 
 comment on function shardclock.has_targets is
-    'Internal: Says whether a timer can have a target but the log: without one, no workers are wanted.';
+    'Internal: Says whether a timer can have a target but the log, or a delivery is on its way: else no workers are wanted.';

@@ -210,6 +210,29 @@ async def test_many_waiting_for_one_target_keep_no_other_waiting(
     assert [it.target for it in both.claimed] == ["cart.left"] * 5
 
 
+async def test_tenants_share_few_places_by_chance_and_take_no_more_than_there_are(
+    dsn: str, shard: HolderClient, worker: WorkerClient
+) -> None:
+    for tenant in range(20):
+        await deliver(shard, 5, tenant_id=f"'t{tenant}'")
+
+    turns = [await worker.take({HANDLER: 3}) for _ in range(12)]
+
+    assert {len(taken) for taken in turns} == {3}
+    assert len({it.tenant_id for taken in turns for it in taken}) > 8, "not always those that wait longest"
+
+
+async def test_what_is_on_its_way_wants_workers_also_when_its_target_is_gone(
+    dsn: str, shard: HolderClient, worker: WorkerClient
+) -> None:
+    await deliver(shard)
+    await declare(dsn)
+    assert await value(dsn, "select shardclock.has_targets()") is True
+
+    await query(dsn, "delete from shardclock.deliveries")
+    assert await value(dsn, "select shardclock.has_targets()") is False
+
+
 async def test_tenants_of_one_target_have_equal_shares(dsn: str, shard: HolderClient, worker: WorkerClient) -> None:
     await deliver(shard, 50, tenant_id="'flood'")
     await deliver(shard, 5, tenant_id="'drop'")

@@ -81,6 +81,7 @@ class FakeProcess:
     gate: asyncio.Event | None = None
     answers: bool = True  # while a call hangs
     hangs: bool = False
+    slow_after: int | None = None  # of a chunk it calls no more than these
 
     async def ready(self) -> None:
         """Come up, or not; a loop that a call blocks doesn't answer."""
@@ -92,6 +93,7 @@ class FakeProcess:
     async def call(self, deliveries: Sequence[ClaimedDelivery]) -> CallResult:
         """Play each delivery in order."""
         assert not self.killed, "nobody calls a process that was killed"
+        deliveries = deliveries[: self.slow_after]
         self.chunks.append([it.timer_key for it in deliveries])
         await asyncio.sleep(0)
         if self.gate is not None:
@@ -125,10 +127,12 @@ class Processes:
     comes_up: bool = True
     gate: asyncio.Event | None = None
     answers: bool = True
+    slow_after: int | None = None
 
     def __call__(self, _: HandlerSpec) -> FakeProcess:
         """Start one."""
         process = FakeProcess(self.play, comes_up=self.comes_up, gate=self.gate, answers=self.answers)
+        process.slow_after = self.slow_after
         self.started.append(process)
         return process
 

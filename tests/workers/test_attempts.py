@@ -85,11 +85,23 @@ def test_no_attempt_is_made_after_the_time_to_give_up() -> None:
     assert (too_late.ending, too_late.reason) == (Ending.DEAD, "wait (given up: 100 s after its firing are over)")
 
 
-@pytest.mark.parametrize(("late_s", "failed", "expires"), [(9.0, 0, False), (11.0, 0, True), (11.0, 1, False)])
-def test_a_delivery_expires_if_its_first_attempt_would_come_too_late(late_s: float, failed: int, expires: bool) -> None:
+@pytest.mark.parametrize(
+    ("late_s", "facts", "expires"),
+    [
+        (9.0, {}, False),
+        (11.0, {}, True),
+        (11.0, {"claims": 4, "given_back": 3}, True),
+        (11.0, {"claims": 2, "failed_attempts": 1}, False),
+        # Its first worker died, perhaps in the call: the same attempt is made again.
+        (11.0, {"claims": 2}, False),
+    ],
+)
+def test_a_delivery_expires_if_its_first_attempt_would_come_too_late(
+    late_s: float, facts: dict[str, int], expires: bool
+) -> None:
     policy = policy_of(expires_after_s=10.0)
 
-    settlement = why_not(delivery(failed_attempts=failed), policy, now=NOON + timedelta(seconds=late_s))
+    settlement = why_not(delivery(**facts), policy, now=NOON + timedelta(seconds=late_s))
 
     assert (settlement is not None) is expires
     if settlement is not None:

@@ -1,4 +1,4 @@
-"""Prove where claims look: behind the last claim of a lane, and now and then at all lanes from their beginning."""
+"""Prove where claims look: in known lanes behind the last claim, and now and then for what is not known."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from sql.deliveries.claim import BEGINNING, ClaimedDelivery, DeliveryScan, DeliveryScanResult, Lane, Position
 from tests.support.handlers import NOON, delivery
-from workers.claim_planner import FULL_GAP_S, FULL_SHARE, LANES_MAX, MARGIN_S, ClaimPlanner
+from workers.claim_planner import LANES_MAX, MARGIN_S, SEARCH_GAP_S, SEARCH_SHARE, ClaimPlanner
 
 ORDERS, CARTS = Lane("order.expired", "default"), Lane("cart.left", "default")
 SCAN = DeliveryScan(["order.expired", "cart.left"], 1_000)
@@ -19,109 +19,114 @@ def taken(*claimed: ClaimedDelivery, saturated: bool = False, following: Lane = 
     return DeliveryScanResult(NOON, lanes=1, saturated=saturated, next=following, claimed=list(claimed))
 
 
-def turn(planner: ClaimPlanner, result: DeliveryScanResult, *, at_s: float, took_s: float = 0.001) -> bool:
-    scan = planner.plan(SCAN, now_s=at_s)
-    assert scan is not None
-    return planner.learn(scan, result, now_s=at_s + took_s)
+def search(planner: ClaimPlanner, result: DeliveryScanResult, *, at_s: float = 0.0, took_s: float = 0.001) -> bool:
+    return planner.learn(planner.search(SCAN), result, began_s=at_s, ended_s=at_s + took_s)
 
 
 def at_ms(milliseconds: float, key: int, target: str = "order.expired") -> ClaimedDelivery:
     return delivery(key, target=target, next_attempt_at=NOON + timedelta(milliseconds=milliseconds))
 
 
-def test_the_first_scan_is_a_full_one() -> None:
-    assert ClaimPlanner().plan(SCAN, now_s=0.0) == replace(SCAN, lanes=None)
+def lanes_of(planner: ClaimPlanner, scan: DeliveryScan = SCAN) -> dict[Lane, Position]:
+    known = planner.known(scan)
+    return {} if known is None else dict(known.lanes or {})
+
+
+def test_what_is_not_known_is_searched_for_at_once() -> None:
+    planner = ClaimPlanner()
+
+    assert planner.known(SCAN) is None
+    assert planner.search_pause_s(0.0) == 0.0
+    assert planner.search(SCAN) == SCAN
 
 
 def test_a_lane_with_more_goes_on_behind_its_last_claim_at_once() -> None:
     planner = ClaimPlanner()
     claimed = [at_ms(1, 7), at_ms(2, 5), at_ms(2, 6)]
 
-    assert turn(planner, taken(*claimed, saturated=True), at_s=0.0)
+    assert search(planner, taken(*claimed, saturated=True))
 
-    scan = planner.plan(SCAN, now_s=0.002)
-    assert scan is not None
-    assert scan.lanes == {ORDERS: Position(claimed[-1].next_attempt_at, 6)}
+    assert lanes_of(planner) == {ORDERS: Position(claimed[-1].next_attempt_at, 6)}
 
 
 def test_a_lane_without_more_goes_on_with_what_was_firing_when_the_scan_began() -> None:
     planner = ClaimPlanner()
 
-    assert not turn(planner, taken(at_ms(-5, 7)), at_s=0.0, took_s=0.001)
+    assert not search(planner, taken(at_ms(-5, 7)), took_s=0.001)
 
-    scan = planner.plan(SCAN, now_s=0.002)
-    assert scan is not None
-    assert scan.lanes == {ORDERS: Position(NOON - timedelta(seconds=0.001 + MARGIN_S), 0)}
+    assert lanes_of(planner) == {ORDERS: Position(NOON - timedelta(seconds=0.001 + MARGIN_S), 0)}
 
 
-def test_a_full_scan_comes_again_after_ten_times_as_long_as_the_last_one_took() -> None:
+@pytest.mark.parametrize(("took_s", "pause_s"), [(0.3, 0.3 / SEARCH_SHARE), (0.0001, SEARCH_GAP_S)])
+def test_the_next_search_begins_ten_times_as_long_after_the_last_one_as_that_took(
+    took_s: float, pause_s: float
+) -> None:
     planner = ClaimPlanner()
-    turn(planner, taken(at_ms(0, 1)), at_s=0.0, took_s=0.3)
+    search(planner, taken(at_ms(0, 1)), took_s=took_s)
 
-    for moment_s, is_full in ((0.31, False), (3.2, False), (0.3 + 0.3 / FULL_SHARE, True)):
-        scan = planner.plan(SCAN, now_s=moment_s)
-        assert scan is not None
-        assert (scan.lanes is None) is is_full
+    assert planner.search_pause_s(took_s) == pytest.approx(pause_s)
+    assert planner.search_pause_s(took_s + pause_s + 0.001) == 0.0
 
 
-def test_after_a_scan_of_known_lanes_the_next_full_one_waits_for_no_hint() -> None:
+def test_a_search_that_got_no_answer_has_its_pause_too_and_begins_anew() -> None:
     planner = ClaimPlanner()
-    turn(planner, taken(at_ms(0, 1)), at_s=0.0, took_s=0.001)
-    assert planner.pause_s(0.1, now_s=0.001) == 0.1, "a full scan has seen all there is"
+    search(planner, taken(at_ms(0, 1), following=CARTS))
 
-    turn(planner, taken(), at_s=0.005, took_s=0.001)
+    planner.fail_search(began_s=1.0, ended_s=4.0)
 
-    assert planner.pause_s(0.1, now_s=0.006) == pytest.approx(0.001 + FULL_GAP_S - 0.006)
-    assert planner.pause_s(0.1, now_s=5.0) == 0.0
+    assert planner.search(SCAN).after == BEGINNING
+    assert planner.search_pause_s(4.0) > 30.0
+    assert lanes_of(planner).keys() == {ORDERS}, "what is known is claimed meanwhile"
+
+
+def test_a_search_in_parts_goes_on_at_once_and_takes_no_more_than_its_share_of_the_time() -> None:
+    planner = ClaimPlanner()
+
+    assert search(planner, taken(following=CARTS), took_s=0.1)
+    assert planner.search(SCAN) == replace(SCAN, after=CARTS)
+    assert planner.search_pause_s(0.1) == 0.0
+    assert not search(planner, taken(), at_s=0.1, took_s=0.1)
+
+    assert planner.search_pause_s(0.2) == pytest.approx(0.2 / SEARCH_SHARE)
+
+
+def test_a_part_of_a_search_says_nothing_of_the_lanes_of_other_parts() -> None:
+    planner = ClaimPlanner()
+    search(planner, taken(at_ms(1, 1), saturated=True))
+
+    search(planner, taken(at_ms(1, 2, "cart.left"), following=CARTS), at_s=1.0)
+
+    assert lanes_of(planner)[ORDERS] == Position(NOON + timedelta(milliseconds=1), 1)
 
 
 def test_lanes_without_places_are_not_read_and_keep_their_position() -> None:
     planner = ClaimPlanner()
-    turn(planner, taken(at_ms(1, 1), at_ms(1, 2, "cart.left"), saturated=True), at_s=0.0)
-
+    search(planner, taken(at_ms(1, 1), at_ms(1, 2, "cart.left"), saturated=True))
     only = replace(SCAN, places={"cart.left": 0})
-    scan = planner.plan(only, now_s=0.002)
-    assert scan is not None
-    assert scan.lanes is not None
-    assert set(scan.lanes) == {ORDERS}
-    planner.learn(scan, taken(), now_s=0.003)
 
-    scan = planner.plan(SCAN, now_s=0.004)
+    scan = planner.known(only)
+
     assert scan is not None
-    assert scan.lanes is not None
-    assert scan.lanes[CARTS] == Position(NOON + timedelta(milliseconds=1), 2)
-    assert planner.plan(replace(SCAN, targets=[]), now_s=0.005) is None
+    assert set(scan.lanes or ()) == {ORDERS}
+    planner.learn(scan, taken(), began_s=0.002, ended_s=0.003)
+    assert lanes_of(planner)[CARTS] == Position(NOON + timedelta(milliseconds=1), 2)
+    assert planner.known(replace(SCAN, targets=[])) is None
 
 
 def test_an_endpoint_s_lane_is_read_while_its_breaker_has_places() -> None:
     planner = ClaimPlanner()
     hook = Lane("webhook:shop", "acme")
-    turn(planner, taken(at_ms(1, 1, hook.target)._replace(tenant_id="acme"), saturated=True), at_s=0.0)
+    search(planner, taken(at_ms(1, 1, hook.target)._replace(tenant_id="acme"), saturated=True))
 
-    assert planner.plan(replace(SCAN, places={hook.place: 0}), now_s=0.002) is None
-    assert planner.plan(SCAN, now_s=0.003) is None, "an unknown one has as many places as the scan says: none"
-    scan = planner.plan(replace(SCAN, webhooks=10), now_s=0.004)
-    assert scan is not None
-    assert set(scan.lanes or ()) == {hook}
-
-
-def test_a_scan_that_did_not_see_all_lanes_is_continued_at_once() -> None:
-    planner = ClaimPlanner()
-
-    assert turn(planner, taken(following=CARTS), at_s=0.0)
-
-    assert planner.plan(SCAN, now_s=0.001) == replace(SCAN, after=CARTS)
-    assert not turn(planner, taken(), at_s=0.001)
-    assert planner.plan(SCAN, now_s=0.003) is None, "the next full scan has its pause"
+    assert lanes_of(planner, replace(SCAN, places={hook.place: 0})) == {}
+    assert lanes_of(planner) == {}, "an unknown one has as many places as the scan says: none"
+    assert lanes_of(planner, replace(SCAN, webhooks=10)).keys() == {hook}
 
 
 def test_of_many_lanes_those_that_were_read_last_are_known() -> None:
     planner = ClaimPlanner()
     many = [at_ms(1, key)._replace(tenant_id=f"t{key}") for key in range(LANES_MAX + 5)]
 
-    turn(planner, taken(*many, saturated=True), at_s=0.0)
+    search(planner, taken(*many, saturated=True))
 
-    scan = planner.plan(SCAN, now_s=0.002)
-    assert scan is not None
-    assert scan.lanes is not None
-    assert [lane.tenant_id for lane in scan.lanes] == [f"t{key}" for key in range(5, LANES_MAX + 5)]
+    assert [lane.tenant_id for lane in lanes_of(planner)] == [f"t{key}" for key in range(5, LANES_MAX + 5)]

@@ -36,6 +36,15 @@ def test_a_lease_is_old_again_some_time_after_it_was_renewed() -> None:
     assert len(hand.renewed_before(14.0)) == 2
 
 
+def test_a_lease_that_ran_out_is_not_held_any_more() -> None:
+    hand = Hand()
+    hand.take([delivery(1, claims=2)], now_s=10.0)
+
+    assert hand.holds(delivery(1, claims=2), since_s=10.0)
+    assert not hand.holds(delivery(1, claims=2), since_s=10.1)
+    assert not hand.holds(delivery(1, claims=1), since_s=0.0)
+
+
 def test_what_was_settled_while_it_was_renewed_does_not_come_back() -> None:
     hand = Hand()
     hand.take([delivery(1)], now_s=10.0)

@@ -16,6 +16,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from shardclock import Timer
 from sql.deliveries.claim import ClaimedDelivery
 from tests.support.handlers import NOON, delivery, spec_of
+from workers import process
 from workers.process import LEAST_SHARE, HandlerActor, RayHandlerProcess, envelope_of
 
 HERE = "a" * 56
@@ -106,6 +107,22 @@ async def test_no_more_calls_run_at_a_time_than_the_handler_allows_however_many_
     results = [outcome.result for outcomes, _ in answers for outcome in outcomes if outcome is not None]
     assert len(results) == 40
     assert max(results) == calls_max
+
+
+@pytest.mark.parametrize(("kind", "calls_max"), [("async", 3), ("plain", 1)])
+async def test_a_handler_that_is_slow_is_not_begun_for_all_of_a_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, calls_max: int
+) -> None:
+    monkeypatch.setattr(process, "BEGINS_S", 0.0)
+    name = f"slow_{kind}"
+    (tmp_path / f"{name}.py").write_text(APP.format(name=name))
+    actor = HandlerActor(name, str(tmp_path), f"{name}.{kind}", calls_max)
+    envelopes = pickle.dumps([envelope_of(delivery(key, target=f"{name}.{kind}")) for key in range(20)])
+
+    outcomes, _ = await actor.call(envelopes)
+
+    assert len(outcomes) == 1
+    assert actor._room._value == calls_max, "what was reserved is free again"
 
 
 def test_a_handler_s_timer_has_what_the_delivery_has() -> None:

@@ -13,15 +13,17 @@ import pytest
 import workers.worker
 from shardclock import Completed, Failed
 from sql.cluster.holders import WORKER, Incarnation, end_holders
+from sql.deliveries.claim import DeliveryScan, DeliveryScanResult, claim_deliveries
 from sql.deliveries.hints import send_delivery_hint
 from sql.deliveries.settle import settle_deliveries
 from sql.session import StoreUnavailable
-from tests.support.deliveries import HANDLER, declare, deliver, deliveries
+from tests.support.deliveries import HANDLER, bury, declare, deliver, deliveries
 from tests.support.factories import HolderClient, add_holder, query, value
 from tests.support.handlers import Processes, spec_of
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
 from tests.support.working import QUICK, assigned, ended, working
+from workers.claim_planner import ClaimPlanner
 from workers.handler import HandlerSpec
 from workers.settings import WorkerSettings
 from workers.worker import Worker
@@ -157,6 +159,73 @@ async def test_an_outcome_that_cannot_be_stored_is_settled_without_what_is_wrong
     assert details[bad]["reason"].startswith("what it returned or said can't be stored: ")
 
 
+async def test_an_outcome_that_postgres_always_refuses_keeps_no_other_from_being_settled(
+    dsn: str, shard: HolderClient
+) -> None:
+    # Given a dead letter that has the key of a delivery
+    keys = await deliver(shard, 20)
+    await bury(dsn, 1)
+    await query(dsn, "update shardclock.dead_letters set timer_key = $1", keys[3])
+    processes = Processes(lambda it: Failed("no", "payload") if it.timer_key == keys[3] else Completed())
+    async with working(dsn, processes) as worker:
+        await eventually(lambda: _is(dsn, 1))
+        await eventually(lambda: len(worker) == 0)
+
+    assert await ended(dsn) == {"DELIVERED": 19}
+    assert worker.stats.failures["settles"] >= 1
+    assert worker.stats.lost >= 1
+
+
+async def test_a_search_that_gets_no_answer_stops_no_claim(
+    dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches = 0
+
+    async def answers_once(session: Any, holder: int, scan: DeliveryScan, **more: Any) -> DeliveryScanResult:
+        nonlocal searches
+        searches += scan.lanes is None
+        if scan.lanes is None and searches > 1:
+            raise StoreUnavailable("it took too long")
+        return await claim_deliveries(session, holder, scan, **more)
+
+    monkeypatch.setattr(workers.worker, "claim_deliveries", answers_once)
+    await deliver(shard)
+    async with working(dsn, Processes()) as worker:
+        await eventually(lambda: _is(dsn, 0))
+        await eventually(lambda: worker.stats.failures["searches"] >= 2)
+        await deliver(shard, 50)
+        await eventually(lambda: _is(dsn, 0))
+
+    assert worker.stats.failures["claims"] == 0
+
+
+async def test_a_worker_calls_nothing_more_of_what_it_has_lost(
+    dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = QUICK.model_copy(update={"delivery_lease_s": 0.6, "statement_timeout_s": 0.5})
+    processes, next_ones = Processes(gate=asyncio.Event()), Processes()
+    keys = await deliver(shard, 3)
+    async with working(dsn, processes, spec_of(is_async=False), settings) as worker:
+        await eventually(lambda: processes.chunks == [keys[:1]])
+        await eventually(lambda: len(worker) == 3)
+        await query(dsn, "update shardclock.deliveries set claimed_until = now() - interval '1 min'")
+        monkeypatch.setattr(ClaimPlanner, "known", lambda *_: None)
+        monkeypatch.setattr(ClaimPlanner, "search_pause_s", lambda *_: 600.0)
+        await query(dsn, "update shardclock.deliveries set claims = claims + 1, claimed_by = 5")
+        await eventually(lambda: len(worker) == 0)
+        assert processes.gate is not None
+        processes.gate.set()
+        await eventually(lambda: worker.stats.lost == 1)
+        assert len(worker._lines[HANDLER]) == 0
+
+    monkeypatch.undo()
+    assert processes.chunks == [keys[:1]], "the others were not begun"
+    async with working(dsn, next_ones):
+        await query(dsn, "update shardclock.deliveries set claimed_until = now() - interval '1 min'")
+        await eventually(lambda: _is(dsn, 0))
+    assert await ended(dsn) == {"DELIVERED": 3}
+
+
 async def test_a_hint_that_comes_right_after_another_one_is_not_lost(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,7 +238,6 @@ async def test_a_hint_that_comes_right_after_another_one_is_not_lost(
         (first,) = await deliver(shard)
         await send_delivery_hint(shard.session)
         await eventually(lambda: processes.chunks == [[first]] and len(worker) == 0)
-        await eventually(lambda: worker._planner.pause_s(600.0, now_s=0.0) == 600.0)  # it looks no more by itself
 
         (second,) = await deliver(shard)
         await send_delivery_hint(shard.session)
