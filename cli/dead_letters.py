@@ -1,6 +1,8 @@
 """The commands about deliveries that were given up: dead-letters, with redrive and discard."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from math import ceil
 from typing import Annotated
 
 import typer
@@ -19,15 +21,29 @@ from sql.deliveries.dead_letters import (
 from sql.session import Session
 from timers.refusal import Refusal
 
-AT_ONCE_MAX = 10_000  # one statement's worth; a redrive of more is said again
+AT_ONCE_MAX = 10_000  # the most that one statement changes
 
 Key = Annotated[int | None, typer.Argument(metavar="[TIMER_KEY]", min=1, show_default=False)]
 Target = Annotated[str | None, typer.Option("--target", help="Only of this target.")]
 Tenant = Annotated[str | None, typer.Option("--tenant", help="Only this tenant's.")]
 Before = Annotated[str | None, typer.Option("--died-before", metavar="DATE", help="Only those given up before.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=AT_ONCE_MAX, help="At most N.")]
-Every = Annotated[bool, typer.Option("--all", help="All dead letters, or with filters all of these.")]
+Every = Annotated[
+    bool, typer.Option("--all", help=f"All dead letters, or with filters all of these; {AT_ONCE_MAX:,} in one run.")
+]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it, instead of saying what it would do.")]
+
+Act = Callable[[Session, Sequence[int]], Awaitable[list[int]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """What a command says it would do (`verb`), what it has done, and how the rest is done if there is more."""
+
+    verb: str
+    done: str
+    again: str
+
 
 dead_letters = typer.Typer(
     help="List the deliveries that were given up; the subcommands redrive or discard them.",
@@ -84,9 +100,10 @@ def redrive(
     async def act(session: Session, keys: Sequence[int]) -> list[int]:
         return await redrive_dead_letters(session, keys, per_s=per_s)
 
-    return _act(
-        wanted, act, limit=limit, verb=f"be delivered again{at}", done="delivered again", yes=yes, as_json=as_json
-    )
+    # Two runs at once would add up their rates.
+    pause = f" in {ceil(limit / per_s):,} s, when these are due" if per_s else ""
+    words = Wording(f"be delivered again{at}", "delivered again", f"run it again{pause}")
+    return _act(wanted, act, words, limit=limit, yes=yes, as_json=as_json)
 
 
 @dead_letters.command()
@@ -107,33 +124,29 @@ def discard(
     async def act(session: Session, keys: Sequence[int]) -> list[int]:
         return await discard_dead_letters(session, keys, reason=reason)
 
-    return _act(wanted, act, limit=limit, verb="be discarded", done="discarded", yes=yes, as_json=as_json)
+    words = Wording("be discarded", "discarded", "run it again")
+    return _act(wanted, act, words, limit=limit, yes=yes, as_json=as_json)
 
 
-def _act(
-    wanted: DeadLetterFilter,
-    act: Callable[[Session, Sequence[int]], Awaitable[list[int]]],
-    *,
-    limit: int,
-    verb: str,
-    done: str,
-    yes: bool,
-    as_json: bool,
-) -> int:
+def _act(wanted: DeadLetterFilter, act: Act, words: Wording, *, limit: int, yes: bool, as_json: bool) -> int:
     async def do(session: Session) -> int:
-        found = await find_dead_letters(session, wanted, limit=limit)
+        found = await find_dead_letters(session, wanted, limit=limit + 1)
+        more = len(found) > limit
         # The one that was given up first comes first.
-        keys = [letter.timer_key for letter in reversed(found)]
+        keys = [letter.timer_key for letter in reversed(found[:limit])]
         if yes and keys:
             keys = await act(session, keys)
+        many = counted(len(keys), "dead letter")
         if as_json:
-            print_json({"timer_keys": keys, "done": yes})
+            print_json({"timer_keys": keys, "done": yes, "more": more})
         elif not keys:
             tell("there is no such dead letter")
         elif yes:
-            tell(f"{counted(len(keys), 'dead letter')} {done}")
+            rest = f"; there are more: {words.again}" if more else ""
+            tell(f"{many} {words.done}{rest}")
         else:
-            tell(f"{counted(len(keys), 'dead letter')} would {verb}; nothing was changed; add --yes to do it")
+            rest = ", and there are more" if more else ""
+            tell(f"{many} would {words.verb}{rest}; nothing was changed; add --yes to do it")
         return DONE if yes and keys else NOT_DONE
 
     return with_session(do)

@@ -1,7 +1,8 @@
-"""The commands about endpoints: list them, add, test, rotate, enable, disable and remove one."""
+"""The commands about endpoints: list them, add, change, test, rotate, enable, disable and remove one."""
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -24,6 +25,7 @@ from sql.endpoints.endpoints import (
     list_endpoints,
     remove_endpoint,
     set_secrets,
+    set_url,
 )
 from sql.session import Session
 from timers.refusal import Refusal, shortened
@@ -35,6 +37,7 @@ from workers.webhooks.sender import Message, Sender, SenderSettings
 from workers.webhooks.signing import SECRETS_MAX, PrivateKey, check_secret, new_key_pair, new_secret
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name; timers have the target webhook:NAME.")]
+Url = Annotated[str, typer.Option("--url", help="Where webhooks are sent: https://…")]
 Asymmetric = Annotated[
     bool, typer.Option("--asymmetric", help="Sign with a key pair (v1a): the receiver gets only the public key.")
 ]
@@ -72,7 +75,7 @@ def list_all(
 @endpoints.command()
 def add(
     name: Name,
-    url: Annotated[str, typer.Option("--url", help="Where webhooks are sent: https://…")],
+    url: Url,
     headers: Annotated[
         list[str] | None, typer.Option("--header", metavar="'NAME: VALUE'", help="Sent with each; may be repeated.")
     ] = None,
@@ -116,6 +119,23 @@ def add(
             raise Refusal(f"tenant {shortened(tenant)} has an endpoint {shortened(name)}: choose another name")
         _tell_secret(f"endpoint {wanted.key.target} added", secret, as_json=as_json)
         return DONE
+
+    return with_session(do)
+
+
+@endpoints.command()
+def change(name: Name, url: Url, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> int:
+    """Let an endpoint lead to another URL: also what is on its way is sent there, signed as before."""
+
+    async def do(session: Session) -> int:
+        found = await _found(session, EndpointName(tenant, name))
+        # What is disabled is checked all the same: it may be enabled next.
+        if (why := _route(replace(found, url=url, disabled_at=None)).why_not) is not None:
+            raise InvalidEndpoint(why)
+        changed = await set_url(session, found.key, url)
+        still = f"; it is disabled: {found.disabled_why}" if found.disabled_at is not None else ""
+        _answer(f"endpoint {found.key.target} leads to {url}{'' if changed else ' already'}{still}", as_json=as_json)
+        return DONE if changed else NOT_DONE
 
     return with_session(do)
 

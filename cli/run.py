@@ -4,6 +4,7 @@ import asyncio
 import signal
 import sys
 import threading
+import time
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
@@ -26,11 +27,12 @@ from sql.cluster.identity import read_identity
 from sql.cluster.leadership import scale as set_scale
 from sql.deliveries.handlers import declare_handlers
 from sql.dsn import Dsn
-from sql.session import Session
+from sql.session import Session, StatementRefused, StoreUnavailable
 from timers.model import SLOTS
 from workers.app import App, find_app, modules_of
 
 POLL_S = 0.1
+HOLD_LOOK_S = 1.0  # between two looks whether a hold has ended: each is a connection
 
 
 def up(
@@ -58,7 +60,8 @@ def up(
     with open_database(settings) as database:
         if not _is_ready(database, stop):
             return DONE
-        asyncio.run(_prepare(database.dsn, settings, found))
+        preparation = Preparation(settings, found)
+        asyncio.run(preparation.turn(database.dsn))
         with running_cluster(
             settings, database, tell=tell, keep_running=keep_running, app=found, stopped=stop.is_set
         ) as cluster:
@@ -67,6 +70,7 @@ def up(
             tell(f"running on {database.place}; `shardclock status` shows it, Ctrl-C stops it")
             while not stop.wait(TEND_S):
                 cluster.tend()
+                preparation.tend(database.dsn)
             tell("stopping: the shards keep running" if keep_running else "stopping: handing claims back")
     return DONE
 
@@ -129,19 +133,57 @@ def migrate(
     return DONE
 
 
-async def _prepare(dsn: Dsn, settings: Settings, app: App | None) -> None:
-    """Say that the cluster is on hold, if it is; if not, set how many shards are wanted, and declare the handlers."""
-    async with Session(dsn, application="shardclock up") as session:
-        identity = await read_identity(session, settings.identity or "")
-        if identity.hold_reason is not None:
-            tell(f"ON HOLD: {identity.hold_reason}; nothing fires until `shardclock release`")
+class Preparation:
+    """What `up` writes before its cluster fires: how many shards are wanted, and the handlers of its app.
+
+    A database that is on hold may be another installation's, which has shards and handlers of its own. There nothing is
+    written until the hold has ended.
+    """
+
+    def __init__(self, settings: Settings, app: App | None) -> None:
+        self._settings = settings
+        self._app = app
+        self._is_written = False
+        self._look_at_s = 0.0
+        self._said = ""
+
+    def tend(self, dsn: Dsn) -> None:
+        """Write it when a hold has ended; call this every `TEND_S`."""
+        if self._is_written or time.monotonic() < self._look_at_s:
             return
-        if settings.shards is not None:
-            await set_scale(session, SHARD, settings.shards)
-        if app is not None:
-            changes = await declare_handlers(session, [handler.declared() for handler in app.handlers])
-            told = ", ".join(f"{target} ({change})" for target, change in sorted(changes.items()))
-            tell(f"app {app.modules}: {counted(len(app.handlers), 'handler')}{'; ' + told if told else ''}")
+        self._look_at_s = time.monotonic() + HOLD_LOOK_S
+        try:
+            asyncio.run(self.turn(dsn))
+        except (StoreUnavailable, StatementRefused) as error:  # a running cluster outlives both
+            self._say(f"shards wanted and handlers are not written yet: {error}; trying again")
+
+    async def turn(self, dsn: Dsn) -> None:
+        """Write it; if the database is on hold, only say so.
+
+        errors:  StoreUnavailable  the outcome is unknown: call again
+        """
+        async with Session(dsn, application="shardclock up") as session:
+            identity = await read_identity(session, self._settings.identity or "")
+            if identity.hold_reason is not None:
+                self._say(f"ON HOLD: {identity.hold_reason}; nothing fires until `shardclock release`")
+                return
+            if self._settings.shards is not None:
+                await set_scale(session, SHARD, self._settings.shards)
+            if self._app is not None:
+                await _declare(session, self._app)
+        self._is_written = True
+
+    def _say(self, sentence: str) -> None:
+        """Say what has not been said already."""
+        if sentence != self._said:
+            self._said = sentence
+            tell(sentence)
+
+
+async def _declare(session: Session, app: App) -> None:
+    changes = await declare_handlers(session, [handler.declared() for handler in app.handlers])
+    told = ", ".join(f"{target} ({change})" for target, change in sorted(changes.items()))
+    tell(f"app {app.modules}: {counted(len(app.handlers), 'handler')}{'; ' + told if told else ''}")
 
 
 def _stop_event() -> threading.Event:

@@ -43,7 +43,7 @@ Payload = Annotated[
     ),
 ]
 Target = Annotated[
-    str | None, typer.Option("--target", help="What its firing calls: a handler of an app. Default: log.")
+    str | None, typer.Option("--target", help="What its firing calls: an app's handler, or webhook:NAME. Default: log.")
 ]
 
 

@@ -157,7 +157,7 @@ def _print_workers(state: Status, workers: Sequence[Holder]) -> None:
     columns = ["worker", "cluster", "holder", "node", "host", "pid", "in hand", "seen"]
     print_table("", columns, [_keeper_row(worker) for worker in workers])
     if state.deliveries and not serving:
-        tell("no worker is running: start the cluster with `shardclock up --app`")
+        tell("no worker is running: start one with `shardclock up`, with `--app` if handlers are wanted")
 
 
 def _counted_up_to(number: int) -> str:

@@ -1,17 +1,17 @@
 """The composition root: start everything in one order, restart what dies, and stop in the opposite order.
 
-**Start.** The settings are read from the environment once and checked together; wrong settings end the start, with
-one line for each fault. Postgres comes next: the database that the settings name, or the embedded one, whose data stay
-in a directory (`embedded.server`). The embedded one is migrated; of a named one the schema version is checked. Then
-comes Ray: the Ray cluster that the settings name, or one of our own. Our own gets its own address and temporary
-directory, so that it never meets another Ray on this machine. The coordinator comes last, a detached actor that starts
-the shards. An exporter beside them serves the metrics. Each step needs only the steps before it, so after a failure
-everything that was started can be stopped again.
+**Start.** The settings are read from the environment once and checked together; wrong settings end the start, with one
+line for each fault. Postgres comes next: the database that the settings name, or the embedded one, whose data stay in a
+directory (`embedded.server`). The embedded one is migrated; of a named one the schema version is checked. Then comes
+Ray: the Ray cluster that the settings name, or one of our own. Our own gets its own address and temporary directory, so
+that it never meets another Ray on this machine. The coordinator comes last, a detached actor that starts the keepers:
+shards, and workers if timers can have targets. An exporter beside them serves the metrics. Each step needs only the
+steps before it, so after a failure everything that was started can be stopped again.
 
-**Stop**, on SIGINT or SIGTERM, goes the same way backwards. Each shard hands back the timers it has claimed
-(`drain()`), so that others fire them at once instead of waiting for the lease to run out. Then the shards' actors are
-killed, then the coordinator, then Ray if we started it, and then we release Postgres. The embedded Postgres stops when
-its last user releases it.
+**Stop**, on SIGINT or SIGTERM, goes the same way backwards. Each keeper hands back what it has claimed (`drain()`), so
+that others have it at once instead of waiting for the lease to run out. Then the keepers' actors are killed, then the
+coordinator, then Ray if we started it, and then we release Postgres. The embedded Postgres stops when its last user
+releases it.
 
 **Kill.** No timer needs an orderly stop to be safe. What `kill -9` leaves behind repairs itself: leases run out, the
 kernel releases the file locks, Postgres recovers from its log. An orderly stop is only quicker.

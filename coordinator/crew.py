@@ -124,6 +124,7 @@ class Crew:
         gone |= dict.fromkeys(late, NEVER_STARTED)
         # These never registered, so end_holders() doesn't report them.
         self.stats.takeovers.update(["never_started"] * len(late))
+        # `gone` now holds all that are lost by our own sight: ended, silent, never started.
         lost = lost_holders(
             holders,
             cluster_id=self._cluster_id,

@@ -1,4 +1,4 @@
-"""Which shards are silent, and for how long: Ray takes a minute to notice a frozen process or a cut network."""
+"""Which keepers are silent, and for how long: Ray takes a minute to notice a frozen process or a cut network."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ UNSEEN_S = 1.0
 
 @dataclass(slots=True)
 class _LastBeat:
-    """The last sign of life of one shard: since when it is the last one, and whether another came before it."""
+    """The last sign of life of one keeper: since when it is the last one, and whether another came before it."""
 
     sign: datetime
     since_s: float
@@ -21,7 +21,7 @@ class FailureDetector:
     """Watch signs of life change, by the watcher's own clock.
 
     Clocks of two machines are never compared. Time in which the watcher itself had no news is not counted as silence:
-    after an outage of Postgres, or a pause of its machine, no shard counts as silent for longer than a moment.
+    after an outage of Postgres, or a pause of its machine, no keeper counts as silent for longer than a moment.
 
     units:   now_s in seconds of the monotonic clock
     """
@@ -31,7 +31,7 @@ class FailureDetector:
         self._looked_s: float | None = None
 
     def check(self, signs: Mapping[str, datetime], *, now_s: float) -> None:
-        """Learn the last sign of life of every shard."""
+        """Learn the last sign of life of every keeper."""
         unseen_s = 0.0 if self._looked_s is None else max(0.0, now_s - self._looked_s - UNSEEN_S)
         seen: dict[str, _LastBeat] = {}
         for name, sign in signs.items():
@@ -43,15 +43,15 @@ class FailureDetector:
         self._seen, self._looked_s = seen, now_s
 
     def silent(self, *, longer_than_s: float) -> set[str]:
-        """Name the shards that had been silent for longer than the limit at the last check."""
+        """Name the keepers that had been silent for longer than the limit at the last check."""
         looked_s = self._looked_s or 0.0
         return {name for name, seen in self._seen.items() if looked_s - seen.since_s > longer_than_s}
 
     def unheard(self, names: Iterable[str]) -> set[str]:
-        """Name those of these shards that have given no sign of life since the watch over them began."""
+        """Name those of these keepers that have given no sign of life since the watch over them began."""
         return {name for name in names if name not in self._seen or not self._seen[name].heard}
 
     def forget(self) -> None:
-        """Start over, because there was no news of any shard."""
+        """Start over, because there was no news of any keeper."""
         self._seen.clear()
         self._looked_s = None

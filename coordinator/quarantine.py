@@ -8,7 +8,7 @@ from coordinator.plan import ActorState
 
 FIRST_S = 10.0
 MAX_S = 60.0  # Ray itself declares a silent node dead after about a minute
-PROVED_S = 30.0  # after a shard on the node gave signs of life for this long, the node's failures are forgotten
+PROVED_S = 30.0  # after a keeper on the node gave signs of life for this long, the node's failures are forgotten
 
 
 class Start(NamedTuple):
@@ -51,7 +51,7 @@ class Quarantine:
     """Avoid a node after a failure, for twice as long after each further failure, until the node has proved itself.
 
     An actor that starts on the node during its quarantine shows that the node works: the quarantine ends at once. The
-    node's failures are forgotten when shards on it have given signs of life for `PROVED_S`.
+    node's failures are forgotten when keepers on it have given signs of life for `PROVED_S`.
 
     units:   now_s in seconds of the monotonic clock
     """
@@ -73,7 +73,7 @@ class Quarantine:
             self._cases[node_id] = _NodeFailures(failures, failed_s=now_s, until_s=now_s + pause_s)
 
     def learn_nodes(self, members: Iterable[ActorState], nodes: Collection[str], *, now_s: float) -> None:
-        """Learn which nodes work: those with a shard that gives signs of life. Forget nodes that are gone."""
+        """Learn which nodes work: those with a keeper that gives signs of life. Forget nodes that are gone."""
         started_s: dict[str, float] = {}
         for member in members:
             if member.ready:

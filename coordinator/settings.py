@@ -17,14 +17,14 @@ class CoordinatorSettings(BaseModel):
     reconcile_s: float = Field(0.25, gt=0, description="between two turns; a death or a new scale is acted on at once")
     leader_lease_s: float = Field(5.0, gt=0, description="how long a silent leader is waited for")
     suspect_s: float = Field(
-        1.2, gt=0, description="a shard without a sign of life for this long is suspended: four beats and a little"
+        1.2, gt=0, description="a keeper without a sign of life for this long is suspended: four beats and a little"
     )
     silent_s: float = Field(5.0, gt=0, description="a holder without a sign of life for this long is taken for dead")
     stalled_s: float = Field(
         5.0, gt=0, description="an actor that has not registered by then is started on another node, too"
     )
     start_s: float = Field(30.0, gt=0, description="an actor that has not registered by then is given up")
-    drain_s: float = Field(3.0, gt=0, description="how long a shard that was asked to drain is waited for")
+    drain_s: float = Field(3.0, gt=0, description="how long a keeper that was asked to drain is waited for")
     finish_s: float = Field(
         30.0, gt=0, description="how long a worker that is one too many, or on a leaving node, may finish its calls"
     )

@@ -82,7 +82,7 @@ class Supervisor:
     def learn_starts(self, holders: Mapping[str, Holder], *, stalled_s: float) -> list[str]:
         """Learn which actors have become holders, and which are late.
 
-        shape:   the nodes of the actors that were not late at the call before, one for each actor
+        shape:   the node of each actor that is late now and was not at the last call
         """
         now_s = time.monotonic()
         for name, child in self._children.items():

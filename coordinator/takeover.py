@@ -19,9 +19,9 @@ def lost_holders(
 ) -> dict[int, str]:
     """Decide which holders to end, each with the reason.
 
-    A holder is lost if its actor is gone. A holder of our cluster is lost, too, if nobody supervises its actor and one
-    that we supervise has registered: when Ray's head is lost, the old keepers may work on without it, and they shall
-    until one of the new ones runs. The leader also ends silent holders of other clusters.
+    A holder is lost if its actor is gone. A holder of our cluster is lost, too, if nobody supervises its actor. When
+    Ray's head is lost, its keepers work on, unsupervised. They are lost only when an actor that we supervise has
+    registered: until then nobody could take over. The leader also ends silent holders of other clusters.
 
     shape:   `gone` has the supervised actors that have ended, each with the reason; `silent` names actors of all
              clusters

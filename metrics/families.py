@@ -58,7 +58,7 @@ READ = by_name(
     Family("shards_min", "gauge", "The smallest number of shards that the policy allows; absent without a policy."),
     Family("shards_max", "gauge", "The largest number of shards that the policy allows; absent without a policy."),
     Family("slots_assigned", "gauge", "Slots that a living shard keeps, of 840."),
-    Family("workers_wanted", "gauge", "Workers wanted; 0 if no app has declared handlers."),
+    Family("workers_wanted", "gauge", "Workers wanted; 0 if there is no target but the log."),
     Family("workers_alive", "gauge", "Workers that keep slots and gave a sign of life within 5 s."),
     Family(
         "deliveries_waiting",

@@ -217,19 +217,30 @@ def _delivered(story: Story, fired: LogRecord) -> str:
     """Say what became of the delivery to the timer's target, if it has one."""
     if fired.target == "log":
         return ""
-    for record in reversed(story.records):
-        if record.timer_key == fired.timer_key and record.intent in ENDS_OF_DELIVERY:
-            detail = _detail(record)
-            how = f"at attempt {detail.get('attempt', 1)}{_because(detail)}"
-            return f"; {ENDS_OF_DELIVERY[record.intent]} {fired.target} at {_shown(record.recorded_at)}, {how}"
+    told = (*ENDS_OF_DELIVERY, "REDRIVEN")
+    last = next((it for it in reversed(story.records) if it.timer_key == fired.timer_key and it.intent in told), None)
+    # A dead letter that was redriven is a delivery again, and its end lies behind it.
+    if last is None or last.intent == "REDRIVEN":
+        return f"; {_under_way(story, fired)}"
+    detail, at = _detail(last), _shown(last.recorded_at)
+    if detail.get("by"):
+        return f"; its delivery to {fired.target} was discarded at {at}{_by(detail)}"
+    attempt = f", at attempt {detail['attempt']}" if "attempt" in detail else ""
+    return f"; {ENDS_OF_DELIVERY[last.intent]} {fired.target} at {at}{attempt}{_because(detail)}"
+
+
+def _under_way(story: Story, fired: LogRecord) -> str:
+    """Say where a delivery is of which the records tell no end."""
     delivery = story.delivery
     if delivery is None or delivery.timer_key != fired.timer_key:
-        return f"; what became of its delivery to {fired.target} is not known here"
-    if delivery.state == "IN_HAND":
-        return f"; worker {delivery.holder:016x} has its delivery to {fired.target} in hand"
+        return f"what became of its delivery to {fired.target} is not known here"
     failed = f" after {counted(delivery.failed_attempts, 'failed attempt')}" if delivery.failed_attempts else ""
+    if delivery.state == "DEAD":
+        return f"{ENDS_OF_DELIVERY['DEAD']} {fired.target}{failed}: {delivery.reason}"
+    if delivery.state == "IN_HAND":
+        return f"worker {delivery.holder:016x} has its delivery to {fired.target} in hand"
     at = f", the next attempt is due at {_shown(delivery.next_attempt_at)}" if delivery.next_attempt_at else ""
-    return f"; its delivery to {fired.target} waits{failed}{at}"
+    return f"its delivery to {fired.target} waits{failed}{at}"
 
 
 def _because(detail: dict[str, object]) -> str:

@@ -1,6 +1,6 @@
 """What fires: each shard keeps one part of the slots, leases what will soon be due, and fires it on time.
 
-A shard runs five loops around Postgres. The claim loop fills a queue in memory (`queue`: soonest first, up to a limit,
+A shard runs six loops around Postgres. The claim loop fills a queue in memory (`queue`: soonest first, up to a limit,
 with an alarm for the soonest), and the fire loop empties it:
 
     beats    sends a sign of life four times a second, even while the other loops wait (`keepers.heartbeat`)
@@ -11,6 +11,7 @@ with an alarm for the soonest), and the fire loop empties it:
              It reads again the timers that did not fire, to learn why (`firing`), and keeps those that another
              transaction has locked for another try (`locked`). It also gives new schedules their first date
     hints    tells waiting consumers that timers have fired (`hints`)
+    delivery_hints  tells waiting workers that there are deliveries (`hints`)
     reports  once a second, sends the counts of what became of the timers (`stats`) to the node's exporter, if there is
              one (`metrics.report`)
 

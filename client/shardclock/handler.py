@@ -56,8 +56,8 @@ def on_timer(  # noqa: PLR0913 - each is a word of the user's, with a default th
 
     The function takes one `Timer`, or a list of at most `batch` timers. It is called at least once for each timer. If
     it raises, it is called again, after a wait that grows from `retry_min` to `retry_max`: at most `max_attempts` times
-    in all, and not after `give_up_after` from the firing. What was not called `expires_after` its due date is discarded
-    uncalled. `Discard` and `RetryIn` say otherwise.
+    in all, and not after `give_up_after` from the firing. A delivery whose first call has not begun `expires_after` its
+    due date is discarded, without a call. `Discard` and `RetryIn` say otherwise.
 
     In one worker at most `concurrency` calls run at once, and at most `rate_per_s` begin in a second. `num_cpus` and
     `memory_mib` are what a process for it needs. Where the processor is short, the handlers of `priority` 1 get it

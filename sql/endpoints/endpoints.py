@@ -123,6 +123,15 @@ async def set_secrets(
     return bool(await session.rows("set_secrets", **endpoint._asdict(), before=list(before), secrets=list(secrets)))
 
 
+async def set_url(session: Session, endpoint: EndpointName, url: str) -> bool:
+    """Let an endpoint lead to another URL; False if it leads there already, or there is none.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/endpoints/set_url.sql
+    """
+    return bool(await session.rows("set_url", **endpoint._asdict(), url=url))
+
+
 async def disable_endpoint(session: Session, endpoint: EndpointName, *, why: str, url: str | None = None) -> bool:
     """Disable an endpoint, if it works and, with `url`, still leads there; False if it does not.
 

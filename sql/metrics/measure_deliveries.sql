@@ -1,8 +1,8 @@
 -- Measures for each target the deliveries that wait: due, and no worker has them in hand.
 --
--- in:    :named integer: so many handlers are told by name, those that an app still has first; all other targets are
---        told as `other`,
---        :most bigint: of one name no more are counted, :now timestamptz or null
+-- in:    :named integer: how many handlers have a row of their own, those that an app still has first; all other targets
+--        are one row, `other`,
+--        :most bigint: each row's count stops here, :now timestamptz or null
 -- out:   target_name text, waiting bigint, oldest_s double precision (how long ago the oldest of them became due; 0 if
 --        there is none)
 -- locks: nothing

@@ -424,7 +424,7 @@ schedule: an ISO 8601 repeat such as R/PT1H or R5/P1D, or cron of five or six fi
 name: unique among the tenant's pending timers; a schedule without one is named `schedule-<its first key>`
 tenant_id: the tenant that the timer belongs to
 payload: any JSON of at most 64 KiB; it is copied into the timer's records
-target: what the firing calls: a handler that an app has declared; log: it calls nothing, and only writes its record
+target: what the firing calls: a handler that an app has declared, or `webhook:NAME`, an endpoint of the tenant; log: it calls nothing, and only writes its record
 timer_type: BOUNDARY, INTERMEDIATE, START_EVENT or USER
 target_element_id: the element of a process that it is for
 process_instance_key: the process instance that it is for; cancel_process_instance cancels all timers of one

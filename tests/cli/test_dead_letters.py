@@ -71,7 +71,7 @@ def test_a_redrive_says_first_what_it_would_do(shell: Shell, letters: list[int])
 def test_a_redriven_one_begins_again_with_the_same_envelope(shell: Shell, letters: list[int]) -> None:
     done = shell("dead-letters", "redrive", letters[0], "--yes", "--json")
 
-    assert (done.code, done.json) == (DONE, {"timer_keys": [letters[0]], "done": True})
+    assert (done.code, done.json) == (DONE, {"timer_keys": [letters[0]], "done": True, "more": False})
     (delivery,) = waiting(shell)
     assert (delivery["failed_attempts"], json.loads(delivery["payload"])) == (0, {"order": 42})
     assert last_records(shell, "REDRIVEN").keys() == {letters[0]}
@@ -85,6 +85,25 @@ def test_many_are_redriven_at_a_rate(shell: Shell, letters: list[int]) -> None:
     assert [it["timer_key"] for it in (first, second, third)] == letters
     assert second["next_attempt_at"] - first["next_attempt_at"] == timedelta(seconds=0.5)
     assert third["next_attempt_at"] - first["next_attempt_at"] == timedelta(seconds=1)
+
+
+def test_what_one_run_leaves_is_told_and_done_by_the_next(shell: Shell, letters: list[int]) -> None:
+    redrive = ("dead-letters", "redrive", "--all", "--limit", 2)
+    assert "2 dead letters would be delivered again, and there are more; nothing was changed" in shell(*redrive).err
+    assert shell(*redrive, "--json").json["more"] is True
+
+    first = shell(*redrive, "--rate", 1, "--yes")
+    second = shell(*redrive, "--rate", 1, "--yes")
+
+    assert first.err == "2 dead letters delivered again; there are more: run it again in 2 s, when these are due\n"
+    assert second.err == "1 dead letter delivered again\n"
+    assert {it["timer_key"] for it in waiting(shell)} == set(letters)
+
+
+def test_what_one_run_does_not_discard_is_told(shell: Shell, letters: list[int]) -> None:
+    discarded = shell("dead-letters", "discard", "--all", "--limit", 1, "--yes")
+
+    assert discarded.err == "1 dead letter discarded; there are more: run it again\n"
 
 
 def test_a_discarded_one_is_gone_and_its_record_says_why_and_by_whom(shell: Shell, letters: list[int]) -> None:

@@ -1,4 +1,4 @@
-"""Prove that endpoints are added, tested, rotated and ended by commands, and that what is wrong stores nothing."""
+"""Prove that commands add, change, test, rotate and end endpoints, and that what is wrong stores nothing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook
 
-from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE
+from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE, assert_refused
 from tests.support.program import Shell
 
 URL = "https://example.com/hooks"
@@ -142,6 +142,49 @@ def test_it_is_disabled_enabled_and_removed(shell: Shell) -> None:
     gone = shell("endpoints", "remove", "billing")
     assert gone.code == BAD_INPUT
     assert "tenant 'default' has no endpoint 'billing': `shardclock endpoints` lists them" in gone.err
+
+
+def test_a_changed_one_is_sent_to_its_new_url_and_signed_as_before(shell: Shell) -> None:
+    with answering(204) as old, answering(204) as new:
+        secret = shell("endpoints", "add", "billing", "--url", old.url, **HERE).out.strip()
+
+        changed = shell("endpoints", "change", "billing", "--url", new.url, "--json", **HERE)
+        again = shell("endpoints", "change", "billing", "--url", new.url, **HERE)
+        shell("endpoints", "test", "billing", **HERE)
+
+    assert (changed.code, changed.json) == (DONE, {"done": f"endpoint webhook:billing leads to {new.url}"})
+    assert (again.code, again.err) == (NOT_DONE, f"endpoint webhook:billing leads to {new.url} already\n")
+    assert old.got == []
+    headers, body = new.got[0]
+    Webhook(secret).verify(body, headers)
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "sentence"),
+    [
+        ("billing", "http://example.com/", "everybody on the way could read http; use https"),
+        ("nobody", "https://example.com/", "tenant 'default' has no endpoint 'nobody'"),
+    ],
+)
+def test_a_change_that_is_wrong_is_refused_in_a_sentence(shell: Shell, name: str, url: str, sentence: str) -> None:
+    shell("endpoints", "add", "billing", "--url", URL)
+
+    assert_refused(shell("endpoints", "change", name, "--url", url), sentence)
+    assert shell("endpoints", "--json").json[0]["url"] == URL
+
+
+def test_a_disabled_one_is_checked_and_changed_and_stays_disabled(shell: Shell) -> None:
+    shell("endpoints", "add", "billing", "--url", URL)
+    shell("endpoints", "disable", "billing", "--reason", "moves house")
+
+    refused = shell("endpoints", "change", "billing", "--url", "https://169.254.169.254/")
+    changed = shell("endpoints", "change", "billing", "--url", "https://example.com/new")
+
+    assert_refused(refused, "its host must be public")
+    assert changed.err == "endpoint webhook:billing leads to https://example.com/new; it is disabled: moves house\n"
+    assert shell("schedule", "--in", "PT1H", "--target", "webhook:billing").code == NOT_DONE
+    shell("endpoints", "enable", "billing")
+    assert shell("endpoints", "--json").json[0]["url"] == "https://example.com/new"
 
 
 class Answering:

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
+from cli.run import Preparation
+from cluster.settings import load_settings
 from sql.cluster.holders import SHARD, Incarnation, register_holder
+from sql.cluster.identity import release
+from sql.dsn import Dsn
 from sql.session import Session
-from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused
+from tests.support.cli_asserts import DONE, DOWN, NOT_DONE, assert_refused
+from tests.support.deliveries import declare
 from tests.support.factories import add_timers, query, value
+from tests.support.handlers import spec_of
 from tests.support.program import Done, Shell
+from tests.support.roles import as_role
+from workers.app import App
 
 PROD, STAGING = "prod", "staging"
 WORDS = "ON HOLD: "
@@ -217,3 +227,63 @@ def test_a_cluster_that_begins_to_fire_before_the_release_stops_it(
 
     refused(shell("release", "--yes"), "not released")
     assert whose(shell) == (PROD, True)
+
+
+# What `up` has to write
+
+
+def written(shell: Shell) -> tuple[int, list[str]]:
+    """Read how many shards are wanted, and which handlers there are."""
+    ((shards,),) = sql(shell, "select wanted from shardclock.scale where role = 'shard'")
+    handlers = sql(shell, "select target from shardclock.handlers where withdrawn_at is null order by target")
+    return shards, [row["target"] for row in handlers]
+
+
+def test_an_up_on_hold_writes_its_shards_and_handlers_when_it_is_released_and_not_before(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given the database of an installation that has a handler, and the `up` of another one
+    asyncio.run(declare(shell.dsn, "cart.left"))
+    belongs(shell)
+    stop = threading.Event()
+    seen: list[tuple[int, list[str]]] = []
+
+    class Cluster:
+        def tend(self) -> None:
+            seen.append(written(shell))
+            if len(seen) == 3:
+                asyncio.run(give_to(STAGING, as_role(shell.dsn, "shard")))
+            if len(seen) == 4:
+                sql(shell, "update shardclock.scale set wanted = 7 where role = 'shard'")
+            if len(seen) == 5:
+                stop.set()
+
+    monkeypatch.setattr("cli.run.HOLD_LOOK_S", 0.0)
+    monkeypatch.setattr("cli.run._stop_event", lambda: stop)
+    monkeypatch.setattr("cli.run.find_app", lambda *_: App("orders", ".", (spec_of(),)))
+    monkeypatch.setattr("cli.run.running_cluster", lambda *_, **__: nullcontext(Cluster()))
+
+    # When it runs
+    done = shell("up", "--app", "orders", "--shards", 5)
+
+    # Then it writes nothing while it is on hold, all when it is released, and nothing more after that
+    assert seen == [(2, ["cart.left"])] * 3 + [(5, ["order.expired"]), (7, ["order.expired"])]
+    assert done.err.count(WORDS) == 1
+    assert "app orders: 1 handler; cart.left (withdrawn), order.expired (added)" in done.err
+
+
+async def give_to(identity: str, dsn: str) -> None:
+    async with Session(dsn, application="test") as session:
+        assert await release(session, identity)
+
+
+def test_an_up_on_hold_goes_on_when_postgres_is_away(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("cli.run.HOLD_LOOK_S", 0.0)
+    preparation = Preparation(load_settings(), None)
+
+    for _ in range(2):
+        preparation.tend(Dsn.of(DOWN))
+
+    assert capsys.readouterr().err.count("are not written yet") == 1

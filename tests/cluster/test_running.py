@@ -141,7 +141,7 @@ def test_a_copy_of_a_database_fires_nothing_until_it_is_released(place: Path) ->
             # until it is released.
             assert run("release", "--yes", environment=up.environment).code == 0
             until(lambda: asyncio.run(_fired(copy)) == 1, "the timer to fire")
-            until(up.serving, "two shards")
+            until(lambda: {it["shard"] for it in up.status()["shards"]} == {0, 1, 2}, "as many shards as it was told")
             assert up.status()["hold"] is None
             assert '"event": "on hold"' in up.said
             assert '"event": "released"' in up.said

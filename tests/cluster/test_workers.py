@@ -7,7 +7,6 @@ import json
 import shlex
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
@@ -209,18 +208,3 @@ def test_what_a_killed_worker_had_in_hand_is_called_by_the_next_within_two_secon
     (up.place / "wait").unlink()
     until(lambda: not ask(up, "select from shardclock.deliveries"), "its end")
     until(lambda: len(workers_of(up)) == 2, "the next worker")
-
-
-def test_an_app_that_cannot_be_used_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    (tmp_path / "broken.py").write_text("import nothing_of_that_name\n")
-    (tmp_path / "ends.py").write_text("import os; os._exit(7)\n")
-    for app, why in (
-        ("broken", "can't be imported"),
-        ("ends", "it ended with code 7"),
-        ("missing", "there is no module"),
-        ("json", "has no handlers"),
-    ):
-        done = run("up", "--app", app, environment={"SHARDCLOCK_DATA_DIR": str(tmp_path / "data")}, cwd=tmp_path)
-        assert done.code == 2
-        assert why in done.err, app
-    assert not (tmp_path / "data").exists()

@@ -26,7 +26,9 @@ NOT_OURS = {
 # `folder/file.py:name`, `folder/file.sql:name`, or a path alone; a folder ends with a slash.
 REFERENCE = re.compile(r"`((?:[\w.-]+/)+(?:[\w.-]+\.\w+)?)(?::([\w.]+))?`")
 ROW = re.compile(r"^\| ([A-Z]\d+) \|(.*)\|$", re.MULTILINE)
-MADE_BY_SQL = re.compile(r"^create (?:unique )?(?:function|view|table|index) (?:shardclock\.)?(\w+)", re.MULTILINE)
+MADE_BY_SQL = re.compile(
+    r"^create (?:or replace |unique )?(?:function|view|table|index) (?:shardclock\.)?(\w+)", re.MULTILINE
+)
 
 
 def references(text: str) -> list[tuple[str, str]]:
@@ -51,6 +53,13 @@ def names_in(path: Path) -> frozenset[str]:
     return frozenset(names)
 
 
+@cache
+def made_last_in() -> dict[str, str]:
+    """Map what the migrations make to the last one that makes it: there it is as it works today."""
+    migrations = sorted((ROOT / "sql" / "migrations").glob("*.sql"))
+    return {name: path.relative_to(ROOT).as_posix() for path in migrations for name in names_in(path)}
+
+
 def promised(text: str) -> set[str]:
     """List the promises that the table of promises.md names; one of its rows may name several."""
     rows = re.findall(r"^\| ((?:[A-Z]\d+(?:, )?)+) \|", text, re.MULTILINE)
@@ -68,6 +77,17 @@ def test_what_any_other_page_names_exists(page: Path) -> None:
     named = [(path, name) for path, name in references(page.read_text(encoding="utf-8")) if path not in NOT_OURS]
     assert [path for path, _ in named if not (ROOT / path).exists()] == []
     assert [(path, name) for path, name in named if name and name not in names_in(ROOT / path)] == []
+
+
+def test_what_a_migration_makes_anew_is_named_where_it_is_made_last() -> None:
+    assert made_last_in()["unknown_target"] == "sql/migrations/0010_endpoints.sql", "it is in 0009, too"
+    stale = [
+        f"{page.name}: {path}:{name}"
+        for page in (ROOT / "docs" / "architecture.md", *OTHER_PAGES)
+        for path, name in references(page.read_text(encoding="utf-8"))
+        if path.startswith("sql/migrations/") and made_last_in().get(name, path) != path
+    ]
+    assert stale == []
 
 
 def test_the_pages_name_the_code() -> None:

@@ -20,6 +20,7 @@ from sql.endpoints.endpoints import (
     list_endpoints,
     remove_endpoint,
     set_secrets,
+    set_url,
 )
 from sql.session import Session, StatementRefused
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, declare, deliver
@@ -88,8 +89,14 @@ async def test_no_timer_may_name_it_while_it_is_disabled(dsn: str, operator: Ses
 
 
 async def test_a_late_answer_does_not_disable_an_endpoint_that_leads_elsewhere_now(operator: Session) -> None:
-    assert not await disable_endpoint(operator, BILLING.key, why="answered 410 Gone", url="https://example.com/old")
-    assert await disable_endpoint(operator, BILLING.key, why="answered 410 Gone", url=BILLING.url)
+    new = "https://example.com/new"
+    assert await set_url(operator, BILLING.key, new)
+    assert not await set_url(operator, BILLING.key, new), "it leads there"
+    assert not await set_url(operator, EndpointName("acme", "billing"), new), "there is none"
+
+    assert not await disable_endpoint(operator, BILLING.key, why="answered 410 Gone", url=BILLING.url)
+    assert await find_endpoints(operator, [BILLING.key]) == {BILLING.key: replace(BILLING, url=new)}
+    assert await disable_endpoint(operator, BILLING.key, why="answered 410 Gone", url=new)
 
 
 async def test_secrets_are_replaced_only_if_nobody_else_has_replaced_them(operator: Session) -> None:

@@ -19,7 +19,6 @@ Postgres:
 Shards and clusters:
     shard_pool       several shards in the test's own process
     shard_process    one shard in a process of its own
-    worker_process   one worker in a process of its own; handler_process  one of its handlers, without Ray
     fake_fleet       reconcilers on a fleet that only records
     members          the members of a fleet, as a plan sees them
     rays             a real Ray of several nodes
@@ -31,6 +30,13 @@ Shards and clusters:
     processes        find, freeze and kill processes of the system
     waiting          wait until a condition holds, with a time limit
     verdict          judge a run from its recorded rows alone
+
+Workers:
+    deliveries       declare handlers, make deliveries, and claim and settle them by hand
+    handlers         handlers' processes that a test plays
+    working          one worker in the test's own process
+    worker_process   one worker in a process of its own
+    handler_process  one handler's process, without Ray
 
 Rules and pages:
     cron_rules       draw cron rules and zones at random, and step through a rule

@@ -239,9 +239,9 @@ CASES = [
          tables("forecast_peak_timers_per_second", steady(1500)) | tables("capacity_timers_per_second", steady(1000))
          | tables("shards_alive", steady(1)), ("ShardclockShardsMissing",)),
 
-    Case("handlers, and no worker", "ShardclockNoWorkerAlive",
+    Case("targets, and no worker", "ShardclockNoWorkerAlive",
          tables("workers_alive", steady(0)), ("ShardclockNoWorkerAlive",)),
-    Case("no worker where no app wants one", "ShardclockNoWorkerAlive",
+    Case("no worker where there is no target", "ShardclockNoWorkerAlive",
          tables("workers_alive", steady(0)) | tables("workers_wanted", steady(0))),
     Case("no worker for half a minute", "ShardclockNoWorkerAlive",
          tables("workers_alive", "2+0x59 0 2+0x100")),

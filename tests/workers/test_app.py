@@ -1,4 +1,4 @@
-"""Prove which modules are the app: those that are named, else those that installed packages have as entry points."""
+"""Prove which modules are the app, what is learnt of its handlers, and that one that can't be used is refused."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from workers.app import modules_of
+from tests.support.cli_asserts import BAD_INPUT
+from tests.support.program import run
+from workers.app import App, AppRefused, find_app, modules_of
+
+ORDERS = """
+import shardclock
+
+@shardclock.on_timer("order.expired", max_attempts=3)
+async def expire(timer: shardclock.Timer) -> None:
+    pass
+"""
 
 
 def test_what_is_named_is_the_app_and_else_what_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,3 +29,39 @@ def test_what_is_named_is_the_app_and_else_what_is_installed(tmp_path: Path, mon
 
     assert modules_of(None) == "shop.mails:send,shop.orders"
     assert modules_of("reminders") == "reminders"
+
+
+def test_an_app_is_imported_elsewhere_and_its_handlers_are_learnt(tmp_path: Path) -> None:
+    (tmp_path / "orders.py").write_text(ORDERS)
+
+    app = find_app("orders", tmp_path)
+
+    (handler,) = app.handlers
+    assert (handler.target, handler.is_async, handler.policy.max_attempts) == ("order.expired", True, 3)
+    assert App.from_json(app.to_json()) == app
+
+
+@pytest.mark.parametrize(
+    ("modules", "text", "why"),
+    [
+        ("broken", "import nothing_of_that_name", "can't be imported"),
+        ("ends", "import os; os._exit(7)", "it ended with code 7"),
+        ("missing", None, "there is no module"),
+        ("json", None, "has no handlers"),
+    ],
+)
+def test_an_app_that_cannot_be_used_is_refused(tmp_path: Path, modules: str, text: str | None, why: str) -> None:
+    if text is not None:
+        (tmp_path / f"{modules}.py").write_text(text)
+
+    with pytest.raises(AppRefused, match=why):
+        find_app(modules, tmp_path)
+
+
+def test_a_cluster_whose_app_cannot_be_used_does_not_start(tmp_path: Path) -> None:
+    environment = {"SHARDCLOCK_DATA_DIR": str(tmp_path / "data")}
+
+    done = run("up", "--app", "missing", environment=environment, cwd=tmp_path)
+
+    assert (done.code, "there is no module" in done.err) == (BAD_INPUT, True)
+    assert not (tmp_path / "data").exists()

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 
-import pytest
 from standardwebhooks import Webhook
 
 from sql.endpoints.endpoints import EndpointName, StoredEndpoint, add_endpoint, find_endpoints, set_secrets
 from sql.session import Session
 from tests.support.deliveries import deliver
-from tests.support.factories import BOUND_S, HolderClient, add_holder, value
+from tests.support.factories import BOUND_S, HolderClient, value
 from tests.support.handlers import Processes
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
@@ -22,14 +20,6 @@ from workers.settings import WorkerSettings
 
 SETTINGS = WorkerSettings(**QUICK.model_dump() | {"webhook_http": True, "webhook_allow": "127.0.0.0/8"})
 TARGET = "webhook:billing"
-
-
-@pytest.fixture
-async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a shard that keeps all slots."""
-    await add_holder(dsn, 1)
-    async with HolderClient(dsn, holder=1) as hand:
-        yield hand
 
 
 async def add(dsn: str, receiver: Receiver, name: str = "billing", **policy: object) -> StoredEndpoint:

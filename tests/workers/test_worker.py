@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from sql.deliveries.hints import send_delivery_hint
 from sql.deliveries.settle import settle_deliveries
 from sql.session import StoreUnavailable
 from tests.support.deliveries import HANDLER, bury, declare, deliver, deliveries
-from tests.support.factories import HolderClient, add_holder, query, value
+from tests.support.factories import HolderClient, query, value
 from tests.support.handlers import Processes, spec_of
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
@@ -27,15 +26,6 @@ from workers.claim_planner import ClaimPlanner
 from workers.handler import HandlerSpec
 from workers.settings import WorkerSettings
 from workers.worker import Worker
-
-
-@pytest.fixture
-async def shard(dsn: str) -> AsyncIterator[HolderClient]:
-    """Give a shard that keeps all slots, and whose timers may name the handler."""
-    await declare(dsn, HANDLER)
-    await add_holder(dsn, 1)
-    async with HolderClient(dsn, holder=1) as hand:
-        yield hand
 
 
 async def test_each_delivery_is_called_once_and_settled(dsn: str, shard: HolderClient) -> None:

@@ -1,0 +1,19 @@
+"""Lend tests a shard whose timers a worker has something to do for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.support.deliveries import HANDLER, declare
+from tests.support.factories import HolderClient, add_holder
+
+
+@pytest.fixture
+async def shard(dsn: str) -> AsyncIterator[HolderClient]:
+    """Give a shard that keeps all slots, and whose timers may name the handler."""
+    await declare(dsn, HANDLER)
+    await add_holder(dsn, 1)
+    async with HolderClient(dsn, holder=1) as hand:
+        yield hand
