@@ -82,6 +82,34 @@ CREATE SEQUENCE shardclock.resumed_seq
     NO MAXVALUE
     CACHE 1;
 
+CREATE TABLE shardclock.deliveries (
+    timer_key bigint NOT NULL,
+    process_instance_key bigint,
+    element_instance_key bigint,
+    next_attempt_at timestamp with time zone NOT NULL,
+    due_date timestamp with time zone NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    fired_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    redriven_at timestamp with time zone,
+    claimed_by bigint,
+    claimed_until timestamp with time zone,
+    occurrence bigint NOT NULL,
+    claims integer DEFAULT 0 NOT NULL,
+    failed_attempts integer DEFAULT 0 NOT NULL,
+    given_back integer DEFAULT 0 NOT NULL,
+    slot smallint NOT NULL,
+    tenant_id text NOT NULL,
+    timer_type text NOT NULL,
+    target text NOT NULL,
+    target_element_id text,
+    name text,
+    schedule text,
+    payload jsonb,
+    failures jsonb,
+    CONSTRAINT claim_is_whole CHECK (((claimed_by IS NULL) = (claimed_until IS NULL)))
+)
+WITH (fillfactor='40', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_insert_scale_factor='0.1', autovacuum_vacuum_cost_delay='0');
+
 CREATE TABLE shardclock.endpoints (
     tenant_id text NOT NULL,
     name text NOT NULL,
@@ -155,6 +183,7 @@ CREATE TABLE shardclock.dead_letters (
     fired_at timestamp with time zone NOT NULL,
     died_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
     occurrence bigint NOT NULL,
+    claims integer NOT NULL,
     failed_attempts integer NOT NULL,
     slot smallint NOT NULL,
     tenant_id text NOT NULL,
@@ -167,33 +196,6 @@ CREATE TABLE shardclock.dead_letters (
     payload jsonb,
     failures jsonb
 );
-
-CREATE TABLE shardclock.deliveries (
-    timer_key bigint NOT NULL,
-    process_instance_key bigint,
-    element_instance_key bigint,
-    next_attempt_at timestamp with time zone NOT NULL,
-    due_date timestamp with time zone NOT NULL,
-    created_at timestamp with time zone NOT NULL,
-    fired_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    claimed_by bigint,
-    claimed_until timestamp with time zone,
-    occurrence bigint NOT NULL,
-    claims integer DEFAULT 0 NOT NULL,
-    failed_attempts integer DEFAULT 0 NOT NULL,
-    slot smallint NOT NULL,
-    tenant_id text NOT NULL,
-    timer_type text NOT NULL,
-    target text NOT NULL,
-    target_element_id text,
-    name text,
-    schedule text,
-    payload jsonb,
-    failures jsonb,
-    given_back integer DEFAULT 0 NOT NULL,
-    CONSTRAINT claim_is_whole CHECK (((claimed_by IS NULL) = (claimed_until IS NULL)))
-)
-WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_insert_scale_factor='0.1', autovacuum_vacuum_cost_delay='0');
 
 CREATE TABLE shardclock.holders (
     holder bigint NOT NULL,
@@ -437,7 +439,7 @@ CREATE INDEX command_log_in_order ON ONLY shardclock.command_log USING btree ("p
 
 CREATE INDEX dead_letters_by_target ON shardclock.dead_letters USING btree (target, tenant_id, died_at);
 
-CREATE INDEX deliveries_by_lane ON shardclock.deliveries USING btree (target, tenant_id, next_attempt_at);
+CREATE INDEX deliveries_by_lane ON shardclock.deliveries USING btree (target, tenant_id, next_attempt_at, timer_key);
 
 CREATE INDEX holders_ended ON shardclock.holders USING btree (ended_at) WHERE (ended_at IS NOT NULL);
 
@@ -468,7 +470,7 @@ ALTER TABLE ONLY shardclock.holders
 -- advance_keys()  0005_schedule.sql
 -- agreed_zone(text, text)  0004_dates.sql
 -- out_of_range(timestamp with time zone, text)  0001_timers.sql
--- broken_rule(shardclock.timers)  0009_deliveries.sql
+-- broken_rule(shardclock.timers)  0001_timers.sql
 -- cancel_process_instance(bigint, text)  0006_verbs.sql
 -- change_timer(text, bigint, text, text, text)  0006_verbs.sql
 -- cancel_timer(bigint, text, text, text)  0006_verbs.sql
@@ -480,7 +482,7 @@ ALTER TABLE ONLY shardclock.holders
 -- check_on_conflict(text, text)  0005_schedule.sql
 -- check_one_timer(bigint, text)  0006_verbs.sql
 -- check_schedule(text)  0004_dates.sql
--- check_timer()  0009_deliveries.sql
+-- check_timer()  0001_timers.sql
 -- check_zone(text)  0004_dates.sql
 -- named_clock(timestamp with time zone, text)  0004_dates.sql
 -- clock_of(timestamp with time zone, text)  0004_dates.sql
@@ -505,7 +507,7 @@ ALTER TABLE ONLY shardclock.holders
 -- mark_log_writer()  0002_command_log.sql
 -- move_timers(bigint[], timestamp with time zone, interval, text)  0006_verbs.sql
 -- named_target(shardclock.timers, shardclock.timers)  0009_deliveries.sql
--- new_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text)  0009_deliveries.sql
+-- new_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text)  0005_schedule.sql
 -- open_group(text, integer)  0008_consumers.sql
 -- origin()  0003_cluster.sql
 -- parse_delay(text, text)  0004_dates.sql

@@ -83,6 +83,8 @@ again as (
     where d.timer_key = any (array(select a.timer_key from attempt a where a.intent is null))
         and a.timer_key = d.timer_key
         and a.claims = d.claims
+        -- An older claim of the same delivery may have failed, and this one have ended it.
+        and a.intent is null
         and d.claimed_by = :holder
     returning d.timer_key, d.claims
 )

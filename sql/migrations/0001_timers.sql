@@ -208,8 +208,13 @@ begin atomic
                     left(t.timer_type, 60)
                 )
             ]
-        when t.target <> 'log'
-            then array['target_is_known', format('target "%s" is unknown: the only target is log', left(t.target, 60))]
+        when t.target <> 'log' and (length(t.target) not between 1 and 200 or t.target ~ '[[:cntrl:]]')
+            then array[
+                'target_is_1_to_200_characters',
+                format(
+                    'target "%s" must have 1 to 200 characters, none of them a control character', left(t.target, 60)
+                )
+            ]
         when t.zone !~ '^[A-Za-z][A-Za-z0-9_+/-]{0,63}$'
             then array[
                 'zone_is_1_to_64_characters',
@@ -261,8 +266,12 @@ language plpgsql
 as $$
 declare
     broken text[] := shardclock.broken_rule(new);
+    named text := shardclock.named_target(new, old);
 begin
-    if broken is null then
+    if broken is null and named is not null then
+        broken := array['target_is_known', shardclock.unknown_target(named, new.tenant_id)];
+    end if;
+    if broken[2] is null then
         return new;
     end if;
     raise exception '%', broken[2]

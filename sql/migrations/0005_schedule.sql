@@ -84,8 +84,10 @@ begin
             then format('target_element_id "%s" must have 1 to 200 characters', left(target_element_id, 60))
         when process_instance_key < 1 or element_instance_key < 1
             then 'process_instance_key and element_instance_key must be at least 1'
-        when target is distinct from 'log'
-            then format('target "%s" is unknown: the only target is log', left(target, 60))
+        when target is null
+            then 'target null is unknown: leave it out, or name one'
+        when target <> 'log' and shardclock.unknown_target(target, tenant_id) is not null
+            then shardclock.unknown_target(target, tenant_id)
         when timer_type is null or timer_type not in ('BOUNDARY', 'INTERMEDIATE', 'START_EVENT', 'USER')
             then format(
                 'timer_type "%s" is unknown: use BOUNDARY, INTERMEDIATE, START_EVENT or USER', left(timer_type, 60)
@@ -351,7 +353,7 @@ schedule: an ISO 8601 repeat such as R/PT1H or R5/P1D, or cron of five or six fi
 name: unique among the tenant's pending timers; a schedule without one is named `schedule-<its first key>`
 tenant_id: the tenant that the timer belongs to
 payload: any JSON of at most 64 KiB; it is copied into the timer's records
-target: what the firing calls; log: it calls nothing, and only writes its record
+target: what the firing calls: a handler that an app has declared, or `webhook:NAME`, an endpoint of the tenant; log: it calls nothing, and only writes its record
 timer_type: BOUNDARY, INTERMEDIATE, START_EVENT or USER
 target_element_id: the element of a process that it is for
 process_instance_key: the process instance that it is for; cancel_process_instance cancels all timers of one

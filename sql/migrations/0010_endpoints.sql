@@ -28,13 +28,8 @@ comment on column shardclock.endpoints.policy is
 comment on column shardclock.endpoints.disabled_at is
     'When it answered 410, or somebody disabled it: nothing is sent to it; null: it works.';
 
-alter table shardclock.deliveries add column given_back integer not null default 0;
-
-comment on column shardclock.deliveries.given_back is
-    'How often a worker has claimed it and given it back uncalled, for example at a drain.';
-
--- As in 0009_deliveries.sql, and a tenant's endpoints are targets, too.
-create or replace function shardclock.unknown_target(target text, tenant_id text)
+-- Null if a timer of this tenant may name the target; else the sentence that says why not.
+create function shardclock.unknown_target(target text, tenant_id text)
 returns text
 language plpgsql
 stable
@@ -102,6 +97,9 @@ begin
     );
 end
 $$;
+
+comment on function shardclock.unknown_target is
+    'Internal: Says why a tenant''s timer can''t have a target; null: it can.';
 
 create function shardclock.has_targets()
 returns boolean

@@ -13,7 +13,7 @@ import pytest
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from shardclock import Timer
+from shardclock import Completed, Timer
 from sql.deliveries.claim import ClaimedDelivery
 from tests.support.handlers import NOON, delivery, spec_of
 from workers import process
@@ -104,7 +104,7 @@ async def test_no_more_calls_run_at_a_time_than_the_handler_allows_however_many_
 
     answers = await asyncio.gather(actor.call(envelopes), actor.call(envelopes))
 
-    results = [outcome.result for outcomes, _ in answers for outcome in outcomes if outcome is not None]
+    results = [outcome.result for outcomes, _ in answers for outcome in outcomes if isinstance(outcome, Completed)]
     assert len(results) == 40
     assert max(results) == calls_max
 

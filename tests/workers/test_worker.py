@@ -12,7 +12,7 @@ import pytest
 import workers.worker
 from shardclock import Completed, Failed
 from sql.cluster.holders import WORKER, Incarnation, end_holders
-from sql.deliveries.claim import DeliveryScan, DeliveryScanResult, claim_deliveries
+from sql.deliveries.claim import Claim, DeliveryScan, DeliveryScanResult, claim_deliveries
 from sql.deliveries.hints import send_delivery_hint
 from sql.deliveries.settle import settle_deliveries
 from sql.session import StoreUnavailable
@@ -117,7 +117,7 @@ async def test_what_ended_while_postgres_was_away_is_settled_when_it_is_back(
 ) -> None:
     sent = 0
 
-    async def lost_once(*arguments: Any) -> frozenset[int]:
+    async def lost_once(*arguments: Any) -> frozenset[Claim]:
         nonlocal sent
         sent += 1
         settled = await settle_deliveries(*arguments)
