@@ -13,6 +13,8 @@ from sql.deliveries.settle import Ending, Settlement
 # is the likely cause.
 CLAIMS_WITHOUT_ANSWER_MAX = 20
 
+COMPLETED = Completed()
+
 Jitter = Callable[[float, float], float]
 
 
@@ -26,6 +28,8 @@ def settlement_of(
     jitter: Jitter = random.uniform,
 ) -> Settlement:
     """Decide what follows an attempt."""
+    if outcome == COMPLETED:  # as most are
+        return Settlement(delivery, Ending.DELIVERED, duration_s=duration_s)
     match outcome:
         case Completed(result, note):
             text = None if result is None else json.dumps(result)

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 
 from sql.deliveries.claim import Claim, ClaimedDelivery
 
+NOT_HELD = (None, float("-inf"))
+
 
 class Hand:
     """Keep deliveries from their claim until they are settled.
@@ -35,10 +37,9 @@ class Hand:
         """Return those whose leases were renewed last before a moment."""
         return [it for it, renewed_s in self._held.values() if renewed_s < moment_s]
 
-    def holds(self, delivery: ClaimedDelivery, *, since_s: float) -> bool:
-        """Say whether a delivery is in hand, by a lease that was taken or renewed since a moment."""
-        held = self._held.get(delivery.claim)
-        return held is not None and held[1] >= since_s
+    def held(self, deliveries: Iterable[ClaimedDelivery], *, since_s: float) -> list[ClaimedDelivery]:
+        """Return those that are in hand, by a lease that was taken or renewed since a moment."""
+        return [it for it in deliveries if self._held.get(it.claim, NOT_HELD)[1] >= since_s]
 
     def renew(self, deliveries: Iterable[ClaimedDelivery], *, now_s: float) -> None:
         """Note that leases were renewed, except of those that were settled meanwhile."""

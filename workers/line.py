@@ -33,13 +33,13 @@ class Line:
         *,
         start: Callable[[HandlerSpec], HandlerProcess],
         settle: Callable[[Sequence[Settlement]], None],
-        holds: Callable[[ClaimedDelivery], bool],
+        held: Callable[[Sequence[ClaimedDelivery]], list[ClaimedDelivery]],
         now: Callable[[], datetime],
         stats: WorkerStats,
     ) -> None:
         self.spec = spec
         self._settle = settle
-        self._holds = holds
+        self._held = held
         self._now = now
         self._stats = stats
         self._log = structlog.get_logger().bind(target=spec.target)
@@ -128,8 +128,7 @@ class Line:
             seat = next((seat for seat in self._seats if seat.is_empty), None)
             if seat is None:
                 return False
-            suspect = self._suspects.popleft()
-            return self._begin(seat, [suspect] if self._holds(suspect) else [], alone=True)
+            return self._begin(seat, self._held([self._suspects.popleft()]), alone=True)
         seat = next((seat for seat in self._seats if seat.has_room), None)
         if seat is None or not self._waiting:
             return False
@@ -147,7 +146,7 @@ class Line:
 
     def _still_wanted(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
         now = self._now()
-        held = [it for it in deliveries if self._holds(it)]
+        held = self._held(deliveries)
         ended = {it.claim: settlement for it in held if (settlement := why_not(it, self.spec.policy, now=now))}
         if ended:
             self._settle(list(ended.values()))

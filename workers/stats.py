@@ -9,7 +9,7 @@ from datetime import datetime
 from metrics.family import OTHER, TARGETS_MAX
 from metrics.report import Histogram, Report, Sample
 from sql.deliveries.claim import Claim, ClaimedDelivery
-from sql.deliveries.settle import Settlement
+from sql.deliveries.settle import Ending, Settlement
 from sql.endpoints.endpoints import WEBHOOK
 from workers.families import DURATION_EDGES_S, KIND, LOOPS, OUTCOME
 
@@ -26,10 +26,10 @@ class Buckets:
     counts: list[int] = field(default_factory=lambda: [0] * (len(DURATION_EDGES_S) + 1))
     sum_s: float = 0.0
 
-    def add(self, duration_s: float) -> None:
-        """Count one."""
-        self.counts[bisect_left(DURATION_EDGES_S, duration_s)] += 1
-        self.sum_s += duration_s
+    def add(self, duration_s: float, count: int = 1) -> None:
+        """Count some of the same duration."""
+        self.counts[bisect_left(DURATION_EDGES_S, duration_s)] += count
+        self.sum_s += duration_s * count
 
 
 def _buckets_by_kind() -> dict[str, Buckets]:
@@ -69,15 +69,14 @@ class WorkerStats:
 
     def count_settled(self, sent: Sequence[Settlement], settled: Collection[Claim]) -> None:
         """Add how attempts ended; those that were not settled are another worker's now."""
-        for it in sent:
-            if it.delivery.claim not in settled:
-                self.lost += 1
-                continue
-            target = it.delivery.target
+        ours = sent if len(settled) == len(sent) else [it for it in sent if it.delivery.claim in settled]
+        self.lost += len(sent) - len(ours)
+        alike = Counter((it.delivery.target, it.ending, it.fails, it.duration_s) for it in ours)
+        for (target, ending, fails, duration_s), count in alike.items():
             kind = kind_of(target)
-            self.outcomes[kind, self.name_of(target), _outcome_of(it)] += 1
-            if it.ending is not None or it.fails:
-                self.durations[kind].add(it.duration_s)
+            self.outcomes[kind, self.name_of(target), _outcome_of(ending, fails=fails)] += count
+            if ending is not None or fails:
+                self.durations[kind].add(duration_s, count)
 
     def counts(self) -> dict[str, int]:
         """Return the counts by name."""
@@ -128,7 +127,7 @@ def _outcomes_of(stats: WorkerStats) -> list[Sample]:
     ]
 
 
-def _outcome_of(it: Settlement) -> str:
-    if it.ending is not None:
-        return it.ending.value.lower()
-    return "retried" if it.fails else "given_back"
+def _outcome_of(ending: Ending | None, *, fails: bool) -> str:
+    if ending is not None:
+        return ending.value.lower()
+    return "retried" if fails else "given_back"

@@ -74,7 +74,7 @@ class Worker:
                 spec,
                 start=start,
                 settle=self._settle_soon,
-                holds=self._holds,
+                held=self._held,
                 now=self._clock.now,
                 stats=self.stats,
             )
@@ -248,9 +248,9 @@ class Worker:
             self._count_failure("settles")
             return frozenset()
 
-    def _holds(self, delivery: ClaimedDelivery) -> bool:
-        """Say whether a call may begin: its lease has not run out."""
-        return self._hand.holds(delivery, since_s=time.monotonic() - self._settings.delivery_lease_s)
+    def _held(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
+        """Return those of which a call may begin: their leases have not run out."""
+        return self._hand.held(deliveries, since_s=time.monotonic() - self._settings.delivery_lease_s)
 
     def _take(self, claimed: Sequence[ClaimedDelivery]) -> None:
         self._hand.take(claimed, now_s=time.monotonic())

@@ -1,15 +1,18 @@
 """Settle how attempts ended: record the delivery's end, or say when the next attempt is due."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from sql.deliveries.claim import Claim, ClaimedDelivery
 from sql.session import QUEUE_PLANS, Session
 
 # Settling joins only rows that it has already read. A nested loop over them would take time by the square of the batch.
 SETTLE_PLANS = QUEUE_PLANS | {"enable_nestloop": "off"}
+
+
+ValueT = TypeVar("ValueT")
 
 
 class Ending(StrEnum):
@@ -53,12 +56,18 @@ async def settle_deliveries(
         holder=holder,
         timer_keys=[it.delivery.timer_key for it in settlements],
         claims=[it.delivery.claims for it in settlements],
-        intents=[it.ending and it.ending.value for it in settlements],
+        intents=[it.ending for it in settlements],
         fails=[it.fails for it in settlements],
-        delays=[None if it.ending else timedelta(seconds=it.delay_s) for it in settlements],
+        delays=_unless_null(None if it.ending else timedelta(seconds=it.delay_s) for it in settlements),
         duration_ms=[round(it.duration_s * 1000) for it in settlements],
-        reasons=[it.reason for it in settlements],
-        results=[it.result for it in settlements],
+        reasons=_unless_null(it.reason for it in settlements),
+        results=_unless_null(it.result for it in settlements),
         now=now,
     )
     return frozenset(map(tuple, rows))
+
+
+def _unless_null(values: Iterable[ValueT | None]) -> list[ValueT | None]:
+    """Make an array, without any element if all are null: the statement reads a missing element as null."""
+    listed = list(values)
+    return listed if any(value is not None for value in listed) else []

@@ -7,6 +7,7 @@
 --        :fails boolean[]: the attempt counts as failed,
 --        :delays interval[]: until the next attempt, or null,
 --        :duration_ms integer[], :reasons text[] (null: none), :results jsonb[] (what a handler returned; null: nothing);
+--        what is missing at an array's end is null;
 --        :now timestamptz or null
 -- out:   timer_key bigint, claims integer, of those that this call settled. A missing one was claimed by somebody since,
 --        or is gone

@@ -40,9 +40,8 @@ def test_a_lease_that_ran_out_is_not_held_any_more() -> None:
     hand = Hand()
     hand.take([delivery(1, claims=2)], now_s=10.0)
 
-    assert hand.holds(delivery(1, claims=2), since_s=10.0)
-    assert not hand.holds(delivery(1, claims=2), since_s=10.1)
-    assert not hand.holds(delivery(1, claims=1), since_s=0.0)
+    assert hand.held([delivery(1, claims=2), delivery(1, claims=1)], since_s=10.0) == [delivery(1, claims=2)]
+    assert hand.held([delivery(1, claims=2)], since_s=10.1) == []
 
 
 def test_what_was_settled_while_it_was_renewed_does_not_come_back() -> None:

@@ -34,7 +34,7 @@ class Running:
             spec,
             start=processes,
             settle=self.settled.extend,
-            holds=lambda it: it.claim not in self.lost,
+            held=lambda deliveries: [it for it in deliveries if it.claim not in self.lost],
             now=lambda: NOON + timedelta(seconds=1),
             stats=self.stats,
         )

@@ -6,6 +6,10 @@ import asyncio
 import random
 import signal
 import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+import psutil
 
 from tests.chaos.away import until
 from tests.chaos.faults.fault import BACK_S, Act, Hit, NothingToBreak
@@ -43,7 +47,7 @@ def kill_process(word: str) -> Act:
     """Kill one of the cluster's processes with -9, by a word of its command line."""
 
     async def act(stage: Stage, chance: random.Random, _: float) -> Hit:
-        found = stage.cluster.processes(word)
+        found = without_forks(stage.cluster.processes(word))
         if not found:
             raise NothingToBreak(f"no process {word!r}")
         victim = chance.choice(found)
@@ -51,6 +55,17 @@ def kill_process(word: str) -> Act:
         return Hit(detail={"process": word.strip()})
 
     return act
+
+
+def without_forks(found: Sequence[psutil.Process]) -> list[psutil.Process]:
+    """Leave out children: between its fork and its exec a new worker looks like the raylet that starts it."""
+    pids = {process.pid for process in found}
+    kept = []
+    for process in found:
+        with suppress(psutil.Error):
+            if process.ppid() not in pids:
+                kept.append(process)
+    return kept
 
 
 def lose_head(word: str) -> Act:
@@ -135,7 +150,7 @@ def freeze_process(word: str) -> Act:
     """Stop one of the cluster's processes, and let it go on after a while."""
 
     async def act(stage: Stage, chance: random.Random, for_s: float) -> Hit:
-        found = stage.cluster.processes(word)
+        found = without_forks(stage.cluster.processes(word))
         if not found:
             raise NothingToBreak(f"no process {word!r}")
         victim = chance.choice(found)
