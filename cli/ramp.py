@@ -36,9 +36,14 @@ def ramp(
     return with_session(partial(_set, per_s=_rate(per_second), as_json=as_json))
 
 
+def overdue_of(state: Status) -> str:
+    """Say how many timers are overdue, and whether that is an estimate."""
+    return f"{_about(state)}{state.overdue:,}"
+
+
 def outage_of(state: Status, *, is_served: bool) -> str:
     """Say how many timers an outage left, how fast they are fired, and how long that takes."""
-    left = counted(state.left_by_outage, "timer")
+    left = f"{_about(state)}{counted(state.left_by_outage, 'timer')}"
     if not state.left_by_outage:
         return "nothing"
     if not is_served:
@@ -64,7 +69,7 @@ def span_of(length_s: float) -> str:
 async def _show(session: Session, *, as_json: bool) -> int:
     state = await read_status(session)
     if as_json:
-        shown = ("ramp_per_s", "left_by_outage", "caught_up_in_s")
+        shown = ("ramp_per_s", "left_by_outage", "overdue_estimated", "caught_up_in_s")
         print_json({name: getattr(state, name) for name in shown})
         return DONE
     is_served = any(holder.part is not None for holder in await list_holders(session, SHARD))
@@ -88,6 +93,10 @@ def _rate(text: str) -> int | None:
     if text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) <= PER_S_MAX:
         return int(text)
     raise Refusal(f"ramp {shortened(text)} is no rate: use 0 to {PER_S_MAX} timers a second, or {OFF}")
+
+
+def _about(state: Status) -> str:
+    return "about " if state.overdue_estimated else ""
 
 
 def _words(per_s: int | None) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
-from cli.ramp import outage_of
+from cli.ramp import outage_of, overdue_of
 from cli.session import with_session
 from cluster.settings import load_settings
 from service.hold import living_of, objection_to
@@ -49,7 +49,7 @@ def release(
 def _show(whose: Identity, identity: str, state: Status, *, released: bool, as_json: bool) -> None:
     """Show to which installation the database belonged, to which it belongs now, and what would fire."""
     if as_json:
-        numbers = {"pending": state.pending, "overdue": state.overdue, "left_by_outage": state.left_by_outage}
+        numbers = {name: getattr(state, name) for name in ("pending", "overdue", "overdue_estimated", "left_by_outage")}
         before = {"hold": whose.hold_reason, "belongs_to": whose.name, "origin": whose.origin, "here": whose.here}
         print_json({"released": released, "identity": identity or None, **before, **numbers})
         return
@@ -58,7 +58,7 @@ def _show(whose: Identity, identity: str, state: Status, *, released: bool, as_j
         after = "belongs to" if released else "would belong to"
         rows = [("on hold", whose.hold_reason), *rows, (after, _place(identity or None, whose.here))]
     rows += [
-        ("overdue", f"{state.overdue:,}"),
+        ("overdue", overdue_of(state)),
         ("left by an outage", outage_of(state, is_served=True)),
         ("pending", f"{state.pending:,}, {state.paused:,} of them paused"),
     ]

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cli.output import DONE, Json, cell, hex_of, out, print_json, print_table, tell
-from cli.ramp import outage_of
+from cli.ramp import outage_of, overdue_of
 from cli.session import with_session
 from cluster.settings import load_settings
 from service.hold import living_of, read_hold
@@ -129,7 +129,7 @@ def _print_status(state: Status, holders: Sequence[Holder], living: Sequence[Hol
         ),
         ("leader", leader),
         ("pending", f"{about}{state.pending:,}, {state.paused:,} of them paused"),
-        ("overdue", f"{state.overdue:,}, the oldest by {state.oldest_overdue_s:.1f} s"),
+        ("overdue", f"{overdue_of(state)}, the oldest by {state.oldest_overdue_s:.1f} s"),
         ("lag", _lag(state)),
     ]
     if standing_by := _standing_by(holders, living):

@@ -3,16 +3,17 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 
 from cluster.settings import Settings
 from embedded.server import EmbeddedPostgres
+from sql.backoff import Backoff
 from sql.cluster.rights import require_rights
 from sql.dsn import Dsn
 from sql.migrate import migrate, require_current
 from sql.session import Session, StoreUnavailable
 
-RETRY_MIN_S = 0.2
-RETRY_MAX_S = 5.0
+RETRY = Backoff(0.2, 5.0)
 
 
 class Database:
@@ -81,15 +82,14 @@ async def wait_until_ready(database: Database, *, tell: Callable[[str], None]) -
     errors:  WrongSchema  names the command that repairs it
              LacksRights  names the grant that is missing
     """
-    pause_s = RETRY_MIN_S
     async with Session(database.dsn, application="shardclock up") as session:
-        while True:
+        for failures in count(1):
             try:
                 await require_rights(session)
                 await require_current(session)
             except StoreUnavailable as error:
+                pause_s = RETRY.pause_s(failures)
                 tell(f"{database.place} does not answer ({error}); trying again in {pause_s:.1f} s")
                 await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, RETRY_MAX_S)
             else:
                 return

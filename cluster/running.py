@@ -19,12 +19,13 @@ from cluster.node import DSN, DSN_FILE, environment_of
 from cluster.scratch import Scratch
 from cluster.settings import PREFIX, Settings
 from embedded.server import EmbeddedPostgresError
+from sql.backoff import Backoff
 from workers.app import App
 
 READY_S = 60.0
 RESTARTED_S = 30.0  # a restarted host that isn't ready by then is killed and started again
 STOP_S = 30.0
-RESTART_MAX_S = 10.0  # longest pause before a host that keeps dying is started again
+RESTARTS = Backoff(1.0, 10.0)  # before a host that keeps dying is started again
 STEADY_S = 60.0  # a host that lived this long did not fail to start: it is restarted without a pause
 TEND_S = 0.2
 
@@ -125,7 +126,7 @@ class RunningCluster:
         """Return the pause before a dead host is started again: none at first, then longer after each failure."""
         if time.monotonic() - self._started_at > STEADY_S:
             self._failures = 0
-        pause_s = min(2.0**self._failures - 1, RESTART_MAX_S)
+        pause_s = RESTARTS.pause_s(self._failures)
         self._failures += 1
         self._tell(f"Ray had died and is started again in {pause_s:.0f} s")
         return pause_s

@@ -2,8 +2,11 @@
 
 from collections.abc import Iterable
 
+from sql.backoff import Backoff
+
 STARTING_S = 5.0  # an actor that dies this soon has failed to start
 PAUSE_MAX_S = 30.0
+PAUSES = Backoff(2.0, PAUSE_MAX_S)
 
 
 class SpawnBackoff:
@@ -23,7 +26,7 @@ class SpawnBackoff:
         for age_s in ages_s:
             self._failed_starts = self._failed_starts + 1 if age_s < STARTING_S else 0
             if self._failed_starts > 1:  # a single failure may be an accident
-                self._spawn_at = now_s + min(2.0 ** (self._failed_starts - 1), PAUSE_MAX_S)
+                self._spawn_at = now_s + PAUSES.pause_s(self._failed_starts - 1)
 
     def reset(self) -> None:
         """Allow starts at once again, because the cause of the failures is over."""

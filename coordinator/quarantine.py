@@ -5,9 +5,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from coordinator.plan import ActorState
+from sql.backoff import Backoff
 
 FIRST_S = 10.0
 MAX_S = 60.0  # Ray itself declares a silent node dead after about a minute
+PAUSES = Backoff(FIRST_S, MAX_S)
 PROVED_S = 30.0  # after a keeper on the node gave signs of life for this long, the node's failures are forgotten
 
 
@@ -69,7 +71,7 @@ class Quarantine:
             if case is not None and now_s < case.until_s:
                 continue
             failures = 1 if case is None else case.failures + 1
-            pause_s = min(FIRST_S * 2.0 ** (failures - 1), MAX_S)
+            pause_s = PAUSES.pause_s(failures)
             self._cases[node_id] = _NodeFailures(failures, failed_s=now_s, until_s=now_s + pause_s)
 
     def learn_nodes(self, members: Iterable[ActorState], nodes: Collection[str], *, now_s: float) -> None:

@@ -4,6 +4,7 @@ import time
 
 import structlog
 
+from sql.backoff import Backoff
 from sql.log.partitions import OldestDay, drop_log_partition, ensure_log_partitions, forget_holders, mark_day
 from sql.session import Session, StatementRefused, StoreUnavailable
 
@@ -19,7 +20,7 @@ class Retention:
         self._session = session
         self._keep_days = keep_days
         self._next_at = 0.0
-        self._retry_s = RETRY_S
+        self._failures = 0
         self._kept_for: str | None = None
         self._log = structlog.get_logger()
 
@@ -29,10 +30,11 @@ class Retention:
             return
         try:
             pause_s = RETRY_S if await self._keep() else EVERY_S
-            self._retry_s = RETRY_S
+            self._failures = 0
         except (StoreUnavailable, StatementRefused) as error:
-            self._log.warning("the log's days wait", error=str(error), retry_s=self._retry_s)
-            pause_s, self._retry_s = self._retry_s, min(2 * self._retry_s, EVERY_S)
+            self._failures += 1
+            pause_s = Backoff(RETRY_S, EVERY_S).pause_s(self._failures)
+            self._log.warning("the log's days wait", error=str(error), retry_s=pause_s)
         self._next_at = time.monotonic() + pause_s
 
     async def _keep(self) -> bool:

@@ -1,13 +1,13 @@
 """Take turns again and again until asked to stop."""
 
 import asyncio
-import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 from structlog.typing import FilteringBoundLogger
 
 from keepers.heartbeat import HolderEnded
+from sql.backoff import Backoff
 
 # When the keeper is asked to stop, a statement in flight gets this long to end; then it is canceled.
 DRAIN_S = 0.7
@@ -26,8 +26,7 @@ class Loops:
         self, *, retry_s: float, retry_max_s: float, failed: Callable[[str], None], log: FilteringBoundLogger
     ) -> None:
         self.stopping = asyncio.Event()
-        self._retry_s = retry_s
-        self._retry_max_s = retry_max_s
+        self._backoff = Backoff(retry_s, retry_max_s)
         self._failed = failed
         self._log = log
 
@@ -64,7 +63,7 @@ class Loops:
             except Exception as error:  # noqa: BLE001 - the top of a loop
                 failures += 1
                 self._failed(name)
-                pause_s = self._pause_after(failures)
+                pause_s = self._backoff.scattered_s(failures)
                 if failures == 1:
                     self._log.warning("turn failed", loop=name, error=one_line(error))
             await pause(pause_s, sooner)
@@ -74,10 +73,6 @@ class Loops:
         while not self.stopping.is_set():
             send()
             await pause(REPORT_S, self.stopping)
-
-    def _pause_after(self, failures: int) -> float:
-        limit_s = min(self._retry_s * 2.0 ** min(failures, 10), self._retry_max_s)
-        return limit_s * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, so that keepers don't all retry at once
 
 
 async def pause(pause_s: float, sooner: asyncio.Event) -> None:

@@ -12,7 +12,7 @@ from timers.model import LINE_BYTES_MAX, NewTimer
 from timers.refusal import InvalidTimer
 
 BATCH_LINES = 1_000
-BATCH_RETRY = Retry(attempts=8, pause_max_s=5.0)  # about 20 s in all
+BATCH_RETRY = Retry(attempts=8)  # about 20 s in all
 
 
 @dataclass(frozen=True, slots=True)

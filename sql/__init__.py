@@ -17,6 +17,7 @@ this package imports the library that connects to Postgres:
     pinned      the settings that every session fixes for itself, whatever the server's defaults are
     statements  the statements by name, with named parameters
     retry       repeat calls that are safe to repeat
+    backoff     how long to wait before another try
     migrate     bring the schema up to date, or check that this program can work with it
     dsn         where the database is, without showing its password
 """

@@ -5,18 +5,19 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from sql.backoff import Backoff
 from sql.session import StoreUnavailable
 
 T = TypeVar("T")
+PAUSES = Backoff(0.2, 5.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How often a call is tried, and how long to wait before the second try; each later wait is twice as long."""
+    """How often a call is tried, and how long to wait between two tries."""
 
     attempts: int
-    pause_s: float = 0.2
-    pause_max_s: float = 5.0
+    backoff: Backoff = PAUSES
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
         """Do the work until Postgres answers.
@@ -24,11 +25,9 @@ class Retry:
         shape:   the answer, and whether an earlier try may have done the work as well
         errors:  StoreUnavailable  no try got an answer
         """
-        pause_s = self.pause_s
         for attempt in range(1, self.attempts):
             try:
                 return await work(), attempt > 1
             except StoreUnavailable:
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, self.pause_max_s)
+                await asyncio.sleep(self.backoff.pause_s(attempt))
         return await work(), self.attempts > 1

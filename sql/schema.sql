@@ -292,7 +292,8 @@ CREATE VIEW shardclock.presence AS
     h.started_at,
     b.seen_at,
     h.suspended_at,
-    h.identity
+    h.identity,
+    (b.seen_at > (now() - '00:00:05'::interval)) AS alive
    FROM (shardclock.holders h
      CROSS JOIN LATERAL ( SELECT b_1.seen_at,
             b_1.held

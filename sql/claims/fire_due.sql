@@ -96,6 +96,7 @@ recurring as (
     where f.schedule is not null
 ),
 logged as (
+    -- The record, the delivery and the lags stand in claim_due.sql, too: docs/decisions/0004-one-claim-statement.md.
     insert into shardclock.command_log (
         timer_key, process_instance_key, element_instance_key, due_date, created_at, occurrence, holder,
         intent, tenant_id, timer_type, target, target_element_id, name, schedule, payload, detail

@@ -12,7 +12,7 @@ select
     s.target_per_s,
     (
         select count(*) from shardclock.presence h
-        where h.role = s.role and h.part is not null and h.seen_at > now() - interval '5 s'
+        where h.role = s.role and h.part is not null and h.alive
     ) as alive,
     (select case when q.is_called then q.last_value else 0 end from shardclock.position_seq q) as log_records
 from shardclock.scale s

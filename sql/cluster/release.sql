@@ -11,7 +11,7 @@ with released as (
         and shardclock.hold_reason(:identity) is not null
         and not exists (
             select from shardclock.presence h
-            where h.seen_at > now() - interval '5 s' and shardclock.hold_reason(h.identity) is null
+            where h.alive and shardclock.hold_reason(h.identity) is null
         )
     returning i.name, i.origin
 ),

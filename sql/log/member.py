@@ -9,15 +9,17 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
+from sql.backoff import Backoff
 from sql.dsn import Dsn
 from sql.hints import HintListener
 from sql.log.groups import GroupDropped, Place, knows_group, note_failure, open_group, set_record_aside
 from sql.log.hints import CHANNEL
-from sql.log.pace import Pace, retry_s
+from sql.log.pace import Pace
 from sql.log.records import POLL_S, LogRecord
 from sql.session import Session, StatementRefused, StoreUnavailable
 from timers.model import SLOTS
 
+RETRY = Backoff(0.2, 30.0)  # of a record, and while Postgres does not answer
 GROUP_S = 10.0  # how often a member that finds no records checks whether its group still exists
 ANSWER_S = 5.0  # the limit for our own statements; the work has a limit of its own
 WORK_S = 60.0  # the limit for work in a transaction, met even by one slow record; a batch is sized to take 1 s
@@ -89,7 +91,7 @@ class Member:
                         raise StatementRefused(f"the DSN's host is not known: {error}") from error
                     outages += 1
                     self.log.warning("Postgres does not answer", times=outages, error=str(error))
-                    await asyncio.sleep(retry_s(outages))
+                    await asyncio.sleep(RETRY.scattered_s(outages))
                     continue
                 if outages:
                     self.log.info("Postgres answers again", after_failures=outages)
@@ -114,7 +116,7 @@ class Member:
             self.pace.slow()
         else:
             self.pace.failed(len(records))
-        wait_s = retry_s(place.attempts) if alone else 0.0
+        wait_s = RETRY.scattered_s(place.attempts + 1) if alone else 0.0
         attempts = await self._note(place, error, alone=alone, wait_s=wait_s)
         what = {"partition": place.partition, "position": records[0].position, "error": error[:500]}
         if attempts is None:

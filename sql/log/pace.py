@@ -1,11 +1,8 @@
 """How many records a consumer takes at once: as many as its work does in about a second."""
 
-import random
-
 TARGET_S = 1.0
 RECORDS_MAX = 5_000
 GROWTH = 4.0  # from one record to 5,000 in seven batches; no batch takes much longer than the one before
-RETRY_S, RETRY_MAX_S = 0.2, 30.0
 
 
 class Pace:
@@ -29,8 +26,3 @@ class Pace:
     def slow(self) -> None:
         """Begin again with one record: the batch took longer than its limit."""
         self.records = 1
-
-
-def retry_s(attempts: int) -> float:
-    """Say how long to wait after this many failures in a row: longer each time, and at random to spread members."""
-    return float(min(RETRY_S * 2.0 ** min(attempts, 20), RETRY_MAX_S) * random.uniform(0.5, 1.0))  # noqa: S311

@@ -16,7 +16,7 @@
 with alive as materialized (
     select h.part, h.part_count
     from shardclock.presence h
-    where h.role = 'shard' and h.part is not null and h.seen_at > now() - interval '5 s'
+    where h.role = 'shard' and h.part is not null and h.alive
 ),
 oldest as materialized (
     select
@@ -83,7 +83,7 @@ select
     (select count(*) from alive) as shards_alive,
     (
         select count(*) from shardclock.presence h
-        where h.seen_at > now() - interval '5 s' and shardclock.hold_reason(h.identity) is not null
+        where h.alive and shardclock.hold_reason(h.identity) is not null
     ) as holders_on_hold,
     (
         select count(*) from generate_series(0, 839) as s (slot)
@@ -94,7 +94,7 @@ select
     ) as workers_wanted,
     (
         select count(*) from shardclock.presence h
-        where h.role = 'worker' and h.part is not null and h.seen_at > now() - interval '5 s'
+        where h.role = 'worker' and h.part is not null and h.alive
     ) as workers_alive,
     paused.n as paused,
     greatest(extract(epoch from now() - oldest.late_since), 0)::double precision as oldest_overdue_s,

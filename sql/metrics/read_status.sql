@@ -1,36 +1,30 @@
--- Reads the cluster's state in one row.
+-- Reads the cluster's state in one row. What is overdue is counted by count_due, which reads a bounded number of rows.
 --
--- in:    :ramp_after interval: timers that are overdue by more were left by an outage
--- out:   pending bigint (with the paused ones), pending_estimated boolean, paused bigint, overdue bigint,
---        oldest_overdue_s double precision, left_by_outage bigint, ramp_per_s integer or null (no limit),
+-- in:    :recent interval or null: look for the oldest overdue timer only among those due after now - recent; null looks
+--        at all
+-- out:   pending bigint (with the paused ones), pending_estimated boolean, paused bigint,
+--        oldest_overdue_s double precision, ramp_per_s integer or null (no limit),
 --        fired bigint (firings among the last thousand records), lag_p50_ms double precision,
 --        lag_p99_ms double precision, lag_max_ms double precision (of these firings; nulls if there is none),
 --        shards_wanted integer, workers_wanted integer, deliveries bigint and dead_letters bigint (100,000 at most),
 --        term bigint, leader bigint, leader_alive boolean, server_time timestamptz
 -- locks: nothing
--- index: timers_by_slot for overdue timers; command_log_in_order, backwards
+-- index: timers_by_slot, one probe for each slot, and all paused timers; command_log_in_order, backwards
 with size as materialized (
     select greatest(c.reltuples, 0)::bigint as estimate
     from pg_class c
     where c.oid = 'shardclock.timers'::regclass
 ),
-overdue as materialized (
-    select
-        count(*) as n,
-        count(*) filter (where t.due_date <= now() - :ramp_after::interval) as left_by_outage
-    from generate_series(0, 839) as s (slot)
-    join lateral (
-        select t.due_date from shardclock.timers t where t.slot = s.slot and t.due_date <= now()
-    ) t on true
-),
 oldest as materialized (
-    -- Not part of `overdue`, so that the overdue timers are counted in the index alone.
     select min(shardclock.late_since(t.due_date, t.created_at, t.changed_at, t.occurrence)) as late_since
     from generate_series(0, 839) as s (slot)
     cross join lateral (
         select t.due_date, t.created_at, t.changed_at, t.occurrence
         from shardclock.timers t
-        where t.slot = s.slot and t.due_date <= now()
+        where t.slot = s.slot
+            and t.due_date <= now()
+            -- docs/decisions/0023-fired-rows-that-stay.md
+            and t.due_date > coalesce(now() - :recent::interval, '-infinity')
         order by t.due_date
         limit 1
     ) t
@@ -43,6 +37,7 @@ paused as materialized (
         where t.slot = s.slot
             and t.due_date = '9999-12-31 23:59:59.999998+00'
             and t.paused_due_date is not null
+        offset 0 -- reads slot by slot: without it this could be a join that reads the whole table
     ) t on true
 ),
 recent as materialized (
@@ -68,9 +63,7 @@ select
     case when size.estimate < 1000000 then (select count(*) from shardclock.timers) else size.estimate end as pending,
     size.estimate >= 1000000 as pending_estimated,
     paused.n as paused,
-    overdue.n as overdue,
     greatest(extract(epoch from now() - oldest.late_since), 0)::double precision as oldest_overdue_s,
-    overdue.left_by_outage,
     c.ramp_per_s,
     (select count(*) from recent) as fired,
     (select percentile_cont(0.5) within group (order by r.lag_ms) from recent r) as lag_p50_ms,
@@ -87,6 +80,6 @@ select
     l.leader,
     coalesce(l.lease_until > now(), false) as leader_alive,
     clock_timestamp() as server_time
-from size, paused, overdue, oldest, shardclock.coordination c, (
+from size, paused, oldest, shardclock.coordination c, (
     select l.term, l.leader, l.lease_until from shardclock.leadership l order by l.renewed_at desc limit 1
 ) l

@@ -79,7 +79,9 @@ comment on column shardclock.beats.held is 'How many timers it had in memory the
 create view shardclock.presence as
 select
     h.holder, h.role, h.cluster_id, h.actor_name, h.node_id, h.host, h.pid, h.part, h.part_count, b.held, h.started_at,
-    b.seen_at, h.suspended_at, h.identity
+    b.seen_at, h.suspended_at, h.identity,
+    -- The default of SHARDCLOCK_SILENT_S: docs/decisions/0017-suspect-quickly-kill-slowly.md.
+    b.seen_at > now() - interval '5 s' as alive
 from shardclock.holders h
 cross join lateral (
     select b.seen_at, b.held from shardclock.beats b where b.holder = h.holder order by b.seen_at desc limit 1
@@ -87,6 +89,8 @@ cross join lateral (
 where h.ended_at is null;
 
 comment on view shardclock.presence is 'The holders that have not ended, each with its last heartbeat.';
+comment on column shardclock.presence.alive is
+    'It gave a sign of life within 5 s. Metrics, policies, releases and adoptions count by this.';
 
 create table shardclock.coordination (
     singleton boolean not null default true,
@@ -224,8 +228,7 @@ begin
     where i.singleton and i.name is null and i.origin = here and adopt.identity <> ''
         and not exists (
             select from shardclock.presence h
-            where h.seen_at > now() - interval '5 s'
-                and coalesce(h.identity, '') <> adopt.identity
+            where h.alive and coalesce(h.identity, '') <> adopt.identity
         );
 end
 $$;

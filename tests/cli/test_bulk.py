@@ -15,6 +15,7 @@ from rich.console import Console
 
 from cli import bulk
 from service import bulk_change
+from sql.backoff import Backoff
 from sql.clients.history import find_keys
 from sql.retry import Retry
 from sql.session import Session, StoreUnavailable
@@ -28,7 +29,7 @@ A_SECOND_APART = "timestamptz '2031-01-01Z' + i * interval '1 s'"
 VERBS = [["cancel"], ["pause"], ["resume"], ["reschedule", "--shift", "PT1H"]]
 
 
-AT_ONCE = Retry(attempts=5, pause_s=0.0)
+AT_ONCE = Retry(attempts=5, backoff=Backoff(0.0, 0.0))
 
 
 @pytest.fixture

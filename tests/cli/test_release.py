@@ -153,7 +153,7 @@ def test_without_yes_release_shows_what_it_would_do_and_does_nothing(shell: Shel
     here = asyncio.run(value(shell.dsn, "select shardclock.origin()"))
     assert {name: found for name, found in done.json.items() if name != "hold"} == {
         "released": False, "identity": STAGING, "belongs_to": PROD, "origin": "1/1", "here": here,
-        "pending": 5, "overdue": 3, "left_by_outage": 3,
+        "pending": 5, "overdue": 3, "overdue_estimated": False, "left_by_outage": 3,
     }  # fmt: skip
     people = shell("release")
     assert people.code == DONE

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from tests.support.cli_asserts import DONE, end_all
 from tests.support.consumers import append
 from tests.support.factories import add_holder, add_timers, query
@@ -73,6 +75,20 @@ def test_status_tells_what_is_and_what_is_late(shell: Shell) -> None:
     assert "0000000000000abc" in people.out
     assert "1 of 2 wanted" in people.out
     assert people.err == ""
+
+
+@pytest.mark.slow
+def test_status_says_about_how_many_are_overdue_if_there_are_very_many(shell: Shell) -> None:
+    asyncio.run(add_timers(shell.dsn, 100_000, "now() - interval '1 hour'"))
+    asyncio.run(add_timers(shell.dsn, 100_000, "now() - interval '5 s'"))
+
+    state, people = shell("status", "--json").json, shell("status").out
+
+    assert state["overdue_estimated"]
+    assert state["overdue"] == pytest.approx(200_000, rel=0.03)
+    assert state["left_by_outage"] > 80_000
+    assert f"about {state['overdue']:,}, the oldest by" in people
+    assert "about " in next(line for line in people.splitlines() if line.startswith("left by an outage"))
 
 
 def test_status_says_where_it_looked_for_firings_and_found_none(shell: Shell) -> None:

@@ -8,6 +8,7 @@ from unittest import mock
 import pytest
 
 from cli import verbs
+from sql.backoff import Backoff
 from sql.retry import Retry
 from sql.session import Session, StoreUnavailable
 from tests.support.cli_asserts import DONE, DOWN, NOT_DONE, NOT_THERE, assert_refused, count, end_all
@@ -19,7 +20,7 @@ VERBS: list[list[Any]] = [
 ]  # fmt: skip
 
 
-AT_ONCE = Retry(attempts=5, pause_s=0.0)
+AT_ONCE = Retry(attempts=5, backoff=Backoff(0.0, 0.0))
 
 
 def schedule(shell: Shell, *options: object) -> int:

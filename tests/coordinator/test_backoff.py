@@ -15,6 +15,14 @@ def test_one_failed_start_causes_no_pause_and_further_ones_cause_longer_pauses()
     assert backoff.may_spawn(now_s=200.0 + PAUSE_MAX_S)
 
 
+def test_starts_that_fail_for_days_are_tried_again() -> None:
+    backoff = SpawnBackoff()
+
+    backoff.learn_ages([STARTING_S / 2] * 10_000, now_s=100.0)
+
+    assert backoff.may_spawn(now_s=100.0 + PAUSE_MAX_S)
+
+
 def test_a_reset_forgets_all_failed_starts() -> None:
     backoff = SpawnBackoff()
     backoff.learn_ages([STARTING_S / 2] * 20, now_s=100.0)

@@ -45,6 +45,16 @@ def test_after_each_failure_in_a_row_the_pause_is_twice_as_long_up_to_a_bound() 
     assert pauses == [FIRST_S, 2 * FIRST_S, 4 * FIRST_S, MAX_S, MAX_S, MAX_S]
 
 
+def test_a_node_that_fails_for_days_is_tried_once_a_minute() -> None:
+    quarantine, now_s = Quarantine(), 100.0
+    for _ in range(2_000):
+        quarantine.fail(["a"], now_s=now_s)
+        now_s += MAX_S
+
+    assert quarantine.nodes(now_s=now_s - 1) == ("a",)
+    assert quarantine.nodes(now_s=now_s) == ()
+
+
 def test_several_actors_lost_at_once_are_one_failure() -> None:
     quarantine = Quarantine()
     quarantine.fail(["a", "a"], now_s=100.0)

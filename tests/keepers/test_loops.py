@@ -49,7 +49,7 @@ async def test_a_turn_says_how_long_to_wait_for_the_next(pauses: list[float]) ->
 async def test_a_loop_that_fails_waits_twice_as_long_each_time_up_to_a_limit(
     pauses: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("keepers.loops.random.uniform", lambda _, most: most)
+    monkeypatch.setattr("sql.backoff.random.uniform", lambda _, most: most)
     failed: list[str] = []
     it = loops_of(failed)
 
@@ -62,7 +62,7 @@ async def test_a_loop_that_fails_waits_twice_as_long_each_time_up_to_a_limit(
     await it.until_stopped("fires", turn, asyncio.Event())
 
     assert failed == ["fires"] * 5
-    assert pauses == [0.2, 0.4, 0.8, 1.0, 1.0, 0.0]
+    assert pauses == [0.1, 0.2, 0.4, 0.8, 1.0, 0.0]
 
 
 async def test_waits_after_failures_differ_so_that_keepers_do_not_retry_together(pauses: list[float]) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from service import bulk_import
 from service.bulk_import import ImportBroken, ImportReport, import_lines
+from sql.backoff import Backoff
 from sql.retry import Retry
 from sql.session import Session
 from tests.support.factories import BOUND_S, query, value
@@ -46,7 +47,7 @@ async def test_a_connection_killed_again_and_again_neither_loses_nor_doubles_a_l
 
 
 async def test_an_outage_that_does_not_end_names_the_line_to_go_on_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk_import, "BATCH_RETRY", Retry(attempts=3, pause_s=0.001))
+    monkeypatch.setattr(bulk_import, "BATCH_RETRY", Retry(attempts=3, backoff=Backoff(0.001, 0.001)))
     report = ImportReport()
 
     async with Session(DOWN, application=NAME) as session:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
 import pytest
@@ -14,7 +14,8 @@ from metrics.tables import AGE_EDGES, AGES, FROM_EVER_ON
 from sql.cluster.holders import SHARD, end_holders
 from sql.cluster.leadership import lead, resign, scale, set_policy, set_ramp
 from sql.metrics.forecast import MINUTES, read_forecast
-from sql.metrics.measures import EVER, ClusterMeasures, count_due, measure_cluster, measure_tables
+from sql.metrics.measures import EVER, ClusterMeasures, DueCounts, count_due, measure_cluster, measure_tables
+from sql.metrics.status import recent_of
 from sql.migrate import migrations
 from sql.session import Session
 from sql.statements import statement
@@ -210,6 +211,14 @@ async def test_slots_that_two_shards_keep_for_a_moment_are_counted_once(dsn: str
     measured = await measure(dsn)
 
     assert (measured.shards_alive, measured.slots_assigned) == (3, 840)
+
+
+@pytest.mark.parametrize(("oldest_s", "recent_s"), [(0.0, 12.0), (3_600.0, 3_612.0)])
+def test_the_oldest_is_looked_for_no_further_back_than_it_was_counted(oldest_s: float, recent_s: float) -> None:
+    due = DueCounts([1, 2], estimated=False, oldest_overdue_s=oldest_s)
+
+    assert recent_of(due, took_s=2.0) == seconds(recent_s)
+    assert recent_of(replace(due, estimated=True), took_s=2.0) is None
 
 
 async def test_overdue_timers_are_seen_with_every_shard_dead(dsn: str) -> None:

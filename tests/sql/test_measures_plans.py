@@ -14,6 +14,7 @@ from metrics.tables import AGE_EDGES, FROM_EVER_ON
 from sql.cluster.holders import SHARD
 from sql.metrics.forecast import EDGES, read_forecast
 from sql.metrics.measures import EVER, count_due
+from sql.metrics.status import OVERDUE_EDGES
 from sql.session import QUEUE_PLANS, Session
 from tests.support.factories import add_timers, query, value
 from tests.support.plans import DUE, FAR, SLOTS, counting, prepare, window_values
@@ -21,6 +22,8 @@ from tests.support.roles import as_role
 
 pytestmark = pytest.mark.slow
 PENDING = FAR + DUE
+# Commands ask by the planner's own leave.
+PLANS: list[dict[str, str]] = [{}, {"enable_seqscan": "on", "enable_bitmapscan": "on", "plan_cache_mode": "auto"}]
 SCANS = {"Index Scan", "Index Only Scan"}
 
 
@@ -76,6 +79,28 @@ async def test_the_cluster_is_measured_by_two_probes_a_slot(million: str) -> Non
     await measure.connection.close()
 
 
+@pytest.mark.parametrize("plans", PLANS)
+async def test_status_counts_a_million_overdue_timers_by_an_eighth_of_them(million: str, plans: dict[str, str]) -> None:
+    count = await prepare(million, "count_due", **plans)
+
+    reading = await count.explain(*counting(OVERDUE_EDGES, "now() + interval '3 days'"))
+
+    assert 0 < reading.rows <= PENDING * (10 + 60) / SLOTS * 1.1
+    await count.connection.close()
+
+
+@pytest.mark.parametrize("plans", PLANS)
+async def test_status_reads_one_overdue_timer_a_slot_beside_that_count(million: str, plans: dict[str, str]) -> None:
+    pending = await value(million, "select reltuples from pg_class where oid = 'shardclock.timers'::regclass")
+    status = await prepare(million, "read_status", **plans)
+
+    counted = PENDING if pending < 1_000_000 else 0
+
+    assert (await status.explain("null")).rows <= SLOTS + counted
+    assert (await status.explain("'0 s'")).rows == counted
+    await status.connection.close()
+
+
 async def test_an_estimate_of_a_million_is_close(million: str) -> None:
     async with Session(as_role(million, "reader"), application="test") as session:
         exact = [row[0] for row in await query(million, COUNT)]
@@ -102,9 +127,8 @@ async def test_a_forecast_is_what_is_coming(million: str) -> None:
     assert forecast.peak_per_s == pytest.approx(10.0, rel=0.02)
 
 
-@pytest.mark.parametrize("plans", [{}, {"enable_seqscan": "on", "enable_bitmapscan": "on", "plan_cache_mode": "auto"}])
+@pytest.mark.parametrize("plans", PLANS)
 async def test_counting_never_joins_with_the_whole_table_whoever_asks(million: str, plans: dict[str, str]) -> None:
-    # Commands ask by the planner's own leave.
     count = await prepare(million, "count_due", **plans)
 
     reading = await count.explain(*counting(FROM_EVER_ON))

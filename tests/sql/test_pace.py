@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sql.log.pace import RECORDS_MAX, RETRY_MAX_S, TARGET_S, Pace, retry_s
+from sql.log.pace import RECORDS_MAX, TARGET_S, Pace
 
 
 def after(each_s: float, batches: int, pace: Pace | None = None) -> tuple[Pace, list[int]]:
@@ -57,10 +57,3 @@ def test_a_record_at_fault_among_5000_is_alone_after_13_failures() -> None:
         halved += 1
 
     assert halved <= 13
-
-
-def test_waits_grow_and_end_at_a_bound() -> None:
-    waits = [retry_s(attempts) for attempts in range(40)]
-
-    assert 0.1 <= waits[0] <= 0.2
-    assert RETRY_MAX_S / 2 <= waits[-1] <= RETRY_MAX_S
