@@ -8,7 +8,8 @@ UV := 0.13.8
 GO ?= go
 JAVAC ?= javac
 MVN ?= mvn
-SIDE_BY_SIDE := --dist loadfile --numprocesses
+# In the order of tests/conftest.py: what takes longest begins first.
+SIDE_BY_SIDE := --dist loadfile --no-loadscope-reorder --numprocesses
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check lint chaos chaos-long chaos-deliveries chaos-cases chaos-broken bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer iproute2 docs dashboards lock clean

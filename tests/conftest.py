@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import cache
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -20,10 +22,43 @@ hypothesis.settings.load_profile("patient")
 # `make check` asks for the newest alone; `make test` runs on each.
 VERSIONS = [int(version) for version in os.environ.get("TEST_POSTGRES", "16,18").split(",")]
 
+# About how long a file takes, in seconds, where the marks of its tests would not tell.
+HERE = Path(__file__).parent
+TAKES_S = {
+    "monitoring/test_live.py": 250,
+    "cluster/test_upgrade.py": 160,
+    "coordinator/test_ray.py": 150,
+    "cluster/test_running.py": 130,
+    "chaos/test_chaos.py": 110,
+    "k8s/test_losses.py": 100,
+    "k8s/test_workers.py": 80,
+    "project/test_house.py": 60,
+}
+RAY_S, SLOW_S, OTHER_S = 12.0, 4.0, 0.1  # a test with that mark, or with none
+
 # Clusters of several sessions on one machine would fight over the port that is the default.
 os.environ["SHARDCLOCK_METRICS_PORT"] = "0"
 # Readline puts a width into the environment of pytest's workers, and a console keeps the one it finds when imported.
 os.environ.pop("COLUMNS", None)
+
+
+@pytest.hookimpl(trylast=True)  # after what is not to be run was left out
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest, or one process would be left alone with one of them at the end."""
+    if not hasattr(config, "workerinput"):
+        return  # one process runs the files in their order
+    takes_s: defaultdict[Path, float] = defaultdict(float)
+    for item in items:
+        takes_s[item.path] += _takes_s(item)
+    for name, seconds in TAKES_S.items():
+        takes_s[HERE / name] = seconds
+    items.sort(key=lambda item: -takes_s[item.path])  # the tests of a file stay in their order
+
+
+def _takes_s(item: pytest.Item) -> float:
+    if item.get_closest_marker("ray"):
+        return RAY_S
+    return SLOW_S if item.get_closest_marker("slow") else OTHER_S
 
 
 @pytest.fixture(autouse=True)

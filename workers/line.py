@@ -9,6 +9,7 @@ from datetime import datetime
 import structlog
 
 from shardclock import Failed
+from sql.backoff import Backoff
 from sql.deliveries.claim import Claim, ClaimedDelivery
 from sql.deliveries.settle import Settlement
 from workers.attempts import settlement_of, why_not
@@ -21,7 +22,7 @@ from workers.stats import WorkerStats
 TELL_S = 1.0  # between two log lines about attempts that failed: a handler may fail thousands of times a second
 QUEUED_CHUNKS = 2  # that wait in memory beside those in progress
 IN_HAND_MAX = 5_000  # of one handler, in one worker
-RESTART_MAX_S = 30.0
+RESTART = Backoff(2.0, 30.0)
 
 
 class Line:
@@ -201,6 +202,6 @@ class Line:
     def _wait_after_failed_start(self, why: str) -> None:
         self._failed_starts += 1
         self._stats.count_failed_start(self.spec.target)
-        self._start_at_s = time.monotonic() + min(2.0**self._failed_starts, RESTART_MAX_S)
+        self._start_at_s = time.monotonic() + RESTART.pause_s(self._failed_starts)
         self._wake_at(self._start_at_s)
         self._log.error("handler does not start", times=self._failed_starts, error=why)

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import psutil
 import pytest
 
@@ -22,6 +21,7 @@ from service.bulk_import import ImportReport, import_lines
 from sql.log.records import read_log
 from sql.session import Session
 from tests.support.cluster_process import STOP_S, ClusterProcess
+from tests.support.connections import AWAY
 from tests.support.factories import query
 from tests.support.program import run, until
 from tests.support.roles import as_role, migrate_with_roles
@@ -217,12 +217,7 @@ async def _schedule(dsn: str, *, seconds: float) -> ImportReport:
 async def _fired(dsn: str) -> int:
     try:
         rows = await query(dsn, "select count(*) from shardclock.command_log where intent = 'TRIGGERED'")
-    except (
-        OSError,
-        asyncpg.PostgresError,
-        asyncpg.InterfaceError,
-        asyncpg.InternalClientError,
-    ):  # the postmaster is among the victims
+    except AWAY:  # the postmaster is among the victims
         return 0
     return int(rows[0][0])
 

@@ -6,6 +6,8 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import closing
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -53,31 +55,30 @@ def test_no_module_of_the_current_directory_is_taken_for_ours(place: Path) -> No
     assert not (place / "hatched").exists(), (place / "hatched").read_text()
 
 
-async def test_a_worker_looks_for_no_module_where_its_cluster_was_started() -> None:
+@pytest.fixture(scope="module")
+def rays() -> Iterator[RayOfNodes]:
+    """Start a Ray of our own, here."""
+    with closing(RayOfNodes()) as rays:
+        yield rays
+
+
+async def test_a_worker_looks_for_no_module_where_its_cluster_was_started(rays: RayOfNodes) -> None:
     # What it has imported ahead can't be taken for another's; what it imports later could.
-    ray = RayOfNodes()  # it starts here
-    try:
-        path = await ray.module_path()
-    finally:
-        ray.close()
+    path = await rays.module_path()
 
     assert path
     assert str(Path.cwd()) not in path
 
 
-async def test_a_ray_of_our_own_listens_on_loopback_alone() -> None:
-    rays = RayOfNodes()
-    try:
-        # Given a Ray with a worker, which listens too
-        await rays.module_path()
-        listening = {
-            (process.name(), connection.laddr.ip)
-            for process in rays.processes("")
-            for connection in process.net_connections("inet")
-            if connection.status == psutil.CONN_LISTEN
-        }
-    finally:
-        rays.close()
+async def test_a_ray_of_our_own_listens_on_loopback_alone(rays: RayOfNodes) -> None:
+    # Given a Ray with a worker, which listens too
+    await rays.module_path()
+    listening = {
+        (process.name(), connection.laddr.ip)
+        for process in rays.processes("")
+        for connection in process.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    }
 
     # Then nobody on another machine reaches any of it
     assert {"gcs_server", "raylet"} <= {name for name, _ in listening}
@@ -90,19 +91,24 @@ def is_loopback(address: str) -> bool:
     return (getattr(ip, "ipv4_mapped", None) or ip).is_loopback
 
 
+# Read at the start of each of a cluster's processes: `up` and its host give up a Ray after 8 s, not 45.
+IMPATIENCE = "from cluster import ray_cluster; ray_cluster.WAIT_S = 8.0"
+
+
 @pytest.mark.parametrize("listens", [False, True], ids=["nobody", "somebody-else"])
 def test_a_ray_that_does_not_answer_is_said_in_time(place: Path, dsn: str, listens: bool) -> None:
+    (place / "sitecustomize.py").write_text(IMPATIENCE)
     with socket.socket() as stranger:
         stranger.bind(("127.0.0.1", 0))
         if listens:
             stranger.listen()
         address = f"127.0.0.1:{stranger.getsockname()[1]}"
         begin = time.monotonic()
-        up = ClusterProcess(place, SHARDCLOCK_DSN=dsn, SHARDCLOCK_RAY_ADDRESS=address)
+        up = ClusterProcess(place, SHARDCLOCK_DSN=dsn, SHARDCLOCK_RAY_ADDRESS=address, PYTHONPATH=str(place))
         try:
             until(lambda: f"no Ray answers at {address}" in up.said, "it to say so", within_s=SAID_WITHIN_S)
             print(f"said after {time.monotonic() - begin:.1f} s")  # noqa: T201 - the figure, under -s
-            assert up.process.wait(60) == 3
+            assert up.process.wait(30) == 3, "or nobody has made it impatient"
         finally:
             up.end()
     assert f"shardclock: no Ray answers at {address}: does one run there" in up.said.splitlines()[-1]

@@ -18,13 +18,12 @@ import pytest
 
 from cluster.verdict import Verdict, judge
 from sql.clients.pending import Refused, Scheduled, draw_keys, schedule_timers
-from sql.cluster.holders import Holder, list_holders
 from sql.log.records import LogRecord, read_log
 from sql.session import Session
 from tests.support import ROOT
 from tests.support.cli_asserts import BAD_INPUT, DONE, DOWN, NOT_DONE, NOT_THERE
 from tests.support.cluster_process import STOP_S, ClusterProcess
-from tests.support.factories import query, value
+from tests.support.factories import holders_of, query, value
 from tests.support.memory import IN_MEMORY
 from tests.support.processes import kill_all
 from tests.support.program import PROGRAM, Done, run
@@ -99,9 +98,9 @@ class Machine:
             await asyncio.sleep(0.05)
 
     def close(self) -> None:
-        """Leave nothing behind."""
-        for up in self.ups.values():
-            up.end()
+        """Leave nothing behind, without the seconds that a stop in order takes."""
+        for name in list(self.ups):
+            self.kill(name)
         shutil.rmtree(self.place, ignore_errors=True)
 
 
@@ -127,16 +126,11 @@ def machine(dsn: str) -> Iterator[Machine]:
         yield machine
 
 
-async def holders(machine: Machine) -> list[Holder]:
-    async with Session(machine.dsn, application="test") as session:
-        return await list_holders(session)
-
-
 async def until_served_by(machine: Machine, name: str, *, within_s: float = COME_UP_S) -> None:
     """Wait until both shards, and no others, are a cluster's."""
 
     async def served() -> bool:
-        return [h.cluster_id for h in await holders(machine) if h.part is not None] == [name, name]
+        return [h.cluster_id for h in await holders_of(machine.dsn) if h.part is not None] == [name, name]
 
     await eventually(served, within_s=within_s)
 
@@ -145,7 +139,7 @@ async def until_it_stands_by(machine: Machine, name: str) -> None:
     """Wait until a cluster has two shards that live, and keeps no slots."""
 
     async def stands_by() -> bool:
-        return [h.part for h in await holders(machine) if h.cluster_id == name] == [None, None]
+        return [h.part for h in await holders_of(machine.dsn) if h.cluster_id == name] == [None, None]
 
     await eventually(stands_by, within_s=COME_UP_S)
 
@@ -247,7 +241,7 @@ async def exactly_once(machine: Machine, *, lag_max_s: float) -> AsyncIterator[N
     assert verdict.lag_max_ms <= lag_max_s * 1000, verdict
 
 
-async def flowing(machine: Machine, seconds: float = 2.0) -> None:
+async def flowing(machine: Machine, seconds: float = 1.0) -> None:
     """Wait until timers that fell due from now on have fired for a while."""
     now: datetime = await value(machine.dsn, "select clock_timestamp()")
     text = "select exists (select from shardclock.command_log where intent = 'TRIGGERED' and due_date > $1)"
@@ -261,8 +255,9 @@ async def flowing(machine: Machine, seconds: float = 2.0) -> None:
 async def both(machine: Machine) -> None:
     """Start blue, which leads, and green, which stands by."""
     machine.start(BLUE)
-    await until_served_by(machine, BLUE)
+    await eventually(lambda: leads(machine, BLUE), within_s=COME_UP_S)
     machine.start(GREEN)
+    await until_served_by(machine, BLUE)
     await until_it_stands_by(machine, GREEN)
 
 

@@ -6,12 +6,12 @@ import asyncio
 import json
 import shlex
 from collections.abc import Iterator
-from functools import cache
 from typing import Any, NamedTuple
 
 import psutil
 import pytest
 
+from sql.cluster.holders import WORKER
 from tests.support.cli_asserts import NOT_DONE
 from tests.support.cluster_process import ClusterProcess
 from tests.support.doc_blocks import blocks
@@ -95,16 +95,10 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
     cluster = ClusterProcess(place, cwd=place, SHARDCLOCK_APP="reminders")
     try:
         cluster.until_running()
-        until(lambda: len(workers_of(cluster)) == 2, "two workers")
+        until(lambda: len(cluster.keepers(WORKER)) == 2, "two workers")
         yield cluster
     finally:
         cluster.end()
-
-
-def workers_of(up: ClusterProcess) -> list[dict[str, Any]]:
-    """List the workers that serve."""
-    status = up.status()
-    return [worker for worker in status["workers"] if worker["worker"] is not None] if status else []
 
 
 def schedule(up: ClusterProcess, target: str, payloads: list[object]) -> list[End]:
@@ -121,19 +115,13 @@ def schedule(up: ClusterProcess, target: str, payloads: list[object]) -> list[En
 
 def ask(up: ClusterProcess, text: str, *values: object) -> list[tuple[Any, ...]]:
     """Ask the cluster's database."""
-    return [tuple(row) for row in asyncio.run(query(dsn_of(up), text, *values))]
-
-
-@cache
-def dsn_of(up: ClusterProcess) -> str:
-    """Ask for the DSN of the cluster's database."""
-    return run("dsn", environment=up.environment).out.strip()
+    return [tuple(row) for row in asyncio.run(query(up.dsn, text, *values))]
 
 
 def test_an_async_and_a_plain_handler_are_called_in_processes_of_their_own(up: ClusterProcess) -> None:
     for target, payloads in (("order.expired", [{"order": n} for n in range(20)]), ("plain", [0] * 20)):
         assert {end.intent for end in schedule(up, target, list(payloads))} == {"DELIVERED"}
-    pids = {worker["pid"] for worker in workers_of(up)}
+    pids = {worker.pid for worker in up.keepers(WORKER)}
     hosts = up.processes("HandlerActor")
     assert hosts
     assert pids.isdisjoint(process.pid for process in hosts)
@@ -207,4 +195,4 @@ def test_what_a_killed_worker_had_in_hand_is_called_by_the_next_within_two_secon
     until(lambda: ask(up, "select from shardclock.deliveries where claims = 2"), "the next attempt", within_s=2.0)
     (up.place / "wait").unlink()
     until(lambda: not ask(up, "select from shardclock.deliveries"), "its end")
-    until(lambda: len(workers_of(up)) == 2, "the next worker")
+    until(lambda: len(up.keepers(WORKER)) == 2, "the next worker")

@@ -19,12 +19,13 @@ pytestmark = pytest.mark.ray
 AHEAD_S = 12.0
 SPIKE = 2_400  # in two seconds, which are one or two of the forecast's steps of ten: 120 to 240 a second
 TARGET_PER_S = 60
-# A trickle from now on, and the spike 25 s later.
+TRICKLE = 200
+# A trickle from now on, and the spike 20 s later.
 TIMERS = f"""
 insert into shardclock.timers (due_date)
-select now() + interval '2 s' + n * interval '0.1 s' from generate_series(1, 300) as n
+select now() + interval '2 s' + n * interval '0.1 s' from generate_series(1, {TRICKLE}) as n
 union all
-select now() + interval '25 s' + n * interval '2 s' / {SPIKE} from generate_series(1, {SPIKE}) as n
+select now() + interval '20 s' + n * interval '2 s' / {SPIKE} from generate_series(1, {SPIKE}) as n
 returning due_date
 """
 FIRED = "select count(*) from shardclock.command_log where intent = 'TRIGGERED'"
@@ -71,11 +72,11 @@ async def test_shards_are_there_before_the_spike_and_given_back_after_it(
     assert left >= SPIKE, "the spike was still to come"
 
     async def all_fired() -> bool:
-        return bool(await value(dsn, FIRED) == SPIKE + 300)
+        return bool(await value(dsn, FIRED) == SPIKE + TRICKLE)
 
     await eventually(all_fired, within_s=40)
     (outcome,) = await query(dsn, OUTCOME)
-    assert (outcome["fired"], outcome["timers"], outcome["early"]) == (SPIKE + 300, SPIKE + 300, 0)
+    assert (outcome["fired"], outcome["timers"], outcome["early"]) == (SPIKE + TRICKLE, SPIKE + TRICKLE, 0)
     assert outcome["lag_s"] < 2, outcome["lag_s"]
 
     async def one() -> bool:

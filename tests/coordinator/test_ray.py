@@ -15,11 +15,11 @@ import pytest
 
 from cluster.verdict import Kill, Verdict, judge
 from sql.clients.pending import Refused, Scheduled, draw_keys, schedule_timers
-from sql.cluster.holders import SHARD, Holder, list_holders
+from sql.cluster.holders import SHARD, Holder
 from sql.cluster.leadership import scale
 from sql.log.records import LogRecord, read_log
 from sql.session import Session
-from tests.support.factories import query, value
+from tests.support.factories import holders_of, query, value
 from tests.support.rays import RayOfNodes
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
@@ -122,25 +122,20 @@ async def fired(dsn: str, *, at_least: int) -> bool:
     return bool(await value(dsn, "select count(*) from shardclock.command_log") >= at_least)
 
 
-async def holders(dsn: str) -> list[Holder]:
-    async with Session(as_role(dsn, "shard"), application="test") as session:
-        return await list_holders(session)
-
-
 async def serving(dsn: str, count: int) -> bool:
     """Say whether exactly so many holders serve, each its shard; others may stand by."""
-    found = [(holder.part, holder.part_count) for holder in await holders(dsn) if holder.part is not None]
+    found = [(holder.part, holder.part_count) for holder in await holders_of(dsn) if holder.part is not None]
     return found == [(shard, count) for shard in range(count)]
 
 
 async def spreads(dsn: str, shards: dict[str, int]) -> bool:
     """Say whether each node has so many holders with a shard."""
-    return Counter(holder.node_id for holder in await holders(dsn) if holder.part is not None) == shards
+    return Counter(holder.node_id for holder in await holders_of(dsn) if holder.part is not None) == shards
 
 
 async def served_by(dsn: str, cluster_id: str) -> bool:
     """Say whether every holder that has a shard is of one cluster, and there is one."""
-    return {holder.cluster_id for holder in await holders(dsn) if holder.part is not None} == {cluster_id}
+    return {holder.cluster_id for holder in await holders_of(dsn) if holder.part is not None} == {cluster_id}
 
 
 async def ended(dsn: str, *, node_id: str | None = None) -> list[str]:
@@ -164,7 +159,7 @@ async def counts_actors(rays: RayOfNodes, count: int) -> bool:
 
 async def until_serving(dsn: str, count: int, *, within_s: float = 20.0) -> list[Holder]:
     await eventually(lambda: serving(dsn, count), within_s=within_s)
-    return await holders(dsn)
+    return await holders_of(dsn)
 
 
 async def want(dsn: str, count: int) -> None:

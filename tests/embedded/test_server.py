@@ -17,6 +17,7 @@ import pytest
 
 from embedded.postmaster import Postmaster
 from embedded.server import EmbeddedPostgres, EmbeddedPostgresError
+from tests.support.memory import IN_MEMORY
 
 VERSIONS = [16, 18]
 END_S = 60
@@ -37,7 +38,7 @@ server.close()
 def data_dir() -> Iterator[Path]:
     """Give a directory that a server may use, and check that none outlives the test."""
     # Not pytest's tmp_path: another session closes its parents to the server's user again.
-    path = Path(tempfile.mkdtemp(prefix="shardclock-test-"))
+    path = Path(tempfile.mkdtemp(prefix="shardclock-test-", dir=IN_MEMORY))
     yield path
     left = [process.pid for process in _postmasters(path)]
     for pid in left:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 
 import pytest
 
@@ -14,6 +15,7 @@ from tests.support.factories import query, value
 from tests.support.kuberay import HEAD, Machine, Running, free_ports
 from tests.support.manifests import CHOSEN
 from tests.support.pods import RUN_S, Pods, until_ready
+from tests.support.postgres import Server
 from tests.support.program import until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -48,48 +50,65 @@ def test_without_redis_shards_fire_until_those_of_the_next_head_take_over(dsn: s
         assert worst_lag_s(dsn) < WORST_S
 
 
-def test_with_redis_a_lost_head_comes_back_to_the_shards_that_fired_meanwhile(dsn: str) -> None:
-    with closing(Machine(dsn, overlay=CHOSEN)) as machine:
-        redis, remembers = start_redis(machine)
-        pods = Pods(machine, **remembers)
-        pods.until_serving()
-        before = holders(pods)
+@dataclass(frozen=True)
+class Remembered:
+    """A cluster whose head keeps in Redis what it knows, and what KubeRay tells Ray of that."""
 
-        # When the head is lost with everything in its pod
-        lose_head(pods)
-        pods.assert_fires("headless")
-
-        # Then another head in its place knows the shards, and none was replaced
-        replace_head(pods, remembers)
-        pods.assert_fires("remembered")
-        assert holders(pods) == before
-        assert redis.process.poll() is None
-
-        # And Redis, which keeps all that actors were sent, was told nothing of the database.
-        kept = b"".join(path.read_bytes() for path in (machine.place / "redis").rglob("*.aof"))
-        assert b"ShardActor" in kept
-        assert dsn.partition("?")[0].rpartition("/")[2].encode() not in kept
+    pods: Pods
+    redis: Running
+    environment: Mapping[str, str]
 
 
-def test_a_lost_redis_ends_the_head_and_no_shard(dsn: str) -> None:
-    with closing(Machine(dsn, overlay=CHOSEN)) as machine:
-        redis, remembers = start_redis(machine)
-        pods = Pods(machine, **remembers)
-        pods.until_serving()
-        before = holders(pods)
-
-        # When Redis is lost
-        redis.kill()
-
-        # Then Ray's head ends, and shards fire on
-        until(lambda: pods.head.process.poll() is not None, "the head to end", within_s=GONE_S)
-        pods.assert_fires("headless")
-        assert holders(pods) == before
+@pytest.fixture(scope="module")
+def remembered(postgres: Callable[[int], Server]) -> Iterator[Remembered]:
+    """Give one that serves; each test leaves it so for the next, but the last."""
+    dsn = postgres(18).clone()
+    try:
+        with closing(Machine(dsn, overlay=CHOSEN)) as machine:
+            redis, environment = start_redis(machine)
+            yield Remembered(Pods(machine, **environment), redis, environment)
+    finally:
+        postgres(18).drop(dsn)
 
 
-def holders(pods: Pods) -> set[str]:
+def test_with_redis_a_lost_head_comes_back_to_the_shards_that_fired_meanwhile(remembered: Remembered) -> None:
+    pods = remembered.pods
+    pods.until_serving()
+    before = holders(pods)
+
+    # When the head is lost with everything in its pod
+    lose_head(pods)
+    pods.assert_fires("headless")
+
+    # Then another head in its place knows the shards, and none was replaced
+    replace_head(pods, remembered.environment)
+    pods.assert_fires("remembered")
+    assert holders(pods) == before
+    assert remembered.redis.process.poll() is None
+
+    # And Redis, which keeps all that actors were sent, was told nothing of the database.
+    kept = b"".join(path.read_bytes() for path in (pods.machine.place / "redis").rglob("*.aof"))
+    assert b"ShardActor" in kept
+    assert pods.machine.dsn.partition("?")[0].rpartition("/")[2].encode() not in kept
+
+
+def test_a_lost_redis_ends_the_head_and_no_shard(remembered: Remembered) -> None:
+    pods = remembered.pods
+    pods.until_serving()
+    before = holders(pods)
+
+    # When Redis is lost
+    remembered.redis.kill()
+
+    # Then Ray's head ends, and shards fire on
+    until(lambda: pods.head.process.poll() is not None, "the head to end", within_s=GONE_S)
+    pods.assert_fires("without Redis")
+    assert holders(pods) == before
+
+
+def holders(pods: Pods) -> set[int]:
     """Name the shards that serve, if they are as many as are wanted."""
-    return {shard["holder"] for shard in pods.serving()}
+    return {shard.holder for shard in pods.serving()}
 
 
 def lose_head(pods: Pods) -> None:

@@ -128,7 +128,7 @@ def place(tmp_path: Path) -> Place:
     """Make a fake Kubernetes with every secret, and no Ray cluster."""
     program = tmp_path / "bin" / "kubectl"
     program.parent.mkdir()
-    program.write_text(f"#!{sys.executable}\n{KUBECTL}")
+    program.write_text(f"#!{sys.executable} -IS\n{KUBECTL}")  # without `site`, which it doesn't need
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     (tmp_path / "asked").touch()
     secrets = [line.split() for overlay in OVERLAYS for line in secrets_of(overlay)]

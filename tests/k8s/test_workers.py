@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from sql.cluster.holders import WORKER
 from tests.support.cli_asserts import DONE
 from tests.support.factories import query
 from tests.support.kuberay import FOR_WORKERS, Machine, name_of
@@ -60,7 +61,7 @@ def pods(postgres: Callable[[int], Server]) -> Iterator[Pods]:
 
 def workers(pods: Pods) -> Counter[str]:
     """Count the workers that serve on each host."""
-    return Counter(it["host"] for it in pods.run("status", "--json")["workers"] if it["worker"] is not None)
+    return Counter(it.host for it in pods.keepers(WORKER))
 
 
 def until_workers(pods: Pods, **on: int) -> None:

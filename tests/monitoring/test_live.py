@@ -147,8 +147,7 @@ class Seen:
 def test_each_alert_is_set_off_by_the_fault_it_is_for(watched: Watched, prometheus: Prometheus) -> None:
     seen = Seen(prometheus)
     _slow_faults(watched, seen)
-    _deliveries_go_wrong(watched, seen)
-    _near_limits(watched, seen)
+    _connections_near_limit(watched, seen)
     _on_hold(watched, seen)
     _flapping(watched, prometheus, seen)
     _everything_dies(watched, seen)
@@ -167,8 +166,13 @@ def _slow_faults(watched: Watched, seen: Seen) -> None:
         "ShardclockOldSnapshot", "ShardclockBloat",
         "ShardclockClockOffset", "ShardclockTimerRefused", "ShardclockForecastOverCapacity",
         "ShardclockLagBudgetBurnFast", "ShardclockLagBudgetBurnSlow",
+        "ShardclockReplicaBehind", "ShardclockWalFilling",
+        "ShardclockDeadLetters", "ShardclockDeliveriesFail",
+        "ShardclockHandlerDoesNotStart", "ShardclockDeliveriesBehind",
     )  # fmt: skip
     with ExitStack() as faults:
+        _schedule(watched, "fails", 200, every_s=0.2)
+        faults.enter_context(replica_lost(watched))
         faults.enter_context(_log_without_days(watched))
         faults.enter_context(
             _held(watched, "select shardclock.cancel_timer(shardclock.schedule_timer(delay => 'P1D'))")
@@ -184,10 +188,19 @@ def _slow_faults(watched: Watched, seen: Seen) -> None:
         watched.sql("insert into shardclock.consumers (group_name) values ('nobody runs it')")
         watched.command("scale", "--min", 2, "--max", 2, "--target", 10)
         watched.load.late_per_s = 100
+        seen.until("ShardclockDeadLetters", "a handler that raises at its only attempt")
+        faults.enter_context(_no_more_starts(watched))
         seen.until("ShardclockTimerRefused", "a schedule that no shard can read")
         seen.until("ShardclockForecastOverCapacity", "more timers due than two shards are reckoned to fire")
+        seen.until("ShardclockHandlerDoesNotStart", "an app that can't be imported any more")
+        # The workers keep in hand what they had claimed when the first start failed, and take no more.
+        _schedule(watched, "never.starts", 20)
         seen.until("ShardclockClockOffset", "a node that reports a clock 3 s ahead")
         seen.until("ShardclockLagBudgetBurnFast", "timers that come too late")
+        seen.until("ShardclockDeliveriesFail", "a handler that raises each time")
+        seen.until("ShardclockReplicaBehind", "a slot of a replica that is gone")
+        seen.until("ShardclockWalFilling", "what is kept for it")
+        seen.until("ShardclockDeliveriesBehind", "deliveries that wait for a handler that doesn't start")
         seen.until("ShardclockConsumerBehind", "a group without a member")
         seen.until("ShardclockOldLogWriter", "a transaction that has written to the log and stays open")
         seen.until("ShardclockOldSnapshot", "a snapshot that stays open")
@@ -198,23 +211,6 @@ def _slow_faults(watched: Watched, seen: Seen) -> None:
     watched.command("scale", 2)
 
 
-def _deliveries_go_wrong(watched: Watched, seen: Seen) -> None:
-    """Let one handler fail each time, and keep another's process from starting."""
-    seen.are_quiet("ShardclockDeadLetters", "ShardclockDeliveriesFail")
-    _schedule(watched, "fails", 200, every_s=0.2)
-    seen.until("ShardclockDeadLetters", "a handler that raises at its only attempt")
-    seen.until("ShardclockDeliveriesFail", "a handler that raises each time")
-    seen.are_quiet("ShardclockHandlerDoesNotStart", "ShardclockDeliveriesBehind")
-    no_more_starts = watched.place / "no-more-starts"
-    no_more_starts.touch()
-    _schedule(watched, "never.starts", 20)
-    seen.until("ShardclockHandlerDoesNotStart", "an app that can't be imported any more")
-    # The workers keep in hand what they had claimed when the first start failed, and take no more.
-    _schedule(watched, "never.starts", 20)
-    seen.until("ShardclockDeliveriesBehind", "deliveries that wait for its handler")
-    no_more_starts.unlink()
-
-
 def _schedule(watched: Watched, target: str, timers: int, *, every_s: float = 0.0) -> None:
     text = (
         "select shardclock.schedule_timer(due_date => now() + i * $3::double precision * interval '1 s', target => $2)"
@@ -223,14 +219,10 @@ def _schedule(watched: Watched, target: str, timers: int, *, every_s: float = 0.
     watched.sql(text, timers, target, every_s)
 
 
-def _near_limits(watched: Watched, seen: Seen) -> None:
-    """Bring the server near its limits."""
-    seen.are_quiet("ShardclockConnectionsNearLimit", "ShardclockWalFilling", "ShardclockReplicaBehind")
+def _connections_near_limit(watched: Watched, seen: Seen) -> None:
+    seen.are_quiet("ShardclockConnectionsNearLimit")
     with connections_taken(watched):
         seen.until("ShardclockConnectionsNearLimit", "somebody who takes nearly all connections")
-    with replica_lost(watched):
-        seen.until("ShardclockReplicaBehind", "a slot of a replica that is gone")
-        seen.until("ShardclockWalFilling", "what is kept for it")
 
 
 def _on_hold(watched: Watched, seen: Seen) -> None:
@@ -292,6 +284,16 @@ def _frozen(processes: list[psutil.Process]) -> Iterator[None]:
         yield
     finally:
         thaw(processes)
+
+
+@contextmanager
+def _no_more_starts(watched: Watched) -> Iterator[None]:
+    """Keep the process of a handler from starting, which is called meanwhile."""
+    mark = watched.place / "no-more-starts"
+    mark.touch()
+    _schedule(watched, "never.starts", 20)
+    yield
+    mark.unlink()
 
 
 @contextmanager

@@ -139,9 +139,13 @@ async def test_no_schedule_leaves_its_grid_when_the_clocks_change_and_the_cluste
 
     # Then each tells of all its occurrences, one after the other, each on the date that the oracle names.
     stories = await stories_of(dsn)
+    dates = {
+        (text, zone): list(takewhile(lambda at: at <= end, RULES[text](ZoneInfo(zone), begin)))
+        for text in RULES
+        for zone in ZONES
+    }
     for (text, zone, missed), timer in zip(asked, timers, strict=True):
-        dates = list(takewhile(lambda at: at <= end, RULES[text](ZoneInfo(zone), begin)))
-        check(stories[timer.name or ""], dates, missed, outage)
+        check(stories[timer.name or ""], dates[text, zone], missed, outage)
 
 
 def check(story: Story, dates: list[datetime], missed: str, outage: datetime) -> None:

@@ -1,4 +1,7 @@
-"""Prove what becomes of a timer whose name is taken: refused, ignored, or put in the other's place."""
+"""Prove what becomes of a timer whose name is taken: refused, ignored, or put in the other's place.
+
+The same functions run on each version of Postgres in test_conflict_races.py.
+"""
 
 from __future__ import annotations
 
@@ -21,12 +24,6 @@ from tests.support.scheduling import Ask, timer
 from tests.support.sql_client import refusal, schedule
 
 LATER = "2040-01-01T00:00:00Z"
-
-
-@pytest.fixture
-def dsn(each_dsn: str) -> str:
-    """Run on each version of Postgres."""
-    return each_dsn
 
 
 async def test_the_same_call_twice_is_one_timer_and_says_which_it_was(client: HolderClient, ask: Ask) -> None:

@@ -3,6 +3,7 @@
 Postgres:
     postgres         a server for each version, a migrated database for each test
     memory           where servers' files lie: in memory, if there is room
+    connections      ask Postgres on connections that stay open
     sql_client       call Postgres as clients do: in SQL with named arguments, or through a session
     factories        put timers and holders into a database, and read what became of them
     scheduling       schedule one timer in SQL, and in a batch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -12,6 +13,10 @@ from typing import Any
 
 import psutil
 
+from embedded.server import EmbeddedPostgres
+from sql.cluster.holders import SHARD, Holder
+from tests.support.connections import AWAY
+from tests.support.factories import holders_of
 from tests.support.processes import kill, processes_with, title
 from tests.support.program import PROGRAM, run, until
 
@@ -67,17 +72,30 @@ class ClusterProcess:
         done = run("status", "--json", environment=self.environment)
         return done.json if done.code == 0 else None
 
-    def serving(self) -> list[Any]:
+    @property
+    def dsn(self) -> str:
+        """Name its database, which may not be there yet."""
+        return self.environment.get("SHARDCLOCK_DSN") or EmbeddedPostgres.at(self.place / "data").dsn
+
+    def keepers(self, role: str) -> list[Holder]:
+        """List the holders of a role that keep slots; none while Postgres is away."""
+        try:
+            found = asyncio.run(holders_of(self.dsn, role))
+        except AWAY:
+            return []
+        return [holder for holder in found if holder.part is not None]
+
+    def serving(self) -> list[Holder]:
         """List the shards if both serve; otherwise return an empty list."""
-        status = self.status()
-        shards = [shard for shard in status["shards"] if shard["shard"] is not None] if status else []
+        # Asked of the tables: a cluster that comes up needs the cores that each `shardclock status` would keep busy.
+        shards = self.keepers(SHARD)
         return shards if len(shards) == 2 else []
 
     def is_whole(self) -> bool:
         """Say whether each of its processes runs, and both shards that Postgres lists live."""
         parts = ("cluster.host", "gcs_server ", "raylet ", "CoordinatorActor")
         shards = self.serving() if all(map(self.processes, parts)) else []
-        return bool(shards) and all(psutil.pid_exists(shard["pid"]) for shard in shards)
+        return bool(shards) and all(psutil.pid_exists(shard.pid) for shard in shards)
 
     def end(self) -> None:
         """Stop the cluster and leave nothing behind, whether the test passed or failed."""

@@ -16,7 +16,10 @@ from shards.firing import firing_of
 from sql.claims.claim import Scan, ScanResult, Scope, claim_due
 from sql.claims.fire import Fired, Firing, fire_due
 from sql.claims.scan_window import ScanWindow
+from sql.cluster.holders import Holder
 from sql.session import QUEUE_PLANS, Session
+from sql.statements import statement
+from tests.support import connections
 from tests.support.roles import as_role
 from timers.model import ClaimedTimer
 
@@ -26,18 +29,19 @@ ANCHOR = datetime(2026, 3, 29, 12, tzinfo=UTC)  # a summer time begins on this d
 
 
 async def query(dsn: str, text: str, *args: Any) -> list[asyncpg.Record]:
-    """Run one statement on a connection of its own."""
-    connection = await asyncpg.connect(dsn, timeout=BOUND_S, server_settings={"timezone": "UTC"})
-    try:
-        rows: list[asyncpg.Record] = await connection.fetch(text, *args, timeout=BOUND_S)
-        return rows
-    finally:
-        await connection.close(timeout=BOUND_S)
+    """Run one statement on a connection that nobody else uses meanwhile."""
+    return await connections.fetch(dsn, text, *args)
 
 
 async def value(dsn: str, text: str, *args: Any) -> Any:
     """Run one statement, and return the first column of its first row."""
     return (await query(dsn, text, *args))[0][0]
+
+
+async def holders_of(dsn: str, role: str | None = None) -> list[Holder]:
+    """List the holders that have not ended, of one role or of all, by part; those without slots come last."""
+    rows = await query(dsn, *statement("list_holders").with_values({"role": role}))
+    return [Holder(**dict(row)) for row in rows]
 
 
 async def intents(dsn: str) -> Counter[tuple[int, str]]:
@@ -252,12 +256,8 @@ def later(hand: HolderClient, seconds: float) -> None:
 async def until_blocked(dsn: str, pid: int, task: asyncio.Task[Any]) -> None:
     """Wait until a backend waits for the lock of another one; its task must not end before."""
     async with asyncio.timeout(BOUND_S):
-        connection = await asyncpg.connect(dsn)
-        try:
-            while not await connection.fetchval("select cardinality(pg_blocking_pids($1)) > 0", pid):
-                assert not task.done(), "it was to wait for somebody's lock"
-        finally:
-            await connection.close()
+        while not await value(dsn, "select cardinality(pg_blocking_pids($1)) > 0", pid):
+            assert not task.done(), "it was to wait for somebody's lock"
 
 
 async def waits(hand: HolderClient, work: Awaitable[T]) -> asyncio.Task[T]:

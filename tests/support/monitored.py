@@ -146,7 +146,7 @@ class Watched:
 
     def kill_a_shard(self) -> None:
         """Kill the oldest shard's process with -9; a young shard would count as one that failed to start."""
-        shards = [psutil.Process(shard["pid"]) for shard in until(self.up.serving, "two shards")]
+        shards = [psutil.Process(shard.pid) for shard in until(self.up.serving, "two shards")]
         min(shards, key=psutil.Process.create_time).kill()
 
     def close(self) -> None:

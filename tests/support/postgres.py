@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import Coroutine
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
-import asyncpg
-
 from embedded.server import EmbeddedPostgres
+from tests.support import connections
 from tests.support.memory import IN_MEMORY
-from tests.support.roles import ANSWER_S, migrate_with_roles
+from tests.support.roles import migrate_with_roles
 
 TEMPLATE = "tmpl"
 
@@ -26,11 +23,13 @@ class Server:
     def __init__(self, version: int) -> None:
         self._version = version
         # Not pytest's tmp_path: another pytest session would take away the server user's access to its parents again.
+        self._drops: list[Future[None]] = []
         self._data_dir = Path(tempfile.mkdtemp(prefix="shardclock-test-", dir=IN_MEMORY))
         try:
             self._server = EmbeddedPostgres.start(self._data_dir, version=version)
             self._configure()
-            _run(migrate_with_roles(self._dsn(TEMPLATE)))
+            with ThreadPoolExecutor(1) as thread:  # the test that needs the fixture may have a running event loop
+                thread.submit(asyncio.run, migrate_with_roles(self._dsn(TEMPLATE))).result()
         except BaseException:
             self.close()
             raise
@@ -40,16 +39,20 @@ class Server:
         self._server.restart_if_dead()  # a test may have killed it
         name = f"t_{uuid4().hex}"
         self._execute(f"create database {name} template {TEMPLATE} strategy file_copy")
+        wait(self._drops)  # or sessions of the last test would still end while this one counts sessions
+        self._drops.clear()
         return self._dsn(name)
 
     def drop(self, dsn: str) -> None:
-        """Drop a clone, even if somebody is still connected to it."""
+        """Drop a clone, even if somebody is still connected to it, while the next one is made."""
         self._server.restart_if_dead()
+        connections.close_those_to(dsn)
         name = dsn.partition("?")[0].rpartition("/")[2]
-        self._execute(f"drop database {name} with (force)")
+        self._drops.append(connections.start(self._server.dsn, f"drop database {name} with (force)"))
 
     def close(self) -> None:
         """Stop the server and remove its files."""
+        wait(self._drops)
         if hasattr(self, "_server"):
             self._server.close()
         shutil.rmtree(self._data_dir)
@@ -70,19 +73,4 @@ class Server:
         return self._server.dsn.replace("/postgres?", f"/{database}?", 1)
 
     def _execute(self, *statements: str) -> None:
-        _run(_execute(self._server.dsn, statements))
-
-
-async def _execute(dsn: str, statements: tuple[str, ...]) -> None:
-    connection = await asyncpg.connect(dsn, timeout=ANSWER_S)
-    try:
-        for statement in statements:
-            await connection.execute(statement, timeout=ANSWER_S)
-    finally:
-        await connection.close(timeout=ANSWER_S)
-
-
-def _run(work: Coroutine[Any, Any, object]) -> None:
-    """Run in a thread of its own, because the test that needs the fixture may have a running event loop."""
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(asyncio.run, work).result()
+        connections.start(self._server.dsn, *statements).result()

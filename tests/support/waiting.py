@@ -16,8 +16,10 @@ async def eventually(condition: Callable[[], bool | Awaitable[bool]], *, within_
     """
     deadline = time.monotonic() + within_s
     while True:
+        looked_at = time.monotonic()
         held = condition()
         if held if isinstance(held, bool) else await held:
             return
         assert time.monotonic() < deadline, f"not within {within_s:g} s: {condition}"
-        await asyncio.sleep(POLL_S)
+        # What is waited for needs the processors, too: to look takes half of the time at most.
+        await asyncio.sleep(max(POLL_S, time.monotonic() - looked_at))

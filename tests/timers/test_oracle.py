@@ -21,7 +21,7 @@ from timers.moment import LATEST_DUE_DATE, parse_due_date
 from timers.refusal import InvalidTimer
 from timers.schedule import parse_schedule
 
-QUESTIONS = 100_000
+QUESTIONS = 25_000  # some forty in each zone
 TEXTS = 100_000
 TEXT_CHARS_MAX = 2_000
 STEPS = 3
@@ -61,7 +61,7 @@ class Question:
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_schedules_occur_when_the_oracle_says(random: Random) -> None:
+def test_schedules_in_every_zone_occur_when_the_oracle_says(random: Random) -> None:
     each = QUESTIONS // len(ZONES) // 2 + 1
     found = 0
 
