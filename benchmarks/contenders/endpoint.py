@@ -14,7 +14,6 @@ from benchmarks.contenders.handlers import LEFT, PUT
 from benchmarks.contenders.ours import PATIENCE_S, OnRay
 from benchmarks.contenders.sheets import count_calls, read_calls
 from sql.endpoints.endpoints import StoredEndpoint, add_endpoint
-from workers.settings import WorkerSettings
 from workers.webhooks.signing import new_secret
 
 QUICK, STUCK = "webhook:quick", "webhook:stuck"
@@ -27,7 +26,7 @@ class WithEndpoint(OnRay):
     left = LEFT
 
     def __init__(self) -> None:
-        super().__init__(2, worker=WorkerSettings(webhook_http=True, webhook_allow="127.0.0.0/8"))
+        super().__init__(2, webhook_http=True, webhook_allow="127.0.0.0/8")
         self.name = "Shardclock, webhooks"
         self.settings = "as shipped, two shards; requests are signed; receiver: aiohttp, one process"
         self._place = Path()
