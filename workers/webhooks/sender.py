@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from workers.webhooks.addresses import Networks
 from workers.webhooks.answers import EXCERPT_BYTES_MAX, Answer, answer_of
+from workers.webhooks.connection import Connector
 from workers.webhooks.endpoint import Endpoint
 from workers.webhooks.failures import failure_of
 from workers.webhooks.guard import Connecting, Guard, connecting
@@ -36,7 +37,6 @@ class SenderSettings(BaseModel):
 
     connect_s: float = Field(5.0, gt=0, description="for a connection with TLS to one address; its name has 5 s more")
     rest_s: float = Field(1.0, gt=0, description="for an answer's body, once its status is known: it decides nothing")
-    answer_bytes_max: int = Field(16_384, gt=0, description="read of an answer; what is longer ends the connection")
     requests_max: int = Field(500, gt=0, description="under way at once; the next one waits for its turn")
     kept_max: int = Field(500, ge=0, description="connections in all, beyond which none is kept for the next delivery")
     keep_s: float = Field(15.0, gt=0, description="how long a connection is kept: below what most servers keep theirs")
@@ -141,20 +141,20 @@ class Sender:
         )
 
     async def _rest_of(self, response: aiohttp.ClientResponse) -> bytes:
-        """Read an answer to its end, so that the connection can be kept; give up if it is long or slow."""
+        """Read an answer to its end, so that the connection can be kept; give up if it is slow."""
         content, read = response.content, bytearray()
         try:
             if content.is_eof():
                 return content.read_nowait(EXCERPT_BYTES_MAX)
             async with asyncio.timeout(self._settings.rest_s):
-                while len(read) <= self._settings.answer_bytes_max and (chunk := await content.readany()):
+                while chunk := await content.readany():
                     read += chunk
         except (aiohttp.ClientError, OSError):
             pass  # the status has decided
         return bytes(read[:EXCERPT_BYTES_MAX])
 
     def _session(self, tls: ssl.SSLContext | None, *, keep: bool) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(
+        connector = Connector(
             limit=0,  # `requests_max` bounds them before their time begins
             resolver=self._names,
             socket_factory=self._guard,
@@ -167,7 +167,6 @@ class Sender:
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
             auto_decompress=False,
-            read_bufsize=self._settings.answer_bytes_max,
             max_line_size=LINE_BYTES_MAX,
             max_field_size=LINE_BYTES_MAX,
             max_headers=HEADERS_MAX,

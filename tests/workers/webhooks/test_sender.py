@@ -174,7 +174,7 @@ async def test_retry_after_is_heard(sender: Sender, status: int) -> None:
         hanging,
         without_end(b"HTTP/1.1 200 O", b"O", pause_s=0.02),
         without_end(b"HTTP/1.1 200 OK\r\nx: ", b"a", pause_s=0.02),
-        without_end(b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n", pause_s=0.001),
+        without_end(b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n", pause_s=0.1),
     ],
     ids=["hangs", "drips a status", "drips a header", "says 100 again and again"],
 )
