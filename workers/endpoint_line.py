@@ -4,9 +4,10 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Protocol
 
 from shardclock import Completed, Failed, Outcome, Policy, RetryLater
 from sql.deliveries.claim import ClaimedDelivery
@@ -24,7 +25,13 @@ from workers.webhooks.sender import Message
 FRESH_S = 2.0  # how long what was read of an endpoint may be used
 IDLE_S = 60.0  # an endpoint to which nothing was sent for this long is forgotten
 
-Send = Callable[[Endpoint, Message], Awaitable[Answer]]
+
+class Send(Protocol):
+    """Send one delivery, as `Sender.send` does; call `begins` when its turn has come."""
+
+    async def __call__(
+        self, endpoint: Endpoint, message: Message, *, tenant_id: str, begins: Callable[[], None]
+    ) -> Answer: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +170,6 @@ class EndpointLine:
         if ended := why_not(delivery, route.policy, now=self._now()):
             self._settle([ended])
             return
-        self._stats.count_called(delivery.target, [delivery], now=self._now())
         term = self._breaker.begin(time.monotonic())
         task = asyncio.create_task(self._send(delivery, route, endpoint, self._breaker, term))
         self._sending.add(task)
@@ -174,7 +180,9 @@ class EndpointLine:
     ) -> None:
         answer: Answer | None = None
         try:
-            answer = await self._transmit(endpoint, message_of(delivery))
+            answer = await self._transmit(
+                endpoint, message_of(delivery), tenant_id=self.key.tenant_id, begins=lambda: self._count(delivery)
+            )
         finally:
             breaker.end(term, answer, time.monotonic())
         if isinstance(answer, Gone) and self._route is route:
@@ -184,6 +192,9 @@ class EndpointLine:
             self._ask()
         self._settle([settlement_after(delivery, answer, route.policy, now=self._now())])
         self._begin()
+
+    def _count(self, delivery: ClaimedDelivery) -> None:
+        self._stats.count_called(delivery.target, [delivery], now=self._now())
 
     def _refused(self, delivery: ClaimedDelivery, route: Route) -> Settlement:
         if route.is_final:

@@ -7,6 +7,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -35,9 +36,16 @@ class Sent:
 
     play: Callable[[str], Answer] = lambda _: OK
     gate: asyncio.Event | None = None
+    turn: asyncio.Event | None = None
     ids: list[str] = field(default_factory=list)
 
-    async def __call__(self, _: Endpoint, message: Message) -> Answer:
+    async def __call__(
+        self, endpoint: Endpoint, message: Message, *, tenant_id: str, begins: Callable[[], None]
+    ) -> Answer:
+        assert (str(endpoint.url), tenant_id) == (STORED.url, KEY.tenant_id)
+        if self.turn is not None:
+            await self.turn.wait()
+        begins()
         self.ids.append(message.id)
         if self.gate is not None:
             await self.gate.wait()
@@ -52,6 +60,8 @@ class Bench:
     stored: StoredEndpoint | None = STORED
     asked: int = 0
     settled: list[Settlement] = field(default_factory=list)
+    clock: datetime = NOON
+    stats: WorkerStats = field(default_factory=WorkerStats)
 
     def __post_init__(self) -> None:
         self.line = EndpointLine(
@@ -59,9 +69,9 @@ class Bench:
             EndpointRules(),
             send=self.sent,
             settle=self._settle,
-            now=lambda: NOON,
+            now=lambda: self.clock,
             ask=self._learn,
-            stats=WorkerStats(),
+            stats=self.stats,
         )
 
     def ended(self) -> dict[int, Ending | None]:
@@ -97,6 +107,18 @@ async def test_a_delivery_is_sent_when_the_endpoint_was_read_and_settled_with_it
         assert (settlement.ending, settlement.fails) == (Ending.DELIVERED, False)
         assert json.loads(settlement.result or "") == {"status": 204}
         assert len(it.line) == 0
+
+
+async def test_the_wait_for_a_turn_counts_as_lag() -> None:
+    turn = asyncio.Event()
+    async with bench(Sent(turn=turn)) as it:
+        it.line.add([delivery(1)])
+        await eventually(lambda: it.asked == 1)
+        it.clock = NOON + timedelta(seconds=40)
+        turn.set()
+        await eventually(lambda: len(it.settled) == 1)
+
+    assert it.stats.lags["handler"].sum_s == 40.0
 
 
 async def test_an_endpoint_is_read_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from workers.webhooks.failures import failure_of
 from workers.webhooks.guard import Connecting, Guard, connecting
 from workers.webhooks.names import Names, SystemNames
 from workers.webhooks.signing import signed_headers
+from workers.webhooks.turns import Turns
 
 FIXED_HEADERS = {
     "accept": "*/*",
@@ -37,7 +38,9 @@ class SenderSettings(BaseModel):
 
     connect_s: float = Field(5.0, gt=0, description="for a connection with TLS to one address; its name has 5 s more")
     rest_s: float = Field(1.0, gt=0, description="for an answer's body, once its status is known: it decides nothing")
-    requests_max: int = Field(500, gt=0, description="under way at once; the next one waits for its turn")
+    requests_max: int = Field(
+        500, gt=0, description="places: of these a tenant has up to half, a host up to a third; the next one waits"
+    )
     kept_max: int = Field(500, ge=0, description="connections in all, beyond which none is kept for the next delivery")
     keep_s: float = Field(15.0, gt=0, description="how long a connection is kept: below what most servers keep theirs")
 
@@ -64,7 +67,7 @@ class Sender:
     ) -> None:
         self._settings = settings
         self._now_s = now_s
-        self._room = asyncio.Semaphore(settings.requests_max)
+        self._turns = Turns(settings.requests_max)
         self._guard = Guard(networks)
         self._names = Names(resolver or SystemNames())
         self._keeping = self._session(tls, keep=True)
@@ -84,9 +87,21 @@ class Sender:
         await self._closing.close()
         await self._names.close()
 
-    async def send(self, endpoint: Endpoint, message: Message) -> Answer:
-        """Make one attempt, when it is its turn. Whatever the endpoint does is an answer, and no exception."""
-        async with self._room:
+    async def send(
+        self,
+        endpoint: Endpoint,
+        message: Message,
+        *,
+        tenant_id: str | None = None,
+        begins: Callable[[], None] = lambda: None,
+    ) -> Answer:
+        """Make one attempt, when it is its turn. Whatever the endpoint does is an answer, and no exception.
+
+        `begins` is called when its turn has come. Without a tenant an endpoint takes turns for itself.
+        """
+        host, port = endpoint.url.raw_host or "", endpoint.url.port or 0
+        async with self._turns.place(f"{host}:{port}" if tenant_id is None else tenant_id, (host, port)):
+            begins()
             began_s = time.monotonic()
             noted = Connecting()
             token = connecting.set(noted)

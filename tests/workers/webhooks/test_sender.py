@@ -296,7 +296,7 @@ async def test_at_most_so_many_are_under_way_and_waiting_takes_nothing_from_thei
         under_way -= 1
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
 
-    limits = SenderSettings(requests_max=3)
+    limits = SenderSettings(requests_max=9)  # a third of them for one host
     async with receiving(behave) as receiver, Sender(limits, networks=LOOPBACK) as sender:
         # The last ones wait longer for their turn than their timeout allows for the attempt
         endpoint = receiver.endpoint(timeout_s=0.6)
@@ -320,6 +320,29 @@ async def test_a_slow_endpoint_does_not_hold_up_another(sender: Sender) -> None:
         waiting = [asyncio.create_task(sender.send(slow.endpoint(timeout_s=30.0), DELIVERY)) for _ in range(50)]
         async with asyncio.timeout(SOON_S):
             assert isinstance(await sender.send(fast.endpoint(), DELIVERY), Delivered)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def test_a_tenant_that_fills_the_sender_does_not_hold_up_another() -> None:
+    began: list[str] = []
+    limits = SenderSettings(requests_max=20)
+    async with (
+        receiving(hanging) as slow,
+        receiving(answering("200 OK")) as fast,
+        Sender(limits, networks=LOOPBACK) as sender,
+    ):
+        waiting = [
+            asyncio.create_task(
+                sender.send(slow.endpoint(), DELIVERY, tenant_id="a", begins=lambda: began.append("slow"))
+            )
+            for _ in range(40)
+        ]
+        await eventually(lambda: len(slow.requests) == 7, within_s=SOON_S)
+        async with asyncio.timeout(SOON_S):
+            assert isinstance(await sender.send(fast.endpoint(), DELIVERY, tenant_id="b"), Delivered)
+        assert len(began) == 7
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
