@@ -16,7 +16,7 @@ from sql.endpoints.endpoints import EndpointName, StoredEndpoint
 from workers.attempts import backoff_s, settlement_of, why_not
 from workers.route import Route, policy_of, route_of
 from workers.stats import WorkerStats
-from workers.webhooks.answers import Answer, Delivered, Gone
+from workers.webhooks.answers import OWN_PAUSE_S, Answer, Delivered, Fault, Gone, Retry
 from workers.webhooks.breaker import Breaker, BreakerSettings
 from workers.webhooks.endpoint import Endpoint, EndpointRules
 from workers.webhooks.envelope import write_body
@@ -233,6 +233,9 @@ def settlement_after(delivery: ClaimedDelivery, answer: Answer, policy: Policy, 
             outcome = Completed({"status": status})
         case Gone(reason):
             return Settlement(delivery, Ending.DEAD, fails=True, duration_s=answer.duration_s, reason=reason)
+        case Retry(fault=Fault.SENDER):
+            # Nothing was sent. The delivery has no share in that, and must not die of it.
+            return Settlement(delivery, None, delay_s=OWN_PAUSE_S if answer.after_s is None else answer.after_s)
         case _ if answer.after_s is None:
             outcome = Failed(answer.reason)
         case _:

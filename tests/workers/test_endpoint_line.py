@@ -20,7 +20,7 @@ from tests.workers.webhooks.receivers import SECRET
 from workers.endpoint_line import EndpointLine, message_of, settlement_after
 from workers.route import policy_of
 from workers.stats import WorkerStats
-from workers.webhooks.answers import Answer, Delivered, Gone, Retry
+from workers.webhooks.answers import Answer, Delivered, Fault, Gone, Retry
 from workers.webhooks.endpoint import Endpoint, EndpointRules
 from workers.webhooks.sender import Message
 
@@ -151,6 +151,18 @@ async def test_a_failed_attempt_is_made_again_and_the_endpoint_may_ask_for_a_lon
     assert (long.ending, long.fails, long.delay_s) == (None, True, 900.0)
     last = settlement_after(delivery(1, failed_attempts=19), replace(DOWN, after_s=900.0), policy, now=NOON)
     assert last.ending is Ending.DEAD
+
+
+async def test_what_could_not_be_sent_for_want_of_a_socket_is_given_back_and_costs_no_attempt() -> None:
+    ours = Retry("not sent: no socket left", 0.01, fault=Fault.SENDER)
+    async with bench(Sent(lambda _: ours)) as it:
+        it.line.add([delivery(key, failed_attempts=19) for key in range(1, 21)])
+        await eventually(lambda: len(it.settled) == 20)
+
+        assert len(it.sent.ids) == 5, "the others wait until the sender has sockets again"
+        assert all((one.ending, one.fails) == (None, False) for one in it.settled)
+        assert all(4.0 < one.delay_s <= 5.0 for one in it.settled)
+        assert (it.line.places, it.line.is_open) == (0, False)
 
 
 async def test_when_the_breaker_opens_what_waits_is_given_back_until_the_endpoint_is_probed() -> None:

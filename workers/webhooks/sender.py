@@ -13,10 +13,10 @@ from aiohttp.abc import AbstractResolver
 from pydantic import BaseModel, ConfigDict, Field
 
 from workers.webhooks.addresses import Networks
-from workers.webhooks.answers import EXCERPT_BYTES_MAX, Answer, answer_of
+from workers.webhooks.answers import EXCERPT_BYTES_MAX, OWN_PAUSE_S, Answer, answer_of
 from workers.webhooks.connection import Connector
 from workers.webhooks.endpoint import Endpoint
-from workers.webhooks.failures import failure_of
+from workers.webhooks.failures import failure_of, is_everybodys, no_room
 from workers.webhooks.guard import Connecting, Guard, connecting
 from workers.webhooks.names import Names, SystemNames
 from workers.webhooks.signing import signed_headers
@@ -68,6 +68,7 @@ class Sender:
         self._settings = settings
         self._now_s = now_s
         self._turns = Turns(settings.requests_max)
+        self._held_until_s = float("-inf")  # there was no socket left
         self._guard = Guard(networks)
         self._names = Names(resolver or SystemNames())
         self._keeping = self._session(tls, keep=True)
@@ -101,13 +102,17 @@ class Sender:
         """
         host, port = endpoint.url.raw_host or "", endpoint.url.port or 0
         async with self._turns.place(f"{host}:{port}" if tenant_id is None else tenant_id, (host, port)):
-            begins()
             began_s = time.monotonic()
+            if began_s < self._held_until_s:
+                return no_room(self._held_until_s - began_s)
+            begins()
             noted = Connecting()
             token = connecting.set(noted)
             try:
                 return await self._attempt(endpoint, message, noted, began_s)
             except (aiohttp.ClientError, OSError, ValueError) as error:
+                if is_everybodys(error):
+                    self._held_until_s = time.monotonic() + OWN_PAUSE_S
                 return failure_of(error, noted, duration_s=time.monotonic() - began_s)
             finally:
                 connecting.reset(token)

@@ -285,6 +285,28 @@ async def test_a_sender_without_sockets_does_not_blame_the_endpoint(
     assert (answer.reason, answer.fault) == (NO_ROOM, Fault.SENDER)
 
 
+@pytest.mark.parametrize(("number", "holds_all"), [(errno.EMFILE, True), (errno.EADDRNOTAVAIL, False)])
+async def test_a_sender_without_sockets_tries_no_other_endpoint_for_a_while(
+    sender: Sender, monkeypatch: pytest.MonkeyPatch, number: int, holds_all: bool
+) -> None:
+    def exhausted(*_: object) -> socket.socket:
+        raise OSError(number, "none left")
+
+    async with receiving(hanging) as receiver, receiving(answering("200 OK")) as another:
+        with monkeypatch.context() as patch:
+            patch.setattr("workers.webhooks.guard._Counted", exhausted)
+            first = await sender.send(receiver.endpoint(), DELIVERY)
+        second = await sender.send(another.endpoint(), DELIVERY)
+        sender._held_until_s = time.monotonic()
+        third = await sender.send(another.endpoint(), DELIVERY)
+
+    assert isinstance(first, Retry)
+    assert (first.fault, first.after_s, first.hold_s) == (Fault.SENDER, 5.0, 5.0)
+    assert isinstance(second, Retry if holds_all else Delivered)
+    assert isinstance(third, Delivered)
+    assert another.connections == 1
+
+
 async def test_at_most_so_many_are_under_way_and_waiting_takes_nothing_from_their_time() -> None:
     under_way = highest = 0
 
