@@ -24,6 +24,7 @@ from workers.webhooks.sender import Message
 
 FRESH_S = 2.0  # how long what was read of an endpoint may be used
 IDLE_S = 60.0  # an endpoint to which nothing was sent for this long is forgotten
+FAILING_IDLE_S = 3_600.0  # and one that fails, or has asked for a pause: no pause is longer
 
 
 class Send(Protocol):
@@ -87,10 +88,14 @@ class EndpointLine:
 
     @property
     def is_idle(self) -> bool:
-        """Say whether nothing would be lost if it were forgotten."""
+        """Say whether nothing would be lost if it were forgotten.
+
+        An endpoint that fails and gets no more deliveries would be kept for good: only an attempt closes its breaker.
+        """
         now_s = time.monotonic()
-        rests = not len(self) and self.gone is None and now_s > self._used_at_s + IDLE_S
-        return rests and not self.is_open and self._breaker.limit(now_s) > 0
+        fails = self.is_open or not self._breaker.limit(now_s)
+        rests = now_s > self._used_at_s + (FAILING_IDLE_S if fails else IDLE_S)
+        return rests and not len(self) and self.gone is None
 
     @property
     def is_stale(self) -> bool:
@@ -117,7 +122,8 @@ class EndpointLine:
         if self._route is None or self._route.stored != stored:
             before = self._route.policy if self._route else None
             self._route = route_of(stored, self._rules)
-            if self._route.policy != before:
+            # Where nothing may be sent nothing is probed.
+            if self._route.policy != before or self._route.endpoint is None:
                 self._breaker = _breaker_of(self._route.policy)
         self._begin()
 
@@ -125,6 +131,7 @@ class EndpointLine:
         """Forget that it is gone, which is recorded now, and how it was stored before."""
         self.gone = None
         self._route = None
+        self._breaker = _breaker_of(policy_of({}))
         self._read_at_s = float("-inf")
 
     def stop(self) -> set[asyncio.Task[None]]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -239,6 +242,47 @@ async def test_a_line_without_work_is_forgotten_after_a_while(monkeypatch: pytes
         assert not it.line.is_idle
         monkeypatch.setattr(workers.endpoint_line, "IDLE_S", -1.0)
         assert it.line.is_idle
+
+
+@pytest.mark.parametrize("change", [None, {"disabled_at": NOON, "disabled_why": "by hand"}, {"url": "https://10.0.0.1/"}])
+async def test_where_nothing_may_be_sent_no_breaker_stays_open(
+    monkeypatch: pytest.MonkeyPatch, change: dict[str, Any] | None
+) -> None:
+    async with bench(Sent(lambda _: DOWN)) as it:
+        it.line.add([delivery(key) for key in range(1, 6)])
+        await eventually(lambda: len(it.settled) == 5)
+        assert it.line.is_open
+
+        it.line._read_at_s = float("-inf")
+        it.stored = None if change is None else replace(STORED, **change)
+        it.line.add([delivery(6)])
+        await eventually(lambda: len(it.settled) == 6)
+
+        assert not is_open(it.line)
+        monkeypatch.setattr(workers.endpoint_line, "IDLE_S", -1.0)
+        assert it.line.is_idle
+
+
+async def test_an_endpoint_that_fails_is_forgotten_when_nothing_was_sent_for_an_hour(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with bench(Sent(lambda _: DOWN)) as it:
+        it.line.add([delivery(key) for key in range(1, 6)])
+        await eventually(lambda: len(it.settled) == 5)
+        now_s = time.monotonic()
+
+        def moved(by_s: float) -> SimpleNamespace:
+            return SimpleNamespace(monotonic=lambda: now_s + by_s)
+
+        monkeypatch.setattr(workers.endpoint_line, "time", moved(3_500.0))
+        assert (it.line.is_open, it.line.is_idle) == (True, False)
+        monkeypatch.setattr(workers.endpoint_line, "time", moved(3_700.0))
+        assert it.line.is_idle
+
+
+def is_open(line: EndpointLine) -> bool:
+    """Look through a function, because mypy doesn't expect that it changes."""
+    return line.is_open
 
 
 def test_each_attempt_sends_the_same_id_and_bytes() -> None:
