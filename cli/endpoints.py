@@ -90,7 +90,7 @@ def add(
         str | None, typer.Option("--timeout", metavar="DURATION", help="For an answer, 1s to 30s; if not given, 15s.")
     ] = None,
     max_attempts: Annotated[
-        int | None, typer.Option("--max-attempts", min=1, max=100, help="If not given, 20: about two days.")
+        int | None, typer.Option("--max-attempts", min=1, max=100, help="If not given, 20; within three days.")
     ] = None,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,

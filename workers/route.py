@@ -10,11 +10,12 @@ from sql.endpoints.endpoints import StoredEndpoint
 from timers.refusal import Refusal, shortened
 from workers.webhooks.endpoint import TIMEOUT_S, Endpoint, EndpointRules, check_endpoint
 
-# What an endpoint's policy doesn't say. 20 attempts take about two days.
+# What an endpoint's policy doesn't say. 20 attempts take about two days; but while a breaker is open there are only
+# probes, so that of most deliveries fewer are made.
 POLICY: Mapping[str, Any] = {
-    "max_attempts": 20, "timeout_s": TIMEOUT_S, "retry_min_s": 5.0, "retry_max_s": 43_200.0, "give_up_after_s": None,
-    "expires_after_s": None, "concurrency": 50, "rate_per_s": None, "batch": 1, "priority": 2,
-    "num_cpus": None, "memory_mib": None,
+    "max_attempts": 20, "timeout_s": TIMEOUT_S, "retry_min_s": 5.0, "retry_max_s": 43_200.0,
+    "give_up_after_s": 259_200.0, "expires_after_s": None, "concurrency": 50, "rate_per_s": None,
+    "batch": 1, "priority": 2, "num_cpus": None, "memory_mib": None,
 }  # fmt: skip
 
 

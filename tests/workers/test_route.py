@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sql.deliveries.settle import Ending
 from sql.endpoints.endpoints import StoredEndpoint
-from tests.support.handlers import NOON
+from tests.support.handlers import NOON, delivery
 from tests.workers.webhooks.receivers import SECRET
+from workers.attempts import why_not
 from workers.route import POLICY, policy_of, route_of
 from workers.webhooks.addresses import networks_of
 from workers.webhooks.endpoint import EndpointRules
@@ -57,6 +60,16 @@ def test_a_policy_says_all_that_a_delivery_is_judged_by() -> None:
     policy = policy_of({"rate_per_s": 5.0})
 
     assert (policy.rate_per_s, policy.max_attempts, policy.retry_max_s) == (5.0, 20, 43_200.0)
+
+
+def test_a_delivery_is_given_up_three_days_after_its_firing_unless_the_endpoint_says_otherwise() -> None:
+    late = NOON + timedelta(days=3, seconds=1)
+
+    assert why_not(delivery(failed_attempts=2), policy_of({}), now=late - timedelta(seconds=2)) is None
+    ended = why_not(delivery(failed_attempts=2), policy_of({}), now=late)
+    assert ended is not None
+    assert (ended.ending, ended.reason) == (Ending.DEAD, "given up: 259200 s after its firing are over")
+    assert why_not(delivery(), policy_of({"give_up_after_s": None}), now=late) is None
 
 
 @pytest.mark.parametrize(
