@@ -34,6 +34,8 @@ from workers.webhooks.envelope import write_body
 from workers.webhooks.sender import Message, Sender, SenderSettings
 from workers.webhooks.signing import SECRETS_MAX, PrivateKey, check_secret, new_key_pair, new_secret
 
+RATE_MIN, RATE_MAX = 0.001, 100_000
+
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name; timers have the target webhook:NAME.")]
 Asymmetric = Annotated[
     bool, typer.Option("--asymmetric", help="Sign with a key pair (v1a): the receiver gets only the public key.")
@@ -84,7 +86,8 @@ def add(
         int | None, typer.Option("--concurrency", min=1, max=1_000, help="At once from one worker; if not given, 50.")
     ] = None,
     rate: Annotated[
-        float | None, typer.Option("--rate", min=0.001, metavar="PER_SECOND", help="At most, from one worker.")
+        float | None,
+        typer.Option("--rate", min=RATE_MIN, max=RATE_MAX, metavar="PER_SECOND", help="At most, from one worker."),
     ] = None,
     timeout: Annotated[
         str | None, typer.Option("--timeout", metavar="DURATION", help="For an answer, 1s to 30s; if not given, 15s.")
@@ -99,6 +102,8 @@ def add(
     check_name(name)
     if secret is not None and asymmetric:
         raise Refusal("--secret brings its own kind: leave --asymmetric out")
+    if rate is not None and not RATE_MIN <= rate <= RATE_MAX:  # nan is in each range, as typer compares
+        raise Refusal(f"--rate {rate:g} is refused: it must be a number from {RATE_MIN:g} to {RATE_MAX:,}")
     secret = secret or (new_key_pair() if asymmetric else new_secret())
     policy = {
         "concurrency": concurrency,

@@ -66,6 +66,15 @@ def test_what_is_wrong_is_said_in_a_sentence_and_stores_nothing(shell: Shell, wr
     assert shell("endpoints", "--json").json == []
 
 
+@pytest.mark.parametrize("rate", ["nan", "NaN", "inf", "1e6", "0", "-inf"])
+def test_a_rate_is_a_number_within_bounds(shell: Shell, rate: str) -> None:
+    refused = shell("endpoints", "add", "billing", "--url", URL, "--rate", rate)
+
+    assert refused.code == BAD_INPUT
+    assert "--rate" in refused.err
+    assert shell("endpoints", "--json").json == []
+
+
 def test_a_name_must_fit_into_a_target_and_is_given_once(shell: Shell) -> None:
     assert "name 'Bil ling' is refused" in shell("endpoints", "add", "Bil ling", "--url", URL).err
     shell("endpoints", "add", "billing", "--url", URL)
