@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from cli.file_text import is_file, read_text
 from cli.lengths import read_length
 from cli.options import DEFAULT_TENANT, Tenant
 from cli.output import DONE, NOT_DONE, Json, out, print_json, print_table, tell
@@ -35,6 +36,8 @@ from workers.webhooks.endpoint import EndpointRules, InvalidEndpoint, check_name
 from workers.webhooks.envelope import write_body
 from workers.webhooks.sender import Message, Sender, SenderSettings
 from workers.webhooks.signing import SECRETS_MAX, PrivateKey, check_secret, new_key_pair, new_secret
+
+RATE_MIN, RATE_MAX = 0.001, 100_000
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name; timers have the target webhook:NAME.")]
 Url = Annotated[str, typer.Option("--url", help="Where webhooks are sent: https://…")]
@@ -77,23 +80,28 @@ def add(
     name: Name,
     url: Url,
     headers: Annotated[
-        list[str] | None, typer.Option("--header", metavar="'NAME: VALUE'", help="Sent with each; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--header", metavar="'NAME: VALUE'", help="Sent with each; or @FILE with one a line; may be repeated."
+        ),
     ] = None,
     secret: Annotated[
-        str | None, typer.Option("--secret", help="What they are signed with; if not given, one is drawn.")
+        str | None,
+        typer.Option("--secret", help="What they are signed with: @FILE, or - for stdin; if not given, one is drawn."),
     ] = None,
     asymmetric: Asymmetric = False,
     concurrency: Annotated[
         int | None, typer.Option("--concurrency", min=1, max=1_000, help="At once from one worker; if not given, 50.")
     ] = None,
     rate: Annotated[
-        float | None, typer.Option("--rate", min=0.001, metavar="PER_SECOND", help="At most, from one worker.")
+        float | None,
+        typer.Option("--rate", min=RATE_MIN, max=RATE_MAX, metavar="PER_SECOND", help="At most, from one worker."),
     ] = None,
     timeout: Annotated[
         str | None, typer.Option("--timeout", metavar="DURATION", help="For an answer, 1s to 30s; if not given, 15s.")
     ] = None,
     max_attempts: Annotated[
-        int | None, typer.Option("--max-attempts", min=1, max=100, help="If not given, 20: about two days.")
+        int | None, typer.Option("--max-attempts", min=1, max=100, help="If not given, 20; within three days.")
     ] = None,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
@@ -102,6 +110,10 @@ def add(
     check_name(name)
     if secret is not None and asymmetric:
         raise Refusal("--secret brings its own kind: leave --asymmetric out")
+    if rate is not None and not RATE_MIN <= rate <= RATE_MAX:  # nan is in each range, as typer compares
+        raise Refusal(f"--rate {rate:g} is refused: it must be a number from {RATE_MIN:g} to {RATE_MAX:,}")
+    if secret is not None:
+        secret = read_text("--secret", secret)
     secret = secret or (new_key_pair() if asymmetric else new_secret())
     policy = {
         "concurrency": concurrency,
@@ -249,14 +261,21 @@ def _route(stored: StoredEndpoint) -> Route:
 
 def _headers(texts: Sequence[str]) -> dict[str, str]:
     headers: dict[str, str] = {}
-    for text in texts:
+    for text in (line for text in texts for line in _lines(text)):
         name, colon, value = text.partition(":")
         if not colon:
-            raise Refusal(f"--header {shortened(name)} has no colon; write it like 'authorization: Bearer …'")
+            # Not even the name is shown: what stands here may be a token alone.
+            raise Refusal("--header has no colon; write it like 'authorization: Bearer …'")
         if name.strip().lower() in (known.lower() for known in headers):
             raise Refusal(f"--header {shortened(name)} stands there twice; write it once")
         headers[name.strip()] = value.strip()
     return headers
+
+
+def _lines(text: str) -> list[str]:
+    if not is_file(text):
+        return [text]
+    return [line for line in read_text("--header", text).split("\n") if line.strip()]
 
 
 def _test_message(endpoint: StoredEndpoint) -> Message:

@@ -53,6 +53,8 @@ def why_not(delivery: ClaimedDelivery, policy: Policy, *, now: datetime) -> Sett
     if delivery.claims - delivery.failed_attempts - delivery.given_back > CLAIMS_WITHOUT_ANSWER_MAX:
         reason = f"{CLAIMS_WITHOUT_ANSWER_MAX} workers took it and gave no answer; the last one may have died of it"
         return Settlement(delivery, Ending.DEAD, fails=True, reason=reason)
+    if policy.give_up_after_s is not None and _age_s(delivery, now) > policy.give_up_after_s:
+        return _dead(delivery, 0.0, f"given up: {policy.give_up_after_s:g} s after its firing are over")
     return None
 
 
@@ -78,7 +80,7 @@ def _again(
     reason: str,
 ) -> Settlement:
     failed = delivery.failed_attempts + 1
-    next_age_s = (now - (delivery.redriven_at or delivery.fired_at)).total_seconds() + delay_s
+    next_age_s = _age_s(delivery, now) + delay_s
     if failed >= policy.max_attempts:
         return _dead(delivery, duration_s, f"{reason} (attempt {failed} of {policy.max_attempts})")
     if policy.give_up_after_s is not None and next_age_s > policy.give_up_after_s:
@@ -86,6 +88,10 @@ def _again(
             delivery, duration_s, f"{reason} (given up: {policy.give_up_after_s:g} s after its firing are over)"
         )
     return Settlement(delivery, None, fails=True, delay_s=delay_s, duration_s=duration_s, reason=reason)
+
+
+def _age_s(delivery: ClaimedDelivery, now: datetime) -> float:
+    return (now - (delivery.redriven_at or delivery.fired_at)).total_seconds()
 
 
 def _dead(delivery: ClaimedDelivery, duration_s: float, reason: str) -> Settlement:

@@ -4,9 +4,10 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Protocol
 
 from shardclock import Completed, Failed, Outcome, Policy, RetryLater
 from sql.deliveries.claim import ClaimedDelivery
@@ -15,7 +16,7 @@ from sql.endpoints.endpoints import EndpointName, StoredEndpoint
 from workers.attempts import backoff_s, settlement_of, why_not
 from workers.route import Route, policy_of, route_of
 from workers.stats import WorkerStats
-from workers.webhooks.answers import Answer, Delivered, Gone
+from workers.webhooks.answers import OWN_PAUSE_S, Answer, Delivered, Fault, Gone, Retry
 from workers.webhooks.breaker import Breaker, BreakerSettings
 from workers.webhooks.endpoint import Endpoint, EndpointRules
 from workers.webhooks.envelope import write_body
@@ -23,8 +24,15 @@ from workers.webhooks.sender import Message
 
 FRESH_S = 2.0  # how long what was read of an endpoint may be used
 IDLE_S = 60.0  # an endpoint to which nothing was sent for this long is forgotten
+FAILING_IDLE_S = 3_600.0  # and one that fails, or has asked for a pause: no pause is longer
 
-Send = Callable[[Endpoint, Message], Awaitable[Answer]]
+
+class Send(Protocol):
+    """Send one delivery, as `Sender.send` does; call `begins` when its turn has come."""
+
+    async def __call__(
+        self, endpoint: Endpoint, message: Message, *, tenant_id: str, begins: Callable[[], None]
+    ) -> Answer: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +88,14 @@ class EndpointLine:
 
     @property
     def is_idle(self) -> bool:
-        """Say whether nothing would be lost if it were forgotten."""
+        """Say whether nothing would be lost if it were forgotten.
+
+        An endpoint that fails and gets no more deliveries would be kept for good: only an attempt closes its breaker.
+        """
         now_s = time.monotonic()
-        rests = not len(self) and self.gone is None and now_s > self._used_at_s + IDLE_S
-        return rests and not self.is_open and self._breaker.limit(now_s) > 0
+        fails = self.is_open or not self._breaker.limit(now_s)
+        rests = now_s > self._used_at_s + (FAILING_IDLE_S if fails else IDLE_S)
+        return rests and not len(self) and self.gone is None
 
     @property
     def is_stale(self) -> bool:
@@ -110,7 +122,8 @@ class EndpointLine:
         if self._route is None or self._route.stored != stored:
             before = self._route.policy if self._route else None
             self._route = route_of(stored, self._rules)
-            if self._route.policy != before:
+            # Where nothing may be sent nothing is probed.
+            if self._route.policy != before or self._route.endpoint is None:
                 self._breaker = _breaker_of(self._route.policy)
         self._begin()
 
@@ -118,6 +131,7 @@ class EndpointLine:
         """Forget that it is gone, which is recorded now, and how it was stored before."""
         self.gone = None
         self._route = None
+        self._breaker = _breaker_of(policy_of({}))
         self._read_at_s = float("-inf")
 
     def stop(self) -> set[asyncio.Task[None]]:
@@ -163,7 +177,6 @@ class EndpointLine:
         if ended := why_not(delivery, route.policy, now=self._now()):
             self._settle([ended])
             return
-        self._stats.count_called(delivery.target, [delivery], now=self._now())
         term = self._breaker.begin(time.monotonic())
         task = asyncio.create_task(self._send(delivery, route, endpoint, self._breaker, term))
         self._sending.add(task)
@@ -174,7 +187,9 @@ class EndpointLine:
     ) -> None:
         answer: Answer | None = None
         try:
-            answer = await self._transmit(endpoint, message_of(delivery))
+            answer = await self._transmit(
+                endpoint, message_of(delivery), tenant_id=self.key.tenant_id, begins=lambda: self._count(delivery)
+            )
         finally:
             breaker.end(term, answer, time.monotonic())
         if isinstance(answer, Gone) and self._route is route:
@@ -184,6 +199,9 @@ class EndpointLine:
             self._ask()
         self._settle([settlement_after(delivery, answer, route.policy, now=self._now())])
         self._begin()
+
+    def _count(self, delivery: ClaimedDelivery) -> None:
+        self._stats.count_called(delivery.target, [delivery], now=self._now())
 
     def _refused(self, delivery: ClaimedDelivery, route: Route) -> Settlement:
         if route.is_final:
@@ -222,6 +240,9 @@ def settlement_after(delivery: ClaimedDelivery, answer: Answer, policy: Policy, 
             outcome = Completed({"status": status})
         case Gone(reason):
             return Settlement(delivery, Ending.DEAD, fails=True, duration_s=answer.duration_s, reason=reason)
+        case Retry(fault=Fault.SENDER):
+            # Nothing was sent. The delivery has no share in that, and must not die of it.
+            return Settlement(delivery, None, delay_s=OWN_PAUSE_S if answer.after_s is None else answer.after_s)
         case _ if answer.after_s is None:
             outcome = Failed(answer.reason)
         case _:

@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE, assert_refused
 from tests.support.program import Shell
 
 URL = "https://example.com/hooks"
+SECRET = "whsec_" + 44 * "A"
 HERE: dict[str, Any] = {"SHARDCLOCK_WEBHOOK_HTTP": "true", "SHARDCLOCK_WEBHOOK_ALLOW": "127.0.0.0/8"}
 
 
@@ -66,6 +68,15 @@ def test_what_is_wrong_is_said_in_a_sentence_and_stores_nothing(shell: Shell, wr
     assert shell("endpoints", "--json").json == []
 
 
+@pytest.mark.parametrize("rate", ["nan", "NaN", "inf", "1e6", "0", "-inf"])
+def test_a_rate_is_a_number_within_bounds(shell: Shell, rate: str) -> None:
+    refused = shell("endpoints", "add", "billing", "--url", URL, "--rate", rate)
+
+    assert refused.code == BAD_INPUT
+    assert "--rate" in refused.err
+    assert shell("endpoints", "--json").json == []
+
+
 def test_a_name_must_fit_into_a_target_and_is_given_once(shell: Shell) -> None:
     assert "name 'Bil ling' is refused" in shell("endpoints", "add", "Bil ling", "--url", URL).err
     shell("endpoints", "add", "billing", "--url", URL)
@@ -75,6 +86,55 @@ def test_a_name_must_fit_into_a_target_and_is_given_once(shell: Shell) -> None:
     assert again.code == BAD_INPUT
     assert "has an endpoint 'billing': choose another name" in again.err
     assert "whsec_" not in again.out
+
+
+def test_what_is_secret_is_read_from_a_file_or_from_standard_input(shell: Shell, tmp_path: Path) -> None:
+    headers, secret = tmp_path / "headers", tmp_path / "secret"
+    headers.write_text("authorization: Bearer 7\n\nx-team: 8\r\n")
+    secret.write_text(SECRET + "\n")
+    with answering(204) as receiver:
+        add = ("endpoints", "add", "--url", receiver.url)
+        from_file = shell(*add, "billing", "--secret", f"@{secret}", "--header", f"@{headers}", "--header", "x-a: b", **HERE)
+        from_stdin = shell(*add, "mail", "--secret", "-", stdin=SECRET.encode(), **HERE)
+        assert (from_file.out.strip(), from_stdin.out.strip()) == (SECRET, SECRET)
+        for name in ("billing", "mail"):
+            assert shell("endpoints", "test", name, **HERE).code == DONE
+
+    for sent, body in receiver.got:
+        Webhook(SECRET).verify(body, sent)
+    sent, _ = receiver.got[0]
+    assert (sent["authorization"], sent["x-team"], sent["x-a"]) == ("Bearer 7", "8", "b")
+
+
+@pytest.mark.parametrize("option", ["--secret", "--header"])
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, "can't be read: No such file or directory"),
+        (b"", "it must have 1 to 8,192 bytes"),
+        (9_000 * b"a", "it must have 1 to 8,192 bytes"),
+        (b"\xff\xfe", "it must be text"),
+    ],
+)
+def test_a_file_that_holds_no_secret_is_refused(
+    shell: Shell, tmp_path: Path, option: str, content: bytes | None, sentence: str
+) -> None:
+    if content is not None:
+        (tmp_path / "file").write_bytes(content)
+
+    refused = shell("endpoints", "add", "billing", "--url", URL, option, f"@{tmp_path / 'file'}")
+
+    assert refused.code == BAD_INPUT
+    assert option in refused.err
+    assert sentence in refused.err
+
+
+def test_a_header_without_a_colon_is_not_shown(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("Bearer-of-7")
+    for header in ("Bearer-of-7", f"@{tmp_path / 'file'}"):
+        refused = shell("endpoints", "add", "billing", "--url", URL, "--header", header)
+        assert refused.code == BAD_INPUT
+        assert "Bearer-of-7" not in refused.err
 
 
 def test_a_test_is_signed_and_says_what_was_answered(shell: Shell) -> None:

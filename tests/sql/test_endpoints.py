@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import asyncpg
 import pytest
@@ -119,6 +120,38 @@ async def test_a_broken_name_or_no_secret_is_refused(operator: Session) -> None:
     for wrong in (replace(BILLING, name="Bil ling"), replace(BILLING, name="b", secrets=())):
         with pytest.raises(StatementRefused):
             await add_endpoint(operator, wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"headers": []}, {"headers": {"x-a": 1}}, {"headers": {"x-a": ["1"]}}, {"headers": {"x-a": 20_000 * "1"}},
+        {"secrets": (None,)}, {"url": "https://example.com/" + 2_048 * "a"},
+        {"policy": []}, {"policy": {"of_a_later_release": 2_000 * "1"}},
+        *(
+            {"policy": {name: value}}
+            for name, values in {
+                "concurrency": (0, None, 1_001, "5", 2.5, [5], True), "max_attempts": (0, None, 1.5),
+                "rate_per_s": (0, "5", 100_001), "timeout_s": (0.5, 31, "15", None), "retry_min_s": (0, None),
+                "retry_max_s": (2_592_001,), "give_up_after_s": (0, "P3D"), "expires_after_s": (-1, {}),
+            }.items()
+            for value in values
+        ),
+    ],
+)  # fmt: skip
+async def test_what_no_worker_could_send_by_is_not_stored(operator: Session, wrong: dict[str, Any]) -> None:
+    with pytest.raises(StatementRefused):
+        await add_endpoint(operator, replace(BILLING, name="b", **wrong))
+
+
+async def test_numbers_within_their_bounds_are_stored(operator: Session) -> None:
+    policy = {
+        "concurrency": 1_000, "max_attempts": 1, "rate_per_s": None, "timeout_s": 1, "retry_min_s": 0.001,
+        "retry_max_s": 2_592_000, "give_up_after_s": None, "expires_after_s": 0.1, "of_a_later_release": "any",
+    }  # fmt: skip
+    one = replace(BILLING, name="b", policy=policy, headers={})
+    assert await add_endpoint(operator, one)
+    assert (await find_endpoints(operator, [one.key]))[one.key].policy == policy
 
 
 async def test_a_claim_takes_of_each_endpoint_what_there_is_room_for(

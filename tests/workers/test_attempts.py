@@ -85,6 +85,19 @@ def test_no_attempt_is_made_after_the_time_to_give_up() -> None:
     assert (too_late.ending, too_late.reason) == (Ending.DEAD, "wait (given up: 100 s after its firing are over)")
 
 
+@pytest.mark.parametrize("failed", [0, 3])
+def test_what_is_taken_after_the_time_to_give_up_is_not_attempted(failed: int) -> None:
+    policy = policy_of(give_up_after_s=100.0)
+
+    assert why_not(delivery(failed_attempts=failed), policy, now=NOON + timedelta(seconds=100)) is None
+    ended = why_not(delivery(failed_attempts=failed), policy, now=NOON + timedelta(seconds=101))
+
+    assert ended is not None
+    assert (ended.ending, ended.reason) == (Ending.DEAD, "given up: 100 s after its firing are over")
+    redriven = delivery(failed_attempts=failed, redriven_at=NOON + timedelta(seconds=50))
+    assert why_not(redriven, policy, now=NOON + timedelta(seconds=101)) is None
+
+
 @pytest.mark.parametrize(
     ("late_s", "facts", "expires"),
     [

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -19,7 +23,7 @@ from tests.workers.webhooks.receivers import SECRET
 from workers.endpoint_line import EndpointLine, message_of, settlement_after
 from workers.route import policy_of
 from workers.stats import WorkerStats
-from workers.webhooks.answers import Answer, Delivered, Gone, Retry
+from workers.webhooks.answers import Answer, Delivered, Fault, Gone, Retry
 from workers.webhooks.endpoint import Endpoint, EndpointRules
 from workers.webhooks.sender import Message
 
@@ -35,9 +39,16 @@ class Sent:
 
     play: Callable[[str], Answer] = lambda _: OK
     gate: asyncio.Event | None = None
+    turn: asyncio.Event | None = None
     ids: list[str] = field(default_factory=list)
 
-    async def __call__(self, _: Endpoint, message: Message) -> Answer:
+    async def __call__(
+        self, endpoint: Endpoint, message: Message, *, tenant_id: str, begins: Callable[[], None]
+    ) -> Answer:
+        assert (str(endpoint.url), tenant_id) == (STORED.url, KEY.tenant_id)
+        if self.turn is not None:
+            await self.turn.wait()
+        begins()
         self.ids.append(message.id)
         if self.gate is not None:
             await self.gate.wait()
@@ -52,6 +63,8 @@ class Bench:
     stored: StoredEndpoint | None = STORED
     asked: int = 0
     settled: list[Settlement] = field(default_factory=list)
+    clock: datetime = NOON
+    stats: WorkerStats = field(default_factory=WorkerStats)
 
     def __post_init__(self) -> None:
         self.line = EndpointLine(
@@ -59,9 +72,9 @@ class Bench:
             EndpointRules(),
             send=self.sent,
             settle=self._settle,
-            now=lambda: NOON,
+            now=lambda: self.clock,
             ask=self._learn,
-            stats=WorkerStats(),
+            stats=self.stats,
         )
 
     def ended(self) -> dict[int, Ending | None]:
@@ -99,6 +112,18 @@ async def test_a_delivery_is_sent_when_the_endpoint_was_read_and_settled_with_it
         assert len(it.line) == 0
 
 
+async def test_the_wait_for_a_turn_counts_as_lag() -> None:
+    turn = asyncio.Event()
+    async with bench(Sent(turn=turn)) as it:
+        it.line.add([delivery(1)])
+        await eventually(lambda: it.asked == 1)
+        it.clock = NOON + timedelta(seconds=40)
+        turn.set()
+        await eventually(lambda: len(it.settled) == 1)
+
+    assert it.stats.lags["handler"].sum_s == 40.0
+
+
 async def test_an_endpoint_is_read_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers.endpoint_line, "FRESH_S", 0.0)
     async with bench(Sent()) as it:
@@ -129,6 +154,18 @@ async def test_a_failed_attempt_is_made_again_and_the_endpoint_may_ask_for_a_lon
     assert (long.ending, long.fails, long.delay_s) == (None, True, 900.0)
     last = settlement_after(delivery(1, failed_attempts=19), replace(DOWN, after_s=900.0), policy, now=NOON)
     assert last.ending is Ending.DEAD
+
+
+async def test_what_could_not_be_sent_for_want_of_a_socket_is_given_back_and_costs_no_attempt() -> None:
+    ours = Retry("not sent: no socket left", 0.01, fault=Fault.SENDER)
+    async with bench(Sent(lambda _: ours)) as it:
+        it.line.add([delivery(key, failed_attempts=19) for key in range(1, 21)])
+        await eventually(lambda: len(it.settled) == 20)
+
+        assert len(it.sent.ids) == 5, "the others wait until the sender has sockets again"
+        assert all((one.ending, one.fails) == (None, False) for one in it.settled)
+        assert all(4.0 < one.delay_s <= 5.0 for one in it.settled)
+        assert (it.line.places, it.line.is_open) == (0, False)
 
 
 async def test_when_the_breaker_opens_what_waits_is_given_back_until_the_endpoint_is_probed() -> None:
@@ -205,6 +242,47 @@ async def test_a_line_without_work_is_forgotten_after_a_while(monkeypatch: pytes
         assert not it.line.is_idle
         monkeypatch.setattr(workers.endpoint_line, "IDLE_S", -1.0)
         assert it.line.is_idle
+
+
+@pytest.mark.parametrize("change", [None, {"disabled_at": NOON, "disabled_why": "by hand"}, {"url": "https://10.0.0.1/"}])
+async def test_where_nothing_may_be_sent_no_breaker_stays_open(
+    monkeypatch: pytest.MonkeyPatch, change: dict[str, Any] | None
+) -> None:
+    async with bench(Sent(lambda _: DOWN)) as it:
+        it.line.add([delivery(key) for key in range(1, 6)])
+        await eventually(lambda: len(it.settled) == 5)
+        assert it.line.is_open
+
+        it.line._read_at_s = float("-inf")
+        it.stored = None if change is None else replace(STORED, **change)
+        it.line.add([delivery(6)])
+        await eventually(lambda: len(it.settled) == 6)
+
+        assert not is_open(it.line)
+        monkeypatch.setattr(workers.endpoint_line, "IDLE_S", -1.0)
+        assert it.line.is_idle
+
+
+async def test_an_endpoint_that_fails_is_forgotten_when_nothing_was_sent_for_an_hour(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with bench(Sent(lambda _: DOWN)) as it:
+        it.line.add([delivery(key) for key in range(1, 6)])
+        await eventually(lambda: len(it.settled) == 5)
+        now_s = time.monotonic()
+
+        def moved(by_s: float) -> SimpleNamespace:
+            return SimpleNamespace(monotonic=lambda: now_s + by_s)
+
+        monkeypatch.setattr(workers.endpoint_line, "time", moved(3_500.0))
+        assert (it.line.is_open, it.line.is_idle) == (True, False)
+        monkeypatch.setattr(workers.endpoint_line, "time", moved(3_700.0))
+        assert it.line.is_idle
+
+
+def is_open(line: EndpointLine) -> bool:
+    """Look through a function, because mypy doesn't expect that it changes."""
+    return line.is_open
 
 
 def test_each_attempt_sends_the_same_id_and_bytes() -> None:

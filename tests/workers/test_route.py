@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
+from typing import Any
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sql.deliveries.settle import Ending
 from sql.endpoints.endpoints import StoredEndpoint
-from tests.support.handlers import NOON
+from tests.support.handlers import NOON, delivery
 from tests.workers.webhooks.receivers import SECRET
-from workers.route import policy_of, route_of
+from workers.attempts import why_not
+from workers.route import POLICY, policy_of, route_of
 from workers.webhooks.addresses import networks_of
 from workers.webhooks.endpoint import EndpointRules
 
@@ -52,3 +60,54 @@ def test_a_policy_says_all_that_a_delivery_is_judged_by() -> None:
     policy = policy_of({"rate_per_s": 5.0})
 
     assert (policy.rate_per_s, policy.max_attempts, policy.retry_max_s) == (5.0, 20, 43_200.0)
+
+
+def test_a_delivery_is_given_up_three_days_after_its_firing_unless_the_endpoint_says_otherwise() -> None:
+    late = NOON + timedelta(days=3, seconds=1)
+
+    assert why_not(delivery(failed_attempts=2), policy_of({}), now=late - timedelta(seconds=2)) is None
+    ended = why_not(delivery(failed_attempts=2), policy_of({}), now=late)
+    assert ended is not None
+    assert (ended.ending, ended.reason) == (Ending.DEAD, "given up: 259200 s after its firing are over")
+    assert why_not(delivery(), policy_of({"give_up_after_s": None}), now=late) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"policy": {"concurrency": 0}}, "concurrency 0 is refused: it must be a whole number from 1 to 1,000"),
+        ({"policy": {"concurrency": None}}, "concurrency None is refused"),
+        ({"policy": {"concurrency": 2.5}}, "concurrency 2.5 is refused"),
+        ({"policy": {"concurrency": True}}, "concurrency True is refused"),
+        ({"policy": {"rate_per_s": 0}}, "rate_per_s 0 is refused"),
+        ({"policy": {"rate_per_s": "5"}}, "rate_per_s '5' is refused"),
+        ({"policy": {"timeout_s": "15"}}, "timeout_s '15' is refused"),
+        ({"policy": {"retry_min_s": 86_000}}, "retry_min (86000 s) is longer than retry_max"),
+        ({"policy": []}, "policy an array is refused: it must be an object"),
+        ({"policy": None}, "policy null is refused"),
+        ({"headers": []}, "they must be an object of texts, and are an array"),
+        ({"headers": {"x-a": 1}}, "header 'x-a' is refused: its value must be a text"),
+        ({"secrets": (None,)}, "a secret is refused: it must be a text"),
+        ({"secrets": ([SECRET],)}, "a secret is refused: it must be a text"),
+    ],
+)
+def test_a_row_that_is_wrong_is_a_route_that_says_why(change: dict[str, Any], sentence: str) -> None:
+    route = route_of(replace(STORED, **change), RULES)
+
+    assert (route.endpoint, route.is_final) == (None, False)
+    assert sentence in (route.why_not or "")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+NUMBERS = st.dictionaries(st.sampled_from(sorted(POLICY)), JSON, max_size=4)
+
+
+@given(JSON | st.just({}), JSON | NUMBERS, st.lists(JSON | st.just(SECRET), max_size=5).map(tuple), st.text(max_size=30))
+def test_whatever_a_row_holds_is_a_route(headers: Any, policy: Any, secrets: Any, url: str) -> None:
+    route = route_of(StoredEndpoint("default", "billing", url, headers, secrets, policy), RULES)
+
+    assert (route.endpoint is None) is (route.why_not is not None)

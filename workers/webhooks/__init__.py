@@ -11,6 +11,8 @@ has a limit. Nothing here knows Postgres or Ray:
     signing     Standard Webhooks: secrets, key pairs, signatures
     envelope    the body: the same bytes in every attempt
     sender      sends, and answers what to do next; the only part with I/O
+    connection  what may be said on a connection: one bounded answer to each request
+    turns       whose delivery is sent next, when there are many
     answers     what to do next: `Delivered`, `Retry` or `Gone`
     failures    a failed connection in plain words
     breaker     how many deliveries an endpoint may have in flight now, after what it answered

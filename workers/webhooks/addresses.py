@@ -45,10 +45,14 @@ METADATA = frozenset(
         "169.254.169.254",
         "169.254.170.2",
         "169.254.170.23",
+        "169.254.169.252",
+        "169.254.42.42",
         "192.0.0.192",
         "fd00:ec2::23",
         "fd00:ec2::254",
         "fd20:ce::254",
+        "fd00:42::42",
+        "fe80::a9fe:a9fe",
     )
 )
 UNICAST = IPv6Network("2000::/3")  # all public IPv6 addresses; the rest is private, multicast or not assigned
@@ -71,9 +75,12 @@ class Networks:
     denied: tuple[Network, ...] = ()
 
     def permit(self, address: Address | str) -> bool:
-        """Say whether an address may be connected to; a text that is no address in its usual form may not."""
+        """Say whether an address may be connected to; a text that is no address in its usual form may not.
+
+        Nor may one with a zone (fe80::1%2): it is another address to whoever compares, and the same one to the kernel.
+        """
         found = address_of(address) if isinstance(address, str) else address
-        if found is None:
+        if found is None or _has_zone(found):
             return False
         meant = _unwrapped(found)
         if _is_in(meant, self.denied) or _is_in(found, self.denied):
@@ -95,7 +102,7 @@ def networks_of(allowed: Iterable[str] = (), denied: Iterable[str] = ()) -> Netw
 def is_public(address: Address) -> bool:
     """Say whether an address belongs to the public internet, so that no network of ours answers there."""
     meant = _unwrapped(address)
-    if isinstance(meant, IPv6Address) and (meant not in UNICAST or meant.scope_id is not None):
+    if _has_zone(address) or (isinstance(meant, IPv6Address) and meant not in UNICAST):
         return False
     return meant.is_global and not _is_in(meant, DENIED)
 
@@ -106,6 +113,10 @@ def address_of(text: str) -> Address | None:
         return ip_address(text)
     except ValueError:
         return None
+
+
+def _has_zone(address: Address) -> bool:
+    return isinstance(address, IPv6Address) and address.scope_id is not None
 
 
 def _unwrapped(address: Address) -> Address:

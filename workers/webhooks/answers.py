@@ -8,6 +8,7 @@ from http import HTTPStatus
 
 REASON_CHARACTERS_MAX = 300
 EXCERPT_BYTES_MAX = 600  # of UTF-8: enough for a reason's characters
+OWN_PAUSE_S = 5.0  # after this side had no socket or thread: until some are free again
 AFTER_S_MAX = 3_600.0  # an endpoint that has recovered should not wait for a mistake in its Retry-After
 
 GONE = 410
@@ -34,9 +35,9 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Send it again, as the policy says, but not before `after_s`.
+    """Send it again, as the policy says, but not before `after_s`. If the sender is at fault, it was no attempt.
 
-    `hold_s` is for all deliveries of the endpoint: it asked for a pause. `forbidden` is for the operator's logs and
+    `hold_s` is for all deliveries of the endpoint: it asked for a pause, or this side needs one. `forbidden` is for the operator's logs and
     metrics, and not for the tenant: the guard refused the address.
     """
 

@@ -5,7 +5,8 @@ attempts of a minute fail. It stays open for a pause that grows each time. Then 
 When enough of them succeed in a row, the breaker closes. Then the number in flight grows from one again.
 
 While it is closed the number in flight follows the endpoint: a few at first, one more for each success, half when it
-says that it is overloaded. A pause that the endpoint asks for (429 or 503 with Retry-After) holds everything back.
+says that it is overloaded. A pause that the endpoint asks for (429 or 503 with Retry-After) holds everything back, and
+so does one that this side needs because it has no socket or thread left.
 """
 
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel, ConfigDict, Field
 
 from workers.bucket import Bucket
-from workers.webhooks.answers import Answer, Delivered, Fault, Retry
+from workers.webhooks.answers import OWN_PAUSE_S, Answer, Delivered, Fault, Retry
 
 OVERLOAD = frozenset({429, 502, 503, 504})
 HALVE_S = 1.0  # answers of one burst tell of one overload
@@ -143,8 +144,11 @@ class Breaker:
         self._window = _Window()
 
     def _hold(self, answer: Answer | None, now_s: float) -> None:
-        if isinstance(answer, Retry) and answer.hold_s is not None:
-            self._held_until_s = max(self._held_until_s, now_s + answer.hold_s)
+        if not isinstance(answer, Retry):
+            return
+        hold_s = OWN_PAUSE_S if answer.hold_s is None and answer.fault is Fault.SENDER else answer.hold_s
+        if hold_s is not None:
+            self._held_until_s = max(self._held_until_s, now_s + hold_s)
 
 
 @dataclass(slots=True)

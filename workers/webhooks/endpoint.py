@@ -132,6 +132,7 @@ def check_headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     shape:   names in lower case
     errors:  InvalidEndpoint  names the header, and never its value
     """
+    _check_texts(headers)
     if len(headers) > HEADERS_MAX:
         raise InvalidEndpoint(f"{len(headers)} headers are refused: an endpoint may have {HEADERS_MAX}")
     checked = tuple(_header(name, value) for name, value in headers.items())
@@ -140,6 +141,15 @@ def check_headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     if sum(len(name) + len(value) for name, value in checked) > HEADER_CHARACTERS_MAX:
         raise InvalidEndpoint(f"headers are refused: together they may have {HEADER_CHARACTERS_MAX:,} characters")
     return checked
+
+
+def _check_texts(headers: object) -> None:
+    # They come from a column of JSON, which may hold anything.
+    if not isinstance(headers, dict):
+        raise InvalidEndpoint(f"headers are refused: they must be an object of texts, and are {shortened(headers)}")
+    for name, value in headers.items():
+        if not isinstance(value, str):
+            raise InvalidEndpoint(f"header {shortened(name)} is refused: its value must be a text")
 
 
 def _header(name: str, value: str) -> tuple[str, str]:

@@ -5,7 +5,7 @@ import ssl
 
 import aiohttp
 
-from workers.webhooks.answers import Fault, Retry, one_line
+from workers.webhooks.answers import OWN_PAUSE_S, Fault, Retry, one_line
 from workers.webhooks.guard import Connecting
 
 Failure = aiohttp.ClientError | OSError | ValueError  # what an attempt may end with; TimeoutError is an OSError
@@ -30,16 +30,28 @@ WORDS_OF_KIND = (
     (aiohttp.InvalidURL, "the URL can't be used"),
 )
 NOT_HTTP = "the answer is not HTTP, or its headers are too long"
-OUR_LIMITS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL, errno.EAGAIN})
+NO_SOCKETS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})  # for nobody
+# For this endpoint: an endpoint whose name server hangs must not be able to hold the others.
+NO_WAY_OUT = frozenset({errno.EADDRNOTAVAIL, errno.EAGAIN})
 
 
 def failure_of(error: Failure, noted: Connecting, *, duration_s: float) -> Retry:
     """Decide what follows an attempt that got no answer."""
     if noted.forbidden and not noted.opened:
         return Retry(NO_ADDRESS, duration_s, forbidden=True)
-    if isinstance(error, OSError) and _cause(error).errno in OUR_LIMITS:
-        return Retry(NO_ROOM, duration_s, fault=Fault.SENDER)
+    if isinstance(error, OSError) and _cause(error).errno in NO_SOCKETS | NO_WAY_OUT:
+        return no_room(OWN_PAUSE_S, duration_s=duration_s)
     return Retry(one_line(_words(error, duration_s)), duration_s)
+
+
+def no_room(pause_s: float, *, duration_s: float = 0.0) -> Retry:
+    """Return what is answered while this side can't send."""
+    return Retry(NO_ROOM, duration_s, after_s=pause_s, hold_s=pause_s, fault=Fault.SENDER)
+
+
+def is_everybodys(error: Failure) -> bool:
+    """Say whether a failure would be the next endpoint's, too: there is no socket for anybody."""
+    return isinstance(error, OSError) and _cause(error).errno in NO_SOCKETS
 
 
 def _words(error: Failure, duration_s: float) -> str:

@@ -13,12 +13,14 @@ from aiohttp.abc import AbstractResolver
 from pydantic import BaseModel, ConfigDict, Field
 
 from workers.webhooks.addresses import Networks
-from workers.webhooks.answers import EXCERPT_BYTES_MAX, Answer, answer_of
+from workers.webhooks.answers import EXCERPT_BYTES_MAX, OWN_PAUSE_S, Answer, answer_of
+from workers.webhooks.connection import Connector
 from workers.webhooks.endpoint import Endpoint
-from workers.webhooks.failures import failure_of
+from workers.webhooks.failures import failure_of, is_everybodys, no_room
 from workers.webhooks.guard import Connecting, Guard, connecting
 from workers.webhooks.names import Names, SystemNames
 from workers.webhooks.signing import signed_headers
+from workers.webhooks.turns import Turns
 
 FIXED_HEADERS = {
     "accept": "*/*",
@@ -36,8 +38,9 @@ class SenderSettings(BaseModel):
 
     connect_s: float = Field(5.0, gt=0, description="for a connection with TLS to one address; its name has 5 s more")
     rest_s: float = Field(1.0, gt=0, description="for an answer's body, once its status is known: it decides nothing")
-    answer_bytes_max: int = Field(16_384, gt=0, description="read of an answer; what is longer ends the connection")
-    requests_max: int = Field(500, gt=0, description="under way at once; the next one waits for its turn")
+    requests_max: int = Field(
+        500, gt=0, description="places: of these a tenant has up to half, a host up to a third; the next one waits"
+    )
     kept_max: int = Field(500, ge=0, description="connections in all, beyond which none is kept for the next delivery")
     keep_s: float = Field(15.0, gt=0, description="how long a connection is kept: below what most servers keep theirs")
 
@@ -64,7 +67,8 @@ class Sender:
     ) -> None:
         self._settings = settings
         self._now_s = now_s
-        self._room = asyncio.Semaphore(settings.requests_max)
+        self._turns = Turns(settings.requests_max)
+        self._held_until_s = float("-inf")  # there was no socket left
         self._guard = Guard(networks)
         self._names = Names(resolver or SystemNames())
         self._keeping = self._session(tls, keep=True)
@@ -84,15 +88,31 @@ class Sender:
         await self._closing.close()
         await self._names.close()
 
-    async def send(self, endpoint: Endpoint, message: Message) -> Answer:
-        """Make one attempt, when it is its turn. Whatever the endpoint does is an answer, and no exception."""
-        async with self._room:
+    async def send(
+        self,
+        endpoint: Endpoint,
+        message: Message,
+        *,
+        tenant_id: str | None = None,
+        begins: Callable[[], None] = lambda: None,
+    ) -> Answer:
+        """Make one attempt, when it is its turn. Whatever the endpoint does is an answer, and no exception.
+
+        `begins` is called when its turn has come. Without a tenant an endpoint takes turns for itself.
+        """
+        host, port = endpoint.url.raw_host or "", endpoint.url.port or 0
+        async with self._turns.place(f"{host}:{port}" if tenant_id is None else tenant_id, (host, port)):
             began_s = time.monotonic()
+            if began_s < self._held_until_s:
+                return no_room(self._held_until_s - began_s)
+            begins()
             noted = Connecting()
             token = connecting.set(noted)
             try:
                 return await self._attempt(endpoint, message, noted, began_s)
             except (aiohttp.ClientError, OSError, ValueError) as error:
+                if is_everybodys(error):
+                    self._held_until_s = time.monotonic() + OWN_PAUSE_S
                 return failure_of(error, noted, duration_s=time.monotonic() - began_s)
             finally:
                 connecting.reset(token)
@@ -141,20 +161,20 @@ class Sender:
         )
 
     async def _rest_of(self, response: aiohttp.ClientResponse) -> bytes:
-        """Read an answer to its end, so that the connection can be kept; give up if it is long or slow."""
+        """Read an answer to its end, so that the connection can be kept; give up if it is slow."""
         content, read = response.content, bytearray()
         try:
             if content.is_eof():
                 return content.read_nowait(EXCERPT_BYTES_MAX)
             async with asyncio.timeout(self._settings.rest_s):
-                while len(read) <= self._settings.answer_bytes_max and (chunk := await content.readany()):
+                while chunk := await content.readany():
                     read += chunk
         except (aiohttp.ClientError, OSError):
             pass  # the status has decided
         return bytes(read[:EXCERPT_BYTES_MAX])
 
     def _session(self, tls: ssl.SSLContext | None, *, keep: bool) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(
+        connector = Connector(
             limit=0,  # `requests_max` bounds them before their time begins
             resolver=self._names,
             socket_factory=self._guard,
@@ -167,7 +187,6 @@ class Sender:
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
             auto_decompress=False,
-            read_bufsize=self._settings.answer_bytes_max,
             max_line_size=LINE_BYTES_MAX,
             max_field_size=LINE_BYTES_MAX,
             max_headers=HEADERS_MAX,

@@ -76,6 +76,7 @@ def check_secret(text: str) -> SigningKey:
 
     errors:  InvalidSecret  says what is wrong with it, without a character of it
     """
+    _check_text(text)
     for prefix in (SYMMETRIC, PRIVATE):
         if text.startswith(prefix):
             key = _decoded(text.removeprefix(prefix), prefix)
@@ -107,6 +108,12 @@ def signed_headers(keys: Sequence[SigningKey], webhook_id: str, timestamp_s: flo
     content = b"%s.%s.%s" % (webhook_id.encode(), timestamp.encode(), body)
     signatures = " ".join([key.sign(content) for key in keys])
     return {"webhook-id": webhook_id, "webhook-timestamp": timestamp, "webhook-signature": signatures}
+
+
+def _check_text(secret: object) -> None:
+    # An array of texts may hold nulls, or other arrays.
+    if not isinstance(secret, str):
+        raise InvalidSecret("a secret is refused: it must be a text")
 
 
 def _decoded(text: str, prefix: str) -> bytes:

@@ -84,6 +84,19 @@ def test_a_metadata_service_is_not_allowed_by_a_wide_network(address: str) -> No
     assert networks_of(allowed=[address]).permit(address)
 
 
+@pytest.mark.parametrize("address", ["fd00:42::42", "169.254.42.42", "169.254.169.252", "fe80::a9fe:a9fe"])
+def test_metadata_of_smaller_clouds_is_known_too(address: str) -> None:
+    assert not networks_of(allowed=["0.0.0.0/0", "::/0"]).permit(address)
+
+
+@pytest.mark.parametrize(
+    "text", ["fd00:ec2::254%1", "fd00:ec2::23%lo", "fd00::1%1", "::ffff:169.254.169.254%1", "64:ff9b::808:808%1"]
+)
+def test_an_address_with_a_zone_is_never_permitted(text: str) -> None:
+    assert not networks_of(allowed=["0.0.0.0/0", "::/0"]).permit(text)
+    assert not networks_of(allowed=[text.partition("%")[0]]).permit(text)
+
+
 @pytest.mark.parametrize("text", ["", "10.0.0.1/8", "10.0.0.0/33", "ten", "10.0.0.0/8 "])
 def test_what_is_no_network_is_refused(text: str) -> None:
     with pytest.raises(InvalidNetwork, match="is refused: it must be an address and a prefix length, such as"):

@@ -63,11 +63,17 @@ def test_opens_after_failures_in_a_row(failure: Answer) -> None:
     assert (breaker.places(9.9), breaker.next_at_s(0.0)) == (0, 10.0)
 
 
-@pytest.mark.parametrize("answer", [REFUSED, OURS])
-def test_does_not_open_for_what_is_not_the_endpoints_fault(answer: Answer) -> None:
+def test_does_not_open_for_what_is_the_deliverys_fault() -> None:
     breaker = _breaker()
-    _each(breaker, *[answer] * 50)
+    _each(breaker, *[REFUSED] * 50)
     assert breaker.places(0.0) == 8
+
+
+def test_does_not_open_for_what_is_the_senders_fault_and_lets_the_sender_rest() -> None:
+    breaker = _breaker()
+    _each(breaker, *[OURS] * 8)
+    assert (_is_open(breaker), breaker.places(0.0), breaker.next_at_s(0.0)) == (False, 0, 5.0)
+    assert breaker.places(5.0) == 8
 
 
 def test_opens_when_most_attempts_of_a_window_fail() -> None:

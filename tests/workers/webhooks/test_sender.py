@@ -174,7 +174,7 @@ async def test_retry_after_is_heard(sender: Sender, status: int) -> None:
         hanging,
         without_end(b"HTTP/1.1 200 O", b"O", pause_s=0.02),
         without_end(b"HTTP/1.1 200 OK\r\nx: ", b"a", pause_s=0.02),
-        without_end(b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n", pause_s=0.001),
+        without_end(b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 100 Continue\r\n\r\n", pause_s=0.1),
     ],
     ids=["hangs", "drips a status", "drips a header", "says 100 again and again"],
 )
@@ -285,6 +285,28 @@ async def test_a_sender_without_sockets_does_not_blame_the_endpoint(
     assert (answer.reason, answer.fault) == (NO_ROOM, Fault.SENDER)
 
 
+@pytest.mark.parametrize(("number", "holds_all"), [(errno.EMFILE, True), (errno.EADDRNOTAVAIL, False)])
+async def test_a_sender_without_sockets_tries_no_other_endpoint_for_a_while(
+    sender: Sender, monkeypatch: pytest.MonkeyPatch, number: int, holds_all: bool
+) -> None:
+    def exhausted(*_: object) -> socket.socket:
+        raise OSError(number, "none left")
+
+    async with receiving(hanging) as receiver, receiving(answering("200 OK")) as another:
+        with monkeypatch.context() as patch:
+            patch.setattr("workers.webhooks.guard._Counted", exhausted)
+            first = await sender.send(receiver.endpoint(), DELIVERY)
+        second = await sender.send(another.endpoint(), DELIVERY)
+        sender._held_until_s = time.monotonic()
+        third = await sender.send(another.endpoint(), DELIVERY)
+
+    assert isinstance(first, Retry)
+    assert (first.fault, first.after_s, first.hold_s) == (Fault.SENDER, 5.0, 5.0)
+    assert isinstance(second, Retry if holds_all else Delivered)
+    assert isinstance(third, Delivered)
+    assert another.connections == 1
+
+
 async def test_at_most_so_many_are_under_way_and_waiting_takes_nothing_from_their_time() -> None:
     under_way = highest = 0
 
@@ -296,7 +318,7 @@ async def test_at_most_so_many_are_under_way_and_waiting_takes_nothing_from_thei
         under_way -= 1
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
 
-    limits = SenderSettings(requests_max=3)
+    limits = SenderSettings(requests_max=9)  # a third of them for one host
     async with receiving(behave) as receiver, Sender(limits, networks=LOOPBACK) as sender:
         # The last ones wait longer for their turn than their timeout allows for the attempt
         endpoint = receiver.endpoint(timeout_s=0.6)
@@ -320,6 +342,29 @@ async def test_a_slow_endpoint_does_not_hold_up_another(sender: Sender) -> None:
         waiting = [asyncio.create_task(sender.send(slow.endpoint(timeout_s=30.0), DELIVERY)) for _ in range(50)]
         async with asyncio.timeout(SOON_S):
             assert isinstance(await sender.send(fast.endpoint(), DELIVERY), Delivered)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def test_a_tenant_that_fills_the_sender_does_not_hold_up_another() -> None:
+    began: list[str] = []
+    limits = SenderSettings(requests_max=20)
+    async with (
+        receiving(hanging) as slow,
+        receiving(answering("200 OK")) as fast,
+        Sender(limits, networks=LOOPBACK) as sender,
+    ):
+        waiting = [
+            asyncio.create_task(
+                sender.send(slow.endpoint(), DELIVERY, tenant_id="a", begins=lambda: began.append("slow"))
+            )
+            for _ in range(40)
+        ]
+        await eventually(lambda: len(slow.requests) == 7, within_s=SOON_S)
+        async with asyncio.timeout(SOON_S):
+            assert isinstance(await sender.send(fast.endpoint(), DELIVERY, tenant_id="b"), Delivered)
+        assert len(began) == 7
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)

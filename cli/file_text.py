@@ -1,0 +1,43 @@
+"""A text that an option gives, or a file or standard input in its place: arguments are seen in process lists."""
+
+import sys
+from pathlib import Path
+
+from timers.refusal import Refusal, shortened
+
+STDIN = ("-", "@-")
+TEXT_BYTES_MAX = 8_192
+
+
+def is_file(text: str) -> bool:
+    """Say whether an option gives @FILE, or - for standard input, and not the text itself."""
+    return text in STDIN or text.startswith("@")
+
+
+def read_text(option: str, text: str) -> str:
+    """Read the text that an option gives: as it is, from @FILE, or from - for standard input.
+
+    shape:   what was read is not empty, and has no space at its ends
+    errors:  Refusal  names the option and the file, and nothing that stands in it
+    """
+    if not is_file(text):
+        return text
+    shown = f"{option} {shortened(text)}"
+    try:
+        content = _content(text)
+        read = content.decode().strip()
+    except OSError as error:
+        raise Refusal(f"{shown} can't be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise Refusal(f"{shown} is refused: it must be text") from None
+    if not read or len(content) > TEXT_BYTES_MAX:
+        raise Refusal(f"{shown} is refused: it must have 1 to {TEXT_BYTES_MAX:,} bytes")
+    return read
+
+
+def _content(text: str) -> bytes:
+    # One byte more than is allowed: a longer text will then be refused.
+    if text in STDIN:
+        return sys.stdin.buffer.read(TEXT_BYTES_MAX + 1)
+    with Path(text[1:]).open("rb") as file:
+        return file.read(TEXT_BYTES_MAX + 1)

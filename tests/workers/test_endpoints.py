@@ -1,0 +1,74 @@
+"""Prove that no endpoint keeps a worker from the others, whatever its row holds."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
+import pytest
+
+from sql.deliveries.claim import Lane
+from sql.deliveries.settle import Settlement
+from sql.session import Session
+from tests.support.handlers import NOON, delivery
+from tests.workers.webhooks.receivers import SECRET
+from workers.endpoints import Endpoints
+from workers.stats import WorkerStats
+from workers.webhooks.addresses import Networks
+
+# Nothing is sent: both are disabled or wrong, so what was read of them is seen in how their deliveries end.
+BAD, OTHER = Lane("webhook:bad", "a"), Lane("webhook:other", "b")
+ROW = {
+    "tenant_id": "b", "name": "other", "url": "https://example.com/", "headers": "{}", "secrets": [SECRET],
+    "policy": "{}", "disabled_at": NOON, "disabled_why": "by hand",
+}  # fmt: skip
+
+
+class Rows:
+    """Stand for a session that reads these rows."""
+
+    def __init__(self, *rows: dict[str, Any]) -> None:
+        self._rows = rows
+
+    async def rows(self, _: str, /, **__: object) -> tuple[dict[str, Any], ...]:
+        return self._rows
+
+
+@pytest.fixture
+def settled() -> list[Settlement]:
+    """Give what was settled."""
+    return []
+
+
+@pytest.fixture
+async def endpoints(settled: list[Settlement]) -> AsyncIterator[Endpoints]:
+    """Give the endpoints of a worker."""
+    one = Endpoints(http=False, networks=Networks(), settle=settled.extend, now=lambda: NOON, stats=WorkerStats())
+    yield one
+    await one.close()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"policy": '{"concurrency": 0}'},
+        {"policy": '{"rate_per_s": 0}'},
+        {"policy": "[]"},
+        {"headers": "[]"},
+        {"headers": '{"x-a": 1}'},
+        {"secrets": [None]},
+    ],
+)
+async def test_a_row_that_is_wrong_fails_its_own_deliveries_alone(
+    endpoints: Endpoints, settled: list[Settlement], wrong: dict[str, Any]
+) -> None:
+    bad = ROW | {"tenant_id": "a", "name": "bad", "disabled_at": None, "disabled_why": None} | wrong
+    for lane in (BAD, OTHER):
+        endpoints.add(lane, [delivery(1, target=lane.target, tenant_id=lane.tenant_id)])
+
+    await endpoints.refresh(cast(Session, Rows(bad, ROW)))
+
+    first, second = settled
+    assert (first.delivery.target, first.ending, first.fails) == (BAD.target, None, True)
+    assert "refused" in (first.reason or "")
+    assert (second.delivery.target, second.reason) == (OTHER.target, "the endpoint is disabled: by hand")
