@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 # takes the maximum over the shards' series, would be wrong.
 EXPORTERS = ("a:9840", "b:9840")
 LONG = 2_600  # samples: more than 21 hours
+EVERY_OTHER_MINUTE = "0+0x30 1+0x5 2+0x5 3+0x5 4+0x5 5+0x60"  # a count that goes up again and again, until the end
 
 
 def tables(name: str, values: str, **labels: str) -> dict[str, str]:
@@ -64,7 +65,8 @@ HEALTHY: dict[str, str] = {
     **shards("timers_refused_total", steady(0)),
     **shards("clock_offset_seconds", steady(0.01), steady(-0.01)),
     **shards("clock_round_trip_seconds", steady(0.001)),
-    **one("takeovers_total", steady(0), reason="died"),
+    **one("takeovers_total", steady(0), role="shard", reason="died"),
+    **one("takeovers_total", steady(0), role="worker", reason="died"),
     **tables("store_up", steady(1)),
     **tables("oldest_overdue_seconds", steady(0.2)),
     **tables("shards_alive", steady(2)),
@@ -198,12 +200,15 @@ CASES = [
     Case("new shards that are about to start", "ShardclockShardsMissing",
          tables("shards_wanted", "2+0x55 8+0x100")),
     Case("a shard lost every other minute", "ShardclockShardFlapping",
-         one("takeovers_total", "0+0x30 1+0x5 2+0x5 3+0x5 4+0x5 5+0x60", reason="died"),
+         one("takeovers_total", EVERY_OTHER_MINUTE, role="shard", reason="died"),
          ("ShardclockShardFlapping",)),
     Case("a shard lost in three of 15 minutes", "ShardclockShardFlapping",
-         one("takeovers_total", "0+0x35 1+0x5 2+0x5 3+0x60", reason="died")),
+         one("takeovers_total", "0+0x35 1+0x5 2+0x5 3+0x60", role="shard", reason="died")),
     Case("a node lost with ten shards", "ShardclockShardFlapping",
-         one("takeovers_total", "0+0x50 10+0x100", reason="unreachable")),
+         one("takeovers_total", "0+0x50 10+0x100", role="shard", reason="unreachable")),
+    Case("a worker lost every other minute, and no shard", "ShardclockShardFlapping",
+         one("takeovers_total", EVERY_OTHER_MINUTE, role="worker", reason="died"),
+         ("ShardclockWorkersFlapping",)),
     Case("slots without a shard", "ShardclockSlotsUnassigned",
          tables("slots_assigned", steady(420)), ("ShardclockSlotsUnassigned",)),
     Case("slots without a shard during a takeover", "ShardclockSlotsUnassigned",
@@ -245,6 +250,20 @@ CASES = [
          tables("workers_alive", steady(0)) | tables("workers_wanted", steady(0))),
     Case("no worker for half a minute", "ShardclockNoWorkerAlive",
          tables("workers_alive", "2+0x59 0 2+0x100")),
+    Case("one of two workers missing", "ShardclockWorkersMissing",
+         tables("workers_alive", steady(1)), ("ShardclockWorkersMissing",)),
+    Case("new workers that are about to start", "ShardclockWorkersMissing",
+         tables("workers_wanted", "2+0x55 8+0x100")),
+    Case("one worker left where there is no target any more", "ShardclockWorkersMissing",
+         tables("workers_alive", steady(1)) | tables("workers_wanted", steady(0))),
+    Case("a worker lost every other minute", "ShardclockWorkersFlapping",
+         one("takeovers_total", EVERY_OTHER_MINUTE, role="worker", reason="died"),
+         ("ShardclockWorkersFlapping",)),
+    Case("a worker lost in three of 15 minutes", "ShardclockWorkersFlapping",
+         one("takeovers_total", "0+0x35 1+0x5 2+0x5 3+0x60", role="worker", reason="died")),
+    Case("a shard lost every other minute, and no worker", "ShardclockWorkersFlapping",
+         one("takeovers_total", EVERY_OTHER_MINUTE, role="shard", reason="died"),
+         ("ShardclockShardFlapping",)),
     Case("a handler whose process fails to start again and again", "ShardclockHandlerDoesNotStart",
          workers("handler_start_failures_total", "0+0x50 0+1x10"), ("ShardclockHandlerDoesNotStart",)),
     Case("a process that failed to start once on each node", "ShardclockHandlerDoesNotStart",

@@ -44,7 +44,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Sources",
-            "Shards and coordinators that report to the exporters.",
+            "Shards, workers and coordinators that report to the exporters.",
             unit="none",
             queries=[Query('sum(shardclock_exporter_sources{job="$job"})')],
         ),
@@ -299,13 +299,13 @@ BACKLOG = Row(
         ),
         TimeSeries(
             "Workers",
-            "Workers that are alive against those wanted: none are wanted without an app.",
+            "Workers that are alive against those wanted: none are wanted without a handler or an endpoint.",
             unit="short",
             queries=[
                 Query('max(shardclock_workers_alive{job="$job"})', "alive"),
                 Query('max(shardclock_workers_wanted{job="$job"})', "wanted", color="orange", dashed=True),
             ],
-            runbooks=["ShardclockNoWorkerAlive"],
+            runbooks=["ShardclockNoWorkerAlive", "ShardclockWorkersMissing"],
         ),
     ],
 )
@@ -367,6 +367,22 @@ CALLS = Row(
                 )
             ],
             runbooks=["ShardclockHandlerDoesNotStart"],
+        ),
+        TimeSeries(
+            "Workers taken over",
+            "Workers whose deliveries were taken over, by why; the calls that they had under way are made again.",
+            unit="none",
+            style="bars",
+            queries=[
+                Query(
+                    (
+                        "sum by (reason)"
+                        ' (increase(shardclock_takeovers_total{job="$job", role="worker"}[$__rate_interval]))'
+                    ),
+                    "{{reason}}",
+                ),
+            ],
+            runbooks=["ShardclockWorkersFlapping"],
         ),
     ],
 )
