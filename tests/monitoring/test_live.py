@@ -163,7 +163,7 @@ def _slow_faults(watched: Watched, seen: Seen) -> None:
     assert watched.load is not None
     seen.are_quiet(
         "ShardclockLogPartitionMissing", "ShardclockOldLogWriter", "ShardclockConsumerBehind",
-        "ShardclockOldSnapshot", "ShardclockBloat",
+        "ShardclockOldSnapshot", "ShardclockBloat", "ShardclockEndpointFails",
         "ShardclockClockOffset", "ShardclockTimerRefused", "ShardclockForecastOverCapacity",
         "ShardclockLagBudgetBurnFast", "ShardclockLagBudgetBurnSlow",
         "ShardclockReplicaBehind", "ShardclockWalFilling",
@@ -186,6 +186,8 @@ def _slow_faults(watched: Watched, seen: Seen) -> None:
             " values (now(), 'nonsense', 'every now and then', now(), null, -1)"
         )
         watched.sql("insert into shardclock.consumers (group_name) values ('nobody runs it')")
+        watched.command("endpoints", "add", "nowhere", "--url", "https://nowhere.invalid/")
+        _schedule(watched, "webhook:nowhere", 12)
         watched.command("scale", "--min", 2, "--max", 2, "--target", 10)
         watched.load.late_per_s = 100
         seen.until("ShardclockDeadLetters", "a handler that raises at its only attempt")
@@ -207,6 +209,7 @@ def _slow_faults(watched: Watched, seen: Seen) -> None:
         seen.until("ShardclockBloat", "dead rows that vacuum may not clear")
         seen.until("ShardclockLogPartitionMissing", "a log without days ahead")
         seen.until("ShardclockLagBudgetBurnSlow", "timers that come too late, for longer")
+        seen.until("ShardclockEndpointFails", "an endpoint whose host has no address")
     watched.load.late_per_s = 0
     watched.command("scale", 2)
 
@@ -244,6 +247,7 @@ def _flapping(watched: Watched, prometheus: Prometheus, seen: Seen) -> None:
         counted = f'{TAKEOVERS}{{role="{role}"}}'
         _kill_again_and_again(watched, prometheus, kill_one, f"{counted} - {counted} offset {MINUTE_S * 1000:.0f}ms")
         seen.until(alert, f"a {role} that is killed again and again")
+    until(watched.up.working, "two workers again")
 
 
 def _kill_again_and_again(watched: Watched, prometheus: Prometheus, kill_one: Callable[[], None], recent: str) -> None:
@@ -251,7 +255,6 @@ def _kill_again_and_again(watched: Watched, prometheus: Prometheus, kill_one: Ca
         kill_one()
         until(lambda: prometheus.value(recent), "a takeover to be seen", within_s=BOUND_S)
         until(watched.up.serving, "two shards again")
-        until(watched.up.working, "two workers again")
         until(lambda: prometheus.value(recent) == 0, "a minute without one", within_s=BOUND_S)
 
 

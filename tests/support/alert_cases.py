@@ -77,6 +77,7 @@ HEALTHY: dict[str, str] = {
     **tables("workers_alive", steady(2)),
     **tables("workers_wanted", steady(2)),
     **tables("oldest_waiting_delivery_seconds", steady(0.1), target_name="order.expired"),
+    **tables("endpoint_breakers_open", steady(0)),
     **workers("handler_start_failures_total", steady(0)),
     **workers("deliveries_settled_total", growing(100), outcome="delivered"),
     **workers("deliveries_settled_total", growing(2), outcome="retried"),
@@ -96,6 +97,12 @@ HEALTHY: dict[str, str] = {
     **tables("wal_expected_bytes", steady(16e9)),
     **tables("replica_lag_bytes", steady(2e6)),
 }
+
+
+# One attempt in five minutes: too few for the alert about attempts that fail.
+FAILED_WEBHOOKS = tables(
+    "deliveries_settled_total", growing(0.1), kind="webhook", target_name="other", outcome="retried"
+)
 
 
 @dataclass(frozen=True)
@@ -303,6 +310,12 @@ CASES = [
     Case("deliveries given up one after another", "ShardclockDeadLetters",
          workers("deliveries_settled_total", growing(200), outcome="dead"),
          ("ShardclockDeadLetters", "ShardclockDeliveriesFail")),
+    Case("an endpoint that one node's workers have only probed for an hour", "ShardclockEndpointFails",
+         one("endpoint_breakers_open", "0+0x20 1+0x200") | FAILED_WEBHOOKS, ("ShardclockEndpointFails",), at="70m"),
+    Case("an endpoint that was back after 25 minutes", "ShardclockEndpointFails",
+         tables("endpoint_breakers_open", "0+0x20 1+0x49 0+0x200") | FAILED_WEBHOOKS, at="70m"),
+    Case("an endpoint that failed last two hours ago, and to which nothing is sent", "ShardclockEndpointFails",
+         one("endpoint_breakers_open", "0+0x20 1+0x400"), at="130m"),
 
     Case("Postgres away", "ShardclockStoreDown",
          tables("store_up", "1+0x50 0+0x100"), ("ShardclockStoreDown",)),

@@ -247,6 +247,7 @@ DELIVERIES = Row(
                 Query('sum(shardclock_deliveries_in_hand{job="$job"})', "in hand"),
                 Query('sum(shardclock_endpoint_breakers_open{job="$job"})', "endpoints that fail"),
             ],
+            runbooks=["ShardclockEndpointFails"],
         ),
         TimeSeries(
             "Claimed and lost",
