@@ -300,7 +300,7 @@ BACKLOG = Row(
         ),
         TimeSeries(
             "Workers",
-            "Workers that are alive against those wanted: none are wanted without a handler or an endpoint.",
+            "Workers that are alive against those wanted: none without a handler, an endpoint or a delivery.",
             unit="short",
             queries=[
                 Query('max(shardclock_workers_alive{job="$job"})', "alive"),
