@@ -24,7 +24,7 @@ from timers.refusal import Refusal
 AT_ONCE_MAX = 10_000  # the most that one statement changes
 
 Key = Annotated[int | None, typer.Argument(metavar="[TIMER_KEY]", min=1, show_default=False)]
-Target = Annotated[str | None, typer.Option("--target", help="Only of this target.")]
+Target = Annotated[str | None, typer.Option("--target", help="Only of this target, whichever tenant's.")]
 Tenant = Annotated[str | None, typer.Option("--tenant", help="Only this tenant's.")]
 Before = Annotated[str | None, typer.Option("--died-before", metavar="DATE", help="Only those given up before.")]
 Limit = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=AT_ONCE_MAX, help="At most N.")]
@@ -136,7 +136,9 @@ def _act(wanted: DeadLetterFilter, act: Act, words: Wording, *, limit: int, yes:
         keys = [letter.timer_key for letter in reversed(found[:limit])]
         if yes and keys:
             keys = await act(session, keys)
-        many = counted(len(keys), "dead letter")
+        tenants = len({letter.tenant_id for letter in found[:limit]})
+        # Of a webhook's target each tenant has an endpoint of its own.
+        many = counted(len(keys), "dead letter") + (f" of {tenants} tenants" if tenants > 1 else "")
         if as_json:
             print_json({"timer_keys": keys, "done": yes, "more": more})
         elif not keys:

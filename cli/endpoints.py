@@ -14,12 +14,15 @@ from cli.options import DEFAULT_TENANT, Tenant
 from cli.output import DONE, NOT_DONE, Json, out, print_json, print_table, tell
 from cli.session import with_session
 from cluster.settings import load_settings
+from service.words import counted
 from sql.endpoints.endpoints import (
+    COUNTED_MAX,
     WEBHOOK,
     EndpointName,
     ListedEndpoint,
     StoredEndpoint,
     add_endpoint,
+    count_timers_of_endpoint,
     disable_endpoint,
     enable_endpoint,
     find_endpoints,
@@ -41,6 +44,7 @@ RATE_MIN, RATE_MAX = 0.001, 100_000
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name; timers have the target webhook:NAME.")]
 Url = Annotated[str, typer.Option("--url", help="Where webhooks are sent: https://…")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it, even if pending timers name it.")]
 Asymmetric = Annotated[
     bool, typer.Option("--asymmetric", help="Sign with a key pair (v1a): the receiver gets only the public key.")
 ]
@@ -217,6 +221,7 @@ def enable(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -
 def disable(
     name: Name,
     reason: Annotated[str, typer.Option("--reason", help="Why, for whoever finds it.")] = "by hand",
+    yes: Yes = False,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> int:
@@ -224,6 +229,8 @@ def disable(
 
     async def do(session: Session) -> int:
         found = await _found(session, EndpointName(tenant, name))
+        if not yes and found.disabled_at is None and await _is_named(session, found.key, "disable", as_json=as_json):
+            return NOT_DONE
         changed = await disable_endpoint(session, found.key, why=reason)
         _answer(f"endpoint {found.key.target} {'is disabled' if changed else 'was disabled already'}", as_json=as_json)
         return DONE if changed else NOT_DONE
@@ -232,11 +239,13 @@ def disable(
 
 
 @endpoints.command()
-def remove(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> int:
+def remove(name: Name, yes: Yes = False, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> int:
     """Remove an endpoint: deliveries on their way to it become dead letters."""
 
     async def do(session: Session) -> int:
         found = await _found(session, EndpointName(tenant, name))
+        if not yes and await _is_named(session, found.key, "remove", as_json=as_json):
+            return NOT_DONE
         await remove_endpoint(session, found.key)
         _answer(f"endpoint {found.key.target} is removed", as_json=as_json)
         return DONE
@@ -254,6 +263,21 @@ async def _found(session: Session, wanted: EndpointName) -> StoredEndpoint:
     return found
 
 
+async def _is_named(session: Session, endpoint: EndpointName, verb: str, *, as_json: bool) -> bool:
+    """Say whether pending timers name an endpoint; if so, print how many, and that nothing was changed."""
+    timers = await count_timers_of_endpoint(session, endpoint)
+    if timers and as_json:
+        print_json({"done": None, "pending_timers": timers})
+    elif timers:
+        many = f"{timers:,} pending timers or more" if timers == COUNTED_MAX else counted(timers, "pending timer")
+        have, each = ("have", "each") if timers > 1 else ("has", "it")
+        tell(
+            f"{many} {have} the target {endpoint.target}, and {each} would be a dead letter whenever it fires; "
+            f"nothing was changed; add --yes to {verb} it"
+        )
+    return timers > 0
+
+
 def _route(stored: StoredEndpoint) -> Route:
     settings = load_settings().worker
     return route_of(stored, EndpointRules(settings.webhook_http, settings.networks))
@@ -261,7 +285,7 @@ def _route(stored: StoredEndpoint) -> Route:
 
 def _headers(texts: Sequence[str]) -> dict[str, str]:
     headers: dict[str, str] = {}
-    for text in (line for text in texts for line in _lines(text)):
+    for text in (line for given in texts for line in _lines(given)):
         name, colon, value = text.partition(":")
         if not colon:
             # Not even the name is shown: what stands here may be a token alone.

@@ -35,6 +35,7 @@ main() {
     if exists raycluster "$old"; then
         step "an end to the $other Ray cluster" end_old
     fi
+    tell_of_workers
     say "done: $new serves; \`kubectl -n $namespace get raycluster\` shows it"
 }
 
@@ -72,12 +73,26 @@ way_out() {
     fi
 }
 
-# Which keepers the new cluster has: workers only with an app.
+# Which keepers the new cluster has: workers only if it has pods for them. Those of an app are wanted once boot has declared
+# its handlers. Without an app none are wanted, until a tenant has an endpoint.
 check_roles() {
     case $manifests in
         *"groupName: workers"*) roles="shard worker" ;;
         *) roles=shard ;;
     esac
+    case $manifests in
+        *SHARDCLOCK_APP*) least_workers=1 ;;
+        *) least_workers=0 ;;
+    esac
+}
+
+# Nothing is lost without workers, but nothing is called either, and this may be why an upgrade is made.
+tell_of_workers() {
+    local wanted
+    [ "$roles" = shard ] || return 0
+    wanted=$(number workers_wanted "$(in_cluster shardclock status --json)")
+    [ "$wanted" -eq 0 ] ||
+        say "deliveries wait: $wanted workers are wanted for handlers or endpoints, and there is no pod for them; docs/operate/kubernetes.md, \"Your app\""
 }
 
 # The namespace first: without it there is nowhere to keep the secrets. One that is there keeps its labels: applied
@@ -108,11 +123,13 @@ is_serving() { all_have '[0-9]'; }
 
 # As many keepers of each role as are wanted have registered with the new cluster, and their part of the slots is such.
 all_have() {
-    local status role wanted
+    local status role wanted least
     status=$(in_cluster shardclock status --json) || return 1
     for role in $roles; do
         wanted=$(number "${role}s_wanted" "$status")
-        [ "$wanted" -gt 0 ] && [ "$(count "$role" "$1" "$status")" -ge "$wanted" ] || return 1
+        least=1
+        [ "$role" = shard ] || least=$least_workers
+        [ "$wanted" -ge "$least" ] && [ "$(count "$role" "$1" "$status")" -ge "$wanted" ] || return 1
     done
 }
 

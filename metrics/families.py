@@ -53,12 +53,12 @@ READ = by_name(
     Family(
         "holders_on_hold",
         "gauge",
-        "Living shard actors that may not fire, because the database is a copy or belongs to another installation.",
+        "Living shards and workers that may not work: the database is a copy or belongs to another installation.",
     ),
     Family("shards_min", "gauge", "The smallest number of shards that the policy allows; absent without a policy."),
     Family("shards_max", "gauge", "The largest number of shards that the policy allows; absent without a policy."),
     Family("slots_assigned", "gauge", "Slots that a living shard keeps, of 840."),
-    Family("workers_wanted", "gauge", "Workers wanted; 0 if there is no target but the log."),
+    Family("workers_wanted", "gauge", "Workers wanted; 0 if there is no target but the log, and no delivery."),
     Family("workers_alive", "gauge", "Workers that keep slots and gave a sign of life within 5 s."),
     Family(
         "deliveries_waiting",
@@ -136,7 +136,7 @@ READ = by_name(
 # What the exporter says about itself.
 OF_EXPORTER = by_name(
     Family("build_info", "gauge", "The release of Shardclock that serves these metrics.", (VERSION,)),
-    Family("exporter_sources", "gauge", "Shards and coordinators of this node that report."),
+    Family("exporter_sources", "gauge", "Shards, workers and coordinators of this node that report."),
     Family("exporter_reports", "counter", "Reports that were accepted."),
     Family("exporter_reports_refused", "counter", "Datagrams that were not one of our reports."),
 )

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from sql.session import Session
 
 WEBHOOK = "webhook:"  # how targets begin that are endpoints
+COUNTED_MAX = 10_000  # timers of one endpoint: more need not be told apart
 
 
 class EndpointName(NamedTuple):
@@ -157,3 +158,13 @@ async def remove_endpoint(session: Session, endpoint: EndpointName) -> bool:
     source:  sql/endpoints/remove_endpoint.sql
     """
     return bool(await session.rows("remove_endpoint", **endpoint._asdict()))
+
+
+async def count_timers_of_endpoint(session: Session, endpoint: EndpointName, *, most: int = COUNTED_MAX) -> int:
+    """Count the pending timers that name an endpoint; `most` stands for so many or more.
+
+    errors:  StoreUnavailable  no answer in time: there may be too many timers to look through
+    source:  sql/endpoints/count_timers_of_endpoint.sql
+    """
+    (row,) = await session.rows("count_timers_of_endpoint", **endpoint._asdict(), most=most)
+    return int(row["timers"])

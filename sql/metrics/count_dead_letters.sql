@@ -5,14 +5,18 @@
 --        :most bigint: of one name no more are counted
 -- out:   target_name text, dead_letters bigint
 -- locks: nothing
--- index: dead_letters_by_target: one probe for each target, 500 of them at most; then of each name at most :most rows
-with recursive named as materialized (
-    select h.target
+-- index: dead_letters_by_target: one probe for each handler, 500 of them at most, and one for each target, 500 of them at
+--        most, which finds endpoints; then of each name at most :most rows
+with recursive handler as materialized (
+    select h.target, row_number() over (order by h.withdrawn_at is not null, h.target collate "C") as number
     from shardclock.handlers h
-    order by h.withdrawn_at is not null, h.target collate "C" -- as workers order them
-    limit :named::integer
+    order by number -- as workers order them
+    limit 500
 ),
-found (target, number) as (
+named as materialized (
+    select h.target from handler h where h.number <= :named::integer
+),
+walked (target, number) as (
     (
         select d.target, 1
         from shardclock.dead_letters d
@@ -20,16 +24,20 @@ found (target, number) as (
         limit 1
     )
     union all
-    select d.target, f.number + 1
-    from found f
+    select d.target, w.number + 1
+    from walked w
     cross join lateral (
         select d.target
         from shardclock.dead_letters d
-        where d.target > f.target
+        where d.target > w.target
         order by d.target, d.tenant_id, d.died_at
         limit 1
     ) d
-    where f.number < 500
+    where w.number < 500
+),
+-- Handlers are named here, too: where many endpoints end the walk, they are not on it.
+found (target) as (
+    select h.target from handler h union select w.target from walked w
 ),
 kept as materialized (
     select coalesce(n.target, 'other') as target_name, f.target

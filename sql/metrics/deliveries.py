@@ -27,11 +27,23 @@ async def measure_deliveries(
 ) -> list[Waiting]:
     """Measure what waits for each target: `named` handlers by name, and all other targets as `other`.
 
+    Handlers and endpoints are read by one statement each: the endpoints that tenants name have no limit.
+
     shape:   by name; the handlers for which nothing waits, and `other`, are among them
     errors:  StoreUnavailable  no answer in time
     source:  sql/metrics/measure_deliveries.sql
     """
-    return [Waiting(*row) for row in await session.rows("measure_deliveries", named=named, most=most, now=now)]
+    rows = [
+        row
+        for webhooks in (False, True)
+        for row in await session.rows("measure_deliveries", webhooks=webhooks, named=named, most=most, now=now)
+    ]
+    found: dict[str, Waiting] = {}
+    for it in (Waiting(*row) for row in rows):
+        before = found.get(it.target_name, Waiting(it.target_name, 0, 0.0))
+        deliveries = min(before.deliveries + it.deliveries, most)
+        found[it.target_name] = Waiting(it.target_name, deliveries, max(before.oldest_s, it.oldest_s))
+    return [found[name] for name in sorted(found)]
 
 
 async def count_dead_letters(session: Session, named: int, *, most: int = COUNTED_MAX) -> Mapping[str, int]:

@@ -1,6 +1,8 @@
--- Measures for each target the deliveries that wait: due, and no worker has them in hand.
+-- Measures the deliveries that wait, of each handler or of all endpoints: due, and no worker has them in hand.
 --
--- in:    :named integer: how many handlers have a row of their own, those that an app still has first; all other targets
+-- in:    :webhooks boolean: endpoints, and whatever else is no handler; false: handlers. They are measured apart, so
+--        that handlers are seen however many endpoints tenants name,
+--        :named integer: how many handlers have a row of their own, those that an app still has first; all other targets
 --        are one row, `other`,
 --        :most bigint: each row's count stops here, :now timestamptz or null
 -- out:   target_name text, waiting bigint, oldest_s double precision (how long ago the oldest of them became due; 0 if
@@ -9,30 +11,50 @@
 -- index: deliveries_by_lane: one probe for each target and each lane (one target's deliveries of one tenant), 500 and
 --        5,000 of them at most; then of each name the lanes that are due, each from its soonest row, until :most rows.
 --        A row in hand is read and not counted: a worker has only as many in hand as it can call
-with recursive named as materialized (
-    select h.target
+with recursive handler as materialized (
+    select h.target, row_number() over (order by h.withdrawn_at is not null, h.target collate "C") as number
     from shardclock.handlers h
-    order by h.withdrawn_at is not null, h.target collate "C" -- as workers order them
-    limit :named::integer
+    order by number -- as workers order them
+    limit 500
 ),
-found (target, tenant_id, soonest, number) as (
+named as materialized (
+    select h.target from handler h where not :webhooks::boolean and h.number <= :named::integer
+),
+walked (target, tenant_id, soonest, number) as (
     (
         select d.target, d.tenant_id, d.next_attempt_at, 1
         from shardclock.deliveries d
+        where :webhooks
         order by d.target, d.tenant_id, d.next_attempt_at
         limit 1
     )
     union all
-    select d.target, d.tenant_id, d.next_attempt_at, f.number + 1
-    from found f
+    select d.target, d.tenant_id, d.next_attempt_at, w.number + 1
+    from walked w
     cross join lateral (
         select d.target, d.tenant_id, d.next_attempt_at
         from shardclock.deliveries d
-        where d.target > f.target
+        where d.target > w.target
         order by d.target, d.tenant_id, d.next_attempt_at
         limit 1
     ) d
-    where f.number < 500
+    where w.number < 500
+),
+found (target, tenant_id, soonest) as (
+    select w.target, w.tenant_id, w.soonest
+    from walked w
+    where not exists (select from shardclock.handlers h where h.target = w.target)
+    union all
+    select h.target, d.tenant_id, d.next_attempt_at
+    from handler h
+    cross join lateral (
+        select d.tenant_id, d.next_attempt_at
+        from shardclock.deliveries d
+        where d.target = h.target
+        order by d.target, d.tenant_id, d.next_attempt_at
+        limit 1
+    ) d
+    where not :webhooks
 ),
 lane (target, tenant_id, soonest) as (
     select f.target, f.tenant_id, f.soonest from found f

@@ -68,6 +68,12 @@ def test_a_redrive_says_first_what_it_would_do(shell: Shell, letters: list[int])
     assert waiting(shell) == []
 
 
+def test_it_says_of_how_many_tenants_they_are_if_not_of_one(shell: Shell, letters: list[int]) -> None:
+    assert "3 dead letters of 2 tenants would be discarded; nothing" in shell("dead-letters", "discard", "--all").err
+    assert "1 dead letter would be discarded; " in shell("dead-letters", "discard", "--all", "--tenant", "acme").err
+    assert shell("dead-letters", "redrive", "--all", "--yes").err == "3 dead letters of 2 tenants delivered again\n"
+
+
 def test_a_redriven_one_begins_again_with_the_same_envelope(shell: Shell, letters: list[int]) -> None:
     done = shell("dead-letters", "redrive", letters[0], "--yes", "--json")
 
@@ -89,13 +95,19 @@ def test_many_are_redriven_at_a_rate(shell: Shell, letters: list[int]) -> None:
 
 def test_what_one_run_leaves_is_told_and_done_by_the_next(shell: Shell, letters: list[int]) -> None:
     redrive = ("dead-letters", "redrive", "--all", "--limit", 2)
-    assert "2 dead letters would be delivered again, and there are more; nothing was changed" in shell(*redrive).err
+    assert (
+        "2 dead letters of 2 tenants would be delivered again, and there are more; nothing was changed"
+        in shell(*redrive).err
+    )
     assert shell(*redrive, "--json").json["more"] is True
 
     first = shell(*redrive, "--rate", 1, "--yes")
     second = shell(*redrive, "--rate", 1, "--yes")
 
-    assert first.err == "2 dead letters delivered again; there are more: run it again in 2 s, when these are due\n"
+    assert (
+        first.err
+        == "2 dead letters of 2 tenants delivered again; there are more: run it again in 2 s, when these are due\n"
+    )
     assert second.err == "1 dead letter delivered again\n"
     assert {it["timer_key"] for it in waiting(shell)} == set(letters)
 

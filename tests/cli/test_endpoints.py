@@ -94,7 +94,9 @@ def test_what_is_secret_is_read_from_a_file_or_from_standard_input(shell: Shell,
     secret.write_text(SECRET + "\n")
     with answering(204) as receiver:
         add = ("endpoints", "add", "--url", receiver.url)
-        from_file = shell(*add, "billing", "--secret", f"@{secret}", "--header", f"@{headers}", "--header", "x-a: b", **HERE)
+        from_file = shell(
+            *add, "billing", "--secret", f"@{secret}", "--header", f"@{headers}", "--header", "x-a: b", **HERE
+        )
         from_stdin = shell(*add, "mail", "--secret", "-", stdin=SECRET.encode(), **HERE)
         assert (from_file.out.strip(), from_stdin.out.strip()) == (SECRET, SECRET)
         for name in ("billing", "mail"):
@@ -202,6 +204,32 @@ def test_it_is_disabled_enabled_and_removed(shell: Shell) -> None:
     gone = shell("endpoints", "remove", "billing")
     assert gone.code == BAD_INPUT
     assert "tenant 'default' has no endpoint 'billing': `shardclock endpoints` lists them" in gone.err
+
+
+@pytest.mark.parametrize(("verb", "done"), [("remove", "removed"), ("disable", "disabled")])
+def test_one_that_pending_timers_name_is_left_as_it_is_unless_that_is_meant(shell: Shell, verb: str, done: str) -> None:
+    # Given an endpoint that two pending timers name, and another tenant's of the same name
+    for tenant, timers in (("acme", 2), ("zoo", 1)):
+        shell("endpoints", "add", "billing", "--url", URL, "--tenant", tenant)
+        for _ in range(timers):
+            assert shell("schedule", "--in", "PT1H", "--target", "webhook:billing", "--tenant", tenant).code == DONE
+
+    asked = shell("endpoints", verb, "billing", "--tenant", "acme")
+    asked_json = shell("endpoints", verb, "billing", "--tenant", "acme", "--json")
+
+    # Then it says how many they are, and changes nothing
+    assert asked.code == NOT_DONE
+    assert asked.err == (
+        "2 pending timers have the target webhook:billing, and each would be a dead letter whenever it fires; "
+        f"nothing was changed; add --yes to {verb} it\n"
+    )
+    assert (asked_json.code, asked_json.json) == (NOT_DONE, {"done": None, "pending_timers": 2})
+    assert [it["disabled_at"] for it in shell("endpoints", "--json").json] == [None, None]
+
+    # When it is meant, then it is done
+    meant = shell("endpoints", verb, "billing", "--tenant", "acme", "--yes")
+    assert (meant.code, meant.err) == (DONE, f"endpoint webhook:billing is {done}\n")
+    assert shell("endpoints", verb, "billing", "--tenant", "zoo").code == NOT_DONE
 
 
 def test_a_changed_one_is_sent_to_its_new_url_and_signed_as_before(shell: Shell) -> None:

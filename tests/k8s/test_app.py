@@ -1,4 +1,4 @@
-"""Prove what an app adds to an overlay: pods for workers, locked as the shards' are, in an image of their own."""
+"""Prove what workers and an app add to an overlay: pods, locked as the shards' are, in our image or the app's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ from tests.support.manifests import (
     IMAGE,
     K8S,
     OVERLAYS,
+    VARIANTS,
     WITH_APP,
+    WITH_WORKERS,
+    WITHOUT_APP,
+    WORKERS,
     Object,
     build,
     group_of,
@@ -33,7 +37,14 @@ RESOURCE = "shardclock_workers"
 DOCS = (ROOT / "docs/operate/kubernetes.md").read_text()
 RAYS_OWN_END_S = 30  # how long Ray takes at most to end a node
 
-each_colour = pytest.mark.parametrize("path", [f"overlays/{it}/{colour}" for it in WITH_APP for colour in COLOURS])
+
+def colours_of(overlays: list[str]) -> pytest.MarkDecorator:
+    """Name each colour of these overlays as `path`."""
+    return pytest.mark.parametrize("path", [f"overlays/{it}/{colour}" for it in overlays for colour in COLOURS])
+
+
+each_colour = colours_of(WITH_WORKERS)
+each_colour_with_an_app = colours_of(WITH_APP)
 
 
 def cluster_of(path: str) -> Object:
@@ -42,7 +53,13 @@ def cluster_of(path: str) -> Object:
     return cluster
 
 
-@each_colour
+def environment_of_boot(path: str) -> dict[str, str | None]:
+    """Read the environment of the container `boot`, without what is taken from elsewhere."""
+    (boot,) = group_of(cluster_of(path), "head")["template"]["spec"]["initContainers"]
+    return {it["name"]: it.get("value") for it in boot["env"]}
+
+
+@each_colour_with_an_app
 def test_its_image_is_that_of_workers_and_of_boot_and_of_nobody_else(path: str) -> None:
     images = {
         (pod.labels["ray.io/group"], it["name"]): it["image"] for pod in pods(build(path)) for it in pod.containers
@@ -52,17 +69,28 @@ def test_its_image_is_that_of_workers_and_of_boot_and_of_nobody_else(path: str) 
     assert set(images.values()) == {IMAGE, APP_IMAGE}
 
 
-@each_colour
-def test_boot_is_told_the_app_and_the_resource_that_only_the_nodes_of_workers_offer(path: str) -> None:
-    cluster = cluster_of(path)
-    (boot,) = group_of(cluster, "head")["template"]["spec"]["initContainers"]
-    environment = {it["name"]: it.get("value") for it in boot["env"]}
-    assert (environment["SHARDCLOCK_APP"], environment["SHARDCLOCK_WORKER_RESOURCE"]) == ("reminders", RESOURCE)
-    offered = {
-        name: group_of(cluster, name)["rayStartParams"].get("resources") for name in ("head", "shards", "workers")
-    }
+@each_colour_with_an_app
+def test_boot_is_told_the_app(path: str) -> None:
+    assert environment_of_boot(path)["SHARDCLOCK_APP"] == "reminders"
+
+
+@colours_of(WITHOUT_APP)
+def test_without_an_app_pods_for_workers_run_our_image_and_boot_is_told_none(path: str) -> None:
+    found = list(pods(build(path)))
+    assert {pod.labels["ray.io/group"] for pod in found} == {"headgroup", "shards", "workers"}
+    assert {container["image"] for pod in found for container in pod.containers} == {IMAGE}
+    assert "SHARDCLOCK_APP" not in environment_of_boot(path)
+
+
+@colours_of(VARIANTS)
+def test_workers_live_on_pods_of_theirs_alone_because_those_of_shards_have_no_way_out(path: str) -> None:
+    assert environment_of_boot(path)["SHARDCLOCK_WORKER_RESOURCE"] == RESOURCE
+    spec = cluster_of(path)["spec"]
+    groups = {"head": spec["headGroupSpec"], **{it["groupName"]: it for it in spec["workerGroupSpecs"]}}
+    offered = {name: it["rayStartParams"].get("resources") for name, it in groups.items()}
     # KubeRay puts the value into a shell's command as it is.
-    assert offered == {"head": None, "shards": None, "workers": f'"{{\\"{RESOURCE}\\": 1}}"'}
+    assert offered.pop("workers", None) in (None, f'"{{\\"{RESOURCE}\\": 1}}"')
+    assert offered == {"head": None, "shards": None}
 
 
 @each_colour
@@ -123,7 +151,8 @@ def test_its_policy_leaves_out_all_that_a_webhook_may_never_reach(path: str) -> 
 
 def test_it_takes_one_line_of_each_overlay_and_one_file_says_its_image(tmp_path: Path) -> None:
     for variant, overlay in zip(WITH_APP, OVERLAYS, strict=True):
-        assert len(APP.findall((K8S / "overlays" / overlay / "cluster/kustomization.yaml").read_text())) == 1
+        offered = (K8S / "overlays" / overlay / "cluster/kustomization.yaml").read_text()
+        assert [len(line.findall(offered)) for line in (APP, WORKERS)] == [1, 1]
 
         # Given another image in that file
         copy = tmp_path / overlay

@@ -9,7 +9,7 @@ from itertools import permutations
 
 import pytest
 
-from tests.support.manifests import AUTOSCALED, VARIANTS, WITH_APP, Object, Pod, of_kind, pods, whole
+from tests.support.manifests import AUTOSCALED, VARIANTS, WITH_WORKERS, Object, Pod, of_kind, pods, whole
 
 CNPG = {"cnpg.io/cluster": "shardclock-postgres"}  # labels that CloudNativePG gives its pods
 
@@ -121,7 +121,7 @@ def test_each_pod_reaches_what_it_needs_and_nothing_else(overlay: str) -> None:
 
 
 def _expected(overlay: str, names: list[str], ports: tuple[int, ...]) -> Iterator[tuple[str, str, int]]:
-    head, rays = "ray-head", ["ray-head", "ray-worker", *(["workers"] if overlay in WITH_APP else [])]
+    head, rays = "ray-head", ["ray-head", "ray-worker", *(["workers"] if overlay in WITH_WORKERS else [])]
     of_api_server = ("API", "machine", "internet")  # no selector can name it
     for colour in ("blue", "green"):
         # Ray's ports, all of them, within a colour and never across.
@@ -130,7 +130,7 @@ def _expected(overlay: str, names: list[str], ports: tuple[int, ...]) -> Iterato
         if overlay in AUTOSCALED:
             yield from ((f"{colour} {head}", target, 443) for target in of_api_server)
             yield f"{colour} {head}", "redis", 6379
-        if overlay in WITH_APP:
+        if overlay in WITH_WORKERS:
             # What a webhook may reach, by the ports that it may use: nothing inside.
             yield from ((f"{colour} workers", "internet", port) for port in ports if port not in (22, 53))
             yield from ((f"{colour} workers", "internet by IPv6", port) for port in ports if port not in (22, 53))

@@ -21,7 +21,7 @@ from tests.support.manifests import (
     IMAGE,
     OVERLAYS,
     VARIANTS,
-    WITH_APP,
+    WITH_WORKERS,
     Object,
     Pod,
     build,
@@ -51,7 +51,7 @@ def containers(overlay: str) -> Iterator[tuple[Pod, Object]]:
 
 def groups(overlay: str) -> list[str]:
     """Name the groups of pods that each of an overlay's Ray clusters has beside its head."""
-    return ["shards", "workers"] if overlay in WITH_APP else ["shards"]
+    return ["shards", "workers"] if overlay in WITH_WORKERS else ["shards"]
 
 
 def commands(container: Object) -> Iterator[list[str]]:

@@ -19,8 +19,12 @@ from tests.support.manifests import COLOURS, K8S, OVERLAYS
 
 RUN_S = 60
 BAD_INPUT, NOT_THERE, WRONG_SCHEMA = 2, 3, 4
-# A Ray cluster with an app, as `kubectl kustomize` prints it.
-WITH_APP = "spec:\n      image: shardclock-app:new\n    image: shardclock:new\n  - groupName: workers"
+# A Ray cluster with pods for workers, as `kubectl kustomize` prints it, and one whose workers run an app.
+WITH_WORKERS = "spec:\n      image: shardclock:new\n    image: shardclock:new\n  - groupName: workers"
+WITH_APP = (
+    "spec:\n   - name: SHARDCLOCK_APP\n      image: shardclock-app:new\n    image: shardclock:new\n"
+    "  - groupName: workers"
+)
 
 # It answers from files, so that a test says what is there; `applied` and `switched` change what it answers.
 KUBECTL = """
@@ -68,7 +72,7 @@ elif "status" in words and "--json" in words:
     print(json.dumps({
         "shards_wanted": 2,
         "shards": [{"cluster_id": name, "shard": i if name == leader else None} for name in warm for i in range(2)],
-        "workers_wanted": 2,
+        "workers_wanted": state["wanted"],
         "workers": [
             {"cluster_id": name, "worker": i if name == leader else None}
             for name in state["clusters"] for i in range(state["workers"])
@@ -140,6 +144,7 @@ def place(tmp_path: Path) -> Place:
         "image": "shardclock:new",
         "manifests": "spec:\n      image: shardclock:new\n    image: shardclock:new\n  - groupName: shards",
         "workers": 0,
+        "wanted": 2,
         "cold": [],
         "leader": None,
         "migration": "completes",
@@ -226,6 +231,30 @@ def test_with_an_app_the_new_ones_workers_are_waited_for_too(place: Place) -> No
     place.becomes(workers=2, image="shardclock:new shardclock-app:new")
     assert place.upgrade("prod", "green").returncode == 0
     assert place.state["clusters"] == ["shardclock-green"]
+
+
+def test_without_an_app_workers_are_waited_for_if_an_endpoint_wants_them(place: Place) -> None:
+    place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", manifests=WITH_WORKERS)
+    assert place.upgrade("prod", "green", WAIT_S="1").returncode == NOT_THERE
+
+    place.becomes(wanted=0)
+    assert place.upgrade("prod", "green").returncode == 0
+    assert place.state["clusters"] == ["shardclock-green"]
+
+
+def test_the_workers_of_an_app_are_waited_for_before_its_handlers_are_declared(place: Place) -> None:
+    place.becomes(manifests=WITH_APP, wanted=0)
+    assert place.upgrade("prod", "green", WAIT_S="1").returncode == NOT_THERE
+
+
+def test_workers_that_are_wanted_and_have_no_pod_are_told_of(place: Place) -> None:
+    told = place.upgrade("prod", "blue").stdout.splitlines()[-2]
+    assert told.startswith(
+        "upgrade: deliveries wait: 2 workers are wanted for handlers or endpoints, and there is no pod"
+    )
+
+    place.becomes(wanted=0)
+    assert "deliveries wait" not in place.upgrade("prod", "blue").stdout
 
 
 def test_workers_are_not_taken_for_shards(place: Place) -> None:

@@ -14,7 +14,7 @@ import sys
 import time
 import urllib.request
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Literal
@@ -38,7 +38,7 @@ from tests.support.server_faults import connections_taken, replica_lost
 FASTER = 30
 KILLS = 4
 MINUTE_S = 60 / FASTER
-TAKEOVERS = "job:shardclock_takeovers:sum"
+TAKEOVERS = "job_role:shardclock_takeovers:sum"
 ALERT_S = 60.0  # no alert takes longer, once its fault is there
 # As Grafana fills them in; the tables are read every 5 s, so rates are taken over more than that.
 VARIABLES = {"job": "shardclock", "__rate_interval": "15s"}
@@ -163,7 +163,7 @@ def _slow_faults(watched: Watched, seen: Seen) -> None:
     assert watched.load is not None
     seen.are_quiet(
         "ShardclockLogPartitionMissing", "ShardclockOldLogWriter", "ShardclockConsumerBehind",
-        "ShardclockOldSnapshot", "ShardclockBloat",
+        "ShardclockOldSnapshot", "ShardclockBloat", "ShardclockEndpointFails",
         "ShardclockClockOffset", "ShardclockTimerRefused", "ShardclockForecastOverCapacity",
         "ShardclockLagBudgetBurnFast", "ShardclockLagBudgetBurnSlow",
         "ShardclockReplicaBehind", "ShardclockWalFilling",
@@ -186,6 +186,8 @@ def _slow_faults(watched: Watched, seen: Seen) -> None:
             " values (now(), 'nonsense', 'every now and then', now(), null, -1)"
         )
         watched.sql("insert into shardclock.consumers (group_name) values ('nobody runs it')")
+        watched.command("endpoints", "add", "nowhere", "--url", "https://nowhere.invalid/")
+        _schedule(watched, "webhook:nowhere", 12)
         watched.command("scale", "--min", 2, "--max", 2, "--target", 10)
         watched.load.late_per_s = 100
         seen.until("ShardclockDeadLetters", "a handler that raises at its only attempt")
@@ -207,6 +209,7 @@ def _slow_faults(watched: Watched, seen: Seen) -> None:
         seen.until("ShardclockBloat", "dead rows that vacuum may not clear")
         seen.until("ShardclockLogPartitionMissing", "a log without days ahead")
         seen.until("ShardclockLagBudgetBurnSlow", "timers that come too late, for longer")
+        seen.until("ShardclockEndpointFails", "an endpoint whose host has no address")
     watched.load.late_per_s = 0
     watched.command("scale", 2)
 
@@ -235,22 +238,31 @@ def _on_hold(watched: Watched, seen: Seen) -> None:
 
 
 def _flapping(watched: Watched, prometheus: Prometheus, seen: Seen) -> None:
-    """Kill a shard in one minute after the other, short as Prometheus's minutes are here."""
-    recent = f"{TAKEOVERS} - {TAKEOVERS} offset {MINUTE_S * 1000:.0f}ms"
-    seen.are_quiet("ShardclockShardFlapping")
+    """Kill a keeper of each role in one minute after the other, short as Prometheus's minutes are here."""
+    seen.are_quiet("ShardclockShardFlapping", "ShardclockWorkersFlapping")
+    for role, alert, kill_one in (
+        ("shard", "ShardclockShardFlapping", watched.kill_a_shard),
+        ("worker", "ShardclockWorkersFlapping", watched.kill_a_worker),
+    ):
+        counted = f'{TAKEOVERS}{{role="{role}"}}'
+        _kill_again_and_again(watched, prometheus, kill_one, f"{counted} - {counted} offset {MINUTE_S * 1000:.0f}ms")
+        seen.until(alert, f"a {role} that is killed again and again")
+    until(watched.up.working, "two workers again")
+
+
+def _kill_again_and_again(watched: Watched, prometheus: Prometheus, kill_one: Callable[[], None], recent: str) -> None:
     for _ in range(KILLS):
-        watched.kill_a_shard()
+        kill_one()
         until(lambda: prometheus.value(recent), "a takeover to be seen", within_s=BOUND_S)
         until(watched.up.serving, "two shards again")
         until(lambda: prometheus.value(recent) == 0, "a minute without one", within_s=BOUND_S)
-    seen.until("ShardclockShardFlapping", "a shard that is killed again and again")
 
 
 def _everything_dies(watched: Watched, seen: Seen) -> None:
     """Kill one shard, then the other, and the workers, while nobody replaces them; then hold back what was left."""
     seen.are_quiet("ShardclockSlotsUnassigned", "ShardclockShardsMissing", "ShardclockNoLeader")
     seen.are_quiet("ShardclockNoShardAlive", "ShardclockNothingFires", "ShardclockOverdueWhileShardsLive")
-    seen.are_quiet("ShardclockNoWorkerAlive")
+    seen.are_quiet("ShardclockNoWorkerAlive", "ShardclockWorkersMissing")
     with _frozen(watched.up.processes("CoordinatorActor") + watched.up.processes("cluster.host")):
         shards = watched.up.processes("ShardActor")
         shards[0].kill()
@@ -260,7 +272,10 @@ def _everything_dies(watched: Watched, seen: Seen) -> None:
         kill(shards[1:])
         seen.until("ShardclockNoShardAlive", "all shards dead")
         seen.until("ShardclockNothingFires", "timers due, and nobody to fire them")
-        kill(watched.up.processes("WorkerActor"))
+        workers = watched.up.processes("WorkerActor")
+        workers[0].kill()
+        seen.until("ShardclockWorkersMissing", "a dead worker that nobody replaces")
+        kill(workers[1:])
         seen.until("ShardclockNoWorkerAlive", "all workers dead")
         watched.command("ramp", 0)
     seen.until("ShardclockOverdueWhileShardsLive", "shards that may not fire what was left")

@@ -21,6 +21,20 @@ from tests.support.roles import as_role
 
 CART = "cart.left"
 
+MANY_ENDPOINTS = """
+    insert into shardclock.deliveries
+        (timer_key, next_attempt_at, due_date, created_at, occurrence, slot, tenant_id, timer_type, target)
+    select 1000000 + i, now() - interval '1 s', now(), now(), 1, i % 840, 'tenant ' || i / 700, 'USER',
+        'webhook:e' || i % 700
+    from generate_series(0, 14 * 700 - 1) i
+"""
+MANY_LETTERS = """
+    insert into shardclock.dead_letters (timer_key, due_date, created_at, fired_at, occurrence, claims,
+        failed_attempts, slot, tenant_id, timer_type, target, reason)
+    select 1000000 + i, now(), now(), now(), 1, 10, 10, i % 840, 'acme', 'USER', 'webhook:e' || i, 'answered 500'
+    from generate_series(1, 700) i
+"""
+
 
 @pytest.fixture
 async def session(each_dsn: str) -> AsyncIterator[Session]:
@@ -114,6 +128,38 @@ async def test_targets_beyond_the_limit_are_told_together(session: Session, dsn:
     assert (await waiting(session, 2, most=5))["other"] == 5, "a limit for all of them together"
 
 
+async def test_however_many_endpoints_tenants_name_handlers_after_them_are_measured(session: Session, dsn: str) -> None:
+    # Given more endpoints than are looked at, with more tenants than are looked at, and handlers named before and after
+    await declare(dsn, "a.first", "zebra")
+    for target in ("a.first", "zebra"):
+        await add_deliveries(dsn, 7, target, next_attempt_at="now() - interval '1 hour'")
+        await bury(dsn, 7, target)
+    await query(dsn, MANY_ENDPOINTS)
+    await query(dsn, MANY_LETTERS)
+
+    found = {it.target_name: it for it in await measure_deliveries(session, 50)}
+    letters = await count_dead_letters(session, 50)
+
+    # Then only what is told of the endpoints is too small
+    assert {name: it.deliveries for name, it in found.items()} == {"a.first": 7, "zebra": 7, "other": 5_000}
+    assert found["zebra"].oldest_s > 3_500
+    assert found["other"].oldest_s < 60
+    assert {name: letters[name] for name in ("a.first", "zebra")} == {"a.first": 7, "zebra": 7}
+    assert 0 < letters["other"] <= 700
+
+
+async def test_handlers_beyond_the_limit_and_endpoints_are_one_row(session: Session, dsn: str) -> None:
+    await declare(dsn, "a.first", "b.second")
+    await add_deliveries(dsn, 3, "b.second", next_attempt_at="now() - interval '1 hour'")
+    await add_deliveries(dsn, 4, "webhook:shop")
+
+    (first, other) = await measure_deliveries(session, 1, most=5)
+
+    assert (first.target_name, first.deliveries) == ("a.first", 0)
+    assert (other.target_name, other.deliveries) == ("other", 5)
+    assert other.oldest_s > 3_500
+
+
 async def test_a_withdrawn_handler_keeps_its_name_after_those_that_are_there(session: Session, dsn: str) -> None:
     await declare(dsn, "a.gone", "b.here")
     await declare(dsn, "b.here")
@@ -199,13 +245,16 @@ def stuck(request: pytest.FixtureRequest, stuck_dsn: str) -> str:
 async def test_a_million_stuck_behind_one_target_are_not_read(stuck: str, plans: dict[str, str]) -> None:
     measure = await prepare(stuck, "measure_deliveries", **plans)
 
-    reading = await measure.explain("50", str(COUNTED_MAX), "null", touched=True, table="deliveries")
+    reading = await measure.explain("false", "50", str(COUNTED_MAX), "null", touched=True, table="deliveries")
 
     # Of each target the counted rows, the oldest one, and a probe or two.
     assert COUNTED_MAX + 200 <= reading.rows <= COUNTED_MAX + 200 + 10
     assert reading.indexes == {"deliveries_by_lane"}
     assert reading.scans <= {"Index Scan", "Index Only Scan"}
     assert reading.pages <= reading.rows
+    # Looking for endpoints, it finds the two targets.
+    of_webhooks = await measure.explain("true", "50", str(COUNTED_MAX), "null", touched=True, table="deliveries")
+    assert of_webhooks.rows <= 2
     await measure.connection.close()
 
 
@@ -233,10 +282,10 @@ async def test_plans_that_were_made_on_an_empty_table_stay_right_when_it_is_full
     await declare(dsn, HANDLER)
     measure = await prepare(dsn, "measure_deliveries")
     for _ in range(7):
-        await measure.explain("50", "100", "null", touched=True, table="deliveries")
+        await measure.explain("false", "50", "100", "null", touched=True, table="deliveries")
     await add_deliveries(dsn, 20_000)
 
-    reading = await measure.explain("50", "100", "null", touched=True, table="deliveries")
+    reading = await measure.explain("false", "50", "100", "null", touched=True, table="deliveries")
 
     assert reading.rows <= 100 + 5
     await measure.connection.close()

@@ -15,6 +15,7 @@ from sql.endpoints.endpoints import (
     EndpointName,
     StoredEndpoint,
     add_endpoint,
+    count_timers_of_endpoint,
     disable_endpoint,
     enable_endpoint,
     find_endpoints,
@@ -25,7 +26,8 @@ from sql.endpoints.endpoints import (
 )
 from sql.session import Session, StatementRefused
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, declare, deliver
-from tests.support.factories import BOUND_S, HolderClient, query
+from tests.support.factories import BOUND_S, HolderClient, add_timers, query
+from tests.support.plans import prepare
 from tests.support.roles import as_role
 
 BILLING = StoredEndpoint(
@@ -69,6 +71,24 @@ async def test_its_tenant_s_timers_may_name_it_and_no_other_s(dsn: str, operator
         'target "webhook:biling" is unknown: the targets are log, webhook:billing'
     )
     assert "webhook:billing" not in (await refusal(dsn, "webhook:billing", "acme")).partition(" is unknown: ")[2]
+
+
+async def test_pending_timers_that_name_it_are_counted_among_its_tenant_s_alone(dsn: str, operator: Session) -> None:
+    of_acme = EndpointName("acme", "billing")
+    assert await add_endpoint(operator, replace(BILLING, tenant_id="acme"))
+    paused, *_ = await add_timers(dsn, 3, target="'webhook:billing'", tenant_id="'acme'")
+    await query(dsn, "select shardclock.pause_timers($1)", [paused])
+    await add_timers(dsn, 2, tenant_id="'acme'")
+    await add_timers(dsn, 500, target="'webhook:billing'")
+
+    assert await count_timers_of_endpoint(operator, of_acme) == 3
+    assert await count_timers_of_endpoint(operator, of_acme, most=2) == 2
+    assert await count_timers_of_endpoint(operator, BILLING.key) == 500
+    # As the command's session plans it, which knows the tenant.
+    count = await prepare(dsn, "count_timers_of_endpoint", plan_cache_mode="auto")
+    reading = await count.explain("'acme'", "'billing'", "100", touched=True)
+    assert (reading.rows, reading.indexes) == (5, {"timers_by_tenant"})
+    await count.connection.close()
 
 
 async def test_handlers_and_endpoints_are_listed_together(dsn: str, operator: Session) -> None:

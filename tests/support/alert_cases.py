@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 # takes the maximum over the shards' series, would be wrong.
 EXPORTERS = ("a:9840", "b:9840")
 LONG = 2_600  # samples: more than 21 hours
+EVERY_OTHER_MINUTE = "0+0x30 1+0x5 2+0x5 3+0x5 4+0x5 5+0x60"  # a count that goes up again and again, until the end
 
 
 def tables(name: str, values: str, **labels: str) -> dict[str, str]:
@@ -64,7 +65,8 @@ HEALTHY: dict[str, str] = {
     **shards("timers_refused_total", steady(0)),
     **shards("clock_offset_seconds", steady(0.01), steady(-0.01)),
     **shards("clock_round_trip_seconds", steady(0.001)),
-    **one("takeovers_total", steady(0), reason="died"),
+    **one("takeovers_total", steady(0), role="shard", reason="died"),
+    **one("takeovers_total", steady(0), role="worker", reason="died"),
     **tables("store_up", steady(1)),
     **tables("oldest_overdue_seconds", steady(0.2)),
     **tables("shards_alive", steady(2)),
@@ -75,6 +77,7 @@ HEALTHY: dict[str, str] = {
     **tables("workers_alive", steady(2)),
     **tables("workers_wanted", steady(2)),
     **tables("oldest_waiting_delivery_seconds", steady(0.1), target_name="order.expired"),
+    **tables("endpoint_breakers_open", steady(0)),
     **workers("handler_start_failures_total", steady(0)),
     **workers("deliveries_settled_total", growing(100), outcome="delivered"),
     **workers("deliveries_settled_total", growing(2), outcome="retried"),
@@ -94,6 +97,12 @@ HEALTHY: dict[str, str] = {
     **tables("wal_expected_bytes", steady(16e9)),
     **tables("replica_lag_bytes", steady(2e6)),
 }
+
+
+# One attempt in five minutes: too few for the alert about attempts that fail.
+FAILED_WEBHOOKS = tables(
+    "deliveries_settled_total", growing(0.1), kind="webhook", target_name="other", outcome="retried"
+)
 
 
 @dataclass(frozen=True)
@@ -198,12 +207,15 @@ CASES = [
     Case("new shards that are about to start", "ShardclockShardsMissing",
          tables("shards_wanted", "2+0x55 8+0x100")),
     Case("a shard lost every other minute", "ShardclockShardFlapping",
-         one("takeovers_total", "0+0x30 1+0x5 2+0x5 3+0x5 4+0x5 5+0x60", reason="died"),
+         one("takeovers_total", EVERY_OTHER_MINUTE, role="shard", reason="died"),
          ("ShardclockShardFlapping",)),
     Case("a shard lost in three of 15 minutes", "ShardclockShardFlapping",
-         one("takeovers_total", "0+0x35 1+0x5 2+0x5 3+0x60", reason="died")),
+         one("takeovers_total", "0+0x35 1+0x5 2+0x5 3+0x60", role="shard", reason="died")),
     Case("a node lost with ten shards", "ShardclockShardFlapping",
-         one("takeovers_total", "0+0x50 10+0x100", reason="unreachable")),
+         one("takeovers_total", "0+0x50 10+0x100", role="shard", reason="unreachable")),
+    Case("a worker lost every other minute, and no shard", "ShardclockShardFlapping",
+         one("takeovers_total", EVERY_OTHER_MINUTE, role="worker", reason="died"),
+         ("ShardclockWorkersFlapping",)),
     Case("slots without a shard", "ShardclockSlotsUnassigned",
          tables("slots_assigned", steady(420)), ("ShardclockSlotsUnassigned",)),
     Case("slots without a shard during a takeover", "ShardclockSlotsUnassigned",
@@ -245,6 +257,20 @@ CASES = [
          tables("workers_alive", steady(0)) | tables("workers_wanted", steady(0))),
     Case("no worker for half a minute", "ShardclockNoWorkerAlive",
          tables("workers_alive", "2+0x59 0 2+0x100")),
+    Case("one of two workers missing", "ShardclockWorkersMissing",
+         tables("workers_alive", steady(1)), ("ShardclockWorkersMissing",)),
+    Case("new workers that are about to start", "ShardclockWorkersMissing",
+         tables("workers_wanted", "2+0x55 8+0x100")),
+    Case("one worker left where there is no target any more", "ShardclockWorkersMissing",
+         tables("workers_alive", steady(1)) | tables("workers_wanted", steady(0))),
+    Case("a worker lost every other minute", "ShardclockWorkersFlapping",
+         one("takeovers_total", EVERY_OTHER_MINUTE, role="worker", reason="died"),
+         ("ShardclockWorkersFlapping",)),
+    Case("a worker lost in three of 15 minutes", "ShardclockWorkersFlapping",
+         one("takeovers_total", "0+0x35 1+0x5 2+0x5 3+0x60", role="worker", reason="died")),
+    Case("a shard lost every other minute, and no worker", "ShardclockWorkersFlapping",
+         one("takeovers_total", EVERY_OTHER_MINUTE, role="shard", reason="died"),
+         ("ShardclockShardFlapping",)),
     Case("a handler whose process fails to start again and again", "ShardclockHandlerDoesNotStart",
          workers("handler_start_failures_total", "0+0x50 0+1x10"), ("ShardclockHandlerDoesNotStart",)),
     Case("a process that failed to start once on each node", "ShardclockHandlerDoesNotStart",
@@ -284,6 +310,12 @@ CASES = [
     Case("deliveries given up one after another", "ShardclockDeadLetters",
          workers("deliveries_settled_total", growing(200), outcome="dead"),
          ("ShardclockDeadLetters", "ShardclockDeliveriesFail")),
+    Case("an endpoint that one node's workers have only probed for an hour", "ShardclockEndpointFails",
+         one("endpoint_breakers_open", "0+0x20 1+0x200") | FAILED_WEBHOOKS, ("ShardclockEndpointFails",), at="70m"),
+    Case("an endpoint that was back after 25 minutes", "ShardclockEndpointFails",
+         tables("endpoint_breakers_open", "0+0x20 1+0x49 0+0x200") | FAILED_WEBHOOKS, at="70m"),
+    Case("an endpoint that failed last two hours ago, and to which nothing is sent", "ShardclockEndpointFails",
+         one("endpoint_breakers_open", "0+0x20 1+0x400"), at="130m"),
 
     Case("Postgres away", "ShardclockStoreDown",
          tables("store_up", "1+0x50 0+0x100"), ("ShardclockStoreDown",)),

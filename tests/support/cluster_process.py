@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from embedded.server import EmbeddedPostgres
-from sql.cluster.holders import SHARD, Holder
+from sql.cluster.holders import SHARD, WORKER, Holder
 from tests.support.connections import AWAY
 from tests.support.factories import holders_of
 from tests.support.processes import kill, processes_with, title
@@ -90,6 +90,11 @@ class ClusterProcess:
         # Asked of the tables: a cluster that comes up needs the cores that each `shardclock status` would keep busy.
         shards = self.keepers(SHARD)
         return shards if len(shards) == 2 else []
+
+    def working(self) -> list[Holder]:
+        """List the workers if both serve; otherwise return an empty list."""
+        workers = self.keepers(WORKER)
+        return workers if len(workers) == 2 else []
 
     def is_whole(self) -> bool:
         """Say whether each of its processes runs, and both shards that Postgres lists live."""

@@ -21,14 +21,17 @@ from tests.support import ROOT
 
 K8S = ROOT / "k8s"
 OVERLAYS = ["dev", "prod"]
-# The overlay `prod` with all choices that it has as commented-out lines, Redis and autoscaling; and overlays with an
-# app as well, which is one more such line.
+# The overlay `prod` with all choices that it has as commented-out lines, Redis and autoscaling; overlays with an app as
+# well, which is one more such line; and overlays that have pods for workers by another, without an app.
 CHOSEN = "prod with every choice"
 WITH_APP = ["dev with an app", "prod with every choice and an app"]
-VARIANTS = [*OVERLAYS, CHOSEN, *WITH_APP]
+WITHOUT_APP = ["dev with workers", "prod with workers"]
+WITH_WORKERS = [*WITHOUT_APP, *WITH_APP]
+VARIANTS = [*OVERLAYS, CHOSEN, *WITH_WORKERS]
 AUTOSCALED = [CHOSEN, WITH_APP[1]]
 CHOICE = re.compile(r"^( *)# (?=- (?:\.\./)+components/|shardclock-\S+ \S+$)", re.MULTILINE)
 APP = re.compile(r"^( *)# (?=- \.\./app$)", re.MULTILINE)
+WORKERS = re.compile(r"^( *)# (?=- \.\./workers$)", re.MULTILINE)
 COLOURS = ["blue", "green"]
 # For each overlay: what its two Ray clusters share, and each of the two clusters.
 BUILDS = [f"overlays/{overlay}{part}" for overlay in VARIANTS for part in ("", *(f"/{c}" for c in COLOURS))]
@@ -53,8 +56,11 @@ def _with_choices(variant: str) -> Path:
     shutil.copytree(K8S, copy, dirs_exist_ok=True)
     overlay = copy / "overlays" / variant.partition(" ")[0]
     for file in ("kustomization.yaml", "cluster/kustomization.yaml", "secrets"):
-        text = CHOICE.sub(r"\1", (overlay / file).read_text())
-        (overlay / file).write_text(APP.sub(r"\1", text) if variant in WITH_APP else text)
+        text = (overlay / file).read_text()
+        lines = [WORKERS] if variant in WITHOUT_APP else [CHOICE, APP] if variant in WITH_APP else [CHOICE]
+        for line in lines:
+            text = line.sub(r"\1", text)
+        (overlay / file).write_text(text)
     return overlay
 
 

@@ -16,6 +16,7 @@ import asyncpg
 import psutil
 
 from embedded.server import EmbeddedPostgres
+from sql.cluster.holders import Holder
 from tests.support.cluster_process import ClusterProcess
 from tests.support.factories import BOUND_S, query
 from tests.support.memory import IN_MEMORY
@@ -146,8 +147,11 @@ class Watched:
 
     def kill_a_shard(self) -> None:
         """Kill the oldest shard's process with -9; a young shard would count as one that failed to start."""
-        shards = [psutil.Process(shard.pid) for shard in until(self.up.serving, "two shards")]
-        min(shards, key=psutil.Process.create_time).kill()
+        _kill_oldest(until(self.up.serving, "two shards"))
+
+    def kill_a_worker(self) -> None:
+        """Kill the oldest worker's process with -9."""
+        _kill_oldest(until(self.up.working, "two workers"))
 
     def close(self) -> None:
         """Stop everything, and leave nothing behind."""
@@ -157,6 +161,10 @@ class Watched:
         self.up.end()
         self.postgres.close()
         shutil.rmtree(self.place, ignore_errors=True)
+
+
+def _kill_oldest(keepers: list[Holder]) -> None:
+    min((psutil.Process(keeper.pid) for keeper in keepers), key=psutil.Process.create_time).kill()
 
 
 def _address(up: ClusterProcess) -> str:

@@ -244,7 +244,9 @@ async def test_a_line_without_work_is_forgotten_after_a_while(monkeypatch: pytes
         assert it.line.is_idle
 
 
-@pytest.mark.parametrize("change", [None, {"disabled_at": NOON, "disabled_why": "by hand"}, {"url": "https://10.0.0.1/"}])
+@pytest.mark.parametrize(
+    "change", [None, {"disabled_at": NOON, "disabled_why": "by hand"}, {"url": "https://10.0.0.1/"}]
+)
 async def test_where_nothing_may_be_sent_no_breaker_stays_open(
     monkeypatch: pytest.MonkeyPatch, change: dict[str, Any] | None
 ) -> None:

@@ -66,7 +66,7 @@ async def test_a_row_that_is_wrong_fails_its_own_deliveries_alone(
     for lane in (BAD, OTHER):
         endpoints.add(lane, [delivery(1, target=lane.target, tenant_id=lane.tenant_id)])
 
-    await endpoints.refresh(cast(Session, Rows(bad, ROW)))
+    await endpoints.refresh(cast("Session", Rows(bad, ROW)))
 
     first, second = settled
     assert (first.delivery.target, first.ending, first.fails) == (BAD.target, None, True)

@@ -106,7 +106,9 @@ JSON = st.recursive(
 NUMBERS = st.dictionaries(st.sampled_from(sorted(POLICY)), JSON, max_size=4)
 
 
-@given(JSON | st.just({}), JSON | NUMBERS, st.lists(JSON | st.just(SECRET), max_size=5).map(tuple), st.text(max_size=30))
+@given(
+    JSON | st.just({}), JSON | NUMBERS, st.lists(JSON | st.just(SECRET), max_size=5).map(tuple), st.text(max_size=30)
+)
 def test_whatever_a_row_holds_is_a_route(headers: Any, policy: Any, secrets: Any, url: str) -> None:
     route = route_of(StoredEndpoint("default", "billing", url, headers, secrets, policy), RULES)
 

@@ -37,8 +37,8 @@ class Delivered:
 class Retry:
     """Send it again, as the policy says, but not before `after_s`. If the sender is at fault, it was no attempt.
 
-    `hold_s` is for all deliveries of the endpoint: it asked for a pause, or this side needs one. `forbidden` is for the operator's logs and
-    metrics, and not for the tenant: the guard refused the address.
+    `hold_s` is for all deliveries of the endpoint: it asked for a pause, or this side needs one. `forbidden` is for the
+    operator's logs and metrics, and not for the tenant: the guard refused the address.
     """
 
     reason: str

@@ -221,8 +221,8 @@ COMING = Row(
         TimeSeries(
             "Shards",
             (
-                "Shards that are alive against those wanted; a policy's bounds are shown where there is one. Those on"
-                " hold live and fire nothing."
+                "Shards that are alive against those wanted; a policy's bounds are shown where there is one. On hold"
+                " are shards, and workers too, that live and do nothing."
             ),
             unit="short",
             width=6,

@@ -44,7 +44,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Sources",
-            "Shards and coordinators that report to the exporters.",
+            "Shards, workers and coordinators that report to the exporters.",
             unit="none",
             queries=[Query('sum(shardclock_exporter_sources{job="$job"})')],
         ),
@@ -247,6 +247,7 @@ DELIVERIES = Row(
                 Query('sum(shardclock_deliveries_in_hand{job="$job"})', "in hand"),
                 Query('sum(shardclock_endpoint_breakers_open{job="$job"})', "endpoints that fail"),
             ],
+            runbooks=["ShardclockEndpointFails"],
         ),
         TimeSeries(
             "Claimed and lost",
@@ -299,13 +300,13 @@ BACKLOG = Row(
         ),
         TimeSeries(
             "Workers",
-            "Workers that are alive against those wanted: none are wanted without an app.",
+            "Workers that are alive against those wanted: none without a handler, an endpoint or a delivery.",
             unit="short",
             queries=[
                 Query('max(shardclock_workers_alive{job="$job"})', "alive"),
                 Query('max(shardclock_workers_wanted{job="$job"})', "wanted", color="orange", dashed=True),
             ],
-            runbooks=["ShardclockNoWorkerAlive"],
+            runbooks=["ShardclockNoWorkerAlive", "ShardclockWorkersMissing"],
         ),
     ],
 )
@@ -367,6 +368,22 @@ CALLS = Row(
                 )
             ],
             runbooks=["ShardclockHandlerDoesNotStart"],
+        ),
+        TimeSeries(
+            "Workers taken over",
+            "Workers whose deliveries were taken over, by why; the calls that they had under way are made again.",
+            unit="none",
+            style="bars",
+            queries=[
+                Query(
+                    (
+                        "sum by (reason)"
+                        ' (increase(shardclock_takeovers_total{job="$job", role="worker"}[$__rate_interval]))'
+                    ),
+                    "{{reason}}",
+                ),
+            ],
+            runbooks=["ShardclockWorkersFlapping"],
         ),
     ],
 )
