@@ -122,8 +122,11 @@ CREATE TABLE shardclock.endpoints (
     disabled_at timestamp with time zone,
     disabled_why text,
     CONSTRAINT disabled_is_whole CHECK (((disabled_at IS NULL) = (disabled_why IS NULL))),
+    CONSTRAINT headers_are_texts CHECK (((jsonb_typeof(headers) = 'object'::text) AND (length((headers)::text) <= 20000) AND (NOT jsonb_path_exists(headers, 'strict $.keyvalue()?(@."value".type() != "string")'::jsonpath, '{}'::jsonb, true)))),
     CONSTRAINT name_is_a_word CHECK ((name ~ '^[a-z0-9][a-z0-9._-]{0,99}$'::text)),
-    CONSTRAINT secrets_are_one_to_four CHECK (((cardinality(secrets) >= 1) AND (cardinality(secrets) <= 4)))
+    CONSTRAINT policy_is_within_bounds CHECK (((jsonb_typeof(policy) = 'object'::text) AND (length((policy)::text) <= 2000) AND (NOT jsonb_path_exists(policy, 'strict $.keyvalue()?((((((@."key" == "max_attempts" || @."key" == "concurrency") && (((@."value".type() != "number" || @."value" < 1) || @."value" > 1000) || @."value".floor() != @."value") || @."key" == "timeout_s" && ((@."value".type() != "number" || @."value" < 1) || @."value" > 30)) || @."key" == "retry_min_s" && ((@."value".type() != "number" || @."value" < 0.001) || @."value" > 86400)) || @."key" == "retry_max_s" && ((@."value".type() != "number" || @."value" < 0.001) || @."value" > 2592000)) || ((@."key" == "give_up_after_s" || @."key" == "expires_after_s") && @."value".type() != "null") && ((@."value".type() != "number" || @."value" < 0.1) || @."value" > 31536000)) || (@."key" == "rate_per_s" && @."value".type() != "null") && ((@."value".type() != "number" || @."value" < 0.001) || @."value" > 100000))'::jsonpath, '{}'::jsonb, true)))),
+    CONSTRAINT secrets_are_one_to_four CHECK (((array_ndims(secrets) = 1) AND ((cardinality(secrets) >= 1) AND (cardinality(secrets) <= 4)) AND (array_position(secrets, NULL::text) IS NULL))),
+    CONSTRAINT url_is_short CHECK ((length(url) <= 2048))
 );
 
 CREATE TABLE shardclock.handlers (

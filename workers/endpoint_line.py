@@ -4,13 +4,13 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
 from shardclock import Completed, Failed, Outcome, Policy, RetryLater
-from sql.deliveries.claim import ClaimedDelivery
+from sql.deliveries.claim import Claim, ClaimedDelivery
 from sql.deliveries.settle import Ending, Settlement
 from sql.endpoints.endpoints import EndpointName, StoredEndpoint
 from workers.attempts import backoff_s, settlement_of, why_not
@@ -126,6 +126,10 @@ class EndpointLine:
             if self._route.policy != before or self._route.endpoint is None:
                 self._breaker = _breaker_of(self._route.policy)
         self._begin()
+
+    def drop(self, lost: Collection[Claim]) -> None:
+        """Forget what waits and is another worker's now; what is on the way can't be taken back."""
+        self._waiting = deque(it for it in self._waiting if it.claim not in lost)
 
     def forget(self) -> None:
         """Forget that it is gone, which is recorded now, and how it was stored before."""

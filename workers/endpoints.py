@@ -1,10 +1,10 @@
 """All endpoints to which a worker has something to send."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
-from sql.deliveries.claim import ClaimedDelivery, Lane
+from sql.deliveries.claim import Claim, ClaimedDelivery, Lane
 from sql.deliveries.settle import Settlement
 from sql.endpoints.endpoints import WEBHOOK, EndpointName, disable_endpoint, find_endpoints
 from sql.session import Session
@@ -74,6 +74,11 @@ class Endpoints:
                 line.learn(found.get(line.key))
         for lane in [lane for lane, line in self._lines.items() if line.is_idle]:
             del self._lines[lane]
+
+    def drop(self, lost: Collection[Claim]) -> None:
+        """Forget what waits and is another worker's now."""
+        for line in self._lines.values():
+            line.drop(lost)
 
     def stop(self) -> set[asyncio.Task[None]]:
         """Send nothing more; return what is on the way."""

@@ -208,10 +208,8 @@ class Worker:
         if old := self._hand.renewed_before(now_s - third_s):
             ours = await renew_deliveries(self._renewals, self.holder, old, lease_s=self._settings.delivery_lease_s)
             self._hand.renew((it for it in old if it.claim in ours), now_s=now_s)
-            lost = [it for it in old if it.claim not in ours]
-            self._hand.drop(lost)
-            for line in self._lines.values():
-                line.drop({it.claim for it in lost})
+            if len(ours) < len(old):
+                self._drop([it for it in old if it.claim not in ours])
         return third_s / 2
 
     async def endpoint_turn(self) -> float:
@@ -263,6 +261,13 @@ class Worker:
             else:
                 self._endpoints.add(Lane(target, tenant_id), deliveries)
         self.stats.claimed += len(claimed)
+
+    def _drop(self, lost: Sequence[ClaimedDelivery]) -> None:
+        self._hand.drop(lost)
+        claims = {it.claim for it in lost}
+        self._endpoints.drop(claims)
+        for line in self._lines.values():
+            line.drop(claims)
 
     def _settle_soon(self, settlements: Sequence[Settlement]) -> None:
         self._to_settle.extend(settlements)

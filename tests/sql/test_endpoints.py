@@ -142,6 +142,13 @@ async def test_a_broken_name_or_no_secret_is_refused(operator: Session) -> None:
             await add_endpoint(operator, wrong)
 
 
+WRONG: dict[str, tuple[object, ...]] = {
+    "concurrency": (0, None, 1_001, "5", 2.5, [5], True), "max_attempts": (0, None, 1.5),
+    "rate_per_s": (0, "5", 100_001), "timeout_s": (0.5, 31, "15", None), "retry_min_s": (0, None),
+    "retry_max_s": (2_592_001,), "give_up_after_s": (0, "P3D"), "expires_after_s": (-1, {}),
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -150,11 +157,7 @@ async def test_a_broken_name_or_no_secret_is_refused(operator: Session) -> None:
         {"policy": []}, {"policy": {"of_a_later_release": 2_000 * "1"}},
         *(
             {"policy": {name: value}}
-            for name, values in {
-                "concurrency": (0, None, 1_001, "5", 2.5, [5], True), "max_attempts": (0, None, 1.5),
-                "rate_per_s": (0, "5", 100_001), "timeout_s": (0.5, 31, "15", None), "retry_min_s": (0, None),
-                "retry_max_s": (2_592_001,), "give_up_after_s": (0, "P3D"), "expires_after_s": (-1, {}),
-            }.items()
+            for name, values in WRONG.items()
             for value in values
         ),
     ],

@@ -124,6 +124,17 @@ async def test_the_wait_for_a_turn_counts_as_lag() -> None:
     assert it.stats.lags["handler"].sum_s == 40.0
 
 
+async def test_what_another_worker_has_now_is_not_sent() -> None:
+    async with bench(Sent()) as it:
+        it.line.add([delivery(1), delivery(2)])  # they wait until the endpoint was read
+
+        it.line.drop({delivery(1).claim})
+
+        await eventually(lambda: len(it.settled) == 1)
+        assert it.sent.ids == ["timer_2"]
+        assert len(it.line) == 0
+
+
 async def test_an_endpoint_is_read_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers.endpoint_line, "FRESH_S", 0.0)
     async with bench(Sent()) as it:
