@@ -216,10 +216,11 @@ BUILDS = (
                 "        and :holder::bigint is not null\n",
             ),
             Edit("sql/deliveries/settle_deliveries.sql", " and a.claims = g.claims\n", "\n"),
+            Edit("sql/deliveries/settle_deliveries.sql", "        and a.claims = d.claims\n", ""),
             Edit(
                 "sql/deliveries/settle_deliveries.sql",
-                "        and a.claims = d.claims\n        and d.claimed_by = :holder\n",
-                "",
+                "        and d.claimed_by = :holder\n    returning",
+                "    returning",
             ),
         ),
         ("S10",),
