@@ -18,6 +18,7 @@ from pathlib import Path
 from aiohttp import web
 
 EVERY_S = 0.05
+STUCK_S = 3_600.0
 
 
 async def main(folder: Path) -> None:
@@ -29,7 +30,7 @@ async def main(folder: Path) -> None:
         return web.Response(status=204)
 
     async def be_stuck(_: web.Request) -> web.Response:
-        await asyncio.Event().wait()
+        await asyncio.sleep(STUCK_S)
         raise AssertionError("never")
 
     app = web.Application()

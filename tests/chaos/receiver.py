@@ -27,6 +27,7 @@ from tests.chaos.app import FILE, PLACE, hash_of
 NOT_OURS = "forged"
 HANGS_UP_AT_ONCE = struct.pack("ii", 1, 0)
 DRIP_S, FLOOD_BYTES = 0.2, 2**20
+SILENT_S = 3_600.0  # not for ever: what nobody would wake is garbage, and its connection would be closed
 ACCEPTED = "204 No Content"
 # What the first request for a timer is answered, or the first two; the next one is accepted.
 ANSWERS = {
@@ -83,7 +84,7 @@ async def _answer(act: str, nth: int, writer: asyncio.StreamWriter) -> bool:
     """Do what the payload says; return whether the connection goes on."""
     match act:
         case "silence" if nth == 1:
-            await asyncio.Event().wait()
+            await asyncio.sleep(SILENT_S)
         case "reset" if nth == 1:
             writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, HANGS_UP_AT_ONCE)
             return False
