@@ -36,6 +36,12 @@ class Asked:
         return self
 
 
+@pytest.fixture(autouse=True)
+def as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the tests' own process as nice as it is."""
+    monkeypatch.setattr(process, "be_nice", lambda _: None)
+
+
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     asked = Asked()
