@@ -7,10 +7,9 @@ from collections.abc import Awaitable, Callable
 from sql.dsn import Dsn
 from sql.session import QUEUE_PLANS, UNSYNCED, Session
 
-# The pause between two hints is a multiple of what one takes, within these bounds: hints to consumers then use a
-# twentieth of one connection. Workers have somebody who waits for them, so theirs use a fifth.
-GAP_S, GAP_MAX_S = 0.004, 0.1
-TO_CONSUMERS, TO_WORKERS = 20.0, 4.0
+# The pause between two hints is twenty times what one takes, within these bounds: hints then use a twentieth of one
+# connection.
+GAP_S, SHARE, GAP_MAX_S = 0.004, 20.0, 0.1
 # After a hint about at least `MANY` firings, the others are busy and come back by themselves: the next hint can wait.
 MANY, GAP_OF_MANY_S = 100, 0.05
 NOBODY_S = 1.0  # the pause when there is nobody to hear it
@@ -21,10 +20,8 @@ Send = Callable[[Session], Awaitable[bool]]
 class HintSender:
     """Send hints on a connection of its own, opened with the first hint: a firing never waits for a hint."""
 
-    def __init__(self, dsn: Dsn | str, send: Send, *, to: str, pause: float, holder: int, timeout_s: float) -> None:
-        """Keep what to send; after each hint comes a pause, `pause` times as long as the hint took."""
+    def __init__(self, dsn: Dsn | str, send: Send, *, to: str, holder: int, timeout_s: float) -> None:
         self._send = send
-        self._pause = pause
         self._session = Session(
             dsn,
             application=f"shardclock shard hints {to} {holder:016x}",
@@ -53,7 +50,7 @@ class HintSender:
         fired, self._fired = self._fired, 0
         began_s = time.monotonic()
         heard = await self._send(self._session)
-        return gap_s((time.monotonic() - began_s) * self._pause, fired, heard=heard)
+        return gap_s(time.monotonic() - began_s, fired, heard=heard)
 
     def wake(self) -> None:
         """End the wait of a turn."""
@@ -64,11 +61,8 @@ class HintSender:
         await self._session.close()
 
 
-def gap_s(pause_s: float, fired: int, *, heard: bool) -> float:
-    """Return the pause after a hint that told of `fired` firings, and was `heard` by somebody or not.
-
-    units:   `pause_s` is the pause that its cost asks for
-    """
+def gap_s(took_s: float, fired: int, *, heard: bool) -> float:
+    """Return the pause after a hint that took `took_s`, told of `fired` firings, and was `heard` by somebody or not."""
     if not heard:
         return NOBODY_S
-    return min(max(pause_s, GAP_OF_MANY_S if fired >= MANY else GAP_S), GAP_MAX_S)
+    return min(max(took_s * SHARE, GAP_OF_MANY_S if fired >= MANY else GAP_S), GAP_MAX_S)

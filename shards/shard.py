@@ -14,7 +14,7 @@ from metrics.report import Reporter
 from shards.claim_planner import ClaimPlanner
 from shards.families import LAG_EDGES
 from shards.firing import firing_of, is_unplanned, leftover, planning_of
-from shards.hints import TO_CONSUMERS, TO_WORKERS, HintSender
+from shards.hints import HintSender
 from shards.locked import LockedTimers
 from shards.queue import TimerQueue
 from shards.settings import ShardSettings
@@ -75,11 +75,8 @@ class Shard:
         self._missed_answer = False
         self._reporter = Reporter(settings.metrics_socket)
         self._hints, self._delivery_hints = (
-            HintSender(dsn, send, to=to, pause=pause, holder=self.holder, timeout_s=settings.statement_timeout_s)
-            for send, to, pause in (
-                (send_hint, "consumers", TO_CONSUMERS),
-                (send_delivery_hint, "workers", TO_WORKERS),
-            )
+            HintSender(dsn, send, to=to, holder=self.holder, timeout_s=settings.statement_timeout_s)
+            for send, to in ((send_hint, "consumers"), (send_delivery_hint, "workers"))
         )
 
     def __len__(self) -> int:
