@@ -39,6 +39,11 @@ class ClaimPlanner:
         """Complete a scan that searches for lanes, or goes on with that."""
         return replace(scan, after=self._after)
 
+    @property
+    def is_searching(self) -> bool:
+        """Say whether the next part of a search is to follow at once."""
+        return self._after != BEGINNING
+
     def search_pause_s(self, now_s: float) -> float:
         """Return how long to wait until the next search may begin."""
         return max(0.0, self._search_at_s - now_s)

@@ -166,7 +166,7 @@ class Worker:
             raise
         if again:
             self._claim_soon.set()
-        return self._settings.delivery_poll_s
+        return 0.0 if self._planner.is_searching else self._settings.delivery_poll_s
 
     async def _claim(self, session: Session, scan: DeliveryScan, began_s: float) -> bool:
         taken = await claim_deliveries(session, self.holder, scan, lease_s=self._settings.delivery_lease_s)
@@ -247,8 +247,13 @@ class Worker:
             return frozenset()
 
     def _held(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
-        """Return those of which a call may begin: their leases have not run out."""
-        return self._hand.held(deliveries, since_s=time.monotonic() - self._settings.delivery_lease_s)
+        """Return those of which a call may begin: their leases have not run out. The others leave the hand."""
+        held = self._hand.held(deliveries, since_s=time.monotonic() - self._settings.delivery_lease_s)
+        if len(held) < len(deliveries):
+            # If one stayed, it would be renewed for ever, and nobody would call it.
+            kept = {it.claim for it in held}
+            self._hand.drop(it for it in deliveries if it.claim not in kept)
+        return held
 
     def _take(self, claimed: Sequence[ClaimedDelivery]) -> None:
         self._hand.take(claimed, now_s=time.monotonic())

@@ -83,10 +83,12 @@ def test_a_search_in_parts_goes_on_at_once_and_takes_no_more_than_its_share_of_t
     planner = ClaimPlanner()
 
     assert search(planner, taken(following=CARTS), took_s=0.1)
+    assert planner.is_searching
     assert planner.search(SCAN) == replace(SCAN, after=CARTS)
     assert planner.search_pause_s(0.1) == 0.0
     assert not search(planner, taken(), at_s=0.1, took_s=0.1)
 
+    assert not planner.is_searching
     assert planner.search_pause_s(0.2) == pytest.approx(0.2 / SEARCH_SHARE)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import time
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 import workers.worker
 from shardclock import Completed, Failed
 from sql.cluster.holders import WORKER, Incarnation, end_holders
-from sql.deliveries.claim import Claim, DeliveryScan, DeliveryScanResult, claim_deliveries
+from sql.deliveries.claim import Claim, DeliveryScan, DeliveryScanResult, claim_deliveries, renew_deliveries
 from sql.deliveries.hints import send_delivery_hint
 from sql.deliveries.settle import settle_deliveries
 from sql.session import StoreUnavailable
@@ -212,6 +213,35 @@ async def test_a_worker_calls_nothing_more_of_what_it_has_lost(
     assert processes.chunks == [keys[:1]], "the others were not begun"
     async with working(dsn, next_ones):
         await query(dsn, "update shardclock.deliveries set claimed_until = now() - interval '1 min'")
+        await eventually(lambda: _is(dsn, 0))
+    assert await ended(dsn) == {"DELIVERED": 3}
+
+
+async def test_what_was_not_called_because_its_lease_ran_out_is_claimed_again(
+    dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given no renewals for longer than a lease, and nobody else who claims
+    async def away(*_: Any, **__: Any) -> frozenset[Claim]:
+        raise StoreUnavailable("away")
+
+    settings = QUICK.model_copy(update={"delivery_lease_s": 0.6, "statement_timeout_s": 0.5})
+    processes = Processes(gate=asyncio.Event())
+    keys = await deliver(shard, 3)
+    async with working(dsn, processes, spec_of(is_async=False), settings) as worker:
+        await eventually(lambda: processes.chunks == [keys[:1]] and len(worker) == 3)
+        monkeypatch.setattr(workers.worker, "renew_deliveries", away)
+        monkeypatch.setattr(ClaimPlanner, "known", lambda *_: None)
+        monkeypatch.setattr(ClaimPlanner, "search_pause_s", lambda *_: 0.05)
+        await eventually(lambda: len(worker._hand.renewed_before(time.monotonic() - 0.7)) == 3)
+        assert processes.gate is not None
+        processes.gate.set()
+        await eventually(lambda: len(worker._lines[HANDLER]) == 0)
+
+        # Renewals go on before anything is claimed
+        monkeypatch.setattr(workers.worker, "renew_deliveries", renew_deliveries)
+        await eventually(lambda: not worker._hand.renewed_before(time.monotonic() - 0.7))
+        monkeypatch.undo()
+
         await eventually(lambda: _is(dsn, 0))
     assert await ended(dsn) == {"DELIVERED": 3}
 
