@@ -38,7 +38,7 @@ Act = Callable[[Session, Sequence[int]], Awaitable[list[int]]]
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """What a command says it would do (`verb`), what it has done, and how the rest is done if there is more."""
+    """The words of a command: its `verb`, what it has done, and how to go on if dead letters are left."""
 
     verb: str
     done: str

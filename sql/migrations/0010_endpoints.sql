@@ -134,7 +134,7 @@ stable
 begin atomic
     select exists (select from shardclock.handlers h where h.withdrawn_at is null)
         or exists (select from shardclock.endpoints)
-        -- What is on its way to a target that is no more ends as a dead letter, and somebody must say so.
+        -- A delivery whose target was removed becomes a dead letter, and only a worker does that.
         or exists (select from shardclock.deliveries);
 end;
 

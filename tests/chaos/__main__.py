@@ -33,7 +33,7 @@ from tests.chaos.stage import POSTGRES, stage_for
 
 EXITS = {"valid": 0, "invalid": 1, "unknown": 2}
 CALLS_PER_S = 25.0  # about 80 timers a second
-# Of the timers. Deliveries take their share of the machine, and are not what a run is a load of, unless it is of them.
+# The share of the timers that have a target. Deliveries cost the machine more than timers, so most runs have few.
 TARGETED, TARGETED_DELIVERING = 0.05, 0.5
 CLUSTERS = ("ray", "processes")
 # How much a run of so many minutes must break, fire and deliver to prove anything.

@@ -1,4 +1,4 @@
-"""Prove that a pause grows with each failure in a row, has a bound, and ends nobody's work however many there were."""
+"""Prove that a pause grows with each failure in a row, up to a bound, and that many failures raise no error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove which modules are the app, what is learnt of its handlers, and that one that can't be used is refused."""
+"""Prove how an app is found, how its handlers are read, and that an app which can't be used is refused."""
 
 from __future__ import annotations
 
