@@ -88,7 +88,7 @@ def test_a_search_in_parts_goes_on_at_once_and_takes_no_more_than_its_share_of_t
     assert planner.search_pause_s(0.1) == 0.0
     assert not search(planner, taken(), at_s=0.1, took_s=0.1)
 
-    assert not planner.is_searching
+    assert planner.search(SCAN).after == BEGINNING
     assert planner.search_pause_s(0.2) == pytest.approx(0.2 / SEARCH_SHARE)
 
 
