@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from tests.chaos.history import Fault
@@ -59,7 +59,8 @@ def waits_for_takeover(orphans: Iterable[Orphans], firing: Firing, *, allowed_s:
 def promised_of(run: Run) -> dict[int, float | None]:
     """Say for each fault, by number, within how many seconds what it took away must be another's.
 
-    That is longer where nobody led who could see to it, or no shard was left to give it to: new ones must start.
+    That is longer where nobody led who could see to it, or no shard was left to give it to: new ones must start. What
+    is lost while another shard is broken still (and for as long as its takeover may take) has the time of both.
     """
     history = run.history
     alone = _deserted(_moves(run))
@@ -71,6 +72,8 @@ def promised_of(run: Run) -> dict[int, float | None]:
             began_s <= fault.began_at + within_s and fault.began_at <= ended_s for began_s, ended_s in alone
         ):
             promised[fault.number] = max(within_s, history.bounds.alone_s)
+        elif within_s is not None:
+            promised[fault.number] = within_s + sum(_is_broken_still(history.faults, fault))
     return promised
 
 
@@ -81,6 +84,19 @@ def slots_of(run: Run, fault: Fault) -> frozenset[int]:
         told = [it for it in run.holders.get(holder, ()) if it.committed_s <= fault.began_at]
         slots |= _slots_in(told[-1]) if told else frozenset()
     return frozenset(slots)
+
+
+def _is_broken_still(faults: Iterable[Fault], fault: Fault) -> Iterator[float]:
+    """List within how long each other shard must be taken over that is lost when a fault begins."""
+    for other in faults:
+        within_s = other.recovers_within_s
+        if (
+            other is not fault
+            and has_victims(other)
+            and within_s is not None
+            and other.began_at <= fault.began_at < max(other.ended_at, other.began_at + within_s)
+        ):
+            yield within_s
 
 
 def _kept_again_s(moves: Iterable[Move], fault: Fault, slots: frozenset[int], *, at_the_latest_s: float) -> float:

@@ -9,7 +9,8 @@ from tests.chaos.good_run import FAR_S, A, B, Seed, good, schedule, timer
 from tests.chaos.history import Outcome
 from tests.chaos.lives import follow
 from tests.chaos.offences import a_timer_is_late
-from tests.chaos.tape import Tape, at, blank
+from tests.chaos.tape import Tape, at, blank, rig_s
+from tests.chaos.windows import deadline_s, windows_of
 
 
 def a_claim_is_taken_over_that_has_run_out(tape: Tape) -> None:
@@ -137,6 +138,26 @@ def test_a_fault_that_promises_nothing_excuses_lateness_until_all_must_be_back()
     a_timer_is_late(tape)
 
     assert judge(tape.end()).status == "valid"
+
+
+@pytest.mark.parametrize(
+    ("began_s", "deadline"),
+    [
+        (9.0, 17.0),  # both are still broken when the timer is ready
+        (14.9, 21.9),  # it runs into the second one while it waits for the first to heal
+        (16.1, 16.0),  # it must have fired before the second one
+    ],
+)
+def test_what_two_faults_hold_up_has_the_time_of_both(began_s: float, deadline: float) -> None:
+    tape = blank()
+    tape.fault("lock", 2.0, 3.0, 5.0)  # healed by the time
+    tape.fault("store", 8.0, 10.0, 5.0)
+    tape.fault("lock", began_s, began_s, 5.0)
+    history = tape.end()
+
+    found_s = deadline_s(windows_of(history.faults, history.bounds), rig_s(9.5), allowed_s=1.0)
+
+    assert found_s - rig_s(0.0) == pytest.approx(deadline)
 
 
 def test_a_cut_that_took_no_shard_away_excuses_from_its_end() -> None:

@@ -82,6 +82,16 @@ def test_a_takeover_has_more_time_where_no_shard_was_left_to_take_over(began_s: 
     assert promised_of(follow(tape.end())) == {1: bound_s}
 
 
+@pytest.mark.parametrize(("began_s", "bound_s"), [(7.9, 2.0), (8.1, 4.0), (10.9, 4.0), (11.1, 2.0)])
+def test_a_takeover_has_the_time_of_two_while_another_shard_is_lost(began_s: float, bound_s: float) -> None:
+    tape = blank()
+    tape.holder(-0.5, B, 1)
+    tape.fault("cut", 8.0, 11.0, 2.0, victims=[B])
+    tape.fault("kill", began_s, began_s, 2.0, victims=[A])
+
+    assert promised_of(follow(tape.end()))[2] == bound_s
+
+
 @pytest.mark.parametrize("led", [True, False])
 def test_only_the_lost_shards_timers_may_be_later_where_nobody_led(led: bool) -> None:
     tape = blank()

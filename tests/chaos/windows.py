@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -27,13 +28,19 @@ def windows_of(faults: Iterable[Fault], bounds: Bounds) -> list[Window]:
 def deadline_s(windows: Sequence[Window], ready_s: float, *, allowed_s: float) -> float:
     """Say when a timer that is ready to fire must have fired: windows that it falls into, or runs into, put it off.
 
+    What is allowed after the end of a window is allowed once for each window that it falls into: what two faults held
+    up at the same time is fired by one machine.
+
     shape:   `windows` as `windows_of` orders them
     """
     deadline = ready_s + allowed_s
+    healed_s, times = -math.inf, 0
     for window in windows:
         if window.began_s > deadline:
             break
-        deadline = max(deadline, window.until_s + allowed_s)
+        if window.until_s > ready_s:
+            healed_s, times = max(healed_s, window.until_s), times + 1
+            deadline = max(deadline, healed_s + times * allowed_s)
     return deadline
 
 
