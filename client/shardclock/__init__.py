@@ -23,7 +23,7 @@ way out.
 from shardclock.app import describe, describe_jobs, find_declared, find_handlers, find_jobs, handlers_of, installed_apps
 from shardclock.calling import call_async, call_batch_async, call_batch_plain, call_plain
 from shardclock.handler import Handler, on_timer
-from shardclock.job_calling import Canceled, JobCall, RunOrder, RunOutcome, Seen
+from shardclock.job_calling import CallOutcome, Canceled, JobCall, RunOrder, Seen
 from shardclock.job_policy import JobPolicy
 from shardclock.jobs import Job, job
 from shardclock.outcome import Completed, Discarded, Failed, Outcome, RetryLater
@@ -34,6 +34,7 @@ from shardclock.run import Cancelled, Run
 from shardclock.timer import Timer
 
 __all__ = [
+    "CallOutcome",
     "Canceled",
     "Cancelled",
     "Completed",
@@ -52,7 +53,6 @@ __all__ = [
     "RetryLater",
     "Run",
     "RunOrder",
-    "RunOutcome",
     "Seen",
     "Timer",
     "call_async",

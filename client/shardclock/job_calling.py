@@ -51,7 +51,7 @@ class Seen:
     log: str = ""
 
 
-RunOutcome: TypeAlias = Completed | Discarded | RetryLater | Failed | Canceled
+CallOutcome: TypeAlias = Completed | Discarded | RetryLater | Failed | Canceled
 
 
 class JobCall:
@@ -65,7 +65,7 @@ class JobCall:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[Any] | None = None
 
-    def run(self) -> RunOutcome:
+    def run(self) -> CallOutcome:
         """Call the function, and say how it ended; takes as long as the function."""
         try:
             config = self._config()
@@ -99,7 +99,7 @@ class JobCall:
             return adapter.validate_json("null" if text is None else text)
         return None if text is None else DECODER.decode(text)
 
-    def _call(self, run: Run[Any]) -> RunOutcome:
+    def _call(self, run: Run[Any]) -> CallOutcome:
         try:
             result = asyncio.run(self._await(run)) if self._job.is_async else self._job.function(run)
         except BaseException as error:  # noqa: BLE001 - also SystemExit: it is this run's failure
@@ -120,7 +120,7 @@ class JobCall:
             with self._lock:
                 self._task = None
 
-    def _judged(self, error: BaseException) -> RunOutcome:
+    def _judged(self, error: BaseException) -> CallOutcome:
         if not self._told.is_to_end.is_set():
             judged: Outcome = outcome_of(error)
             return judged
