@@ -1,4 +1,4 @@
-"""The user's app: the modules whose handlers workers call. It is imported in a process of its own, never here."""
+"""The user's app: modules with handlers and jobs. It is imported in a process of its own, never here."""
 
 import json
 import subprocess
@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from jobs.spec import InvalidJob, JobSpec, check_rule
 from shardclock import installed_apps
 from workers.handler import HandlerSpec
 from workers.settings import WorkerSettings
@@ -22,11 +23,12 @@ class AppRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """The modules, with commas between them, the directory in which they are looked for too, and their handlers."""
+    """The modules, with commas between them, the directory in which they are looked for too, and what they declare."""
 
     modules: str
     directory: str
     handlers: tuple[HandlerSpec, ...]
+    jobs: tuple[JobSpec, ...] = ()
 
     def to_json(self) -> str:
         """Write it for another process."""
@@ -36,7 +38,7 @@ class App:
     def from_json(cls, text: str) -> Self:
         """Read what `to_json` wrote."""
         said = json.loads(text)
-        return cls(said["modules"], said["directory"], _handlers_of(said))
+        return cls(said["modules"], said["directory"], _handlers_of(said), _jobs_of(said))
 
 
 NO_APP = App("", "", ())
@@ -56,9 +58,9 @@ def modules_of(named: str | None) -> str:
 
 
 def find_app(modules: str, directory: Path) -> App:
-    """Import an app in a process of its own, and learn which handlers it has.
+    """Import an app in a process of its own, and learn which handlers and jobs it has.
 
-    errors:  AppRefused  it can't be imported, has no handlers, or one of them is declared wrong
+    errors:  AppRefused  it can't be imported, declares nothing, or declares something wrong
     """
     command = [sys.executable, "-P", "-m", "workers.describe", modules, str(directory)]
     try:
@@ -71,7 +73,9 @@ def find_app(modules: str, directory: Path) -> App:
         said = json.loads(done.stdout)
         if "refused" in said:
             raise AppRefused(said["refused"])
-        return App(modules, str(directory), _handlers_of(said))
+        return App(modules, str(directory), _handlers_of(said), _checked(_jobs_of(said)))
+    except InvalidJob as refusal:
+        raise AppRefused(str(refusal)) from None
     except (ValueError, KeyError, TypeError) as error:
         how = f"it ended with code {done.returncode}" if done.returncode else f"it said {str(error)[:SAID_MAX]}"
         raise AppRefused(f"app {modules!r} can't be imported: {how}") from error
@@ -79,3 +83,13 @@ def find_app(modules: str, directory: Path) -> App:
 
 def _handlers_of(said: Mapping[str, Any]) -> tuple[HandlerSpec, ...]:
     return tuple(map(HandlerSpec.of, said["handlers"]))
+
+
+def _checked(jobs: tuple[JobSpec, ...]) -> tuple[JobSpec, ...]:
+    for job in jobs:
+        check_rule(job)
+    return jobs
+
+
+def _jobs_of(said: Mapping[str, Any]) -> tuple[JobSpec, ...]:
+    return tuple(map(JobSpec.of, said["jobs"]))

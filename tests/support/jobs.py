@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from jobs.policy import DEFAULTS
 from jobs.spec import JobSpec
 from shardclock import JobPolicy
 
-# The policy of a job that declares nothing.
-NUMBERS: dict[str, Any] = {
-    "max_runtime_s": 3_600.0, "grace_s": 10.0, "max_retries": 3, "retry_period_s": 30.0, "retry_max_s": 3_600.0,
-    "num_cpus": None, "num_gpus": None, "memory_mib": None,
-}  # fmt: skip
 RULE = ("every_s", "schedule", "zone", "missed", "overlap", "priority", "config", "reference", "is_async")
 
 
 def job_policy(**numbers: Any) -> JobPolicy:
     """Give the policy of a job that declares only these numbers."""
-    return JobPolicy(**NUMBERS | numbers)
+    return JobPolicy(**{**DEFAULTS, **numbers})
 
 
 def job_spec(name: str = "refresh", **said: Any) -> JobSpec:
