@@ -8,6 +8,7 @@ they take values, and return values or raise. None needs Ray, so all of them wor
     hold         whether a database is on hold, and whether it may be released
     bulk_change  one change to many timers: find them all, then change them page by page
     bulk_import  many timers from newline-delimited JSON, with an outcome for each line
+    jobs         look at jobs and their runs, and change what they do
     words        numbers in sentences
 
 A use case that is one statement needs no module here: `sql.clients` has it.
