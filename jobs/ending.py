@@ -3,7 +3,7 @@
 import json
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from jobs.states import RunOutcome
@@ -28,8 +28,9 @@ class Asked(Enum):
 class Ending:
     """How a run ended, and what follows.
 
-    shape:   `delay_s` is the pause before the next attempt; None: this start is over, and the next one follows. `fails`
-             says whether the attempt counts. `result` is JSON text
+    shape:   `delay_s` is the pause before the next attempt; None: this start is over, and the next one follows. For
+             `rest_s` no run of the job begins, whichever start it is for. `fails` says whether the attempt counts.
+             `result` is JSON text
     """
 
     outcome: RunOutcome
@@ -38,6 +39,7 @@ class Ending:
     reason: str | None = None
     traceback: str | None = None
     result: str | None = None
+    rest_s: float = 0.0
 
 
 def ending_of(
@@ -73,8 +75,9 @@ def crash_of(
 
     units:   `lease_left_s` is how long the lease of a worker that died goes on: until then its process may be alive
     """
-    wait_s = max(lease_left_s, CRASH_WAIT_S, backoff_s(attempt, policy, jitter=jitter))
-    return _failed(RunOutcome.CRASHED, policy, attempt, reason, delay_s=wait_s)
+    rest_s = max(lease_left_s, CRASH_WAIT_S)
+    delay_s = max(rest_s, backoff_s(attempt, policy, jitter=jitter))
+    return replace(_failed(RunOutcome.CRASHED, policy, attempt, reason, delay_s=delay_s), rest_s=rest_s)
 
 
 def backoff_s(attempt: int, policy: JobPolicy, *, jitter: Jitter = random.uniform) -> float:

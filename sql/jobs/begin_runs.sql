@@ -44,11 +44,12 @@ due as materialized (
 of_job as materialized (
     select
         due.timer_key, due.next_attempt_at, j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key, j.run_claims,
+        j.not_before > coalesce(:now::timestamptz, now()) as rests,
         row_number() over (partition by due.target, due.tenant_id order by due.next_attempt_at, due.timer_key) as place,
         count(*) over (partition by due.target, due.tenant_id) as waiting
     from due
     left join lateral (
-        select j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key, j.run_claims
+        select j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key, j.run_claims, j.not_before
         from shardclock.jobs j
         where j.name = substr(due.target, 5) and due.tenant_id = 'default'
         -- A name has one row. Without the limit this would be a join, and the planner might begin it with every job.
@@ -76,7 +77,11 @@ chosen as materialized (
     where j.why_not is null
         and (
             j.crashed
-            or (j.run_timer_key is null and j.place = case when j.overlap = 'replace' then j.waiting else 1 end)
+            or (
+                j.run_timer_key is null
+                and j.rests is not true
+                and j.place = case when j.overlap = 'replace' then j.waiting else 1 end
+            )
         )
     order by j.crashed desc, j.priority, j.next_attempt_at, j.timer_key
     limit greatest(:places::integer, 0)
@@ -122,6 +127,7 @@ marked as (
         -- The fence, on the row itself: a job has one run, and one that was disabled has none.
         and j.run_timer_key is null
         and j.is_enabled
+        and (j.not_before > coalesce(:now::timestamptz, now())) is not true
     returning j.name, j.function, j.run_timer_key, j.run_claims, j.run_attempt, j.run_started_at, j.config, j.policy
 ),
 found as materialized (

@@ -147,6 +147,7 @@ async def end_runs(
         outcomes=[it.ending.outcome for it in ended],
         fails=[it.ending.fails for it in ended],
         delays=[None if it.ending.delay_s is None else timedelta(seconds=it.ending.delay_s) for it in ended],
+        rests=[timedelta(seconds=it.ending.rest_s) if it.ending.rest_s else None for it in ended],
         duration_ms=[min(round(it.duration_s * 1000), 2**31 - 1) for it in ended],
         reasons=[it.ending.reason for it in ended],
         tracebacks=[it.ending.traceback for it in ended],

@@ -29,6 +29,7 @@ create table shardclock.jobs (
     run_started_at timestamptz,
     cancel_asked_at timestamptz,
     cancel_why text,
+    not_before timestamptz,
     last_start timestamptz,
     last_finish timestamptz,
     last_success timestamptz,
@@ -77,6 +78,8 @@ comment on column shardclock.jobs.disabled_at is 'When a client disabled it; nul
 comment on column shardclock.jobs.run_timer_key is
     'The present run is the claim run_claims of this delivery; null: nothing runs.';
 comment on column shardclock.jobs.cancel_asked_at is 'When a client wanted the present run to end; null: nobody does.';
+comment on column shardclock.jobs.not_before is
+    'Until when a job that crashed rests: what is left of the run must have ended, and somebody may want to disable it.';
 comment on column shardclock.jobs.crashes is
     'Runs of which nobody recorded how they ended. The present run is counted until it ends.';
 comment on column shardclock.jobs.consecutive_crashes is 'Crashes in a row; the present run is counted until it ends.';

@@ -82,8 +82,9 @@ def test_after_a_crash_the_next_attempt_waits_until_nothing_is_left_of_the_crash
     assert crash_of("died", quick, attempt=1, jitter=longest).delay_s == CRASH_WAIT_S
     assert crash_of("died", quick, attempt=1, lease_left_s=9.0, jitter=longest).delay_s == 9.0
     assert crash_of("died", slow, attempt=1, lease_left_s=9.0, jitter=longest).delay_s == 60.0
-    last = crash_of("died", job_policy(max_retries=1), attempt=2)
+    last = crash_of("died", job_policy(max_retries=1), attempt=2, lease_left_s=9.0)
     assert (last.outcome, last.fails, last.delay_s) == (RunOutcome.CRASHED, True, None)
+    assert last.rest_s == 9.0, "whichever start comes next waits, too"
 
 
 @given(attempt=some.integers(1, 10_000), share=some.floats(0, 1), period_s=some.floats(0.1, 86_400))

@@ -1,4 +1,4 @@
-"""Prove that in any order of begins, ends, crashes and verbs each crash is counted, and no job is left without a start."""
+"""Prove that in any order of begins, ends, crashes and verbs each crash is counted, and each job has its next start."""
 
 from __future__ import annotations
 

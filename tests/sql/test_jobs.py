@@ -208,6 +208,23 @@ async def test_a_finder_that_dies_too_leaves_the_crash_to_be_counted_once(
     assert ((await job_of(dsn)).crashes, await outcomes(dsn)) == (1, {"CRASHED": 1})
 
 
+async def test_a_job_that_crashed_rests_whichever_start_is_due(
+    dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec(every_s=0.1, overlap="queue"))
+    await fire(shard)
+    await worker.wait(0.0)
+    await worker.end(await worker.one(), RunOutcome.CRASHED, rest_s=5.0)
+    await start(dsn, shard)
+    assert (await worker.begin()).runs == []
+    await worker.wait(4.9)
+    assert (await worker.begin()).runs == []
+
+    await worker.wait(0.2)
+
+    assert (await worker.one()).crashed is False
+
+
 async def test_what_is_interrupted_counts_as_nothing_and_is_due_at_once(
     dsn: str, shard: HolderClient, worker: JobWorker, another: JobWorker
 ) -> None:

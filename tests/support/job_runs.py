@@ -63,7 +63,7 @@ async def fire(shard: HolderClient) -> int:
 
 
 async def is_whole(dsn: str) -> list[str]:
-    """Say what is wrong: each job with a rule must have what starts it, each mark its delivery, each state its reason."""
+    """Say what is wrong: a job with a rule must have what starts it, a mark its delivery, a state its reason."""
     text = """
         select j.name || ' has a mark without a delivery'
         from shardclock.jobs j
