@@ -31,14 +31,14 @@ async def declare(dsn: str, *specs: JobSpec) -> dict[str, list[str]]:
 
 async def job_of(dsn: str, name: str = "refresh") -> Job:
     """Read a job."""
-    async with Session(as_role(dsn, "reader"), application="test", timeout_s=BOUND_S) as session:
+    async with Session(dsn, application="test", timeout_s=BOUND_S) as session:
         (job,) = await find_jobs(session, name)
     return job
 
 
 async def runs_of(dsn: str, name: str = "refresh") -> list[JobRun]:
     """Read the runs of a job, the first one first."""
-    async with Session(as_role(dsn, "reader"), application="test", timeout_s=BOUND_S) as session:
+    async with Session(dsn, application="test", timeout_s=BOUND_S) as session:
         return list(reversed(await find_runs(session, job=name, limit=1_000)))
 
 
