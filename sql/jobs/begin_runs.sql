@@ -44,12 +44,13 @@ due as materialized (
 of_job as materialized (
     select
         due.timer_key, due.next_attempt_at, j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key, j.run_claims,
-        j.not_before > coalesce(:now::timestamptz, now()) as rests,
+        j.run_started_at, j.not_before > coalesce(:now::timestamptz, now()) as rests,
         row_number() over (partition by due.target, due.tenant_id order by due.next_attempt_at, due.timer_key) as place,
         count(*) over (partition by due.target, due.tenant_id) as waiting
     from due
     left join lateral (
-        select j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key, j.run_claims, j.not_before
+        select j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key, j.run_claims, j.run_started_at,
+            j.not_before
         from shardclock.jobs j
         where j.name = substr(due.target, 5) and due.tenant_id = 'default'
         -- A name has one row. Without the limit this would be a join, and the planner might begin it with every job.
@@ -66,7 +67,9 @@ judged as materialized (
             when o.name is null then 'there is no such job'
             when not o.is_enabled then 'the job is disabled'
             when o.overlap = 'skip' and o.run_timer_key is not null then 'skipped: another run was going'
-            when o.overlap = 'replace' and o.place < o.waiting then 'skipped: a later start replaced it'
+            -- Another worker may have begun a later start, which it alone sees.
+            when o.overlap = 'replace' and (o.place < o.waiting or o.next_attempt_at <= o.run_started_at)
+                then 'skipped: a later start replaced it'
             when o.place > 100 then 'skipped: 100 starts were waiting'
         end as why_not
     from of_job o
@@ -84,7 +87,8 @@ chosen as materialized (
             )
         )
     order by j.crashed desc, j.priority, j.next_attempt_at, j.timer_key
-    limit greatest(:places::integer, 0)
+    -- The end of a run that crashed needs no place.
+    limit greatest(:places::integer, 0) + (select count(*) from judged j where j.crashed)
 ),
 held as materialized (
     -- Locked first, and asked again on the newest version: from here on both rows of a run are ours, or none is.
