@@ -171,7 +171,8 @@ grant execute on function
 to shardclock_scheduler;
 
 -- The verbs of jobs. An application may start a job in its own transaction, as it schedules a timer.
-grant update on shardclock.jobs to shardclock_scheduler;
+grant insert, update, delete on shardclock.jobs to shardclock_scheduler;
+grant execute on function shardclock.add_job, shardclock.remove_job to shardclock_scheduler;
 grant execute on function
     shardclock.run_job, shardclock.cancel_job, shardclock.disable_job, shardclock.enable_job, shardclock.configure_job
 to shardclock_scheduler, shardclock_shard;

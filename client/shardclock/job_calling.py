@@ -24,9 +24,13 @@ from shardclock.run import Cancelled, Run, Told
 
 @dataclass(frozen=True, slots=True)
 class RunOrder:
-    """Hold what a process is told of the run that it is to make; `config` is JSON text, or None."""
+    """Hold what a process is told of the run that it is to make.
+
+    shape:   `function` is package.module:function, which several jobs may run; `config` is JSON text, or None
+    """
 
     job: str
+    function: str
     run_id: str
     attempt: int
     scheduled_at: datetime

@@ -42,7 +42,7 @@ class Settings(BaseModel):
 
 def call_of(job: Job, config: str | None = None) -> JobCall:
     """Prepare a run of a job."""
-    return JobCall(job, RunOrder(job.name, "7.1", 2, NOON, config))
+    return JobCall(job, RunOrder(job.name, job.reference, "7.1", 2, NOON, config))
 
 
 def in_a_thread(call: JobCall) -> tuple[threading.Thread, list[Any]]:

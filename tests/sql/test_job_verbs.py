@@ -246,6 +246,54 @@ async def test_what_no_job_is_started_by_is_refused(dsn: str, client: HolderClie
     )
 
 
+async def test_a_job_may_run_the_function_of_another_by_a_rule_of_its_own(
+    dsn: str, shard: HolderClient, client: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec(config='{"city": "Rome"}', max_retries=7, priority=1))
+
+    assert await call(client, "add_job", name="refresh-eu", of_job="refresh", every=timedelta(hours=1)) == "SCHEDULED"
+
+    await fire(shard)
+    run = await worker.one()
+    assert (run.job, run.function, json.loads(run.config or "")) == ("refresh-eu", "app:refresh", {"city": "Rome"})
+    assert json.loads(run.policy)["max_retries"] == 7
+    assert "a run that is going" in await refusal(client, "remove_job", name="'refresh-eu'")
+    await worker.end(run)
+    assert (await job_of(dsn, "refresh-eu")).next_start is not None
+    assert await declare(dsn) == {"refresh": ["withdrawn"], "refresh-eu": ["withdrawn"]}
+    assert (await job_of(dsn, "refresh-eu")).state == "DISABLED"
+    await declare(dsn, job_spec(config='{"city": "Rome"}', max_retries=7, priority=1))
+    assert (await job_of(dsn, "refresh-eu")).next_start is not None
+    assert await is_whole(dsn) == []
+    assert await call(client, "remove_job", name="refresh-eu") is True
+    assert await call(client, "remove_job", name="refresh-eu") is False
+    assert await timers(dsn) == []
+    assert "declared by the app" in await refusal(client, "remove_job", name="'refresh'")
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"name": "'Refresh'", "of_job": "'refresh'"}, "must have 1 to 100 characters"),
+        ({"name": "'b'", "of_job": "'other'"}, 'of_job "other" is unknown'),
+        ({"name": "'refresh'", "of_job": "'refresh'"}, "is there already"),
+        ({"name": "'b'", "of_job": "'refresh'", "every": "'P1M'"}, "has years or months"),
+        ({"name": "'b'", "of_job": "'refresh'", "every": "'0 s'"}, "must be from 0.1 s to 365 days"),
+        ({"name": "'b'", "of_job": "'refresh'", "every": "'PT1H'", "schedule": "'R/PT1H'"}, "give every or schedule"),
+        ({"name": "'b'", "of_job": "'refresh'", "schedule": "'0 25 * * *'"}, "schedule"),
+        ({"name": "'b'", "of_job": "'refresh'", "schedule": "'R/PT1H'", "zone": "'Mars'"}, 'zone "Mars" is unknown'),
+        ({"name": "'b'", "of_job": "'refresh'", "overlap": "'allow'"}, 'overlap "allow" is unknown'),
+        ({"name": "'b'", "of_job": "'refresh'", "priority": "9"}, "priority 9 must be from 1 to 4"),
+    ],
+)
+async def test_a_job_that_can_not_be_added_is_refused(
+    dsn: str, client: HolderClient, said: dict[str, str], why: str
+) -> None:
+    await declare(dsn, job_spec())
+
+    assert why in await refusal(client, "add_job", **said)
+
+
 async def test_a_job_s_delivery_is_for_those_who_run_jobs_alone(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:

@@ -103,7 +103,7 @@ class LiveRun:
             return Ending(RunOutcome.INTERRUPTED, delay_s=START_AGAIN_S, reason=reason)
         self._called(self)
         run = self.run
-        order = RunOrder(run.job, run.run_id, run.attempt, run.scheduled_at, run.config)
+        order = RunOrder(run.job, run.function, run.run_id, run.attempt, run.scheduled_at, run.config)
         call = asyncio.ensure_future(self.process.run(order, lives_s=self.lives_s))
         try:
             if not await self._within(self.policy.max_runtime_s, call):

@@ -78,7 +78,7 @@ class RunActor:
         if directory not in sys.path:
             sys.path.append(directory)  # at the end: a user's sql.py must not replace a package of ours
         importlib.invalidate_caches()
-        self._jobs = find_jobs(modules.split(","))
+        self._jobs = {job.reference: job for job in find_jobs(modules.split(",")).values()}
         self._call: JobCall | None = None
         be_nice(priority)
 
@@ -87,9 +87,9 @@ class RunActor:
 
     async def run(self, order: RunOrder, lives_s: float) -> tuple[CallOutcome, Seen]:
         """Make a run, in a thread of its own: whatever it does, a look at it is answered."""
-        job = self._jobs.get(order.job)
+        job = self._jobs.get(order.function)
         if job is None:
-            return Failed(f"the app of this process has no job {order.job}"), Seen()
+            return Failed(f"the app of this process has no job {order.function}"), Seen()
         call = self._call = JobCall(job, order)
         live_for(lives_s)
         try:

@@ -63,7 +63,7 @@ class JobRunner:
         self.soon = asyncio.Event()
         self.begun = self.lost = 0
         self._holder = holder
-        self._specs = {spec.name: spec for spec in specs}
+        self._specs = {spec.reference: spec for spec in specs}
         self._settings = settings
         self._places = Places(settings.places, start=start)
         self._runs, self._watches = session("runs"), session("watches")
@@ -147,7 +147,7 @@ class JobRunner:
     def _take(self, run: BegunRun, policy: JobPolicy, sent_s: float) -> None:
         if run.crashed:
             self._find_crashed(run, policy)
-        elif run.job not in self._specs:
+        elif run.function not in self._specs:
             why = "this worker's app does not have its code"
             self._ended.append(EndedRun(run, Ending(RunOutcome.INTERRUPTED, delay_s=NOT_HERE_S, reason=why)))
         else:
@@ -160,7 +160,7 @@ class JobRunner:
         self._ended.append(EndedRun(run, ending))
 
     def _make(self, run: BegunRun, policy: JobPolicy, sent_s: float) -> None:
-        needs = Needs.of(self._specs[run.job].priority, policy)
+        needs = Needs.of(self._specs[run.function].priority, policy)
         live = LiveRun(
             run,
             policy,

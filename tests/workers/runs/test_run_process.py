@@ -47,7 +47,7 @@ from workers.runs.process import RunActor
 
 async def main(job, lives_s, looks, cancels):
     actor = RunActor("app_of_runs", sys.argv[1], 2)
-    order = RunOrder(job, "7.1", 2, datetime.now(timezone.utc), None)
+    order = RunOrder(job, f"app_of_runs:{job}", "7.1", 2, datetime.now(timezone.utc), None)
     run = asyncio.create_task(actor.run(order, lives_s))
     for _ in range(looks):
         await asyncio.sleep(lives_s / 2)
@@ -108,4 +108,4 @@ def test_a_run_that_ends_in_time_leaves_a_process_that_lives_on(place: Path) -> 
 def test_a_job_that_the_app_of_this_process_lacks_is_a_failed_run(place: Path) -> None:
     code, (kind, outcome, _) = made(place, "other", 0.5)
 
-    assert (code, kind, outcome["reason"]) == (0, "Failed", "the app of this process has no job other")
+    assert (code, kind, outcome["reason"]) == (0, "Failed", "the app of this process has no job app_of_runs:other")
