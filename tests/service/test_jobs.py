@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from jobs.states import RunOutcome
+from service.explain import explain, gather
 from service.jobs import (
     UnknownJob,
     cancel_job,
@@ -22,6 +23,7 @@ from service.jobs import (
     logs_of,
     run_job,
 )
+from sql.clients.verbs import TimerRef
 from sql.jobs.history import JobRun
 from sql.jobs.runs import SaidOfRun, report_runs
 from sql.session import Session
@@ -119,6 +121,32 @@ async def test_the_verbs_change_a_job_and_say_what_it_does_now(dsn: str, session
     assert json.loads(await configure_job(session, "refresh", '{"city": "Bonn"}') or "") == {"city": "Rome"}
     assert json.loads((await find_job(session, "refresh")).config or "") == {"city": "Bonn"}
     assert await logs_of(session, "refresh") is None
+
+
+async def test_explain_tells_what_became_of_a_start(
+    dsn: str, session: Session, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec(every_s=3_600.0))
+    await fire(shard)
+    run = await worker.one()
+    assert "in hand" in await why_of(session, run.timer_key)
+    await worker.end(run, RunOutcome.FAILED, reason="ValueError: no")
+
+    said = await why_of(session, run.timer_key)
+
+    assert "; given up: job:refresh at " in said
+    assert said.endswith(", at attempt 1: ValueError: no")
+    job = await find_job(session, "refresh")
+    assert job.next_key is not None
+    assert "due at" in await why_of(session, job.next_key)
+
+
+async def why_of(session: Session, timer_key: int) -> str:
+    """Ask why a timer did or didn't fire, about now."""
+    async with session.connection() as connection:
+        now = await connection.fetchval("select clock_timestamp()")
+    story = await gather(session, TimerRef(timer_key), now, now, identity="", silent_s=5.0)
+    return explain(story, now).why
 
 
 async def test_what_can_not_be_is_refused_in_one_sentence(dsn: str, session: Session) -> None:
