@@ -22,6 +22,7 @@ from shardclock import (
     Discard,
     Discarded,
     Failed,
+    InvalidHandler,
     Job,
     JobCall,
     RetryIn,
@@ -30,6 +31,7 @@ from shardclock import (
     RunOrder,
 )
 from shardclock.captured import LINE_CHARS_MAX, LINES_MAX, LOG_CHARS_MAX, Lines, captured
+from shardclock.testing import run_of
 
 Declare = Callable[..., Job]
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -216,6 +218,18 @@ def test_an_async_run_that_is_cancelled_before_it_begins_does_not_begin(declare_
     call.cancel()
 
     assert call.run() == Canceled("it ended when it was told to")
+
+
+async def test_a_test_makes_a_run_as_production_does_also_where_a_loop_runs(declare_job: Declare) -> None:
+    async def rows(run: Run[Settings]) -> str:
+        return f"{run.config.region} {run.attempt}"
+
+    job = declare_job(rows, config={"region": "eu"})
+
+    assert run_of(job) == Completed("eu 1")
+    assert run_of(rows, Settings(region="us"), attempt=2) == Completed("us 2")
+    with pytest.raises(InvalidHandler, match="is no job; decorate it with @shardclock.job"):
+        run_of(call_of)
 
 
 def test_of_what_is_printed_without_end_the_last_lines_are_kept() -> None:
