@@ -228,7 +228,7 @@ async def test_a_test_makes_a_run_as_production_does_also_where_a_loop_runs(decl
 
     assert run_of(job) == Completed("eu 1")
     assert run_of(rows, Settings(region="us"), attempt=2) == Completed("us 2")
-    with pytest.raises(InvalidHandler, match="is no job; decorate it with @shardclock.job"):
+    with pytest.raises(InvalidHandler, match=r"is no job; decorate it with @shardclock\.job"):
         run_of(call_of)
 
 
