@@ -21,7 +21,7 @@ from tests.support.rays import RayOfNodes
 
 SCRIPT = Path(sys.executable).parent / "shardclock"
 NAMES = (
-    "asyncpg", "cli", "cluster", "coordinator", "embedded", "keepers", "metrics", "pydantic", "ray",
+    "asyncpg", "cli", "cluster", "coordinator", "embedded", "jobs", "keepers", "metrics", "pydantic", "ray",
     "service", "shards", "sql", "timers",
 )  # fmt: skip
 SAID_WITHIN_S = 15.0

@@ -73,6 +73,7 @@ def test_an_app_may_have_jobs_alone_and_they_are_learnt_with_their_rules(tmp_pat
         ("broken", "import nothing_of_that_name", "can't be imported"),
         ("ends", "import os; os._exit(7)", "it ended with code 7"),
         ("missing", None, "there is no module"),
+        ("jobs", "import shardclock", "app 'jobs' can't be found: Shardclock has a package of that name; rename yours"),
         ("json", None, "has no handlers"),
     ],
 )
