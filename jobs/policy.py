@@ -32,7 +32,8 @@ def policy_of(text: str) -> JobPolicy:
         said = json.loads(text)
         if not isinstance(said, dict) or said.keys() - DEFAULTS.keys():
             raise InvalidJob(f"policy is refused: it must be an object of {', '.join(DEFAULTS)}")
-        return JobPolicy(**{name: _read(name, value) for name, value in {**DEFAULTS, **said}.items()})
+        read: dict[str, Any] = {name: _read(name, value) for name, value in {**DEFAULTS, **said}.items()}
+        return JobPolicy(**read)
     except (ValueError, RecursionError) as error:
         if isinstance(error, InvalidJob):
             raise

@@ -16,20 +16,16 @@ class WorkerActor:
 
     def __init__(self, config: WorkerConfig, cluster_id: str, actor_name: str, *, dsn: Dsn) -> None:
         incarnation = new_incarnation(WORKER, cluster_id, actor_name, config.settings.identity)
-        place = {
-            "modules": config.app.modules,
-            "directory": config.app.directory,
-            "resource": config.settings.worker_resource,
-        }
+        app, resource = config.app, config.settings.worker_resource
         self._life = Life(
             Worker(
                 incarnation,
                 config.settings,
-                config.app.handlers,
+                app.handlers,
                 dsn,
-                start=partial(RayHandlerProcess, **place),
-                jobs=config.app.jobs,
-                start_run=partial(RayRunProcess, **place),
+                start=partial(RayHandlerProcess, modules=app.modules, directory=app.directory, resource=resource),
+                jobs=app.jobs,
+                start_run=partial(RayRunProcess, modules=app.modules, directory=app.directory, resource=resource),
             )
         )
 

@@ -142,8 +142,10 @@ def _declared_in(module: ModuleType) -> Found:
             f"app {shown(name)} has no handlers; decorate its functions with @shardclock.on_timer, or name the module"
             " that has them"
         )
-    for it in (*handlers, *jobs):
-        _require_findable(it)
+    for handler in handlers:
+        _require_findable(handler)
+    for job in jobs:
+        _require_findable(job)
     return Found({it.target: it for it in handlers}, {it.name: it for it in jobs})
 
 
@@ -155,7 +157,8 @@ def _single(module: ModuleType, name: str, whole: Found) -> Found:
     )
     if function is not None and (found.handlers or found.jobs):
         return found
-    others = [it.function.__name__ for it in (*whole.handlers.values(), *whole.jobs.values())]
+    functions = [it.function for it in whole.handlers.values()] + [it.function for it in whole.jobs.values()]
+    others = [function.__name__ for function in functions]
     listed = ", ".join(others[:LISTED_MAX]) + (", …" if len(others) > LISTED_MAX else "")
     what = "is not there" if function is None else "has no @shardclock.on_timer above it"
     raise InvalidHandler(f"handler {module.__name__}:{name} {what}; the handlers of {module.__name__} are {listed}")
@@ -165,9 +168,9 @@ def _require_findable(it: Handler | Job) -> None:
     function = it.function
     if getattr(sys.modules.get(function.__module__), function.__name__, None) is function:
         return
-    which = f"handler {it.reference} of target {shown(it.target)}" if isinstance(it, Handler) else f"job {it.reference}"
+    kind, decorator = ("handler", "@on_timer") if isinstance(it, Handler) else ("job", "@job")
+    of_target = f" of target {shown(it.target)}" if isinstance(it, Handler) else ""
     raise InvalidHandler(
-        f"{which} is hidden: its module has something else of that name; make"
-        f" {'@on_timer' if isinstance(it, Handler) else '@job'} the outermost decorator, and give each function a name"
-        " of its own"
+        f"{kind} {it.reference}{of_target} is hidden: its module has something else of that name; make {decorator} the"
+        f" outermost decorator, and give each {kind} a name of its own"
     )

@@ -158,7 +158,7 @@ def _one_of(name: str, value: object, words: tuple[str, ...]) -> str:
     raise InvalidHandler(f"{name} {shown(value)} is refused: it must be one of {', '.join(words)}")
 
 
-def _made(name: str | None, function: Callable[[Any], Any], rule: Rule, policy: JobPolicy, config: object) -> Job:
+def _made(name: object, function: Callable[[Any], Any], rule: Rule, policy: JobPolicy, config: object) -> Job:
     if not inspect.isfunction(function):
         raise InvalidHandler(f"{shown(function)} is not a function; write a def, or an async def, of a module")
     called = f"{function.__module__}:{function.__qualname__}"
@@ -193,6 +193,7 @@ def _config(config: object, adapter: TypeAdapter[Any] | None, called: str) -> st
     if adapter is None:
         return text
     # Without a configuration, a type whose fields all have a default gets an empty object.
+    why = ""
     for tried in [text] if text is not None else [None, "{}"]:
         try:
             adapter.validate_json("null" if tried is None else tried)

@@ -58,7 +58,7 @@ class Run(Generic[ConfigT_co]):
         """Say whether the run is to end: a plain function that looks at this ends in time."""
         return self.told.is_to_end.is_set()
 
-    def progress(self, fraction: float, message: str | None = None) -> None:
+    def progress(self, fraction: object, message: object = None) -> None:
         """Tell how much is done, from 0 to 1, and what is being done.
 
         errors:  Cancelled   the run is to end: let it pass

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
-from sql.session import Session
+from sql.session import Record, Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,6 @@ async def configure_job(session: Session, name: str, config: str) -> str | None:
     return None if before is None else str(before)
 
 
-def _only(row: object) -> object:
+def _only(row: Record | None) -> Any:
     assert row is not None, "a function gives one row"
-    return row[0]  # type: ignore[index]
+    return row[0]

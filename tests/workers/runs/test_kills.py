@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from subprocess import DEVNULL, Popen
 
@@ -107,7 +108,7 @@ async def test_a_worker_that_is_killed_again_and_again_leaves_each_run_recorded_
             await add_worker(dsn, holder)
             with worker_process(tmp_path, holder, specs, dsn):
                 done = await _successes(dsn)
-                await eventually(lambda done=done: _more_than(dsn, done + 2 * JOBS))
+                await eventually(partial(_more_than, dsn, done + 2 * JOBS))
                 await asyncio.sleep(chance.uniform(0.0, 0.2))
             await end_holders(session, [holder], why="dead")
         await add_worker(dsn, 200)

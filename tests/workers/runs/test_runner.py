@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 
 import pytest
 
@@ -125,7 +126,7 @@ async def test_a_later_start_replaces_the_run_that_is_going(dsn: str, shard: Hol
         for start in (1, 2):
             await query(dsn, "select shardclock.run_job('refresh')")
             await fire(shard)
-            await eventually(lambda start=start: len(processes.orders) == start)
+            await eventually(partial(_has_made, processes, start))
         assert processes.gate is not None
         processes.gate.set()
         await eventually(lambda: has_ended(dsn, 2))
@@ -243,6 +244,10 @@ async def test_many_jobs_share_the_processes_of_a_few_places(dsn: str, shard: Ho
     assert len(processes.started) <= 4
     assert sorted(order.job for order in processes.orders) == sorted(spec.name for spec in specs)
     assert await is_whole(dsn) == []
+
+
+def _has_made(processes: RunProcesses, runs: int) -> bool:
+    return len(processes.orders) == runs
 
 
 async def _fires(shard: HolderClient) -> bool:
