@@ -343,6 +343,12 @@ async def test_a_mark_that_a_failover_left_does_not_stop_a_job_for_good(
     async with Session(as_role(dsn, "shard"), application="test") as session:
         await tend_jobs(session, 11)
 
+    job = await job_of(dsn)
+    assert (job.state, job.crashes, job.last_outcome) == ("SCHEDULED", 1, "CRASHED")
+    assert job.last_finish is not None
+    assert job.next_start is not None
+    assert job.next_start - job.last_finish <= timedelta(seconds=60)
+    await query(dsn, "update shardclock.timers set due_date = now()")
     await fire(shard)
     again = await worker.one()
     assert again.run_id != run.run_id
