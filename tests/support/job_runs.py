@@ -58,8 +58,8 @@ async def last_detail(dsn: str, intent: str) -> dict[str, Any]:
 
 
 async def fire(shard: HolderClient) -> int:
-    """Let all timers fire that are due and have no rule."""
-    return (await shard.take(fire_overdue=True)).fired
+    """Let all timers fire that are due and have no rule; lease none that falls due soon."""
+    return (await shard.take(fire_overdue=True, horizon_s=0.0)).fired
 
 
 async def is_whole(dsn: str) -> list[str]:

@@ -15,7 +15,7 @@ import sys
 from typing import Any
 
 from tests.support.handler_process import LENGTH, READY, framed
-from workers.runs.process import RunActor
+from workers.runs.actor import RunActor
 
 
 async def _main(app: str, answers: int) -> None:

@@ -109,6 +109,14 @@ class PipedRunProcess(PipedProcess):
         super().__init__(HandlerSpec("job", "", is_async=False, takes_batch=False, policy=policy_of()), app=app)
         self._command = [sys.executable, "-m", "tests.support.run_process", app]
 
+    async def ready(self) -> None:
+        """Start the process, unless it has made a run before.
+
+        errors:  ProcessDied  it can't be imported
+        """
+        if self._process is None:
+            await super().ready()
+
     async def run(self, order: RunOrder, *, lives_s: float) -> tuple[CallOutcome, Seen]:
         """Make a run.
 

@@ -6,5 +6,6 @@ somebody wants the run to end, whether its lease goes on, and what the run has s
     runner   the loops: begin, watch, end
     live     one run, from its begin to its end
     places   the processes, and how many runs there are at a time
-    process  the Ray actor in which a run is made
+    process  the process of a run, as its worker sees it
+    actor    the Ray actor in which a run is made
 """

@@ -43,7 +43,8 @@ class LiveRun:
         self._asked: Asked | None = None
         self._asked_why = ""
         self._is_asked = asyncio.Event()
-        self._called = called
+        self._tells_called = called
+        self._is_called = False
         self._ends = ends
         self._seen = Seen()
         self._reported = Seen()
@@ -83,7 +84,7 @@ class LiveRun:
 
     def look(self) -> None:
         """Begin to look at what the run has said; this also lets its process live on."""
-        if self._looking is None or self._looking.done():
+        if self._is_called and (self._looking is None or self._looking.done()):
             self._looking = asyncio.create_task(self._look())
 
     def said(self) -> SaidOfRun | None:
@@ -101,7 +102,8 @@ class LiveRun:
                 return self._judged(Canceled("it had not begun"))
             reason = f"its process was not ready within {START_S:g} s"
             return Ending(RunOutcome.INTERRUPTED, delay_s=START_AGAIN_S, reason=reason)
-        self._called(self)
+        self._is_called = True
+        self._tells_called(self)
         run = self.run
         order = RunOrder(run.job, run.function, run.run_id, run.attempt, run.scheduled_at, run.config)
         call = asyncio.ensure_future(self.process.run(order, lives_s=self.lives_s))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import sys
 from collections import Counter
@@ -27,7 +28,7 @@ from tests.support.jobs import job_spec
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
 
-JOBS, KILLS = 8, 6
+JOBS, KILLS = 8, 4
 # Each run writes when it begins and ends, with its process: who is killed writes no end.
 APP = """
 import os, time, shardclock
@@ -55,13 +56,14 @@ def worker_process(place: Path, holder: int, specs: list[JobSpec], dsn: str) -> 
     """Run a worker in a process of its own; neither it nor its runs' processes outlive the block."""
     described = json.dumps([spec.to_json() for spec in specs])
     command = [sys.executable, "-m", "tests.support.worker_process", str(holder), "app_of_kills", "[]"]
+    log = (place / "log").open("ab")
     process = Popen(
         [*command, as_role(dsn, "shard"), described, SETTINGS],
         stdin=DEVNULL,
         stdout=DEVNULL,
-        stderr=DEVNULL,
+        stderr=log,
         cwd=place,
-        env={"PYTHONPATH": f"{ROOT}:{ROOT / 'client'}:{place}", "NOTES": str(place / "notes"), "PATH": ""},
+        env=os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'client'}:{place}", "NOTES": str(place / "notes")},
     )
     try:
         yield process
@@ -70,6 +72,7 @@ def worker_process(place: Path, holder: int, specs: list[JobSpec], dsn: str) -> 
         process.kill()
         process.wait(BOUND_S)
         psutil.wait_procs(children, timeout=BOUND_S)
+        log.close()
 
 
 @asynccontextmanager
