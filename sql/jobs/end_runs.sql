@@ -32,6 +32,10 @@ held as materialized (
 locked as materialized (
     select j.name from shardclock.jobs j where j.name = any (:jobs) for update of j skip locked
 ),
+clock as materialized (
+    -- Read once, when all rows are locked.
+    select coalesce(:now::timestamptz, clock_timestamp()) as at from (select count(*) from held, locked) l
+),
 unmarked as (
     update shardclock.jobs j
     set state = case when j.is_enabled then 'SCHEDULED' else 'DISABLED' end,
@@ -42,7 +46,7 @@ unmarked as (
         run_started_at = null,
         cancel_asked_at = null,
         cancel_why = null,
-        not_before = coalesce(:now::timestamptz, clock_timestamp()) + a.rest,
+        not_before = clock.at + a.rest,
         crashes = j.crashes - (a.outcome <> 'CRASHED')::integer,
         consecutive_crashes = case
             when a.outcome = 'CRASHED' then j.consecutive_crashes
@@ -56,15 +60,16 @@ unmarked as (
             when a.outcome in ('FAILED', 'TIMED_OUT', 'CRASHED') then j.consecutive_failures + 1
             else j.consecutive_failures
         end,
-        last_finish = coalesce(:now::timestamptz, clock_timestamp()),
+        last_finish = clock.at,
         last_success = case
-            when a.outcome in ('SUCCEEDED', 'DISCARDED') then coalesce(:now::timestamptz, clock_timestamp())
+            when a.outcome in ('SUCCEEDED', 'DISCARDED') then clock.at
             else j.last_success
         end,
         last_outcome = a.outcome,
         last_reason = a.reason
     from attempt a
     join held h on h.timer_key = a.timer_key
+    cross join clock
     where j.name = any (array(select locked.name from locked))
         and j.name = a.job
         -- The fence, on the row itself: this run is still the job's.
