@@ -16,13 +16,14 @@ declared, with `InvalidHandler`: one sentence with the value, the rule and the w
 from shardclock.app import describe, find_handlers, handlers_of, installed_apps
 from shardclock.calling import call_async, call_batch_async, call_batch_plain, call_plain
 from shardclock.handler import Handler, on_timer
-from shardclock.outcome import Completed, Discarded, Failed, Outcome, RetryLater
+from shardclock.outcome import COMPLETED, Completed, Discarded, Failed, Outcome, RetryLater
 from shardclock.policy import Policy
 from shardclock.raised import Discard, Partly, RetryIn
 from shardclock.refusal import InvalidHandler
 from shardclock.timer import Timer
 
 __all__ = [
+    "COMPLETED",
     "Completed",
     "Discard",
     "Discarded",

@@ -23,12 +23,13 @@ from typing import Any
 import structlog
 
 from keepers.heartbeat import HolderEnded
+from shardclock import COMPLETED
 from sql.cluster.holders import WORKER
 from sql.deliveries.claim import ClaimedDelivery
 from tests.support.handler_process import LENGTH, READY, framed
 from tests.support.shard_pool import incarnation
 from workers.handler import HandlerSpec
-from workers.process import COMPLETED, CallResult, ProcessDied, envelope_of
+from workers.process import CallResult, ProcessDied, envelope_of
 from workers.settings import WorkerSettings
 from workers.worker import Worker
 
