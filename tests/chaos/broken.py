@@ -38,6 +38,7 @@ PARTS = (
     "cli",
     "cluster",
     "coordinator",
+    "demo",
     "embedded",
     "k8s",
     "keepers",

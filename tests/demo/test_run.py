@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.example import BUSY, CLOSED, OPEN, TARGET, example_lines
+from demo.example import BUSY, CLOSED, OPEN, TARGET, example_lines
 from tests.support import ROOT
 from tests.support.memory import IN_MEMORY
 from tests.support.program import run

@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from cluster.calls import Call
-from cluster.delivery_verdict import DeliveryVerdict, judge_deliveries
-from cluster.example import BUSY, CLOSED, OPEN
+from demo.calls import Call
+from demo.delivery_verdict import DeliveryVerdict, judge_deliveries
+from demo.example import BUSY, CLOSED, OPEN
 from sql.log.records import LogRecord
 
 START = datetime(2030, 1, 31, 8, tzinfo=UTC)

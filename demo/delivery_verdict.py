@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from cluster.calls import Call
-from cluster.example import expected_end
+from demo.calls import Call
+from demo.example import expected_end
 from sql.deliveries.settle import Ending
 from sql.log.records import LogRecord
 

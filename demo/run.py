@@ -15,14 +15,14 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from cluster.calls import calls_file, read_calls
 from cluster.database import Database, open_database, wait_until_ready
-from cluster.delivery_verdict import ENDS, judge_deliveries
-from cluster.example import example_lines
 from cluster.running import TEND_S, ClusterFailed, RunningCluster, Tell, running_cluster
 from cluster.scratch import Scratch, remove_abandoned
 from cluster.settings import load_settings
-from cluster.verdict import Kill, Verdict, judge, promises
+from demo.calls import calls_file, read_calls
+from demo.delivery_verdict import ENDS, judge_deliveries
+from demo.example import example_lines
+from demo.verdict import Kill, Verdict, judge, promises
 from service.bulk_import import ImportReport, import_lines, numbered_lines
 from service.words import counted
 from sql.cluster.holders import SHARD, WORKER, Holder, list_holders
@@ -33,7 +33,7 @@ from sql.session import Session, StoreUnavailable
 from timers.refusal import InvalidTimer, Refusal
 from workers.app import App, find_app
 
-APP = "cluster.demo_app"
+APP = "demo.app"
 SHARDS = 2
 READY_S = 30.0
 PATIENCE_S = 30.0  # after the last due date: longer than a lease and a restart of Ray

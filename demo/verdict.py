@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-from cluster.delivery_verdict import DeliveryVerdict
+from demo.delivery_verdict import DeliveryVerdict
 from sql.clients.pending import Scheduled
 from sql.log.records import LogRecord
 from timers.model import NewTimer, slot_of

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cluster.delivery_verdict import DeliveryVerdict
-from cluster.verdict import Kill, Verdict, judge
+from demo.delivery_verdict import DeliveryVerdict
+from demo.verdict import Kill, Verdict, judge
 from sql.clients.pending import Scheduled
 from sql.log.records import LogRecord
 from timers.model import NewTimer

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster.calls import calls_file, note_call, read_calls
-from cluster.demo import APP
-from cluster.demo_app import release_goods
-from cluster.example import ATTEMPTS_MAX, BUSY, CLOSED, EXPECTED, OPEN, TARGET, example_lines, expected_end
+from demo.app import release_goods
+from demo.calls import calls_file, note_call, read_calls
+from demo.example import ATTEMPTS_MAX, BUSY, CLOSED, EXPECTED, OPEN, TARGET, example_lines, expected_end
+from demo.run import APP
 from shardclock import Completed, Outcome
 from shardclock.testing import call
 from timers.model import NewTimer
