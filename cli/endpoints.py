@@ -33,12 +33,12 @@ from sql.endpoints.endpoints import (
 )
 from sql.session import Session
 from timers.refusal import Refusal, shortened
+from webhooks.answers import Answer, Delivered
+from webhooks.endpoint import EndpointRules, InvalidEndpoint, check_name
+from webhooks.envelope import write_body
+from webhooks.sender import Message, Sender, SenderSettings
+from webhooks.signing import SECRETS_MAX, PrivateKey, check_secret, new_key_pair, new_secret
 from workers.route import Route, route_of
-from workers.webhooks.answers import Answer, Delivered
-from workers.webhooks.endpoint import EndpointRules, InvalidEndpoint, check_name
-from workers.webhooks.envelope import write_body
-from workers.webhooks.sender import Message, Sender, SenderSettings
-from workers.webhooks.signing import SECRETS_MAX, PrivateKey, check_secret, new_key_pair, new_secret
 
 RATE_MIN, RATE_MAX = 0.001, 100_000
 

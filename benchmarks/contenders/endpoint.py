@@ -14,7 +14,7 @@ from benchmarks.contenders.handlers import LEFT, PUT
 from benchmarks.contenders.ours import PATIENCE_S, OnRay
 from benchmarks.contenders.sheets import count_calls, read_calls
 from sql.endpoints.endpoints import StoredEndpoint, add_endpoint
-from workers.webhooks.signing import new_secret
+from webhooks.signing import new_secret
 
 QUICK, STUCK = "webhook:quick", "webhook:stuck"
 STARTS_S = 10.0

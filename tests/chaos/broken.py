@@ -48,6 +48,7 @@ PARTS = (
     "sql",
     "tests",
     "timers",
+    "webhooks",
     "workers",
 )
 AT_ONCE = 2

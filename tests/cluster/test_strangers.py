@@ -22,7 +22,7 @@ from tests.support.rays import RayOfNodes
 SCRIPT = Path(sys.executable).parent / "shardclock"
 NAMES = (
     "asyncpg", "cli", "cluster", "coordinator", "demo", "embedded", "keepers", "metrics", "pydantic", "ray",
-    "service", "shards", "sql", "timers", "workers",
+    "service", "shards", "sql", "timers", "webhooks", "workers",
 )  # fmt: skip
 SAID_WITHIN_S = 15.0
 

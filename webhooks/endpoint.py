@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from yarl import URL
 
 from timers.refusal import Refusal, shortened
-from workers.webhooks.addresses import Networks, address_of
-from workers.webhooks.signing import SigningKey, check_secrets
+from webhooks.addresses import Networks, address_of
+from webhooks.signing import SigningKey, check_secrets
 
 URL_CHARACTERS_MAX = 2_048
 HEADERS_MAX = 20

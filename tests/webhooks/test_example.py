@@ -13,11 +13,11 @@ import pytest
 from yarl import URL
 
 from tests.support import ROOT
-from workers.webhooks.answers import Answer, Delivered, Retry
-from workers.webhooks.endpoint import Endpoint
-from workers.webhooks.envelope import write_body
-from workers.webhooks.sender import Message, Sender
-from workers.webhooks.signing import check_secrets, new_secret
+from webhooks.answers import Answer, Delivered, Retry
+from webhooks.endpoint import Endpoint
+from webhooks.envelope import write_body
+from webhooks.sender import Message, Sender
+from webhooks.signing import check_secrets, new_secret
 
 SECRET, OLD_SECRET, WRONG_SECRET = new_secret(), new_secret(), new_secret()
 BODY = write_body(datetime(2026, 3, 29, 12, tzinfo=UTC), {"name": "cart-7"}, '{"cart": 7}')

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.waiting import eventually
-from tests.workers.webhooks.receivers import (
+from tests.support.receivers import (
     DELIVERY,
     SECRET,
     Behave,
@@ -27,11 +26,12 @@ from tests.workers.webhooks.receivers import (
     saying,
     without_end,
 )
-from workers.webhooks.addresses import networks_of
-from workers.webhooks.answers import Answer, Delivered, Fault, Gone, Retry
-from workers.webhooks.failures import NO_ADDRESS, NO_ROOM
-from workers.webhooks.sender import Sender, SenderSettings
-from workers.webhooks.signing import check_secrets, signed_headers
+from tests.support.waiting import eventually
+from webhooks.addresses import networks_of
+from webhooks.answers import Answer, Delivered, Fault, Gone, Retry
+from webhooks.failures import NO_ADDRESS, NO_ROOM
+from webhooks.sender import Sender, SenderSettings
+from webhooks.signing import check_secrets, signed_headers
 
 LOOPBACK = networks_of(allowed=["127.0.0.0/8"])
 SOON_S = 3.0  # far above every limit of these tests, and far below what a hang would take
@@ -279,7 +279,7 @@ async def test_a_sender_without_sockets_does_not_blame_the_endpoint(
 
     async with receiving(hanging) as receiver:
         with monkeypatch.context() as patch:
-            patch.setattr("workers.webhooks.guard._Counted", exhausted)
+            patch.setattr("webhooks.guard._Counted", exhausted)
             answer = await sender.send(receiver.endpoint(), DELIVERY)
     assert isinstance(answer, Retry)
     assert (answer.reason, answer.fault) == (NO_ROOM, Fault.SENDER)
@@ -294,7 +294,7 @@ async def test_a_sender_without_sockets_tries_no_other_endpoint_for_a_while(
 
     async with receiving(hanging) as receiver, receiving(answering("200 OK")) as another:
         with monkeypatch.context() as patch:
-            patch.setattr("workers.webhooks.guard._Counted", exhausted)
+            patch.setattr("webhooks.guard._Counted", exhausted)
             first = await sender.send(receiver.endpoint(), DELIVERY)
         second = await sender.send(another.endpoint(), DELIVERY)
         sender._held_until_s = time.monotonic()

@@ -5,8 +5,8 @@ import ssl
 
 import aiohttp
 
-from workers.webhooks.answers import OWN_PAUSE_S, Fault, Retry, one_line
-from workers.webhooks.guard import Connecting
+from webhooks.answers import OWN_PAUSE_S, Fault, Retry, one_line
+from webhooks.guard import Connecting
 
 Failure = aiohttp.ClientError | OSError | ValueError  # what an attempt may end with; TimeoutError is an OSError
 

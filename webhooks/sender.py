@@ -12,15 +12,15 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 from pydantic import BaseModel, ConfigDict, Field
 
-from workers.webhooks.addresses import Networks
-from workers.webhooks.answers import EXCERPT_BYTES_MAX, OWN_PAUSE_S, Answer, answer_of
-from workers.webhooks.connection import Connector
-from workers.webhooks.endpoint import Endpoint
-from workers.webhooks.failures import failure_of, is_everybodys, no_room
-from workers.webhooks.guard import Connecting, Guard, connecting
-from workers.webhooks.names import Names, SystemNames
-from workers.webhooks.signing import signed_headers
-from workers.webhooks.turns import Turns
+from webhooks.addresses import Networks
+from webhooks.answers import EXCERPT_BYTES_MAX, OWN_PAUSE_S, Answer, answer_of
+from webhooks.connection import Connector
+from webhooks.endpoint import Endpoint
+from webhooks.failures import failure_of, is_everybodys, no_room
+from webhooks.guard import Connecting, Guard, connecting
+from webhooks.names import Names, SystemNames
+from webhooks.signing import signed_headers
+from webhooks.turns import Turns
 
 FIXED_HEADERS = {
     "accept": "*/*",

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.workers.webhooks.receivers import SECRET
-from workers.webhooks.addresses import networks_of
-from workers.webhooks.endpoint import EndpointRules, InvalidEndpoint, check_endpoint, check_headers, check_url
+from tests.support.receivers import SECRET
+from webhooks.addresses import networks_of
+from webhooks.endpoint import EndpointRules, InvalidEndpoint, check_endpoint, check_headers, check_url
 
 RULES = EndpointRules()
 WITHIN = EndpointRules(allow_http=True, networks=networks_of(allowed=["10.0.0.0/8", "127.0.0.0/8", "::1/128"]))

@@ -7,11 +7,11 @@ import ssl
 
 import pytest
 
+from tests.support.receivers import DELIVERY, Receiver, Zone, answering, hanging, receiving
 from tests.support.tls import Authority
-from tests.workers.webhooks.receivers import DELIVERY, Receiver, Zone, answering, hanging, receiving
-from workers.webhooks.addresses import networks_of
-from workers.webhooks.answers import Answer, Delivered, Retry
-from workers.webhooks.sender import Sender, SenderSettings
+from webhooks.addresses import networks_of
+from webhooks.answers import Answer, Delivered, Retry
+from webhooks.sender import Sender, SenderSettings
 
 LOOPBACK = networks_of(allowed=["127.0.0.0/8"])
 LIMITS = SenderSettings(connect_s=0.5)

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from workers.webhooks.addresses import networks_of
-from workers.webhooks.sender import Sender, SenderSettings
+from webhooks.addresses import networks_of
+from webhooks.sender import Sender, SenderSettings
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from workers.webhooks.signing import (
+from webhooks.signing import (
     InvalidSecret,
     PrivateKey,
     check_secret,

@@ -11,15 +11,15 @@ import pytest
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
-from tests.workers.webhooks.receivers import DELIVERY, SECRET, Zone, answering, receiving
-from workers.webhooks.addresses import Networks, networks_of
-from workers.webhooks.answers import Delivered, Retry
-from workers.webhooks.endpoint import Endpoint
-from workers.webhooks.failures import NO_ADDRESS
-from workers.webhooks.guard import Connecting, ForbiddenAddress, Guard, connecting
-from workers.webhooks.names import SystemNames
-from workers.webhooks.sender import Sender, SenderSettings
-from workers.webhooks.signing import check_secret
+from tests.support.receivers import DELIVERY, SECRET, Zone, answering, receiving
+from webhooks.addresses import Networks, networks_of
+from webhooks.answers import Delivered, Retry
+from webhooks.endpoint import Endpoint
+from webhooks.failures import NO_ADDRESS
+from webhooks.guard import Connecting, ForbiddenAddress, Guard, connecting
+from webhooks.names import SystemNames
+from webhooks.sender import Sender, SenderSettings
+from webhooks.signing import check_secret
 
 # Spellings of loopback: some are read as an address by yarl, some by aiohttp, some only by the C library.
 LOOPBACK = """
