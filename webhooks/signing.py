@@ -67,8 +67,17 @@ def new_secret() -> str:
 
 
 def new_key_pair() -> str:
-    """Make the private key of a key pair; `check_secret(…).public` is what the receiver gets."""
+    """Make the private key of a key pair; its receiver gets only the public one (`verifier_of`)."""
     return PRIVATE + base64.b64encode(secrets.token_bytes(SEED_BYTES)).decode()
+
+
+def verifier_of(secret: str) -> str:
+    """Return what a receiver verifies with: the public key of a key pair, else the secret itself.
+
+    errors:  InvalidSecret  as `check_secret`
+    """
+    key = check_secret(secret)
+    return key.public if isinstance(key, PrivateKey) else secret
 
 
 def check_secret(text: str) -> SigningKey:

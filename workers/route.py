@@ -37,8 +37,8 @@ def route_of(stored: StoredEndpoint | None, rules: EndpointRules) -> Route:
     if stored is None:
         return Route(None, policy_of({})).closed("the endpoint was removed")
     route = Route(stored, policy_of({}))
-    if stored.disabled_at is not None:
-        return route.closed(f"the endpoint is disabled: {stored.disabled_why}")
+    if stored.why_closed is not None:
+        return route.closed(stored.why_closed)
     try:
         route = replace(route, policy=policy_of(stored.policy))
         timeout_s = route.policy.timeout_s
