@@ -42,9 +42,10 @@ class BoundedConnection(ResponseHandler):
     _is_surplus = False  # and another one behind it
 
     def is_connected(self) -> bool:
-        """Say whether a request may be sent: what can be read before it is sent is no answer to it.
+        """Say whether a request may be sent on this connection.
 
-        That is the end of the connection, or an answer that nobody asked for and that the loop has not seen yet.
+        If something can be read before the request is sent, it is no answer to the request: the endpoint has closed the
+        connection, or has sent an answer that nobody asked for, and the event loop has not read that yet.
         """
         return super().is_connected() and not (self._is_final and self._is_readable())
 
