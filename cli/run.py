@@ -32,7 +32,7 @@ from timers.model import SLOTS
 from workers.app import App, find_app, modules_of
 
 POLL_S = 0.1
-HOLD_LOOK_S = 1.0  # between two looks whether a hold has ended: each is a connection
+HOLD_LOOK_S = 1.0  # between two checks whether a hold has ended: each check opens a connection
 
 
 def up(
