@@ -21,5 +21,5 @@ handler does to its process, it fails alone.
     endpoints  the endpoints to which a worker has something to send
     endpoint_line  the deliveries of one endpoint in this worker
     route      a stored endpoint, checked (pure)
-    webhooks   how one delivery is sent
+    breaker    how many deliveries an endpoint may have in flight now, after what it answered (pure)
 """

@@ -39,6 +39,9 @@ Workers:
     worker_process   one worker in a process of its own
     handler_process  one handler's process, without Ray
 
+Webhooks:
+    receivers        receive webhooks on loopback, well or badly
+
 Rules and pages:
     cron_rules       draw cron rules and zones at random, and step through a rule
     doc_blocks       find the code blocks of the README and the docs
