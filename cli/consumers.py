@@ -95,7 +95,7 @@ def reset(
     ] = None,
     yes: Yes = False,
 ) -> int:
-    """Let a group read on from another place, or in other partitions; the records that it has set aside stay."""
+    """Let a group read on from another place, or in other partitions; keep the records that it has set aside."""
     if to is None and partitions is None:
         raise Refusal("say --to where, or in how many --partitions, or both")
 

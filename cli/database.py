@@ -57,7 +57,7 @@ def without_password(dsn: str) -> tuple[str, str | None]:
 def _run(program: str, dsn: str, arguments: list[str]) -> int:
     bare, password = without_password(dsn)
     environment = os.environ | ({"PGPASSWORD": password} if password else {})
-    # Not by exec, because we release an embedded Postgres afterwards. Ctrl-C is for psql, so we ignore it.
+    # exec would replace this process, which must still release an embedded Postgres. Ctrl-C is for psql, not for us.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         code = subprocess.run([program, bare, *arguments], env=environment, check=False).returncode

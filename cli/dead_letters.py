@@ -1,8 +1,6 @@
 """The commands about deliveries that were given up: dead-letters, with redrive and discard."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from math import ceil
+from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 import typer
@@ -10,18 +8,11 @@ import typer
 from cli.options import moment_of
 from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
 from cli.session import with_session
-from service.words import counted
-from sql.deliveries.dead_letters import (
-    DeadLetter,
-    DeadLetterFilter,
-    discard_dead_letters,
-    find_dead_letters,
-    redrive_dead_letters,
-)
+from service import dead_letters as use_cases
+from service.dead_letters import AT_ONCE_MAX, Acted
+from sql.deliveries.dead_letters import DeadLetter, DeadLetterFilter, find_dead_letters
 from sql.session import Session
 from timers.refusal import Refusal
-
-AT_ONCE_MAX = 10_000  # the most that one statement changes
 
 Key = Annotated[int | None, typer.Argument(metavar="[TIMER_KEY]", min=1, show_default=False)]
 Target = Annotated[str | None, typer.Option("--target", help="Only of this target, whichever tenant's.")]
@@ -32,18 +23,6 @@ Every = Annotated[
     bool, typer.Option("--all", help=f"All dead letters, or with filters all of these; {AT_ONCE_MAX:,} in one run.")
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it, instead of saying what it would do.")]
-
-Act = Callable[[Session, Sequence[int]], Awaitable[list[int]]]
-
-
-@dataclass(frozen=True, slots=True)
-class Wording:
-    """The words of a command: its `verb`, what it has done, and how to go on if dead letters are left."""
-
-    verb: str
-    done: str
-    again: str
-
 
 dead_letters = typer.Typer(
     help="List the deliveries that were given up; the subcommands redrive or discard them.",
@@ -95,15 +74,11 @@ def redrive(
 ) -> int:
     """Deliver dead letters again, from their first attempt on."""
     wanted = _chosen(timer_key, target, tenant, died_before, every=every)
-    at = f", {per_s:,} a second" if per_s else ""
-
-    async def act(session: Session, keys: Sequence[int]) -> list[int]:
-        return await redrive_dead_letters(session, keys, per_s=per_s)
-
-    # Two runs at once would add up their rates.
-    pause = f" in {ceil(limit / per_s):,} s, when these are due" if per_s else ""
-    words = Wording(f"be delivered again{at}", "delivered again", f"run it again{pause}")
-    return _act(wanted, act, words, limit=limit, yes=yes, as_json=as_json)
+    return _act(
+        lambda session: use_cases.redrive(session, wanted, limit=limit, per_s=per_s, dry_run=not yes),
+        yes=yes,
+        as_json=as_json,
+    )
 
 
 @dead_letters.command()
@@ -120,38 +95,32 @@ def discard(
 ) -> int:
     """Discard dead letters for good."""
     wanted = _chosen(timer_key, target, tenant, died_before, every=every)
+    return _act(
+        lambda session: use_cases.discard(session, wanted, limit=limit, reason=reason, dry_run=not yes),
+        yes=yes,
+        as_json=as_json,
+    )
 
-    async def act(session: Session, keys: Sequence[int]) -> list[int]:
-        return await discard_dead_letters(session, keys, reason=reason)
 
-    words = Wording("be discarded", "discarded", "run it again")
-    return _act(wanted, act, words, limit=limit, yes=yes, as_json=as_json)
-
-
-def _act(wanted: DeadLetterFilter, act: Act, words: Wording, *, limit: int, yes: bool, as_json: bool) -> int:
+def _act(use_case: Callable[[Session], Awaitable[Acted]], *, yes: bool, as_json: bool) -> int:
     async def do(session: Session) -> int:
-        found = await find_dead_letters(session, wanted, limit=limit + 1)
-        more = len(found) > limit
-        # The one that was given up first comes first.
-        keys = [letter.timer_key for letter in reversed(found[:limit])]
-        if yes and keys:
-            keys = await act(session, keys)
-        tenants = len({letter.tenant_id for letter in found[:limit]})
-        # Of a webhook's target each tenant has an endpoint of its own.
-        many = counted(len(keys), "dead letter") + (f" of {tenants} tenants" if tenants > 1 else "")
+        acted = await use_case(session)
         if as_json:
-            print_json({"timer_keys": keys, "done": yes, "more": more})
-        elif not keys:
-            tell("there is no such dead letter")
-        elif yes:
-            rest = f"; there are more: {words.again}" if more else ""
-            tell(f"{many} {words.done}{rest}")
+            print_json({"timer_keys": acted.timer_keys, "done": yes, "more": acted.more})
         else:
-            rest = ", and there are more" if more else ""
-            tell(f"{many} would {words.verb}{rest}; nothing was changed; add --yes to do it")
-        return DONE if yes and keys else NOT_DONE
+            tell(f"{acted.sentence}{_way_on(acted, yes=yes)}")
+        return DONE if yes and acted.timer_keys else NOT_DONE
 
     return with_session(do)
+
+
+def _way_on(acted: Acted, *, yes: bool) -> str:
+    if not acted.timer_keys:
+        return ""
+    if not yes:
+        return "; add --yes to do it"
+    pause = f" in {acted.again_in_s:,} s, when these are due" if acted.again_in_s else ""
+    return f"; there are more: run it again{pause}" if acted.more else ""
 
 
 def _chosen(

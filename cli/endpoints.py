@@ -1,9 +1,6 @@
 """The commands about endpoints: list them, add, change, test, rotate, enable, disable and remove one."""
 
-import time
-from collections.abc import Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -14,33 +11,15 @@ from cli.options import DEFAULT_TENANT, Tenant
 from cli.output import DONE, NOT_DONE, Json, out, print_json, print_table, tell
 from cli.session import with_session
 from cluster.settings import load_settings
-from service.words import counted
-from sql.endpoints.endpoints import (
-    COUNTED_MAX,
-    WEBHOOK,
-    EndpointName,
-    ListedEndpoint,
-    StoredEndpoint,
-    add_endpoint,
-    count_timers_of_endpoint,
-    disable_endpoint,
-    enable_endpoint,
-    find_endpoints,
-    list_endpoints,
-    remove_endpoint,
-    set_secrets,
-    set_url,
-)
+from service import endpoints as use_cases
+from service.endpoints import Done, NewSecret, StillNamed, TooManySecrets, UnknownEndpoint
+from sql.endpoints.endpoints import WEBHOOK, EndpointName, ListedEndpoint, list_endpoints
 from sql.session import Session
 from timers.refusal import Refusal, shortened
-from workers.route import Route, route_of
-from workers.webhooks.answers import Answer, Delivered
-from workers.webhooks.endpoint import EndpointRules, InvalidEndpoint, check_name
-from workers.webhooks.envelope import write_body
-from workers.webhooks.sender import Message, Sender, SenderSettings
-from workers.webhooks.signing import SECRETS_MAX, PrivateKey, check_secret, new_key_pair, new_secret
+from webhooks.endpoint import EndpointRules
+from webhooks.policy import RULES
 
-RATE_MIN, RATE_MAX = 0.001, 100_000
+RATE = RULES["rate_per_s"]
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Its name; timers have the target webhook:NAME.")]
 Url = Annotated[str, typer.Option("--url", help="Where webhooks are sent: https://…")]
@@ -99,7 +78,7 @@ def add(
     ] = None,
     rate: Annotated[
         float | None,
-        typer.Option("--rate", min=RATE_MIN, max=RATE_MAX, metavar="PER_SECOND", help="At most, from one worker."),
+        typer.Option("--rate", min=RATE.least, max=RATE.most, metavar="PER_SECOND", help="At most, from one worker."),
     ] = None,
     timeout: Annotated[
         str | None, typer.Option("--timeout", metavar="DURATION", help="For an answer, 1s to 30s; if not given, 15s.")
@@ -111,49 +90,32 @@ def add(
     as_json: Json = False,
 ) -> int:
     """Add an endpoint, and print what its receiver verifies webhooks with, once."""
-    check_name(name)
     if secret is not None and asymmetric:
         raise Refusal("--secret brings its own kind: leave --asymmetric out")
-    if rate is not None and not RATE_MIN <= rate <= RATE_MAX:  # nan is in each range, as typer compares
-        raise Refusal(f"--rate {rate:g} is refused: it must be a number from {RATE_MIN:g} to {RATE_MAX:,}")
-    if secret is not None:
-        secret = read_text("--secret", secret)
-    secret = secret or (new_key_pair() if asymmetric else new_secret())
+    if rate is not None and not RATE.least <= rate <= RATE.most:  # nan is in each range, as typer compares
+        raise Refusal(f"--rate {rate:g} is refused: it must be a number from {RATE.least:g} to {RATE.most:,}")
     policy = {
         "concurrency": concurrency,
         "rate_per_s": rate,
         "timeout_s": None if timeout is None else read_length("--timeout", timeout).average().total_seconds(),
         "max_attempts": max_attempts,
     }
-    said = {field: value for field, value in policy.items() if value is not None}
-    wanted = StoredEndpoint(tenant, name, url, _headers(headers or ()), (secret,), said)
-    if (why := _route(wanted).why_not) is not None:
-        raise InvalidEndpoint(why)
-
-    async def do(session: Session) -> int:
-        if not await add_endpoint(session, wanted):
-            raise Refusal(f"tenant {shortened(tenant)} has an endpoint {shortened(name)}: choose another name")
-        _tell_secret(f"endpoint {wanted.key.target} added", secret, as_json=as_json)
-        return DONE
-
-    return with_session(do)
+    wanted = use_cases.new_endpoint(
+        EndpointName(tenant, name),
+        url,
+        headers=_headers(headers or ()),
+        secret=read_text("--secret", secret) if secret else use_cases.drawn_secret(asymmetric=asymmetric),
+        policy={field: value for field, value in policy.items() if value is not None},
+        rules=_rules(),
+    )
+    return _run(lambda session: use_cases.add(session, wanted), as_json=as_json)
 
 
 @endpoints.command()
 def change(name: Name, url: Url, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> int:
     """Let an endpoint lead to another URL: also what is on its way is sent there, signed as before."""
-
-    async def do(session: Session) -> int:
-        found = await _found(session, EndpointName(tenant, name))
-        # What is disabled is checked all the same: it may be enabled next.
-        if (why := _route(replace(found, url=url, disabled_at=None)).why_not) is not None:
-            raise InvalidEndpoint(why)
-        changed = await set_url(session, found.key, url)
-        still = f"; it is disabled: {found.disabled_why}" if found.disabled_at is not None else ""
-        _answer(f"endpoint {found.key.target} leads to {url}{'' if changed else ' already'}{still}", as_json=as_json)
-        return DONE if changed else NOT_DONE
-
-    return with_session(do)
+    key, rules = EndpointName(tenant, name), _rules()
+    return _run(lambda session: use_cases.change_url(session, key, url, rules=rules), as_json=as_json)
 
 
 @endpoints.command()
@@ -165,56 +127,34 @@ def rotate(
     as_json: Json = False,
 ) -> int:
     """Add a secret and print it, once. Until --end, webhooks are signed with the old ones, too."""
-
-    async def do(session: Session) -> int:
-        found = await _found(session, EndpointName(tenant, name))
-        secret = new_key_pair() if asymmetric else new_secret()
-        if not end and len(found.secrets) == SECRETS_MAX:
-            raise Refusal(f"endpoint {shortened(name)} has {SECRETS_MAX} secrets: end the last rotation, by --end")
-        secrets = found.secrets[:1] if end else (secret, *found.secrets)
-        if not await set_secrets(session, found.key, before=found.secrets, secrets=secrets):
-            raise Refusal(f"somebody else has changed endpoint {shortened(name)} just now: look at it, and try again")
-        if end:
-            _answer(f"endpoint {found.key.target} signs with its newest secret alone", as_json=as_json)
-        else:
-            _tell_secret(f"endpoint {found.key.target} signs with {len(secrets)} secrets", secret, as_json=as_json)
-        return DONE
-
-    return with_session(do)
+    key = EndpointName(tenant, name)
+    if end:
+        return _run(lambda session: use_cases.end_rotation(session, key), as_json=as_json)
+    return _run(lambda session: use_cases.rotate(session, key, asymmetric=asymmetric), as_json=as_json)
 
 
 @endpoints.command(name="test")
 def try_(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> int:
     """Send one webhook from this machine now, and print what the endpoint answers."""
+    key, rules = EndpointName(tenant, name), _rules()
 
     async def do(session: Session) -> int:
-        found = await _found(session, EndpointName(tenant, name))
-        route = _route(found)
-        if route.endpoint is None:
-            raise InvalidEndpoint(route.why_not or "")
-        async with Sender(SenderSettings(), networks=load_settings().worker.networks) as sender:
-            answer = await sender.send(route.endpoint, _test_message(found))
-        delivered, ms = isinstance(answer, Delivered), round(answer.duration_s * 1000)
+        tried = await use_cases.try_out(session, key, rules=rules)
+        ms = round(tried.duration_s * 1000)
         if as_json:
-            print_json({"delivered": delivered, "ms": ms, "answer": _said(answer)})
+            print_json({"delivered": tried.delivered, "ms": ms, "answer": tried.answer})
         else:
-            tell(f"{found.key.target}: {_said(answer)}, after {ms} ms")
-        return DONE if delivered else NOT_DONE
+            tell(f"{key.target}: {tried.answer}, after {ms} ms")
+        return DONE if tried.delivered else NOT_DONE
 
-    return with_session(do)
+    return _with_session(do)
 
 
 @endpoints.command()
 def enable(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> int:
     """Send to an endpoint again that was disabled, or answered 410."""
-
-    async def do(session: Session) -> int:
-        found = await _found(session, EndpointName(tenant, name))
-        changed = await enable_endpoint(session, found.key)
-        _answer(f"endpoint {found.key.target} {'is enabled' if changed else 'was not disabled'}", as_json=as_json)
-        return DONE if changed else NOT_DONE
-
-    return with_session(do)
+    key = EndpointName(tenant, name)
+    return _run(lambda session: use_cases.enable(session, key), as_json=as_json)
 
 
 @endpoints.command()
@@ -226,61 +166,66 @@ def disable(
     as_json: Json = False,
 ) -> int:
     """Send nothing more to an endpoint: its deliveries become dead letters, and no new timer may name it."""
-
-    async def do(session: Session) -> int:
-        found = await _found(session, EndpointName(tenant, name))
-        if not yes and found.disabled_at is None and await _is_named(session, found.key, "disable", as_json=as_json):
-            return NOT_DONE
-        changed = await disable_endpoint(session, found.key, why=reason)
-        _answer(f"endpoint {found.key.target} {'is disabled' if changed else 'was disabled already'}", as_json=as_json)
-        return DONE if changed else NOT_DONE
-
-    return with_session(do)
+    key = EndpointName(tenant, name)
+    return _run(
+        lambda session: use_cases.disable(session, key, why=reason, though_named=yes), verb="disable", as_json=as_json
+    )
 
 
 @endpoints.command()
 def remove(name: Name, yes: Yes = False, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> int:
     """Remove an endpoint: deliveries on their way to it become dead letters."""
+    key = EndpointName(tenant, name)
+    return _run(lambda session: use_cases.remove(session, key, though_named=yes), verb="remove", as_json=as_json)
+
+
+def _rules() -> EndpointRules:
+    settings = load_settings().worker
+    return EndpointRules(settings.webhook_http, settings.networks)
+
+
+def _run(
+    use_case: Callable[[Session], Awaitable[Done | NewSecret | StillNamed]], *, verb: str = "", as_json: bool
+) -> int:
+    """Do what was asked, and print the answer; `verb` is what --yes would do though timers name the endpoint."""
 
     async def do(session: Session) -> int:
-        found = await _found(session, EndpointName(tenant, name))
-        if not yes and await _is_named(session, found.key, "remove", as_json=as_json):
-            return NOT_DONE
-        await remove_endpoint(session, found.key)
-        _answer(f"endpoint {found.key.target} is removed", as_json=as_json)
-        return DONE
+        match await use_case(session):
+            case Done(sentence, changed):
+                _print(sentence, {"done": sentence}, as_json=as_json)
+                return DONE if changed else NOT_DONE
+            case NewSecret(sentence, verifier):
+                shown_once = f"{sentence}; its receiver verifies webhooks with this, which is not shown again:"
+                _print(shown_once, {"done": sentence, "secret": verifier}, as_json=as_json)
+                if not as_json:
+                    out.print(verifier, markup=False, soft_wrap=True)
+                return DONE
+            case StillNamed(_, timers) as named:
+                way_out = f"{named.sentence}; add --yes to {verb} it"
+                _print(way_out, {"done": None, "pending_timers": timers}, as_json=as_json)
+                return NOT_DONE
 
-    return with_session(do)
-
-
-async def _found(session: Session, wanted: EndpointName) -> StoredEndpoint:
-    found = (await find_endpoints(session, [wanted])).get(wanted)
-    if found is None:
-        raise Refusal(
-            f"tenant {shortened(wanted.tenant_id)} has no endpoint {shortened(wanted.name)}: "
-            "`shardclock endpoints` lists them"
-        )
-    return found
+    return _with_session(do)
 
 
-async def _is_named(session: Session, endpoint: EndpointName, verb: str, *, as_json: bool) -> bool:
-    """Say whether pending timers name an endpoint; if so, print how many, and that nothing was changed."""
-    timers = await count_timers_of_endpoint(session, endpoint)
-    if timers and as_json:
-        print_json({"done": None, "pending_timers": timers})
-    elif timers:
-        many = f"{timers:,} pending timers or more" if timers == COUNTED_MAX else counted(timers, "pending timer")
-        have, each = ("have", "each") if timers > 1 else ("has", "it")
-        tell(
-            f"{many} {have} the target {endpoint.target}, and {each} would be a dead letter whenever it fires; "
-            f"nothing was changed; add --yes to {verb} it"
-        )
-    return timers > 0
+def _print(sentence: str, fields: dict[str, object], *, as_json: bool) -> None:
+    if as_json:
+        print_json(fields)
+    else:
+        tell(sentence)
 
 
-def _route(stored: StoredEndpoint) -> Route:
-    settings = load_settings().worker
-    return route_of(stored, EndpointRules(settings.webhook_http, settings.networks))
+def _with_session(work: Callable[[Session], Awaitable[int]]) -> int:
+    """Do a command's work; add the command line's way out to a refusal.
+
+    errors:  Refusal  the use case's sentence, and which command or option helps
+    """
+    try:
+        return with_session(work)
+    except UnknownEndpoint as refusal:
+        raise Refusal(f"{refusal}: `shardclock endpoints` lists them") from None
+    except TooManySecrets as refusal:
+        raise Refusal(f"{refusal}, by --end") from None
 
 
 def _headers(texts: Sequence[str]) -> dict[str, str]:
@@ -300,34 +245,6 @@ def _lines(text: str) -> list[str]:
     if not is_file(text):
         return [text]
     return [line for line in read_text("--header", text).split("\n") if line.strip()]
-
-
-def _test_message(endpoint: StoredEndpoint) -> Message:
-    fields: dict[str, str | int | None] = {
-        "timer_key": None, "tenant_id": endpoint.tenant_id, "target": endpoint.key.target, "name": "a test",
-    }  # fmt: skip
-    return Message(f"test_{time.time_ns()}", write_body(datetime.now(UTC), fields, None))
-
-
-def _said(answer: Answer) -> str:
-    return f"it answered {answer.status}" if isinstance(answer, Delivered) else answer.reason
-
-
-def _tell_secret(done: str, secret: str, *, as_json: bool) -> None:
-    key = check_secret(secret)
-    shown = key.public if isinstance(key, PrivateKey) else secret
-    if as_json:
-        print_json({"done": done, "secret": shown})
-    else:
-        tell(f"{done}; its receiver verifies webhooks with this, which is not shown again:")
-        out.print(shown, markup=False, soft_wrap=True)
-
-
-def _answer(done: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"done": done})
-    else:
-        tell(done)
 
 
 def _row(it: ListedEndpoint) -> tuple[object, ...]:

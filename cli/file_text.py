@@ -24,7 +24,7 @@ def read_text(option: str, text: str) -> str:
         return text
     shown = f"{option} {shortened(text)}"
     try:
-        content = _content(text)
+        content = read_bytes(text, bytes_max=TEXT_BYTES_MAX)
         read = content.decode().strip()
     except OSError as error:
         raise Refusal(f"{shown} can't be read: {error.strerror}") from None
@@ -35,9 +35,13 @@ def read_text(option: str, text: str) -> str:
     return read
 
 
-def _content(text: str) -> bytes:
-    # One byte more than is allowed: a longer text will then be refused.
+def read_bytes(text: str, *, bytes_max: int) -> bytes:
+    """Read what @FILE or - names.
+
+    shape:   at most one byte more than `bytes_max`, by which the caller sees that it is too long
+    errors:  OSError  it can't be read
+    """
     if text in STDIN:
-        return sys.stdin.buffer.read(TEXT_BYTES_MAX + 1)
+        return sys.stdin.buffer.read(bytes_max + 1)
     with Path(text[1:]).open("rb") as file:
-        return file.read(TEXT_BYTES_MAX + 1)
+        return file.read(bytes_max + 1)

@@ -5,7 +5,7 @@ import re
 from timers.duration import Duration, parse_duration
 from timers.refusal import InvalidTimer, shortened
 
-# Weeks and days are calendar time, as in ISO 8601: 1d may be 23 hours long, 24h never is.
+# Weeks and days are calendar time, as in ISO 8601: 1d may last 23 or 25 hours, 24h always lasts 24.
 SHORT = re.compile(r"(?=.)((?:[0-9]+w)?(?:[0-9]+d)?)((?:[0-9.,]+h)?(?:[0-9.,]+m)?(?:[0-9.,]+s)?)", re.IGNORECASE)
 
 

@@ -1,12 +1,10 @@
 """What `--payload` means: JSON text, a file with JSON, or standard input."""
 
-import sys
-from pathlib import Path
-
+from cli.file_text import is_file, read_bytes
 from timers.payload import PAYLOAD_BYTES_MAX, read_json
 from timers.refusal import InvalidTimer, shortened
 
-STDIN = ("-", "@-")
+LINE_END_BYTES = 2  # of the last line: it is no part of the payload
 
 
 def read_payload(text: str) -> object:
@@ -21,14 +19,9 @@ def read_payload(text: str) -> object:
 
 
 def _content(text: str) -> str | bytes:
-    if text not in STDIN and not text.startswith("@"):
+    if not is_file(text):
         return text
-    # One byte more than is allowed, and two for the end of the last line: a longer text will then be refused.
-    most = PAYLOAD_BYTES_MAX + 3
     try:
-        if text in STDIN:
-            return sys.stdin.buffer.read(most).rstrip(b"\r\n")
-        with Path(text[1:]).open("rb") as file:
-            return file.read(most).rstrip(b"\r\n")
+        return read_bytes(text, bytes_max=PAYLOAD_BYTES_MAX + LINE_END_BYTES).rstrip(b"\r\n")
     except OSError as error:
         raise InvalidTimer(f"{shortened(text)} can't be read: {error.strerror}") from None

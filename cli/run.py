@@ -14,11 +14,11 @@ import typer
 from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
 from cluster import logs
 from cluster.database import Database, open_database, wait_until_ready
-from cluster.demo import run_demo
 from cluster.exporter import place_of
 from cluster.running import TEND_S, running_cluster
 from cluster.scratch import remove_abandoned
 from cluster.settings import InvalidSettings, Settings, load_settings
+from demo.run import run_demo
 from metrics.exporter import Exporter
 from service.words import counted
 from sql import migrate as migrations
@@ -33,7 +33,7 @@ from timers.model import SLOTS
 from workers.app import App, find_app, modules_of
 
 POLL_S = 0.1
-HOLD_LOOK_S = 1.0  # between two looks whether a hold has ended: each is a connection
+HOLD_LOOK_S = 1.0  # between two checks whether a hold has ended: each check opens a connection
 
 
 def up(

@@ -141,7 +141,7 @@ def _schedule_file(
 
 @contextmanager
 def _open_for_refused(path: Path | None) -> Iterator[IO[bytes] | None]:
-    """Open the file for refused lines before anything is scheduled, so that no refused line is lost."""
+    """Open the file for refused lines first: if it can't be written, nothing is scheduled and no line is lost."""
     if path is None:
         yield None
         return

@@ -14,9 +14,10 @@ from sql.session import Session
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """`done`: the states that mean success, each with the word to print. `advice`: other states, with advice to print.
+    """What is printed for each state in which a change leaves its timer.
 
-    `shows_date` is for changes that move a timer: its new due date is then printed.
+    `done` has the states that mean success, each with the word to print. `advice` has other states, each with what the
+    user can do. With `shows_date`, for changes that move a timer, its new due date is printed, too.
     """
 
     done: Mapping[str, str]

@@ -165,7 +165,7 @@ def _counted_up_to(number: int) -> str:
 
 
 def _standing_by(holders: Sequence[Holder], living: Sequence[Holder]) -> str:
-    """Name the clusters that keep no slots while another cluster does, each with its number of living shards."""
+    """Name the clusters that have no slots while another cluster has them; count the living shards of each."""
     serving = {holder.cluster_id for holder in holders if holder.part is not None}
     ready = Counter(h.cluster_id for h in living if serving and h.cluster_id not in serving)
     return ", ".join(f"{cluster_id} with {counted(count, 'shard')}" for cluster_id, count in sorted(ready.items()))
@@ -179,7 +179,7 @@ def _lag(state: Status) -> str:
 
 
 def _json_of(holder: Holder) -> dict[str, object]:
-    """Name a shard's part of the slots as its users do."""
+    """Write a shard as JSON: its part of the slots is called `shard`, as users call it."""
     said = asdict(holder)
     return {"shard": said.pop("part"), "shard_count": said.pop("part_count"), **said}
 

@@ -16,5 +16,6 @@ releases it.
 **Kill.** No timer needs an orderly stop to be safe. What `kill -9` leaves behind repairs itself: leases run out, the
 kernel releases the file locks, Postgres recovers from its log. An orderly stop is only quicker.
 
-This is the composition root: it may import every package but `cli`; only `cli`, tests and benchmarks import it.
+This is the composition root: it may import every package but `cli` and `demo`; only those two, tests and benchmarks
+import it.
 """

@@ -1,7 +1,8 @@
 """The actors as the cluster runs them: with our log format and the node's database.
 
-The actors configure their logs themselves, without a set-up hook in Ray's runtime environment. A worker with such a
-hook can't be one of those that Ray starts in advance, which made the first firing three seconds later.
+The actors configure their logs themselves. A set-up hook in Ray's runtime environment could do that, too, but Ray can't
+use a process that it has started in advance for an actor with such a hook. The first firing was then three seconds
+later.
 """
 
 from typing import Any

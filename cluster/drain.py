@@ -25,7 +25,7 @@ async def leave(
     deadline = time.monotonic() + within_s
     here = await _holders_on(session, host)
     for node_id in {holder.node_id for holder in here}:
-        # On threads that are never joined, because Ray's client waits most of a minute for a head that is gone.
+        # Nobody joins these threads, because Ray's client waits most of a minute for a head that is gone.
         asking = partial(_drain, settings, node_id, within_s=within_s, tell=tell)
         threading.Thread(target=asking, name="drain", daemon=True).start()
     while here and time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""The exporter beside a running cluster: its socket, and its port, which another process may have for a while."""
+"""The exporter beside a running cluster. It waits for its port while another process has it; timers fire meanwhile."""
 
 import time
 from collections.abc import Callable
@@ -15,7 +15,7 @@ RETRY_S = 5.0
 
 
 class Exporting:
-    """Keep an exporter running; timers fire even while it can't have its port."""
+    """Keep an exporter running, and try again while it can't have its port."""
 
     def __init__(
         self, settings: Settings, dsn: Dsn, *, tell: Callable[[str], None], unready: Callable[[], list[str]]

@@ -40,7 +40,7 @@ APP = "SHARDCLOCK_HOST_APP"
 WATCH_S = 0.25
 PING_S = 2.0
 COORDINATOR_LOST_S = 15.0  # Ray restarts a dead coordinator in about a second; after this long, Ray itself has failed
-STOP_S = 20.0  # Kubernetes kills us after 60 s, and Ray's own drain takes up to 30 s
+STOP_S = 20.0  # for the coordinator: Ray's own drain takes up to 30 s more, and Kubernetes kills us after 60 s
 READY, WAITING, FAILED = "ready", "waiting", "failed"
 
 Say = Callable[[str, str], None]  # an event, and why
@@ -52,7 +52,7 @@ def main() -> int:
     logs.configure()
     log = structlog.get_logger()
     settings, temp_dir = load_settings(), Path(os.environ[TEMP_DIR])
-    assert settings.find_dsn() is not None, "up resolves it, and the actors find it where we do"
+    assert settings.find_dsn() is not None, "`up` names the database in our environment, where the actors read it, too"
     # We hold the embedded Postgres, too: it then runs until the shards have drained, even if our parent is killed.
     postgres = (
         EmbeddedPostgres.start(settings.data_dir, version=settings.postgres_version) if _is_set(EMBEDDED) else None

@@ -65,7 +65,7 @@ def wait_for_ray(address: str, *, stop: threading.Event, tell: Callable[[str], N
     if not ADDRESS.fullmatch(address):
         return True
     answered = threading.Event()
-    # A thread that is never joined, because Ray's client takes 40 s to give up.
+    # Nobody joins this thread, because Ray's client takes 40 s to give up.
     threading.Thread(target=_ask_until_answered, args=(address, answered), name="ask-ray", daemon=True).start()
     began, told = time.monotonic(), False
     while not answered.wait(POLL_S):
@@ -165,8 +165,8 @@ def _answers(socket_path: str) -> bool:
 def ensure_coordinator(settings: Settings, cluster_id: str, app: App | None = None) -> Any:
     """Find the coordinator, or make it: a detached actor that Ray restarts for as long as its cluster lives.
 
-    If Ray had to restart it on another node, because its home was gone, it is killed and made here; no timer waits for
-    that.
+    If its home node was gone, Ray has restarted it on another node. Then it is killed there and made here. No timer
+    waits for that.
     """
     import ray
 
@@ -216,7 +216,7 @@ def _make_coordinator(settings: Settings, cluster_id: str, app: App | None) -> A
             # One byte, so that the actor needs a resource: only then Ray asks the maker's own node first. Otherwise it
             # asks any node. That node may be cut off, or may not know the maker's node yet and keep the actor.
             memory=1,
-            # On the maker's node: then a node that runs only shards can be drained and removed.
+            # It stays on its maker's node, so that a node that runs only shards can be drained and removed.
             scheduling_strategy=NodeAffinitySchedulingStrategy(home, soft=True),
         )
         .remote(settings.coordinator, spawners, cluster_id, home)

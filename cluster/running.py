@@ -142,7 +142,7 @@ class RunningCluster:
             # -P: a sql.py in the current directory must not replace our package.
             [sys.executable, "-P", "-m", "cluster.host"],
             bufsize=0,  # otherwise a line could wait in a buffer that select() doesn't see
-            pass_fds=[scratch.fileno()],  # it may outlive us for a moment, and needs the directory for as long
+            pass_fds=[scratch.fileno()],  # the host may outlive us for a moment, and needs the directory until then
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._logs,
@@ -152,7 +152,7 @@ class RunningCluster:
         )
 
     def _is_stuck(self) -> bool:
-        """Say whether the host hangs: it can, if one of Ray's processes dies while Ray is starting."""
+        """Say whether the host hangs, as it may if one of Ray's processes dies while Ray is starting."""
         if self._ready or self._hears_ready(0):
             return False
         return time.monotonic() - self._started_at > RESTARTED_S
@@ -213,7 +213,7 @@ def running_cluster(
     app: App | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Iterator[RunningCluster]:
-    """Run a cluster for the length of a block, and stop it in order at its end; with `keep_running` Ray keeps it.
+    """Run a cluster during a block, and stop it in order at the block's end; with `keep_running` it stays in its Ray.
 
     If `stopped` becomes true during the start, the block begins at once.
 

@@ -41,7 +41,7 @@ class Crew:
         self._settings = settings
         self._session = session
         self._cluster_id = cluster_id
-        # What a shard has in hand are timers, which another fires as well; what a worker has are calls under way.
+        # A shard that goes leaves timers, which any other shard can fire. A worker that goes finishes its calls first.
         self._finish_s = settings.finish_s if fleet.role == WORKER else 0.0
         self._log = log.bind(role=fleet.role)
         self._supervisor = Supervisor(
@@ -79,7 +79,7 @@ class Crew:
         return retired
 
     def forget_silence(self) -> None:
-        """Start over with who is silent, because there was no news of any keeper."""
+        """Forget who was silent and for how long, because there was no news of any keeper."""
         self._detector.forget()
 
     def forget_failures(self) -> None:
@@ -88,7 +88,7 @@ class Crew:
         self._quarantine.reset()
 
     def _observe(self, holders: Sequence[Holder], nodes: Sequence[str]) -> Observed:
-        """Put the actual state together, without the actors that are gone."""
+        """Describe the actual state; actors that are gone are left out."""
         now_s = time.monotonic()
         mine = {h.actor_name: h for h in holders if h.cluster_id == self._cluster_id}
         late = self._supervisor.learn_starts(mine, stalled_s=self._settings.stalled_s)
@@ -124,7 +124,7 @@ class Crew:
         gone |= dict.fromkeys(late, NEVER_STARTED)
         # These never registered, so end_holders() doesn't report them.
         self.stats.takeovers.update(["never_started"] * len(late))
-        # `gone` now holds all that are lost by our own sight: ended, silent, never started.
+        # `gone` now has each of our actors that has ended, is silent, or has never started.
         lost = lost_holders(
             holders,
             cluster_id=self._cluster_id,
@@ -133,8 +133,8 @@ class Crew:
             silent=silent,
             leads=leadership.leads,
         )
-        # Only while this term lasts, whether we lead or stand by: a coordinator that was frozen must not end the
-        # holders that its successor has started.
+        # The statement ends holders only while our term lasts. A coordinator that was frozen for longer could otherwise
+        # end holders that its successor has started.
         if lost and (ended := await end_holders(self._session, list(lost), why="dead", term=leadership.term)):
             await self._cut_off([it.holder for it in ended])
             self.stats.count_takeovers(ended, lost)
@@ -174,7 +174,7 @@ class Crew:
         for node_id in todo.spawn if self._backoff.may_spawn(now_s=time.monotonic()) else ():
             await self._supervisor.spawn(node_id)
             self.stats.started += 1
-        # Without slots they work off what they have in hand, and claim no more.
+        # A keeper without slots claims nothing more. It finishes what it has in hand.
         await self._supervisor.retire(self._supervisor.finished(todo.retire, finish_s=self._finish_s))
 
     async def _assign(self, todo: Plan, leadership: Leadership) -> bool:

@@ -10,7 +10,7 @@ UNSEEN_S = 1.0
 
 @dataclass(slots=True)
 class _LastBeat:
-    """The last sign of life of one keeper: since when it is the last one, and whether another came before it."""
+    """The last sign of life of one keeper: when the watcher first saw it, and whether it replaced an earlier one."""
 
     sign: datetime
     since_s: float
@@ -52,6 +52,6 @@ class FailureDetector:
         return {name for name in names if name not in self._seen or not self._seen[name].heard}
 
     def forget(self) -> None:
-        """Start over, because there was no news of any keeper."""
+        """Forget all signs of life, because there was no news of any keeper."""
         self._seen.clear()
         self._looked_s = None

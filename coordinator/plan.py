@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 class ActorState:
     """One keeper of ours: starting while it has no holder, then serving until it is retired.
 
-    A `suspect` member has been silent for a moment; `suspended` is what the holders table says of it. A `stalled`
-    member should have started by now, and may still start. `started_s` is when its holder was first seen, in seconds of
-    the monotonic clock. `held` is how much it had in hand at its last sign of life.
+    A `suspect` member has been silent for a moment. A `suspended` one is marked so in the holders table, and the others
+    have its slots. A `stalled` member should have started by now, and may still start. `started_s` is when its holder
+    was first seen, in seconds of the monotonic clock. `held` is how much it had in hand at its last sign of life.
     """
 
     actor_name: str
@@ -100,7 +100,7 @@ def plan(wanted: int, fleet: Observed) -> Plan:
     assign, suspend = _assignment(serving, retire), tuple[int, ...]()
     if serving:
         suspend = tuple(member.holder for member in suspects if member.holder and not member.suspended)
-        # Without slots they work off what they have leased, and claim no more.
+        # A keeper without slots claims nothing more. It fires what it has leased.
         assign |= dict.fromkeys((*suspend, *fleet.foreign_holders))
     return Plan(
         assign=assign,
@@ -113,7 +113,7 @@ def plan(wanted: int, fleet: Observed) -> Plan:
 
 
 def _balanced(ready: Sequence[ActorState], wanted: int, nodes: Sequence[str]) -> list[ActorState]:
-    """Choose the members to keep: as even over the nodes as possible, members that have slots first."""
+    """Choose the members to keep: spread them evenly over the nodes, and prefer members that have slots."""
     serving: list[ActorState] = []
     load = Counter(dict.fromkeys(nodes, 0))
     waiting = list(ready)
@@ -126,7 +126,9 @@ def _balanced(ready: Sequence[ActorState], wanted: int, nodes: Sequence[str]) ->
 
 
 def _targets(fleet: Observed) -> Sequence[str]:
-    """Choose the nodes for new actors: those not in doubt; else those not in quarantine; else the first to leave it."""
+    """Choose the nodes for new actors: those that nobody doubts; if there are none, those that are not in quarantine;
+    if there are none, the node whose quarantine ends first.
+    """
     doubted = _doubted(fleet)
     return (
         [node for node in fleet.nodes if node not in doubted]

@@ -14,7 +14,7 @@ PROVED_S = 30.0  # after a keeper on the node gave signs of life for this long, 
 
 
 class Start(NamedTuple):
-    """One actor's start on a node: when it was requested, and when the actor came up (None: not yet)."""
+    """One start of an actor on a node: when it was asked for, and when the actor came up (None: not yet)."""
 
     node_id: str
     asked_s: float

@@ -54,7 +54,7 @@ class Reconciler:
         self._leads: bool | None = None
         self._fresh = True
         self._retention = Retention(self._session, keep_days=settings.retention_days)
-        # What is forecast is timers, so shards follow it; all other roles are scaled by hand.
+        # The forecast counts timers, so only the number of shards follows it. An operator scales the other roles.
         shards = next(fleet for fleet in fleets if fleet.role == SHARD)
         self._scaling = Scaling(SHARD, settings, self._session, shards.ask_for_nodes)
         self._reporter = Reporter(settings.metrics_socket)
@@ -132,7 +132,8 @@ class Reconciler:
         if leadership.leads != self._leads:
             self._log.info("leads" if leadership.leads else "stands by", term=leadership.term)
             if leadership.leads:
-                # An older leader without stand-by killed our keepers at once; those failures say nothing now.
+                # A leader of an older release, which knew no stand-by, killed our keepers as soon as they started. It
+                # leads no more, so those failures say nothing.
                 for crew in self._crews:
                     crew.forget_failures()
         self._leads = leadership.leads
@@ -141,7 +142,7 @@ class Reconciler:
         try:
             for crew in self._crews:
                 await crew.adopt()
-            # List our holders before we make sure that we still lead: then none of them is a successor's.
+            # First list our holders, then make sure that we still lead: in this order none of them is a successor's.
             there = {holder.holder for holder in await self._own_holders()}
             await self._lead()
             await resign(self._session, self._incarnation)
@@ -159,7 +160,7 @@ class Reconciler:
         return [h for h in await list_holders(self._session) if h.cluster_id == self._cluster_id]
 
     async def _hand_over(self) -> None:
-        """Let our keepers work until a cluster that stands by has taken their slots; without one, don't wait."""
+        """Wait until a cluster that stands by has taken our keepers' slots; if none stands by, don't wait."""
         deadline = time.monotonic() + self._settings.handover_s
         while time.monotonic() < deadline:
             holders = await list_holders(self._session)

@@ -9,7 +9,7 @@ from sql.log.partitions import OldestDay, drop_log_partition, ensure_log_partiti
 from sql.session import Session, StatementRefused, StoreUnavailable
 
 EVERY_S = 3600.0  # days are made a week ahead, so an hour is often enough
-RETRY_S = 60.0  # doubled after each failure: a dump that locks the log for hours meets about ten tries
+RETRY_S = 60.0  # doubled after each failure: while a dump locks the log for hours, we try about ten times
 DROPS_MAX = 5  # in one turn: each locks the log for a moment
 
 

@@ -1,4 +1,4 @@
-"""How many keepers of a role are wanted under a policy: read from the tables now and then, ahead of the load."""
+"""How many keepers of a role a policy asks for. The tables tell what is coming, so the keepers are there before it."""
 
 import asyncio
 import time
@@ -28,7 +28,7 @@ class LoadReading:
 
 
 class Scaling:
-    """Follow the forecast while there is a policy; the tables are read on a connection of its own, so no turn waits."""
+    """Follow the forecast while there is a policy; read the tables on a connection of its own, so no turn waits."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Scaling:
         errors:  StoreUnavailable  no answer in time
         """
         if leadership.term != self._term:
-            await self._end_look()  # it may have begun hours ago, and have read another leader's number
+            await self._end_look()  # a reading may have begun hours ago, and have read another leader's number
             self._forget(term=leadership.term)
         before = leadership.wanted[self._role]
         outlook = self._outlook()
@@ -94,7 +94,7 @@ class Scaling:
             self._look = None
 
     def _forget(self, *, term: int) -> None:
-        """Forget past needs: what was needed under another leader or before a policy says nothing."""
+        """Forget past needs: needs under another leader, or from a time without a policy, say nothing about today."""
         self._term = term
         self._shards = GiveBack(self._settings.give_back_s)
         self._nodes = GiveBack(self._settings.give_back_s)

@@ -127,9 +127,9 @@ class Supervisor:
         ]
 
     def finished(self, members: Sequence[ActorState], *, finish_s: float) -> list[str]:
-        """Name the members to retire that have nothing in hand, and those that have had `finish_s` to finish it.
+        """Name the members that may end now: they have nothing in hand, or have had `finish_s` to finish it.
 
-        Call it each turn with all members to retire: the time of one that is not among them begins anew.
+        Call this each turn with all members that shall go. If a member is left out once, its `finish_s` starts again.
         """
         now_s = time.monotonic()
         self._finishing = {it.actor_name: self._finishing.get(it.actor_name, now_s) for it in members}
@@ -144,7 +144,7 @@ class Supervisor:
         await asyncio.gather(*(self._drain_and_kill(name, self._children[name]) for name in names))
 
     async def drop(self, actor_names: Iterable[str]) -> None:
-        """Kill actors and forget them; most have ended already, but some may only seem to.
+        """Kill actors and forget them. Most have ended already; some only seem to have ended.
 
         errors:  RayUnavailable  no answer in time
         """

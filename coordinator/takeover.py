@@ -19,9 +19,10 @@ def lost_holders(
 ) -> dict[int, str]:
     """Decide which holders to end, each with the reason.
 
-    A holder is lost if its actor is gone. A holder of our cluster is lost, too, if nobody supervises its actor. When
-    Ray's head is lost, its keepers work on, unsupervised. They are lost only when an actor that we supervise has
-    registered: until then nobody could take over. The leader also ends silent holders of other clusters.
+    A holder is lost if its actor is gone. A holder of our cluster is also lost if nobody supervises its actor, but not
+    before an actor that we supervise has registered. When Ray loses its head, the old keepers work on unsupervised, and
+    until a new one has registered nobody could take over from them. The leader also ends silent holders of other
+    clusters.
 
     shape:   `gone` has the supervised actors that have ended, each with the reason; `silent` names actors of all
              clusters

@@ -34,8 +34,8 @@ class PostgresClock:
         received_at = self._monotonic()
         server_s = seconds_of(server_time)
         if self._samples and self._samples[0][1] > server_s - sent_at:
-            # The server read its clock after we sent the question. If it read less than our bound for that moment, its
-            # clock was set back.
+            # The server read its clock after we had sent the question. If it read less than our lower bound for that
+            # moment, somebody has set its clock back.
             self._samples.clear()
         offset = server_s - received_at
         while self._samples and self._samples[-1][1] <= offset:

@@ -30,7 +30,7 @@ class Keeper(Protocol):
 
 
 class Life:
-    """One keeper's life in an actor: it is started once, and a new actor is a new holder."""
+    """Start, watch and drain the one keeper of an actor; the next actor has another keeper, with another holder."""
 
     def __init__(self, keeper: Keeper) -> None:
         self._keeper = keeper
@@ -44,7 +44,7 @@ class Life:
         return self._keeper.holder
 
     async def watch(self) -> None:
-        """Return when the keeper has drained, and fail when it fails; when the actor dies, Ray fails a pending call.
+        """Return when the keeper has drained, and fail when it fails. If the actor dies, Ray fails the pending call.
 
         errors:  HolderEnded  its slots were given to another
         """

@@ -9,7 +9,7 @@ from structlog.typing import FilteringBoundLogger
 from keepers.heartbeat import HolderEnded
 from sql.backoff import Backoff
 
-# When the keeper is asked to stop, a statement in flight gets this long to end; then it is canceled.
+# When the keeper is asked to stop, a statement in flight may take this long to end. Then it is cancelled.
 DRAIN_S = 0.7
 REPORT_S = 1.0  # between two reports to this node's exporter
 

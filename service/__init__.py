@@ -1,4 +1,4 @@
-"""What clients of the cluster can do: use cases that need only Postgres, shared by all interfaces.
+"""What clients of the cluster can do: use cases that need Postgres and no cluster, shared by all interfaces.
 
 The command line is the first interface that uses them. None of them prints, parses an option or knows an exit code:
 they take values, and return values or raise. None needs Ray, so all of them work while no cluster runs.
@@ -8,6 +8,8 @@ they take values, and return values or raise. None needs Ray, so all of them wor
     hold         whether a database is on hold, and whether it may be released
     bulk_change  one change to many timers: find them all, then change them page by page
     bulk_import  many timers from newline-delimited JSON, with an outcome for each line
+    endpoints    what a tenant does with the endpoints of webhooks
+    dead_letters what is done with deliveries that were given up: they are redriven or discarded
     jobs         look at jobs and their runs, and change what they do
     words        numbers in sentences
 

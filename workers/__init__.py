@@ -22,5 +22,5 @@ handler does to its process, it fails alone.
     endpoint_line  the deliveries of one endpoint in this worker
     route      a stored endpoint, checked (pure)
     runs       how runs of jobs are made
-    webhooks   how one delivery is sent
+    breaker    how many deliveries an endpoint may have in flight now, after what it answered (pure)
 """

@@ -16,8 +16,8 @@ from workers.settings import WorkerSettings
 # Our packages come first on the path: a user's module of such a name is never found.
 OURS = frozenset(
     {
-        "cli", "cluster", "coordinator", "embedded", "jobs", "keepers", "metrics", "service", "shards", "sql", "timers",
-        "workers",
+        "cli", "cluster", "coordinator", "demo", "embedded", "jobs", "keepers", "metrics", "service", "shards", "sql",
+        "timers", "webhooks", "workers",
     }
 )  # fmt: skip
 IMPORT_S = 60.0

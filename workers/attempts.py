@@ -2,18 +2,16 @@
 
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from shardclock import Completed, Discarded, Failed, Outcome, Policy, RetryLater
-from sql.deliveries.claim import ClaimedDelivery
+from shardclock import COMPLETED, Completed, Discarded, Failed, Outcome, Policy, RetryLater
+from sql.deliveries.claim import Claim, ClaimedDelivery
 from sql.deliveries.settle import Ending, Settlement
 
 # A worker that dies with a delivery in hand leaves no answer. After this many claims without one, the delivery itself
 # is the likely cause.
 CLAIMS_WITHOUT_ANSWER_MAX = 20
-
-COMPLETED = Completed()
 
 Jitter = Callable[[float, float], float]
 
@@ -28,7 +26,7 @@ def settlement_of(
     jitter: Jitter = random.uniform,
 ) -> Settlement:
     """Decide what follows an attempt."""
-    if outcome == COMPLETED:  # as most are
+    if outcome is COMPLETED:  # as most are
         return Settlement(delivery, Ending.DELIVERED, duration_s=duration_s)
     match outcome:
         case Completed(result, note):
@@ -43,6 +41,13 @@ def settlement_of(
         case Failed(reason=reason):
             delay_s = backoff_s(delivery.failed_attempts + 1, policy, jitter=jitter)
             return _again(delivery, policy, now=now, delay_s=delay_s, duration_s=duration_s, reason=reason)
+
+
+def ended_uncalled(deliveries: Sequence[ClaimedDelivery], policy: Policy, *, now: datetime) -> dict[Claim, Settlement]:
+    """Decide before a call which deliveries end without it."""
+    if policy.expires_after_s is None and policy.give_up_after_s is None:
+        deliveries = [it for it in deliveries if it.claims > CLAIMS_WITHOUT_ANSWER_MAX]  # nothing else can end one
+    return {it.claim: settlement for it in deliveries if (settlement := why_not(it, policy, now=now))}
 
 
 def why_not(delivery: ClaimedDelivery, policy: Policy, *, now: datetime) -> Settlement | None:

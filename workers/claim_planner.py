@@ -15,6 +15,8 @@ SEARCH_SHARE, SEARCH_GAP_S = 0.1, 0.02  # searches take at most a tenth of the t
 # A delivery is due when its firing begins, and is seen when that is committed: some milliseconds later. What is seen
 # later than this is found by a search.
 MARGIN_S = 0.3
+# While deliveries come, the known lanes are read so often: that costs less than a hint for each. Then ever more seldom.
+BUSY_PAUSE_S, PAUSE_MAX_S = 0.004, 1.0
 LANES_MAX = 200  # of which a position is known; searches alone read the others
 
 
@@ -26,6 +28,7 @@ class ClaimPlanner:
     """
 
     _positions: dict[Lane, Position] = field(default_factory=dict)  # the lane that was read last comes last
+    _pause_s: float = BUSY_PAUSE_S
     _search_at_s: float = float("-inf")
     _after: Lane = BEGINNING  # where the next part of a search begins
     _searched_s: float = 0.0  # how long its parts have taken so far
@@ -34,6 +37,10 @@ class ClaimPlanner:
         """Complete a scan of the known lanes for which there are places; None if there are none."""
         known = {lane: position for lane, position in self._positions.items() if scan.has_places(lane)}
         return replace(scan, lanes=known) if known else None
+
+    def pause_s(self, most_s: float) -> float:
+        """Return the pause until the known lanes are read again, if there is no hint before."""
+        return min(self._pause_s, most_s)
 
     def search(self, scan: DeliveryScan) -> DeliveryScan:
         """Complete a scan that searches for lanes, or goes on with that."""
@@ -51,6 +58,10 @@ class ClaimPlanner:
     def learn(self, scan: DeliveryScan, taken: DeliveryScanResult, *, began_s: float, ended_s: float) -> bool:
         """Learn what a scan has taken; say whether there is more to scan at once."""
         took_s = ended_s - began_s
+        if taken.claimed:
+            self._pause_s = BUSY_PAUSE_S
+        elif scan.lanes is not None:
+            self._pause_s = min(2 * self._pause_s, PAUSE_MAX_S)
         if scan.lanes is None:
             self._after = taken.next
             self._end_search(took_s, ended_s)

@@ -13,14 +13,15 @@ from shardclock import Completed, Failed, Outcome, Policy, RetryLater
 from sql.deliveries.claim import Claim, ClaimedDelivery
 from sql.deliveries.settle import Ending, Settlement
 from sql.endpoints.endpoints import EndpointName, StoredEndpoint
+from webhooks.answers import OWN_PAUSE_S, Answer, Delivered, Fault, Gone, Retry
+from webhooks.endpoint import Endpoint, EndpointRules
+from webhooks.envelope import write_body
+from webhooks.policy import policy_of
+from webhooks.sender import Message
 from workers.attempts import backoff_s, settlement_of, why_not
-from workers.route import Route, policy_of, route_of
+from workers.breaker import Breaker, BreakerSettings
+from workers.route import Route, route_of
 from workers.stats import WorkerStats
-from workers.webhooks.answers import OWN_PAUSE_S, Answer, Delivered, Fault, Gone, Retry
-from workers.webhooks.breaker import Breaker, BreakerSettings
-from workers.webhooks.endpoint import Endpoint, EndpointRules
-from workers.webhooks.envelope import write_body
-from workers.webhooks.sender import Message
 
 FRESH_S = 2.0  # how long what was read of an endpoint may be used
 IDLE_S = 60.0  # an endpoint to which nothing was sent for this long is forgotten

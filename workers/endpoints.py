@@ -8,11 +8,11 @@ from sql.deliveries.claim import Claim, ClaimedDelivery, Lane
 from sql.deliveries.settle import Settlement
 from sql.endpoints.endpoints import WEBHOOK, EndpointName, disable_endpoint, find_endpoints
 from sql.session import Session
+from webhooks.addresses import Networks
+from webhooks.endpoint import EndpointRules
+from webhooks.sender import Sender, SenderSettings
 from workers.endpoint_line import EndpointLine
 from workers.stats import WorkerStats
-from workers.webhooks.addresses import Networks
-from workers.webhooks.endpoint import EndpointRules
-from workers.webhooks.sender import Sender, SenderSettings
 
 NEW_PLACES = 10  # taken of an endpoint of which nothing is known yet
 

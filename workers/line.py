@@ -12,7 +12,7 @@ from shardclock import Failed
 from sql.backoff import Backoff
 from sql.deliveries.claim import Claim, ClaimedDelivery
 from sql.deliveries.settle import Settlement
-from workers.attempts import settlement_of, why_not
+from workers.attempts import ended_uncalled, settlement_of
 from workers.bucket import Bucket
 from workers.handler import HandlerSpec
 from workers.process import HandlerProcess
@@ -22,6 +22,7 @@ from workers.stats import WorkerStats
 TELL_S = 1.0  # between two log lines about attempts that failed: a handler may fail thousands of times a second
 QUEUED_CHUNKS = 2  # that wait in memory beside those in progress
 IN_HAND_MAX = 5_000  # of one handler, in one worker
+PAYLOADS_BYTES_MAX = 32 * 2**20  # of these, if they are like those of the last claim
 RESTART = Backoff(2.0, 30.0)
 
 
@@ -51,6 +52,7 @@ class Line:
         self._calls: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._bucket = Bucket(spec.policy.rate_per_s, burst=spec.policy.batch)
+        self._payload_bytes = 0.0  # of one delivery, in the mean of the last claim
         self._failed_starts = 0
         self._start_at_s = 0.0
         self._tell_at_s = 0.0
@@ -68,6 +70,7 @@ class Line:
         most = min(sum(self._room(seat) for seat in self._seats) * (1 + QUEUED_CHUNKS), IN_HAND_MAX)
         if (rate := self.spec.policy.rate_per_s) is not None:
             most = min(most, self.spec.policy.batch + int(rate))  # a second's worth
+        most = min(most, int(PAYLOADS_BYTES_MAX / max(1.0, self._payload_bytes)))
         free = most - len(self)
         # A claim costs nearly the same for few as for many, so it waits until half of the places are free.
         return free if 2 * free >= most else 0
@@ -75,6 +78,7 @@ class Line:
     def add(self, deliveries: Sequence[ClaimedDelivery]) -> None:
         """Take deliveries that were claimed."""
         self._waiting.extend(deliveries)
+        self._payload_bytes = sum(len(it.payload or "") for it in deliveries) / max(1, len(deliveries))
         self._changed.set()
 
     async def run(self) -> None:
@@ -146,11 +150,10 @@ class Line:
         return True
 
     def _still_wanted(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
-        now = self._now()
         held = self._held(deliveries)
-        ended = {it.claim: settlement for it in held if (settlement := why_not(it, self.spec.policy, now=now))}
-        if ended:
-            self._settle(list(ended.values()))
+        if not (ended := ended_uncalled(held, self.spec.policy, now=self._now())):
+            return held
+        self._settle(list(ended.values()))
         return [it for it in held if it.claim not in ended]
 
     async def _call(self, seat: Seat, chunk: Sequence[ClaimedDelivery], *, alone: bool) -> None:

@@ -13,7 +13,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from shardclock import (
-    Completed,
+    COMPLETED,
     Handler,
     Outcome,
     Timer,
@@ -29,7 +29,6 @@ from workers.niceness import be_nice
 
 # What crosses to the process for each delivery, in the order of Timer's fields.
 Envelope = tuple[Any, ...]
-COMPLETED = Completed()
 # A process begins no more calls of a message after this time: a handler that has become slow must not keep hundreds.
 BEGINS_S = 0.5
 LEAST_SHARE = 0.0001  # of a Ray resource: ten thousand processes on a node that offers one
@@ -104,7 +103,7 @@ class HandlerActor:
                     # In a thread: a plain function may run an event loop of its own.
                     outcomes = await asyncio.to_thread(_call_plain, handler, timers)
         took_s = time.perf_counter() - began_s
-        return [None if outcome == COMPLETED else outcome for outcome in outcomes], took_s
+        return [None if outcome is COMPLETED else outcome for outcome in outcomes], took_s
 
     async def _call_each(self, timers: Sequence[Timer[str | None]]) -> list[Outcome]:
         calls: list[asyncio.Task[Outcome]] = []

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from workers.webhooks.addresses import Networks, networks_of
+from webhooks.addresses import Networks, networks_of
 
 
 class WorkerSettings(BaseModel):

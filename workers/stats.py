@@ -67,9 +67,9 @@ class WorkerStats:
         """Add that the process of a handler did not start."""
         self.failed_starts[self.name_of(target)] += 1
 
-    def count_settled(self, sent: Sequence[Settlement], settled: Collection[Claim]) -> None:
-        """Add how attempts ended; those that were not settled are another worker's now."""
-        ours = sent if len(settled) == len(sent) else [it for it in sent if it.delivery.claim in settled]
+    def count_settled(self, sent: Sequence[Settlement], lost: Collection[Claim]) -> None:
+        """Add how attempts ended; those that were lost are another worker's now."""
+        ours = [it for it in sent if it.delivery.claim not in lost] if lost else sent
         self.lost += len(sent) - len(ours)
         alike = Counter((it.delivery.target, it.ending, it.fails, it.duration_s) for it in ours)
         for (target, ending, fails, duration_s), count in alike.items():

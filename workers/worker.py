@@ -15,10 +15,10 @@ from metrics.report import Reporter
 from sql.cluster.holders import Incarnation, end_holders
 from sql.deliveries.claim import Claim, ClaimedDelivery, DeliveryScan, Lane, claim_deliveries, renew_deliveries
 from sql.deliveries.hints import DELIVERIES
-from sql.deliveries.settle import SETTLE_PLANS, Settlement, settle_deliveries
+from sql.deliveries.settle import SETTLE_PLANS, Settlement
 from sql.dsn import Dsn
 from sql.hints import HintListener
-from sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
+from sql.session import QUEUE_PLANS, Session, StoreUnavailable
 from workers.claim_planner import ClaimPlanner
 from workers.endpoints import NEW_PLACES, Endpoints
 from workers.hand import Hand
@@ -28,6 +28,7 @@ from workers.process import HandlerProcess
 from workers.runs.process import Needs, RunProcess
 from workers.runs.runner import JobRunner, RunnerSettings
 from workers.settings import WorkerSettings
+from workers.settler import Settler
 from workers.stats import WorkerGauges, WorkerStats, report_of
 
 CALLS_END_S = 1.0  # how long calls that are under way may take to end at a drain
@@ -65,10 +66,18 @@ class Worker:
 
         self._claims, self._renewals, self._lookups = session("claims"), session("renewals"), session("endpoints")
         self._searches = session("searches", timeout_s=SEARCH_TIMEOUT_S)
-        self._settles = session("settles", SETTLE_PLANS)
         self._hints = HintListener(session("hints"), DELIVERIES)
         self._heartbeat = Heartbeat(incarnation, dsn, timeout_s=settings.statement_timeout_s)
         self._clock = PostgresClock()
+        self._hand = Hand()
+        self._settler = Settler(
+            session("settles", SETTLE_PLANS),
+            self.holder,
+            batch=settings.delivery_batch,
+            settled=self._forget,
+            refused=lambda: self._count_failure("settles"),
+            log=self._log,
+        )
         self._loops = Loops(
             retry_s=settings.delivery_poll_s,
             retry_max_s=settings.retry_max_s,
@@ -97,11 +106,9 @@ class Worker:
         if jobs and start_run is not None:  # two more sessions, for who has jobs alone
             limits = RunnerSettings(settings.run_places, settings.run_lease_s, settings.delivery_poll_s)
             self._runner = JobRunner(self.holder, jobs, limits, start=start_run, session=session, log=self._log)
-        self._hand = Hand()
-        self._to_settle: list[Settlement] = []
-        self._settle_now = asyncio.Event()
         self._claim_soon = asyncio.Event()
         self._search_soon = asyncio.Event()
+        self._is_full = False  # something has no place for another delivery
         self._planner = ClaimPlanner()
         self._reporter = Reporter(settings.metrics_socket)
 
@@ -123,7 +130,7 @@ class Worker:
                     "claims": self._loops.until_stopped("claims", self.claim_turn, self._claim_soon),
                     "searches": self._loops.until_stopped("searches", self.search_turn, self._search_soon),
                     "hints": self._loops.until_stopped("hints", self.hint_turn, stopping),
-                    "settles": self._loops.until_stopped("settles", self.settle_turn, stopping),
+                    "settles": self._loops.until_stopped("settles", self._settler.turn, self._settler.many),
                     "renewals": self._loops.until_stopped("renewals", self.renew_turn, stopping),
                     "endpoints": self._loops.until_stopped("endpoints", self.endpoint_turn, self._endpoints.asked),
                     "reports": self._loops.report(self._report),
@@ -157,10 +164,12 @@ class Worker:
     async def claim_turn(self) -> float:
         """Make one turn of the claim loop: go on in the lanes that are known; no pause if there is more."""
         self._claim_soon.clear()
-        if not self._may_claim or (scan := self._planner.known(self._scan())) is None:
+        scan = self._scan()
+        self._is_full = 0 in scan.places.values()
+        if not self._may_claim or (known := self._planner.known(scan)) is None:
             return self._settings.delivery_poll_s
-        began_s = time.monotonic()
-        return 0.0 if await self._claim(self._claims, scan, began_s) else self._settings.delivery_poll_s
+        again = await self._claim(self._claims, known, time.monotonic())
+        return 0.0 if again else self._planner.pause_s(self._settings.delivery_poll_s)
 
     async def search_turn(self) -> float:
         """Make one turn of the search loop: claim in all lanes from their beginning, and so learn which there are."""
@@ -187,7 +196,7 @@ class Worker:
 
     @property
     def _may_claim(self) -> bool:
-        return self._heartbeat.began and len(self._to_settle) < UNSETTLED_MAX
+        return self._heartbeat.began and len(self._settler) < UNSETTLED_MAX
 
     async def hint_turn(self) -> float:
         """Make one turn of the hint loop: wait for a hint that there are new deliveries, and claim soon."""
@@ -197,30 +206,16 @@ class Worker:
         self._look_soon()
         return HINT_GAP_S
 
-    async def settle_turn(self) -> float:
-        """Make one turn of the settle loop: wait until attempts have ended, and settle them in one statement."""
-        if not self._to_settle:  # what a failed turn has left is sent first
-            await self._settle_now.wait()
-        self._settle_now.clear()
-        while self._to_settle:
-            batch = self._to_settle[: self._settings.delivery_batch]
-            # If the answer is lost, these are sent again: what was settled matches no row then.
-            settled = await self._settle(batch)
-            del self._to_settle[: len(batch)]
-            self._hand.drop(it.delivery for it in batch)
-            self.stats.count_settled(batch, settled)
-            self._look_soon()
-        return 0.0
-
     async def renew_turn(self) -> float:
         """Make one turn of the renewal loop: renew the leases of deliveries that take long."""
         third_s = self._settings.delivery_lease_s / 3
-        now_s = time.monotonic()
-        if old := self._hand.renewed_before(now_s - third_s):
-            ours = await renew_deliveries(self._renewals, self.holder, old, lease_s=self._settings.delivery_lease_s)
-            self._hand.renew((it for it in old if it.claim in ours), now_s=now_s)
-            if len(ours) < len(old):
-                self._drop([it for it in old if it.claim not in ours])
+        async with self._settler.alone:
+            now_s = time.monotonic()
+            if old := self._hand.renewed_before(now_s - third_s):
+                ours = await renew_deliveries(self._renewals, self.holder, old, lease_s=self._settings.delivery_lease_s)
+                self._hand.renew((it for it in old if it.claim in ours), now_s=now_s)
+                if len(ours) < len(old):
+                    self._drop([it for it in old if it.claim not in ours])
         return third_s / 2
 
     async def run_turn(self) -> float:
@@ -251,26 +246,6 @@ class Worker:
             places=places | webhooks,
         )
 
-    async def _settle(self, batch: Sequence[Settlement]) -> frozenset[Claim]:
-        """Settle a batch; what Postgres refuses is settled without what it says, or left until its lease runs out."""
-        try:
-            return await settle_deliveries(self._settles, self.holder, batch)
-        except StatementRefused as error:
-            if len(batch) == 1:
-                return await self._settle_refused(batch[0], one_line(error))
-        middle = len(batch) // 2
-        return await self._settle(batch[:middle]) | await self._settle(batch[middle:])
-
-    async def _settle_refused(self, refused: Settlement, error: str) -> frozenset[Claim]:
-        self._log.error("outcome refused", timer_key=refused.delivery.timer_key, error=error)
-        why = f"what it returned or said can't be stored: {error}"
-        try:
-            return await settle_deliveries(self._settles, self.holder, [refused._replace(reason=why, result=None)])
-        except StatementRefused as again:
-            self._log.error("not settled", timer_key=refused.delivery.timer_key, error=one_line(again))
-            self._count_failure("settles")
-            return frozenset()
-
     def _held(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
         """Return those of which a call may begin: their leases have not run out. The others leave the hand."""
         held = self._hand.held(deliveries, since_s=time.monotonic() - self._settings.delivery_lease_s)
@@ -300,9 +275,14 @@ class Worker:
             line.drop(claims)
 
     def _settle_soon(self, settlements: Sequence[Settlement]) -> None:
-        self._to_settle.extend(settlements)
-        if self._to_settle:
-            self._settle_now.set()
+        self._settler.add(settlements)
+        if self._is_full:
+            self._look_soon()
+
+    def _forget(self, settled: Sequence[Settlement], lost: frozenset[Claim]) -> None:
+        """Take out of the hand what was settled, or is another worker's now."""
+        self._hand.drop(it.delivery for it in settled)
+        self.stats.count_settled(settled, lost)
 
     def _report(self, *, leaving: bool = False) -> None:
         present = WorkerGauges(in_hand=len(self), breakers_open=self._endpoints.breakers_open)
@@ -320,7 +300,7 @@ class Worker:
     def _stop(self) -> None:
         self._loops.stopping.set()
         self._look_soon()
-        self._settle_now.set()
+        self._settler.wake()
         self._endpoints.asked.set()
 
     async def _let_calls_end(self) -> None:
@@ -333,19 +313,19 @@ class Worker:
     async def _hand_back(self) -> None:
         """Settle what has ended, then end this holder: that frees all it has in hand at once."""
         for line in self._lines.values():
-            self._to_settle.extend(line.give_back())
+            self._settler.add(line.give_back())
         await self._endpoints.close()
-        self._to_settle.extend(self._endpoints.give_back())
+        self._settler.add(self._endpoints.give_back())
         try:
             async with asyncio.timeout(HAND_BACK_S):
-                await self._settle(self._to_settle)
+                await self._settler.settle_rest()
                 if self._runner is not None:
                     await self._runner.close()
                 await end_holders(self._claims, [self.holder], why="drained")
         except (StoreUnavailable, TimeoutError) as error:
             self._log.warning("could not hand back", in_hand=len(self), error=one_line(error))
         for connection in (
-            self._claims, self._searches, self._settles, self._renewals, self._lookups, self._heartbeat, self._hints,
+            self._claims, self._searches, self._settler, self._renewals, self._lookups, self._heartbeat, self._hints,
         ):  # fmt: skip
             await connection.close()
         if self._runner is not None:

@@ -1,6 +1,7 @@
 """The contenders: Shardclock on Ray and its limits (`ours`, `handlers`), and the peers; `contender` is their interface.
 
-A peer is one of the `kinds`, whose workers `peers` runs, if it is `installed`.
+A peer is one of the `kinds`, whose workers `peers` runs, if it is `installed`. Who calls handlers or endpoints is
+`recorded`: whoever is called notes each call.
 """
 
 from collections.abc import Iterator

@@ -1,26 +1,22 @@
 """Shardclock with endpoints of a tenant, and a receiver beside it that accepts what its workers send."""
 
 import asyncio
-import contextlib
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Sequence
-from pathlib import Path
 
-from benchmarks.contenders.contender import Batch, Firing
+from benchmarks.contenders.contender import Batch
 from benchmarks.contenders.handlers import LEFT, PUT
 from benchmarks.contenders.ours import PATIENCE_S, OnRay
-from benchmarks.contenders.sheets import count_calls, read_calls
+from benchmarks.contenders.recorded import Recorded
 from sql.endpoints.endpoints import StoredEndpoint, add_endpoint
-from workers.webhooks.signing import new_secret
+from webhooks.signing import new_secret
 
 QUICK, STUCK = "webhook:quick", "webhook:stuck"
 STARTS_S = 10.0
 
 
-class WithEndpoint(OnRay):
+class WithEndpoint(Recorded, OnRay):
     """A cluster of two shards and its workers, an endpoint that answers at once, and one that never answers."""
 
     left = LEFT
@@ -29,17 +25,14 @@ class WithEndpoint(OnRay):
         super().__init__(2, webhook_http=True, webhook_allow="127.0.0.0/8")
         self.name = "Shardclock, webhooks"
         self.settings = "as shipped, two shards; requests are signed; receiver: aiohttp, one process"
-        self._place = Path()
-        self._kept = contextlib.ExitStack()
 
     async def open(self, dsn: str) -> None:
         """Set up the database, start the receiver, and add its endpoints."""
         await super().open(dsn)
-        self._place = Path(self._kept.enter_context(tempfile.TemporaryDirectory(prefix="shardclock-bench-")))
-        command = [sys.executable, "-m", "benchmarks.receiver", str(self._place)]
+        command = [sys.executable, "-m", "benchmarks.receiver", str(self.folder)]
         receiver = await asyncio.to_thread(subprocess.Popen, command)
-        self._kept.callback(receiver.wait)
-        self._kept.callback(receiver.kill)
+        self.kept.callback(receiver.wait)
+        self.kept.callback(receiver.kill)
         port = await self._port()
         async with self.session() as session:
             for target, path in ((QUICK, ""), (STUCK, "stuck")):
@@ -51,22 +44,9 @@ class WithEndpoint(OnRay):
         async with self.session() as session, session.connection(timeout_s=PATIENCE_S) as connection:
             await connection.execute(PUT, batch.at, batch.count, batch.every_s, target)
 
-    async def close(self) -> None:
-        """Stop, and end the receiver."""
-        await super().close()
-        self._kept.close()
-
-    async def count(self) -> int:
-        """Count the requests that came."""
-        return count_calls(self._place)
-
-    async def firings(self) -> Sequence[Firing]:
-        """Read when each request came."""
-        return read_calls(self._place)
-
     async def _port(self) -> int:
         deadline_s = time.monotonic() + STARTS_S
-        while not (self._place / "port").exists():
+        while not (self.folder / "port").exists():
             assert time.monotonic() < deadline_s, "the receiver starts"
             await asyncio.sleep(0.05)
-        return int((self._place / "port").read_text())
+        return int((self.folder / "port").read_text())

@@ -1,16 +1,14 @@
 """Shardclock with handlers, and its limit: the SQL of a timer's whole way to its end, with nothing around it."""
 
 import asyncio
-import contextlib
 import shutil
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.contenders.contender import Batch, Firing
 from benchmarks.contenders.ours import LOOK_EVERY_S, PATIENCE_S, Limit, OnRay, Ours
-from benchmarks.contenders.sheets import count_calls, read_calls
+from benchmarks.contenders.recorded import Recorded
 from benchmarks.rows import holder_of
 from sql.cluster.holders import WORKER, list_holders
 from sql.deliveries.claim import Claim, ClaimedDelivery, DeliveryScan, claim_deliveries
@@ -53,7 +51,7 @@ class _Calling(Ours):
             await connection.execute(PUT, batch.at, batch.count, batch.every_s, self.target)
 
 
-class WithHandler(_Calling, OnRay):
+class WithHandler(Recorded, _Calling, OnRay):
     """A cluster of two shards and two workers, as `shardclock up --app` starts it; all timers call one handler."""
 
     def __init__(self, target: str) -> None:
@@ -61,15 +59,12 @@ class WithHandler(_Calling, OnRay):
         self.target = target
         self.name = f"Shardclock, {target} handler"
         self.settings = f"as shipped, two shards and two workers; {HANDLERS[target]}"
-        self._place = Path()
-        self._kept = contextlib.ExitStack()
 
     async def open(self, dsn: str) -> None:
         """Set up the database, and declare the app's handlers."""
         await super().open(dsn)
-        self._place = Path(self._kept.enter_context(tempfile.TemporaryDirectory(prefix="shardclock-bench-")))
-        shutil.copy(APP, self._place)
-        self.app = await asyncio.to_thread(find_app, APP.stem, self._place)
+        shutil.copy(APP, self.folder)
+        self.app = await asyncio.to_thread(find_app, APP.stem, self.folder)
         async with self.session() as session:
             await declare_handlers(session, [it.declared() for it in self.app.handlers])
 
@@ -79,19 +74,6 @@ class WithHandler(_Calling, OnRay):
         async with self.session() as session:
             while sum(it.part_count == WORKERS for it in await list_holders(session, WORKER)) < WORKERS:
                 await asyncio.sleep(0.05)
-
-    async def close(self) -> None:
-        """Stop, and remove the recordings."""
-        await super().close()
-        self._kept.close()
-
-    async def count(self) -> int:
-        """Count the calls in the recordings."""
-        return count_calls(self._place)
-
-    async def firings(self) -> Sequence[Firing]:
-        """Read the recordings."""
-        return read_calls(self._place)
 
 
 class SqlAlone(_Calling, Limit):

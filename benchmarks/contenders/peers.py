@@ -5,20 +5,16 @@ benchmarks/peers.
 """
 
 import asyncio
-import contextlib
 import itertools
 import subprocess
-import tempfile
-from collections.abc import Sequence
 from datetime import timedelta
-from pathlib import Path
 
 import psutil
 
-from benchmarks.contenders.contender import Absent, Batch, Contender, Firing
+from benchmarks.contenders.contender import Absent, Batch
 from benchmarks.contenders.installed import command_of, has_changed, versions
 from benchmarks.contenders.kinds import DUE, Kind
-from benchmarks.contenders.sheets import count_calls, read_calls
+from benchmarks.contenders.recorded import Recorded
 from benchmarks.postgres import connected
 
 PATIENCE_S = 600.0
@@ -26,7 +22,7 @@ STOP_S = 15.0
 PART = 20_000  # rows in one statement
 
 
-class Peer(Contender):
+class Peer(Recorded):
     """Two worker processes of a peer."""
 
     def __init__(self, kind: Kind) -> None:
@@ -36,20 +32,17 @@ class Peer(Contender):
         self.pending_most = 1_000_000 if kind.put else kind.added
         self.version = versions().get(kind.package, "")
         self.left = kind.left
-        self._place = Path()
-        self._stack = contextlib.ExitStack()
         self._workers: list[asyncio.subprocess.Process] = []
         self._number = itertools.count(1)
 
     async def open(self, dsn: str) -> None:
         """Make the peer's tables."""
-        await super().open(dsn)
         how = f"`make {self.kind.make}` installs it"
         if not self.version:
             raise Absent(f"{self.kind.package} is not installed: {how}")
         if has_changed(self.kind.script):
             raise Absent(f"its script has changed since it was installed: {how} again")
-        self._place = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="shardclock-bench-")))
+        await super().open(dsn)
         await self._run("open")
 
     async def put(self, batch: Batch) -> None:
@@ -86,25 +79,12 @@ class Peer(Contender):
                 await worker.wait()
         self._workers = []
 
-    async def close(self) -> None:
-        """Stop, and remove the recordings."""
-        await self.stop()
-        self._stack.close()
-
-    async def count(self) -> int:
-        """Count the calls in the recordings."""
-        return count_calls(self._place)
-
-    async def firings(self) -> Sequence[Firing]:
-        """Read the recordings."""
-        return read_calls(self._place)
-
     def processes(self) -> list[psutil.Process]:
         """List the workers."""
         return [psutil.Process(worker.pid) for worker in self._workers]
 
     async def _worker(self) -> asyncio.subprocess.Process:
-        sheet = self._place / f"sheet-{next(self._number)}"
+        sheet = self.folder / f"sheet-{next(self._number)}"
         worker = await asyncio.create_subprocess_exec(
             *command_of(self.kind.script), "work", self.dsn, str(sheet), *self.kind.options,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,

@@ -26,7 +26,7 @@ from shardclock.handler import Handler, on_timer
 from shardclock.job_calling import CallOutcome, Canceled, JobCall, RunOrder, Seen
 from shardclock.job_policy import JobPolicy
 from shardclock.jobs import Job, job
-from shardclock.outcome import Completed, Discarded, Failed, Outcome, RetryLater
+from shardclock.outcome import COMPLETED, Completed, Discarded, Failed, Outcome, RetryLater
 from shardclock.policy import Policy
 from shardclock.raised import Discard, Partly, RetryIn
 from shardclock.refusal import InvalidHandler
@@ -34,6 +34,7 @@ from shardclock.run import Cancelled, Run
 from shardclock.timer import Timer
 
 __all__ = [
+    "COMPLETED",
     "CallOutcome",
     "Canceled",
     "Cancelled",

@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 
 from shardclock.deadline import Deadline
 from shardclock.handler import Handler
-from shardclock.outcome import Completed, Outcome, outcome_of
+from shardclock.outcome import COMPLETED, Completed, Outcome, outcome_of
 from shardclock.payload import read_payload
 from shardclock.raised import Partly
-from shardclock.result import COMPLETED, completed
+from shardclock.result import completed
 from shardclock.timer import Timer
 
 Delivered: TypeAlias = Timer[str | None]

@@ -15,6 +15,9 @@ class Completed:
     note: str | None = None
 
 
+COMPLETED = Completed()  # how most attempts end
+
+
 @dataclass(frozen=True, slots=True)
 class Discarded:
     """The handler wants no further attempt, and that is no fault."""

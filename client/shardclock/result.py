@@ -2,14 +2,13 @@
 
 import json
 
-from shardclock.outcome import Completed
+from shardclock.outcome import COMPLETED, Completed
 from shardclock.refusal import shown
 
 RESULT_BYTES_MAX = 16_384
 DEPTH_MAX = 100  # as a payload's: Postgres refuses what is nested too deeply for its stack
 
 ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-COMPLETED = Completed()
 
 
 def completed(result: object) -> Completed:

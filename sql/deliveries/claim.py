@@ -31,13 +31,12 @@ class Position(NamedTuple):
 
 BEGINNING = Lane("", "")
 Claim: TypeAlias = tuple[int, int]  # a delivery's key, and how often it was claimed
-OF_SCAN = 5  # columns of a claim that tell of the scan; those of a delivery follow
 
 
 class ClaimedDelivery(NamedTuple):
     """One delivery that a worker has in hand; `claims` is how often it was claimed, which is the fence.
 
-    shape:   the last columns of the claim, in their order: making a tuple of a row costs a tenth of a dataclass
+    shape:   the first columns of the claim, in their order: making a tuple of a row costs a tenth of a dataclass
     """
 
     timer_key: int
@@ -63,6 +62,9 @@ class ClaimedDelivery(NamedTuple):
     def claim(self) -> Claim:
         """Return what tells this claim from every other."""
         return self.timer_key, self.claims
+
+
+OF_DELIVERY = len(ClaimedDelivery._fields)  # columns of a claim's row; those that tell of the scan follow
 
 
 class Claimed(Protocol):
@@ -135,13 +137,13 @@ async def claim_deliveries(
         **_lanes_of(scan.lanes),
         now=now,
     )
-    first = rows[0]
+    *claimed, told = rows
     return DeliveryScanResult(
-        server_time=first["server_time"],
-        lanes=first["lanes"],
-        saturated=first["saturated"],
-        next=Lane(first["next_target"], first["next_tenant"]),
-        claimed=[] if first["timer_key"] is None else [ClaimedDelivery._make(row[OF_SCAN:]) for row in rows],
+        server_time=told["server_time"],
+        lanes=told["lanes"],
+        saturated=told["saturated"],
+        next=Lane(told["next_target"], told["next_tenant"]),
+        claimed=[ClaimedDelivery._make(row[:OF_DELIVERY]) for row in claimed],
     )
 
 

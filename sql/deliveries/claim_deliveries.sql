@@ -11,12 +11,13 @@
 --        soonest row: :lane_targets text[], :lane_tenants text[], and behind which row the reading begins:
 --        :behind_at timestamptz[], :behind_key bigint[],
 --        :now timestamptz or null
--- out:   at least one row: server_time timestamptz, next_target text, next_tenant text (the next scan's :after_target
---        and :after_tenant), lanes bigint (how many have deliveries for the caller), saturated boolean (there may be
---        more), then one claimed delivery, in the order of its lane, or nulls: timer_key bigint, process_instance_key
---        bigint, element_instance_key bigint, due_date timestamptz, fired_at timestamptz, next_attempt_at timestamptz,
+-- out:   a row for each claimed delivery, in the order of its lane: timer_key bigint, process_instance_key bigint,
+--        element_instance_key bigint, due_date timestamptz, fired_at timestamptz, next_attempt_at timestamptz,
 --        redriven_at timestamptz or null, occurrence bigint, claims integer, failed_attempts integer, given_back integer,
---        tenant_id text, timer_type text, target text, target_element_id text, name text, schedule text, payload text
+--        tenant_id text, timer_type text, target text, target_element_id text, name text, schedule text, payload text;
+--        the last row tells of the scan, and what tells of it is null in all others: server_time timestamptz, next_target
+--        text, next_tenant text (the next scan's :after_target and :after_tenant), lanes bigint (how many have deliveries
+--        for the caller), saturated boolean (there may be more)
 -- locks: the claimed rows, for the statement; leaves out rows that others have locked
 -- index: deliveries_by_lane, one probe for each lane that is searched for, then each lane that is due, from its soonest
 --        row or from where the caller says; deliveries_pkey, one probe for each claimed row; holders_pkey, holders_ended
@@ -138,18 +139,25 @@ claimed as (
         d.redriven_at, d.occurrence, d.claims, d.failed_attempts, d.given_back, d.tenant_id, d.timer_type, d.target,
         d.target_element_id, d.name, d.schedule, d.payload::text as payload
 )
+(
+    select
+        c.timer_key, c.process_instance_key, c.element_instance_key, c.due_date, c.fired_at, c.next_attempt_at,
+        c.redriven_at, c.occurrence, c.claims, c.failed_attempts, c.given_back, c.tenant_id, c.timer_type, c.target,
+        c.target_element_id, c.name, c.schedule, c.payload,
+        null::timestamptz as server_time, null::text as next_target, null::text as next_tenant, null::bigint as lanes,
+        null::boolean as saturated
+    from claimed c
+    order by c.next_attempt_at, c.timer_key
+)
+union all
+-- A row of its own: in each row of a delivery, these five would cost as much as a quarter of the delivery.
 select
-    clock_timestamp() as server_time,
-    coalesce((select l.target from lane l where l.number = 500), '') as next_target,
-    coalesce((select l.tenant_id from lane l where l.number = 500), '') as next_tenant,
-    (select share.lanes from share) as lanes,
+    null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
+    clock_timestamp(),
+    coalesce((select l.target from lane l where l.number = 500), ''),
+    coalesce((select l.tenant_id from lane l where l.number = 500), ''),
+    (select share.lanes from share),
     (select count(*) from due) >= :batch
         or exists (
             select from due group by due.target, due.tenant_id, due.share having count(*) >= due.share
-        ) as saturated,
-    c.timer_key, c.process_instance_key, c.element_instance_key, c.due_date, c.fired_at, c.next_attempt_at,
-    c.redriven_at, c.occurrence, c.claims, c.failed_attempts, c.given_back, c.tenant_id, c.timer_type, c.target,
-    c.target_element_id, c.name, c.schedule, c.payload
-from (values (true)) as always (one)
-left join claimed c on true
-order by c.next_attempt_at, c.timer_key
+        )

@@ -1,6 +1,6 @@
 """Settle how attempts ended: record the delivery's end, or say when the next attempt is due."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
@@ -43,11 +43,11 @@ class Settlement(NamedTuple):
 async def settle_deliveries(
     session: Session, holder: int, settlements: Sequence[Settlement], *, now: datetime | None = None
 ) -> frozenset[Claim]:
-    """Settle attempts in one statement; return the claims that it settled.
+    """Settle attempts in one statement; return the claims that it did not settle.
 
     It is safe to send the same settlements again: what is settled is gone, or has been given another claim.
 
-    shape:   each claim at most once; of a missing one the delivery was claimed by somebody since, or is gone
+    shape:   each claim at most once; a delivery that is returned was claimed by somebody since, or is gone
     errors:  StoreUnavailable  the outcome is unknown: send the same settlements again
     source:  sql/deliveries/settle_deliveries.sql
     """
@@ -56,18 +56,17 @@ async def settle_deliveries(
         holder=holder,
         timer_keys=[it.delivery.timer_key for it in settlements],
         claims=[it.delivery.claims for it in settlements],
-        intents=[it.ending for it in settlements],
-        fails=[it.fails for it in settlements],
-        delays=_unless_null(None if it.ending else timedelta(seconds=it.delay_s) for it in settlements),
         duration_ms=[round(it.duration_s * 1000) for it in settlements],
-        reasons=_unless_null(it.reason for it in settlements),
-        results=_unless_null(it.result for it in settlements),
+        intents=_unless_all([it.ending for it in settlements], Ending.DELIVERED),
+        fails=_unless_all([it.fails for it in settlements], False),
+        delays=_unless_all([None if it.ending else timedelta(seconds=it.delay_s) for it in settlements], None),
+        reasons=_unless_all([it.reason for it in settlements], None),
+        results=_unless_all([it.result for it in settlements], None),
         now=now,
     )
     return frozenset(map(tuple, rows))
 
 
-def _unless_null(values: Iterable[ValueT | None]) -> list[ValueT | None]:
-    """Make an array, without any element if all are null: the statement reads a missing element as null."""
-    listed = list(values)
-    return listed if any(value is not None for value in listed) else []
+def _unless_all(values: list[ValueT], usual: ValueT) -> list[ValueT]:
+    """Return the values, or none if all are the usual one: to encode an array costs more than to count in it."""
+    return [] if values.count(usual) == len(values) else values

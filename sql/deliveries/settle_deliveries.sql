@@ -3,22 +3,25 @@
 -- in:    :holder bigint, :timer_keys bigint[] (each once with the same claims), then one array for each fact about these
 --        deliveries:
 --        :claims integer[] (as they were claimed),
---        :intents text[]: DELIVERED, DISCARDED or DEAD; null: another attempt is due,
---        :fails boolean[]: the attempt counts as failed,
+--        :duration_ms integer[],
+--        then arrays that may be empty:
+--        :intents text[]: DELIVERED, DISCARDED or DEAD; null: another attempt is due; empty: all are DELIVERED,
+--        :fails boolean[]: the attempt counts as failed; empty: none does,
 --        :delays interval[]: until the next attempt, or null,
---        :duration_ms integer[], :reasons text[] (null: none), :results jsonb[] (what a handler returned; null: nothing);
---        what is missing at an array's end is null;
+--        :reasons text[] (null: none), :results jsonb[] (what a handler returned; null: nothing);
 --        :now timestamptz or null
--- out:   timer_key bigint, claims integer, of those that this call settled. A missing one was claimed by somebody since,
---        or is gone
+-- out:   timer_key bigint, claims integer, of those that this call did not settle: such a delivery was claimed by
+--        somebody since, or is gone
 -- locks: the settled rows, for the statement
 -- index: deliveries_pkey, one probe for each row
 with attempt as materialized (
-    select a.*
+    select
+        a.timer_key, a.claims, a.duration_ms, a.delay, a.reason, a.result, coalesce(a.fails, false) as fails,
+        case when cardinality(:intents) = 0 then 'DELIVERED' else a.intent end as intent
     from unnest(
-        :timer_keys::bigint[], :claims::integer[], :intents::text[], :fails::boolean[], :delays::interval[],
-        :duration_ms::integer[], :reasons::text[], :results::jsonb[]
-    ) as a (timer_key, claims, intent, fails, delay, duration_ms, reason, result)
+        :timer_keys::bigint[], :claims::integer[], :duration_ms::integer[], :intents::text[], :fails::boolean[],
+        :delays::interval[], :reasons::text[], :results::jsonb[]
+    ) as a (timer_key, claims, duration_ms, intent, fails, delay, reason, result)
 ),
 gone as (
     -- The fence is a condition of the delete itself. An array, not a join, as in fire_due.
@@ -89,6 +92,10 @@ again as (
         and d.claimed_by = :holder
     returning d.timer_key, d.claims
 )
-select g.timer_key, g.claims from gone g
-union all
-select a.timer_key, a.claims from again a
+select a.timer_key, a.claims
+from attempt a
+where not exists (
+    select
+    from (select g.timer_key, g.claims from gone g union all select again.timer_key, again.claims from again) s
+    where s.timer_key = a.timer_key and s.claims = a.claims
+)

@@ -42,6 +42,11 @@ class StoredEndpoint:
         """Return which endpoint it is."""
         return EndpointName(self.tenant_id, self.name)
 
+    @property
+    def why_closed(self) -> str | None:
+        """Say why nothing is sent to it; None if it is not disabled."""
+        return None if self.disabled_at is None else f"the endpoint is disabled: {self.disabled_why}"
+
 
 @dataclass(frozen=True, slots=True)
 class ListedEndpoint:

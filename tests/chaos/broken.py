@@ -38,6 +38,7 @@ PARTS = (
     "cli",
     "cluster",
     "coordinator",
+    "demo",
     "embedded",
     "k8s",
     "keepers",
@@ -47,6 +48,7 @@ PARTS = (
     "sql",
     "tests",
     "timers",
+    "webhooks",
     "workers",
 )
 AT_ONCE = 2

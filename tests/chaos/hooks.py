@@ -16,7 +16,7 @@ from tests.chaos.plan import TENANTS
 from tests.chaos.stage import Stage
 from tests.support import ROOT
 from tests.support.roles import as_role
-from workers.webhooks.signing import new_secret
+from webhooks.signing import new_secret
 
 STARTS_S = 20.0
 POLICY = {"timeout_s": 2.0, "retry_min_s": 0.1, "retry_max_s": 0.4}

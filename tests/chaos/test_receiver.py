@@ -17,7 +17,7 @@ from tests.chaos.acts import WEBHOOK, WEBHOOKS
 from tests.chaos.promises.calling import hash_of
 from tests.chaos.receiver import NOT_OURS, Receiver
 from tests.chaos.running import read_attempts
-from workers.webhooks.signing import new_secret
+from webhooks.signing import new_secret
 
 SECRET = new_secret()
 FIRST = {

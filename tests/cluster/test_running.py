@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from cluster.verdict import judge
+from demo.verdict import judge
 from embedded.server import EmbeddedPostgres
 from service.bulk_import import ImportReport, import_lines
 from sql.log.records import read_log

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.verdict import Verdict, judge
+from demo.verdict import Verdict, judge
 from sql.clients.pending import Refused, Scheduled, draw_keys, schedule_timers
 from sql.log.records import LogRecord, read_log
 from sql.session import Session

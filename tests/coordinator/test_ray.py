@@ -13,7 +13,7 @@ from functools import partial
 import psutil
 import pytest
 
-from cluster.verdict import Kill, Verdict, judge
+from demo.verdict import Kill, Verdict, judge
 from sql.clients.pending import Refused, Scheduled, draw_keys, schedule_timers
 from sql.cluster.holders import SHARD, Holder
 from sql.cluster.leadership import scale

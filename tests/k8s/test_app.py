@@ -31,7 +31,7 @@ from tests.support.manifests import (
     place_of,
     pods,
 )
-from workers.webhooks.addresses import DENIED, UNICAST
+from webhooks.addresses import DENIED, UNICAST
 
 RESOURCE = "shardclock_workers"
 DOCS = (ROOT / "docs/operate/kubernetes.md").read_text()

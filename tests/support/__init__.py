@@ -43,6 +43,9 @@ Workers:
     runs             runs' processes that a test plays
     run_process      one process that makes runs, without Ray
 
+Webhooks:
+    receivers        receive webhooks on loopback, well or badly
+
 Rules and pages:
     cron_rules       draw cron rules and zones at random, and step through a rule
     doc_blocks       find the code blocks of the README and the docs

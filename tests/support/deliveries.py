@@ -83,8 +83,9 @@ class WorkerClient:
         return (await self.scan(batch, places=places)).claimed
 
     async def settle(self, *settlements: Settlement) -> frozenset[Claim]:
-        """Settle attempts."""
-        return await settle_deliveries(self.settles, self.holder, settlements, now=self.now)
+        """Settle attempts; return the claims that were settled."""
+        lost = await settle_deliveries(self.settles, self.holder, settlements, now=self.now)
+        return frozenset(it.delivery.claim for it in settlements) - lost
 
 
 def done(delivery: ClaimedDelivery) -> Settlement:

@@ -69,7 +69,7 @@ class Pods:
         return [it for it in asyncio.run(holders_of(self.machine.dsn, role)) if it.part is not None]
 
     def serving(self) -> list[Holder]:
-        """List the shards that serve; empty until as many as wanted serve."""
+        """List the shards that serve; while their number is not the wanted one, list none."""
         shards = self.keepers(SHARD)
         return shards if self.ask(WANTED) == [(len(shards),)] else []
 

@@ -25,14 +25,14 @@ import structlog
 
 from jobs.spec import JobSpec
 from keepers.heartbeat import HolderEnded
-from shardclock import CallOutcome, RunOrder, Seen
+from shardclock import COMPLETED, CallOutcome, RunOrder, Seen
 from sql.cluster.holders import WORKER
 from sql.deliveries.claim import ClaimedDelivery
 from tests.support.handler_process import LENGTH, READY, framed
 from tests.support.handlers import policy_of
 from tests.support.shard_pool import incarnation
 from workers.handler import HandlerSpec
-from workers.process import COMPLETED, CallResult, ProcessDied, envelope_of
+from workers.process import CallResult, ProcessDied, envelope_of
 from workers.runs.process import Needs
 from workers.settings import WorkerSettings
 from workers.worker import Worker

@@ -9,7 +9,7 @@ import pytest
 
 from sql.deliveries.claim import BEGINNING, ClaimedDelivery, DeliveryScan, DeliveryScanResult, Lane, Position
 from tests.support.handlers import NOON, delivery
-from workers.claim_planner import LANES_MAX, MARGIN_S, SEARCH_GAP_S, SEARCH_SHARE, ClaimPlanner
+from workers.claim_planner import BUSY_PAUSE_S, LANES_MAX, MARGIN_S, SEARCH_GAP_S, SEARCH_SHARE, ClaimPlanner
 
 ORDERS, CARTS = Lane("order.expired", "default"), Lane("cart.left", "default")
 SCAN = DeliveryScan(["order.expired", "cart.left"], 1_000)
@@ -47,6 +47,19 @@ def test_a_lane_with_more_goes_on_behind_its_last_claim_at_once() -> None:
     assert search(planner, taken(*claimed, saturated=True))
 
     assert lanes_of(planner) == {ORDERS: Position(claimed[-1].next_attempt_at, 6)}
+
+
+def test_known_lanes_are_read_often_while_deliveries_come_and_then_ever_more_seldom() -> None:
+    planner = ClaimPlanner()
+    assert not search(planner, taken(at_ms(1, 7)))
+    pauses = []
+    for result in (taken(at_ms(2, 8)), taken(), taken(), taken(), taken(at_ms(3, 9))):
+        known = planner.known(SCAN)
+        assert known is not None
+        planner.learn(known, result, began_s=0.0, ended_s=0.001)
+        pauses.append(planner.pause_s(3 * BUSY_PAUSE_S) / BUSY_PAUSE_S)
+
+    assert pauses == [1, 2, 3, 3, 1]
 
 
 def test_a_lane_without_more_goes_on_with_what_was_firing_when_the_scan_began() -> None:

@@ -18,14 +18,14 @@ import workers.endpoint_line
 from sql.deliveries.settle import Ending, Settlement
 from sql.endpoints.endpoints import EndpointName, StoredEndpoint
 from tests.support.handlers import NOON, delivery
+from tests.support.receivers import SECRET
 from tests.support.waiting import eventually
-from tests.workers.webhooks.receivers import SECRET
+from webhooks.answers import Answer, Delivered, Fault, Gone, Retry
+from webhooks.endpoint import Endpoint, EndpointRules
+from webhooks.policy import policy_of
+from webhooks.sender import Message
 from workers.endpoint_line import EndpointLine, message_of, settlement_after
-from workers.route import policy_of
 from workers.stats import WorkerStats
-from workers.webhooks.answers import Answer, Delivered, Fault, Gone, Retry
-from workers.webhooks.endpoint import Endpoint, EndpointRules
-from workers.webhooks.sender import Message
 
 KEY = EndpointName("default", "billing")
 STORED = StoredEndpoint("default", "billing", "https://example.com/hooks", {}, (SECRET,), {})

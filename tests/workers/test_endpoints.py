@@ -11,10 +11,10 @@ from sql.deliveries.claim import Lane
 from sql.deliveries.settle import Settlement
 from sql.session import Session
 from tests.support.handlers import NOON, delivery
-from tests.workers.webhooks.receivers import SECRET
+from tests.support.receivers import SECRET
+from webhooks.addresses import Networks
 from workers.endpoints import Endpoints
 from workers.stats import WorkerStats
-from workers.webhooks.addresses import Networks
 
 # Nothing is sent: both are disabled or wrong, so what was read of them is seen in how their deliveries end.
 BAD, OTHER = Lane("webhook:bad", "a"), Lane("webhook:other", "b")

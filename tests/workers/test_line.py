@@ -262,6 +262,16 @@ async def test_it_asks_for_more_when_half_of_its_places_are_free() -> None:
         await eventually(lambda: len(it.settled) == most // 2 + 1)
 
 
+async def test_of_large_payloads_it_asks_for_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "PAYLOADS_BYTES_MAX", 10_000)
+    async with running(spec_of(concurrency=10), Processes()) as it:
+        most = it.line.places
+        it.line.add([delivery(1, payload='"' + "x" * 998 + '"'), delivery(2)])
+        await eventually(lambda: len(it.settled) == 2)
+
+        assert (most, it.line.places) == (10 * (1 + lines.QUEUED_CHUNKS), 20)
+
+
 async def test_those_beside_a_deadly_one_are_not_blamed_even_if_it_dies_again_and_again() -> None:
     processes = Processes(dies_of(1, 2, 3))
     async with running(spec_of(concurrency=10), processes) as it:

@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from sql.deliveries.settle import Ending
 from sql.endpoints.endpoints import StoredEndpoint
 from tests.support.handlers import NOON, delivery
-from tests.workers.webhooks.receivers import SECRET
+from tests.support.receivers import SECRET
+from webhooks.addresses import networks_of
+from webhooks.endpoint import EndpointRules
+from webhooks.policy import POLICY, policy_of
 from workers.attempts import why_not
-from workers.route import POLICY, policy_of, route_of
-from workers.webhooks.addresses import networks_of
-from workers.webhooks.endpoint import EndpointRules
+from workers.route import route_of
 
 STORED = StoredEndpoint("default", "billing", "https://example.com/hooks", {"authorization": "Bearer 7"}, (SECRET,), {})
 RULES = EndpointRules()
@@ -54,12 +55,6 @@ def test_nothing_is_sent_to_an_endpoint_that_the_operator_allows_no_more() -> No
 def test_secrets_and_headers_are_not_shown() -> None:
     assert "whsec_" not in repr(route_of(STORED, RULES))
     assert "Bearer" not in repr(route_of(STORED, RULES))
-
-
-def test_a_policy_says_all_that_a_delivery_is_judged_by() -> None:
-    policy = policy_of({"rate_per_s": 5.0})
-
-    assert (policy.rate_per_s, policy.max_attempts, policy.retry_max_s) == (5.0, 20, 43_200.0)
 
 
 def test_a_delivery_is_given_up_three_days_after_its_firing_unless_the_endpoint_says_otherwise() -> None:

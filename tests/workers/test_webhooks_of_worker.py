@@ -12,10 +12,10 @@ from sql.session import Session
 from tests.support.deliveries import deliver
 from tests.support.factories import BOUND_S, HolderClient, value
 from tests.support.handlers import Processes
+from tests.support.receivers import SECRET, Receiver, answering, hanging, receiving
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
 from tests.support.working import QUICK, ended, working
-from tests.workers.webhooks.receivers import SECRET, Receiver, answering, hanging, receiving
 from workers.settings import WorkerSettings
 
 SETTINGS = WorkerSettings(**QUICK.model_dump() | {"webhook_http": True, "webhook_allow": "127.0.0.0/8"})

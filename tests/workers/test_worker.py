@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import workers.settler
 import workers.worker
 from shardclock import Completed, Failed
 from sql.cluster.holders import WORKER, Incarnation, end_holders
@@ -121,12 +122,12 @@ async def test_what_ended_while_postgres_was_away_is_settled_when_it_is_back(
     async def lost_once(*arguments: Any) -> frozenset[Claim]:
         nonlocal sent
         sent += 1
-        settled = await settle_deliveries(*arguments)
+        lost = await settle_deliveries(*arguments)
         if sent == 1:
             raise StoreUnavailable("the answer was lost")
-        return settled
+        return lost
 
-    monkeypatch.setattr(workers.worker, "settle_deliveries", lost_once)
+    monkeypatch.setattr(workers.settler, "settle_deliveries", lost_once)
     await deliver(shard)
     async with working(dsn, Processes()) as worker:
         await eventually(lambda: sent >= 2 and len(worker) == 0)
@@ -244,6 +245,38 @@ async def test_what_was_not_called_because_its_lease_ran_out_is_claimed_again(
 
         await eventually(lambda: _is(dsn, 0))
     assert await ended(dsn) == {"DELIVERED": 3}
+
+
+async def test_leases_are_not_renewed_while_outcomes_are_settled(
+    dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Both lock rows of the hand, each in an order of its own. Two that wait for each other cost a second.
+    gate, settling, renewed = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def slowly(*arguments: Any) -> frozenset[Claim]:
+        settling.set()
+        await gate.wait()
+        lost = await settle_deliveries(*arguments)
+        settling.clear()
+        return lost
+
+    async def renew(*arguments: Any, **more: Any) -> frozenset[Claim]:
+        assert not settling.is_set()
+        ours = await renew_deliveries(*arguments, **more)
+        renewed.set()
+        return ours
+
+    monkeypatch.setattr(workers.settler, "settle_deliveries", slowly)
+    monkeypatch.setattr(workers.worker, "renew_deliveries", renew)
+    settings = QUICK.model_copy(update={"delivery_lease_s": 0.6, "statement_timeout_s": 0.5})
+    await deliver(shard)
+    async with working(dsn, Processes(), settings=settings) as worker:
+        await settling.wait()
+        await eventually(lambda: bool(worker._hand.renewed_before(time.monotonic() - 0.3)))
+        assert not renewed.is_set()
+        gate.set()
+        await eventually(lambda: _is(dsn, 0))
+        assert not worker.stats.failures
 
 
 async def test_a_hint_that_comes_right_after_another_one_is_not_lost(

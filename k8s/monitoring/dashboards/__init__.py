@@ -1,8 +1,10 @@
 """The dashboards as Python, from which Grafana's JSON beside it is made: `make dashboards`.
 
-spec       what a dashboard is made of
+spec        what a dashboard is made of
 overview, shards, database   what each of them shows
-grafana    a dashboard as Grafana's JSON
+deliveries  the rows of `shards` about deliveries
+quantiles   how long the slowest took, as a query
+grafana     a dashboard as Grafana's JSON
 """
 
 from k8s.monitoring.dashboards.database import DATABASE

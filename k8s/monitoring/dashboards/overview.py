@@ -1,9 +1,7 @@
 """Are timers on time, is anything overdue, which shards are there, and what is coming?"""
 
+from k8s.monitoring.dashboards.quantiles import FIRE_LAG, quantile
 from k8s.monitoring.dashboards.spec import BarChart, Dashboard, Heatmap, Query, Row, Stat, TimeSeries
-
-# Without the timers that were overdue already when they were asked for: the objective is about the others.
-FIRE_LAG = 'shardclock_fire_lag_seconds_bucket{job="$job", asked="ahead"}[$__rate_interval]'
 
 HEADLINE = Row(
     height=4,
@@ -96,9 +94,9 @@ LAG = Row(
             log=True,
             from_zero=False,
             queries=[
-                Query(f"histogram_quantile(0.5, sum by (le) (rate({FIRE_LAG})))", "p50"),
-                Query(f"histogram_quantile(0.99, sum by (le) (rate({FIRE_LAG})))", "p99"),
-                Query(f"histogram_quantile(0.999, sum by (le) (rate({FIRE_LAG})))", "p99.9"),
+                Query(quantile(0.5, FIRE_LAG), "p50"),
+                Query(quantile(0.99, FIRE_LAG), "p99"),
+                Query(quantile(0.999, FIRE_LAG), "p99.9"),
                 Query("vector(0.1)", "objective for p99", color="red", dashed=True),
             ],
             runbooks=["ShardclockLagBudgetBurnFast", "ShardclockLagBudgetBurnSlow"],

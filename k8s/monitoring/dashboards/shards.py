@@ -1,9 +1,10 @@
 """Which shard does what, and what fails?"""
 
+from k8s.monitoring.dashboards.deliveries import DELIVERIES
+from k8s.monitoring.dashboards.quantiles import FIRE_LAG, quantile
 from k8s.monitoring.dashboards.spec import Dashboard, Query, Row, Stat, TimeSeries
 
-# Without the timers that were overdue already when they were asked for: the objective is about the others.
-FIRE_LAG = 'shardclock_fire_lag_seconds_bucket{job="$job", asked="ahead"}[$__rate_interval]'
+TAKEOVER = 'shardclock_takeover_seconds_bucket{job="$job", role="shard"}[15m]'
 
 HEADLINE = Row(
     height=4,
@@ -105,20 +106,8 @@ OWNERSHIP = Row(
             unit="s",
             width=6,
             queries=[
-                Query(
-                    (
-                        "histogram_quantile(0.5, sum by (le)"
-                        ' (rate(shardclock_takeover_seconds_bucket{job="$job", role="shard"}[15m])))'
-                    ),
-                    "p50",
-                ),
-                Query(
-                    (
-                        "histogram_quantile(0.99, sum by (le)"
-                        ' (rate(shardclock_takeover_seconds_bucket{job="$job", role="shard"}[15m])))'
-                    ),
-                    "p99",
-                ),
+                Query(quantile(0.5, TAKEOVER), "p50"),
+                Query(quantile(0.99, TAKEOVER), "p99"),
             ],
         ),
     ],
@@ -161,7 +150,7 @@ WORK = Row(
             unit="s",
             log=True,
             from_zero=False,
-            queries=[Query(f"histogram_quantile(0.99, sum by (le, shard) (rate({FIRE_LAG})))", "shard {{shard}}")],
+            queries=[Query(quantile(0.99, FIRE_LAG, by="le, shard"), "shard {{shard}}")],
             runbooks=["ShardclockLagBudgetBurnFast"],
         ),
     ],
@@ -211,183 +200,6 @@ EXCEPTIONS = Row(
     ]
 )
 
-DELIVERIES = Row(
-    title="Deliveries",
-    panels=[
-        TimeSeries(
-            "Attempts settled",
-            "Attempts to call a target, in a second, by how they ended.",
-            unit="cps",
-            queries=[
-                Query(
-                    'sum by (outcome) (rate(shardclock_deliveries_settled_total{job="$job"}[$__rate_interval]))',
-                    "{{outcome}}",
-                )
-            ],
-        ),
-        TimeSeries(
-            "An attempt takes, p99",
-            "99 % of the attempts to call a target took no longer.",
-            unit="s",
-            log=True,
-            from_zero=False,
-            queries=[
-                Query(
-                    "histogram_quantile(0.99, sum by (le, kind)"
-                    ' (rate(shardclock_delivery_attempt_seconds_bucket{job="$job"}[$__rate_interval])))',
-                    "{{kind}}",
-                )
-            ],
-        ),
-        TimeSeries(
-            "In hand",
-            "Deliveries that workers have in hand, waiting or being called; and endpoints that are only probed.",
-            unit="short",
-            queries=[
-                Query('sum(shardclock_deliveries_in_hand{job="$job"})', "in hand"),
-                Query('sum(shardclock_endpoint_breakers_open{job="$job"})', "endpoints that fail"),
-            ],
-            runbooks=["ShardclockEndpointFails"],
-        ),
-        TimeSeries(
-            "Claimed and lost",
-            "Deliveries that workers took, and those that another worker took while one had them in hand.",
-            unit="cps",
-            queries=[
-                Query('sum(rate(shardclock_deliveries_claimed_total{job="$job"}[$__rate_interval]))', "claimed"),
-                Query('sum(rate(shardclock_deliveries_lost_total{job="$job"}[$__rate_interval]))', "lost"),
-                Query(
-                    'sum by (loop) (rate(shardclock_worker_turn_failures_total{job="$job"}[$__rate_interval]))',
-                    "failed turns: {{loop}}",
-                ),
-            ],
-        ),
-    ],
-)
-
-BACKLOG = Row(
-    title="Deliveries that wait, and those given up",
-    panels=[
-        TimeSeries(
-            "Waiting",
-            "Deliveries that are due and that no worker has in hand, by target. 10,000 means 10,000 or more.",
-            unit="short",
-            queries=[
-                Query('max by (target_name) (shardclock_deliveries_waiting{job="$job"})', "{{target_name}}"),
-            ],
-            runbooks=["ShardclockDeliveriesBehind"],
-        ),
-        TimeSeries(
-            "Oldest that waits",
-            "How long ago the oldest of them became due, by target; also known when no worker is alive.",
-            unit="s",
-            queries=[
-                Query(
-                    'max by (target_name) (shardclock_oldest_waiting_delivery_seconds{job="$job"})', "{{target_name}}"
-                )
-            ],
-            runbooks=["ShardclockDeliveriesBehind"],
-        ),
-        TimeSeries(
-            "Dead letters",
-            (
-                "Deliveries that were given up and are kept, by target. 10,000 means 10,000 or more. Somebody has to"
-                " see to them: shardclock dead-letters."
-            ),
-            unit="short",
-            queries=[Query('max by (target_name) (shardclock_dead_letters{job="$job"})', "{{target_name}}")],
-            runbooks=["ShardclockDeadLetters"],
-        ),
-        TimeSeries(
-            "Workers",
-            "Workers that are alive against those wanted: none without a handler, an endpoint or a delivery.",
-            unit="short",
-            queries=[
-                Query('max(shardclock_workers_alive{job="$job"})', "alive"),
-                Query('max(shardclock_workers_wanted{job="$job"})', "wanted", color="orange", dashed=True),
-            ],
-            runbooks=["ShardclockNoWorkerAlive", "ShardclockWorkersMissing"],
-        ),
-    ],
-)
-
-CALLS = Row(
-    panels=[
-        TimeSeries(
-            "Called after its firing",
-            "Half and 99 % of the deliveries were called for the first time within this time of their firing.",
-            unit="s",
-            log=True,
-            from_zero=False,
-            queries=[
-                Query(
-                    (
-                        "histogram_quantile(0.5, sum by (le)"
-                        ' (rate(shardclock_delivery_lag_seconds_bucket{job="$job"}[$__rate_interval])))'
-                    ),
-                    "p50",
-                ),
-                Query(
-                    (
-                        "histogram_quantile(0.99, sum by (le)"
-                        ' (rate(shardclock_delivery_lag_seconds_bucket{job="$job"}[$__rate_interval])))'
-                    ),
-                    "p99",
-                ),
-            ],
-            runbooks=["ShardclockDeliveriesBehind"],
-        ),
-        TimeSeries(
-            "Attempts that fail",
-            "Share of the attempts to call a target that failed and are made again, or were the last.",
-            unit="percentunit",
-            queries=[
-                Query(
-                    (
-                        "sum by (target_name) (rate(shardclock_deliveries_settled_total"
-                        '{job="$job", outcome=~"retried|dead"}[$__rate_interval])) /'
-                        " sum by (target_name) (rate(shardclock_deliveries_settled_total"
-                        '{job="$job", outcome!="given_back"}[$__rate_interval]))'
-                    ),
-                    "{{target_name}}",
-                )
-            ],
-            runbooks=["ShardclockDeliveriesFail"],
-        ),
-        TimeSeries(
-            "Processes that do not start",
-            "How often a process of a handler did not start in a minute: the worker's log has the reason.",
-            unit="short",
-            queries=[
-                Query(
-                    (
-                        "sum by (target_name)"
-                        ' (rate(shardclock_handler_start_failures_total{job="$job"}[$__rate_interval])) * 60'
-                    ),
-                    "{{target_name}}",
-                )
-            ],
-            runbooks=["ShardclockHandlerDoesNotStart"],
-        ),
-        TimeSeries(
-            "Workers taken over",
-            "Workers whose deliveries were taken over, by why; the calls that they had under way are made again.",
-            unit="none",
-            style="bars",
-            queries=[
-                Query(
-                    (
-                        "sum by (reason)"
-                        ' (increase(shardclock_takeovers_total{job="$job", role="worker"}[$__rate_interval]))'
-                    ),
-                    "{{reason}}",
-                ),
-            ],
-            runbooks=["ShardclockWorkersFlapping"],
-        ),
-    ],
-)
-
 FAILURES = Row(
     title="Clocks and failures",
     panels=[
@@ -432,5 +244,5 @@ FAILURES = Row(
 SHARDS = Dashboard(
     name="shards",
     description="Which shard does what: ownership, takeovers, claims, deliveries, clocks, failures.",
-    rows=[HEADLINE, OWNERSHIP, WORK, EXCEPTIONS, DELIVERIES, BACKLOG, CALLS, FAILURES],
+    rows=[HEADLINE, OWNERSHIP, WORK, EXCEPTIONS, *DELIVERIES, FAILURES],
 )

@@ -1,0 +1,52 @@
+"""A contender that is measured by its calls: whoever is called notes each call in a file of a folder.
+
+Each call is two doubles: when the job was due and when its handler was called.
+"""
+
+import array
+import contextlib
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.contenders.contender import Contender, Firing
+
+SHEETS = "sheet-*"
+BYTES = 16  # two doubles
+
+
+class Recorded(Contender):
+    """Give a contender a folder for its recordings from `open` to `close`, and read them.
+
+    It stands before the contender that it completes: `class WithHandler(Recorded, OnRay)`. What must end before the
+    folder goes is pushed onto `kept`.
+    """
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self.folder = Path()
+        self.kept = contextlib.ExitStack()
+
+    async def open(self, dsn: str) -> None:
+        """Set up the database, and make the folder."""
+        await super().open(dsn)
+        self.folder = Path(self.kept.enter_context(tempfile.TemporaryDirectory(prefix="shardclock-bench-")))
+
+    async def close(self) -> None:
+        """Stop, and remove the recordings."""
+        await super().close()
+        self.kept.close()
+
+    async def count(self) -> int:
+        """Count the calls in all recordings."""
+        return sum(sheet.stat().st_size // BYTES for sheet in self.folder.glob(SHEETS))
+
+    async def firings(self) -> Sequence[Firing]:
+        """Read the calls from all recordings, in no order."""
+        found: list[Firing] = []
+        for sheet in self.folder.glob(SHEETS):
+            text = sheet.read_bytes()
+            values = array.array("d", text[: len(text) // BYTES * BYTES])
+            found += map(Firing, values[0::2], values[1::2])
+        return found

@@ -1,0 +1,23 @@
+"""The demo's app: one handler, which is imported and called as a user's handlers are."""
+
+import asyncio
+
+import shardclock
+from demo.calls import note_call
+from demo.example import ATTEMPTS_MAX, BUSY, CLOSED, TARGET, warehouse_of
+
+ANSWER_S = 0.1  # a warehouse takes so long: a worker that is killed then has some calls in hand
+
+
+class WarehouseSilent(Exception):
+    """The warehouse did not answer, so the order's goods are still reserved."""
+
+
+@shardclock.on_timer(TARGET, max_attempts=ATTEMPTS_MAX, timeout="PT10S", retry_min="PT0.1S", retry_max="PT0.5S")
+async def release_goods(timer: shardclock.Timer) -> None:
+    """Give back the goods of an order that was not paid in time."""
+    note_call(timer.timer_key, timer.attempt)
+    await asyncio.sleep(ANSWER_S)
+    warehouse = warehouse_of(timer.payload)
+    if warehouse == CLOSED or (warehouse == BUSY and timer.attempt == 1):
+        raise WarehouseSilent(f"the warehouse is {warehouse}")

@@ -1,0 +1,138 @@
+"""What the recorded rows and the noted calls prove about a run's deliveries. A pure function of them."""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from demo.calls import Call
+from demo.example import expected_end
+from sql.deliveries.settle import Ending
+from sql.log.records import LogRecord
+
+ENDS = frozenset(Ending)  # what a record says that ends a delivery
+DYING_S = 1.0  # what a killed worker had sent to its handler's process may begin so long after the kill
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryVerdict:
+    """What became of every delivery. All numbers count deliveries, but `double`, which counts the ends too many.
+
+    `retried` of the delivered ones needed more than one attempt. An attempt of those `called_again` was called a second
+    time after a worker was killed (None: none was killed); of those `repeated` for another reason.
+    """
+
+    promised: int
+    delivered: int
+    discarded: int
+    dead: int
+    retried: int
+    called_again: int | None
+    repeated: int
+    lost: int
+    double: int
+    unfired: int
+    wrong_end: int
+    wrong_attempt: int
+    uncalled: int
+
+    @property
+    def faults(self) -> dict[str, int]:
+        """Count each fault, by what people call it."""
+        return {
+            "lost": self.lost,
+            "double": self.double,
+            "without a firing": self.unfired,
+            "with a wrong end": self.wrong_end,
+            "at a wrong attempt": self.wrong_attempt,
+            "not called": self.uncalled,
+        }
+
+    @property
+    def holds(self) -> bool:
+        """Say whether each delivery ended as it had to; if nothing was delivered, nothing is known, and that fails."""
+        return self.delivered > 0 and not any(self.faults.values())
+
+    def lines(self) -> list[tuple[str, object]]:
+        """List the numbers for people, each with its label."""
+        again = "no worker was killed"
+        if self.called_again is not None:
+            again = f"{self.called_again:,}, because the killed worker had not recorded how their calls ended"
+        if self.repeated:
+            again += f"; {self.repeated:,} for another reason"
+        return [
+            ("delivered", f"{self.delivered:,} of {self.promised:,} promised, {self.retried:,} by a retry"),
+            ("dead letters", f"{self.dead:,} (their handler fails at each attempt)"),
+            ("called again", again),
+            ("deliveries", ", ".join(f"{count:,} {fault}" for fault, count in self.faults.items())),
+        ]
+
+
+def judge_deliveries(
+    promised: int, records: Sequence[LogRecord], calls: Sequence[Call], killed_s: float | None
+) -> DeliveryVerdict:
+    """Compare how deliveries ended, and which calls were made, with what the payloads of their firings ask for.
+
+    shape:   `promised` counts the firings with a target that were promised; `records` is the whole log since then, in
+             order; `calls` are in order
+    units:   `killed_s` is when a worker was killed, by the machine's monotonic clock; None: none was
+    """
+    fired = {it.timer_key: it for it in records if it.intent == "TRIGGERED" and it.target != "log"}
+    every_end = [it for it in records if it.intent in ENDS]
+    ends = {it.timer_key: it for it in reversed(every_end)}  # the first of each
+    expected = {key: expected_end(fired[key].payload) for key in ends.keys() & fired.keys()}
+    kinds = Counter(end.intent for end in ends.values())
+    as_expected = [key for key, end in expected.items() if ends[key].intent == end.intent]
+    again, repeated = _called_again(calls, killed_s)
+    return DeliveryVerdict(
+        promised=promised,
+        delivered=kinds[Ending.DELIVERED],
+        discarded=kinds[Ending.DISCARDED],
+        dead=kinds[Ending.DEAD],
+        retried=sum(end.intent == Ending.DELIVERED and _attempt_of(end) > 1 for end in ends.values()),
+        called_again=None if killed_s is None else again,
+        repeated=repeated,
+        lost=max(promised, len(fired)) - len(expected),
+        double=len(every_end) - len(ends),
+        unfired=len(_unfired(fired, ends, calls)),
+        wrong_end=len(expected) - len(as_expected),
+        wrong_attempt=sum(_attempt_of(ends[key]) != expected[key].attempt for key in as_expected),
+        uncalled=len(_uncalled(ends.values(), calls)),
+    )
+
+
+def _attempt_of(end: LogRecord) -> int:
+    """Say at which attempt a delivery ended; 0 if it ended without one."""
+    return int(json.loads(end.detail or "{}").get("attempt", 0))
+
+
+def _unfired(fired: Mapping[int, LogRecord], ends: Mapping[int, LogRecord], calls: Sequence[Call]) -> set[int]:
+    """Find what ended, or was called, without a firing, or before it."""
+    begun = ends.keys() | {call.timer_key for call in calls}
+    early = {key for key in ends.keys() & fired.keys() if ends[key].position < fired[key].position}
+    return (begun - fired.keys()) | early
+
+
+def _uncalled(ends: Collection[LogRecord], calls: Sequence[Call]) -> set[int]:
+    """Find what ended with an attempt that no call was made for."""
+    called = {(call.timer_key, call.attempt) for call in calls}
+    return {
+        end.timer_key
+        for end in ends
+        if any((end.timer_key, attempt) not in called for attempt in range(1, _attempt_of(end) + 1))
+    }
+
+
+def _called_again(calls: Sequence[Call], killed_s: float | None) -> tuple[int, int]:
+    """Count the deliveries of which an attempt was called again: because of the kill, and for another reason."""
+    moments: dict[tuple[int, int], list[float]] = defaultdict(list)
+    for call in calls:
+        moments[call.timer_key, call.attempt].append(call.began_s)
+    by_kill: set[int] = set()
+    otherwise: set[int] = set()
+    for (timer_key, _), began in moments.items():
+        for first_s, next_s in pairwise(sorted(began)):
+            was_killed = killed_s is not None and first_s < killed_s + DYING_S and next_s > killed_s
+            (by_kill if was_killed else otherwise).add(timer_key)
+    return len(by_kill), len(otherwise - by_kill)

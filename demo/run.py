@@ -1,0 +1,246 @@
+"""The demo: fire timers on a real cluster, kill a shard and a worker half way, and judge what was recorded."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from cluster.database import Database, open_database, wait_until_ready
+from cluster.running import TEND_S, ClusterFailed, RunningCluster, Tell, running_cluster
+from cluster.scratch import Scratch, remove_abandoned
+from cluster.settings import load_settings
+from demo.calls import calls_file, read_calls
+from demo.delivery_verdict import ENDS, judge_deliveries
+from demo.example import example_lines
+from demo.verdict import Kill, Verdict, judge, promises
+from service.bulk_import import ImportReport, import_lines, numbered_lines
+from service.words import counted
+from sql.cluster.holders import SHARD, WORKER, Holder, list_holders
+from sql.deliveries.handlers import declare_handlers
+from sql.log.records import LogRecord, read_log
+from sql.metrics.status import Status, read_status
+from sql.session import Session, StoreUnavailable
+from timers.refusal import InvalidTimer, Refusal
+from workers.app import App, find_app
+
+APP = "demo.app"
+SHARDS = 2
+READY_S = 30.0
+PATIENCE_S = 30.0  # after the last due date: longer than a lease and a restart of Ray
+LOOK_S = 0.1
+
+
+class Promised(NamedTuple):
+    """How many firings were promised, and how many of them have a target to call."""
+
+    firings: int
+    deliveries: int
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the demo has read so far, and what it has killed."""
+
+    position: int = 0
+    records: list[LogRecord] = field(default_factory=list)
+    fired: int = 0
+    ended: int = 0
+    kill: Kill | None = None
+    worker_killed_s: float | None = None
+    status: Status | None = None
+    holders: Sequence[Holder] = ()
+
+    def learn(self, records: Sequence[LogRecord]) -> None:
+        """Add the next records."""
+        self.records += records
+        self.fired += sum(record.intent == "TRIGGERED" for record in records)
+        self.ended += sum(record.intent in ENDS for record in records)
+        if records:
+            self.position = records[-1].position
+
+    def has_all(self, promised: Promised) -> bool:
+        """Say whether everything that was promised has fired, and its deliveries have ended."""
+        return self.fired >= promised.firings and self.ended >= promised.deliveries
+
+    def serving(self, role: str) -> list[Holder]:
+        """List the keepers of a role that have slots."""
+        return [holder for holder in self.holders if holder.role == role and holder.part is not None]
+
+
+def run_demo(file: Path | None, *, tell: Tell, live: bool) -> Verdict:
+    """Run a new cluster in a temporary directory, and fire the timers of a file, or the example's, on it.
+
+    errors:  Refusal        the file can't be read, or a line of it is refused
+             AppRefused     the demo's own app can't be imported
+             ClusterFailed  the cluster doesn't come up
+    """
+    remove_abandoned()
+    scratch = Scratch.make("demo")
+    settings = load_settings(data_dir=scratch.path / "postgres").model_copy(
+        update={"dsn": None, "dsn_file": None, "ray_address": None, "metrics_port": 0}
+    )
+    try:
+        calls = calls_file(settings.data_dir)
+        calls.touch()
+        app = find_app(APP, scratch.path)
+        # The logs of Ray's processes go to a file, so that they don't disturb the live table.
+        with (scratch.path / "ray.log").open("wb") as logs, open_database(settings) as database:
+            asyncio.run(wait_until_ready(database, tell=tell))
+            tell("starting Ray, two shards and two workers")
+            with running_cluster(settings, database, tell=tell, logs=logs, app=app) as cluster:
+                return asyncio.run(_Demo(database, cluster, app, calls, tell=tell).run(file, live=live))
+    finally:
+        scratch.remove()
+
+
+class _Demo:
+    """One run: wait for the shards, schedule, watch and kill, judge."""
+
+    def __init__(self, database: Database, cluster: RunningCluster, app: App, calls: Path, *, tell: Tell) -> None:
+        self._cluster = cluster
+        self._app = app
+        self._calls = calls
+        self._tell = tell
+        self._session = Session(database.dsn, application="shardclock demo")
+        self._seen = Seen()
+
+    async def run(self, file: Path | None, *, live: bool) -> Verdict:
+        """Make the whole run."""
+        tending = asyncio.create_task(self._tend(), name="tend")
+        try:
+            async with self._session:
+                await declare_handlers(self._session, [handler.declared() for handler in self._app.handlers])
+                await self._wait_for_shards()
+                report = await self._schedule(file)
+                promised = _promised(report)
+                await self._watch(promised, give_up_at=await self._last_due(report) + PATIENCE_S, live=live)
+                return self._judge(report, promised)
+        finally:
+            tending.cancel()
+
+    async def _tend(self) -> None:
+        """Restart whatever dies during the demo: a user may kill any of its processes."""
+        while True:
+            await asyncio.to_thread(self._cluster.tend)
+            await asyncio.sleep(TEND_S)
+
+    async def _wait_for_shards(self) -> None:
+        """Wait for the shards alone: when the first timers are due, workers are there, or deliveries wait for them."""
+        deadline = time.monotonic() + READY_S
+        while time.monotonic() < deadline:
+            await self._look()
+            if len(self._seen.serving(SHARD)) == SHARDS:
+                return
+            await asyncio.sleep(LOOK_S)
+        raise ClusterFailed(f"{SHARDS} shards did not come up within {READY_S:.0f} s")
+
+    async def _schedule(self, file: Path | None) -> ImportReport:
+        report, begin = ImportReport(), time.monotonic()
+        try:
+            with nullcontext() if file is None else file.open("rb") as lines:
+                numbered = enumerate(example_lines(), start=1) if lines is None else numbered_lines(lines)
+                await import_lines(self._session, numbered, report, keep=True)
+        except OSError as error:
+            raise Refusal(f"can't read {file}: {error.strerror}; name a file with --file") from error
+        for refused in report.refused:
+            raise InvalidTimer(f"{file.name if file else 'example'} line {refused.number}: {refused.why}")
+        took_s = time.monotonic() - begin
+        source = f" from {file.name}" if file else ""
+        self._tell(f"{counted(report.scheduled, 'timer')} scheduled{source} in {took_s:.2f} s")
+        return report
+
+    async def _watch(self, promised: Promised, *, give_up_at: float, live: bool) -> None:
+        seen = self._seen
+        with Live(console=Console(stderr=True), auto_refresh=False, transient=True, screen=False) as view:
+            while not seen.has_all(promised) and time.monotonic() < give_up_at:
+                await self._look()
+                self._kill_half_way(promised)
+                if live:
+                    view.update(_table(seen, promised), refresh=True)
+                await asyncio.sleep(LOOK_S)
+
+    async def _last_due(self, report: ImportReport) -> float:
+        """Find when the last firing is due, by our own clock; a repeat's last is its first plus the other periods."""
+        await self._look()
+        now = self._seen.status.server_time if self._seen.status else report.timers[0][0].due_date
+        last = max(
+            scheduled.due_date + (sum(1 for _ in promises(scheduled, timer)) - 1) * (scheduled.due_date - now)
+            for scheduled, timer in report.timers
+        )
+        return time.monotonic() + max(last - now, timedelta(0)).total_seconds()
+
+    async def _look(self) -> None:
+        """Read what is new; if Postgres does not answer, keep what was read before."""
+        try:
+            self._seen.status = await read_status(self._session)
+            self._seen.holders = await list_holders(self._session)
+            self._seen.learn(await read_log(self._session, self._seen.position, limit=10_000))
+        except StoreUnavailable:
+            return
+
+    def _kill_half_way(self, promised: Promised) -> None:
+        """Kill a shard when half of the timers have fired, and a worker when half of the deliveries have ended."""
+        seen = self._seen
+        if seen.kill is None and seen.fired >= promised.firings / 2 and seen.status is not None:
+            victim = self._kill_one(SHARD)
+            if victim is not None and victim.part is not None and victim.part_count is not None:
+                seen.kill = Kill(seen.status.server_time, victim.part, victim.part_count)
+        if seen.worker_killed_s is None and promised.deliveries and seen.ended >= promised.deliveries / 2:
+            killed_s = time.monotonic()
+            if self._kill_one(WORKER):
+                seen.worker_killed_s = killed_s
+
+    def _kill_one(self, role: str) -> Holder | None:
+        """Kill the keeper of a role that holds most, and return it; None if there is none."""
+        victim = max(self._seen.serving(role), key=lambda holder: holder.held, default=None)
+        if victim is None:
+            return None
+        try:
+            os.kill(victim.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            return None  # it had died already; the next look chooses another one
+        self._tell(f"kill -9 of {role} {victim.part} (pid {victim.pid})")
+        return victim
+
+    def _judge(self, report: ImportReport, promised: Promised) -> Verdict:
+        seen = self._seen
+        verdict = judge(report.timers, seen.records, seen.kill)
+        if not promised.deliveries:
+            return verdict
+        calls = read_calls(self._calls)
+        deliveries = judge_deliveries(promised.deliveries, seen.records, calls, seen.worker_killed_s)
+        return replace(verdict, deliveries=deliveries)
+
+
+def _promised(report: ImportReport) -> Promised:
+    targets = [timer.target for scheduled, timer in report.timers for _ in promises(scheduled, timer)]
+    return Promised(len(targets), sum(target != "log" for target in targets))
+
+
+def _table(seen: Seen, promised: Promised) -> Table:
+    table = Table("keeper", "holder", "pid", "held", box=None, header_style="bold", pad_edge=False)
+    for holder in seen.holders:
+        part = "starting" if holder.part is None else f"{holder.part} of {holder.part_count}"
+        table.add_row(f"{holder.role} {part}", f"{holder.holder:016x}", str(holder.pid), str(holder.held))
+    state = seen.status
+    lag = (
+        ""
+        if state is None or state.lag_p50_ms is None
+        else f"lag p50 {state.lag_p50_ms:.1f}, p99 {state.lag_p99_ms:.1f} ms"
+    )
+    pending = 0 if state is None else state.pending
+    title = f"fired {seen.fired:,} of {promised.firings:,}, pending {pending:,}  {lag}"
+    if promised.deliveries:
+        title += f"\ndeliveries ended {seen.ended:,} of {promised.deliveries:,}"
+    table.title, table.title_justify = title, "left"
+    return table

@@ -1,0 +1,168 @@
+"""Are deliveries called, do they end, and what waits? These are rows of the dashboard of the shards."""
+
+from k8s.monitoring.dashboards.quantiles import quantile
+from k8s.monitoring.dashboards.spec import Query, Row, TimeSeries
+
+ATTEMPT = 'shardclock_delivery_attempt_seconds_bucket{job="$job"}[$__rate_interval]'
+CALL_LAG = 'shardclock_delivery_lag_seconds_bucket{job="$job"}[$__rate_interval]'
+
+ATTEMPTS = Row(
+    title="Deliveries",
+    panels=[
+        TimeSeries(
+            "Attempts settled",
+            "Attempts to call a target, in a second, by how they ended.",
+            unit="cps",
+            queries=[
+                Query(
+                    'sum by (outcome) (rate(shardclock_deliveries_settled_total{job="$job"}[$__rate_interval]))',
+                    "{{outcome}}",
+                )
+            ],
+        ),
+        TimeSeries(
+            "An attempt takes, p99",
+            "99 % of the attempts to call a target took no longer.",
+            unit="s",
+            log=True,
+            from_zero=False,
+            queries=[Query(quantile(0.99, ATTEMPT, by="le, kind"), "{{kind}}")],
+        ),
+        TimeSeries(
+            "In hand",
+            "Deliveries that workers have in hand, waiting or being called; and endpoints that are only probed.",
+            unit="short",
+            queries=[
+                Query('sum(shardclock_deliveries_in_hand{job="$job"})', "in hand"),
+                Query('sum(shardclock_endpoint_breakers_open{job="$job"})', "endpoints that fail"),
+            ],
+            runbooks=["ShardclockEndpointFails"],
+        ),
+        TimeSeries(
+            "Claimed and lost",
+            "Deliveries that workers took, and those that another worker took while one had them in hand.",
+            unit="cps",
+            queries=[
+                Query('sum(rate(shardclock_deliveries_claimed_total{job="$job"}[$__rate_interval]))', "claimed"),
+                Query('sum(rate(shardclock_deliveries_lost_total{job="$job"}[$__rate_interval]))', "lost"),
+                Query(
+                    'sum by (loop) (rate(shardclock_worker_turn_failures_total{job="$job"}[$__rate_interval]))',
+                    "failed turns: {{loop}}",
+                ),
+            ],
+        ),
+    ],
+)
+
+BACKLOG = Row(
+    title="Deliveries that wait, and those given up",
+    panels=[
+        TimeSeries(
+            "Waiting",
+            "Deliveries that are due and that no worker has in hand, by target. 10,000 means 10,000 or more.",
+            unit="short",
+            queries=[
+                Query('max by (target_name) (shardclock_deliveries_waiting{job="$job"})', "{{target_name}}"),
+            ],
+            runbooks=["ShardclockDeliveriesBehind"],
+        ),
+        TimeSeries(
+            "Oldest that waits",
+            "How long ago the oldest of them became due, by target; also known when no worker is alive.",
+            unit="s",
+            queries=[
+                Query(
+                    'max by (target_name) (shardclock_oldest_waiting_delivery_seconds{job="$job"})', "{{target_name}}"
+                )
+            ],
+            runbooks=["ShardclockDeliveriesBehind"],
+        ),
+        TimeSeries(
+            "Dead letters",
+            (
+                "Deliveries that were given up and are kept, by target. 10,000 means 10,000 or more. Somebody has to"
+                " see to them: shardclock dead-letters."
+            ),
+            unit="short",
+            queries=[Query('max by (target_name) (shardclock_dead_letters{job="$job"})', "{{target_name}}")],
+            runbooks=["ShardclockDeadLetters"],
+        ),
+        TimeSeries(
+            "Workers",
+            "Workers that are alive against those wanted: none without a handler, an endpoint or a delivery.",
+            unit="short",
+            queries=[
+                Query('max(shardclock_workers_alive{job="$job"})', "alive"),
+                Query('max(shardclock_workers_wanted{job="$job"})', "wanted", color="orange", dashed=True),
+            ],
+            runbooks=["ShardclockNoWorkerAlive", "ShardclockWorkersMissing"],
+        ),
+    ],
+)
+
+CALLS = Row(
+    panels=[
+        TimeSeries(
+            "Called after its firing",
+            "Half and 99 % of the deliveries were called for the first time within this time of their firing.",
+            unit="s",
+            log=True,
+            from_zero=False,
+            queries=[
+                Query(quantile(0.5, CALL_LAG), "p50"),
+                Query(quantile(0.99, CALL_LAG), "p99"),
+            ],
+            runbooks=["ShardclockDeliveriesBehind"],
+        ),
+        TimeSeries(
+            "Attempts that fail",
+            "Share of the attempts to call a target that failed and are made again, or were the last.",
+            unit="percentunit",
+            queries=[
+                Query(
+                    (
+                        "sum by (target_name) (rate(shardclock_deliveries_settled_total"
+                        '{job="$job", outcome=~"retried|dead"}[$__rate_interval])) /'
+                        " sum by (target_name) (rate(shardclock_deliveries_settled_total"
+                        '{job="$job", outcome!="given_back"}[$__rate_interval]))'
+                    ),
+                    "{{target_name}}",
+                )
+            ],
+            runbooks=["ShardclockDeliveriesFail"],
+        ),
+        TimeSeries(
+            "Processes that do not start",
+            "How often a process of a handler did not start in a minute: the worker's log has the reason.",
+            unit="short",
+            queries=[
+                Query(
+                    (
+                        "sum by (target_name)"
+                        ' (rate(shardclock_handler_start_failures_total{job="$job"}[$__rate_interval])) * 60'
+                    ),
+                    "{{target_name}}",
+                )
+            ],
+            runbooks=["ShardclockHandlerDoesNotStart"],
+        ),
+        TimeSeries(
+            "Workers taken over",
+            "Workers whose deliveries were taken over, by why; the calls that they had under way are made again.",
+            unit="none",
+            style="bars",
+            queries=[
+                Query(
+                    (
+                        "sum by (reason)"
+                        ' (increase(shardclock_takeovers_total{job="$job", role="worker"}[$__rate_interval]))'
+                    ),
+                    "{{reason}}",
+                ),
+            ],
+            runbooks=["ShardclockWorkersFlapping"],
+        ),
+    ],
+)
+
+DELIVERIES = (ATTEMPTS, BACKLOG, CALLS)

@@ -1,0 +1,85 @@
+"""Redrive or discard dead letters: find those that are meant, act on them, and say what was done and what is left."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from math import ceil
+
+from service.words import counted
+from sql.deliveries.dead_letters import (
+    DeadLetterFilter,
+    discard_dead_letters,
+    find_dead_letters,
+    redrive_dead_letters,
+)
+from sql.session import Session
+
+AT_ONCE_MAX = 10_000  # the most that one statement changes
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """Which dead letters were changed or, of a dry run, would be, the one that was given up first coming first.
+
+    `more` says whether others are left; after `again_in_s` they may be acted on, too.
+    """
+
+    timer_keys: Sequence[int]
+    sentence: str
+    more: bool
+    again_in_s: int = 0
+
+
+async def redrive(
+    session: Session, wanted: DeadLetterFilter, *, limit: int = AT_ONCE_MAX, per_s: int | None = None, dry_run: bool
+) -> Acted:
+    """Deliver dead letters again, from their first attempt on.
+
+    units:   `per_s` of them become due in a second; None: all at once
+    errors:  StoreUnavailable  the outcome is unknown: call again, none is delivered twice for it
+    """
+    rate = f", {per_s:,} a second" if per_s else ""
+    verb = _Verb(f"be delivered again{rate}", "delivered again", partial(redrive_dead_letters, per_s=per_s))
+    # Two runs at once would add up their rates.
+    pause_s = ceil(limit / per_s) if per_s else 0
+    return await _act(session, wanted, verb, limit=limit, again_in_s=pause_s, dry_run=dry_run)
+
+
+async def discard(
+    session: Session, wanted: DeadLetterFilter, *, limit: int = AT_ONCE_MAX, reason: str | None = None, dry_run: bool
+) -> Acted:
+    """Discard dead letters for good.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    """
+    verb = _Verb("be discarded", "discarded", partial(discard_dead_letters, reason=reason))
+    return await _act(session, wanted, verb, limit=limit, again_in_s=0, dry_run=dry_run)
+
+
+@dataclass(frozen=True, slots=True)
+class _Verb:
+    """What dead letters would do, what was done to them, and the statement that does it."""
+
+    would: str
+    done: str
+    change: Callable[[Session, Sequence[int]], Awaitable[list[int]]]
+
+
+async def _act(
+    session: Session, wanted: DeadLetterFilter, verb: _Verb, *, limit: int, again_in_s: int, dry_run: bool
+) -> Acted:
+    assert 0 < limit <= AT_ONCE_MAX
+    found = await find_dead_letters(session, wanted, limit=limit + 1)
+    more, meant = len(found) > limit, found[:limit]
+    keys = [letter.timer_key for letter in reversed(meant)]
+    if keys and not dry_run:
+        keys = await verb.change(session, keys)
+    if not keys:
+        return Acted([], "there is no such dead letter", more, again_in_s)
+    # Of a webhook's target each tenant has an endpoint of its own.
+    tenants = len({letter.tenant_id for letter in meant})
+    many = counted(len(keys), "dead letter") + (f" of {tenants} tenants" if tenants > 1 else "")
+    if not dry_run:
+        return Acted(keys, f"{many} {verb.done}", more, again_in_s)
+    others = ", and there are more" if more else ""
+    return Acted(keys, f"{many} would {verb.would}{others}; nothing was changed", more, again_in_s)

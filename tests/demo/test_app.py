@@ -1,0 +1,78 @@
+"""Prove that the demo's handler ends as its payload asks for, and notes each call before anything can fail."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from demo.app import release_goods
+from demo.calls import calls_file, note_call, read_calls
+from demo.example import ATTEMPTS_MAX, BUSY, CLOSED, EXPECTED, OPEN, TARGET, example_lines, expected_end
+from demo.run import APP
+from shardclock import Completed, Outcome
+from shardclock.testing import call
+from timers.model import NewTimer
+from workers.app import find_app
+
+
+@pytest.fixture
+def noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give the file of a demo in which its calls are noted."""
+    monkeypatch.setenv("SHARDCLOCK_DATA_DIR", str(tmp_path / "postgres"))
+    file = calls_file(tmp_path / "postgres")
+    file.touch()
+    return file
+
+
+def call_until_it_ends(payload: object) -> tuple[Outcome, int]:
+    """Call the handler as often as a worker would; return how the last attempt ended, and which it was."""
+    for attempt in range(1, ATTEMPTS_MAX):
+        outcome = call(release_goods, payload, timer_key=7, attempt=attempt)
+        if outcome == Completed():
+            return outcome, attempt
+    return call(release_goods, payload, timer_key=7, attempt=ATTEMPTS_MAX), ATTEMPTS_MAX
+
+
+@pytest.mark.parametrize(
+    "payload", [{"warehouse": OPEN}, {"warehouse": BUSY}, {"warehouse": CLOSED}, {"warehouse": [1]}, [1], None], ids=str
+)
+def test_ends_as_its_payload_asks_for(noted: Path, payload: object) -> None:
+    outcome, attempt = call_until_it_ends(payload)
+
+    expected = expected_end(None if payload is None else json.dumps(payload))
+    assert ("DELIVERED" if outcome == Completed() else "DEAD", attempt) == expected
+    assert [(it.timer_key, it.attempt) for it in read_calls(noted)] == [(7, n) for n in range(1, attempt + 1)]
+
+
+def test_a_thousand_of_the_example_have_each_end_that_there_is() -> None:
+    timers = [NewTimer.from_line(line) for line in example_lines()]
+    ends = [expected_end(timer.payload) for timer in timers if timer.target == TARGET]
+
+    assert {timer.target for timer in timers} == {"log", TARGET}
+    assert [ends.count(EXPECTED[it]) for it in (OPEN, BUSY, CLOSED)] == [978, 20, 2]
+
+
+def test_is_found_where_a_user_s_app_is_found(tmp_path: Path) -> None:
+    app = find_app(APP, tmp_path)
+
+    assert [handler.target for handler in app.handlers] == [TARGET]
+    assert app.handlers[0].policy.max_attempts == ATTEMPTS_MAX
+
+
+def test_calls_are_read_in_the_order_in_which_they_were_noted(noted: Path) -> None:
+    for attempt in (1, 2, 3):
+        note_call(42, attempt)
+
+    calls = read_calls(noted)
+    assert [(it.timer_key, it.attempt) for it in calls] == [(42, 1), (42, 2), (42, 3)]
+    assert calls == sorted(calls, key=lambda it: it.began_s)
+
+
+def test_nothing_is_noted_where_no_demo_runs(noted: Path) -> None:
+    noted.unlink()
+
+    with pytest.raises(FileNotFoundError):
+        note_call(42, 1)
+    assert not noted.exists()

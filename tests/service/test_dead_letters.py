@@ -1,0 +1,59 @@
+"""Prove what is said of dead letters that are redriven or discarded, as any interface calls it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from service.dead_letters import Acted, discard, redrive
+from sql.deliveries.dead_letters import DeadLetterFilter
+from sql.session import Session
+from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver
+from tests.support.factories import HolderClient, add_holder
+from tests.support.sql_client import session as session_of
+
+EACH = DeadLetterFilter()
+
+
+@pytest.fixture
+async def operator(dsn: str) -> AsyncIterator[Session]:
+    """Give a session that may change dead letters."""
+    async with session_of(dsn, "shard") as session:
+        yield session
+
+
+@pytest.fixture
+async def letters(dsn: str) -> list[int]:
+    """Let three deliveries die, one after the other; return their keys."""
+    await declare(dsn, HANDLER)
+    await add_holder(dsn, 1)
+    await add_worker(dsn, 11)
+    keys: list[int] = []
+    async with HolderClient(dsn, holder=1) as shard, WorkerClient(dsn, 11) as worker:
+        for _ in range(3):
+            keys += await deliver(shard)
+            await worker.settle(*map(dead, await worker.take()))
+    return keys
+
+
+async def test_a_dry_run_names_them_the_first_that_died_first_and_changes_nothing(
+    operator: Session, letters: list[int]
+) -> None:
+    would = await redrive(operator, EACH, limit=2, per_s=1, dry_run=True)
+
+    sentence = "2 dead letters would be delivered again, 1 a second, and there are more; nothing was changed"
+    assert would == Acted(letters[1:], sentence, more=True, again_in_s=2)
+    assert (await discard(operator, EACH, dry_run=True)).timer_keys == letters
+
+
+async def test_what_a_run_leaves_may_be_acted_on_when_those_of_the_run_are_due(
+    operator: Session, letters: list[int]
+) -> None:
+    first = await redrive(operator, EACH, limit=2, per_s=1, dry_run=False)
+    rest = await discard(operator, EACH, limit=2, reason="refunded by hand", dry_run=False)
+    none = await discard(operator, EACH, dry_run=False)
+
+    assert (first.sentence, first.more, first.again_in_s) == ("2 dead letters delivered again", True, 2)
+    assert rest == Acted(letters[:1], "1 dead letter discarded", more=False)
+    assert none == Acted([], "there is no such dead letter", more=False)

@@ -1,0 +1,156 @@
+"""Whatever a receiver says beside its answer is no answer, and keeps the loop from nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.support.receivers import DELIVERY, Behave, answering, receiving, saying, without_end
+from tests.support.waiting import eventually
+from webhooks.answers import Delivered, Retry
+from webhooks.connection import BODY_BYTES_MAX, HEAD_BYTES_MAX, INTERIM_MAX
+from webhooks.sender import Sender
+
+ANSWER = b"HTTP/1.1 204 No Content\r\n\r\n"
+HINT = b"HTTP/1.1 103 Early Hints\r\n\r\n"
+LATE_S = 0.5  # turns of the loop that parse all that five sockets give take longer
+SOON_S = 3.0
+
+
+@asynccontextmanager
+async def unstalled() -> AsyncIterator[None]:
+    """Fail if the loop is kept for long."""
+    latest_s = 0.0
+
+    async def tick() -> None:
+        nonlocal latest_s
+        while True:
+            began_s = time.monotonic()
+            await asyncio.sleep(0.005)
+            latest_s = max(latest_s, time.monotonic() - began_s)
+
+    ticks = asyncio.create_task(tick())
+    try:
+        yield
+    finally:
+        ticks.cancel()
+    assert latest_s < LATE_S
+
+
+class Pushing:
+    """Answer the first request with 204, and push more when the test says so; answer all others with 500."""
+
+    def __init__(self, more: bytes) -> None:
+        self.more = more
+        self.pushes = asyncio.Event()
+        self.pushed = asyncio.Event()
+        self.closed = 0
+        self._count = 0
+
+    async def __call__(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._count += 1
+        if self._count > 1:
+            writer.write(b"HTTP/1.1 500 Oops\r\ncontent-length: 0\r\n\r\n")
+            return
+        writer.write(ANSWER)
+        await self.pushes.wait()
+        try:
+            writer.write(self.more)
+            await writer.drain()
+        finally:
+            self.pushed.set()
+
+
+async def test_an_answer_that_nobody_asked_for_ends_the_connection_and_answers_nothing(sender: Sender) -> None:
+    behave = Pushing(ANSWER)
+    async with receiving(behave) as receiver:
+        assert isinstance(await sender.send(receiver.endpoint(), DELIVERY), Delivered)
+        behave.pushes.set()
+        await eventually(lambda: sender._guard.open == 0, within_s=SOON_S)
+        second = await sender.send(receiver.endpoint(), DELIVERY)
+    assert isinstance(second, Retry)
+    assert second.status == 500
+    assert receiver.connections == 2
+
+
+async def test_an_answer_that_came_before_the_request_and_was_not_seen_yet_answers_nothing(sender: Sender) -> None:
+    behave = Pushing(ANSWER)
+    async with receiving(behave) as receiver:
+        assert isinstance(await sender.send(receiver.endpoint(), DELIVERY), Delivered)
+        assert sender._keeping.connector is not None
+        ((kept, _),) = next(iter(sender._keeping.connector._conns.values()))
+        assert kept.transport is not None
+        # Given bytes that lie in the socket while the loop looks elsewhere
+        kept.transport.pause_reading()
+        behave.pushes.set()
+        await behave.pushed.wait()
+        second = await sender.send(receiver.endpoint(), DELIVERY)
+    assert isinstance(second, Retry)
+    assert second.status == 500
+
+
+@pytest.mark.parametrize("behave", [saying(2 * ANSWER), saying(20_000 * ANSWER)])
+async def test_what_comes_behind_an_answer_ends_the_connection(sender: Sender, behave: Behave) -> None:
+    async with receiving(behave) as receiver:
+        for _ in range(2):
+            assert isinstance(await sender.send(receiver.endpoint(), DELIVERY), Delivered)
+            await eventually(lambda: sender._guard.open == 0, within_s=SOON_S)
+    assert receiver.connections == 2
+
+
+async def test_a_flood_that_nobody_asked_for_is_not_even_parsed(sender: Sender) -> None:
+    async with unstalled(), receiving(without_end(ANSWER, 3_000 * ANSWER)) as receiver:
+        await asyncio.gather(*(sender.send(receiver.endpoint(), DELIVERY) for _ in range(5)))
+        await eventually(lambda: sender._guard.open == 0, within_s=SOON_S)
+
+
+@pytest.mark.parametrize(
+    "behave",
+    [
+        without_end(b"", 20_000 * HINT),
+        saying((INTERIM_MAX + 1) * HINT + ANSWER),
+        without_end(b"HTTP/1.1 103 Early Hints\r\n", b"a: " + b"b" * 4_000 + b"\r\n"),
+    ],
+    ids=["a flood", "one too many", "one without end"],
+)
+async def test_interim_answers_without_end_are_no_answer(sender: Sender, behave: Behave) -> None:
+    async with unstalled(), receiving(behave) as receiver:
+        answers = await asyncio.gather(*(sender.send(receiver.endpoint(), DELIVERY) for _ in range(5)))
+    for answer in answers:
+        assert isinstance(answer, Retry)
+        assert answer.reason == "the answer is not HTTP, or its headers are too long"
+
+
+async def test_some_interim_answers_are_skipped(sender: Sender) -> None:
+    async with receiving(saying(INTERIM_MAX * HINT + ANSWER)) as receiver:
+        for _ in range(20):
+            assert isinstance(await sender.send(receiver.endpoint(), DELIVERY), Delivered)
+    assert receiver.connections == 1
+
+
+async def test_heads_of_all_sizes_below_the_bound_are_read(sender: Sender) -> None:
+    for number in (1, 10, HEAD_BYTES_MAX // 1_100):
+        lines = [f"h{n}: {'x' * 1_000}" for n in range(number)]
+        async with receiving(answering("200 OK", *lines, body=b"fine")) as receiver:
+            assert isinstance(await sender.send(receiver.endpoint(), DELIVERY), Delivered)
+
+
+async def test_an_answer_with_its_largest_body_keeps_the_connection_and_a_larger_one_ends_it(sender: Sender) -> None:
+    for size, connections in ((BODY_BYTES_MAX, 1), (3 * BODY_BYTES_MAX, 2)):
+        async with receiving(answering("500 Oops", body=b"a" * size)) as receiver:
+            for _ in range(2):
+                answer = await sender.send(receiver.endpoint(), DELIVERY)
+                assert isinstance(answer, Retry)
+                assert answer.reason.startswith("answered 500 Internal Server Error: aaa")
+        assert receiver.connections == connections
+
+
+async def test_answers_behind_a_body_of_many_small_chunks_stall_nothing(sender: Sender) -> None:
+    chunked = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + 2_500 * b"1\r\na\r\n" + b"0\r\n\r\n"
+    async with receiving(saying(chunked + 20_000 * ANSWER)) as receiver:
+        assert isinstance(await sender.send(receiver.endpoint(), DELIVERY), Delivered)
+        await eventually(lambda: sender._guard.open == 0, within_s=SOON_S)

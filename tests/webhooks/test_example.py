@@ -1,0 +1,53 @@
+"""The receiver among the examples takes what is signed with its secret, once, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from yarl import URL
+
+from tests.support import ROOT
+from webhooks.answers import Answer, Delivered, Retry
+from webhooks.endpoint import Endpoint
+from webhooks.envelope import write_body
+from webhooks.sender import Message, Sender
+from webhooks.signing import check_secrets, new_secret
+
+SECRET, OLD_SECRET, WRONG_SECRET = new_secret(), new_secret(), new_secret()
+BODY = write_body(datetime(2026, 3, 29, 12, tzinfo=UTC), {"name": "cart-7"}, '{"cart": 7}')
+
+
+@pytest.fixture
+def example() -> Iterator[subprocess.Popen[str]]:
+    """Run the example."""
+    pytest.importorskip("standardwebhooks", reason="the package standardwebhooks is not installed")
+    command = [sys.executable, str(ROOT / "examples" / "webhook_receiver.py"), "0"]
+    env = {**os.environ, "WEBHOOK_SECRET": SECRET}
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        yield process
+        process.kill()
+
+
+async def test_the_example_verifies(example: subprocess.Popen[str], sender: Sender) -> None:
+    assert example.stdout is not None
+    port = example.stdout.readline().removeprefix("listening on port ").strip()
+    endpoint = Endpoint(URL(f"http://127.0.0.1:{port}/"), (), check_secrets([OLD_SECRET, SECRET]), 5.0)
+
+    async def send(webhook_id: str, *secrets: str) -> Answer:
+        return await sender.send(replace(endpoint, keys=check_secrets(secrets)), Message(webhook_id, BODY))
+
+    for _ in range(2):
+        assert isinstance(await send("timer_1", OLD_SECRET, SECRET), Delivered)
+    wrong = await send("timer_2", WRONG_SECRET)
+    assert isinstance(wrong, Retry)
+    assert wrong.reason == "answered 401 Unauthorized"
+    assert isinstance(await send("timer_3", SECRET), Delivered)
+
+    printed = [example.stdout.readline() for _ in range(2)]
+    assert printed == ["timer.fired {'name': 'cart-7', 'payload': {'cart': 7}}\n"] * 2

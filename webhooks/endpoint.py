@@ -1,0 +1,186 @@
+"""What a tenant may name as an endpoint: its URL, its headers, its secrets. Refuse the rest when it is added."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from yarl import URL
+
+from timers.refusal import Refusal, shortened
+from webhooks.addresses import Networks, address_of
+from webhooks.signing import SigningKey, check_secrets
+
+URL_CHARACTERS_MAX = 2_048
+HEADERS_MAX = 20
+NAME_CHARACTERS_MAX, VALUE_CHARACTERS_MAX = 100, 4_000
+HEADER_CHARACTERS_MAX = 6_000  # of all together: most servers take 8 KiB, and ours come on top
+TIMEOUT_S_MIN, TIMEOUT_S_MAX = 1.0, 30.0
+TIMEOUT_S = 15.0
+
+# Mail servers and shells listen on lower ports. A tenant could attack one of a third party through us.
+PORTS_BELOW_1024 = frozenset({80, 443})
+NAME_CHARACTERS_OF_HOST_MAX = 253
+BEGIN = re.compile(r"https?://(?P<authority>[^/?#]+)", re.IGNORECASE)
+LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
+NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # a name that ends so is an address to a C library: 127.1, 0x7f000001
+LOOPBACK = "127.0.0.1"
+
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
+TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+VALUE = re.compile(r"[\x21-\x7e]+([ \t]+[\x21-\x7e]+)*")
+# What frames the message, what this side says of itself, and what is spoken between neighbours on the way.
+RESERVED = frozenset(
+    {
+        "accept", "accept-encoding", "connection", "content-encoding", "content-length", "content-type", "cookie",
+        "date", "expect", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "user-agent", "via",
+    }
+)  # fmt: skip
+RESERVED_PREFIXES = ("webhook-", "proxy-", "forwarded", "x-forwarded-")
+
+
+class InvalidEndpoint(Refusal):
+    """Refuse an endpoint that a webhook must not be sent to, or can't."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointRules:
+    """What the operator allows."""
+
+    allow_http: bool = False
+    networks: Networks = field(default_factory=Networks)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where deliveries are sent, and what is sent with them."""
+
+    url: URL
+    headers: tuple[tuple[str, str], ...] = field(repr=False)  # a tenant keeps tokens there
+    keys: tuple[SigningKey, ...] = field(repr=False)
+    timeout_s: float = TIMEOUT_S
+
+
+def check_endpoint(
+    url: str,
+    headers: Mapping[str, str],
+    secrets: Sequence[str],
+    *,
+    timeout_s: float = TIMEOUT_S,
+    rules: EndpointRules,
+) -> Endpoint:
+    """Read an endpoint as it is stored.
+
+    A name is not resolved: its address may be another one at each attempt, and `guard` checks that one.
+
+    errors:  InvalidEndpoint  the URL, a header or the timeout is refused
+             InvalidSecret    a secret is refused
+    """
+    if not TIMEOUT_S_MIN <= timeout_s <= TIMEOUT_S_MAX:
+        raise InvalidEndpoint(
+            f"timeout_s {timeout_s:g} is refused: it must be from {TIMEOUT_S_MIN:g} to {TIMEOUT_S_MAX:g} seconds"
+        )
+    return Endpoint(check_url(url, rules), check_headers(headers), check_secrets(secrets), timeout_s)
+
+
+def check_name(name: str) -> None:
+    """Check what a tenant calls an endpoint: timers have it in their target.
+
+    errors:  InvalidEndpoint  names the name and the rule
+    """
+    if not NAME.fullmatch(name):
+        raise InvalidEndpoint(
+            f"name {shortened(name)} is refused: it has 1 to 100 lower-case letters, digits and . _ -, "
+            "and begins with a letter or digit"
+        )
+
+
+def check_url(text: str, rules: EndpointRules) -> URL:
+    """Read the URL of an endpoint, as aiohttp will read it.
+
+    errors:  InvalidEndpoint  names the URL, the rule and the way out
+    """
+    shown = f"url {shortened(text)} is refused:"
+    if len(text) > URL_CHARACTERS_MAX:
+        raise InvalidEndpoint(f"{shown} it has {len(text):,} characters, and may have {URL_CHARACTERS_MAX:,}")
+    # Parsers disagree about these: some leave them out, some take a backslash for a slash.
+    if not text.isprintable() or " " in text or "\\" in text:
+        raise InvalidEndpoint(f"{shown} it has a space, a backslash or an unprintable character; write it as %20 or so")
+    begun = BEGIN.match(text)
+    if begun is None:
+        raise InvalidEndpoint(f"{shown} it must begin with https://, and a host follows")
+    try:
+        url = URL(text)
+        host, port = url.raw_host or "", url.port or 0
+    except ValueError:
+        raise InvalidEndpoint(f"{shown} it is no URL; write it like https://example.com/webhooks") from None
+    for is_broken, rule in (
+        (url.scheme == "http" and not rules.allow_http, "everybody on the way could read http; use https"),
+        ("@" in begun["authority"], "user and password don't belong into it; send them in a header, authorization"),
+        ("#" in text, "a fragment (#…) is never sent; leave it out"),
+        (port < 1024 and port not in PORTS_BELOW_1024, "its port must be 80, 443 or at least 1024"),
+        ("[" in begun["authority"] and ":" not in host, "what stands in [ ] must be an IPv6 address"),
+    ):
+        if is_broken:
+            raise InvalidEndpoint(f"{shown} {rule}")
+    _check_host(host, shown, rules.networks)
+    return url
+
+
+def check_headers(headers: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Read the headers that a tenant adds.
+
+    shape:   names in lower case
+    errors:  InvalidEndpoint  names the header, and never its value
+    """
+    _check_texts(headers)
+    if len(headers) > HEADERS_MAX:
+        raise InvalidEndpoint(f"{len(headers)} headers are refused: an endpoint may have {HEADERS_MAX}")
+    checked = tuple(_header(name, value) for name, value in headers.items())
+    if len(dict(checked)) < len(checked):
+        raise InvalidEndpoint("headers are refused: two have the same name but for upper and lower case; write it once")
+    if sum(len(name) + len(value) for name, value in checked) > HEADER_CHARACTERS_MAX:
+        raise InvalidEndpoint(f"headers are refused: together they may have {HEADER_CHARACTERS_MAX:,} characters")
+    return checked
+
+
+def _check_texts(headers: object) -> None:
+    # They come from a column of JSON, which may hold anything.
+    if not isinstance(headers, dict):
+        raise InvalidEndpoint(f"headers are refused: they must be an object of texts, and are {shortened(headers)}")
+    for name, value in headers.items():
+        if not isinstance(value, str):
+            raise InvalidEndpoint(f"header {shortened(name)} is refused: its value must be a text")
+
+
+def _header(name: str, value: str) -> tuple[str, str]:
+    shown, lower = f"header {shortened(name)} is refused:", name.lower()
+    if not TOKEN.fullmatch(name) or len(name) > NAME_CHARACTERS_MAX:
+        raise InvalidEndpoint(f"{shown} a name has letters, digits and -, at most {NAME_CHARACTERS_MAX}")
+    if lower in RESERVED or lower.startswith(RESERVED_PREFIXES):
+        raise InvalidEndpoint(f"{shown} it is set by the sender or by what is on the way; use another name")
+    if len(value) > VALUE_CHARACTERS_MAX:
+        raise InvalidEndpoint(f"{shown} its value may have {VALUE_CHARACTERS_MAX:,} characters")
+    if not VALUE.fullmatch(value):
+        raise InvalidEndpoint(f"{shown} its value must be printable ASCII on one line, without spaces at its ends")
+    return lower, value
+
+
+def _check_host(host: str, shown: str, networks: Networks) -> None:
+    name = host.lower().removesuffix(".")
+    address = address_of(host)
+    if address is None and not _is_name(name):
+        raise InvalidEndpoint(f"{shown} its host is neither a name nor an address as it is usually written")
+    is_local = name == "localhost" or name.endswith(".localhost")
+    if not networks.permit(address or LOOPBACK) and (address is not None or is_local):
+        raise InvalidEndpoint(
+            f"{shown} its host must be public; the operator can allow networks beside the public ones"
+        )
+
+
+def _is_name(name: str) -> bool:
+    labels = name.split(".")
+    return (
+        len(name) <= NAME_CHARACTERS_OF_HOST_MAX
+        and all(LABEL.fullmatch(label) for label in labels)
+        and not NUMBER.fullmatch(labels[-1])
+    )

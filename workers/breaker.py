@@ -1,0 +1,169 @@
+"""How many deliveries an endpoint may have in flight now: pure decisions, with moments passed in.
+
+A breaker is closed while the endpoint works, and opens when it fails: after a number of failures in a row, or when most
+attempts of a minute fail. It stays open for a pause that grows each time. Then single deliveries probe the endpoint.
+When enough of them succeed in a row, the breaker closes. Then the number in flight grows from one again.
+
+While it is closed the number in flight follows the endpoint: a few at first, one more for each success, half when it
+says that it is overloaded. A pause that the endpoint asks for (429 or 503 with Retry-After) holds everything back, and
+so does one that this side needs because it has no socket or thread left.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from webhooks.answers import OWN_PAUSE_S, Answer, Delivered, Fault, Retry
+from workers.bucket import Bucket
+
+OVERLOAD = frozenset({429, 502, 503, 504})
+HALVE_S = 1.0  # answers of one burst tell of one overload
+GROWTHS_MAX = 30  # beyond that a pause is at its longest anyway, and 2.0 ** n would overflow
+
+Jitter = Callable[[float, float], float]
+
+
+class BreakerSettings(BaseModel):
+    """Hold the numbers of an endpoint's breaker."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+    concurrency: int = Field(50, gt=0, description="in flight at once, from one worker")
+    at_first: int = Field(5, gt=0, description="in flight at once before anything is known: a new endpoint may hang")
+    per_s: float | None = Field(None, gt=0, description="begun in a second, from one worker; None: no limit")
+    failures_max: int = Field(5, gt=0, description="failures in a row that open it")
+    window_s: float = Field(60.0, gt=0, description="over which the share of failures is counted")
+    share_max: float = Field(0.5, gt=0, le=1, description="share of failures in a window that opens it")
+    window_min: int = Field(20, gt=0, description="attempts in a window, below which a share means nothing")
+    pause_s: float = Field(5.0, gt=0, description="the first pause, which doubles each time")
+    pause_max_s: float = Field(300.0, gt=0, description="the longest pause: an endpoint that is back waits so long")
+    successes: int = Field(2, gt=0, description="probes in a row that must succeed before it closes")
+
+
+@dataclass(slots=True)
+class Breaker:
+    """Count one endpoint's attempts, and say how many more may begin.
+
+    Each attempt has the term in which it began. Opening and closing begin a new term, so a late answer says nothing
+    about the state that came after its attempt.
+
+    units:   moments are of a monotonic clock, in seconds
+    """
+
+    settings: BreakerSettings
+    jitter: Jitter
+    in_flight: int = 0
+    is_open: bool = False
+    _term: int = 0
+    _opened_times: int = 0
+    _failures: int = 0  # in a row
+    _successes: int = 0  # in a row, of probes
+    _probes: int = 0  # in flight
+    _limit: float = field(init=False)
+    _bucket: Bucket = field(init=False)
+    _window: "_Window" = field(init=False)
+    _open_until_s: float = float("-inf")
+    _held_until_s: float = float("-inf")
+    _halved_at_s: float = float("-inf")
+
+    def __post_init__(self) -> None:
+        """Begin closed, with a few places."""
+        self._limit = float(min(self.settings.at_first, self.settings.concurrency))
+        self._bucket = Bucket(self.settings.per_s, burst=max(1, int(self.settings.per_s or 1)))
+        self._window = _Window()
+
+    def limit(self, now_s: float) -> int:
+        """Say how many deliveries may be in flight at once: none in a pause, one while it is open."""
+        if now_s < max(self._held_until_s, self._open_until_s):
+            return 0
+        return 1 if self.is_open else int(self._limit)
+
+    def places(self, now_s: float) -> int:
+        """Say how many deliveries may begin now."""
+        room = self.limit(now_s) - (self._probes if self.is_open else self.in_flight)
+        return max(0, int(min(room, self._bucket.room(now_s))))
+
+    def next_at_s(self, now_s: float) -> float:
+        """Return the moment before which there is no place, even if all answers come."""
+        return max(now_s, self._held_until_s, self._open_until_s, self._bucket.next_at_s(now_s))
+
+    def begin(self, now_s: float) -> int:
+        """Count an attempt that begins, and return its term."""
+        self._bucket.take(now_s)
+        self.in_flight += 1
+        self._probes += self.is_open
+        return self._term
+
+    def end(self, term: int, answer: Answer | None, now_s: float) -> None:
+        """Learn how an attempt ended; None: it was given up without an answer."""
+        self.in_flight -= 1
+        self._hold(answer, now_s)
+        if term != self._term:
+            return
+        self._probes -= self.is_open
+        match answer:
+            case None | Retry(fault=Fault.SENDER):
+                pass
+            case Delivered() | Retry(fault=Fault.DELIVERY):
+                self._succeed(now_s)
+            case _:
+                self._fail(answer, now_s)
+
+    def _succeed(self, now_s: float) -> None:
+        self._failures = 0
+        self._successes += 1
+        self._limit = min(float(self.settings.concurrency), self._limit + 1.0)
+        self._window.count(now_s, self.settings.window_s, failed=False)
+        if self.is_open and self._successes >= self.settings.successes:
+            self._begin_term(is_open=False)
+            self._limit = 1.0
+            self._opened_times = 0
+
+    def _fail(self, answer: Answer, now_s: float) -> None:
+        self._failures += 1
+        self._successes = 0
+        self._window.count(now_s, self.settings.window_s, failed=True)
+        if isinstance(answer, Retry) and answer.status in OVERLOAD and now_s >= self._halved_at_s + HALVE_S:
+            self._limit = max(1.0, self._limit / 2)
+            self._halved_at_s = now_s
+        if self.is_open or self._failures >= self.settings.failures_max or self._window.is_bad(self.settings):
+            self._open(now_s)
+
+    def _open(self, now_s: float) -> None:
+        longest_s = min(self.settings.pause_max_s, self.settings.pause_s * 2.0 ** min(self._opened_times, GROWTHS_MAX))
+        # At least half of it, so that endpoints of one host don't come back at the same moment.
+        self._open_until_s = now_s + self.jitter(longest_s / 2, longest_s)
+        self._opened_times += 1
+        self._begin_term(is_open=True)
+
+    def _begin_term(self, *, is_open: bool) -> None:
+        self.is_open = is_open
+        self._term += 1
+        self._failures = self._successes = self._probes = 0
+        self._window = _Window()
+
+    def _hold(self, answer: Answer | None, now_s: float) -> None:
+        if not isinstance(answer, Retry):
+            return
+        hold_s = OWN_PAUSE_S if answer.hold_s is None and answer.fault is Fault.SENDER else answer.hold_s
+        if hold_s is not None:
+            self._held_until_s = max(self._held_until_s, now_s + hold_s)
+
+
+@dataclass(slots=True)
+class _Window:
+    """Count attempts and failures since the window began."""
+
+    began_s: float = float("-inf")
+    attempts: int = 0
+    failures: int = 0
+
+    def count(self, now_s: float, window_s: float, *, failed: bool) -> None:
+        if now_s >= self.began_s + window_s:
+            self.began_s, self.attempts, self.failures = now_s, 0, 0
+        self.attempts += 1
+        self.failures += failed
+
+    def is_bad(self, settings: BreakerSettings) -> bool:
+        return self.attempts >= settings.window_min and self.failures >= settings.share_max * self.attempts
