@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from difflib import get_close_matches
 from typing import TypeVar
 
 from sql.deliveries.find import find_delivery
@@ -15,6 +16,7 @@ from timers.refusal import InvalidTimer, Refusal, shortened
 
 FOLLOW_S = 0.2  # between two looks at a run that is followed
 HISTORY_MAX = 1_000
+NEAREST_MAX = 3
 REFUSED = "22023"  # the state with which the functions refuse, in a sentence for users
 
 T = TypeVar("T")
@@ -35,12 +37,12 @@ async def list_jobs(session: Session) -> list[Job]:
 async def find_job(session: Session, name: str) -> Job:
     """Read one job.
 
-    errors:  UnknownJob        there is no such job
+    errors:  UnknownJob        there is no such job; the nearest names are told
              StoreUnavailable  no answer in time
     """
     found = await statements.find_jobs(session, name)
     if not found:
-        raise UnknownJob(f"job {shortened(name)} is unknown: `shardclock jobs list` shows those that there are")
+        raise UnknownJob(_unknown(name, [job.name for job in await statements.find_jobs(session)]))
     return found[0]
 
 
@@ -159,6 +161,14 @@ def run_of(run_id: str) -> tuple[int, int]:
     if not (point and key.isdecimal() and claims.isdecimal() and len(key) < 19 and len(claims) < 10):
         raise UnknownJob(f"run {shortened(run_id)} is none: write it as `shardclock jobs history` does, such as 4711.2")
     return int(key), int(claims)
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    if not known:
+        return f"job {shortened(name)} is unknown: there are none; an app declares them (shardclock up --app)"
+    near = get_close_matches(name, known, n=NEAREST_MAX)
+    meant = f"is {' or '.join(near)} meant?" if near else "`shardclock jobs list` shows those that there are"
+    return f"job {shortened(name)} is unknown: {meant}"
 
 
 async def _is_over(session: Session, timer_key: int) -> bool:
