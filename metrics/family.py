@@ -65,6 +65,7 @@ LOOP = Label(
 TARGETS_MAX = 50
 OTHER = "other"
 TARGET_NAME = Label("target_name", frozenset([OTHER]), is_open=True)
+JOB_NAME = Label("job_name", frozenset([OTHER]), is_open=True)
 
 
 @dataclass(frozen=True, slots=True)
