@@ -17,6 +17,7 @@ from cli import (
     explain,
     handover,
     inspect,
+    jobs,
     ramp,
     release,
     reschedule,
@@ -78,6 +79,7 @@ for command in (
 app.add_typer(consumers.consumers, name="consumers")
 app.add_typer(dead_letters.dead_letters, name="dead-letters")
 app.add_typer(endpoints.endpoints, name="endpoints")
+app.add_typer(jobs.jobs, name="jobs")
 
 EXITS: dict[type[Exception], int] = {
     Refusal: BAD_INPUT,

@@ -16,6 +16,8 @@ from rich.text import Text
 from sql.log.records import LogRecord
 
 DONE, NOT_DONE, BAD_INPUT, NOT_THERE, WRONG_SCHEMA = range(5)
+# Fields that are read as JSON texts, and printed as the JSON that they are.
+JSON_TEXTS = ("payload", "detail", "failures", "config", "policy", "result")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
@@ -84,7 +86,7 @@ def on_clock(moment: datetime | None, clock: ZoneInfo | None) -> datetime | None
 def _field(name: str, value: Any) -> Any:
     if name in ("holder", "leader"):
         return hex_of(value)
-    if name in ("payload", "detail", "failures") and isinstance(value, str):
+    if name in JSON_TEXTS and isinstance(value, str):
         return json.loads(value)
     return plain(value)
 

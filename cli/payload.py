@@ -1,4 +1,4 @@
-"""What `--payload` means: JSON text, a file with JSON, or standard input."""
+"""What `--payload` and the like mean: JSON text, a file with JSON, or standard input."""
 
 from cli.file_text import is_file, read_bytes
 from timers.payload import PAYLOAD_BYTES_MAX, read_json
@@ -7,7 +7,7 @@ from timers.refusal import InvalidTimer, shortened
 LINE_END_BYTES = 2  # of the last line: it is no part of the payload
 
 
-def read_payload(text: str) -> object:
+def read_payload(text: str, *, option: str = "--payload") -> object:
     """Read the JSON that an option gives: as text, as @FILE, or as - for standard input.
 
     errors:  InvalidTimer  names the option: the file can't be read, or its JSON can't be stored
@@ -15,7 +15,7 @@ def read_payload(text: str) -> object:
     try:
         return read_json(_content(text), bytes_max=PAYLOAD_BYTES_MAX)
     except InvalidTimer as refusal:
-        raise InvalidTimer(f"--payload {refusal}") from None
+        raise InvalidTimer(f"{option} {refusal}") from None
 
 
 def _content(text: str) -> str | bytes:

@@ -27,6 +27,7 @@ from sql.cluster.identity import read_identity
 from sql.cluster.leadership import scale as set_scale
 from sql.deliveries.handlers import declare_handlers
 from sql.dsn import Dsn
+from sql.jobs.declare import declare_jobs
 from sql.session import Session, StatementRefused, StoreUnavailable
 from timers.model import SLOTS
 from workers.app import App, find_app, modules_of
@@ -134,7 +135,7 @@ def migrate(
 
 
 class Preparation:
-    """What `up` writes before its cluster fires: how many shards are wanted, and the handlers of its app.
+    """What `up` writes before its cluster fires: how many shards are wanted, and the handlers and jobs of its app.
 
     A database that is on hold may be another installation's, which has shards and handlers of its own. There nothing is
     written until the hold has ended.
@@ -184,6 +185,10 @@ async def _declare(session: Session, app: App) -> None:
     changes = await declare_handlers(session, [handler.declared() for handler in app.handlers])
     told = ", ".join(f"{target} ({change})" for target, change in sorted(changes.items()))
     tell(f"app {app.modules}: {counted(len(app.handlers), 'handler')}{'; ' + told if told else ''}")
+    of_jobs = await declare_jobs(session, app.jobs)
+    if app.jobs or of_jobs:
+        told = ", ".join(f"{name} ({', '.join(what)})" for name, what in sorted(of_jobs.items()))
+        tell(f"app {app.modules}: {counted(len(app.jobs), 'job')}{'; ' + told if told else ''}")
 
 
 def _stop_event() -> threading.Event:

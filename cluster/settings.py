@@ -40,6 +40,7 @@ RELATIONS = (
     ("heartbeat_s", "suspect_s", "or a healthy keeper is suspended"),
     ("suspect_s", "silent_s", "or a keeper is ended before it was suspended"),
     ("statement_timeout_s", "delivery_lease_s", "or a statement outlives the lease it works under"),
+    ("statement_timeout_s", "run_lease_s", "or a statement outlives the lease it works under"),
     ("statement_timeout_s", "silent_s", "or one delayed beat makes a living keeper count as dead"),
     ("stalled_s", "start_s", "or an actor is given up before it is tried elsewhere"),
     ("fire_batch", "queue_max", "or no batch is ever full"),

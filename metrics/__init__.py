@@ -10,6 +10,7 @@ report, reads Postgres's tables as well, and serves both on one port.
     report     what a source reports, and how it is sent
     aggregator what the sources reported: totals, present values, and which sources live
     tables     what the exporter reads in Postgres: true even when every shard is dead
+    jobs       the samples of jobs
     reading    the tables as last read, shared by scrapes that come close together
     page       reports and tables in Prometheus's terms
     server     `/metrics`, `/healthz`, `/readyz`

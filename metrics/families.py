@@ -2,21 +2,23 @@
 
 from importlib.metadata import version
 
-from metrics.family import TARGET_NAME, Family, Label, by_name
+from metrics.family import JOB_NAME, TARGET_NAME, Family, Label, by_name
 
 GROUPS_MAX = 50  # consumer groups: users name them, so the values of this label must be limited
 
 REASON = Label("reason", frozenset(["drained", "died", "silent", "unreachable", "never_started", "other"]))
 AGE = Label("age", frozenset(["under_1s", "under_10s", "under_1m", "under_10m", "over_10m"]))
 MINUTE = Label("minute", frozenset(f"{minute:02}" for minute in range(1, 16)))
+JOB_STATE = Label("state", frozenset(["scheduled", "starting", "running", "terminating", "disabled", "withdrawn"]))
+RUN_OUTCOME = Label("run_outcome", frozenset(["succeeded", "failed", "crashed", "canceled"]))
 # Users name groups, so these values are only an example; nothing checks them. The page has at most GROUPS_MAX groups.
 GROUP = Label("group", frozenset(["billing"]))
 TABLE = Label(
     "table",
     frozenset(
         [
-            "timers", "command_log", "deliveries", "dead_letters", "holders", "beats", "consumers", "coordination",
-            "leadership", "zones",
+            "timers", "command_log", "deliveries", "dead_letters", "jobs", "job_runs", "holders", "beats", "consumers",
+            "coordination", "leadership", "zones",
         ]
     ),
 )  # fmt: skip
@@ -77,6 +79,41 @@ READ = by_name(
         "gauge",
         "Deliveries that were given up and are kept; 10000 means 10000 or more.",
         (TARGET_NAME,),
+    ),
+    Family("jobs", "gauge", "Jobs, by what they do.", (JOB_STATE,)),
+    Family("job_runs", "counter", "Runs of a job that have ended, by how.", (JOB_NAME, RUN_OUTCOME)),
+    Family(
+        "job_waiting_seconds",
+        "gauge",
+        "How long a start of a job has been due whose function is not called yet; 0 if there is none.",
+        (JOB_NAME,),
+    ),
+    Family("job_start_lag_seconds", "gauge", "How long after its due date the last start of a job began.", (JOB_NAME,)),
+    Family("job_last_run_seconds", "gauge", "How long the last run of a job took.", (JOB_NAME,)),
+    Family(
+        "job_since_success_seconds",
+        "gauge",
+        "How long ago a run of a job last succeeded, or the job was declared.",
+        (JOB_NAME,),
+    ),
+    Family(
+        "job_success_overdue_seconds",
+        "gauge",
+        "How long ago the first start of a job was due that should have succeeded since; 0 if it has time.",
+        (JOB_NAME,),
+    ),
+    Family("job_max_runtime_seconds", "gauge", "How long a run of a job may take.", (JOB_NAME,)),
+    Family("job_consecutive_failures", "gauge", "Runs of a job that failed or crashed, in a row.", (JOB_NAME,)),
+    Family("job_consecutive_crashes", "gauge", "Runs of a job that crashed, in a row.", (JOB_NAME,)),
+    Family(
+        "jobs_last_tick_seconds",
+        "gauge",
+        "How long ago a shard and a worker, which start jobs, have both given a sign of life; absent without both.",
+    ),
+    Family(
+        "jobs_next_start_seconds",
+        "gauge",
+        "Until the soonest next start of a job, negative if it is due; absent if nothing is scheduled.",
     ),
     Family("leader_alive", "gauge", "1 while a coordinator leads."),
     Family("forecast_timers", "gauge", "Timers that fall due in a coming minute.", (MINUTE,)),

@@ -43,7 +43,21 @@ SHARD = Label("shard", frozenset([*map(str, range(SLOTS)), NO_SHARD]))
 # The loops of all keepers: a label has one set of values, whichever metric has the label.
 LOOP = Label(
     "loop",
-    frozenset(["beats", "claims", "delivery_hints", "endpoints", "fires", "hints", "renewals", "searches", "settles"]),
+    frozenset(
+        [
+            "beats",
+            "claims",
+            "delivery_hints",
+            "endpoints",
+            "fires",
+            "hints",
+            "renewals",
+            "runs",
+            "searches",
+            "settles",
+            "watches",
+        ]
+    ),
 )
 
 # The label `target` says of which kind a target is; this one says which it is. An app has as many targets as it likes,
@@ -51,6 +65,7 @@ LOOP = Label(
 TARGETS_MAX = 50
 OTHER = "other"
 TARGET_NAME = Label("target_name", frozenset([OTHER]), is_open=True)
+JOB_NAME = Label("job_name", frozenset([OTHER]), is_open=True)
 
 
 @dataclass(frozen=True, slots=True)

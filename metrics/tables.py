@@ -10,11 +10,13 @@ import structlog
 
 from metrics.families import GROUPS_MAX, TABLE
 from metrics.family import TARGETS_MAX
+from metrics.jobs import samples_of_jobs
 from metrics.report import Sample
 from sql.claims.scan_window import ScanWindow
 from sql.log.groups import Group, list_groups
 from sql.metrics.deliveries import Waiting, count_dead_letters, measure_deliveries
 from sql.metrics.forecast import Forecast, read_forecast
+from sql.metrics.jobs import JobsMeasured, measure_jobs
 from sql.metrics.measures import (
     EVER,
     ClusterMeasures,
@@ -48,6 +50,7 @@ class Tables:
     server: ServerMeasures
     waiting: list[Waiting]
     dead_letters: Mapping[str, int]
+    jobs: JobsMeasured | None
     groups: list[Group]
     sizes: list[TableMeasures]
     took_s: float
@@ -67,6 +70,7 @@ async def read_tables(session: Session, window: ScanWindow | None) -> Tables:
         server=await measure_server(session),
         waiting=await _or_nothing(measure_deliveries(session, TARGETS_MAX), "the deliveries", []),
         dead_letters=await _or_nothing(count_dead_letters(session, TARGETS_MAX), "the dead letters", {}),
+        jobs=await _or_nothing(measure_jobs(session), "the jobs", None),
         groups=await _or_nothing(list_groups(session, GROUPS_MAX), "the consumer groups", []),
         sizes=await measure_tables(session),
         took_s=time.monotonic() - began_s,
@@ -93,6 +97,8 @@ def samples_of(tables: Tables | None) -> Iterator[Sample]:
     yield from _of_forecast(tables.forecast, tables.cluster)
     yield from _of_server(tables.server)
     yield from _of_deliveries(tables)
+    if tables.jobs is not None:
+        yield from samples_of_jobs(tables.jobs)
     yield from _of_groups(tables.groups)
     for size in tables.sizes:
         if size.table_name in TABLE.values:

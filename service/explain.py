@@ -25,6 +25,7 @@ ENDS_OF_DELIVERY = {
     "DISCARDED": "discarded by",
     "DEAD": "given up: a dead letter of",
 }
+JOB = "job:"
 PUNCTUAL = timedelta(seconds=1)  # for a firing that was later than this, the answer gives a reason
 
 
@@ -226,7 +227,10 @@ def _delivered(story: Story, fired: LogRecord) -> str:
     if detail.get("by"):
         return f"; its delivery to {fired.target} was discarded at {at}{_by(detail)}"
     attempt = f", at attempt {detail['attempt']}" if "attempt" in detail else ""
-    return f"; {ENDS_OF_DELIVERY[last.intent]} {fired.target} at {at}{attempt}{_because(detail)}"
+    # A job's start that is given up leaves no dead letter: the next start comes by itself.
+    is_job = last.intent == "DEAD" and fired.target.startswith(JOB)
+    how = "given up:" if is_job else ENDS_OF_DELIVERY[last.intent]
+    return f"; {how} {fired.target} at {at}{attempt}{_because(detail)}"
 
 
 def _under_way(story: Story, fired: LogRecord) -> str:

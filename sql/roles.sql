@@ -136,7 +136,7 @@ grant select on
     shardclock.timers, shardclock.timer_history, shardclock.command_log, shardclock.log_writers, shardclock.consumers,
     shardclock.deliveries, shardclock.dead_letters, shardclock.handlers, shardclock.records_aside, shardclock.holders,
     shardclock.beats, shardclock.presence, shardclock.coordination, shardclock.leadership, shardclock.identity,
-    shardclock.scale, shardclock.zones
+    shardclock.scale, shardclock.zones, shardclock.jobs, shardclock.job_runs
 to shardclock_reader, shardclock_scheduler, shardclock_shard;
 grant select on
     sequence shardclock.timer_key_seq, shardclock.position_seq, shardclock.canceled_seq, shardclock.rescheduled_seq,
@@ -170,6 +170,17 @@ grant execute on function
     shardclock.agreed_zone
 to shardclock_scheduler;
 
+-- The verbs of jobs. An application may start a job in its own transaction, as it schedules a timer.
+grant insert, update, delete on shardclock.jobs to shardclock_scheduler;
+grant execute on function shardclock.add_job, shardclock.remove_job to shardclock_scheduler;
+grant execute on function
+    shardclock.run_job, shardclock.cancel_job, shardclock.disable_job, shardclock.enable_job, shardclock.configure_job
+to shardclock_scheduler, shardclock_shard;
+grant execute on function
+    shardclock.log_of_job, shardclock.plan_job, shardclock.next_start, shardclock.drop_job_timer, shardclock.stop_job,
+    shardclock.resume_job, shardclock.unknown_job
+to shardclock_scheduler, shardclock_shard;
+
 -- Running shards and the coordinator, and operating them: `up`, `scale`, `ramp`, `switch`, `leave`, `release`.
 grant insert, update, delete on shardclock.timers to shardclock_shard;
 grant insert on shardclock.command_log to shardclock_shard;
@@ -178,6 +189,12 @@ grant insert, update, delete on shardclock.deliveries to shardclock_shard;
 grant insert, delete on shardclock.dead_letters to shardclock_shard;
 grant insert, update on shardclock.handlers to shardclock_shard;
 grant execute on function shardclock.with_failure to shardclock_shard;
+-- `up` declares the jobs of its app, workers run them.
+grant insert, update on shardclock.jobs to shardclock_shard;
+grant insert, update, delete on shardclock.job_runs to shardclock_shard;
+grant execute on function
+    shardclock.declare_job, shardclock.withdraw_jobs, shardclock.tend_jobs, shardclock.has_no_start
+to shardclock_shard;
 -- Secrets and headers are for who sends; who schedules sees which endpoints there are.
 grant select (tenant_id, name, url, policy, added_at, changed_at, disabled_at, disabled_why)
 on shardclock.endpoints to shardclock_reader, shardclock_scheduler;

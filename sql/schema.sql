@@ -135,8 +135,62 @@ CREATE TABLE shardclock.handlers (
     policy jsonb NOT NULL,
     declared_at timestamp with time zone DEFAULT now() NOT NULL,
     withdrawn_at timestamp with time zone,
-    CONSTRAINT target_is_a_handler CHECK (((target <> 'log'::text) AND (target !~~ 'webhook:%'::text)))
+    CONSTRAINT target_is_a_handler CHECK (((target <> 'log'::text) AND (target !~~ 'webhook:%'::text))),
+    CONSTRAINT target_is_no_job CHECK ((target !~~ 'job:%'::text))
 );
+
+CREATE TABLE shardclock.jobs (
+    name text NOT NULL,
+    function text NOT NULL,
+    every_s double precision,
+    schedule text,
+    zone text DEFAULT 'UTC'::text NOT NULL,
+    missed text DEFAULT 'fire_once'::text NOT NULL,
+    overlap text DEFAULT 'skip'::text NOT NULL,
+    priority smallint DEFAULT 2 NOT NULL,
+    config jsonb,
+    policy jsonb DEFAULT '{}'::jsonb NOT NULL,
+    declared jsonb,
+    state text DEFAULT 'SCHEDULED'::text NOT NULL,
+    declared_at timestamp with time zone DEFAULT now() NOT NULL,
+    changed_at timestamp with time zone DEFAULT now() NOT NULL,
+    withdrawn_at timestamp with time zone,
+    disabled_at timestamp with time zone,
+    disabled_why text,
+    disabled_by text,
+    is_enabled boolean GENERATED ALWAYS AS (((disabled_at IS NULL) AND (withdrawn_at IS NULL))) STORED NOT NULL,
+    run_timer_key bigint,
+    run_claims integer,
+    run_holder bigint,
+    run_attempt integer,
+    run_started_at timestamp with time zone,
+    cancel_asked_at timestamp with time zone,
+    cancel_why text,
+    not_before timestamp with time zone,
+    last_start timestamp with time zone,
+    last_finish timestamp with time zone,
+    last_success timestamp with time zone,
+    last_outcome text,
+    last_reason text,
+    runs bigint DEFAULT 0 NOT NULL,
+    successes bigint DEFAULT 0 NOT NULL,
+    failures bigint DEFAULT 0 NOT NULL,
+    crashes bigint DEFAULT 0 NOT NULL,
+    consecutive_failures integer DEFAULT 0 NOT NULL,
+    consecutive_crashes integer DEFAULT 0 NOT NULL,
+    CONSTRAINT config_is_at_most_64_kib CHECK ((octet_length((config)::text) <= 65536)),
+    CONSTRAINT every_is_within_bounds CHECK (((every_s >= (0.1)::double precision) AND (every_s <= (31536000)::double precision))),
+    CONSTRAINT mark_is_whole CHECK ((num_nonnulls(run_timer_key, run_claims, run_holder, run_attempt, run_started_at) = ANY (ARRAY[0, 5]))),
+    CONSTRAINT missed_is_known CHECK ((missed = ANY (ARRAY['fire_once'::text, 'fire_all'::text, 'skip'::text]))),
+    CONSTRAINT name_is_a_word CHECK ((name ~ '^[a-z0-9][a-z0-9_.-]{0,99}$'::text)),
+    CONSTRAINT one_rule_at_most CHECK ((num_nonnulls(every_s, schedule) <= 1)),
+    CONSTRAINT overlap_is_known CHECK ((overlap = ANY (ARRAY['skip'::text, 'queue'::text, 'replace'::text]))),
+    CONSTRAINT policy_is_an_object CHECK (((jsonb_typeof(policy) = 'object'::text) AND (length((policy)::text) <= 2000))),
+    CONSTRAINT priority_is_1_to_4 CHECK (((priority >= 1) AND (priority <= 4))),
+    CONSTRAINT schedule_is_1_to_200_characters CHECK (((length(schedule) >= 1) AND (length(schedule) <= 200))),
+    CONSTRAINT state_is_known CHECK ((state = ANY (ARRAY['SCHEDULED'::text, 'STARTING'::text, 'RUNNING'::text, 'TERMINATING'::text, 'DISABLED'::text])))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_cost_delay='0');
 
 CREATE TABLE shardclock.beats (
     holder bigint NOT NULL,
@@ -229,6 +283,29 @@ CREATE TABLE shardclock.identity (
     CONSTRAINT identity_is_one_row CHECK (singleton),
     CONSTRAINT name_is_1_to_63_characters CHECK ((name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'::text))
 );
+
+CREATE TABLE shardclock.job_runs (
+    timer_key bigint NOT NULL,
+    claims integer NOT NULL,
+    job text NOT NULL,
+    outcome text,
+    attempt integer NOT NULL,
+    scheduled_at timestamp with time zone NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    running_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    holder bigint,
+    progress double precision,
+    message text,
+    progressed_at timestamp with time zone,
+    reason text,
+    traceback text,
+    result jsonb,
+    log text,
+    late_at timestamp with time zone,
+    late_outcome text
+)
+WITH (fillfactor='70');
 
 CREATE TABLE shardclock.leadership (
     renewed_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
@@ -412,6 +489,12 @@ ALTER TABLE ONLY shardclock.holders
 ALTER TABLE ONLY shardclock.identity
     ADD CONSTRAINT identity_pkey PRIMARY KEY (singleton);
 
+ALTER TABLE ONLY shardclock.job_runs
+    ADD CONSTRAINT job_runs_pkey PRIMARY KEY (timer_key, claims);
+
+ALTER TABLE ONLY shardclock.jobs
+    ADD CONSTRAINT jobs_pkey PRIMARY KEY (name);
+
 ALTER TABLE ONLY shardclock.leadership
     ADD CONSTRAINT leadership_pkey PRIMARY KEY (renewed_at);
 
@@ -445,9 +528,13 @@ CREATE INDEX dead_letters_by_target ON shardclock.dead_letters USING btree (targ
 
 CREATE INDEX deliveries_by_lane ON shardclock.deliveries USING btree (target, tenant_id, next_attempt_at, timer_key);
 
+CREATE INDEX deliveries_of_jobs ON shardclock.deliveries USING btree (next_attempt_at, timer_key) WHERE (target ~~ 'job:%'::text);
+
 CREATE INDEX holders_ended ON shardclock.holders USING btree (ended_at) WHERE (ended_at IS NOT NULL);
 
 CREATE INDEX holders_suspended ON shardclock.holders USING btree (suspended_at) WHERE ((suspended_at IS NOT NULL) AND (ended_at IS NULL));
+
+CREATE INDEX job_runs_by_job ON shardclock.job_runs USING btree (job, started_at);
 
 CREATE UNIQUE INDEX timers_by_name_prefix ON shardclock.timers USING btree (tenant_id, name text_pattern_ops) WHERE (name IS NOT NULL);
 
@@ -470,11 +557,13 @@ ALTER TABLE ONLY shardclock.holders
     ADD CONSTRAINT holders_role_fkey FOREIGN KEY (role) REFERENCES shardclock.scale(role);
 
 -- Functions, and where their bodies are
+-- add_job(text, text, interval, text, text, text, text, integer, jsonb)  0012_job_verbs.sql
 -- adopt(text)  0003_cluster.sql
 -- advance_keys()  0005_schedule.sql
 -- agreed_zone(text, text)  0004_dates.sql
 -- out_of_range(timestamp with time zone, text)  0001_timers.sql
 -- broken_rule(shardclock.timers)  0001_timers.sql
+-- cancel_job(text, text)  0012_job_verbs.sql
 -- cancel_process_instance(bigint, text)  0006_verbs.sql
 -- change_timer(text, bigint, text, text, text)  0006_verbs.sql
 -- cancel_timer(bigint, text, text, text)  0006_verbs.sql
@@ -490,15 +579,21 @@ ALTER TABLE ONLY shardclock.holders
 -- check_zone(text)  0004_dates.sql
 -- named_clock(timestamp with time zone, text)  0004_dates.sql
 -- clock_of(timestamp with time zone, text)  0004_dates.sql
+-- configure_job(text, jsonb)  0012_job_verbs.sql
+-- declare_job(jsonb)  0012_job_verbs.sql
 -- delay_from_now(text, text, text)  0004_dates.sql
+-- disable_job(text, text)  0012_job_verbs.sql
 -- discard_dead_letters(bigint[], text)  0009_deliveries.sql
+-- drop_job_timer(text, text)  0011_jobs.sql
 -- drop_log_partition(integer)  0002_command_log.sql
+-- enable_job(text)  0012_job_verbs.sql
 -- ended_as(bigint, text, text)  0006_verbs.sql
 -- ensure_log_partitions(integer)  0002_command_log.sql
 -- ensure_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)  0005_schedule.sql
 -- find_keys(text, text, text, timestamp with time zone, timestamp with time zone, bigint, bigint, integer)  0007_search.sql
 -- find_timers(text, text, text, text, timestamp with time zone, timestamp with time zone, bigint, text, integer)  0007_search.sql
--- has_targets()  0010_endpoints.sql
+-- has_no_start(text)  0011_jobs.sql
+-- has_targets()  0011_jobs.sql
 -- hold_reason(text)  0003_cluster.sql
 -- is_free(bigint, timestamp with time zone, timestamp with time zone, interval, bigint[])  0001_timers.sql
 -- is_same_timer(shardclock.timers, shardclock.timers)  0005_schedule.sql
@@ -507,11 +602,13 @@ ALTER TABLE ONLY shardclock.holders
 -- to_utc(timestamp without time zone, text)  0004_dates.sql
 -- later(timestamp with time zone, interval, text)  0004_dates.sql
 -- log_horizon()  0002_command_log.sql
+-- log_of_job(text, text, bigint, jsonb)  0011_jobs.sql
 -- log_replaced(shardclock.timers, bigint)  0005_schedule.sql
 -- mark_log_writer()  0002_command_log.sql
 -- move_timers(bigint[], timestamp with time zone, interval, text)  0006_verbs.sql
 -- named_target(shardclock.timers, shardclock.timers)  0009_deliveries.sql
 -- new_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text)  0005_schedule.sql
+-- next_start(double precision, timestamp with time zone)  0011_jobs.sql
 -- open_group(text, integer)  0008_consumers.sql
 -- origin()  0003_cluster.sql
 -- parse_delay(text, text)  0004_dates.sql
@@ -519,19 +616,27 @@ ALTER TABLE ONLY shardclock.holders
 -- pause_timers(bigint[], text)  0006_verbs.sql
 -- pending_key(bigint, text, text)  0006_verbs.sql
 -- plain_length(text)  0004_dates.sql
+-- plan_job(shardclock.jobs, timestamp with time zone)  0011_jobs.sql
 -- read_log(bigint, integer, integer, integer, bigint)  0002_command_log.sql
 -- redrive_dead_letters(bigint[], integer)  0009_deliveries.sql
 -- rehome_log_default()  0002_command_log.sql
+-- remove_job(text)  0012_job_verbs.sql
 -- reschedule_timer(bigint, text, text, timestamp with time zone, text, text, text, text, text)  0006_verbs.sql
 -- reset_group(text, bigint, integer)  0008_consumers.sql
+-- resume_job(shardclock.jobs)  0011_jobs.sql
 -- resume_timer(bigint, text, text)  0006_verbs.sql
 -- resume_timers(bigint[])  0006_verbs.sql
+-- run_job(text, jsonb)  0012_job_verbs.sql
 -- run_timer(bigint, text, text, text)  0006_verbs.sql
 -- was_run(text, bigint, text, text)  0006_verbs.sql
 -- run_timers(bigint[], text)  0006_verbs.sql
 -- schedule_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)  0005_schedule.sql
 -- shift_length(text)  0004_dates.sql
 -- shift_timers(bigint[], text, text)  0006_verbs.sql
--- unknown_target(text, text)  0010_endpoints.sql
+-- stop_job(shardclock.jobs, text)  0011_jobs.sql
+-- tend_jobs(bigint)  0011_jobs.sql
+-- unknown_job(text, text)  0011_jobs.sql
+-- unknown_target(text, text)  0011_jobs.sql
 -- with_failure(jsonb, integer, text, bigint, timestamp with time zone)  0009_deliveries.sql
+-- withdraw_jobs(text[])  0012_job_verbs.sql
 -- write_timer(shardclock.timers, text, boolean)  0005_schedule.sql

@@ -21,5 +21,6 @@ handler does to its process, it fails alone.
     endpoints  the endpoints to which a worker has something to send
     endpoint_line  the deliveries of one endpoint in this worker
     route      a stored endpoint, checked (pure)
+    runs       how runs of jobs are made
     breaker    how many deliveries an endpoint may have in flight now, after what it answered (pure)
 """

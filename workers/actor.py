@@ -7,6 +7,7 @@ from sql.cluster.holders import WORKER
 from sql.dsn import Dsn
 from workers.app import WorkerConfig
 from workers.process import RayHandlerProcess
+from workers.runs.process import RayRunProcess
 from workers.worker import Worker
 
 
@@ -15,13 +16,18 @@ class WorkerActor:
 
     def __init__(self, config: WorkerConfig, cluster_id: str, actor_name: str, *, dsn: Dsn) -> None:
         incarnation = new_incarnation(WORKER, cluster_id, actor_name, config.settings.identity)
-        start = partial(
-            RayHandlerProcess,
-            modules=config.app.modules,
-            directory=config.app.directory,
-            resource=config.settings.worker_resource,
+        app, resource = config.app, config.settings.worker_resource
+        self._life = Life(
+            Worker(
+                incarnation,
+                config.settings,
+                app.handlers,
+                dsn,
+                start=partial(RayHandlerProcess, modules=app.modules, directory=app.directory, resource=resource),
+                jobs=app.jobs,
+                start_run=partial(RayRunProcess, modules=app.modules, directory=app.directory, resource=resource),
+            )
         )
-        self._life = Life(Worker(incarnation, config.settings, config.app.handlers, dsn, start=start))
 
     async def start(self) -> int:
         """Start the worker at the first call, and return its holder."""

@@ -1,4 +1,4 @@
-"""The user's app: the modules whose handlers workers call. It is imported in a process of its own, never here."""
+"""The user's app: modules with handlers and jobs. It is imported in a process of its own, never here."""
 
 import json
 import subprocess
@@ -8,10 +8,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from jobs.spec import InvalidJob, JobSpec, check_rule
 from shardclock import installed_apps
 from workers.handler import HandlerSpec
 from workers.settings import WorkerSettings
 
+# Our packages come first on the path: a user's module of such a name is never found.
+OURS = frozenset(
+    {
+        "cli", "cluster", "coordinator", "demo", "embedded", "jobs", "keepers", "metrics", "service", "shards", "sql",
+        "timers", "webhooks", "workers",
+    }
+)  # fmt: skip
 IMPORT_S = 60.0
 SAID_MAX = 300
 
@@ -22,11 +30,12 @@ class AppRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """The modules, with commas between them, the directory in which they are looked for too, and their handlers."""
+    """The modules, with commas between them, the directory in which they are looked for too, and what they declare."""
 
     modules: str
     directory: str
     handlers: tuple[HandlerSpec, ...]
+    jobs: tuple[JobSpec, ...] = ()
 
     def to_json(self) -> str:
         """Write it for another process."""
@@ -36,7 +45,7 @@ class App:
     def from_json(cls, text: str) -> Self:
         """Read what `to_json` wrote."""
         said = json.loads(text)
-        return cls(said["modules"], said["directory"], _handlers_of(said))
+        return cls(said["modules"], said["directory"], _handlers_of(said), _jobs_of(said))
 
 
 NO_APP = App("", "", ())
@@ -56,10 +65,13 @@ def modules_of(named: str | None) -> str:
 
 
 def find_app(modules: str, directory: Path) -> App:
-    """Import an app in a process of its own, and learn which handlers it has.
+    """Import an app in a process of its own, and learn which handlers and jobs it has.
 
-    errors:  AppRefused  it can't be imported, has no handlers, or one of them is declared wrong
+    errors:  AppRefused  it can't be imported, declares nothing, or declares something wrong
     """
+    for root in {module.strip().replace(":", ".").partition(".")[0] for module in modules.split(",")}:
+        if root in OURS and _is_hidden(root, directory):
+            raise AppRefused(f"app {root!r} can't be found: Shardclock has a package of that name; rename yours")
     command = [sys.executable, "-P", "-m", "workers.describe", modules, str(directory)]
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, timeout=IMPORT_S, check=False)
@@ -71,11 +83,30 @@ def find_app(modules: str, directory: Path) -> App:
         said = json.loads(done.stdout)
         if "refused" in said:
             raise AppRefused(said["refused"])
-        return App(modules, str(directory), _handlers_of(said))
+        return App(modules, str(directory), _handlers_of(said), _checked(_jobs_of(said)))
+    except InvalidJob as refusal:
+        raise AppRefused(str(refusal)) from None
     except (ValueError, KeyError, TypeError) as error:
         how = f"it ended with code {done.returncode}" if done.returncode else f"it said {str(error)[:SAID_MAX]}"
         raise AppRefused(f"app {modules!r} can't be imported: {how}") from error
 
 
+def _is_hidden(root: str, directory: Path) -> bool:
+    """Say whether a directory has a module that a package of ours hides."""
+    theirs = [path for path in (directory / root, directory / f"{root}.py") if path.exists()]
+    ours = Path(__file__).parents[1] / root
+    return any(path.resolve() != ours.resolve() for path in theirs)
+
+
 def _handlers_of(said: Mapping[str, Any]) -> tuple[HandlerSpec, ...]:
     return tuple(map(HandlerSpec.of, said["handlers"]))
+
+
+def _checked(jobs: tuple[JobSpec, ...]) -> tuple[JobSpec, ...]:
+    for job in jobs:
+        check_rule(job)
+    return jobs
+
+
+def _jobs_of(said: Mapping[str, Any]) -> tuple[JobSpec, ...]:
+    return tuple(map(JobSpec.of, said["jobs"]))

@@ -1,20 +1,24 @@
-"""Import an app and print its handlers as JSON: run by `workers.app`, in a process that may die of the user's code."""
+"""Print an app's handlers and jobs as JSON: run by `workers.app`, in a process that may die of the user's code."""
 
 import json
 import os
 import sys
 
-from shardclock import InvalidHandler, describe, find_handlers
+from shardclock import InvalidHandler, describe, describe_jobs, find_declared
 
 
 def main(modules: str, directory: str) -> int:
-    """Print one JSON object: `handlers`, or `refused` with a sentence."""
+    """Print one JSON object: `handlers` and `jobs`, or `refused` with a sentence."""
     # What the user's code prints must not be taken for our answer.
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     sys.path.append(directory)  # at the end: a user's sql.py must not replace a package of ours
     try:
-        said: dict[str, object] = {"handlers": describe(find_handlers(modules.split(",")).values())}
+        found = find_declared(modules.split(","))
+        said: dict[str, object] = {
+            "handlers": describe(found.handlers.values()),
+            "jobs": describe_jobs(found.jobs.values()),
+        }
     except InvalidHandler as error:
         said = {"refused": str(error)}
     json.dump(said, answer)

@@ -20,6 +20,8 @@ class WorkerSettings(BaseModel):
 
     delivery_poll_s: float = Field(0.1, gt=0, description="between two looks for due deliveries, if no hint comes")
     delivery_lease_s: float = Field(10.0, gt=0, description="how long a silent worker keeps what it has in hand")
+    run_places: int = Field(4, gt=0, le=1_000, description="runs of jobs at a time in one worker, a process each")
+    run_lease_s: float = Field(20.0, ge=5, description="how long a silent worker keeps the runs of its jobs")
     delivery_batch: int = Field(1_000, gt=0, description="deliveries claimed, or settled, by one statement")
     heartbeat_s: float = Field(0.25, gt=0, description="between two signs of life in the holders table")
     statement_timeout_s: float = Field(3.0, gt=0, description="below the lease, so that no statement outlives it")

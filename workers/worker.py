@@ -2,10 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 import structlog
 
+from jobs.spec import JobSpec
 from keepers.clock import PostgresClock
 from keepers.heartbeat import Heartbeat
 from keepers.loops import Loops, one_line
@@ -23,6 +25,8 @@ from workers.hand import Hand
 from workers.handler import HandlerSpec
 from workers.line import Line
 from workers.process import HandlerProcess
+from workers.runs.process import Needs, RunProcess
+from workers.runs.runner import JobRunner, RunnerSettings
 from workers.settings import WorkerSettings
 from workers.settler import Settler
 from workers.stats import WorkerGauges, WorkerStats, report_of
@@ -48,6 +52,8 @@ class Worker:
         dsn: Dsn | str,
         *,
         start: Callable[[HandlerSpec], HandlerProcess],
+        jobs: Sequence[JobSpec] = (),
+        start_run: Callable[[Needs], RunProcess] | None = None,
     ) -> None:
         self.holder = incarnation.holder
         self.stats = WorkerStats(spec.target for spec in handlers)
@@ -96,6 +102,10 @@ class Worker:
             now=self._clock.now,
             stats=self.stats,
         )
+        self._runner: JobRunner | None = None
+        if jobs and start_run is not None:  # two more sessions, for who has jobs alone
+            limits = RunnerSettings(settings.run_places, settings.run_lease_s, settings.delivery_poll_s)
+            self._runner = JobRunner(self.holder, jobs, limits, start=start_run, session=session, log=self._log)
         self._claim_soon = asyncio.Event()
         self._search_soon = asyncio.Event()
         self._is_full = False  # something has no place for another delivery
@@ -103,8 +113,8 @@ class Worker:
         self._reporter = Reporter(settings.metrics_socket)
 
     def __len__(self) -> int:
-        """Count the deliveries in hand."""
-        return len(self._hand)
+        """Count the deliveries in hand, with those that are runs of jobs."""
+        return len(self._hand) + (len(self._runner) if self._runner else 0)
 
     async def run(self) -> None:
         """Register the holder, then run all loops until drained.
@@ -124,6 +134,7 @@ class Worker:
                     "renewals": self._loops.until_stopped("renewals", self.renew_turn, stopping),
                     "endpoints": self._loops.until_stopped("endpoints", self.endpoint_turn, self._endpoints.asked),
                     "reports": self._loops.report(self._report),
+                    **self._loops_of_jobs(),
                 },
                 stop=self._stop,
             )
@@ -207,6 +218,20 @@ class Worker:
                     self._drop([it for it in old if it.claim not in ours])
         return third_s / 2
 
+    async def run_turn(self) -> float:
+        """Make one turn of the runs' loop: end runs of jobs that have ended, and begin those that are due."""
+        assert self._runner is not None
+        return await self._runner.turn(may_begin=self._heartbeat.began)
+
+    def _loops_of_jobs(self) -> dict[str, Coroutine[Any, Any, None]]:
+        if self._runner is None:
+            return {}
+        until_stopped, stopping = self._loops.until_stopped, self._loops.stopping
+        return {
+            "runs": until_stopped("runs", self.run_turn, self._runner.soon),
+            "watches": until_stopped("watches", self._runner.watch_turn, stopping),
+        }
+
     async def endpoint_turn(self) -> float:
         """Make one turn of the endpoints' loop: read those to which something waits."""
         await self._endpoints.refresh(self._lookups)
@@ -269,6 +294,8 @@ class Worker:
     def _look_soon(self) -> None:
         self._claim_soon.set()
         self._search_soon.set()
+        if self._runner is not None:
+            self._runner.soon.set()
 
     def _stop(self) -> None:
         self._loops.stopping.set()
@@ -278,6 +305,8 @@ class Worker:
 
     async def _let_calls_end(self) -> None:
         calls = self._endpoints.stop().union(*(line.stop() for line in self._lines.values()))
+        if self._runner is not None:
+            calls |= self._runner.stop()
         if calls:
             await asyncio.wait(calls, timeout=CALLS_END_S)
 
@@ -290,6 +319,8 @@ class Worker:
         try:
             async with asyncio.timeout(HAND_BACK_S):
                 await self._settler.settle_rest()
+                if self._runner is not None:
+                    await self._runner.close()
                 await end_holders(self._claims, [self.holder], why="drained")
         except (StoreUnavailable, TimeoutError) as error:
             self._log.warning("could not hand back", in_hand=len(self), error=one_line(error))
@@ -297,6 +328,8 @@ class Worker:
             self._claims, self._searches, self._settler, self._renewals, self._lookups, self._heartbeat, self._hints,
         ):  # fmt: skip
             await connection.close()
+        if self._runner is not None:
+            await self._runner.disconnect()
         self._report(leaving=True)
         self._reporter.close()
         self._log.info("drained", in_hand=len(self), **self.stats.counts())

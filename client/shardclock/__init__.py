@@ -7,42 +7,66 @@ A handler returns: the timer is done. It raises: it is called again later, as it
 `RetryIn`: after this time; `Partly`: for some timers of a batch. The same timer may come more than once, so a handler
 must bear that.
 
+    @shardclock.job(every="PT15M", max_runtime="PT5M")
+    async def refresh(run: shardclock.Run) -> dict: ...
+
+A job is run again and again, one run at a time, each in a process of its own.
+
 `timer` is what a handler gets, `handler` declares it (with `policy`, `durations` and `signature`), `app` finds the
 handlers of a module, `calling` calls them (with `payload` and `deadline`), `outcome` says how an attempt ended (with
-`raised`, `result` and `reason`), `testing` calls them in a user's tests. What can't be a handler is refused when it is
-declared, with `InvalidHandler`: one sentence with the value, the rule and the way out.
+`raised`, `result` and `reason`), `testing` calls them in a user's tests. `jobs` declares a job (with `job_policy`),
+`run` is what its function gets, `job_calling` runs it (with `captured`, which keeps what it prints). What can't be a
+handler or a job is refused when it is declared, with `InvalidHandler`: one sentence with the value, the rule and the
+way out.
 """
 
-from shardclock.app import describe, find_handlers, handlers_of, installed_apps
+from shardclock.app import describe, describe_jobs, find_declared, find_handlers, find_jobs, handlers_of, installed_apps
 from shardclock.calling import call_async, call_batch_async, call_batch_plain, call_plain
 from shardclock.handler import Handler, on_timer
+from shardclock.job_calling import CallOutcome, Canceled, JobCall, RunOrder, Seen
+from shardclock.job_policy import JobPolicy
+from shardclock.jobs import Job, job
 from shardclock.outcome import COMPLETED, Completed, Discarded, Failed, Outcome, RetryLater
 from shardclock.policy import Policy
 from shardclock.raised import Discard, Partly, RetryIn
 from shardclock.refusal import InvalidHandler
+from shardclock.run import Cancelled, Run
 from shardclock.timer import Timer
 
 __all__ = [
     "COMPLETED",
+    "CallOutcome",
+    "Canceled",
+    "Cancelled",
     "Completed",
     "Discard",
     "Discarded",
     "Failed",
     "Handler",
     "InvalidHandler",
+    "Job",
+    "JobCall",
+    "JobPolicy",
     "Outcome",
     "Partly",
     "Policy",
     "RetryIn",
     "RetryLater",
+    "Run",
+    "RunOrder",
+    "Seen",
     "Timer",
     "call_async",
     "call_batch_async",
     "call_batch_plain",
     "call_plain",
     "describe",
+    "describe_jobs",
+    "find_declared",
     "find_handlers",
+    "find_jobs",
     "handlers_of",
     "installed_apps",
+    "job",
     "on_timer",
 ]

@@ -1,16 +1,17 @@
-"""Find the handlers of an app: of a module, of the modules below it, or a single function."""
+"""Find the handlers and jobs of an app: of a module, of the modules below it, or a single function."""
 
 import importlib
 import re
 import sys
 import traceback
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any
 
 from shardclock.handler import Handler, declared
+from shardclock.jobs import Job, declared_jobs
 from shardclock.reason import one_line
 from shardclock.refusal import InvalidHandler, shown
 
@@ -19,12 +20,20 @@ REFERENCE = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*)(?::(?P<function
 LISTED_MAX = 5
 
 
-def find_handlers(apps: Iterable[str]) -> dict[str, Handler]:
-    """Import apps, each named as `package.module` or `package.module:function`, and return their handlers by target.
+@dataclass(slots=True)
+class Found:
+    """Hold what an app has declared: its handlers by target, its jobs by name."""
 
-    errors:  InvalidHandler  an app can't be imported, has no handlers, or another process could not find one of them
+    handlers: dict[str, Handler] = field(default_factory=dict)
+    jobs: dict[str, Job] = field(default_factory=dict)
+
+
+def find_declared(apps: Iterable[str]) -> Found:
+    """Import apps, each named as `package.module` or `package.module:function`, and return what they have declared.
+
+    errors:  InvalidHandler  an app can't be imported, declares nothing, or another process could not find a function
     """
-    found: dict[str, Handler] = {}
+    found = Found()
     for app in apps:
         reference = REFERENCE.fullmatch(app.strip())
         if reference is None:
@@ -32,8 +41,21 @@ def find_handlers(apps: Iterable[str]) -> dict[str, Handler]:
                 f"app {shown(app)} is refused: it must be package.module or package.module:function, as in an import"
             )
         module = _imported(app, reference["module"])
-        found |= handlers_of(module) if reference["function"] is None else _single(module, reference["function"])
+        whole = _declared_in(module)
+        part = whole if reference["function"] is None else _single(module, reference["function"], whole)
+        found.handlers |= part.handlers
+        found.jobs |= part.jobs
     return found
+
+
+def find_handlers(apps: Iterable[str]) -> dict[str, Handler]:
+    """Import apps as `find_declared` does, and return their handlers by target."""
+    return find_declared(apps).handlers
+
+
+def find_jobs(apps: Iterable[str]) -> dict[str, Job]:
+    """Import apps as `find_declared` does, and return their jobs by name."""
+    return find_declared(apps).jobs
 
 
 def handlers_of(module: ModuleType) -> dict[str, Handler]:
@@ -41,21 +63,9 @@ def handlers_of(module: ModuleType) -> dict[str, Handler]:
 
     Modules below it count when they have been imported: a package's `__init__` imports those that it wants served.
 
-    errors:  InvalidHandler  there are none, or another process could not find one of them
+    errors:  InvalidHandler  it declares nothing, or another process could not find one of them
     """
-    name = module.__name__
-    named = {id(value) for value in vars(module).values()}
-    handlers = [
-        handler
-        for handler in declared()
-        if f"{handler.function.__module__}.".startswith(f"{name}.") or id(handler.function) in named
-    ]
-    if not handlers:
-        raise InvalidHandler(
-            f"app {shown(name)} has no handlers; decorate its functions with @shardclock.on_timer, or name the module"
-            " that has them"
-        )
-    return {handler.target: _findable(handler) for handler in handlers}
+    return _declared_in(module).handlers
 
 
 def installed_apps() -> list[str]:
@@ -80,6 +90,29 @@ def describe(handlers: Iterable[Handler]) -> list[dict[str, Any]]:
     ]
 
 
+def describe_jobs(jobs: Iterable[Job]) -> list[dict[str, Any]]:
+    """Write jobs as JSON values, for a process that doesn't import the app.
+
+    units:   lengths of time are in seconds
+    """
+    return [
+        {
+            "name": job.name,
+            "reference": job.reference,
+            "is_async": job.is_async,
+            "every_s": job.every_s,
+            "schedule": job.schedule,
+            "zone": job.zone,
+            "missed": job.missed,
+            "overlap": job.overlap,
+            "priority": job.priority,
+            "config": job.config,
+            "policy": asdict(job.policy),
+        }
+        for job in jobs
+    ]
+
+
 def _imported(app: str, name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
@@ -95,22 +128,49 @@ def _imported(app: str, name: str) -> ModuleType:
         raise InvalidHandler(f"app {shown(app)} can't be imported: {one_line(last_line)}; mend that first") from error
 
 
-def _single(module: ModuleType, name: str) -> dict[str, Handler]:
+def _declared_in(module: ModuleType) -> Found:
+    name = module.__name__
+    named = {id(value) for value in vars(module).values()}
+
+    def is_of_it(it: Handler | Job) -> bool:
+        return f"{it.function.__module__}.".startswith(f"{name}.") or id(it.function) in named
+
+    handlers = [handler for handler in declared() if is_of_it(handler)]
+    jobs = [job for job in declared_jobs() if is_of_it(job)]
+    if not handlers and not jobs:
+        raise InvalidHandler(
+            f"app {shown(name)} has no handlers; decorate its functions with @shardclock.on_timer, or name the module"
+            " that has them"
+        )
+    for handler in handlers:
+        _require_findable(handler)
+    for job in jobs:
+        _require_findable(job)
+    return Found({it.target: it for it in handlers}, {it.name: it for it in jobs})
+
+
+def _single(module: ModuleType, name: str, whole: Found) -> Found:
     function = getattr(module, name, None)
-    found = {handler.target: _findable(handler) for handler in declared() if handler.function is function}
-    if function is not None and found:
+    found = Found(
+        {target: it for target, it in whole.handlers.items() if it.function is function},
+        {name: it for name, it in whole.jobs.items() if it.function is function},
+    )
+    if function is not None and (found.handlers or found.jobs):
         return found
-    others = [handler.function.__name__ for handler in handlers_of(module).values()]
+    functions = [it.function for it in whole.handlers.values()] + [it.function for it in whole.jobs.values()]
+    others = [function.__name__ for function in functions]
     listed = ", ".join(others[:LISTED_MAX]) + (", …" if len(others) > LISTED_MAX else "")
     what = "is not there" if function is None else "has no @shardclock.on_timer above it"
     raise InvalidHandler(f"handler {module.__name__}:{name} {what}; the handlers of {module.__name__} are {listed}")
 
 
-def _findable(handler: Handler) -> Handler:
-    function = handler.function
+def _require_findable(it: Handler | Job) -> None:
+    function = it.function
     if getattr(sys.modules.get(function.__module__), function.__name__, None) is function:
-        return handler
+        return
+    kind, decorator = ("handler", "@on_timer") if isinstance(it, Handler) else ("job", "@job")
+    of_target = f" of target {shown(it.target)}" if isinstance(it, Handler) else ""
     raise InvalidHandler(
-        f"handler {handler.reference} of target {shown(handler.target)} is hidden: its module has something else of"
-        " that name; make @on_timer the outermost decorator, and give each handler a name of its own"
+        f"{kind} {it.reference}{of_target} is hidden: its module has something else of that name; make {decorator} the"
+        f" outermost decorator, and give each {kind} a name of its own"
     )

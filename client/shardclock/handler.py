@@ -15,7 +15,7 @@ from shardclock.refusal import InvalidHandler, shown
 from shardclock.signature import FunctionOfTimer, read_signature
 
 TARGET = re.compile(r"[a-z0-9][a-z0-9_.:-]{0,199}")
-OTHER_TARGETS = ("log", "webhook:")
+OTHER_TARGETS = ("webhook:", "job:")
 
 FunctionT = TypeVar("FunctionT", bound=FunctionOfTimer)
 
@@ -112,8 +112,10 @@ def _check_target(target: object) -> None:
             f"target {shown(target)} is refused: it must be 1 to 200 characters of a-z, 0-9, _ . : and -, and begin"
             " with a letter or digit; write one such as order.expired"
         )
-    if target == OTHER_TARGETS[0] or target.startswith(OTHER_TARGETS[1]):
-        raise InvalidHandler(f"target {shown(target)} is no handler's: log and webhook:… are built in; choose another")
+    if target == "log" or target.startswith(OTHER_TARGETS):
+        raise InvalidHandler(
+            f"target {shown(target)} is no handler's: log, webhook:… and job:… are built in; choose another"
+        )
 
 
 def _made(target: str, function: FunctionOfTimer, policy: Policy) -> Handler:

@@ -1,4 +1,4 @@
-"""Read from a function's signature how a handler is called."""
+"""Read from a function's signature how a handler, or a job's function, is called."""
 
 import inspect
 import sys
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shardclock.refusal import InvalidHandler, shown
+from shardclock.run import Run
 from shardclock.timer import Timer
 
 FunctionOfTimer = Callable[[Any], Any]
@@ -28,15 +29,34 @@ def read_signature(function: FunctionOfTimer, *, called: str) -> Signature:
 
     errors:  InvalidHandler  it is a generator, or can't be called with one argument, or is annotated with another type
     """
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise InvalidHandler(f"handler {called} is a generator, which nobody would run; take out its yield")
     parameter = _parameter(function, called)
     annotation = _annotation(function, parameter, called)
     takes_batch, payload = _taken(annotation, parameter, called)
     return Signature(inspect.iscoroutinefunction(function), takes_batch, payload)
 
 
+def read_job_signature(function: FunctionOfTimer, *, called: str) -> Signature:
+    """Read how a job's function wants to be called; `payload` is the type of its configuration.
+
+    errors:  InvalidHandler  as `read_signature`
+    """
+    parameter = _parameter(function, called)
+    annotation = _annotation(function, parameter, called)
+    if annotation is Any or annotation is Run:
+        config = Any
+    elif typing.get_origin(annotation) is Run:
+        config = typing.get_args(annotation)[0]
+    else:
+        raise InvalidHandler(
+            f"job {called} takes {parameter.name} as {shown(annotation)}, and it is called with a run;"
+            " annotate it as shardclock.Run, or shardclock.Run[Settings]"
+        )
+    return Signature(inspect.iscoroutinefunction(function), takes_batch=False, payload=config)
+
+
 def _parameter(function: FunctionOfTimer, called: str) -> inspect.Parameter:
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidHandler(f"handler {called} is a generator, which nobody would run; take out its yield")
     signature = _signature(function)
     try:
         bound = signature.bind(None)

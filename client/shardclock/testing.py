@@ -1,6 +1,7 @@
-"""Call handlers in unit tests as a worker calls them, without a cluster.
+"""Call handlers and make runs of jobs in unit tests as a worker does, without a cluster.
 
     assert call(remind, {"order": 7}) == Completed()
+    assert run_of(refresh, {"city": "Rome"}) == Completed(3)
 
 A payload goes through JSON on its way, as in production. A plain handler has no timeout here: in production its process
 is ended.
@@ -8,7 +9,8 @@ is ended.
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +18,8 @@ from pydantic_core import to_jsonable_python
 
 from shardclock.calling import Delivered, call_async, call_batch_async, call_batch_plain, call_plain
 from shardclock.handler import Handler, declared
+from shardclock.job_calling import CallOutcome, JobCall, RunOrder
+from shardclock.jobs import Job, declared_jobs
 from shardclock.outcome import Outcome
 from shardclock.refusal import InvalidHandler, shown
 from shardclock.signature import FunctionOfTimer
@@ -84,6 +88,21 @@ async def acall_batch(handler: Handler | FunctionOfTimer, payloads: Sequence[Any
     if not found.is_async:
         return _call_plain(found, timers)
     return await call_batch_async(found, timers) if found.takes_batch else [await call_async(found, t) for t in timers]
+
+
+def run_of(job: Job | Callable[[Any], Any], config: Any = None, *, attempt: int = 1) -> CallOutcome:
+    """Make a run of a job, async or plain, in a thread as in production; without a config it has the declared one.
+
+    errors:  InvalidHandler  the function has no @job
+             TypeError, ValueError  the config has no form in JSON
+    """
+    found = job if isinstance(job, Job) else next((it for it in declared_jobs() if it.function is job), None)
+    if found is None:
+        raise InvalidHandler(f"{shown(job)} is no job; decorate it with @shardclock.job")
+    text = found.config if config is None else _delivered(config)
+    order = RunOrder(found.name, found.reference, f"1.{attempt}", attempt, datetime.now(UTC), text)
+    with ThreadPoolExecutor(1) as thread:  # an event loop may run in this one
+        return thread.submit(JobCall(found, order).run).result()
 
 
 def _call_plain(handler: Handler, timers: Sequence[Delivered]) -> list[Outcome]:

@@ -17,6 +17,8 @@ with tables (name, rights) as (
         ('dead_letters', '{select,insert}'),
         ('handlers', '{select,insert,update}'),
         ('endpoints', '{select,update}'),
+        ('jobs', '{select,insert,update}'),
+        ('job_runs', '{select,insert,update,delete}'),
         ('records_aside', '{select}'),
         ('holders', '{select,insert,update,delete}'),
         ('beats', '{select,insert,update,delete}'),
@@ -38,10 +40,11 @@ sequences (name, rights) as (
 ),
 functions (name) as (
     values
-        ('adopt'), ('advance_keys'), ('broken_rule'), ('drop_log_partition'), ('ensure_log_partitions'),
-        ('has_targets'), ('hold_reason'), ('is_free'), ('kind_of_target'), ('late_since'), ('log_horizon'),
-        ('named_target'), ('origin'), ('out_of_range'), ('read_log'), ('rehome_log_default'),
-        ('unknown_target'), ('with_failure')
+        ('adopt'), ('advance_keys'), ('broken_rule'), ('declare_job'), ('drop_job_timer'), ('drop_log_partition'),
+        ('ensure_log_partitions'), ('has_no_start'), ('has_targets'), ('hold_reason'), ('is_free'), ('kind_of_target'),
+        ('late_since'), ('log_horizon'), ('log_of_job'), ('named_target'), ('next_start'), ('origin'),
+        ('out_of_range'), ('plan_job'), ('read_log'), ('rehome_log_default'), ('resume_job'), ('stop_job'),
+        ('tend_jobs'), ('unknown_job'), ('unknown_target'), ('with_failure'), ('withdraw_jobs')
 ),
 lacking as (
     select 1 as sort, format('usage on schema %I', n.nspname) as missing

@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from sql.endpoints.endpoints import WEBHOOK
 from sql.session import Session
@@ -65,6 +65,18 @@ class ClaimedDelivery(NamedTuple):
 
 
 OF_DELIVERY = len(ClaimedDelivery._fields)  # columns of a claim's row; those that tell of the scan follow
+
+
+class Claimed(Protocol):
+    """What a claim is: a delivery's key, and how often it was claimed."""
+
+    @property
+    def timer_key(self) -> int:
+        """The delivery's key."""
+
+    @property
+    def claims(self) -> int:
+        """How often it was claimed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +161,7 @@ def _lanes_of(lanes: Mapping[Lane, Position] | None) -> dict[str, list[object] |
 async def renew_deliveries(
     session: Session,
     holder: int,
-    deliveries: Sequence[ClaimedDelivery],
+    deliveries: Sequence[Claimed],
     *,
     lease_s: float,
     now: datetime | None = None,

@@ -1,7 +1,7 @@
 -- Measures the deliveries that wait, of each handler or of all endpoints: due, and no worker has them in hand.
 --
--- in:    :webhooks boolean: endpoints, and whatever else is no handler; false: handlers. They are measured apart, so
---        that handlers are seen however many endpoints tenants name,
+-- in:    :webhooks boolean: endpoints, and whatever else is no handler and no job; false: handlers. They are measured
+--        apart, so that handlers are seen however many endpoints tenants name; jobs have measures of their own,
 --        :named integer: how many handlers have a row of their own, those that an app still has first; all other targets
 --        are one row, `other`,
 --        :most bigint: each row's count stops here, :now timestamptz or null
@@ -24,7 +24,7 @@ walked (target, tenant_id, soonest, number) as (
     (
         select d.target, d.tenant_id, d.next_attempt_at, 1
         from shardclock.deliveries d
-        where :webhooks
+        where :webhooks and d.target not like 'job:%'
         order by d.target, d.tenant_id, d.next_attempt_at
         limit 1
     )
@@ -34,7 +34,7 @@ walked (target, tenant_id, soonest, number) as (
     cross join lateral (
         select d.target, d.tenant_id, d.next_attempt_at
         from shardclock.deliveries d
-        where d.target > w.target
+        where d.target > w.target and d.target not like 'job:%'
         order by d.target, d.tenant_id, d.next_attempt_at
         limit 1
     ) d

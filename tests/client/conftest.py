@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from shardclock import handler as handlers
-from shardclock import on_timer
+from shardclock import job, jobs, on_timer
 
 
 @pytest.fixture(autouse=True)
 def only_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget the handlers that a test declares."""
+    """Forget the handlers and jobs that a test declares."""
     monkeypatch.setattr(handlers, "_handlers", dict(handlers._handlers))
+    monkeypatch.setattr(jobs, "_jobs", dict(jobs._jobs))
 
 
 @pytest.fixture
@@ -28,6 +29,19 @@ def declare() -> Callable[..., handlers.Handler]:
         target = limits.pop("target", function.__name__)
         on_timer(target, **limits)(function)
         return handlers._handlers[target]
+
+    return declare
+
+
+@pytest.fixture
+def declare_job() -> Callable[..., jobs.Job]:
+    """Declare a function of a test as a job, as if it stood at the top level of its module."""
+
+    def declare(function: Callable[..., Any], **said: Any) -> jobs.Job:
+        function.__qualname__ = function.__name__
+        name = said.pop("name", function.__name__)
+        job(name, **said)(function)
+        return jobs._jobs[name]
 
     return declare
 

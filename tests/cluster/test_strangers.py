@@ -21,7 +21,7 @@ from tests.support.rays import RayOfNodes
 
 SCRIPT = Path(sys.executable).parent / "shardclock"
 NAMES = (
-    "asyncpg", "cli", "cluster", "coordinator", "demo", "embedded", "keepers", "metrics", "pydantic", "ray",
+    "asyncpg", "cli", "cluster", "coordinator", "demo", "embedded", "jobs", "keepers", "metrics", "pydantic", "ray",
     "service", "shards", "sql", "timers", "webhooks", "workers",
 )  # fmt: skip
 SAID_WITHIN_S = 15.0

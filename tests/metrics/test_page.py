@@ -15,9 +15,11 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
+import shards.families
+import workers.families
 from cluster.families import REPORTED
 from metrics.families import OF_EXPORTER, READ
-from metrics.family import PREFIX, SHARD, TARGET_NAME, Family
+from metrics.family import JOB_NAME, LOOP, PREFIX, SHARD, TARGET_NAME, Family
 from metrics.page import metrics_of, of_exporter
 from metrics.report import Histogram, Sample
 
@@ -140,9 +142,14 @@ def test_only_histograms_have_edges() -> None:
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_every_label_has_a_known_and_small_set_of_values(family: Family) -> None:
     assert len(set(family.labels)) == len(family.labels)
-    assert [label for label in family.labels if label.is_open] in ([], [TARGET_NAME]), "the only one that users name"
+    assert [label for label in family.labels if label.is_open] in ([], [TARGET_NAME], [JOB_NAME]), "users name these"
     series = math.prod(len(label.values) for label in family.labels if label != SHARD)
     assert series <= 30, "for each shard at most so many"
+
+
+@pytest.mark.parametrize("loops", [shards.families.LOOPS, workers.families.LOOPS], ids=["shards", "workers"])
+def test_each_loop_of_a_keeper_may_be_reported(loops: tuple[str, ...]) -> None:
+    assert set(loops) <= LOOP.values, "one that may not would have each report refused"
 
 
 def test_every_set_of_values_is_finite_and_no_value_is_odd() -> None:

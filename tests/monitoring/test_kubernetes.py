@@ -43,7 +43,7 @@ def test_the_component_brings_a_monitor_rules_and_dashboards(tmp_path: Path) -> 
     assert board["metadata"]["labels"] == {"grafana_dashboard": "1"}
     assert board["metadata"]["name"] == "shardclock-dashboards"
     assert {json.loads(text)["uid"] for text in board["data"].values()} == {
-        "shardclock-overview", "shardclock-shards", "shardclock-database",
+        "shardclock-overview", "shardclock-shards", "shardclock-jobs", "shardclock-database",
     }  # fmt: skip
     # Kubernetes keeps no ConfigMap of more than 1 MiB, and `kubectl apply` none of more than 256 KiB.
     assert len(json.dumps(board)) < 256 * 1024

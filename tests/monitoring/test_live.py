@@ -146,6 +146,7 @@ class Seen:
 
 def test_each_alert_is_set_off_by_the_fault_it_is_for(watched: Watched, prometheus: Prometheus) -> None:
     seen = Seen(prometheus)
+    _jobs(watched, seen)
     _slow_faults(watched, seen)
     _connections_near_limit(watched, seen)
     _on_hold(watched, seen)
@@ -212,6 +213,20 @@ def _slow_faults(watched: Watched, seen: Seen) -> None:
         seen.until("ShardclockEndpointFails", "an endpoint whose host has no address")
     watched.load.late_per_s = 0
     watched.command("scale", 2)
+
+
+def _jobs(watched: Watched, seen: Seen) -> None:
+    """Let one job crash, one fail, and one find no room."""
+    seen.are_quiet("ShardclockJobNotSucceeding", "ShardclockJobCrashes", "ShardclockJobStartsLate")
+    (watched.place / "refresh-fails").touch()
+    for job in ("crashes", "finds_no_room"):
+        watched.command("jobs", "run", job)
+    seen.until("ShardclockJobCrashes", "a job whose process ends each time")
+    watched.command("jobs", "disable", "crashes")
+    seen.until("ShardclockJobStartsLate", "a job for which no node has room")
+    watched.command("jobs", "cancel", "finds_no_room")
+    seen.until("ShardclockJobNotSucceeding", "a job that fails each time")
+    (watched.place / "refresh-fails").unlink()
 
 
 def _schedule(watched: Watched, target: str, timers: int, *, every_s: float = 0.0) -> None:

@@ -141,7 +141,7 @@ def _family_of(series: str) -> str:
 
 def test_each_picture_of_the_docs_is_there_and_its_own() -> None:
     shown = re.findall(r"!\[\w+\]\((pictures/\w+\.svg)\)", DOCS)
-    assert shown == [f"pictures/{name}.svg" for name in ("overview", "shards", "database")]
+    assert shown == [f"pictures/{name}.svg" for name in ("overview", "shards", "jobs", "database")]
     for picture in shown:
         text = (ROOT / "docs/operate" / picture).read_text()
         assert text.startswith("<svg ")

@@ -17,6 +17,8 @@ import pytest
 from tests.support import ROOT
 from tests.support.doc_blocks import Block, blocks
 from tests.support.factories import BOUND_S
+from tests.support.job_runs import declare
+from tests.support.jobs import job_spec
 from tests.support.memory import IN_MEMORY
 
 LONG_RUNNING = ("up", "demo", "tail")  # checked to be commands, not run
@@ -98,6 +100,7 @@ def test_the_readme_s_commands_work_in_a_clone_typed_in_their_order() -> None:
 @pytest.mark.parametrize("block", of("sql"))
 def test_sql_runs(block: Block, dsn: str) -> None:
     async def execute() -> None:
+        await declare(dsn, job_spec("refresh", every_s=900.0))  # the job of the examples
         connection = await asyncpg.connect(dsn, timeout=BOUND_S)
         try:
             await connection.execute(block.text, timeout=BOUND_S)

@@ -38,6 +38,10 @@ Workers:
     working          one worker in the test's own process
     worker_process   one worker in a process of its own
     handler_process  one handler's process, without Ray
+    jobs             describe jobs as an app declares them
+    job_runs         declare jobs, and begin and end their runs by hand
+    runs             runs' processes that a test plays
+    run_process      one process that makes runs, without Ray
 
 Webhooks:
     receivers        receive webhooks on loopback, well or badly

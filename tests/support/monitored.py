@@ -46,13 +46,15 @@ select
     shardclock.schedule_timer(schedule => 'R2/PT1S', zone => 'Europe/Berlin'),
     shardclock.schedule_timer(delay => 'PT1S', target => 'nothing')
 """
-# Once the file is there, a handler's process that is to start can't import the app.
+# Once its file is there, a handler's process that is to start can't import the app, or a job begins to fail.
 APP = """
+import os
 from pathlib import Path
 
 import shardclock
 
-if (Path(__file__).parent / "no-more-starts").exists():
+HERE = Path(__file__).parent
+if (HERE / "no-more-starts").exists():
     raise RuntimeError("no process starts any more")
 
 @shardclock.on_timer("nothing")
@@ -64,7 +66,21 @@ async def fails(timer: shardclock.Timer) -> None:
 
 @shardclock.on_timer("never.starts")
 async def never_starts(timer: shardclock.Timer) -> None: ...
+
+@shardclock.job(every="PT1S", max_runtime="PT1S", max_retries=0)
+def refresh(run: shardclock.Run) -> None:
+    if (HERE / "refresh-fails").exists():
+        raise ValueError("no")
+
+@shardclock.job(max_retries=9, retry_period="PT0.1S")
+def crashes(run: shardclock.Run) -> None:
+    os._exit(1)
+
+@shardclock.job(num_cpus=1_000)
+def finds_no_room(run: shardclock.Run) -> None: ...
 """
+
+RAN = "select from shardclock.jobs where name = 'refresh' and successes >= 3"
 
 
 class Load:
@@ -129,6 +145,7 @@ class Watched:
         try:
             self.up.until_running()
             until(self.up.serving, "two shards")
+            until(lambda: self.sql(RAN), "its job to run, whose process has to come up")
             self.load = Load(as_role(self.dsn, "scheduler"), per_s=per_s)
             self.address = _address(self.up)
             self.prometheus = Prometheus([self.address.removeprefix("http://")], rules=rules, scrape_s=scrape_s)

@@ -28,7 +28,7 @@ USER = re.compile(rf"(?<=//)(?:postgres|test_(?:{'|'.join((*ROLES, OPERATOR))}))
 COMMANDS = {
     "owner": ("migrate",),
     "shard": ("up", "scale", "ramp", "switch", "leave", "release", "consumers", "dead-letters", "endpoints"),
-    "scheduler": ("schedule", "cancel", "reschedule", "pause", "resume", "run-now"),
+    "scheduler": ("schedule", "cancel", "reschedule", "pause", "resume", "run-now", "jobs"),
     "reader": ("exporter", "list", "show", "explain", "tail", "status", "forecast", "preview"),
 }
 

@@ -1,8 +1,9 @@
 """Run one worker in this process, so that a test can kill or freeze it: python -m tests.support.worker_process.
 
-Its handlers have processes of their own, as on Ray, which it speaks to through pipes: they end with it.
+Its handlers and jobs have processes of their own, as on Ray, which it speaks to through pipes: they end with it.
 
-argv:    the holder, the module of the app, its handlers as JSON, and the DSN
+argv:    the holder, the module of the app, its handlers as JSON, and the DSN; or these, its jobs as JSON, and
+         settings as JSON
 exit:    0 after a drain (SIGTERM), 3 when the holder was ended
 """
 
@@ -22,14 +23,17 @@ from typing import Any
 
 import structlog
 
+from jobs.spec import JobSpec
 from keepers.heartbeat import HolderEnded
-from shardclock import COMPLETED
+from shardclock import COMPLETED, CallOutcome, RunOrder, Seen
 from sql.cluster.holders import WORKER
 from sql.deliveries.claim import ClaimedDelivery
 from tests.support.handler_process import LENGTH, READY, framed
+from tests.support.handlers import policy_of
 from tests.support.shard_pool import incarnation
 from workers.handler import HandlerSpec
 from workers.process import CallResult, ProcessDied, envelope_of
+from workers.runs.process import Needs
 from workers.settings import WorkerSettings
 from workers.worker import Worker
 
@@ -98,14 +102,50 @@ class PipedProcess:
                 waiting.set_exception(ProcessDied(self._how))
 
 
-async def _main(holder: int, app: str, handlers: list[dict[str, Any]], dsn: str) -> int:
+class PipedRunProcess(PipedProcess):
+    """One run's process at the other end of two pipes."""
+
+    def __init__(self, _: Needs, *, app: str) -> None:
+        super().__init__(HandlerSpec("job", "", is_async=False, takes_batch=False, policy=policy_of()), app=app)
+        self._command = [sys.executable, "-m", "tests.support.run_process", app]
+
+    async def ready(self) -> None:
+        """Start the process, unless it has made a run before.
+
+        errors:  ProcessDied  it can't be imported
+        """
+        if self._process is None:
+            await super().ready()
+
+    async def run(self, order: RunOrder, *, lives_s: float) -> tuple[CallOutcome, Seen]:
+        """Make a run.
+
+        errors:  ProcessDied  the process ended before the run did
+        """
+        outcome, seen = await self._ask(("run", order, lives_s))
+        return outcome, seen
+
+    async def look(self, *, lives_s: float) -> Seen:
+        """Say what the run has said so far."""
+        seen: Seen = await self._ask(("look", lives_s))
+        return seen
+
+    async def cancel(self) -> None:
+        """Tell the run to end."""
+        await self._ask(("cancel",))
+
+
+async def _main(holder: int, app: str, handlers: list[dict[str, Any]], dsn: str, *more: str) -> int:
+    jobs, settings = more or ("[]", "{}")
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     worker = Worker(
         replace(incarnation(), holder=holder, role=WORKER),
-        WorkerSettings(webhook_http=True, webhook_allow="127.0.0.0/8"),
+        WorkerSettings(**{"webhook_http": True, "webhook_allow": "127.0.0.0/8"} | json.loads(settings)),
         [HandlerSpec.of(it) for it in handlers],
         dsn,
         start=partial(PipedProcess, app=app),
+        jobs=[JobSpec.of(it) for it in json.loads(jobs)],
+        start_run=partial(PipedRunProcess, app=app),
     )
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, lambda: asyncio.ensure_future(worker.drain()))
     try:
@@ -116,4 +156,4 @@ async def _main(holder: int, app: str, handlers: list[dict[str, Any]], dsn: str)
 
 
 if __name__ == "__main__":
-    sys.exit(asyncio.run(_main(int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]), sys.argv[4])))
+    sys.exit(asyncio.run(_main(int(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3]), *sys.argv[4:])))

@@ -17,6 +17,15 @@ import shardclock
 async def expire(timer: shardclock.Timer) -> None:
     pass
 """
+JOBS = """
+import shardclock
+
+@shardclock.job(every="PT15M", config={"city": "Rome"})
+def refresh(run): ...
+
+@shardclock.job("nightly", cron="0 3 * * *", zone="Europe/Berlin")
+async def train(run): ...
+"""
 
 
 def test_what_is_named_is_the_app_and_else_what_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,12 +50,30 @@ def test_an_app_is_imported_elsewhere_and_its_handlers_are_learnt(tmp_path: Path
     assert App.from_json(app.to_json()) == app
 
 
+def test_an_app_may_have_jobs_alone_and_they_are_learnt_with_their_rules(tmp_path: Path) -> None:
+    (tmp_path / "recurring.py").write_text(JOBS)
+
+    app = find_app("recurring", tmp_path)
+
+    assert app.handlers == ()
+    refresh, nightly = app.jobs
+    assert (refresh.name, refresh.every_s, refresh.config) == ("refresh", 900.0, '{"city": "Rome"}')
+    assert (nightly.schedule, nightly.zone, nightly.is_async) == ("0 3 * * *", "Europe/Berlin", True)
+    assert App.from_json(app.to_json()) == app
+
+
 @pytest.mark.parametrize(
     ("modules", "text", "why"),
     [
+        (
+            "daily",
+            "import shardclock\n@shardclock.job(cron='0 25 * * *')\ndef tidy(run): ...",
+            "job tidy .* is refused",
+        ),
         ("broken", "import nothing_of_that_name", "can't be imported"),
         ("ends", "import os; os._exit(7)", "it ended with code 7"),
         ("missing", None, "there is no module"),
+        ("jobs", "import shardclock", "app 'jobs' can't be found: Shardclock has a package of that name; rename yours"),
         ("json", None, "has no handlers"),
     ],
 )

@@ -1,0 +1,118 @@
+"""How jobs and their runs are worded and laid out for people."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+
+from cli.output import cell, hex_of, print_table
+from cli.ramp import span_of
+from service.words import counted
+from sql.jobs.history import JobRun
+from sql.jobs.jobs import Job
+
+REASON_CHARS_MAX = 80
+
+OF_JOBS = ("job", "state", "runs", "next start", "last success", "last run", "in a row")
+OF_RUNS = ("run", "outcome", "attempt", "scheduled", "late", "took", "why")
+# What is long or on its own lines elsewhere: `show` gives the rest of a job, `logs` the rest of a run.
+LONG = ("log", "traceback")
+
+
+def print_jobs(jobs: Iterable[Job]) -> None:
+    """Print jobs, one a line."""
+    print_table("", OF_JOBS, [_row_of_job(job) for job in jobs])
+
+
+def print_job(job: Job, runs: Sequence[JobRun]) -> None:
+    """Print all that is known of a job, and its last runs."""
+    print_table("", ["field", "value"], _fields(job))
+    if runs:
+        print_runs("\nlast runs", runs)
+
+
+def print_runs(title: str, runs: Iterable[JobRun]) -> None:
+    """Print runs, one a line."""
+    print_table(title, OF_RUNS, [_row_of_run(run) for run in runs])
+
+
+def print_run(run: JobRun) -> None:
+    """Print all that is known of a run, but its log."""
+    print_table("", ["field", "value"], _fields(run))
+
+
+def state_of(job: Job) -> str:
+    """Say what a job does now, with what explains it."""
+    if job.withdrawn_at is not None and job.run_id is None:
+        return "WITHDRAWN: no app has it"
+    if job.state == "DISABLED" and job.disabled_why is not None:
+        return f"DISABLED: {_brief(job.disabled_why)}"
+    if job.run_id is not None and job.progress is not None:
+        return f"{job.state} {percent_of(job.progress)}"
+    return job.state
+
+
+def rule_of(job: Job) -> str:
+    """Say when a job runs."""
+    if job.every_s is not None:
+        return f"every {length_of(job.every_s)}"
+    if job.schedule is None:
+        return "on request"
+    return job.schedule if job.zone == "UTC" else f"{job.schedule} {job.zone}"
+
+
+def outcome_of(run: JobRun) -> str:
+    """Say how a run ended, or how far it is."""
+    if run.outcome is not None:
+        return run.outcome
+    doing = "STARTING" if run.running_at is None else "RUNNING"
+    return doing if run.progress is None else f"{doing} {percent_of(run.progress)}"
+
+
+def length_of(length_s: float) -> str:
+    """Write a length of time for people, with milliseconds where it is short."""
+    if length_s < 1:
+        return f"{length_s * 1000:.0f} ms"
+    return f"{length_s:.3g} s" if length_s < 60 else span_of(length_s)
+
+
+def percent_of(fraction: float) -> str:
+    """Write a share in percent."""
+    return f"{fraction * 100:.0f} %"
+
+
+def _row_of_job(job: Job) -> tuple[object, ...]:
+    again = f"{cell(job.retry_at)} (another attempt)" if job.retry_at is not None else None
+    failures = counted(job.consecutive_failures, "failure") if job.consecutive_failures else ""
+    crashes = f", the last {job.consecutive_crashes:,} by a crash" if job.consecutive_crashes else ""
+    return (
+        job.name,
+        state_of(job),
+        rule_of(job),
+        again or job.next_start,
+        job.last_success,
+        job.last_outcome,
+        failures + crashes,
+    )
+
+
+def _row_of_run(run: JobRun) -> tuple[object, ...]:
+    late_s = max(0.0, (run.started_at - run.scheduled_at).total_seconds())
+    return (
+        run.run_id,
+        outcome_of(run),
+        run.attempt,
+        run.scheduled_at,
+        length_of(late_s),
+        None if run.duration_s is None else length_of(run.duration_s),
+        _brief(run.reason or run.message or ""),
+    )
+
+
+def _fields(it: Job | JobRun) -> Iterator[tuple[str, object]]:
+    for name, value in asdict(it).items():
+        if value is not None and name not in LONG:
+            yield name, hex_of(value) if name == "holder" else value
+
+
+def _brief(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= REASON_CHARS_MAX else f"{line[: REASON_CHARS_MAX - 1]}…"

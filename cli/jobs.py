@@ -1,0 +1,247 @@
+"""The commands about jobs: list and show them, run one by hand, cancel, disable, enable, configure, and look back."""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+
+import typer
+
+from cli.job_watch import watch
+from cli.job_words import print_job, print_jobs, print_run, print_runs
+from cli.options import WAIT_S_MAX, Reason
+from cli.output import DONE, NOT_DONE, Json, out, print_json, print_table, tell
+from cli.payload import read_payload
+from cli.session import with_session
+from service.jobs import (
+    HISTORY_MAX,
+    cancel_job,
+    configure_job,
+    disable_job,
+    enable_job,
+    find_job,
+    history_of,
+    list_jobs,
+    logs_of,
+    run_job,
+)
+from sql.session import Session
+from timers.payload import payload_of
+from timers.refusal import Refusal, shortened
+
+RUNS_SHOWN = 5
+
+Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="The job's name.")]
+
+jobs = typer.Typer(
+    help="List the jobs of the app; the subcommands show, run, cancel, disable and configure one.",
+    invoke_without_command=True,
+)
+
+
+@jobs.callback()
+def list_all(context: typer.Context, as_json: Json = False) -> int | None:
+    """List the jobs of the app; the subcommands show, run, cancel, disable and configure one."""
+    return list_(as_json=as_json) if context.invoked_subcommand is None else None
+
+
+@jobs.command(name="list")
+def list_(as_json: Json = False) -> int:
+    """List the jobs: what each does now, when it starts next, and how its last runs ended."""
+
+    async def do(session: Session) -> int:
+        found = await list_jobs(session)
+        if as_json:
+            print_json(found)
+        elif found:
+            print_jobs(found)
+        else:
+            tell("there are no jobs; an app declares them by @shardclock.job (docs/jobs.md)")
+        return DONE
+
+    return with_session(do)
+
+
+@jobs.command()
+def show(name: Name, as_json: Json = False) -> int:
+    """Show all that is known of one job, and its last runs."""
+
+    async def do(session: Session) -> int:
+        job = await find_job(session, name)
+        runs = await history_of(session, name, limit=RUNS_SHOWN)
+        if as_json:
+            print_json({"job": job, "runs": runs})
+        else:
+            print_job(job, runs)
+        return DONE
+
+    return with_session(do)
+
+
+@jobs.command()
+def run(
+    name: Name,
+    config: Annotated[
+        str | None,
+        typer.Option("--config", metavar="JSON", help="For this run alone: JSON, @FILE, or - for standard input."),
+    ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Follow the run to its end; fail if it fails.")] = False,
+    within_s: Annotated[
+        float | None,
+        typer.Option("--within", metavar="SECONDS", min=0, max=WAIT_S_MAX, help="With --wait: wait at most this long."),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Start a job now; its next start stays when it is."""
+    if within_s is not None and not wait:
+        raise Refusal("--within goes with --wait; add it, or leave --within out")
+    given = None if config is None else _read_config("--config", config)
+
+    async def do(session: Session) -> int:
+        await find_job(session, name)
+        timer_key = await run_job(session, name, config=given)
+        if not wait:
+            _print_change({"timer_key": timer_key}, name, as_json=as_json)
+            return DONE
+        return await watch(session, name, timer_key, within_s=within_s, as_json=as_json)
+
+    try:
+        return with_session(do)
+    except KeyboardInterrupt:
+        if wait:
+            tell(f"the run goes on; `shardclock jobs cancel {name}` ends it")
+        raise
+
+
+@jobs.command()
+def cancel(name: Name, reason: Reason = None, as_json: Json = False) -> int:
+    """Tell the present run of a job to end; its next start stays when it is."""
+
+    async def do(session: Session) -> int:
+        await find_job(session, name)
+        state = await cancel_job(session, name, reason=reason)
+        if state == "TERMINATING" or as_json:
+            _print_change({"state": state}, name, as_json=as_json)
+        else:
+            tell(f"shardclock: job {shortened(name)} has no run to cancel: it is {state}")
+        return DONE if state == "TERMINATING" else NOT_DONE
+
+    return with_session(do)
+
+
+@jobs.command()
+def disable(
+    name: Name,
+    reason: Annotated[str | None, typer.Option("--reason", help="Why, for whoever finds it.")] = None,
+    as_json: Json = False,
+) -> int:
+    """Keep a job from starting until it is enabled, and tell its present run to end."""
+
+    async def change(session: Session) -> str:
+        return await disable_job(session, name, reason=reason)
+
+    return _to_state(name, change, as_json=as_json)
+
+
+@jobs.command()
+def enable(name: Name, as_json: Json = False) -> int:
+    """Let a disabled job start again."""
+
+    async def change(session: Session) -> str:
+        return await enable_job(session, name)
+
+    return _to_state(name, change, as_json=as_json)
+
+
+@jobs.command()
+def configure(
+    name: Name,
+    config: Annotated[
+        str,
+        typer.Argument(metavar="JSON", show_default=False, help="JSON, @FILE, or - for standard input."),
+    ],
+    as_json: Json = False,
+) -> int:
+    """Give a job another configuration: its next run has it, until the app declares another one."""
+    given = _read_config("config", config)
+
+    async def do(session: Session) -> int:
+        await find_job(session, name)
+        before = await configure_job(session, name, given)
+        if as_json:
+            print_json({"before": None if before is None else json.loads(before), "config": json.loads(given)})
+        else:
+            print_table("", ["job", "before", "now"], [(name, before, given)])
+        return DONE
+
+    return with_session(do)
+
+
+@jobs.command()
+def history(
+    name: Name,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=HISTORY_MAX, help="At most N.")] = 20,
+    as_json: Json = False,
+) -> int:
+    """List the last runs of a job, the newest first; the log of commands has the older ones."""
+
+    async def do(session: Session) -> int:
+        runs = await history_of(session, name, limit=limit)
+        if as_json:
+            print_json(runs)
+        elif runs:
+            print_runs("", runs)
+        else:
+            tell(f"job {shortened(name)} has not run yet")
+        return DONE
+
+    return with_session(do)
+
+
+@jobs.command()
+def logs(
+    name: Name,
+    run_id: Annotated[
+        str | None,
+        typer.Argument(metavar="[RUN]", show_default=False, help="Such as 4711.2; if not given, the newest run."),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Show a run, and print the last lines that it printed or logged, and where it failed."""
+
+    async def do(session: Session) -> int:
+        found = await logs_of(session, name, run_id=run_id)
+        if found is None:
+            which = (
+                "no run yet" if run_id is None else f"no run {shortened(run_id)}: `shardclock jobs history` lists them"
+            )
+            tell(f"shardclock: job {shortened(name)} has {which}")
+        elif as_json:
+            print_json(found)
+        else:
+            print_run(found)
+            for text in filter(None, (found.log, found.traceback)):
+                out.print(f"\n{text}", markup=False, soft_wrap=True)
+        return NOT_DONE if found is None else DONE
+
+    return with_session(do)
+
+
+# Each verb looks for the job first: who misspelled its name is told the nearest ones, however many there are.
+def _to_state(name: str, change: Callable[[Session], Awaitable[str]], *, as_json: bool) -> int:
+    async def do(session: Session) -> int:
+        await find_job(session, name)
+        _print_change({"state": await change(session)}, name, as_json=as_json)
+        return DONE
+
+    return with_session(do)
+
+
+def _print_change(now: dict[str, object], name: str, *, as_json: bool) -> None:
+    if as_json:
+        print_json(now)
+    else:
+        print_table("", ["job", *now], [(name, *now.values())])
+
+
+def _read_config(option: str, text: str) -> str:
+    return payload_of(read_payload(text, option=option))

@@ -1,0 +1,92 @@
+"""Keep the last lines that a run prints or logs, however many there are."""
+
+import io
+import logging
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+
+LINES_MAX = 200
+LINE_CHARS_MAX = 500
+LOG_CHARS_MAX = 16_384
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+
+class Lines:
+    """Keep the last lines of a text, each cut at 500 characters; `count` is how many there were in all."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._kept: deque[str] = deque(maxlen=LINES_MAX)
+        self._lock = threading.Lock()
+
+    def add(self, text: str) -> None:
+        """Keep a text's lines."""
+        with self._lock:
+            # Of a text of a gigabyte only the end is looked at.
+            for line in text[-LINES_MAX * LINE_CHARS_MAX :].splitlines() or [""]:
+                self._kept.append(_storable(line[:LINE_CHARS_MAX]))
+                self.count += 1
+
+    @property
+    def text(self) -> str:
+        """Return the kept lines, oldest first.
+
+        shape:   at most 16,384 characters, which Postgres can store
+        """
+        with self._lock:
+            return "\n".join(self._kept)[-LOG_CHARS_MAX:]
+
+
+class Sink(io.TextIOBase):
+    """Take what is printed, and give each whole line to `lines`."""
+
+    def __init__(self, lines: Lines) -> None:
+        super().__init__()
+        self._lines = lines
+        self._begun = ""
+        self._writing = threading.Lock()
+
+    def writable(self) -> bool:
+        """Say that it is there to be written."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Take a part of a line, or several lines."""
+        with self._writing:
+            whole, newline, rest = (self._begun + text).rpartition("\n")
+            if newline:
+                self._lines.add(whole)
+            if len(rest) > LINE_CHARS_MAX:  # who prints without end and without a new line
+                self._lines.add(rest)
+                rest = ""
+            self._begun = rest
+        return len(text)
+
+    def finish(self) -> None:
+        """Keep the last line, though nobody ended it."""
+        with self._writing:
+            if self._begun:
+                self._lines.add(self._begun)
+                self._begun = ""
+
+
+@contextmanager
+def captured(lines: Lines) -> Iterator[None]:
+    """Keep what the whole process prints and logs during a block, instead of showing it."""
+    sink = Sink(lines)
+    handler = logging.StreamHandler(sink)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        with redirect_stdout(sink), redirect_stderr(sink):
+            yield
+    finally:
+        root.removeHandler(handler)
+        sink.finish()
+
+
+def _storable(line: str) -> str:
+    return line.encode(errors="replace").decode().replace("\0", REPLACEMENT)

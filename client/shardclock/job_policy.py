@@ -1,0 +1,32 @@
+"""Hold how long a job's run may take, how it is tried again, and what its process needs."""
+
+from dataclasses import dataclass
+
+from shardclock.refusal import InvalidHandler
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPolicy:
+    """Hold what a worker keeps to when it runs a job; None is nothing that the job asks for.
+
+    units:   `max_runtime_s` is for one run, without the start of its process; `grace_s` is the time to end after it was
+             told to. The pause before attempt n + 1 is at random up to `retry_period_s` times 2 to the power of n - 1
+    errors:  InvalidHandler  two of the numbers contradict each other
+    """
+
+    max_runtime_s: float
+    grace_s: float
+    max_retries: int
+    retry_period_s: float
+    retry_max_s: float
+    num_cpus: float | None
+    num_gpus: float | None
+    memory_mib: int | None
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that contradict each other."""
+        if self.retry_period_s > self.retry_max_s:
+            raise InvalidHandler(
+                f"retry_period ({self.retry_period_s:g} s) is longer than retry_max ({self.retry_max_s:g} s), which"
+                " bounds the pause before an attempt; lower the one or raise the other"
+            )

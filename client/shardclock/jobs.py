@@ -1,0 +1,212 @@
+"""Declare the functions that jobs run."""
+
+import inspect
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import to_jsonable_python
+
+from shardclock.job_policy import JobPolicy
+from shardclock.payload import adapter_of
+from shardclock.policy import given, length, number, whole
+from shardclock.refusal import InvalidHandler, shown
+from shardclock.signature import read_job_signature
+
+NAME = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")
+MISSED = ("fire_once", "fire_all", "skip")
+OVERLAPS = ("skip", "queue", "replace")
+RULE_CHARS_MAX = 200
+CONFIG_BYTES_MAX = 65_536
+
+FunctionT = TypeVar("FunctionT", bound=Callable[[Any], Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Hold a function that is run again and again, and when; `reference` says where another process finds it.
+
+    shape:   `every_s` or `schedule`, or neither: then it runs on request alone. `config` is JSON text or None
+    """
+
+    name: str
+    reference: str
+    every_s: float | None
+    schedule: str | None
+    zone: str
+    missed: str
+    overlap: str
+    priority: int
+    policy: JobPolicy
+    config: str | None
+    is_async: bool
+    function: Callable[[Any], Any] = field(repr=False)
+    adapter: TypeAdapter[Any] | None = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Hold when a job runs, as its decorator says it."""
+
+    every_s: float | None
+    schedule: str | None
+    zone: str
+    missed: str
+    overlap: str
+    priority: int
+
+
+_jobs: dict[str, Job] = {}
+
+
+def job(  # noqa: PLR0913 - each is a word of the user's, with a default that fits most
+    name: str | None = None,
+    *,
+    every: str | timedelta | None = None,
+    cron: str | None = None,
+    repeat: str | None = None,
+    zone: str = "UTC",
+    missed: str = "fire_once",
+    overlap: str = "skip",
+    priority: int = 2,
+    max_runtime: str | timedelta = "PT1H",
+    grace: str | timedelta = "PT10S",
+    max_retries: int = 3,
+    retry_period: str | timedelta = "PT30S",
+    retry_max: str | timedelta = "PT1H",
+    config: object = None,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    memory_mib: int | None = None,
+) -> Callable[[FunctionT], FunctionT]:
+    """Declare that this function, which stays as it is, is run again and again.
+
+    `every` is counted from the end of a run, `cron` and `repeat` (R/PT1H) keep to their grid in `zone`. Without any of
+    them the job runs on request alone. It has one run at a time: what is due meanwhile is skipped, waits (`queue`), or
+    ends the run (`replace`). A run that fails is tried again `max_retries` times. One that takes longer than
+    `max_runtime` is cancelled, and its process is killed `grace` later.
+
+    The function takes one `Run`; `Run[Settings]` has its `config` read as Settings. `num_cpus`, `num_gpus` and
+    `memory_mib` are what its process needs. Where places are short, jobs of `priority` 1 come before those of 2, 3, 4.
+
+    units:   lengths of time are ISO 8601 durations such as "PT30S", or timedeltas; memory is in MiB
+    errors:  InvalidHandler  says in one sentence what is wrong with the name, a number or the function
+    """
+    if callable(name):
+        raise InvalidHandler(f'@job is written without its schedule above {shown(name)}; write @job(every="PT15M")')
+    rule = Rule(
+        every_s=given(length, "every", every, "PT0.1S", "P365D"),
+        schedule=_schedule(every, cron, repeat),
+        zone=_text("zone", zone, 64),
+        missed=_one_of("missed", missed, MISSED),
+        overlap=_one_of("overlap", overlap, OVERLAPS),
+        priority=whole("priority", priority, 1, 4),
+    )
+    policy = JobPolicy(
+        max_runtime_s=length("max_runtime", max_runtime, "PT0.1S", "P30D"),
+        grace_s=length("grace", grace, "PT0S", "PT1H"),
+        max_retries=whole("max_retries", max_retries, 0, 1_000),
+        retry_period_s=length("retry_period", retry_period, "PT0.1S", "P1D"),
+        retry_max_s=length("retry_max", retry_max, "PT0.1S", "P30D"),
+        num_cpus=given(number, "num_cpus", num_cpus, 0, 1_024),
+        num_gpus=given(number, "num_gpus", num_gpus, 0, 1_024),
+        memory_mib=given(whole, "memory_mib", memory_mib, 1, 1_048_576),
+    )
+
+    def declare(function: FunctionT) -> FunctionT:
+        made = _made(name, function, rule, policy, config)
+        taken = _jobs.get(made.name)
+        if taken is not None and not _is_again(taken.function, function):
+            raise InvalidHandler(
+                f"job {shown(made.name)} is taken: {taken.reference} has it, so {made.reference} can't;"
+                " give each job a name of its own"
+            )
+        _jobs[made.name] = made
+        return function
+
+    return declare
+
+
+def declared_jobs() -> list[Job]:
+    """List the jobs that this process has imported, in the order of their first declaration."""
+    return list(_jobs.values())
+
+
+def _schedule(every: object, cron: object, repeat: object) -> str | None:
+    said = [(name, text) for name, text in (("every", every), ("cron", cron), ("repeat", repeat)) if text is not None]
+    if len(said) > 1:
+        names = " and ".join(name for name, _ in said)
+        raise InvalidHandler(f"a job has one of every, cron and repeat, and this one has {names}; leave out the others")
+    if cron is not None:
+        return _text("cron", cron, RULE_CHARS_MAX)
+    return None if repeat is None else _text("repeat", repeat, RULE_CHARS_MAX)
+
+
+def _text(name: str, value: object, chars_max: int) -> str:
+    if isinstance(value, str) and 1 <= len(value) <= chars_max and value.isprintable():
+        return value
+    raise InvalidHandler(f"{name} {shown(value)} is refused: it must be a text of 1 to {chars_max} characters")
+
+
+def _one_of(name: str, value: object, words: tuple[str, ...]) -> str:
+    if isinstance(value, str) and value in words:
+        return value
+    raise InvalidHandler(f"{name} {shown(value)} is refused: it must be one of {', '.join(words)}")
+
+
+def _made(name: object, function: Callable[[Any], Any], rule: Rule, policy: JobPolicy, config: object) -> Job:
+    if not inspect.isfunction(function):
+        raise InvalidHandler(f"{shown(function)} is not a function; write a def, or an async def, of a module")
+    called = f"{function.__module__}:{function.__qualname__}"
+    if not function.__qualname__.isidentifier():
+        raise InvalidHandler(
+            f"job {called} can't be found by another process, which imports package.module:function;"
+            " write it as a def of its own, at the top level of a module"
+        )
+    named = function.__name__ if name is None else name
+    if not isinstance(named, str) or not NAME.fullmatch(named):
+        raise InvalidHandler(
+            f"job {shown(named)} is refused: its name must be 1 to 100 characters of a-z, 0-9, _ . and -, and begin"
+            ' with a letter or digit; give it one, such as @job("daily.report", …)'
+        )
+    signature = read_job_signature(function, called=called)
+    adapter = adapter_of(signature.payload, handler=called)
+    text = _config(config, adapter, called)
+    return Job(
+        named, called, rule.every_s, rule.schedule, rule.zone, rule.missed, rule.overlap, rule.priority, policy, text,
+        signature.is_async, function, adapter,
+    )  # fmt: skip
+
+
+def _config(config: object, adapter: TypeAdapter[Any] | None, called: str) -> str | None:
+    """Write a configuration as JSON, checked by the type that the function takes."""
+    try:
+        text = None if config is None else json.dumps(config, default=to_jsonable_python, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidHandler(f"job {called} has a config that has no form in JSON: {shown(str(error))}") from None
+    if text is not None and len(text.encode(errors="replace")) > CONFIG_BYTES_MAX:
+        raise InvalidHandler(f"job {called} has a config of more than {CONFIG_BYTES_MAX:,} bytes; store it elsewhere")
+    if adapter is None:
+        return text
+    # Without a configuration, a type whose fields all have a default gets an empty object.
+    why = ""
+    for tried in [text] if text is not None else [None, "{}"]:
+        try:
+            adapter.validate_json("null" if tried is None else tried)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            place = ".".join(map(str, first["loc"]))
+            why = f"{error.title}: {f'{place}: ' if place else ''}{first['msg']}"
+        else:
+            return tried
+    raise InvalidHandler(f"job {called} has a config that does not fit {why}; give it one by config={{…}}")
+
+
+def _is_again(known: Callable[[Any], Any], function: Callable[[Any], Any]) -> bool:
+    """Say whether a function is a known one, imported again: reloaded, or as `__main__` and by its module's name."""
+    modules = {known.__module__, function.__module__}
+    return known.__qualname__ == function.__qualname__ and (len(modules) == 1 or "__main__" in modules)

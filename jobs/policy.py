@@ -1,0 +1,49 @@
+"""Read the policy of a job as it is stored: what it doesn't say is as by default."""
+
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from jobs.spec import InvalidJob
+from shardclock import InvalidHandler, JobPolicy
+from shardclock.policy import number, whole
+
+DEFAULTS: Mapping[str, Any] = MappingProxyType(
+    {
+        "max_runtime_s": 3_600.0,
+        "grace_s": 10.0,
+        "max_retries": 3,
+        "retry_period_s": 30.0,
+        "retry_max_s": 3_600.0,
+        "num_cpus": None,
+        "num_gpus": None,
+        "memory_mib": None,
+    }
+)
+
+
+def policy_of(text: str) -> JobPolicy:
+    """Read a policy from JSON text.
+
+    errors:  InvalidJob  says in one sentence what is wrong with it
+    """
+    try:
+        said = json.loads(text)
+        if not isinstance(said, dict) or said.keys() - DEFAULTS.keys():
+            raise InvalidJob(f"policy is refused: it must be an object of {', '.join(DEFAULTS)}")
+        read: dict[str, Any] = {name: _read(name, value) for name, value in {**DEFAULTS, **said}.items()}
+        return JobPolicy(**read)
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, InvalidJob):
+            raise
+        why = str(error) if isinstance(error, InvalidHandler) else "it is no JSON"
+        raise InvalidJob(f"policy is refused: {why}") from None
+
+
+def _read(name: str, value: object) -> float | None:
+    if value is None and DEFAULTS[name] is None:
+        return None
+    if name in ("max_retries", "memory_mib"):
+        return whole(name, value, 0, 1_048_576)
+    return number(name, value, 0, 31_536_000)

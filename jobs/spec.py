@@ -1,0 +1,59 @@
+"""Hold a job as its app declares it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Self
+
+from shardclock import JobPolicy
+from timers.occurrence import WITHOUT_END
+from timers.refusal import InvalidTimer, Refusal, shortened
+from timers.schedule import parse_schedule
+
+
+class InvalidJob(Refusal):
+    """Refuse what can't be a job."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """One job: where its function is, when it runs, and how.
+
+    shape:   `every_s` or `schedule`, or neither: then it runs on request alone; `config` is JSON text or None
+    """
+
+    name: str
+    reference: str
+    is_async: bool
+    every_s: float | None
+    schedule: str | None
+    zone: str
+    missed: str
+    overlap: str
+    priority: int
+    config: str | None
+    policy: JobPolicy
+
+    @classmethod
+    def of(cls, described: Mapping[str, Any]) -> Self:
+        """Read what `shardclock.describe_jobs` wrote, or `to_json` of ours."""
+        return cls(**{**described, "policy": JobPolicy(**described["policy"])})
+
+    def to_json(self) -> dict[str, Any]:
+        """Write it as JSON values."""
+        return asdict(self)
+
+
+def check_rule(spec: JobSpec) -> None:
+    """Check the rule by which a job runs: the client, which has no calendar, took it as a text.
+
+    errors:  InvalidJob  the rule or its zone can't be read, or the rule comes to an end
+    """
+    try:
+        rule = None if spec.schedule is None else parse_schedule(spec.schedule, spec.zone)
+    except InvalidTimer as refusal:
+        raise InvalidJob(f"job {spec.name} ({spec.reference}) has a rule that is refused: {refusal}") from None
+    if rule is not None and rule.repetitions != WITHOUT_END:
+        raise InvalidJob(
+            f"job {spec.name} ({spec.reference}) has the rule {shortened(str(rule))}, which ends after"
+            f" {rule.repetitions}; a job goes on: write R/ without a number, or schedule timers"
+        )

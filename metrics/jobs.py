@@ -1,0 +1,59 @@
+"""The samples of jobs: so many are told by name, all others as `other`."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from metrics.families import JOB_STATE
+from metrics.family import OTHER, TARGETS_MAX
+from metrics.report import Sample
+from sql.metrics.jobs import JobMeasures, JobsMeasured
+
+# Of the jobs that have no name of their own, the worst is told.
+WORST: Mapping[str, Callable[[JobMeasures], float | None]] = {
+    "job_waiting_seconds": lambda job: job.waiting_s,
+    "job_start_lag_seconds": lambda job: job.start_lag_s,
+    "job_last_run_seconds": lambda job: job.last_run_s,
+    "job_since_success_seconds": lambda job: job.since_success_s,
+    "job_success_overdue_seconds": lambda job: job.success_overdue_s,
+    "job_max_runtime_seconds": lambda job: job.max_runtime_s,
+    "job_consecutive_failures": lambda job: job.consecutive_failures,
+    "job_consecutive_crashes": lambda job: job.consecutive_crashes,
+}
+# And the sum of their runs. What neither succeeded, failed nor crashed was cancelled, or its worker left.
+COUNTED: Mapping[str, Callable[[JobMeasures], int]] = {
+    "succeeded": lambda job: job.successes,
+    "failed": lambda job: job.failures,
+    "crashed": lambda job: job.crashes,
+    "canceled": lambda job: job.runs - job.successes - job.failures - job.crashes,
+}
+
+
+def samples_of_jobs(measured: JobsMeasured, named: int = TARGETS_MAX) -> Iterator[Sample]:
+    """List the samples of jobs: `named` of them by name, those that an app has first."""
+    yield from _of_all(measured)
+    groups: defaultdict[str, list[JobMeasures]] = defaultdict(list)
+    for number, job in enumerate(measured.jobs):
+        # A job may be named `other`, too.
+        groups[job.name if number < named else OTHER].append(job)
+    for name, group in groups.items():
+        yield from _of_group(name, group)
+
+
+def _of_all(measured: JobsMeasured) -> Iterator[Sample]:
+    states = Counter(job.state.lower() for job in measured.jobs)
+    for state in sorted(JOB_STATE.values):
+        yield Sample("jobs", (state,), states[state])
+    if measured.tick_s is not None:
+        yield Sample("jobs_last_tick_seconds", (), measured.tick_s)
+    starts = [job.next_start_s for job in measured.jobs if job.next_start_s is not None]
+    if starts:
+        yield Sample("jobs_next_start_seconds", (), min(starts))
+
+
+def _of_group(name: str, group: Sequence[JobMeasures]) -> Iterator[Sample]:
+    for metric, read in WORST.items():
+        values = [value for job in group if (value := read(job)) is not None]
+        if values:
+            yield Sample(metric, (name,), max(values))
+    for outcome, count in COUNTED.items():
+        yield Sample("job_runs", (name, outcome), sum(map(count, group)))

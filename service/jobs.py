@@ -1,0 +1,185 @@
+"""What clients do with jobs: look at them, start, cancel, disable, enable and configure them, and read their runs."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from difflib import get_close_matches
+from typing import TypeVar
+
+from sql.deliveries.find import find_delivery
+from sql.jobs import jobs as statements
+from sql.jobs.history import JobRun, find_runs
+from sql.jobs.jobs import Job
+from sql.session import Session, StatementRefused
+from timers.payload import parse_payload
+from timers.refusal import InvalidTimer, Refusal, shortened
+
+FOLLOW_S = 0.2  # between two looks at a run that is followed
+HISTORY_MAX = 1_000
+NEAREST_MAX = 3
+REFUSED = "22023"  # the state with which the functions refuse, in a sentence for users
+
+T = TypeVar("T")
+
+
+class UnknownJob(Refusal):
+    """Refuse a job that is not there, or can't be started, in one sentence."""
+
+
+async def list_jobs(session: Session) -> list[Job]:
+    """Read all jobs, by name.
+
+    errors:  StoreUnavailable  no answer in time
+    """
+    return await statements.find_jobs(session)
+
+
+async def find_job(session: Session, name: str) -> Job:
+    """Read one job.
+
+    errors:  UnknownJob        there is no such job; the nearest names are told
+             StoreUnavailable  no answer in time
+    """
+    found = await statements.find_jobs(session, name)
+    if not found:
+        raise UnknownJob(_unknown(name, [job.name for job in await statements.find_jobs(session)]))
+    return found[0]
+
+
+async def run_job(session: Session, name: str, *, config: str | None = None) -> int:
+    """Start a job now; return the key of the start's timer. `config` is JSON text, for this run alone.
+
+    errors:  UnknownJob        it is unknown, disabled or withdrawn
+             InvalidTimer      the configuration is no JSON, or too long
+             StoreUnavailable  the outcome is unknown: calling again may start it twice
+    """
+    text = None if config is None else config_of(config)
+    return await _unless_refused(statements.run_job(session, name, config=text))
+
+
+async def cancel_job(session: Session, name: str, *, reason: str | None = None) -> str:
+    """Tell the present run of a job to end; return the job's state: TERMINATING, unless nothing runs.
+
+    errors:  as `find_job`
+    """
+    return await _unless_refused(statements.cancel_job(session, name, reason=reason))
+
+
+async def disable_job(session: Session, name: str, *, reason: str | None = None) -> str:
+    """Keep a job from starting, and tell its present run to end; return its state.
+
+    errors:  as `find_job`
+    """
+    return await _unless_refused(statements.disable_job(session, name, reason=reason))
+
+
+async def enable_job(session: Session, name: str) -> str:
+    """Let a disabled job start again; return its state.
+
+    errors:  UnknownJob        it is unknown, or its code is gone
+             StoreUnavailable  the outcome is unknown: call again
+    """
+    return await _unless_refused(statements.enable_job(session, name))
+
+
+async def configure_job(session: Session, name: str, config: str) -> str | None:
+    """Give a job another configuration, as JSON text; return the one before. The next run has the new one.
+
+    errors:  InvalidTimer  the configuration is no JSON, or too long
+             UnknownJob, StoreUnavailable  as `find_job`
+    """
+    return await _unless_refused(statements.configure_job(session, name, config_of(config)))
+
+
+async def history_of(session: Session, name: str, *, limit: int = 20) -> list[JobRun]:
+    """Read the last runs of a job, the newest first.
+
+    errors:  as `find_job`
+    """
+    await find_job(session, name)
+    return await find_runs(session, job=name, limit=min(limit, HISTORY_MAX))
+
+
+async def logs_of(session: Session, name: str, *, run_id: str | None = None) -> JobRun | None:
+    """Read the run whose lines are wanted: the named one, or the newest that was not skipped; None: there is none.
+
+    errors:  UnknownJob        there is no such job, or the run's name is none
+             StoreUnavailable  no answer in time
+    """
+    await find_job(session, name)
+    if run_id is None:
+        runs = await find_runs(session, job=name, limit=HISTORY_MAX)
+        return next((run for run in runs if run.outcome != "SKIPPED"), None)
+    timer_key, claims = run_of(run_id)
+    return next(iter(await find_runs(session, job=name, timer_key=timer_key, claims=claims, limit=1)), None)
+
+
+async def follow_run(
+    session: Session,
+    timer_key: int,
+    *,
+    within_s: float | None = None,
+    told: Callable[[JobRun], None] = lambda _: None,
+) -> JobRun | None:
+    """Wait until a start is over, and return its last run; call `told` with each run that is new or has changed.
+
+    A start whose run failed and is tried again is not over.
+
+    shape:   None: the start was not over `within_s`
+    errors:  StoreUnavailable  no answer in time
+    """
+    deadline_s = float("inf") if within_s is None else time.monotonic() + within_s
+    seen: JobRun | None = None
+    while time.monotonic() < deadline_s:
+        newest = next(iter(await find_runs(session, timer_key=timer_key, limit=1)), None)
+        if newest is not None and newest != seen:
+            seen = newest
+            told(newest)
+        if newest is not None and newest.outcome is not None and await _is_over(session, timer_key):
+            return newest
+        await asyncio.sleep(FOLLOW_S)
+    return None
+
+
+def config_of(text: str) -> str:
+    """Check a configuration, and return it as JSON text.
+
+    errors:  InvalidTimer  it is no JSON, or too long
+    """
+    try:
+        return parse_payload(text)
+    except InvalidTimer as refusal:
+        raise InvalidTimer(f"config {refusal}") from None
+
+
+def run_of(run_id: str) -> tuple[int, int]:
+    """Read a run's name, TIMER_KEY.CLAIMS.
+
+    errors:  UnknownJob  it is none
+    """
+    key, point, claims = run_id.partition(".")
+    if not (point and key.isdecimal() and claims.isdecimal() and len(key) < 19 and len(claims) < 10):
+        raise UnknownJob(f"run {shortened(run_id)} is none: write it as `shardclock jobs history` does, such as 4711.2")
+    return int(key), int(claims)
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    if not known:
+        return f"job {shortened(name)} is unknown: there are none; an app declares them (shardclock up --app)"
+    near = get_close_matches(name, known, n=NEAREST_MAX)
+    meant = f"is {' or '.join(near)} meant?" if near else "`shardclock jobs list` shows those that there are"
+    return f"job {shortened(name)} is unknown: {meant}"
+
+
+async def _is_over(session: Session, timer_key: int) -> bool:
+    """Say whether a start has no delivery any more."""
+    return await find_delivery(session, timer_key) is None
+
+
+async def _unless_refused(call: Awaitable[T]) -> T:
+    try:
+        return await call
+    except StatementRefused as error:
+        if error.sqlstate != REFUSED:
+            raise
+        raise UnknownJob(str(error)) from None

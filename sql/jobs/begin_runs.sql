@@ -1,0 +1,247 @@
+-- Begins runs of jobs: claims their due deliveries and marks the jobs, before anything is called; drops starts that must
+-- not run.
+--
+-- in:    :holder bigint, :lease interval, :places integer (how many the caller takes at most), :now timestamptz or null
+-- out:   at least one row: server_time timestamptz, dropped bigint (starts that were skipped or discarded), replaced
+--        bigint (runs that are to end for a later start), saturated boolean (there may be more), then one run or nulls:
+--        job text, function text, timer_key bigint, claims integer (of the delivery, which the caller has now),
+--        run_claims integer (of the mark: if it is another one, that run crashed, and the caller ends it), attempt
+--        integer, scheduled_at timestamptz, config text, policy text, lease_left interval (of the run that crashed)
+-- locks: the claimed deliveries and the marked jobs, for the statement; leaves out what others have locked
+-- index: deliveries_of_jobs, the first 1,000 that are due; jobs_pkey, one probe for each of these; deliveries_pkey, one
+--        probe for each that is taken; holders_pkey, holders_ended
+with me as materialized (
+    select h.part, h.part_count
+    from shardclock.holders h
+    where h.holder = :holder::bigint
+        and h.ended_at is null
+        and h.part is not null
+        -- Nothing runs in a copy: docs/decisions/0016-a-copy-does-not-fire.md.
+        and shardclock.hold_reason(h.identity) is null
+),
+ended as materialized (
+    -- As in claim_deliveries: a worker that is only suspended may still be at work.
+    select h.holder from shardclock.holders h where h.ended_at > coalesce(:now::timestamptz, now()) - :lease::interval
+),
+due as materialized (
+    select d.timer_key, d.target, d.tenant_id, d.next_attempt_at
+    from me
+    cross join lateral (
+        select d.timer_key, d.target, d.tenant_id, d.next_attempt_at
+        from shardclock.deliveries d
+        where d.target like 'job:%'
+            -- Never clock_timestamp() here: it is volatile, so the index scan would not stop at what is due.
+            and d.next_attempt_at <= coalesce(:now::timestamptz, now())
+            and d.slot % me.part_count = me.part
+            and shardclock.is_free(
+                d.claimed_by, d.claimed_until, coalesce(:now::timestamptz, now()), :lease,
+                array(select ended.holder from ended)
+            )
+        order by d.next_attempt_at, d.timer_key
+        limit 1000
+    ) d
+),
+of_job as materialized (
+    select
+        due.timer_key, due.next_attempt_at, j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key, j.run_claims,
+        j.run_started_at, j.not_before > coalesce(:now::timestamptz, now()) as rests,
+        row_number() over (partition by due.target, due.tenant_id order by due.next_attempt_at, due.timer_key) as place,
+        count(*) over (partition by due.target, due.tenant_id) as waiting
+    from due
+    left join lateral (
+        select j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key, j.run_claims, j.run_started_at,
+            j.not_before
+        from shardclock.jobs j
+        where j.name = substr(due.target, 5) and due.tenant_id = 'default'
+        -- A name has one row. Without the limit this would be a join, and the planner might begin it with every job.
+        limit 1
+    ) j on true
+),
+judged as materialized (
+    select
+        o.*,
+        -- The delivery of a run that crashed is free again, and its job still marked.
+        o.run_timer_key is not distinct from o.timer_key as crashed,
+        case
+            when o.run_timer_key = o.timer_key then null
+            when o.name is null then 'there is no such job'
+            when not o.is_enabled then 'the job is disabled'
+            when o.overlap = 'skip' and o.run_timer_key is not null then 'skipped: another run was going'
+            -- Another worker may have begun a later start, which it alone sees.
+            when o.overlap = 'replace' and (o.place < o.waiting or o.next_attempt_at <= o.run_started_at)
+                then 'skipped: a later start replaced it'
+            when o.place > 100 then 'skipped: 100 starts were waiting'
+        end as why_not
+    from of_job o
+),
+chosen as materialized (
+    select j.timer_key, j.name, j.crashed, j.run_claims
+    from judged j
+    where j.why_not is null
+        and (
+            j.crashed
+            or (
+                j.run_timer_key is null
+                and j.rests is not true
+                and j.place = case when j.overlap = 'replace' then j.waiting else 1 end
+            )
+        )
+    order by j.crashed desc, j.priority, j.next_attempt_at, j.timer_key
+    -- The end of a run that crashed needs no place.
+    limit greatest(:places::integer, 0) + (select count(*) from judged j where j.crashed)
+),
+held as materialized (
+    -- Locked first, and asked again on the newest version: from here on both rows of a run are ours, or none is.
+    select d.timer_key, d.claims, d.failed_attempts, d.claimed_until
+    from shardclock.deliveries d
+    where d.timer_key = any (array(select c.timer_key from chosen c))
+        and d.next_attempt_at <= coalesce(:now::timestamptz, now())
+        and shardclock.is_free(
+            d.claimed_by, d.claimed_until, coalesce(:now::timestamptz, now()), :lease,
+            array(select ended.holder from ended)
+        )
+    for update of d skip locked
+),
+locked as materialized (
+    select j.name, j.function, j.config, j.policy, j.run_timer_key, j.run_claims
+    from shardclock.jobs j
+    where j.name = any (array(select c.name from chosen c join held h on h.timer_key = c.timer_key))
+    for update of j skip locked
+),
+marked as (
+    update shardclock.jobs j
+    set state = 'STARTING',
+        run_timer_key = c.timer_key,
+        run_claims = h.claims + 1,
+        run_holder = :holder,
+        run_attempt = h.failed_attempts + 1,
+        run_started_at = clock_timestamp(),
+        cancel_asked_at = null,
+        cancel_why = null,
+        last_start = clock_timestamp(),
+        runs = j.runs + 1,
+        -- Counted before it begins: whatever dies now, the crash is counted. The end takes it back.
+        crashes = j.crashes + 1,
+        consecutive_crashes = j.consecutive_crashes + 1
+    from chosen c
+    join held h on h.timer_key = c.timer_key
+    where j.name = any (array(select locked.name from locked))
+        and j.name = c.name
+        and not c.crashed
+        -- The fence, on the row itself: a job has one run, and one that was disabled has none.
+        and j.run_timer_key is null
+        and j.is_enabled
+        and (j.not_before > coalesce(:now::timestamptz, now())) is not true
+    returning j.name, j.function, j.run_timer_key, j.run_claims, j.run_attempt, j.run_started_at, j.config, j.policy
+),
+found as materialized (
+    select m.name, m.function, m.run_timer_key as timer_key, m.run_claims, m.config, m.policy from marked m
+    union all
+    select l.name, l.function, c.timer_key, c.run_claims, l.config, l.policy
+    from chosen c
+    join held h on h.timer_key = c.timer_key
+    -- On the newest version: if the run was ended since our snapshot, this is no crash.
+    join locked l on l.name = c.name and l.run_timer_key = c.timer_key and l.run_claims = c.run_claims
+    where c.crashed
+),
+claimed as (
+    update shardclock.deliveries d
+    set claimed_by = :holder, claimed_until = coalesce(:now::timestamptz, clock_timestamp()) + :lease,
+        claims = d.claims + 1
+    where d.timer_key = any (array(select f.timer_key from found f))
+    returning d.*
+),
+begun as (
+    insert into shardclock.command_log (
+        timer_key, process_instance_key, element_instance_key, due_date, created_at, occurrence, holder,
+        intent, tenant_id, timer_type, target, target_element_id, name, schedule, detail
+    )
+    select
+        c.timer_key, c.process_instance_key, c.element_instance_key, c.due_date, c.created_at, c.occurrence, :holder,
+        'STARTING', c.tenant_id, c.timer_type, c.target, c.target_element_id, c.name, c.schedule,
+        jsonb_build_object('run', c.timer_key || '.' || c.claims, 'attempt', m.run_attempt)
+    from marked m
+    join claimed c on c.timer_key = m.run_timer_key
+),
+kept as (
+    insert into shardclock.job_runs (timer_key, claims, job, attempt, scheduled_at, started_at, holder)
+    select m.run_timer_key, m.run_claims, m.name, m.run_attempt, c.due_date, m.run_started_at, :holder
+    from marked m
+    join claimed c on c.timer_key = m.run_timer_key
+    -- After a failover a key may have been given twice; that must stop no job.
+    on conflict do nothing
+),
+dropped as (
+    delete from shardclock.deliveries d
+    where d.timer_key = any (array(select j.timer_key from judged j where j.why_not is not null))
+        and d.next_attempt_at <= coalesce(:now::timestamptz, now())
+        and shardclock.is_free(
+            d.claimed_by, d.claimed_until, coalesce(:now::timestamptz, now()), :lease,
+            array(select ended.holder from ended)
+        )
+    returning d.*
+),
+told as (
+    insert into shardclock.command_log (
+        timer_key, process_instance_key, element_instance_key, due_date, created_at, occurrence, holder,
+        intent, tenant_id, timer_type, target, target_element_id, name, schedule, detail
+    )
+    select
+        d.timer_key, d.process_instance_key, d.element_instance_key, d.due_date, d.created_at, d.occurrence, :holder,
+        'DISCARDED', d.tenant_id, d.timer_type, d.target, d.target_element_id, d.name, d.schedule,
+        jsonb_build_object('reason', j.why_not)
+    from dropped d
+    join judged j on j.timer_key = d.timer_key
+),
+skipped as (
+    insert into shardclock.job_runs (
+        timer_key, claims, job, outcome, attempt, scheduled_at, started_at, ended_at, holder, reason
+    )
+    select
+        d.timer_key, d.claims + 1, j.name, 'SKIPPED', d.failed_attempts + 1, d.due_date, clock_timestamp(),
+        clock_timestamp(), :holder, j.why_not
+    from dropped d
+    join judged j on j.timer_key = d.timer_key
+    where j.name is not null
+    on conflict do nothing
+),
+outrun as materialized (
+    select j.name
+    from shardclock.jobs j
+    where j.name = any (
+            array(
+                select o.name
+                from judged o
+                where o.overlap = 'replace' and o.why_not is null and not o.crashed and o.run_timer_key is not null
+            )
+        )
+        and j.state in ('STARTING', 'RUNNING')
+    for update of j skip locked
+),
+replaced as (
+    update shardclock.jobs j
+    set state = 'TERMINATING', cancel_asked_at = clock_timestamp(), cancel_why = 'a later start replaces it'
+    where j.name = any (array(select outrun.name from outrun)) and j.state in ('STARTING', 'RUNNING')
+    returning j.name, j.run_timer_key, j.run_started_at
+),
+ending as (
+    insert into shardclock.command_log (
+        timer_key, due_date, created_at, occurrence, holder, intent, tenant_id, timer_type, target, name, detail
+    )
+    select
+        r.run_timer_key, r.run_started_at, r.run_started_at, 1, :holder, 'TERMINATING', 'default', 'USER',
+        'job:' || r.name, 'job:' || r.name, jsonb_build_object('reason', 'a later start replaces it')
+    from replaced r
+)
+select
+    clock_timestamp() as server_time,
+    (select count(*) from dropped) as dropped,
+    (select count(*) from replaced) as replaced,
+    (select count(*) from due) >= 1000 as saturated,
+    f.name as job, f.function, c.timer_key, c.claims, f.run_claims, c.failed_attempts + 1 as attempt,
+    c.due_date as scheduled_at, coalesce(c.payload, f.config)::text as config, f.policy::text as policy,
+    greatest(h.claimed_until - coalesce(:now::timestamptz, now()), interval '0') as lease_left
+from (values (true)) as always (one)
+left join claimed c on true
+left join found f on f.timer_key = c.timer_key
+left join held h on h.timer_key = c.timer_key

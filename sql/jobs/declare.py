@@ -1,0 +1,51 @@
+"""Declare the jobs of an app, and keep the table of jobs whole."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from jobs.spec import JobSpec
+from sql.session import Session
+
+KEPT_RUNS = 100  # of each job
+FORGOTTEN_MAX = 10_000  # by one call
+
+
+async def declare_jobs(session: Session, specs: Sequence[JobSpec]) -> dict[str, list[str]]:
+    """Make these the jobs of the app, and withdraw all others that an app declared; return what changed, by name.
+
+    shape:   `added`, `withdrawn` or `back`, and the names of what the app declares otherwise than before
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/jobs/declare_jobs.sql
+    """
+    rows = await session.rows(
+        "declare_jobs",
+        said=[json.dumps(_columns_of(spec)) for spec in specs],
+        names=[spec.name for spec in specs],
+    )
+    return {row["job"]: list(row["changes"]) for row in rows}
+
+
+async def tend_jobs(session: Session, holder: int) -> dict[str, str]:
+    """Repair jobs that have no next start, or a mark without a delivery; return what was wrong, by job.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/jobs/tend_jobs.sql
+    """
+    return {row["job"]: row["repair"] for row in await session.rows("tend_jobs", holder=holder)}
+
+
+async def prune_runs(session: Session, holder: int, *, keep: int = KEPT_RUNS) -> int:
+    """Forget the oldest ended runs of each job, and say how many those were.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/jobs/prune_runs.sql
+    """
+    row = await session.row("prune_runs", holder=holder, keep=keep, limit=FORGOTTEN_MAX)
+    return int(row["forgotten"]) if row else 0
+
+
+def _columns_of(spec: JobSpec) -> dict[str, Any]:
+    said = spec.to_json()
+    del said["reference"], said["is_async"]
+    return said | {"function": spec.reference, "config": None if spec.config is None else json.loads(spec.config)}

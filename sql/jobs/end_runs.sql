@@ -1,0 +1,184 @@
+-- Ends runs: removes the marks, records how each ended, and schedules what follows, another attempt or the next start.
+--
+-- in:    :holder bigint, one array for each fact about these runs:
+--        :jobs text[] (each once), :timer_keys bigint[], :claims integer[] (of the delivery, as the caller claimed it),
+--        :run_claims integer[] (of the mark; less than the claim, if the run crashed and its finder ends it),
+--        :outcomes text[], :fails boolean[] (the attempt counts), :delays interval[] (until the next attempt; null: this
+--        start is over), :rests interval[] (until
+--        any run may begin), :duration_ms integer[], :reasons text[], :tracebacks text[], :results jsonb[], :logs text[]
+--        (nulls: none); :now timestamptz or null
+-- out:   one row for each run, in no order: timer_key bigint, claims integer, how text: ENDED; LOCKED: somebody has
+--        locked its job or delivery, send it again; or LOST: the run was ended by somebody else, and nothing was changed
+-- locks: the deliveries and jobs, for the statement; leaves out those that others have locked
+-- index: deliveries_pkey, jobs_pkey, job_runs_pkey and timers_by_name_prefix, a probe or two for each run
+with attempt as materialized (
+    select a.*
+    from unnest(
+        :jobs::text[], :timer_keys::bigint[], :claims::integer[], :run_claims::integer[], :outcomes::text[],
+        :fails::boolean[], :delays::interval[], :rests::interval[], :duration_ms::integer[], :reasons::text[], :tracebacks::text[],
+        :results::jsonb[], :logs::text[]
+    ) as a (
+        job, timer_key, claims, run_claims, outcome, fails, delay, rest, duration_ms, reason, traceback, result, log
+    )
+),
+held as materialized (
+    select d.*
+    from shardclock.deliveries d
+    where d.timer_key = any (:timer_keys)
+        and d.claimed_by = :holder::bigint
+        and ((d.timer_key, d.claims) in (select a.timer_key, a.claims from attempt a)) is true
+    for update of d skip locked
+),
+locked as materialized (
+    select j.name from shardclock.jobs j where j.name = any (:jobs) for update of j skip locked
+),
+clock as materialized (
+    -- Read once, when all rows are locked.
+    select coalesce(:now::timestamptz, clock_timestamp()) as at from (select count(*) from held, locked) l
+),
+unmarked as (
+    update shardclock.jobs j
+    set state = case when j.is_enabled then 'SCHEDULED' else 'DISABLED' end,
+        run_timer_key = null,
+        run_claims = null,
+        run_holder = null,
+        run_attempt = null,
+        run_started_at = null,
+        cancel_asked_at = null,
+        cancel_why = null,
+        not_before = clock.at + a.rest,
+        crashes = j.crashes - (a.outcome <> 'CRASHED')::integer,
+        consecutive_crashes = case
+            when a.outcome = 'CRASHED' then j.consecutive_crashes
+            when a.outcome = 'INTERRUPTED' then j.consecutive_crashes - 1
+            else 0
+        end,
+        successes = j.successes + (a.outcome in ('SUCCEEDED', 'DISCARDED'))::integer,
+        failures = j.failures + (a.outcome in ('FAILED', 'TIMED_OUT'))::integer,
+        consecutive_failures = case
+            when a.outcome in ('SUCCEEDED', 'DISCARDED') then 0
+            when a.outcome in ('FAILED', 'TIMED_OUT', 'CRASHED') then j.consecutive_failures + 1
+            else j.consecutive_failures
+        end,
+        last_finish = clock.at,
+        last_success = case
+            when a.outcome in ('SUCCEEDED', 'DISCARDED') then clock.at
+            else j.last_success
+        end,
+        last_outcome = a.outcome,
+        last_reason = a.reason
+    from attempt a
+    join held h on h.timer_key = a.timer_key
+    cross join clock
+    where j.name = any (array(select locked.name from locked))
+        and j.name = a.job
+        -- The fence, on the row itself: this run is still the job's.
+        and j.run_timer_key = a.timer_key
+        and j.run_claims = a.run_claims
+    returning j.name, j.state, j.is_enabled, j.every_s, j.last_finish, a.timer_key, a.delay
+),
+decided as materialized (
+    select
+        u.name, u.state, u.is_enabled, u.every_s, u.last_finish, u.timer_key, u.delay, t.due_date as next_due,
+        -- No attempt is later than the next start, which then is the next attempt.
+        u.delay is null or not u.is_enabled or (t.due_date <= u.last_finish + u.delay) is true as is_over
+    from unmarked u
+    left join lateral (
+        select t.due_date
+        from shardclock.timers t
+        where t.tenant_id = 'default' and t.name = 'job:' || u.name
+        limit 1
+    ) t on true
+),
+gone as (
+    delete from shardclock.deliveries d
+    where d.timer_key = any (array(select e.timer_key from decided e where e.is_over))
+),
+again as (
+    update shardclock.deliveries d
+    set claimed_by = null,
+        claimed_until = null,
+        failed_attempts = d.failed_attempts + a.fails::integer,
+        given_back = d.given_back + (not a.fails)::integer,
+        next_attempt_at = e.last_finish + a.delay,
+        failures = case
+            when not a.fails then d.failures
+            else shardclock.with_failure(d.failures, d.failed_attempts + 1, a.reason, :holder, e.last_finish)
+        end
+    from decided e
+    join attempt a on a.timer_key = e.timer_key
+    where d.timer_key = any (array(select e.timer_key from decided e where not e.is_over))
+        and d.timer_key = e.timer_key
+        and not e.is_over
+    returning d.timer_key, d.next_attempt_at
+),
+scheduled as (
+    insert into shardclock.timers (due_date, target, name)
+    select e.last_finish + e.every_s * interval '1 second', 'job:' || e.name, 'job:' || e.name
+    from decided e
+    where e.is_over and e.is_enabled and e.every_s is not null and e.next_due is null
+    on conflict do nothing
+    returning timers.name, timers.due_date
+),
+recorded as (
+    insert into shardclock.command_log (
+        timer_key, process_instance_key, element_instance_key, due_date, created_at, occurrence, holder,
+        intent, tenant_id, timer_type, target, target_element_id, name, schedule, detail
+    )
+    select
+        h.timer_key, h.process_instance_key, h.element_instance_key, h.due_date, h.created_at, h.occurrence, :holder,
+        r.intent, h.tenant_id, h.timer_type, h.target, h.target_element_id, h.name, h.schedule,
+        jsonb_strip_nulls(r.detail)
+            || case when a.result is null or not r.tells_result then '{}' else jsonb_build_object('result', a.result) end
+    from decided e
+    join held h on h.timer_key = e.timer_key
+    join attempt a on a.timer_key = e.timer_key
+    left join again n on n.timer_key = e.timer_key
+    left join scheduled s on s.name = 'job:' || e.name
+    cross join lateral (
+        select
+            case
+                when a.outcome = 'SUCCEEDED' then 'DELIVERED'
+                when a.outcome in ('FAILED', 'TIMED_OUT', 'CRASHED') then 'DEAD'
+                else 'DISCARDED'
+            end as intent,
+            jsonb_build_object(
+                'run', a.timer_key || '.' || a.run_claims, 'attempt', h.failed_attempts + 1, 'ms', a.duration_ms,
+                'reason', a.reason
+            ) as detail,
+            true as tells_result
+        where e.is_over
+        union all
+        select
+            e.state,
+            jsonb_build_object(
+                'run', a.timer_key || '.' || a.run_claims, 'outcome', a.outcome, 'reason', a.reason,
+                'next_start', coalesce(n.next_attempt_at, s.due_date, e.next_due)
+            ),
+            false
+    ) r
+),
+kept as (
+    update shardclock.job_runs r
+    set outcome = a.outcome, ended_at = e.last_finish, reason = a.reason, traceback = a.traceback, result = a.result,
+        log = coalesce(a.log, r.log)
+    from decided e
+    join attempt a on a.timer_key = e.timer_key
+    where r.timer_key = a.timer_key and r.claims = a.run_claims
+)
+select
+    a.timer_key, a.claims,
+    case
+        when exists (select from decided e where e.timer_key = a.timer_key) then 'ENDED'
+        when exists (
+                select from shardclock.jobs j
+                where j.name = a.job and j.run_timer_key = a.timer_key and j.run_claims = a.run_claims
+            )
+            and exists (
+                select from shardclock.deliveries d
+                where d.timer_key = a.timer_key and d.claims = a.claims and d.claimed_by = :holder
+            )
+            then 'LOCKED'
+        else 'LOST'
+    end as how
+from attempt a

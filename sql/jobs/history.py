@@ -1,0 +1,61 @@
+"""Read the last runs of a job."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Self
+
+from sql.session import Record, Session
+
+
+@dataclass(frozen=True, slots=True)
+class JobRun:
+    """One run of a job, or a start that was skipped; `result` is JSON text.
+
+    shape:   without `outcome` it has not ended. `late_at` is when a run that had been given up ended after all
+    """
+
+    run_id: str
+    job: str
+    outcome: str | None
+    attempt: int
+    scheduled_at: datetime
+    started_at: datetime
+    running_at: datetime | None
+    ended_at: datetime | None
+    duration_s: float | None
+    reason: str | None
+    traceback: str | None
+    result: str | None
+    progress: float | None
+    message: str | None
+    progressed_at: datetime | None
+    log: str | None
+    holder: int | None
+    late_at: datetime | None
+    late_outcome: str | None
+
+    @classmethod
+    def of(cls, row: Record) -> Self:
+        """Make a run of a row."""
+        said = dict(row)
+        timer_key, claims = said.pop("timer_key"), said.pop("claims")
+        took = None if said["ended_at"] is None else (said["ended_at"] - said["started_at"]).total_seconds()
+        return cls(run_id=f"{timer_key}.{claims}", duration_s=took, **said)
+
+
+async def find_runs(
+    session: Session,
+    *,
+    job: str | None = None,
+    timer_key: int | None = None,
+    claims: int | None = None,
+    limit: int,
+) -> list[JobRun]:
+    """Read runs of a job, or of one of its starts, the newest first.
+
+    shape:   at most `limit`
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/jobs/find_runs.sql
+    """
+    rows = await session.rows("find_runs", job=job, timer_key=timer_key, claims=claims, limit=limit)
+    return [JobRun.of(row) for row in rows]

@@ -1,0 +1,121 @@
+"""Read jobs, and change them as clients do."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sql.session import Record, Session
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job with all that is known of it; `config` and `policy` are JSON texts.
+
+    shape:   `next_start` is None while it runs, waits or is disabled. Crashes are counted without the present run
+    units:   durations are in seconds, of the kept runs that succeeded
+    """
+
+    name: str
+    function: str
+    state: str
+    every_s: float | None
+    schedule: str | None
+    zone: str
+    missed: str
+    overlap: str
+    priority: int
+    config: str | None
+    policy: str
+    next_start: datetime | None
+    next_key: int | None
+    waiting: int
+    retry_at: datetime | None
+    run_id: str | None
+    run_attempt: int | None
+    run_started_at: datetime | None
+    cancel_why: str | None
+    progress: float | None
+    message: str | None
+    holder: int | None
+    last_start: datetime | None
+    last_finish: datetime | None
+    last_success: datetime | None
+    last_outcome: str | None
+    last_reason: str | None
+    runs: int
+    successes: int
+    failures: int
+    crashes: int
+    consecutive_failures: int
+    consecutive_crashes: int
+    p50_s: float | None
+    p99_s: float | None
+    disabled_at: datetime | None
+    disabled_why: str | None
+    disabled_by: str | None
+    withdrawn_at: datetime | None
+
+
+async def find_jobs(session: Session, name: str | None = None) -> list[Job]:
+    """Read all jobs by name, or the one that is named.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/jobs/find_jobs.sql
+    """
+    return [Job(**dict(row)) for row in await session.rows("find_jobs", name=name)]
+
+
+async def run_job(session: Session, name: str, *, config: str | None = None) -> int:
+    """Start a job now, and return the key of the start's timer; `config` is JSON text.
+
+    errors:  StatementRefused  22023: it is unknown, disabled or withdrawn, in a sentence
+             StoreUnavailable  the outcome is unknown: calling again may start it twice
+    source:  sql/jobs/run_job.sql
+    """
+    return int(_only(await session.row("run_job", name=name, config=config)))
+
+
+async def cancel_job(session: Session, name: str, *, reason: str | None = None) -> str:
+    """Tell the present run of a job to end; return the job's state.
+
+    errors:  StatementRefused  22023: it is unknown
+             StoreUnavailable  the outcome is unknown: call again
+    source:  sql/jobs/cancel_job.sql
+    """
+    return str(_only(await session.row("cancel_job", name=name, reason=reason)))
+
+
+async def disable_job(session: Session, name: str, *, reason: str | None = None) -> str:
+    """Keep a job from starting, and tell its present run to end; return the job's state.
+
+    errors:  StatementRefused  22023: it is unknown
+             StoreUnavailable  the outcome is unknown: call again
+    source:  sql/jobs/disable_job.sql
+    """
+    return str(_only(await session.row("disable_job", name=name, reason=reason)))
+
+
+async def enable_job(session: Session, name: str) -> str:
+    """Let a disabled job start again; return the job's state.
+
+    errors:  StatementRefused  22023: it is unknown, or its code is gone
+             StoreUnavailable  the outcome is unknown: call again
+    source:  sql/jobs/enable_job.sql
+    """
+    return str(_only(await session.row("enable_job", name=name)))
+
+
+async def configure_job(session: Session, name: str, config: str) -> str | None:
+    """Give a job another configuration, and return the one before; both are JSON texts.
+
+    errors:  StatementRefused  22023: it is unknown, or the configuration is too long
+             StoreUnavailable  the outcome is unknown: call again
+    source:  sql/jobs/configure_job.sql
+    """
+    before = _only(await session.row("configure_job", name=name, config=config))
+    return None if before is None else str(before)
+
+
+def _only(row: Record | None) -> Any:
+    assert row is not None, "a function gives one row"
+    return row[0]

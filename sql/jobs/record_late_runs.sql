@@ -1,0 +1,11 @@
+-- Records that runs which had been given up came to their end after all. It changes nothing else.
+--
+-- in:    one array for each fact: :timer_keys bigint[], :claims integer[], :outcomes text[]
+-- out:   timer_key bigint, claims integer, of those that were given up and are late
+-- locks: the rows of the runs
+-- index: job_runs_pkey
+update shardclock.job_runs r
+set late_at = clock_timestamp(), late_outcome = a.outcome
+from unnest(:timer_keys::bigint[], :claims::integer[], :outcomes::text[]) as a (timer_key, claims, outcome)
+where r.timer_key = a.timer_key and r.claims = a.claims and r.outcome = 'CRASHED' and r.late_at is null
+returning r.timer_key, r.claims

@@ -1,0 +1,357 @@
+"""Prove that jobs are listed, run, followed, cancelled, disabled and configured, and that each answer is true."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import itertools
+import json
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+
+from cli import job_watch
+from jobs.states import RunOutcome
+from service.jobs import FOLLOW_S
+from sql.jobs.runs import BegunRun, SaidOfRun, advance_runs, report_runs
+from tests.support.cli_asserts import BAD_INPUT, DONE, DOWN, NOT_DONE, assert_refused
+from tests.support.factories import BOUND_S, HolderClient, add_holder, query, value
+from tests.support.job_runs import JobWorker, declare, fire, job_of, runs_of
+from tests.support.jobs import job_spec
+from tests.support.program import Shell
+
+HOLDERS = itertools.count(1_000)
+EVERY: dict[str, Any] = {"every_s": 900.0}
+
+
+@pytest.fixture
+def refresh(shell: Shell) -> Shell:
+    """Declare a job with an interval, one with cron, and one that runs on request."""
+    nightly = job_spec("nightly", schedule="0 3 * * *", zone="Europe/Berlin")
+    asyncio.run(declare(shell.dsn, job_spec(config='{"city": "Bonn"}', **EVERY), nightly, job_spec("report")))
+    return shell
+
+
+@asynccontextmanager
+async def hands(dsn: str) -> AsyncIterator[tuple[HolderClient, JobWorker]]:
+    """Give a shard and a worker, moved by hand."""
+    holder = next(HOLDERS)
+    await add_holder(dsn, holder)
+    async with HolderClient(dsn, holder=holder) as shard, JobWorker(dsn, next(HOLDERS)) as worker:
+        yield shard, worker
+
+
+async def begin(dsn: str) -> BegunRun:
+    """Let the one start that is due begin, and leave its run going."""
+    async with hands(dsn) as (shard, worker):
+        await fire(shard)
+        return await worker.one()
+
+
+async def make_run(dsn: str, outcome: RunOutcome = RunOutcome.SUCCEEDED, **how: Any) -> BegunRun:
+    """Let the one start that is due begin and end."""
+    async with hands(dsn) as (shard, worker):
+        await fire(shard)
+        run = await worker.one()
+        await worker.end(run, outcome, **how)
+        return run
+
+
+@contextmanager
+def meanwhile(work: Callable[[], Any]) -> Iterator[None]:
+    """Do something while a command runs; what fails there fails the test."""
+    failed: list[BaseException] = []
+
+    def guarded() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - it is raised below
+            failed.append(error)
+
+    thread = threading.Thread(target=guarded)
+    thread.start()
+    yield
+    thread.join(BOUND_S)
+    assert not thread.is_alive()
+    if failed:
+        raise failed[0]
+
+
+# list, show
+
+
+def test_the_list_says_what_each_job_does_and_when_it_starts_next(refresh: Shell) -> None:
+    asyncio.run(make_run(refresh.dsn, RunOutcome.FAILED, reason="no host", delay_s=60.0))
+    refresh("jobs", "disable", "report", "--reason", "month-end close")
+
+    listed = refresh("jobs", "list").out
+
+    (heads, nightly, row, report) = listed.splitlines()
+    assert heads.split("  ")[0] == "job"
+    assert "0 3 * * * Europe/Berlin" in nightly
+    assert "SCHEDULED" in row
+    assert "every 15 min" in row
+    assert "(another attempt)" in row
+    assert "FAILED" in row
+    assert row.endswith("1 failure")
+    assert "DISABLED: month-end close" in report
+    assert "on request" in report
+    assert refresh("jobs").out == listed
+
+
+def test_the_json_of_the_list_has_every_job_with_its_config_as_json(refresh: Shell) -> None:
+    listed = {job["name"]: job for job in refresh("jobs", "list", "--json").json}
+
+    assert listed.keys() == {"nightly", "refresh", "report"}
+    assert (listed["refresh"]["config"], listed["refresh"]["every_s"]) == ({"city": "Bonn"}, 900.0)
+    assert listed["refresh"]["policy"]["max_retries"] == 3
+    assert listed["report"]["next_start"] is None
+
+
+def test_without_jobs_the_list_says_where_they_come_from(shell: Shell) -> None:
+    assert "@shardclock.job" in shell("jobs", "list").err
+    assert shell("jobs", "--json").json == []
+    assert_refused(shell("jobs", "show", "refresh"), "'refresh' is unknown", "there are none", "up --app")
+
+
+def test_a_job_that_no_app_has_any_more_is_listed_as_withdrawn(refresh: Shell) -> None:
+    asyncio.run(declare(refresh.dsn, job_spec("nightly", schedule="0 3 * * *", zone="Europe/Berlin")))
+
+    assert refresh("jobs", "list").out.count("WITHDRAWN: no app has it") == 2
+    assert_refused(refresh("jobs", "enable", "report"), '"report" was withdrawn', "start the cluster with the app")
+
+
+def test_one_is_shown_with_its_last_runs_and_what_went_wrong(refresh: Shell) -> None:
+    asyncio.run(make_run(refresh.dsn, RunOutcome.FAILED, reason="no host"))
+
+    shown = refresh("jobs", "show", "refresh")
+    said = refresh("jobs", "show", "refresh", "--json").json
+
+    assert "app:refresh" in shown.out
+    assert "last runs" in shown.out
+    assert shown.out.count("no host") == 2, "as the job's last reason, and as the run's"
+    assert (said["job"]["consecutive_failures"], said["job"]["last_reason"]) == (1, "no host")
+    assert [(run["outcome"], run["reason"]) for run in said["runs"]] == [("FAILED", "no host")]
+
+
+def test_a_run_that_goes_on_is_seen_with_its_progress(refresh: Shell) -> None:
+    run = asyncio.run(begin(refresh.dsn))
+    assert "STARTING" in refresh("jobs", "list").out
+    asyncio.run(report(refresh.dsn, run, 0.4, "city 2 of 5"))
+
+    assert "RUNNING 40 %" in refresh("jobs", "list").out
+    assert "RUNNING 40 %" in refresh("jobs", "history", "refresh").out
+    assert refresh("jobs", "show", "refresh", "--json").json["job"]["message"] == "city 2 of 5"
+
+
+async def report(dsn: str, run: BegunRun, progress: float, message: str) -> None:
+    """Let a run say how far it is."""
+    async with JobWorker(dsn, next(HOLDERS)) as hand:
+        holder = await value(dsn, "select run_holder from shardclock.jobs where run_timer_key = $1", run.timer_key)
+        await advance_runs(hand.session, holder, [(run, "RUNNING", None)])
+        await report_runs(hand.session, [SaidOfRun(run, progress, message, None)])
+
+
+# run
+
+
+def test_a_run_by_hand_is_one_more_start_and_the_next_one_stays(refresh: Shell) -> None:
+    before = asyncio.run(job_of(refresh.dsn)).next_start
+
+    asked = refresh("jobs", "run", "report", "--config", '{"month": 11}', "--json")
+    assert refresh("jobs", "run", "nightly").out.splitlines()[0].split() == ["job", "timer_key"]
+
+    (row,) = asyncio.run(
+        query(refresh.dsn, "select * from shardclock.timers where timer_key = $1", asked.json["timer_key"])
+    )
+    assert (row["target"], json.loads(row["payload"])) == ("job:report", {"month": 11})
+    assert asyncio.run(job_of(refresh.dsn)).next_start == before
+
+
+def test_who_waits_is_told_what_happens_and_that_it_went_well(refresh: Shell) -> None:
+    with meanwhile(lambda: asyncio.run(play(refresh.dsn, "report", result='{"rows": 3}'))):
+        done = refresh("jobs", "run", "report", "--wait", "--within", BOUND_S)
+
+    assert (done.code, done.out.splitlines()[-1].split()[1]) == (DONE, "SUCCEEDED")
+    assert "RUNNING 50 %  half" in done.err
+    assert len(set(done.err.splitlines())) == len(done.err.splitlines()), "each line is told once"
+
+
+def test_a_failed_run_ends_the_wait_with_a_code_that_scripts_see(refresh: Shell) -> None:
+    with meanwhile(lambda: asyncio.run(play(refresh.dsn, "report", RunOutcome.FAILED, reason="no host"))):
+        done = refresh("jobs", "run", "report", "--wait", "--within", BOUND_S, "--json")
+
+    assert done.code == NOT_DONE
+    assert (done.json["run"]["outcome"], done.json["run"]["reason"]) == ("FAILED", "no host")
+    assert done.json["run"]["run_id"].startswith(f"{done.json['timer_key']}.")
+
+
+def test_a_run_that_takes_longer_than_is_waited_for_goes_on(refresh: Shell) -> None:
+    done = refresh("jobs", "run", "report", "--wait", "--within", "0.5")
+
+    assert (done.code, done.out) == (NOT_DONE, "")
+    assert "the run of job 'report' has not ended within 500 ms; it goes on" in done.err
+    assert asyncio.run(value(refresh.dsn, "select count(*) from shardclock.timers where target = 'job:report'")) == 1
+
+
+def test_a_terminal_gets_a_bar(refresh: Shell) -> None:
+    screen = io.StringIO()
+    terminal = Console(file=screen, force_terminal=True, width=120)
+
+    with (
+        mock.patch.object(job_watch, "err", terminal),
+        meanwhile(lambda: asyncio.run(play(refresh.dsn, "report"))),
+    ):
+        done = refresh("jobs", "run", "report", "--wait", "--within", BOUND_S)
+
+    assert done.code == DONE
+    assert "RUNNING 50 %  half" in screen.getvalue()
+    assert Text.from_ansi(screen.getvalue()).plain.split()[-3::2] == ["100%", "SUCCEEDED"]
+
+
+async def play(dsn: str, name: str, outcome: RunOutcome = RunOutcome.SUCCEEDED, **how: Any) -> None:
+    """Wait until a start of a job is asked for, and make its run as a worker does."""
+    async with hands(dsn) as (shard, worker):
+        run = await asked_for(shard, worker, name)
+        await advance_runs(worker.session, worker.holder, [(run, "RUNNING", None)])
+        # It says how far it is, and then a line that is no news of its progress.
+        for said in (SaidOfRun(run, 0.5, "half", None), SaidOfRun(run, None, None, "a line")):
+            await report_runs(worker.session, [said])
+            await asyncio.sleep(3 * FOLLOW_S)  # not for an event: who waits must have looked at it meanwhile
+        await worker.end(run, outcome, **how)
+
+
+async def asked_for(shard: HolderClient, worker: JobWorker, name: str) -> BegunRun:
+    """Begin what is due until it is a run of this job."""
+    deadline = time.monotonic() + BOUND_S
+    while time.monotonic() < deadline:
+        await fire(shard)
+        for run in (await worker.begin()).runs:
+            if run.job == name:
+                return run
+            await worker.end(run)
+        await asyncio.sleep(0.02)
+    raise AssertionError("nobody asked for a run")
+
+
+# cancel, disable, enable, configure
+
+
+def test_a_cancelled_run_is_told_to_end_and_why(refresh: Shell) -> None:
+    asyncio.run(begin(refresh.dsn))
+
+    done = refresh("jobs", "cancel", "refresh", "--reason", "wrong city", "--json")
+
+    assert (done.code, done.json) == (DONE, {"state": "TERMINATING"})
+    assert asyncio.run(job_of(refresh.dsn)).cancel_why == "wrong city"
+
+
+def test_where_nothing_runs_a_cancel_says_so(refresh: Shell) -> None:
+    done = refresh("jobs", "cancel", "refresh")
+
+    assert_refused(done, "job 'refresh' has no run to cancel: it is SCHEDULED", code=NOT_DONE)
+    assert refresh("jobs", "cancel", "refresh", "--json").json == {"state": "SCHEDULED"}
+
+
+def test_a_disabled_job_starts_no_more_until_it_is_enabled(refresh: Shell) -> None:
+    assert refresh("jobs", "disable", "refresh", "--json").json == {"state": "DISABLED"}
+    assert_refused(refresh("jobs", "run", "refresh"), '"refresh" was disabled', "shardclock jobs enable")
+    assert asyncio.run(job_of(refresh.dsn)).next_start is None
+
+    enabled = refresh("jobs", "enable", "refresh")
+
+    assert (enabled.code, enabled.out.split()) == (DONE, ["job", "state", "refresh", "SCHEDULED"])
+    assert asyncio.run(job_of(refresh.dsn)).next_start is not None
+
+
+def test_to_disable_a_job_that_runs_ends_its_run(refresh: Shell) -> None:
+    asyncio.run(begin(refresh.dsn))
+
+    assert refresh("jobs", "disable", "refresh", "--json").json == {"state": "TERMINATING"}
+
+
+def test_another_configuration_is_for_the_next_run_and_the_one_before_is_told(refresh: Shell, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"city": "Rome"}\n')
+
+    first = refresh("jobs", "configure", "refresh", f"@{tmp_path / 'config.json'}", "--json")
+    second = refresh("jobs", "configure", "refresh", "-", stdin=b'{"city": "Oslo"}')
+
+    assert first.json == {"before": {"city": "Bonn"}, "config": {"city": "Rome"}}
+    assert second.out.splitlines()[-1].split("  ") == ["refresh", '{"city": "Rome"}', '{"city":"Oslo"}']
+    assert json.loads(asyncio.run(begin(refresh.dsn)).config or "") == {"city": "Oslo"}
+
+
+# history, logs
+
+
+def test_the_history_has_the_newest_run_first_with_how_late_it_began(refresh: Shell) -> None:
+    asyncio.run(make_run(refresh.dsn, RunOutcome.FAILED, reason="no host", delay_s=0.0))
+    asyncio.run(make_run(refresh.dsn))
+
+    said = refresh("jobs", "history", "refresh", "--json").json
+    lines = refresh("jobs", "history", "refresh").out.splitlines()
+
+    assert [(run["outcome"], run["attempt"]) for run in said] == [("SUCCEEDED", 2), ("FAILED", 1)]
+    assert lines[0].split() == ["run", "outcome", "attempt", "scheduled", "late", "took", "why"]
+    assert lines[2].endswith("no host")
+    assert len(refresh("jobs", "history", "refresh", "-n", 1, "--json").json) == 1
+    assert "has not run yet" in refresh("jobs", "history", "report").err
+
+
+def test_a_run_s_log_is_printed_with_where_it_failed(refresh: Shell) -> None:
+    failed = asyncio.run(
+        make_run(refresh.dsn, RunOutcome.FAILED, delay_s=0.0, reason="no", traceback="in fetch, line 3", log="a\n[b]")
+    )
+    asyncio.run(make_run(refresh.dsn, log="all is well"))
+
+    assert "all is well" in refresh("jobs", "logs", "refresh").out
+    old = refresh("jobs", "logs", "refresh", failed.run_id).out
+    assert old.endswith("\na\n[b]\n\nin fetch, line 3\n")
+    assert refresh("jobs", "logs", "refresh", failed.run_id, "--json").json["log"] == "a\n[b]"
+
+
+def test_where_there_is_no_run_its_log_says_so(refresh: Shell) -> None:
+    assert_refused(refresh("jobs", "logs", "report"), "job 'report' has no run yet", code=NOT_DONE)
+    gone = refresh("jobs", "logs", "report", "4711.2")
+    assert_refused(gone, "has no run '4711.2'", "jobs history", code=NOT_DONE)
+    assert_refused(refresh("jobs", "logs", "report", "newest"), "run 'newest' is none", "such as 4711.2")
+
+
+# what is refused
+
+
+@pytest.mark.parametrize("command", ["show", "run", "cancel", "disable", "enable", "configure", "history", "logs"])
+def test_a_misspelled_job_is_refused_with_the_nearest_ones_and_changes_nothing(refresh: Shell, command: str) -> None:
+    before = asyncio.run(runs_of(refresh.dsn)), asyncio.run(job_of(refresh.dsn))
+
+    refused = refresh("jobs", command, "refrsh", *(["{}"] if command == "configure" else []))
+
+    assert_refused(refused, "job 'refrsh' is unknown: is refresh meant?")
+    assert (asyncio.run(runs_of(refresh.dsn)), asyncio.run(job_of(refresh.dsn))) == before
+    assert "`shardclock jobs list`" in refresh("jobs", "show", "zzz").err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run", "refresh", "--within", "3"], ["--within goes with --wait"]),
+        (["run", "refresh", "--wait", "--within", "-1"], ["--within"]),
+        (["run", "refresh", "--config", "{city"], ["--config '{city' is not JSON"]),
+        (["run", "refresh", "--config", "@/no/such/file"], ["--config", "can't be read"]),
+        (["configure", "refresh", "NaN"], ["config 'NaN'", "no JSON number"]),
+        (["history", "refresh", "-n", "0"], ["0"]),
+    ],
+    ids=lambda item: " ".join(item)[:40],
+)
+def test_what_makes_no_sense_is_refused_before_the_database_is_asked(
+    capsys: pytest.CaptureFixture[str], words: list[str], said: list[str]
+) -> None:
+    assert_refused(Shell(DOWN, capsys)("jobs", *words), *said, code=BAD_INPUT)

@@ -1,0 +1,170 @@
+"""Prove on a real cluster that jobs run, each in a process of its own, and that each death of one is counted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import psutil
+import pytest
+
+from sql.cluster.holders import WORKER
+from sql.jobs.jobs import Job
+from tests.support.cluster_process import ClusterProcess
+from tests.support.factories import query
+from tests.support.job_runs import is_whole, job_of, outcomes, runs_of
+from tests.support.program import run, until
+
+pytestmark = pytest.mark.ray
+
+APP = """
+import asyncio, ctypes, os, time
+HERE = os.path.dirname(__file__)
+import shardclock
+from pydantic import BaseModel
+
+class Settings(BaseModel):
+    city: str = "Berlin"
+
+@shardclock.job(every="PT0.2S", retry_period="PT1S")
+async def beat(run: shardclock.Run) -> dict:
+    return {"pid": os.getpid()}
+
+@shardclock.job(config={"city": "Rome"})
+def greets(run: shardclock.Run[Settings]) -> str:
+    print("hello", run.config.city)
+    run.progress(0.5, "half way")
+    return run.config.city
+
+@shardclock.job(max_retries=1, retry_period="PT1S")
+def waits(run: shardclock.Run) -> int:
+    while os.path.exists(f"{HERE}/wait"):
+        time.sleep(0.01)
+    return os.getpid()
+
+@shardclock.job(max_retries=0, grace="PT0.2S")
+def heeds_nothing(run: shardclock.Run) -> None:
+    while True:
+        try:
+            time.sleep(60)
+        except BaseException:
+            pass
+
+@shardclock.job(max_retries=0)
+def crashes(run: shardclock.Run) -> None:
+    ctypes.string_at(0)
+
+@shardclock.job(cron="0 3 * * *", zone="Europe/Berlin")
+def nightly(run): ...
+"""
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
+    """Run a cluster with the app above."""
+    place = tmp_path_factory.mktemp("jobs")
+    (place / "recurring.py").write_text(APP)
+    cluster = ClusterProcess(place, cwd=place, SHARDCLOCK_APP="recurring")
+    try:
+        cluster.until_running()
+        until(lambda: len(cluster.keepers(WORKER)) == 2, "two workers")
+        yield cluster
+    finally:
+        cluster.end()
+
+
+def ask(up: ClusterProcess, text: str, *values: object) -> list[tuple[Any, ...]]:
+    """Ask the cluster's database."""
+    return [tuple(row) for row in asyncio.run(query(up.dsn, text, *values))]
+
+
+def job(up: ClusterProcess, name: str) -> Job:
+    """Read a job."""
+    return asyncio.run(job_of(up.dsn, name))
+
+
+def counts(up: ClusterProcess, name: str) -> Counter[str]:
+    """Count the runs of a job by how they ended."""
+    return asyncio.run(outcomes(up.dsn, name))
+
+
+def start(up: ClusterProcess, name: str) -> None:
+    """Start a job on request."""
+    ask(up, "select shardclock.run_job($1)", name)
+
+
+def test_an_interval_is_kept_and_the_app_s_jobs_were_told(up: ClusterProcess) -> None:
+    until(lambda: job(up, "beat").successes >= 5, "five runs")
+
+    beat = job(up, "beat")
+    assert (beat.failures, beat.crashes, beat.every_s) == (0, 0, 0.2)
+    workers = {worker.pid for worker in up.keepers(WORKER)}
+    pids = {pid for (pid,) in ask(up, "select result ->> 'pid' from shardclock.job_runs where job = 'beat'")}
+    assert pids - {None}
+    assert pids.isdisjoint(map(str, workers))
+    assert run("show", "--name", "job:nightly", environment=up.environment).code == 0
+
+
+def test_a_run_has_its_configuration_and_leaves_result_progress_and_lines(up: ClusterProcess) -> None:
+    start(up, "greets")
+    until(lambda: counts(up, "greets")["SUCCEEDED"] == 1, "its run")
+
+    (made,) = asyncio.run(runs_of(up.dsn, "greets"))
+    assert (made.result, made.log) == ('"Rome"', "hello Rome")
+
+
+def test_a_process_that_is_killed_is_counted_and_the_next_run_begins(up: ClusterProcess) -> None:
+    (up.place / "wait").touch()
+    start(up, "waits")
+    until(lambda: job(up, "waits").state == "RUNNING", "its run")
+
+    for process in up.processes("RunActor"):
+        process.kill()
+
+    until(lambda: job(up, "waits").crashes == 1, "the crash to be counted")
+    assert counts(up, "waits")["CRASHED"] == 1
+    (up.place / "wait").unlink()
+    until(lambda: counts(up, "waits")["SUCCEEDED"] == 1, "the next attempt", within_s=60.0)
+    done = job(up, "waits")
+    assert (done.crashes, done.consecutive_crashes, done.runs, done.state) == (1, 0, 2, "SCHEDULED")
+    assert asyncio.run(is_whole(up.dsn)) == []
+
+
+def test_a_worker_that_is_killed_takes_its_run_along_and_the_crash_is_counted(up: ClusterProcess) -> None:
+    before = job(up, "waits").crashes
+    (up.place / "wait").touch()
+    start(up, "waits")
+    until(lambda: job(up, "waits").state == "RUNNING", "its run")
+    ((pid,),) = ask(up, "select pid from shardclock.holders where holder = $1", job(up, "waits").holder)
+
+    psutil.Process(pid).kill()
+
+    until(lambda: job(up, "waits").crashes == before + 1, "the crash to be counted")
+    (up.place / "wait").unlink()
+    until(lambda: counts(up, "waits")["SUCCEEDED"] == 2, "the next attempt", within_s=60.0)
+    until(lambda: len(up.keepers(WORKER)) == 2, "the next worker")
+    assert asyncio.run(is_whole(up.dsn)) == []
+
+
+def test_a_run_that_heeds_nothing_is_killed_when_its_job_is_disabled(up: ClusterProcess) -> None:
+    start(up, "heeds_nothing")
+    until(lambda: job(up, "heeds_nothing").state == "RUNNING", "its run")
+
+    ask(up, "select shardclock.disable_job('heeds_nothing')")
+
+    until(lambda: job(up, "heeds_nothing").state == "DISABLED", "its end", within_s=3.0)
+    (made,) = asyncio.run(runs_of(up.dsn, "heeds_nothing"))
+    assert made.outcome == "CANCELED"
+    assert "was killed" in (made.reason or "")
+
+
+def test_a_run_that_takes_its_process_down_is_a_crash_of_its_own(up: ClusterProcess) -> None:
+    start(up, "crashes")
+
+    until(lambda: counts(up, "crashes")["CRASHED"] == 1, "the crash")
+
+    assert job(up, "crashes").crashes == 1
+    done = job(up, "beat").successes
+    until(lambda: job(up, "beat").successes > done, "another job to go on", within_s=60.0)

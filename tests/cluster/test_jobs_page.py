@@ -1,0 +1,98 @@
+"""Prove on a real cluster that the page about jobs does what it shows, typed in its order."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import Iterator
+
+import pytest
+
+from sql.cluster.holders import WORKER
+from sql.jobs.jobs import Job
+from tests.support.cli_asserts import DONE, NOT_DONE
+from tests.support.cluster_process import ClusterProcess
+from tests.support.doc_blocks import Block, blocks
+from tests.support.factories import value
+from tests.support.job_runs import is_whole, job_of, runs_of
+from tests.support.program import run, until
+
+pytestmark = pytest.mark.ray
+
+PAGE = [block for block in blocks() if block.where.startswith("docs/jobs.md")]
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
+    """Run a cluster with the module of the page."""
+    place = tmp_path_factory.mktemp("page")
+    (module,) = [block.text for block in PAGE if block.kind == "python"]
+    (place / "recurring.py").write_text(module)
+    cluster = ClusterProcess(place, cwd=place, SHARDCLOCK_APP="recurring")
+    try:
+        cluster.until_running()
+        until(lambda: len(cluster.keepers(WORKER)) == 2, "two workers")
+        yield cluster
+    finally:
+        cluster.end()
+
+
+def job(up: ClusterProcess, name: str) -> Job:
+    """Read a job."""
+    return asyncio.run(job_of(up.dsn, name))
+
+
+def is_idle(up: ClusterProcess) -> bool:
+    """Say whether no job runs, and no start of one is under way."""
+    text = """
+        select not exists (select from shardclock.deliveries where target like 'job:%')
+            and not exists (select from shardclock.timers where target like 'job:%' and due_date <= now())
+    """
+    return bool(asyncio.run(value(up.dsn, text)))
+
+
+def type_(up: ClusterProcess, block: Block) -> None:
+    """Type a block's commands, or give its SQL to `shardclock psql`."""
+    if block.kind == "sql":
+        typed = run("psql", "-c", block.text, environment=up.environment)
+        assert typed.code == DONE, typed.err
+    if block.kind != "console":
+        return
+    for line in (line[2:] for line in block.text.splitlines()):
+        if line.startswith(("pip", "shardclock up")):
+            continue
+        # A start that is due while a run is going is skipped.
+        until(lambda: is_idle(up), "the run before to end")
+        typed = run(*shlex.split(line)[1:], environment=up.environment)
+        # No run may be going that `cancel` could end.
+        assert typed.code in ((DONE, NOT_DONE) if " cancel " in line else (DONE,)), f"{line}: {typed.out}{typed.err}"
+
+
+def test_the_page_about_jobs_works(up: ClusterProcess) -> None:
+    assert "2 jobs" in up.said
+    until(lambda: job(up, "refresh").successes == 1, "the first run of a new job")
+
+    for block in PAGE:
+        type_(up, block)
+
+    assert job(up, "refresh").config == '{"city": "Bonn", "days": 5}'
+    until(lambda: is_idle(up), "the last run to end")
+    assert job(up, "nightly").last_outcome == "SUCCEEDED"
+    runs = asyncio.run(runs_of(up.dsn, "refresh"))
+    assert {run.result for run in runs if run.outcome == "SUCCEEDED"} >= {'{"days": 3}'}
+    logs = [run.log or "" for run in runs]
+    for city in ("Berlin", "Rome", "Oslo"):
+        assert any(f"forecast of {city}, day 3" in log for log in logs), city
+    (attempt,) = [run.log for run in asyncio.run(runs_of(up.dsn, "nightly"))]
+    assert attempt is not None
+    assert attempt.startswith("attempt 1 of the start that was due at ")
+    assert asyncio.run(is_whole(up.dsn)) == []
+
+
+def test_a_job_that_is_disabled_on_the_page_s_way_starts_no_more_and_is_enabled_again(up: ClusterProcess) -> None:
+    assert run("jobs", "disable", "refresh", environment=up.environment).code == DONE
+    refused = run("jobs", "run", "refresh", "--wait", environment=up.environment)
+    assert "was disabled" in refused.err
+
+    assert run("jobs", "enable", "refresh", environment=up.environment).code == DONE
+    assert run("jobs", "run", "refresh", "--wait", "--within", "60", environment=up.environment).code == DONE

@@ -1,0 +1,38 @@
+"""A stored policy is read whole, or refused in one sentence: one that raised would stop all jobs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import pytest
+
+from jobs.policy import policy_of
+from jobs.spec import InvalidJob
+from tests.support.jobs import job_policy
+
+
+def test_a_policy_comes_back_as_it_was_written_and_the_rest_is_as_by_default() -> None:
+    policy = job_policy(max_runtime_s=5.0, max_retries=0, num_gpus=0.5)
+
+    assert policy_of(json.dumps(asdict(policy))) == policy
+    assert policy_of("{}") == job_policy()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[]", "must be an object of max_runtime_s"),
+        ('{"max_run": 1}', "must be an object of max_runtime_s"),
+        ("{", "it is no JSON"),
+        ('{"max_runtime_s": "long"}', "max_runtime_s 'long' is refused"),
+        ('{"max_runtime_s": null}', "max_runtime_s None is refused"),
+        ('{"max_retries": 1.5}', "max_retries 1.5 is refused"),
+        ('{"retry_period_s": 20, "retry_max_s": 10}', "is longer than retry_max"),
+    ],
+)
+def test_a_policy_that_is_none_is_refused(text: str, why: str) -> None:
+    with pytest.raises(InvalidJob) as refused:
+        policy_of(text)
+
+    assert why in str(refused.value)

@@ -1,0 +1,40 @@
+"""A job's rule is checked when its app is started, in one sentence."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from jobs.spec import InvalidJob, JobSpec, check_rule
+from tests.support.jobs import job_spec
+
+
+@pytest.mark.parametrize(
+    ("schedule", "zone"), [(None, "UTC"), ("0 3 * * *", "Europe/Berlin"), ("R/PT1H", "UTC"), ("@daily", "Asia/Tokyo")]
+)
+def test_a_rule_that_goes_on_is_fine(schedule: str | None, zone: str) -> None:
+    check_rule(job_spec(schedule=schedule, zone=zone))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "zone", "why"),
+    [
+        ("0 3 * *", "UTC", "job refresh (app:refresh) has a rule that is refused"),
+        ("R/P1X", "UTC", "is refused"),
+        ("0 3 * * *", "Europe/Atlantis", "Europe/Atlantis"),
+        ("R3/PT1H", "UTC", "which ends after 3; a job goes on"),
+    ],
+)
+def test_a_rule_that_is_none_or_ends_is_refused(schedule: str, zone: str, why: str) -> None:
+    with pytest.raises(InvalidJob) as refused:
+        check_rule(job_spec(schedule=schedule, zone=zone))
+
+    assert why in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_spec_crosses_to_another_process_as_json() -> None:
+    spec = job_spec(every_s=900.0, config='{"city": "Berlin"}', num_gpus=1.0)
+
+    assert JobSpec.of(json.loads(json.dumps(spec.to_json()))) == spec

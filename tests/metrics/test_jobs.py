@@ -1,0 +1,104 @@
+"""Prove that the samples of jobs tell the first ones by name, and all others together."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+from metrics.families import READ
+from metrics.jobs import COUNTED, WORST, samples_of_jobs
+from metrics.report import Labels
+from sql.metrics.jobs import JobMeasures, JobsMeasured
+from tests.support.exporting import exporting
+from tests.support.factories import query
+from tests.support.job_runs import declare
+from tests.support.jobs import job_spec
+
+REFRESH = JobMeasures(
+    name="refresh", state="SCHEDULED", runs=10, successes=5, failures=2, crashes=1, consecutive_failures=3,
+    consecutive_crashes=1, next_start_s=60.0, waiting_s=0.0, start_lag_s=0.5, last_run_s=4.0, since_success_s=900.0,
+    success_overdue_s=0.0, max_runtime_s=3600.0,
+)  # fmt: skip
+
+
+def told(*jobs: JobMeasures, named: int = 50, tick_s: float | None = 0.2) -> dict[tuple[str, Labels], float]:
+    """Give the samples by name and labels, each of which there is once."""
+    samples = list(samples_of_jobs(JobsMeasured(list(jobs), tick_s), named))
+    by_labels = {(sample.name, sample.labels): sample.value for sample in samples}
+    assert len(by_labels) == len(samples)
+    return by_labels
+
+
+def test_each_job_is_told_by_name_and_its_runs_by_how_they_ended() -> None:
+    found = told(REFRESH)
+
+    assert found["job_consecutive_failures", ("refresh",)] == 3
+    assert found["job_start_lag_seconds", ("refresh",)] == 0.5
+    runs = {outcome: found["job_runs", ("refresh", outcome)] for outcome in COUNTED}
+    assert runs == {"succeeded": 5, "failed": 2, "crashed": 1, "canceled": 2}
+    assert found["jobs", ("scheduled",)] == 1
+    assert found["jobs", ("running",)] == 0
+    assert (found["jobs_next_start_seconds", ()], found["jobs_last_tick_seconds", ()]) == (60.0, 0.2)
+
+
+def test_what_is_not_known_is_not_told() -> None:
+    never_ran = replace(REFRESH, next_start_s=None, start_lag_s=None, last_run_s=None)
+
+    found = told(never_ran, tick_s=None)
+
+    assert {name for name, _ in found}.isdisjoint(
+        {"job_start_lag_seconds", "job_last_run_seconds", "jobs_next_start_seconds", "jobs_last_tick_seconds"}
+    )
+    assert found["job_waiting_seconds", ("refresh",)] == 0
+
+
+def test_of_the_jobs_that_have_no_name_of_their_own_the_worst_is_told_and_the_runs_of_all() -> None:
+    late = replace(REFRESH, name="late", waiting_s=90.0, start_lag_s=None)
+    worse = replace(REFRESH, name="worse", consecutive_crashes=7, state="RUNNING")
+
+    found = told(REFRESH, late, worse, named=1)
+
+    assert {labels[0] for name, labels in found if name in WORST} == {"refresh", "other"}
+    assert found["job_waiting_seconds", ("other",)] == 90.0
+    assert found["job_consecutive_crashes", ("other",)] == 7
+    assert found["job_start_lag_seconds", ("other",)] == 0.5
+    assert found["job_runs", ("other", "succeeded")] == 10
+    assert (found["jobs", ("running",)], found["jobs", ("scheduled",)]) == (1, 2)
+
+
+def test_a_job_that_is_named_other_is_told_with_the_others() -> None:
+    named_other = replace(REFRESH, name="other", consecutive_failures=1)
+
+    found = told(named_other, replace(REFRESH, name="z"), named=1)
+
+    assert found["job_consecutive_failures", ("other",)] == 3
+
+
+def test_a_thousand_jobs_have_no_more_names_than_so_many() -> None:
+    found = told(*(replace(REFRESH, name=f"job-{number}") for number in range(1_000)))
+
+    assert len({labels for name, labels in found if name == "job_waiting_seconds"}) == 51
+    assert all(READ[name].accepts(labels) for name, labels in found)
+
+
+def test_jobs_are_on_the_page(dsn: str) -> None:
+    asyncio.run(declare(dsn, job_spec(every_s=900.0), job_spec("report", max_runtime_s=60.0)))
+
+    with exporting(dsn) as reads:
+        page = reads.get()
+
+    assert page.numbers("jobs")["scheduled",] == 2
+    assert page.numbers("job_max_runtime_seconds") == {("refresh",): 3_600, ("report",): 60}
+    assert page.numbers("job_waiting_seconds")["report",] == 0
+    assert page.number("jobs_last_tick_seconds") is None, "there are neither shards nor workers"
+
+
+def test_jobs_that_can_not_be_read_cost_no_other_figure(dsn: str) -> None:
+    asyncio.run(query(dsn, "alter table shardclock.jobs rename last_success to succeeded_last"))
+
+    with exporting(dsn) as reads:
+        page = reads.get()
+
+    assert page.number("store_up") == 1
+    assert page.numbers("jobs") == {}
+    assert page.number("pending_timers") == 0

@@ -1,0 +1,167 @@
+"""Clients see jobs as they are, follow a run to its end, and are refused in one sentence."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from jobs.states import RunOutcome
+from service.explain import explain, gather
+from service.jobs import (
+    UnknownJob,
+    cancel_job,
+    configure_job,
+    disable_job,
+    enable_job,
+    find_job,
+    follow_run,
+    history_of,
+    list_jobs,
+    logs_of,
+    run_job,
+)
+from sql.clients.verbs import TimerRef
+from sql.jobs.history import JobRun
+from sql.jobs.runs import SaidOfRun, report_runs
+from sql.session import Session
+from tests.support.factories import HolderClient, add_holder
+from tests.support.job_runs import JobWorker, declare, fire
+from tests.support.jobs import job_spec
+from tests.support.sql_client import session as opened
+from timers.refusal import InvalidTimer
+
+
+@pytest.fixture
+async def session(dsn: str) -> AsyncIterator[Session]:
+    """Give a client's session: a scheduler may do all that a client does with jobs."""
+    async with opened(dsn) as client:
+        yield client
+
+
+@pytest.fixture
+async def shard(dsn: str) -> AsyncIterator[HolderClient]:
+    """Give a holder that keeps all slots."""
+    await add_holder(dsn, 1)
+    async with HolderClient(dsn, holder=1) as hand:
+        yield hand
+
+
+@pytest.fixture
+async def worker(dsn: str) -> AsyncIterator[JobWorker]:
+    """Give a worker that keeps all slots."""
+    async with JobWorker(dsn, 11) as hand:
+        yield hand
+
+
+async def test_jobs_are_listed_with_what_they_do_and_did(
+    dsn: str, session: Session, shard: HolderClient, worker: JobWorker
+) -> None:
+    assert await list_jobs(session) == []
+    await declare(dsn, job_spec(every_s=60.0), job_spec("nightly", schedule="0 3 * * *", priority=1))
+    await fire(shard)
+    run = await worker.one()
+
+    busy, nightly = sorted(await list_jobs(session), key=lambda job: job.name != "refresh")
+
+    assert (busy.name, busy.state, busy.run_id, busy.run_attempt) == ("refresh", "STARTING", run.run_id, 1)
+    assert (nightly.name, nightly.state, nightly.schedule, nightly.priority) == (
+        "nightly", "SCHEDULED", "0 3 * * *", 1
+    )  # fmt: skip
+    await worker.end(run)
+    done = await find_job(session, "refresh")
+    assert (done.p50_s is not None, done.p99_s is not None) == (True, True)
+
+
+async def test_a_run_is_followed_through_its_attempts_to_the_end_of_its_start(
+    dsn: str, session: Session, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec())
+    key = await run_job(session, "refresh", config='{"city": "Rome"}')
+    told: list[JobRun] = []
+    following = asyncio.create_task(follow_run(session, key, told=told.append))
+    await fire(shard)
+    run = await worker.one()
+    assert json.loads(run.config or "") == {"city": "Rome"}
+    await worker.end(run, RunOutcome.FAILED, delay_s=0.0, reason="ValueError: no")
+    again = await worker.one()
+    await report_runs(worker.session, [SaidOfRun(again, 0.5, "half way", "a line")])
+    assert not following.done()
+    await worker.end(again, result="3")
+
+    ended = await asyncio.wait_for(following, 10)
+
+    assert ended is not None
+    assert (ended.run_id, ended.outcome, ended.result, ended.progress) == (again.run_id, "SUCCEEDED", "3", 0.5)
+    assert told[-1] == ended
+    assert [(it.outcome, it.attempt) for it in await history_of(session, "refresh")] == [
+        ("SUCCEEDED", 2), ("FAILED", 1)
+    ]  # fmt: skip
+    first, last = await logs_of(session, "refresh", run_id=run.run_id), await logs_of(session, "refresh")
+    assert first is not None
+    assert last is not None
+    assert (first.reason, last.log) == ("ValueError: no", "a line")
+
+
+async def test_a_start_that_no_worker_takes_is_not_waited_for_for_ever(dsn: str, session: Session) -> None:
+    await declare(dsn, job_spec())
+    key = await run_job(session, "refresh")
+
+    assert await follow_run(session, key, within_s=0.05) is None
+
+
+async def test_the_verbs_change_a_job_and_say_what_it_does_now(dsn: str, session: Session) -> None:
+    await declare(dsn, job_spec(every_s=60.0, config='{"city": "Rome"}'))
+
+    assert await cancel_job(session, "refresh") == "SCHEDULED"
+    assert await disable_job(session, "refresh", reason="too slow") == "DISABLED"
+    assert await enable_job(session, "refresh") == "SCHEDULED"
+    assert json.loads(await configure_job(session, "refresh", '{"city": "Bonn"}') or "") == {"city": "Rome"}
+    assert json.loads((await find_job(session, "refresh")).config or "") == {"city": "Bonn"}
+    assert await logs_of(session, "refresh") is None
+
+
+async def test_explain_tells_what_became_of_a_start(
+    dsn: str, session: Session, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec(every_s=3_600.0))
+    await fire(shard)
+    run = await worker.one()
+    assert "in hand" in await why_of(session, run.timer_key)
+    await worker.end(run, RunOutcome.FAILED, reason="ValueError: no")
+
+    said = await why_of(session, run.timer_key)
+
+    assert "; given up: job:refresh at " in said
+    assert said.endswith(", at attempt 1: ValueError: no")
+    job = await find_job(session, "refresh")
+    assert job.next_key is not None
+    assert "nothing was due then: the next date is " in await why_of(session, job.next_key)
+
+
+async def why_of(session: Session, timer_key: int) -> str:
+    """Ask why a timer did or didn't fire, about now."""
+    async with session.connection() as connection:
+        now = await connection.fetchval("select clock_timestamp()")
+    story = await gather(session, TimerRef(timer_key), now, now, identity="", silent_s=5.0)
+    return explain(story, now).why
+
+
+async def test_what_can_not_be_is_refused_in_one_sentence(dsn: str, session: Session) -> None:
+    with pytest.raises(UnknownJob, match=r"job 'refrsh' is unknown"):
+        await find_job(session, "refrsh")
+    with pytest.raises(UnknownJob, match="there are none; an app declares them"):
+        await run_job(session, "refrsh")
+    await declare(dsn, job_spec())
+    for verb in (cancel_job, disable_job, enable_job, run_job):
+        with pytest.raises(UnknownJob, match='job "refrsh" is unknown: the jobs are refresh'):
+            await verb(session, "refrsh")
+    await disable_job(session, "refresh", reason="too slow")
+    with pytest.raises(UnknownJob, match=r"was disabled at .* \(too slow\): enable it"):
+        await run_job(session, "refresh")
+    with pytest.raises(InvalidTimer, match=r"config '\{' is not JSON"):
+        await configure_job(session, "refresh", "{")
+    with pytest.raises(UnknownJob, match="run '7' is none"):
+        await logs_of(session, "refresh", run_id="7")

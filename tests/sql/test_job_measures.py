@@ -1,0 +1,332 @@
+"""Prove what is measured of jobs: since when a start waits, how late the last one was, and how overdue a success is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from jobs.states import RunOutcome
+from sql.jobs.runs import advance_runs
+from sql.metrics.deliveries import measure_deliveries
+from sql.metrics.jobs import JobMeasures, JobsMeasured, measure_jobs
+from sql.session import QUEUE_PLANS, Session
+from tests.support.factories import HolderClient, add_holder, query, value
+from tests.support.job_runs import JobWorker, declare, fire
+from tests.support.jobs import job_spec
+from tests.support.plans import prepare
+from tests.support.roles import as_role
+
+EVERY: dict[str, Any] = {"every_s": 900.0}
+HOURLY: dict[str, Any] = {"schedule": "R/PT1H"}
+FAILED, CRASHED = RunOutcome.FAILED, RunOutcome.CRASHED
+
+
+@pytest.fixture
+def dsn(each_dsn: str) -> str:
+    """Measure on each version."""
+    return each_dsn
+
+
+@pytest.fixture
+async def session(dsn: str) -> AsyncIterator[Session]:
+    """Read as the exporter does."""
+    async with Session(as_role(dsn, "reader"), application="test", plans=QUEUE_PLANS) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def shard(dsn: str) -> AsyncIterator[HolderClient]:
+    """Give a shard that keeps all slots."""
+    await add_holder(dsn, 1)
+    async with HolderClient(dsn, holder=1) as hand:
+        yield hand
+
+
+@pytest.fixture
+async def worker(dsn: str) -> AsyncIterator[JobWorker]:
+    """Give a worker that keeps all slots."""
+    async with JobWorker(dsn, 11) as hand:
+        yield hand
+
+
+async def measured(session: Session, *, in_s: float = 0.0) -> JobsMeasured:
+    """Measure as if so many seconds had gone."""
+    async with session.connection() as connection:
+        now = await connection.fetchval("select now()")
+    return await measure_jobs(session, now=now + timedelta(seconds=in_s))
+
+
+async def of(session: Session, name: str = "refresh", *, in_s: float = 0.0) -> JobMeasures:
+    """Measure one job."""
+    (job,) = [job for job in (await measured(session, in_s=in_s)).jobs if job.name == name]
+    return job
+
+
+async def age(dsn: str, column: str, by_s: float, name: str = "refresh") -> None:
+    """Let a moment of a job's row be longer ago."""
+    text = f"update shardclock.jobs set {column} = {column} - $1::double precision * interval '1 s' where name = $2"
+    await query(dsn, text, by_s, name)
+
+
+async def add_run(dsn: str, *, scheduled_s_ago: float, name: str = "refresh", **columns: Any) -> None:
+    """Insert a run that began a second after it was due, and failed."""
+    facts = {"outcome": "FAILED", "attempt": 1} | columns
+    await query(
+        dsn,
+        "insert into shardclock.job_runs (timer_key, claims, job, outcome, attempt, scheduled_at, started_at, ended_at)"
+        " select coalesce(max(timer_key), 0) + 1, 1, $1, $2, $3, now() - $4::double precision * interval '1 s',"
+        " now() - ($4 - 1) * interval '1 s', now() - ($4 - 3) * interval '1 s' from shardclock.job_runs",
+        name, facts["outcome"], facts["attempt"], scheduled_s_ago,
+    )  # fmt: skip
+
+
+# Starts that wait
+
+
+async def test_a_start_that_nobody_fires_or_begins_waits_since_it_was_due(
+    session: Session, dsn: str, shard: HolderClient
+) -> None:
+    await declare(dsn, job_spec(**EVERY))
+    unfired = await of(session, in_s=60)
+    await fire(shard)
+    unbegun = await of(session, in_s=60)
+
+    assert 60 <= unfired.waiting_s < 70
+    assert (unfired.next_start_s or 0) < -59
+    assert 60 <= unbegun.waiting_s < 70
+    assert unbegun.next_start_s is None
+
+
+async def test_a_run_whose_process_is_not_there_yet_waits_and_one_that_is_called_does_not(
+    session: Session, dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec(**EVERY))
+    await fire(shard)
+    run = await worker.one()
+    starting = await of(session, in_s=60)
+    await advance_runs(worker.session, worker.holder, [(run, "RUNNING", None)])
+    running = await of(session, in_s=60)
+
+    assert (starting.state, running.state) == ("STARTING", "RUNNING")
+    assert 59 <= starting.waiting_s < 70
+    assert running.waiting_s == 0
+
+
+async def test_a_run_whose_process_never_comes_up_waits_since_its_start_was_due(
+    session: Session, dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec(**EVERY))
+    await fire(shard)
+    run = await worker.one()
+    await query(dsn, "update shardclock.deliveries set due_date = due_date - interval '1 hour'")
+    await worker.end(run, RunOutcome.INTERRUPTED, delay_s=5.0)
+    given_up = await of(session)
+    await query(dsn, "update shardclock.deliveries set next_attempt_at = now()")
+    await worker.one()
+
+    assert 3_600 <= given_up.waiting_s < 3_610
+    assert 3_600 <= (await of(session)).waiting_s < 3_610, "it is begun again"
+
+
+async def test_what_waits_behind_the_present_run_or_for_its_next_attempt_is_not_late(
+    session: Session, dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec(overlap="queue", **EVERY))
+    await fire(shard)
+    run = await worker.one()
+    await advance_runs(worker.session, worker.holder, [(run, "RUNNING", None)])
+    await query(dsn, "select shardclock.run_job('refresh')")
+    await fire(shard)
+    behind = await of(session, in_s=60)
+    await query(dsn, "delete from shardclock.deliveries where timer_key <> $1", run.timer_key)
+    await worker.end(run, FAILED, delay_s=120.0)
+
+    assert behind.waiting_s == 0
+    assert (await of(session, in_s=60)).waiting_s == 0
+    assert 10 <= (await of(session, in_s=130)).waiting_s < 20
+
+
+async def test_a_job_that_rests_after_a_crash_is_not_late(
+    session: Session, dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec(**EVERY))
+    await fire(shard)
+    await worker.end(await worker.one(), CRASHED, delay_s=0.0)
+    await query(dsn, "update shardclock.jobs set not_before = now() + interval '1 minute'")
+
+    assert (await of(session, in_s=50)).waiting_s == 0
+    assert 10 <= (await of(session, in_s=70)).waiting_s < 20
+
+
+@pytest.mark.parametrize(
+    "stop", ["select shardclock.disable_job('refresh')", "select shardclock.pause_timer(name => 'job:refresh')"]
+)
+async def test_a_job_that_somebody_stopped_is_neither_late_nor_overdue(session: Session, dsn: str, stop: str) -> None:
+    await declare(dsn, job_spec(**EVERY))
+    await query(dsn, stop)
+
+    job = await of(session, in_s=86_400)
+
+    assert (job.waiting_s, job.success_overdue_s, job.next_start_s) == (0, 0, None)
+
+
+# The last runs
+
+
+async def test_the_last_start_says_how_late_it_was_and_attempts_after_it_and_skipped_ones_do_not_count(
+    session: Session, dsn: str
+) -> None:
+    await declare(dsn, job_spec(**EVERY))
+    assert (await of(session)).start_lag_s is None
+    await add_run(dsn, scheduled_s_ago=500)
+    await add_run(dsn, scheduled_s_ago=400, attempt=2)
+    later = "started_at = started_at + interval '9 s', ended_at = ended_at + interval '10 s'"
+    await query(dsn, f"update shardclock.job_runs set {later} where attempt = 2")
+    await add_run(dsn, scheduled_s_ago=300, outcome="SKIPPED")
+    await query(dsn, "update shardclock.job_runs set started_at = ended_at where outcome = 'SKIPPED'")
+
+    job = await of(session)
+
+    assert job.start_lag_s == pytest.approx(1.0)
+    assert job.last_run_s == pytest.approx(3.0), "the second attempt's"
+
+
+async def test_what_is_counted_is_counted_without_the_present_run(
+    session: Session, dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec(**EVERY))
+    await fire(shard)
+    run = await worker.one()
+    going = await of(session)
+    await worker.end(run, CRASHED)
+    crashed = await of(session)
+
+    assert (going.runs, going.crashes, going.consecutive_crashes) == (0, 0, 0)
+    assert (crashed.runs, crashed.crashes, crashed.consecutive_crashes) == (1, 1, 1)
+    assert crashed.consecutive_failures == 1
+
+
+# Success
+
+
+async def test_with_an_interval_a_success_is_overdue_when_the_interval_is_over(
+    session: Session, dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec(**EVERY))
+    never = await of(session, in_s=100)
+    await fire(shard)
+    await worker.end(await worker.one())
+    good = await of(session, in_s=899)
+    overdue = await of(session, in_s=1_000)
+
+    assert 100 <= never.success_overdue_s < 110
+    assert 100 <= never.since_success_s < 110
+    assert good.success_overdue_s == 0
+    assert 99 <= overdue.success_overdue_s < 110
+    assert 999 <= overdue.since_success_s < 1_010
+
+
+async def test_on_a_grid_a_success_is_overdue_since_the_first_start_after_the_last_one(
+    session: Session, dsn: str
+) -> None:
+    await declare(dsn, job_spec(**HOURLY))
+    await query(dsn, "update shardclock.timers set due_date = now() + interval '30 min' where name = 'job:refresh'")
+    await query(dsn, "update shardclock.jobs set last_success = now() - interval '10 hours'")
+    await age(dsn, "changed_at", 86_400)
+    assert (await of(session)).success_overdue_s == 0
+    assert 300 <= (await of(session, in_s=2_100)).success_overdue_s < 310, "nobody fires it"
+
+    await add_run(dsn, scheduled_s_ago=11 * 3_600, outcome="SUCCEEDED")
+    await add_run(dsn, scheduled_s_ago=7_200)
+    await add_run(dsn, scheduled_s_ago=3_600)
+
+    assert 7_200 <= (await of(session)).success_overdue_s < 7_210
+
+
+async def test_of_very_many_failures_the_first_may_be_forgotten(session: Session, dsn: str) -> None:
+    await declare(dsn, job_spec(**HOURLY))
+    await age(dsn, "changed_at", 86_400)
+    await query(dsn, "update shardclock.jobs set last_success = now() - interval '10 hours', consecutive_failures = 60")
+    await add_run(dsn, scheduled_s_ago=60)
+
+    assert 36_000 <= (await of(session)).success_overdue_s < 36_010
+
+
+@pytest.mark.parametrize("rule", [EVERY, HOURLY], ids=["interval", "grid"])
+async def test_a_job_that_was_enabled_a_moment_ago_has_its_time(
+    session: Session, dsn: str, rule: dict[str, Any]
+) -> None:
+    await declare(dsn, job_spec(**rule))
+    await add_run(dsn, scheduled_s_ago=7_200)
+    await query(dsn, "update shardclock.jobs set last_success = now() - interval '30 days'")
+    await query(dsn, "select shardclock.disable_job('refresh')")
+    await query(dsn, "select shardclock.enable_job('refresh')")
+
+    assert (await of(session)).success_overdue_s < 10
+
+
+async def test_a_job_that_runs_on_request_is_never_overdue(session: Session, dsn: str) -> None:
+    await declare(dsn, job_spec())
+    await add_run(dsn, scheduled_s_ago=7_200)
+
+    job = await of(session, in_s=86_400)
+
+    assert (job.success_overdue_s, job.next_start_s) == (0, None)
+    assert job.since_success_s > 86_000
+
+
+# All of them
+
+
+async def test_jobs_that_no_app_has_come_last(session: Session, dsn: str) -> None:
+    await declare(dsn, job_spec("a.gone", **EVERY), job_spec("b.here", max_runtime_s=60.0))
+    await declare(dsn, job_spec("b.here", max_runtime_s=60.0))
+
+    jobs = (await measured(session)).jobs
+
+    assert [(job.name, job.state) for job in jobs] == [("b.here", "SCHEDULED"), ("a.gone", "WITHDRAWN")]
+    assert [job.max_runtime_s for job in jobs] == [60, 3_600]
+    assert [job.name for job in (await measure_jobs(session, most=1)).jobs] == ["b.here"]
+
+
+async def test_the_last_tick_is_that_of_the_kind_that_was_silent_for_longer(
+    session: Session, dsn: str, shard: HolderClient
+) -> None:
+    assert (await measured(session)).tick_s is None, "there is no worker"
+    async with JobWorker(dsn, 11):
+        await query(dsn, "update shardclock.beats set seen_at = seen_at - interval '1 minute' where holder = 11")
+        silent = (await measured(session)).tick_s
+    assert silent is not None
+    assert 60 <= silent < 70
+
+
+async def test_what_a_job_has_under_way_is_no_other_target_s(session: Session, dsn: str, shard: HolderClient) -> None:
+    await declare(dsn, job_spec(**EVERY))
+    await fire(shard)
+    assert await value(dsn, "select count(*) from shardclock.deliveries") == 1
+
+    assert [(it.target_name, it.deliveries) for it in await measure_deliveries(session, 50)] == [("other", 0)]
+
+
+@pytest.mark.slow
+async def test_a_reading_of_many_jobs_reads_a_few_rows_for_each(dsn: str) -> None:
+    await declare(dsn, *(job_spec(f"job-{number}", **EVERY) for number in range(200)))
+    await query(
+        dsn,
+        "insert into shardclock.job_runs (timer_key, claims, job, outcome, attempt, scheduled_at, started_at, ended_at)"
+        " select i * 1000 + n, 1, 'job-' || i, 'SUCCEEDED', 1, now() - n * interval '1 h', now() - n * interval '1 h',"
+        " now() from generate_series(0, 199) i, generate_series(1, 100) n",
+    )
+    measure = await prepare(dsn, "measure_jobs")
+
+    runs = await measure.explain("2000", "null", touched=True, table="job_runs")
+    timers = await measure.explain("2000", "null", touched=True, table="timers")
+
+    assert runs.rows <= 3 * 200
+    assert runs.indexes == {"job_runs_by_job"}
+    assert timers.rows <= 200
+    assert timers.indexes == {"timers_by_name_prefix"}
+    await measure.connection.close()

@@ -1,0 +1,79 @@
+"""Prove what the beginning and the end of runs read: the due starts of jobs, whatever else there is."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.deliveries import HANDLER, add_deliveries, add_worker
+from tests.support.factories import query, value
+from tests.support.plans import prepare
+
+JOBS, DUE = 10_000, 5
+
+
+@pytest.fixture
+async def crowded(each_dsn: str) -> str:
+    """Name a database with many jobs, of which five are due, and many deliveries of a handler before them."""
+    await query(
+        each_dsn,
+        "insert into shardclock.jobs (name, function, every_s) select 'job' || n, 'app:f', 60"
+        " from generate_series(1, $1) n",
+        JOBS,
+    )
+    await add_deliveries(each_dsn, 5_000, HANDLER, next_attempt_at="now() - interval '1 h'")
+    for number in range(DUE):
+        await add_deliveries(each_dsn, 1, f"job:job{7 + number}", tenant_id="'default'")
+    await add_worker(each_dsn, 11)
+    return each_dsn
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+async def test_a_begin_reads_the_starts_that_are_due_and_their_jobs(crowded: str, *, analyzed: bool) -> None:
+    if analyzed:
+        await query(crowded, "analyze shardclock.jobs, shardclock.deliveries")
+    begin = await prepare(crowded, "begin_runs")
+    arguments = ["11", "'20 s'", "10", "null"]
+
+    deliveries = await begin.explain(*arguments, touched=True, table="deliveries")
+    jobs = await begin.explain(*arguments, touched=True, table="jobs")
+    await begin.connection.close()
+
+    # Each is found, locked, and claimed; each job is looked at, locked, and marked.
+    assert DUE <= deliveries.rows <= 4 * DUE
+    assert deliveries.indexes == {"deliveries_of_jobs", "deliveries_pkey"}
+    assert DUE <= jobs.rows <= 4 * DUE
+    assert jobs.indexes == {"jobs_pkey"}
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+async def test_an_end_reads_its_own_rows(crowded: str, *, analyzed: bool) -> None:
+    if analyzed:
+        await query(crowded, "analyze shardclock.jobs, shardclock.deliveries")
+    key = await value(crowded, "select min(timer_key) from shardclock.deliveries where target like 'job:%'")
+    await query(
+        crowded,
+        "update shardclock.deliveries set claimed_by = 11, claimed_until = now() + interval '20 s', claims = 1"
+        " where timer_key = $1",
+        key,
+    )
+    await query(
+        crowded,
+        "update shardclock.jobs set state = 'RUNNING', run_timer_key = $1, run_claims = 1, run_holder = 11,"
+        " run_attempt = 1, run_started_at = now() where name = 'job7'",
+        key,
+    )
+    end = await prepare(crowded, "end_runs")
+    arguments = [
+        "11", "array['job7']", f"array[{key}]", "array[1]", "array[1]", "array['SUCCEEDED']", "array[false]",
+        "array[null::interval]", "array[null::interval]", "array[5]", "array[null::text]", "array[null::text]",
+        "array[null::jsonb]", "array[null::text]", "null",
+    ]  # fmt: skip
+
+    deliveries = await end.explain(*arguments, touched=True, table="deliveries")
+    jobs = await end.explain(*arguments, touched=True, table="jobs")
+    await end.connection.close()
+
+    assert 1 <= deliveries.rows <= 4
+    assert deliveries.indexes == {"deliveries_pkey"}
+    assert 1 <= jobs.rows <= 4
+    assert jobs.indexes == {"jobs_pkey"}

@@ -1,0 +1,27 @@
+"""Describe jobs as an app declares them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jobs.policy import DEFAULTS
+from jobs.spec import JobSpec
+from shardclock import JobPolicy
+
+RULE = ("every_s", "schedule", "zone", "missed", "overlap", "priority", "config", "reference", "is_async")
+
+
+def job_policy(**numbers: Any) -> JobPolicy:
+    """Give the policy of a job that declares only these numbers."""
+    return JobPolicy(**{**DEFAULTS, **numbers})
+
+
+def job_spec(name: str = "refresh", **said: Any) -> JobSpec:
+    """Describe a job that declares only this; without a rule it runs on request."""
+    described: dict[str, Any] = {
+        "reference": f"app:{name}", "is_async": False, "every_s": None, "schedule": None, "zone": "UTC",
+        "missed": "fire_once", "overlap": "skip", "priority": 2, "config": None,
+    }  # fmt: skip
+    numbers = {key: value for key, value in said.items() if key not in RULE}
+    described |= {key: value for key, value in said.items() if key in RULE}
+    return JobSpec(name=name, policy=job_policy(**numbers), **described)

@@ -1,0 +1,135 @@
+"""Runs' processes that a test plays itself: they record what they are asked, and answer as they are told."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from jobs.spec import JobSpec
+from keepers.heartbeat import HolderEnded
+from shardclock import CallOutcome, Canceled, Completed, RunOrder, Seen
+from sql.cluster.holders import WORKER, Incarnation
+from sql.jobs.runs import BegunRun
+from tests.support.handlers import Processes
+from tests.support.roles import as_role
+from tests.support.waiting import eventually
+from tests.support.working import assigned
+from workers.process import ProcessDied
+from workers.runs.process import Needs
+from workers.settings import WorkerSettings
+from workers.worker import Worker
+
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+QUICK = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02)
+
+
+def begun_run(**fields: Any) -> BegunRun:
+    """Make a run as a begin gives it."""
+    return BegunRun("refresh", "app:refresh", 7, 1, 1, 1, NOON, None, "{}", timedelta(0))._replace(**fields)
+
+
+def completes(_: RunOrder) -> CallOutcome:
+    """Play a function that does nothing."""
+    return Completed()
+
+
+@dataclass
+class FakeRunProcess:
+    """Make runs as the play says, once the gate is open; it ends when it is told to, unless it heeds nothing."""
+
+    play: Callable[[RunOrder], CallOutcome] = completes
+    gate: asyncio.Event | None = None
+    heeds: bool = True
+    comes_up: bool = True
+    is_slow: bool = False  # it never comes up
+    seen: Seen = field(default_factory=Seen)
+    orders: list[RunOrder] = field(default_factory=list)
+    of_all: list[RunOrder] = field(default_factory=list)  # shared by all processes of a worker
+    lives_s: list[float] = field(default_factory=list)
+    killed: bool = False
+    told: asyncio.Event = field(default_factory=asyncio.Event)
+    died: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def ready(self) -> None:
+        """Come up, or not."""
+        if self.is_slow:
+            await self.died.wait()
+        if not self.comes_up or self.killed:
+            raise ProcessDied("the run's process ended: no module named app")
+
+    async def run(self, order: RunOrder, *, lives_s: float) -> tuple[CallOutcome, Seen]:
+        """Wait for the gate, for the word to end, or for the death of this process."""
+        assert not self.killed, "nobody calls a process that was killed"
+        self.orders.append(order)
+        self.of_all.append(order)
+        self.lives_s.append(lives_s)
+        waits = [asyncio.ensure_future(self.died.wait())]
+        waits += [asyncio.ensure_future(self.gate.wait())] if self.gate else []
+        waits += [asyncio.ensure_future(self.told.wait())] if self.heeds else []
+        if self.gate is not None:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in waits:
+            wait.cancel()
+        if self.died.is_set():
+            raise ProcessDied("the run's process ended: exit code 9")
+        if self.told.is_set() and self.heeds:
+            self.told.clear()
+            return Canceled("it ended when it was told to"), self.seen
+        return self.play(order), self.seen
+
+    async def look(self, *, lives_s: float) -> Seen:
+        """Say what the test wants it to say."""
+        self.lives_s.append(lives_s)
+        return self.seen
+
+    async def cancel(self) -> None:
+        """Take the word to end."""
+        self.told.set()
+
+    def kill(self) -> None:
+        """End."""
+        self.killed = True
+        self.died.set()
+
+
+@dataclass
+class RunProcesses:
+    """Start fake processes, all alike, and keep them with what they were asked for; `orders` is in time's order."""
+
+    play: Callable[[RunOrder], CallOutcome] = completes
+    gate: asyncio.Event | None = None
+    heeds: bool = True
+    comes_up: bool = True
+    started: list[tuple[Needs, FakeRunProcess]] = field(default_factory=list)
+    orders: list[RunOrder] = field(default_factory=list)
+
+    def __call__(self, needs: Needs) -> FakeRunProcess:
+        """Start one."""
+        process = FakeRunProcess(self.play, self.gate, heeds=self.heeds, comes_up=self.comes_up, of_all=self.orders)
+        self.started.append((needs, process))
+        return process
+
+
+@asynccontextmanager
+async def running_jobs(
+    dsn: str, processes: RunProcesses, specs: Sequence[JobSpec], settings: WorkerSettings = QUICK
+) -> AsyncIterator[Worker]:
+    """Run a worker that keeps all slots and has these jobs, and drain it."""
+    holder = secrets.randbits(62)
+    incarnation = Incarnation(holder, WORKER, "test", "test", "test", "test", 1)
+    worker = Worker(
+        incarnation, settings, [], as_role(dsn, "shard"), start=Processes(), jobs=specs, start_run=processes
+    )
+    run = asyncio.create_task(worker.run())
+    try:
+        await eventually(lambda: assigned(dsn, holder))
+        yield worker
+    finally:
+        await worker.drain()
+        (end,) = await asyncio.gather(run, return_exceptions=True)
+        assert end is None or isinstance(end, HolderEnded)

@@ -1,0 +1,184 @@
+"""Whatever a run's process does, its run ends: by itself, told to, or killed; and what became of it is known."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import workers.runs.live
+from jobs.ending import Asked
+from jobs.states import RunOutcome
+from shardclock import Completed, Failed, Seen
+from sql.jobs.runs import EndedRun
+from tests.support.jobs import job_policy
+from tests.support.runs import FakeRunProcess, begun_run
+from tests.support.waiting import eventually
+from workers.runs.live import LiveRun
+
+
+class Told:
+    """What a run has told its runner."""
+
+    def __init__(self) -> None:
+        self.called = 0
+        self.ends: list[str] = []
+
+
+def live_run(process: FakeRunProcess, told: Told | None = None, *, lease_s: float = 20.0, **numbers: Any) -> LiveRun:
+    """Make a run in a process that the test plays."""
+    said = told or Told()
+
+    def called(_: LiveRun) -> None:
+        said.called += 1
+
+    return LiveRun(
+        begun_run(config='{"city": "Rome"}'),
+        job_policy(**numbers),
+        process,
+        lease_until_s=time.monotonic() + lease_s,
+        called=called,
+        ends=lambda _, why: said.ends.append(why),
+    )
+
+
+async def ended(live: LiveRun, when: Callable[[], None], process: FakeRunProcess) -> EndedRun:
+    """Let a run begin, do something, and wait for its end."""
+    making = asyncio.create_task(live.make())
+    await eventually(lambda: bool(process.orders))
+    when()
+    return await making
+
+
+async def test_a_run_that_returns_is_called_once_with_its_order_and_its_process_is_well() -> None:
+    process, told = FakeRunProcess(lambda _: Completed(3)), Told()
+    process.seen = Seen(log="a line", lines=1)
+    live = live_run(process, told)
+
+    done = await live.make()
+
+    (order,) = process.orders
+    assert (order.job, order.run_id, order.attempt, order.config) == ("refresh", "7.1", 1, '{"city": "Rome"}')
+    assert (done.ending.outcome, done.ending.result, done.log) == (RunOutcome.SUCCEEDED, "3", "a line")
+    assert (told.called, told.ends, live.is_well) == (1, [], True)
+    assert 19 < process.lives_s[0] <= 20
+
+
+async def test_a_run_that_failed_leaves_its_process_well() -> None:
+    live = live_run(FakeRunProcess(lambda _: Failed("ValueError: no", "error", "in f")), retry_period_s=1.0)
+
+    done = await live.make()
+
+    assert (done.ending.outcome, done.ending.reason, done.ending.traceback) == ("FAILED", "ValueError: no", "in f")
+    assert live.is_well
+
+
+async def test_a_run_whose_process_dies_crashed() -> None:
+    process = FakeRunProcess(gate=asyncio.Event())
+    live = live_run(process)
+
+    done = await ended(live, process.kill, process)
+
+    assert (done.ending.outcome, done.ending.fails) == (RunOutcome.CRASHED, True)
+    assert "exit code 9" in (done.ending.reason or "")
+    assert (done.ending.delay_s or 0) >= 5.0
+    assert not live.is_well
+
+
+async def test_a_run_that_is_cancelled_ends_with_the_reason(process: FakeRunProcess) -> None:
+    told = Told()
+    live = live_run(process, told)
+
+    done = await ended(live, lambda: live.ask(Asked.BY_CLIENT, "wrong city"), process)
+
+    assert (done.ending.outcome, done.ending.delay_s) == (RunOutcome.CANCELED, None)
+    assert done.ending.reason == "wrong city; it ended when it was told to"
+    assert told.ends == ["wrong city"]
+    assert live.is_well
+
+
+async def test_a_run_that_takes_too_long_is_told_to_end_and_is_tried_again(process: FakeRunProcess) -> None:
+    told = Told()
+    live = live_run(process, told, max_runtime_s=0.05)
+
+    done = await live.make()
+
+    assert (done.ending.outcome, done.ending.fails) == (RunOutcome.TIMED_OUT, True)
+    assert done.ending.delay_s is not None
+    assert told.ends == ["it took longer than 0.05 s, its max_runtime"]
+
+
+async def test_a_run_that_heeds_nothing_is_killed_when_the_grace_is_over() -> None:
+    process = FakeRunProcess(gate=asyncio.Event(), heeds=False)
+    live = live_run(process, grace_s=0.05)
+
+    done = await ended(live, lambda: live.ask(Asked.BY_CLIENT, "wrong city"), process)
+
+    assert process.killed
+    assert (done.ending.outcome, live.is_well) == (RunOutcome.CANCELED, False)
+    assert done.ending.reason == "wrong city; it did not end within 0.05 s, and was killed"
+
+
+async def test_a_run_whose_worker_leaves_is_interrupted_and_due_at_once(process: FakeRunProcess) -> None:
+    live = live_run(process)
+
+    done = await ended(live, lambda: live.ask(Asked.BY_DRAIN, "its worker leaves"), process)
+
+    assert (done.ending.outcome, done.ending.fails, done.ending.delay_s) == (RunOutcome.INTERRUPTED, False, 0.0)
+
+
+async def test_a_process_that_does_not_come_up_is_a_failed_attempt_and_one_that_is_slow_is_tried_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(workers.runs.live, "START_S", 0.05)
+    told = Told()
+
+    done = await live_run(FakeRunProcess(comes_up=False), told).make()
+    slow = await live_run(FakeRunProcess(is_slow=True), told).make()
+
+    assert (done.ending.outcome, done.ending.fails) == (RunOutcome.CRASHED, True)
+    assert "no module named app" in (done.ending.reason or "")
+    assert (slow.ending.outcome, slow.ending.fails, slow.ending.delay_s) == (RunOutcome.INTERRUPTED, False, 5.0)
+    assert told.called == 0
+
+
+async def test_a_run_that_is_cancelled_before_its_process_is_there_is_not_called() -> None:
+    process = FakeRunProcess(is_slow=True)
+    live = live_run(process)
+    making = asyncio.create_task(live.make())
+    await asyncio.sleep(0)
+
+    live.ask(Asked.BY_CLIENT, "wrong city")
+    done = await making
+
+    assert (done.ending.outcome, process.orders) == (RunOutcome.CANCELED, [])
+
+
+async def test_what_a_run_says_is_reported_once_and_a_look_lets_it_live_on(process: FakeRunProcess) -> None:
+    live = live_run(process)
+    making = asyncio.create_task(live.make())
+    await eventually(lambda: bool(process.orders))
+    assert live.said() is None
+    process.seen = Seen(0.5, "half", said=1, lines=2, log="a\nb")
+    live.lease_until_s += 10
+
+    live.look()
+    await eventually(lambda: len(process.lives_s) == 2)
+    said = None
+    await eventually(lambda: (live.said() is not None) or live._reported.said == 1)
+    said = live._reported
+
+    assert (said.progress, said.message, said.log) == (0.5, "half", "a\nb")
+    assert live.said() is None, "once a second, and only what is new"
+    assert process.lives_s[1] > process.lives_s[0] + 9
+    process.told.set()
+    await making
+
+
+@pytest.fixture
+async def process() -> FakeRunProcess:
+    """Give a process whose runs go on until they are told to end."""
+    return FakeRunProcess(gate=asyncio.Event())

@@ -1,0 +1,267 @@
+"""Prove that a worker makes the runs of its jobs, ends what is to end, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from functools import partial
+
+import pytest
+
+import jobs.ending
+from jobs.states import RunOutcome
+from shardclock import Completed, Failed, RunOrder, Seen
+from sql.cluster.holders import end_holders
+from tests.support.factories import HolderClient, query, value
+from tests.support.job_runs import declare, fire, is_whole, job_of, outcomes, runs_of, said_of
+from tests.support.jobs import job_spec
+from tests.support.runs import RunProcesses, running_jobs
+from tests.support.waiting import eventually
+from workers.settings import WorkerSettings
+
+ONE_PLACE = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02, run_places=1)
+
+
+async def is_in(dsn: str, state: str, name: str = "refresh") -> bool:
+    """Say whether a job is in a state."""
+    return (await job_of(dsn, name)).state == state
+
+
+async def has_ended(dsn: str, runs: int, name: str = "refresh") -> bool:
+    """Say whether so many runs of a job have ended."""
+    counts = await outcomes(dsn, name)
+    return counts["going"] == 0 and sum(counts.values()) >= runs
+
+
+async def test_a_job_runs_and_its_next_start_is_an_interval_later(dsn: str, shard: HolderClient) -> None:
+    processes = RunProcesses(lambda order: Completed({"attempt": order.attempt}))
+    spec = job_spec(every_s=3_600.0, config='{"city": "Rome"}')
+    await declare(dsn, spec)
+    await fire(shard)
+
+    async with running_jobs(dsn, processes, [spec]):
+        await eventually(lambda: has_ended(dsn, 1))
+
+    (order,) = processes.orders
+    assert json.loads(order.config or "") == {"city": "Rome"}
+    job = await job_of(dsn)
+    assert (job.state, job.runs, job.successes, job.crashes, job.last_outcome) == ("SCHEDULED", 1, 1, 0, "SUCCEEDED")
+    assert job.next_start is not None
+    assert await said_of(dsn) == [
+        "SCHEDULED", "TRIGGERED", "STARTING", "RUNNING", "DELIVERED", "SCHEDULED"
+    ]  # fmt: skip
+    (run,) = await runs_of(dsn)
+    assert (run.result, run.running_at is not None) == ('{"attempt": 1}', True)
+    assert await is_whole(dsn) == []
+
+
+async def test_a_run_that_fails_is_tried_again_in_the_same_process(dsn: str, shard: HolderClient) -> None:
+    def fails_twice(order: RunOrder) -> Completed | Failed:
+        return Completed() if order.attempt == 3 else Failed(f"ValueError: {order.attempt}", "error", "in f")
+
+    processes = RunProcesses(fails_twice)
+    spec = job_spec(every_s=3_600.0, retry_period_s=0.1)
+    await declare(dsn, spec)
+    await fire(shard)
+
+    async with running_jobs(dsn, processes, [spec]):
+        await eventually(lambda: has_ended(dsn, 3))
+
+    assert len(processes.started) == 1
+    assert await outcomes(dsn) == {"FAILED": 2, "SUCCEEDED": 1}
+    job = await job_of(dsn)
+    assert (job.failures, job.consecutive_failures, job.runs) == (2, 0, 3)
+
+
+async def test_a_process_that_dies_is_a_crash_and_the_next_run_has_another(
+    dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs.ending, "CRASH_WAIT_S", 0.3)
+    processes = RunProcesses(gate=asyncio.Event())
+    spec = job_spec(every_s=0.1, max_retries=0)
+    await declare(dsn, spec)
+    await fire(shard)
+    async with running_jobs(dsn, processes, [spec]):
+        await eventually(lambda: is_in(dsn, "RUNNING"))
+        assert (await job_of(dsn)).crashes == 0
+        processes.started[0][1].kill()
+        await eventually(lambda: has_ended(dsn, 1))
+
+        job = await job_of(dsn)
+        assert (job.crashes, job.consecutive_crashes, job.last_outcome) == (1, 1, "CRASHED")
+        assert processes.gate is not None
+        processes.gate.set()
+        await eventually(lambda: _fires(shard))
+        await eventually(lambda: has_ended(dsn, 2))
+
+    assert (await outcomes(dsn))["SUCCEEDED"] >= 1
+    job = await job_of(dsn)
+    assert (job.crashes, job.consecutive_crashes) == (1, 0)
+    assert len(processes.started) == 2
+
+
+async def test_a_disable_ends_a_run_that_is_going_within_a_second(dsn: str, shard: HolderClient) -> None:
+    processes = RunProcesses(gate=asyncio.Event())
+    spec = job_spec(every_s=60.0)
+    await declare(dsn, spec)
+    await fire(shard)
+    async with running_jobs(dsn, processes, [spec]):
+        await eventually(lambda: is_in(dsn, "RUNNING"))
+
+        assert await value(dsn, "select shardclock.disable_job('refresh', 'too slow')") == "TERMINATING"
+        await eventually(lambda: is_in(dsn, "DISABLED"), within_s=1.0)
+
+    (run,) = await runs_of(dsn)
+    assert (run.outcome, run.reason) == ("CANCELED", "disabled: too slow; it ended when it was told to")
+    assert await said_of(dsn) == [
+        "SCHEDULED", "TRIGGERED", "STARTING", "RUNNING", "TERMINATING", "DISCARDED", "DISABLED"
+    ]  # fmt: skip
+
+
+async def test_a_later_start_replaces_the_run_that_is_going(dsn: str, shard: HolderClient) -> None:
+    processes = RunProcesses(gate=asyncio.Event())
+    spec = job_spec(overlap="replace")
+    await declare(dsn, spec)
+    async with running_jobs(dsn, processes, [spec], ONE_PLACE):
+        for start in (1, 2):
+            await query(dsn, "select shardclock.run_job('refresh')")
+            await fire(shard)
+            await eventually(partial(_has_made, processes, start))
+        assert processes.gate is not None
+        processes.gate.set()
+        await eventually(lambda: has_ended(dsn, 2))
+
+    assert [run.outcome for run in await runs_of(dsn)] == ["CANCELED", "SUCCEEDED"]
+
+
+async def test_where_places_are_short_the_more_urgent_job_is_next(dsn: str, shard: HolderClient) -> None:
+    processes = RunProcesses(gate=asyncio.Event())
+    specs = [job_spec("busy"), job_spec("later", priority=4), job_spec("urgent", priority=1)]
+    await declare(dsn, *specs)
+    await query(dsn, "select shardclock.run_job('busy')")
+    await fire(shard)
+    async with running_jobs(dsn, processes, specs, ONE_PLACE):
+        await eventually(lambda: is_in(dsn, "RUNNING", "busy"))
+        for name in ("later", "urgent"):
+            await query(dsn, "select shardclock.run_job($1)", name)
+            await fire(shard)
+        assert processes.gate is not None
+        processes.gate.set()
+        await eventually(lambda: has_ended(dsn, 1, "later"))
+
+    assert [order.job for order in processes.orders] == ["busy", "urgent", "later"]
+
+
+async def test_what_runs_at_a_drain_is_told_to_end_and_made_again_by_the_next_worker(
+    dsn: str, shard: HolderClient
+) -> None:
+    going, next_ones = RunProcesses(gate=asyncio.Event(), heeds=False), RunProcesses()
+    spec = job_spec(every_s=60.0)
+    await declare(dsn, spec)
+    await fire(shard)
+    async with running_jobs(dsn, going, [spec]):
+        await eventually(lambda: is_in(dsn, "RUNNING"))
+
+    assert going.started[0][1].told.is_set()
+    assert going.started[0][1].killed
+    async with running_jobs(dsn, next_ones, [spec]):
+        await eventually(lambda: has_ended(dsn, 2))
+    assert await outcomes(dsn) == {"INTERRUPTED": 1, "SUCCEEDED": 1}
+    job = await job_of(dsn)
+    assert (job.crashes, job.failures, next_ones.orders[0].attempt) == (0, 0, 1)
+
+
+async def test_a_worker_that_was_declared_dead_kills_its_run_and_the_next_counts_the_crash(
+    dsn: str, shard: HolderClient
+) -> None:
+    going, next_ones = RunProcesses(gate=asyncio.Event(), heeds=False), RunProcesses()
+    spec = job_spec(every_s=60.0)
+    await declare(dsn, spec)
+    await fire(shard)
+    async with running_jobs(dsn, going, [spec]) as worker:
+        await eventually(lambda: is_in(dsn, "RUNNING"))
+        async with HolderClient(dsn, holder=1) as hand:
+            await query(dsn, "update shardclock.deliveries set claimed_by = 99, claims = claims + 1")
+            await end_holders(hand.session, [worker.holder], why="dead")
+        await eventually(lambda: going.started[0][1].killed)
+
+    await query(dsn, "update shardclock.deliveries set claimed_by = null, claimed_until = null")
+    async with running_jobs(dsn, next_ones, [spec]):
+        await eventually(lambda: _crashed(dsn))
+    assert next_ones.orders == []
+
+
+async def test_what_a_run_says_is_seen_while_it_runs(dsn: str, shard: HolderClient) -> None:
+    processes = RunProcesses(gate=asyncio.Event())
+    spec = job_spec(every_s=60.0)
+    await declare(dsn, spec)
+    await fire(shard)
+    async with running_jobs(dsn, processes, [spec]):
+        await eventually(lambda: is_in(dsn, "RUNNING"))
+        processes.started[0][1].seen = Seen(0.25, "epoch 1", said=1, lines=1, log="begins")
+
+        await eventually(lambda: _says(dsn, 0.25, "epoch 1"))
+
+        assert (await runs_of(dsn))[0].log == "begins"
+
+
+async def test_a_policy_that_can_not_be_read_fails_its_own_job_alone(dsn: str, shard: HolderClient) -> None:
+    specs = [job_spec("bad", every_s=60.0), job_spec("good", every_s=60.0)]
+    await declare(dsn, *specs)
+    await query(dsn, "update shardclock.jobs set policy = '{\"grace_s\": \"long\"}' where name = 'bad'")
+    await fire(shard)
+
+    async with running_jobs(dsn, RunProcesses(), specs):
+        await eventually(lambda: has_ended(dsn, 1, "good"))
+        await eventually(lambda: has_ended(dsn, 1, "bad"))
+
+    (run,) = await runs_of(dsn, "bad")
+    assert run.outcome == "FAILED"
+    assert (run.reason or "").startswith("policy is refused: grace_s 'long' is refused: it must be a number from 0")
+
+
+async def test_a_job_whose_code_a_worker_lacks_is_left_to_another(dsn: str, shard: HolderClient) -> None:
+    await declare(dsn, job_spec(every_s=60.0), job_spec("new", every_s=60.0))
+    await fire(shard)
+
+    async with running_jobs(dsn, RunProcesses(), [job_spec(every_s=60.0)]):
+        await eventually(lambda: has_ended(dsn, 1, "new"))
+
+    (run,) = await runs_of(dsn, "new")
+    assert (run.outcome, run.reason) == (RunOutcome.INTERRUPTED, "this worker's app does not have its code")
+    assert (await job_of(dsn, "new")).failures == 0
+
+
+async def test_many_jobs_share_the_processes_of_a_few_places(dsn: str, shard: HolderClient) -> None:
+    processes = RunProcesses()
+    specs = [job_spec(f"job{number}", every_s=3_600.0) for number in range(30)]
+    await declare(dsn, *specs)
+    await fire(shard)
+
+    async with running_jobs(dsn, processes, specs):
+        await eventually(lambda: _successes(dsn, 30))
+
+    assert len(processes.started) <= 4
+    assert sorted(order.job for order in processes.orders) == sorted(spec.name for spec in specs)
+    assert await is_whole(dsn) == []
+
+
+def _has_made(processes: RunProcesses, runs: int) -> bool:
+    return len(processes.orders) == runs
+
+
+async def _fires(shard: HolderClient) -> bool:
+    return await fire(shard) > 0
+
+
+async def _crashed(dsn: str) -> bool:
+    return (await outcomes(dsn))["CRASHED"] == 1
+
+
+async def _says(dsn: str, progress: float, message: str) -> bool:
+    job = await job_of(dsn)
+    return (job.progress, job.message) == (progress, message)
+
+
+async def _successes(dsn: str, count: int) -> bool:
+    return bool(await value(dsn, "select sum(successes) = $1 from shardclock.jobs", count))

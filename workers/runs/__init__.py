@@ -1,0 +1,11 @@
+"""How a worker makes runs of jobs: one at a time of each job, each in a process of its own.
+
+The worker begins a run by one statement and ends it by one: docs/decisions/0042-jobs.md. In between it watches: whether
+somebody wants the run to end, whether its lease goes on, and what the run has said.
+
+    runner   the loops: begin, watch, end
+    live     one run, from its begin to its end
+    places   the processes, and how many runs there are at a time
+    process  the process of a run, as its worker sees it
+    actor    the Ray actor in which a run is made
+"""

@@ -1,0 +1,73 @@
+"""The Ray actor in which a run is made: it imports the user's code. It decides nothing."""
+
+import asyncio
+import importlib
+import signal
+import sys
+import threading
+
+from shardclock import CallOutcome, Failed, JobCall, RunOrder, Seen, find_jobs
+from workers.niceness import be_nice
+
+
+class RunActor:
+    """Import an app and make one run of one of its jobs at a time."""
+
+    def __init__(self, modules: str, directory: str, priority: int) -> None:
+        if directory not in sys.path:
+            sys.path.append(directory)  # at the end: a user's sql.py must not replace a package of ours
+        importlib.invalidate_caches()
+        self._jobs = {job.reference: job for job in find_jobs(modules.split(",")).values()}
+        self._call: JobCall | None = None
+        be_nice(priority)
+
+    async def ready(self) -> None:
+        """Answer once the user's code is imported."""
+
+    async def run(self, order: RunOrder, lives_s: float) -> tuple[CallOutcome, Seen]:
+        """Make a run, in a thread of its own: whatever it does, a look at it is answered."""
+        job = self._jobs.get(order.function)
+        if job is None:
+            return Failed(f"the app of this process has no job {order.function}"), Seen()
+        call = self._call = JobCall(job, order)
+        live_for(lives_s)
+        try:
+            outcome = await _in_a_thread(call)
+        finally:
+            self._call = None
+            live_for(None)
+        return outcome, call.look()
+
+    async def look(self, lives_s: float) -> Seen:
+        """Say what the run has said so far, and let it live on."""
+        if self._call is None:
+            return Seen()
+        live_for(lives_s)
+        return self._call.look()
+
+    async def cancel(self) -> None:
+        """Tell the run to end."""
+        if self._call is not None:
+            self._call.cancel()
+
+
+def live_for(lives_s: float | None) -> None:
+    """Let Postgres's next holder of the run find this process gone: the kernel ends it then. None: it lives on.
+
+    A signal of the kernel, whose default is to end the process: a thread of ours would wait for Python's lock, which
+    the user's code may keep.
+    """
+    signal.setitimer(signal.ITIMER_REAL, 0 if lives_s is None else max(lives_s, 0.001))
+
+
+async def _in_a_thread(call: JobCall) -> CallOutcome:
+    # Not one of the loop's pool: a plain function that never ends would keep the pool's place, and the loop's end.
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[CallOutcome] = loop.create_future()
+
+    def make() -> None:
+        outcome = call.run()
+        loop.call_soon_threadsafe(ended.set_result, outcome)
+
+    threading.Thread(target=make, name="run", daemon=True).start()
+    return await ended

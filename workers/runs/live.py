@@ -1,0 +1,167 @@
+"""One run, from its begin to its end: it is started, told to end, or killed."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+from jobs.ending import Asked, Ending, crash_of, ending_of
+from jobs.states import RunOutcome
+from shardclock import CallOutcome, Canceled, JobPolicy, RunOrder, Seen
+from sql.jobs.runs import BegunRun, EndedRun, SaidOfRun
+from workers.process import ProcessDied
+from workers.runs.process import RunProcess
+
+START_S = 120.0  # for the import of the user's code, and for a node that has what the job asks for
+START_AGAIN_S = 5.0
+TELL_S = 2.0  # for a process to take the word to end
+LOOK_S = 1.0  # for the answer to a look; a function that keeps Python's lock answers later
+REPORT_S = 1.0  # between two reports of one run
+
+
+class LiveRun:
+    """Make one run in a process that was lent for it.
+
+    `called` is called when its function is, `ends` when it was told to end, with the reason.
+    """
+
+    def __init__(
+        self,
+        run: BegunRun,
+        policy: JobPolicy,
+        process: RunProcess,
+        *,
+        lease_until_s: float,
+        called: Callable[["LiveRun"], None],
+        ends: Callable[["LiveRun", str], None],
+    ) -> None:
+        self.run = run
+        self.policy = policy
+        self.process = process
+        self.lease_until_s = lease_until_s
+        self.is_well = False  # its process can make another run
+        self.is_lost = False
+        self._asked: Asked | None = None
+        self._asked_why = ""
+        self._is_asked = asyncio.Event()
+        self._tells_called = called
+        self._is_called = False
+        self._ends = ends
+        self._seen = Seen()
+        self._reported = Seen()
+        self._report_at_s = 0.0
+        self._looking: asyncio.Task[None] | None = None
+
+    @property
+    def lives_s(self) -> float:
+        """Return how long its process may live if nobody looks at it any more."""
+        return self.lease_until_s - time.monotonic()
+
+    def ask(self, why: Asked, reason: str) -> None:
+        """Ask it to end; the first reason counts."""
+        if self._asked is None:
+            self._asked, self._asked_why = why, reason
+            self._is_asked.set()
+
+    def lose(self) -> None:
+        """End its process at once: the run is somebody else's now, or may soon be."""
+        self.is_lost = True
+        self.process.kill()
+        self._is_asked.set()
+
+    async def make(self) -> EndedRun:
+        """Make the run; whatever its process does, this returns how it ended."""
+        began_s = time.monotonic()
+        try:
+            ending = await self._made()
+        except ProcessDied as error:
+            ending = self._died(str(error))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run must not stay marked for ever
+            ending = self._died(f"{type(error).__name__}: {error}"[:300])
+        finally:
+            if self._looking is not None:
+                self._looking.cancel()
+        return EndedRun(self.run, ending, time.monotonic() - began_s, self._seen.log or None)
+
+    def look(self) -> None:
+        """Begin to look at what the run has said; this also lets its process live on."""
+        if self._is_called and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.create_task(self._look())
+
+    def said(self) -> SaidOfRun | None:
+        """Return what the run has said since the last report, or None; once a second."""
+        seen, before, now_s = self._seen, self._reported, time.monotonic()
+        if (seen.said, seen.lines) == (before.said, before.lines) or now_s < self._report_at_s:
+            return None
+        self._reported, self._report_at_s = seen, now_s + REPORT_S
+        log = seen.log if seen.lines != before.lines else None
+        return SaidOfRun(self.run, seen.progress, seen.message, log)
+
+    async def _made(self) -> Ending:
+        if not await self._within(START_S, self.process.ready()):
+            if self._asked is not None:
+                return self._judged(Canceled("it had not begun"))
+            reason = f"its process was not ready within {START_S:g} s"
+            return Ending(RunOutcome.INTERRUPTED, delay_s=START_AGAIN_S, reason=reason)
+        self._is_called = True
+        self._tells_called(self)
+        run = self.run
+        order = RunOrder(run.job, run.function, run.run_id, run.attempt, run.scheduled_at, run.config)
+        call = asyncio.ensure_future(self.process.run(order, lives_s=self.lives_s))
+        try:
+            if not await self._within(self.policy.max_runtime_s, call):
+                await self._tell_to_end()
+                done, _ = await asyncio.wait([call], timeout=self.policy.grace_s)
+                if not done:
+                    self.process.kill()
+                    return self._judged(Canceled(f"it did not end within {self.policy.grace_s:g} s, and was killed"))
+            outcome, self._seen = call.result()
+        finally:
+            call.cancel()
+        self.is_well = True
+        return self._judged(outcome)
+
+    async def _within(self, timeout_s: float, work: Awaitable[object]) -> bool:
+        """Wait until a work has ended, but no longer than this, and not once the run was asked to end.
+
+        errors:  ProcessDied  the work failed
+        """
+        working = asyncio.ensure_future(work)
+        asked = asyncio.ensure_future(self._is_asked.wait())
+        try:
+            await asyncio.wait([working, asked], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                working.result()
+                return True
+            return False
+        finally:
+            asked.cancel()
+            if working is not work and not working.done():
+                working.cancel()
+
+    async def _tell_to_end(self) -> None:
+        if self._asked is None:
+            self.ask(Asked.BY_TIMEOUT, f"it took longer than {self.policy.max_runtime_s:g} s, its max_runtime")
+        self._ends(self, self._asked_why)
+        try:
+            async with asyncio.timeout(TELL_S):
+                await self.process.cancel()
+        except TimeoutError:
+            return  # it keeps Python's lock; the grace decides
+
+    async def _look(self) -> None:
+        try:
+            async with asyncio.timeout(LOOK_S):
+                self._seen = await self.process.look(lives_s=self.lives_s)
+        except (TimeoutError, ProcessDied):
+            return  # the call of the run says what became of it
+
+    def _judged(self, outcome: CallOutcome) -> Ending:
+        ending = ending_of(outcome, self.policy, attempt=self.run.attempt, asked=self._asked)
+        if ending.outcome is RunOutcome.CANCELED and self._asked_why:
+            return Ending(RunOutcome.CANCELED, reason=f"{self._asked_why}; {ending.reason}")
+        return ending
+
+    def _died(self, how: str) -> Ending:
+        if self._asked is not None:
+            return self._judged(Canceled(how))
+        return crash_of(how, self.policy, attempt=self.run.attempt)

@@ -1,0 +1,47 @@
+"""The processes in which a worker makes runs, as many at a time as it has places."""
+
+from collections.abc import Callable
+
+from workers.runs.process import Needs, RunProcess
+
+
+class Places:
+    """Lend processes to runs; one that has ended its run well is lent again."""
+
+    def __init__(self, most: int, *, start: Callable[[Needs], RunProcess]) -> None:
+        self._most = most
+        self._start = start
+        self._idle: list[tuple[Needs, RunProcess]] = []
+        self._lent = 0
+
+    @property
+    def free(self) -> int:
+        """Return how many more runs can be made now."""
+        return max(0, self._most - self._lent)
+
+    def take(self, needs: Needs) -> RunProcess:
+        """Lend a process: one that waits, or a new one."""
+        assert self.free, "who takes has asked whether there is a place"
+        self._lent += 1
+        for place, (had, process) in enumerate(self._idle):
+            if had == needs:
+                del self._idle[place]
+                return process
+        if len(self._idle) + self._lent > self._most:
+            _, oldest = self._idle.pop(0)
+            oldest.kill()
+        return self._start(needs)
+
+    def give_back(self, needs: Needs, process: RunProcess, *, is_well: bool) -> None:
+        """Take a process back; end it unless it is well and keeps nothing from others."""
+        self._lent -= 1
+        if is_well and not needs.are_special:
+            self._idle.append((needs, process))
+        else:
+            process.kill()
+
+    def end(self) -> None:
+        """End all processes that wait."""
+        for _, process in self._idle:
+            process.kill()
+        self._idle.clear()

@@ -1,0 +1,275 @@
+"""All runs that a worker makes: it begins them, watches them, and ends them."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from structlog.typing import FilteringBoundLogger
+
+from jobs.ending import Asked, Ending, crash_of
+from jobs.policy import policy_of
+from jobs.spec import InvalidJob, JobSpec
+from jobs.states import JobState, RunOutcome
+from shardclock import JobPolicy
+from sql.deliveries.claim import Claim, renew_deliveries
+from sql.jobs.declare import prune_runs, tend_jobs
+from sql.jobs.runs import (
+    BegunRun,
+    EndedRun,
+    How,
+    advance_runs,
+    begin_runs,
+    end_runs,
+    record_late_runs,
+    report_runs,
+    watch_runs,
+)
+from sql.session import Session
+from workers.runs.live import LiveRun
+from workers.runs.places import Places
+from workers.runs.process import Needs, RunProcess
+
+WATCH_S = 0.25  # between two looks at what runs: who disables a job is heard this soon
+MARGIN_S = 2.0  # a run's process is gone so long before its lease is over
+TEND_S = 30.0
+PRUNE_S = 600.0
+NOT_HERE_S = 5.0  # until a job whose code this worker lacks is begun again, by another one it is to be hoped
+ENDS_MAX = 200  # by one statement
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerSettings:
+    """How many runs there are at a time, and how long a silent worker keeps its runs."""
+
+    places: int
+    lease_s: float
+    poll_s: float
+
+
+class JobRunner:
+    """Make runs of an app's jobs, one at a time of each job, as many at a time as there are places."""
+
+    def __init__(
+        self,
+        holder: int,
+        specs: Sequence[JobSpec],
+        settings: RunnerSettings,
+        *,
+        start: Callable[[Needs], RunProcess],
+        session: Callable[[str], Session],
+        log: FilteringBoundLogger,
+    ) -> None:
+        self.soon = asyncio.Event()
+        self.begun = self.lost = 0
+        self._holder = holder
+        self._specs = {spec.reference: spec for spec in specs}
+        self._settings = settings
+        self._places = Places(settings.places, start=start)
+        self._runs, self._watches = session("runs"), session("watches")
+        self._log = log
+        self._live: dict[Claim, LiveRun] = {}
+        self._making: dict[Claim, asyncio.Task[None]] = {}
+        self._renewed_s: dict[Claim, float] = {}
+        self._advanced: list[tuple[BegunRun, str, str | None]] = []
+        self._ended: list[EndedRun] = []
+        self._tend_at_s = self._prune_at_s = 0.0
+        self._stopped = False
+
+    def __len__(self) -> int:
+        """Count the runs in hand."""
+        return len(self._live) + len(self._ended)
+
+    async def turn(self, *, may_begin: bool) -> float:
+        """Write what runs do now, end those that have ended, and begin others.
+
+        units:   returns the seconds to wait before the next turn
+        """
+        self.soon.clear()
+        await self._advance()
+        await self._end()
+        if self._stopped or not may_begin:
+            return self._settings.poll_s
+        return 0.0 if await self._begin() else self._settings.poll_s
+
+    async def watch_turn(self) -> float:
+        """Look at what runs: does somebody want it to end, does its lease go on, and what has it said?"""
+        live = list(self._live.values())
+        if live:
+            await self._heed(live)
+            await self._renew(live)
+            for it in live:
+                it.look()
+            if said := [told for it in live if (told := it.said()) is not None]:
+                await report_runs(self._watches, said)
+        await self._tend()
+        return WATCH_S
+
+    def stop(self) -> set[asyncio.Task[None]]:
+        """Begin no more, and tell what runs to end; return the runs that are under way."""
+        self._stopped = True
+        for it in self._live.values():
+            it.ask(Asked.BY_DRAIN, "its worker leaves")
+        self.soon.set()
+        return set(self._making.values())
+
+    async def close(self) -> None:
+        """Break off what runs, and end it; its starts are made again by others.
+
+        errors:  StoreUnavailable  the outcome is unknown: the leases run out by themselves
+        """
+        for task in self._making.values():
+            task.cancel()
+        await asyncio.gather(*self._making.values(), return_exceptions=True)
+        for it in self._live.values():
+            it.process.kill()
+            left = Ending(RunOutcome.INTERRUPTED, delay_s=0.0, reason="its worker left, and it was broken off")
+            self._ended.append(EndedRun(it.run, left))
+        self._live.clear()
+        self._places.end()
+        await self._end()
+
+    async def disconnect(self) -> None:
+        """Close the sessions."""
+        await self._runs.close()
+        await self._watches.close()
+
+    async def _begin(self) -> bool:
+        sent_s = time.monotonic()
+        begun = await begin_runs(self._runs, self._holder, places=self._places.free, lease_s=self._settings.lease_s)
+        for run in begun.runs:
+            try:
+                self._take(run, policy_of(run.policy), sent_s)
+            except InvalidJob as refusal:
+                self._ended.append(EndedRun(run, Ending(RunOutcome.FAILED, fails=True, reason=str(refusal))))
+        return bool(self._ended) or begun.saturated or (bool(begun.runs) and bool(self._places.free))
+
+    def _take(self, run: BegunRun, policy: JobPolicy, sent_s: float) -> None:
+        if run.crashed:
+            self._find_crashed(run, policy)
+        elif run.function not in self._specs:
+            why = "this worker's app does not have its code"
+            self._ended.append(EndedRun(run, Ending(RunOutcome.INTERRUPTED, delay_s=NOT_HERE_S, reason=why)))
+        else:
+            self._make(run, policy, sent_s)
+
+    def _find_crashed(self, run: BegunRun, policy: JobPolicy) -> None:
+        reason = "its worker was lost"
+        ending = crash_of(reason, policy, attempt=run.attempt, lease_left_s=run.lease_left.total_seconds())
+        self._log.warning("run crashed", job=run.job, run=run.run_id, attempt=run.attempt, reason=reason)
+        self._ended.append(EndedRun(run, ending))
+
+    def _make(self, run: BegunRun, policy: JobPolicy, sent_s: float) -> None:
+        needs = Needs.of(self._specs[run.function].priority, policy)
+        live = LiveRun(
+            run,
+            policy,
+            self._places.take(needs),
+            lease_until_s=sent_s + self._settings.lease_s - MARGIN_S,
+            called=lambda it: self._say(it, JobState.RUNNING, None),
+            ends=lambda it, why: self._say(it, JobState.TERMINATING, why),
+        )
+        self.begun += 1
+        self._renewed_s[run.claim] = sent_s
+        self._live[run.claim] = live
+        self._making[run.claim] = asyncio.create_task(self._made(live, needs), name=run.run_id)
+
+    async def _made(self, live: LiveRun, needs: Needs) -> None:
+        ended = await live.make()
+        self._forget(live.run.claim)
+        self._places.give_back(needs, live.process, is_well=live.is_well and not live.is_lost)
+        if ended.ending.outcome in (RunOutcome.FAILED, RunOutcome.TIMED_OUT, RunOutcome.CRASHED):
+            self._log.warning(
+                "run failed",
+                job=live.run.job,
+                run=live.run.run_id,
+                attempt=live.run.attempt,
+                outcome=ended.ending.outcome.value,
+                reason=ended.ending.reason,
+                traceback=ended.ending.traceback,
+            )
+        if not live.is_lost:
+            self._ended.append(ended)
+            self.soon.set()
+
+    def _say(self, live: LiveRun, state: JobState, reason: str | None) -> None:
+        self._advanced.append((live.run, state.value, reason))
+        self.soon.set()
+
+    async def _advance(self) -> None:
+        if self._advanced:
+            said = list(self._advanced)
+            await advance_runs(self._runs, self._holder, _last_of_each(said))
+            del self._advanced[: len(said)]
+
+    async def _end(self) -> None:
+        """End what has ended: nothing is forgotten before Postgres has said so."""
+        while self._ended:
+            batch = _one_of_each_job(self._ended)[:ENDS_MAX]
+            how = await end_runs(self._runs, self._holder, batch)
+            locked = [it for it in batch if how[it.run.claim] is How.LOCKED]
+            lost = [it for it in batch if how[it.run.claim] is How.LOST]
+            if lost:
+                self.lost += len(lost)
+                await record_late_runs(self._runs, lost)
+            sent = {it.run.claim for it in batch} - {it.run.claim for it in locked}
+            self._ended = [it for it in self._ended if it.run.claim not in sent]
+            if locked and len(locked) == len(batch):
+                return  # in the next turn
+
+    async def _heed(self, live: Sequence[LiveRun]) -> None:
+        heard = await watch_runs(self._watches, [it.run for it in live])
+        for it in live:
+            if it.run.claim in heard:
+                why = heard[it.run.claim]
+                if why is not None:
+                    it.ask(Asked.BY_CLIENT, why)
+                elif it.run.claim in self._live:  # not one that we have ended ourselves meanwhile
+                    self._lose(it, "another worker has ended it")
+
+    async def _renew(self, live: Sequence[LiveRun]) -> None:
+        now_s = time.monotonic()
+        old = [it for it in live if self._renewed_s.get(it.run.claim, now_s) < now_s - self._settings.lease_s / 4]
+        if old:
+            ours = await renew_deliveries(
+                self._watches, self._holder, [it.run for it in old], lease_s=self._settings.lease_s
+            )
+            for it in old:
+                if it.run.claim in ours:
+                    self._renewed_s[it.run.claim] = now_s
+                    it.lease_until_s = now_s + self._settings.lease_s - MARGIN_S
+                elif it.run.claim in self._live:
+                    self._lose(it, "its lease could not be renewed")
+
+    def _lose(self, live: LiveRun, why: str) -> None:
+        if not live.is_lost:
+            self.lost += 1
+            self._log.warning("run lost", job=live.run.job, run=live.run.run_id, reason=why)
+            live.lose()
+
+    async def _tend(self) -> None:
+        now_s = time.monotonic()
+        if now_s >= self._tend_at_s:
+            self._tend_at_s = now_s + TEND_S
+            for job, repair in (await tend_jobs(self._watches, self._holder)).items():
+                self._log.warning("job repaired", job=job, repair=repair)
+        if now_s >= self._prune_at_s:
+            self._prune_at_s = now_s + PRUNE_S
+            await prune_runs(self._watches, self._holder)
+
+    def _forget(self, claim: Claim) -> None:
+        for known in (self._live, self._making, self._renewed_s):
+            known.pop(claim, None)
+
+
+def _one_of_each_job(ended: Sequence[EndedRun]) -> list[EndedRun]:
+    first: dict[str, EndedRun] = {}
+    for it in ended:
+        first.setdefault(it.run.job, it)
+    return list(first.values())
+
+
+def _last_of_each(
+    said: Sequence[tuple[BegunRun, str, str | None]],
+) -> list[tuple[BegunRun, str, str | None]]:
+    return list({(run.claim): (run, state, reason) for run, state, reason in said}.values())
