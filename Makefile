@@ -10,9 +10,10 @@ JAVAC ?= javac
 MVN ?= mvn
 # In the order of tests/conftest.py: what takes longest begins first.
 SIDE_BY_SIDE := --dist loadfile --no-loadscope-reorder --numprocesses
+UPGRADE ?= --upgrade
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint chaos chaos-long chaos-deliveries chaos-cases chaos-broken bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer iproute2 docs dashboards lock clean
+.PHONY: help setup demo test check coverage lint chaos chaos-long chaos-deliveries chaos-cases chaos-broken bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer iproute2 docs dashboards lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -23,11 +24,15 @@ demo: setup ## fire 5,000 timers, kill a shard and a worker half way, check ever
 	@$(BIN)/shardclock demo
 
 test: setup ## run the tests, on real Postgres and real Ray, a minute of chaos among them
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) 2 -m "not ray and not chaos"
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) 2 -m "ray and not chaos"
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) 3 -m "not chaos"
 
 check: lint ## lint, and the quick tests on one version of Postgres: before each commit
-	@TEST_POSTGRES=18 $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) 2 -m "not ray and not slow"
+	@TEST_POSTGRES=18 $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) 3 -m "not ray and not slow"
+
+coverage: setup ## run the tests that need no Ray, and print how much of each package they run
+	@rm -rf build/coverage && mkdir -p build/coverage
+	@$(BIN)/coverage run -m pytest -q $(SIDE_BY_SIDE) 3 -m "not ray and not chaos"; tests=$$?; \
+	$(BIN)/coverage combine --quiet && $(BIN)/coverage json --quiet && $(BIN)/python -m tests.support.covered && exit $$tests
 
 lint: setup ## format, lint, types and import contracts
 	$(BIN)/ruff format --check .
@@ -94,11 +99,11 @@ docs: setup ## write docs/sql.md from the SQL functions' comments, and sql/schem
 dashboards: setup ## write Grafana's JSON from the dashboards' spec in k8s/monitoring/dashboards
 	$(BIN)/python -m k8s.monitoring.dashboards
 
-lock: ## resolve the dependencies again, at their newest, into requirements.lock
+lock: ## resolve the dependencies again, at their newest, into requirements.lock (UPGRADE= keeps the versions that it has)
 	@set -e; scratch=$$(mktemp -d); trap 'rm -rf "$$scratch"' EXIT; \
 	$(PYTHON) -m venv "$$scratch"; \
 	"$$scratch/bin/pip" install --quiet uv==$(UV); \
-	"$$scratch/bin/uv" pip compile --quiet --upgrade --universal --generate-hashes --extra dev \
+	"$$scratch/bin/uv" pip compile --quiet $(UPGRADE) --universal --python-version 3.11 --generate-hashes --extra dev \
 	    --no-config --no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-package shardclock-client \
 	    --output-file requirements.lock pyproject.toml
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.memory import IN_MEMORY
+from tests.support.memory import directory
 
 
 @pytest.fixture
 def place() -> Iterator[Path]:
     """Give a directory that a server may use."""
-    path = Path(tempfile.mkdtemp(prefix="shardclock-test-", dir=IN_MEMORY))
-    yield path
-    shutil.rmtree(path)
+    with directory() as path:
+        yield path

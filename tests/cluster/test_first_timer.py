@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -11,8 +12,8 @@ import pytest
 
 from tests.support.cluster_process import ClusterProcess
 from tests.support.doc_blocks import blocks
-from tests.support.factories import BOUND_S
-from tests.support.program import run, until
+from tests.support.factories import BOUND_S, value
+from tests.support.program import until
 
 pytestmark = pytest.mark.ray
 
@@ -62,4 +63,5 @@ def test_the_page_works_on_a_running_cluster(place: Path) -> None:
 
 
 def has_fired(up: ClusterProcess) -> bool:
-    return "FIRED" in run("explain", "--name", "hello", environment=up.environment).out
+    text = "select exists (select from shardclock.command_log where name = 'hello' and intent = 'TRIGGERED')"
+    return bool(asyncio.run(value(up.dsn, text)))

@@ -10,7 +10,7 @@ import pytest
 from tests.support import ROOT
 from tests.support.alert_cases import CASES, Case
 from tests.support.prometheus import promtool
-from tests.support.rules import RUNBOOKS, alerts, rule_file, rule_test, rules, sped_up
+from tests.support.rules import RUNBOOKS, alerts, rule_file, rule_test, rule_tests, rules, sped_up
 
 ALERTS = alerts()
 LONG = ("13h", "21h")  # of data take promtool some seconds
@@ -31,10 +31,35 @@ def test_promtool_accepts_the_rules(place: Path) -> None:
     assert f"{len(rules())} rules found" in promtool("check", "rules", "rules.yaml", cwd=place)
 
 
+@pytest.fixture(scope="module")
+def failures(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Let promtool try all cases that are to be run, at once, and return what it says of each that fails."""
+    place = tmp_path_factory.mktemp("rules")
+    (place / "rules.yaml").write_text(rule_file())
+    asked = _asked(request.session)
+    tests = [rule_test(case.what, case.series, at=case.at, firing=case.firing) for case in asked]
+    (place / "cases.json").write_text(rule_tests(*tests))
+    said = promtool("test", "rules", "cases.json", cwd=place, may_fail=True)
+    each = said.split("    expr: ")
+    found = {case.what: failure for failure in each for case in asked if f'# {case.what}"' in failure}
+    assert found or "SUCCESS" in said, said
+    return found
+
+
+def _asked(session: pytest.Session) -> list[Case]:
+    """List the cases of the tests that are to be run."""
+    here = [item for item in session.items if item.path == Path(__file__) and isinstance(item, pytest.Function)]
+    asked: list[Any] = [item.callspec.params["case"] for item in here if "case" in item.fixturenames]
+    return asked
+
+
 @pytest.mark.parametrize("case", [_parameter(case) for case in [Case("a healthy cluster", "all"), *CASES]])
-def test_exactly_the_expected_alerts_fire(place: Path, case: Case) -> None:
-    (place / "test.json").write_text(rule_test(case.series, at=case.at, firing=case.firing))
-    assert "SUCCESS" in promtool("test", "rules", "test.json", cwd=place)
+def test_exactly_the_expected_alerts_fire(failures: dict[str, str], case: Case) -> None:
+    assert case.what not in failures, failures[case.what]
+
+
+def test_no_two_cases_have_the_same_name() -> None:
+    assert len({case.what for case in CASES}) == len(CASES)
 
 
 @pytest.mark.parametrize("name", ALERTS)

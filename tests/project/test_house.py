@@ -23,6 +23,7 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES: list[str] = PYPROJECT["tool"]["setuptools"]["packages"]
 TOP_LEVEL = sorted(path.parent.name for path in ROOT.glob("*/py.typed"))
 CLIENT = "shardclock-client"
+PYTHON = "Programming Language :: Python :: 3."
 TEST_FILES = sorted((ROOT / "tests").rglob("test_*.py"))
 TEST_LINES_MAX = 400  # a reader sees what a file proves; and pytest-xdist gives a file to one worker
 
@@ -133,6 +134,25 @@ def test_the_lock_holds_every_dependency_we_name() -> None:
     ]
     named = {_normal(re.split(r"[<>=\[ ]", name)[0]) for name in asked}
     assert named - locked == {CLIENT}, "the client is in this tree"
+
+
+def test_the_same_pythons_are_named_wherever_they_are() -> None:
+    project = PYPROJECT["project"]
+    classified = [it.rpartition(".")[2] for it in project["classifiers"] if it.startswith(PYTHON)]
+    (oldest, after) = re.fullmatch(r">=3\.(\d+),<3\.(\d+)", project["requires-python"]).groups()  # type: ignore[union-attr]
+    assert classified == [str(minor) for minor in range(int(oldest), int(after))]
+    newest = classified[-1]
+
+    makefile, ci = (ROOT / "Makefile").read_text(), (ROOT / ".ci" / "run").read_text()
+    assert f"(3, {oldest}) <= v <= (3, {newest})" in makefile
+    assert f"--universal --python-version 3.{oldest} " in makefile, "the lock is for the oldest and all after it"
+    assert " ".join(f"python3.{minor}" for minor in classified) in ci
+    assert f"Python 3.{oldest} to 3.{newest}" in (ROOT / "CONTRIBUTING.md").read_text()
+    client = tomllib.loads((ROOT / "client" / "pyproject.toml").read_text())["project"]
+    assert client["requires-python"] == project["requires-python"]
+    assert [it for it in client["classifiers"] if it.startswith(PYTHON)] == [f"{PYTHON}{it}" for it in classified]
+    assert PYPROJECT["tool"]["ruff"]["target-version"] == f"py3{oldest}"
+    assert PYPROJECT["tool"]["mypy"]["python_version"] == f"3.{oldest}"
 
 
 @pytest.fixture(scope="module")

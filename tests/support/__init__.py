@@ -50,6 +50,9 @@ Rules and pages:
     cron_rules       draw cron rules and zones at random, and step through a rule
     doc_blocks       find the code blocks of the README and the docs
 
+The suite itself:
+    covered          print how much of each package was run
+
 Metrics:
     exporting        an exporter in the test's own process
     prometheus       a real Prometheus, and promtool

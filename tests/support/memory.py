@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 MEMORY = Path("/dev/shm")
@@ -22,3 +25,13 @@ def find_memory() -> Path | None:
 
 
 IN_MEMORY = find_memory()
+
+
+@contextmanager
+def directory() -> Iterator[Path]:
+    """Give a directory that a server may use, and remove it."""
+    path = Path(tempfile.mkdtemp(prefix="shardclock-test-", dir=IN_MEMORY))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)

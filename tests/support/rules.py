@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 import textwrap
+from functools import cache
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
 from tests.support import ROOT
+from tests.support.manifests import LOADER
 
 RULES = ROOT / "k8s/monitoring/prometheusrule.yaml"
 RUNBOOKS = "docs/operate/runbooks/"  # what every runbook_url begins with
@@ -27,11 +29,13 @@ def rule_file() -> str:
     return textwrap.dedent(RULES.read_text(encoding="utf-8").partition("\nspec:\n")[2])
 
 
+@cache
 def rules() -> list[dict[str, Any]]:
     """List the rules."""
-    return [rule for group in yaml.safe_load(rule_file())["groups"] for rule in group["rules"]]
+    return [rule for group in yaml.load(rule_file(), Loader=LOADER)["groups"] for rule in group["rules"]]
 
 
+@cache
 def alerts() -> dict[str, dict[str, Any]]:
     """Return the alerts by their names."""
     return {rule["alert"]: rule for rule in rules() if "alert" in rule}
@@ -45,29 +49,27 @@ def sped_up(text: str, factor: int) -> str:
     return MINUTES.sub(lambda found: f"{found[1]} * 60 / {factor}", text)
 
 
-def rule_test(series: dict[str, str], *, at: str, firing: dict[str, int]) -> str:
-    """Write a test for `promtool test rules`: which alerts these series (a sample every 30 s) set off by a moment."""
-    return json.dumps(
-        {
-            "rule_files": ["rules.yaml"],
-            "evaluation_interval": "1m",
-            "tests": [
-                {
-                    "interval": "30s",
-                    "input_series": [{"series": name, "values": values} for name, values in series.items()],
-                    "promql_expr_test": [
-                        {
-                            "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
-                            "eval_time": at,
-                            "exp_samples": [
-                                {"labels": f'{{alertname="{name}"}}', "value": count} for name, count in firing.items()
-                            ],
-                        }
-                    ],
-                }
-            ],
-        }
-    )
+def rule_tests(*tests: dict[str, Any]) -> str:
+    """Write a file of tests for `promtool test rules`."""
+    return json.dumps({"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests})
+
+
+def rule_test(what: str, series: dict[str, str], *, at: str, firing: dict[str, int]) -> dict[str, Any]:
+    """Make one of them: which alerts these series (a sample every 30 s) set off by a moment."""
+    return {
+        "interval": "30s",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "promql_expr_test": [
+            {
+                # promtool names a test that fails by its expression alone.
+                "expr": f'count by (alertname) (ALERTS{{alertstate="firing"}}) # {what}',
+                "eval_time": at,
+                "exp_samples": [
+                    {"labels": f'{{alertname="{name}"}}', "value": count} for name, count in firing.items()
+                ],
+            }
+        ],
+    }
 
 
 def _step(found: re.Match[str], factor: int) -> str:

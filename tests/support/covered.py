@@ -1,0 +1,29 @@
+"""Print how much of each package was run, as `coverage json` has written it: `make coverage`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+
+from tests.support import ROOT
+
+REPORT = ROOT / "build/coverage/report.json"
+CLIENT = "client"  # its package is below it
+
+
+def main() -> None:
+    """Print the share of the statements for each package, and for all of them."""
+    run: defaultdict[str, int] = defaultdict(int)
+    there: defaultdict[str, int] = defaultdict(int)
+    for path, file in json.loads(REPORT.read_text())["files"].items():
+        first, second = path.split("/")[:2]
+        for name in (second if first == CLIENT else first, "in total"):
+            run[name] += file["summary"]["covered_lines"]
+            there[name] += file["summary"]["num_statements"]
+    for name in [*sorted(there.keys() - {"in total"}), "in total"]:
+        sys.stdout.write(f"{name:<12} {run[name] / there[name]:>4.0%} of {there[name]:>6,} statements\n")
+
+
+if __name__ == "__main__":
+    main()
