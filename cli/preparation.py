@@ -30,7 +30,7 @@ class Leads(Enum):
 
 
 class Preparation:
-    """Write how many shards are wanted, once, and the handlers of the app, each time that another cluster leads or ours.
+    """Write how many shards are wanted, once, and the handlers of the app, each time that the lead has moved.
 
     A database that is on hold may be another installation's, which has shards and handlers of its own. There nothing is
     written until the hold has ended. While another cluster leads, its app is the one that is called: we add our
