@@ -104,7 +104,7 @@ def add(
         EndpointName(tenant, name),
         url,
         headers=_headers(headers or ()),
-        secret=read_text("--secret", secret) if secret else use_cases.drawn_secret(asymmetric=asymmetric),
+        secret=use_cases.drawn_secret(asymmetric=asymmetric) if secret is None else read_text("--secret", secret),
         policy={field: value for field, value in policy.items() if value is not None},
         rules=_rules(),
     )

@@ -1,10 +1,10 @@
 """The commands that run things: up, exporter, demo, migrate."""
 
 import asyncio
+import secrets
 import signal
 import sys
 import threading
-import time
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
@@ -12,28 +12,20 @@ from typing import Annotated
 import typer
 
 from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
+from cli.preparation import Preparation
 from cluster import logs
 from cluster.database import Database, open_database, wait_until_ready
 from cluster.exporter import place_of
 from cluster.running import TEND_S, running_cluster
 from cluster.scratch import remove_abandoned
-from cluster.settings import InvalidSettings, Settings, load_settings
+from cluster.settings import InvalidSettings, load_settings
 from demo.run import run_demo
 from metrics.exporter import Exporter
-from service.words import counted
 from sql import migrate as migrations
-from sql.cluster.holders import SHARD
-from sql.cluster.identity import read_identity
-from sql.cluster.leadership import scale as set_scale
-from sql.deliveries.handlers import declare_handlers
-from sql.dsn import Dsn
-from sql.jobs.declare import declare_jobs
-from sql.session import Session, StatementRefused, StoreUnavailable
 from timers.model import SLOTS
-from workers.app import App, find_app, modules_of
+from workers.app import find_app, modules_of
 
 POLL_S = 0.1
-HOLD_LOOK_S = 1.0  # between two checks whether a hold has ended: each check opens a connection
 
 
 def up(
@@ -51,6 +43,7 @@ def up(
     """Run the cluster until Ctrl-C or SIGTERM, which hands everything back."""
     logs.configure()
     settings = load_settings(shards=shards, app=app)
+    settings = settings.model_copy(update={"cluster_id": settings.cluster_id or secrets.token_hex(8)})
     if keep_running and settings.ray_address is None:
         raise InvalidSettings("--keep-running needs a Ray that lives on: name it with SHARDCLOCK_RAY_ADDRESS")
     stop = _stop_event()
@@ -132,63 +125,6 @@ def migrate(
     else:
         print_table("", ["applied"], [[name] for name in applied or ["nothing: the schema is up to date"]])
     return DONE
-
-
-class Preparation:
-    """What `up` writes before its cluster fires: how many shards are wanted, and the handlers and jobs of its app.
-
-    A database that is on hold may be another installation's, which has shards and handlers of its own. There nothing is
-    written until the hold has ended.
-    """
-
-    def __init__(self, settings: Settings, app: App | None) -> None:
-        self._settings = settings
-        self._app = app
-        self._is_written = False
-        self._look_at_s = 0.0
-        self._said = ""
-
-    def tend(self, dsn: Dsn) -> None:
-        """Write it when a hold has ended; call this every `TEND_S`."""
-        if self._is_written or time.monotonic() < self._look_at_s:
-            return
-        self._look_at_s = time.monotonic() + HOLD_LOOK_S
-        try:
-            asyncio.run(self.turn(dsn))
-        except (StoreUnavailable, StatementRefused) as error:  # a running cluster outlives both
-            self._say(f"shards wanted and handlers are not written yet: {error}; trying again")
-
-    async def turn(self, dsn: Dsn) -> None:
-        """Write it; if the database is on hold, only say so.
-
-        errors:  StoreUnavailable  the outcome is unknown: call again
-        """
-        async with Session(dsn, application="shardclock up") as session:
-            identity = await read_identity(session, self._settings.identity or "")
-            if identity.hold_reason is not None:
-                self._say(f"ON HOLD: {identity.hold_reason}; nothing fires until `shardclock release`")
-                return
-            if self._settings.shards is not None:
-                await set_scale(session, SHARD, self._settings.shards)
-            if self._app is not None:
-                await _declare(session, self._app)
-        self._is_written = True
-
-    def _say(self, sentence: str) -> None:
-        """Say what has not been said already."""
-        if sentence != self._said:
-            self._said = sentence
-            tell(sentence)
-
-
-async def _declare(session: Session, app: App) -> None:
-    changes = await declare_handlers(session, [handler.declared() for handler in app.handlers])
-    told = ", ".join(f"{target} ({change})" for target, change in sorted(changes.items()))
-    tell(f"app {app.modules}: {counted(len(app.handlers), 'handler')}{'; ' + told if told else ''}")
-    of_jobs = await declare_jobs(session, app.jobs)
-    if app.jobs or of_jobs:
-        told = ", ".join(f"{name} ({', '.join(what)})" for name, what in sorted(of_jobs.items()))
-        tell(f"app {app.modules}: {counted(len(app.jobs), 'job')}{'; ' + told if told else ''}")
 
 
 def _stop_event() -> threading.Event:

@@ -13,13 +13,6 @@ from shardclock import installed_apps
 from workers.handler import HandlerSpec
 from workers.settings import WorkerSettings
 
-# Our packages come first on the path: a user's module of such a name is never found.
-OURS = frozenset(
-    {
-        "cli", "cluster", "coordinator", "demo", "embedded", "jobs", "keepers", "metrics", "service", "shards", "sql",
-        "timers", "webhooks", "workers",
-    }
-)  # fmt: skip
 IMPORT_S = 60.0
 SAID_MAX = 300
 
@@ -69,9 +62,6 @@ def find_app(modules: str, directory: Path) -> App:
 
     errors:  AppRefused  it can't be imported, declares nothing, or declares something wrong
     """
-    for root in {module.strip().replace(":", ".").partition(".")[0] for module in modules.split(",")}:
-        if root in OURS and _is_hidden(root, directory):
-            raise AppRefused(f"app {root!r} can't be found: Shardclock has a package of that name; rename yours")
     command = [sys.executable, "-P", "-m", "workers.describe", modules, str(directory)]
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, timeout=IMPORT_S, check=False)
@@ -89,13 +79,6 @@ def find_app(modules: str, directory: Path) -> App:
     except (ValueError, KeyError, TypeError) as error:
         how = f"it ended with code {done.returncode}" if done.returncode else f"it said {str(error)[:SAID_MAX]}"
         raise AppRefused(f"app {modules!r} can't be imported: {how}") from error
-
-
-def _is_hidden(root: str, directory: Path) -> bool:
-    """Say whether a directory has a module that a package of ours hides."""
-    theirs = [path for path in (directory / root, directory / f"{root}.py") if path.exists()]
-    ours = Path(__file__).parents[1] / root
-    return any(path.resolve() != ours.resolve() for path in theirs)
 
 
 def _handlers_of(said: Mapping[str, Any]) -> tuple[HandlerSpec, ...]:

@@ -1,4 +1,4 @@
-"""How many deliveries a second a target gets: a token bucket, with moments passed in."""
+"""How many calls a second a target gets: a token bucket, with moments passed in."""
 
 from dataclasses import dataclass, field
 
@@ -34,6 +34,11 @@ class Bucket:
         if self.per_s is not None:
             self._fill(now_s)
             self._tokens -= count
+
+    def put_back(self, count: int = 1) -> None:
+        """Put back what was taken for calls that did not begin."""
+        if self.per_s is not None:
+            self._tokens = min(float(self.burst), self._tokens + count)
 
     def next_at_s(self, now_s: float) -> float:
         """Return the moment from which one may be taken."""

@@ -51,7 +51,7 @@ class Line:
         self._suspects: deque[ClaimedDelivery] = deque()
         self._calls: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
-        self._bucket = Bucket(spec.policy.rate_per_s, burst=spec.policy.batch)
+        self._bucket = Bucket(spec.policy.rate_per_s)
         self._payload_bytes = 0.0  # of one delivery, in the mean of the last claim
         self._failed_starts = 0
         self._start_at_s = 0.0
@@ -69,7 +69,7 @@ class Line:
             return max(0, 1 - len(self))
         most = min(sum(self._room(seat) for seat in self._seats) * (1 + QUEUED_CHUNKS), IN_HAND_MAX)
         if (rate := self.spec.policy.rate_per_s) is not None:
-            most = min(most, self.spec.policy.batch + int(rate))  # a second's worth
+            most = min(most, self.spec.policy.batch * (1 + int(rate)))  # a second's worth
         most = min(most, int(PAYLOADS_BYTES_MAX / max(1.0, self._payload_bytes)))
         free = most - len(self)
         # A claim costs nearly the same for few as for many, so it waits until half of the places are free.
@@ -137,17 +137,21 @@ class Line:
         seat = next((seat for seat in self._seats if seat.has_room), None)
         if seat is None or not self._waiting:
             return False
-        size = int(min(self.spec.policy.batch if self.spec.takes_batch else seat.chunk, len(self._waiting), allowed))
+        most = self.spec.policy.batch if self.spec.takes_batch else min(seat.chunk, allowed)
+        size = int(min(most, len(self._waiting)))
         return self._begin(seat, self._still_wanted([self._waiting.popleft() for _ in range(size)]))
 
     def _begin(self, seat: Seat, chunk: Sequence[ClaimedDelivery], *, alone: bool = False) -> bool:
         if chunk:
-            self._bucket.take(time.monotonic(), len(chunk))
+            self._bucket.take(time.monotonic(), self._calls_of(chunk))
             seat.take(chunk, alone=alone)
             call = asyncio.create_task(self._call(seat, chunk, alone=alone))
             self._calls.add(call)
             call.add_done_callback(self._calls.discard)
         return True
+
+    def _calls_of(self, chunk: Sequence[ClaimedDelivery]) -> int:
+        return 1 if self.spec.takes_batch else len(chunk)
 
     def _still_wanted(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
         held = self._held(deliveries)
@@ -166,6 +170,7 @@ class Line:
             self._failed_starts = 0
         except CannotStart as error:
             self._waiting.extendleft(reversed(chunk))
+            self._bucket.put_back(self._calls_of(chunk))
             self._wait_after_failed_start(str(error))
         finally:
             self._changed.set()

@@ -24,6 +24,7 @@ from shardclock import (
     find_handlers,
 )
 from sql.deliveries.claim import ClaimedDelivery
+from workers.ended import sentence_of
 from workers.handler import HandlerSpec
 from workers.niceness import be_nice
 
@@ -72,12 +73,12 @@ class HandlerProcess(Protocol):
 class HandlerActor:
     """Import an app and call one of its handlers."""
 
-    def __init__(self, modules: str, directory: str, target: str, calls_max: int) -> None:
+    def __init__(self, modules: str, directory: str, target: str, calls_max: int, priority: int) -> None:
+        be_nice(priority)  # first: the import of the user's code may take long, and start threads
         if directory not in sys.path:
             sys.path.append(directory)  # at the end: a user's sql.py must not replace a package of ours
         importlib.invalidate_caches()
         self._handler = find_handlers(modules.split(","))[target]
-        be_nice(self._handler.policy.priority)
         # More calls may wait here than run. A plain function has the process to itself.
         self._room = asyncio.Semaphore(calls_max if self._handler.is_async else 1)
 
@@ -144,7 +145,7 @@ class RayHandlerProcess:
                 max_concurrency=spec.calls_max + 1,
                 scheduling_strategy="DEFAULT" if asks else here,
             )
-            .remote(modules, directory, spec.target, spec.calls_max)
+            .remote(modules, directory, spec.target, spec.calls_max, spec.policy.priority)
         )
 
     async def ready(self) -> None:
@@ -172,7 +173,7 @@ class RayHandlerProcess:
         try:
             return await reference
         except ray.exceptions.RayError as error:  # not only RayActorError: the memory monitor's is none
-            raise ProcessDied(_how(error)) from error
+            raise ProcessDied(sentence_of(str(error))) from error
 
 
 def _call_plain(handler: Handler, timers: Sequence[Timer[str | None]]) -> list[Outcome]:
@@ -185,11 +186,6 @@ def _call_plain(handler: Handler, timers: Sequence[Timer[str | None]]) -> list[O
         if time.perf_counter() > ends_s:
             break
     return outcomes
-
-
-def _how(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return f"the handler's process ended: {text}"[:300]
 
 
 def envelope_of(it: ClaimedDelivery) -> Envelope:

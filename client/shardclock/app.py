@@ -3,10 +3,12 @@
 import importlib
 import re
 import sys
+import sysconfig
 import traceback
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import entry_points
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -18,6 +20,8 @@ from shardclock.refusal import InvalidHandler, shown
 ENTRY_POINTS = "shardclock.handlers"
 REFERENCE = re.compile(r"(?P<module>[^\W\d]\w*(?:\.[^\W\d]\w*)*)(?::(?P<function>[^\W\d]\w*))?")
 LISTED_MAX = 5
+IMPORTLIB, OURS = Path(importlib.__file__).parent, Path(__file__).parent
+LIBRARIES = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib")]
 
 
 @dataclass(slots=True)
@@ -124,8 +128,24 @@ def _imported(app: str, name: str) -> ModuleType:
                 f"app {shown(app)} can't be imported: there is no module {shown(error.name)}; check its name, and that"
                 " its folder is on the Python path"
             ) from None
-        last_line = traceback.format_exception_only(error)[-1]
-        raise InvalidHandler(f"app {shown(app)} can't be imported: {one_line(last_line)}; mend that first") from error
+        last_line = one_line(traceback.format_exception_only(error)[-1])
+        raise InvalidHandler(
+            f"app {shown(app)} can't be imported: {last_line}{_where(error)}; mend that first"
+        ) from error
+
+
+def _where(error: BaseException) -> str:
+    """Say at which line of the user's own code an import failed, and not of a library that it calls."""
+    if isinstance(error, SyntaxError) and error.filename and Path(error.filename).is_file():
+        return f", in {one_line(error.filename)}:{error.lineno}"
+    places = [(Path(frame.f_code.co_filename), line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    places = [(file, line) for file, line in places if file.is_file() and not _is_below(file, IMPORTLIB, OURS)]
+    own = [(file, line) for file, line in places if not _is_below(file, *LIBRARIES)] or places
+    return f", in {one_line(str(own[-1][0]))}:{own[-1][1]}" if own else ""
+
+
+def _is_below(file: Path, *folders: Path) -> bool:
+    return any(file.is_relative_to(folder) for folder in folders)
 
 
 def _declared_in(module: ModuleType) -> Found:

@@ -1,6 +1,8 @@
--- Declares the handlers of an app: those that are new or changed are written, those that are missing are withdrawn.
+-- Declares the handlers of an app: those that are new or changed are written, those that are missing are
+-- withdrawn.
 --
--- in:    one array for each fact: :targets text[] (each once), :references text[], :policies jsonb[]
+-- in:    one array for each fact: :targets text[] (each once), :references text[], :policies jsonb[];
+--        :withdraw boolean: false leaves those that are missing as they are
 -- out:   target text, change text: added, changed, withdrawn or back; none for a handler that is as it was
 -- locks: the changed rows
 -- index: none, the table is small
@@ -15,7 +17,7 @@ withdrawn as (
     update shardclock.handlers h
     set withdrawn_at = now()
     from known k
-    where k.target = h.target and k.withdrawn_at is null and h.target <> all (:targets)
+    where :withdraw::boolean and k.target = h.target and k.withdrawn_at is null and h.target <> all (:targets)
     returning h.target
 ),
 written as (

@@ -15,10 +15,12 @@ class DeclaredHandler:
     policy: str
 
 
-async def declare_handlers(session: Session, handlers: Sequence[DeclaredHandler]) -> dict[str, str]:
-    """Make these the handlers that timers may name, and withdraw all others; return what changed, by target.
+async def declare_handlers(
+    session: Session, handlers: Sequence[DeclaredHandler], *, withdraw: bool = True
+) -> dict[str, str]:
+    """Make these handlers that timers may name, and the only ones if others are withdrawn; return what changed.
 
-    shape:   each change is `added`, `changed`, `withdrawn` or `back`
+    shape:   by target; each change is `added`, `changed`, `withdrawn` or `back`
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/deliveries/declare_handlers.sql
     """
@@ -27,5 +29,17 @@ async def declare_handlers(session: Session, handlers: Sequence[DeclaredHandler]
         targets=[handler.target for handler in handlers],
         references=[handler.reference for handler in handlers],
         policies=[handler.policy for handler in handlers],
+        withdraw=withdraw,
     )
     return {row["target"]: row["change"] for row in rows}
+
+
+async def count_handlers(session: Session) -> int:
+    """Count the handlers that are declared and not withdrawn.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/deliveries/count_handlers.sql
+    """
+    row = await session.row("count_handlers")
+    assert row is not None, "a count has a row"
+    return int(row["handlers"])

@@ -143,7 +143,7 @@ language sql
 stable
 begin atomic
     select case when jsonb_array_length(failures) >= 10 then failures - 3 else coalesce(failures, '[]') end
-        || jsonb_build_object('attempt', attempt, 'at', at, 'reason', reason, 'worker', to_hex(worker));
+        || jsonb_build_object('attempt', attempt, 'at', at, 'reason', reason, 'worker', lpad(to_hex(worker), 16, '0'));
 end;
 
 comment on function shardclock.with_failure is

@@ -51,6 +51,7 @@ def test_what_was_said_of_its_policy_is_kept(shell: Shell) -> None:
         (["--url", "https://169.254.169.254/latest"], "its host must be public"),
         (["--url", "https://2130706433/"], "neither a name nor an address as it is usually written"),
         (["--url", URL, "--secret", "whsec_AAAA"], "a secret of 3 bytes is refused"),
+        (["--url", URL, "--secret", ""], "a secret of 0 characters is refused"),
         (["--url", URL, "--header", "x: a\nb"], "must be printable ASCII on one line"),
         (["--url", URL, "--header", "x-no-colon"], "has no colon"),
         (["--url", URL, "--header", "a: 1", "--header", "A: 2"], "stands there twice"),

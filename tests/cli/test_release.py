@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cli.run import Preparation
+from cli.preparation import Preparation
 from cluster.settings import load_settings
 from sql.cluster.holders import SHARD, Incarnation, register_holder
 from sql.cluster.identity import release
@@ -258,7 +258,7 @@ def test_an_up_on_hold_writes_its_shards_and_handlers_when_it_is_released_and_no
             if len(seen) == 5:
                 stop.set()
 
-    monkeypatch.setattr("cli.run.HOLD_LOOK_S", 0.0)
+    monkeypatch.setattr("cli.preparation.HOLD_LOOK_S", 0.0)
     monkeypatch.setattr("cli.run._stop_event", lambda: stop)
     monkeypatch.setattr("cli.run.find_app", lambda *_: App("orders", ".", (spec_of(),)))
     monkeypatch.setattr("cli.run.running_cluster", lambda *_, **__: nullcontext(Cluster()))
@@ -280,7 +280,7 @@ async def give_to(identity: str, dsn: str) -> None:
 def test_an_up_on_hold_goes_on_when_postgres_is_away(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("cli.run.HOLD_LOOK_S", 0.0)
+    monkeypatch.setattr("cli.preparation.HOLD_LOOK_S", 0.0)
     preparation = Preparation(load_settings(), None)
 
     for _ in range(2):

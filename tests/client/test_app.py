@@ -123,17 +123,29 @@ def test_a_module_that_is_not_there_is_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "last_line"),
     [
-        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
-        ("1 / 0", "ZeroDivisionError: division by zero"),
-        ("def :", "SyntaxError: invalid syntax"),
-        ("import sys; sys.exit('bye')", "SystemExit: bye"),
+        ("\nimport no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("import shardclock\n1 / 0", "ZeroDivisionError: division by zero"),
+        ("\ndef :", "SyntaxError: invalid syntax"),
+        ("import sys\nsys.exit('bye')", "SystemExit: bye"),
+        ("import json\njson.loads('')", "json.decoder.JSONDecodeError: Expecting value"),
     ],
-    ids=["module", "error", "syntax", "exit"],
+    ids=["module", "error", "syntax", "exit", "deeper"],
 )
-def test_a_module_that_fails_is_refused_with_the_last_line_of_its_error(app: App, text: str, last_line: str) -> None:
+def test_a_module_that_fails_is_refused_with_the_last_line_of_its_error_and_where_it_is(
+    app: App, tmp_path: Path, text: str, last_line: str
+) -> None:
     app("broken.py", text)
 
-    assert refusal("broken") == f"app 'broken' can't be imported: {last_line}; mend that first"
+    said = refusal("broken")
+    assert said.startswith(f"app 'broken' can't be imported: {last_line}")
+    assert said.endswith(f", in {tmp_path / 'broken.py'}:2; mend that first")
+
+
+def test_of_a_module_that_another_one_imports_its_own_line_is_told(app: App, tmp_path: Path) -> None:
+    app("deep.py", "\n\n1 / 0")
+    app("broken.py", "import deep")
+
+    assert refusal("broken").endswith(f"by zero, in {tmp_path / 'deep.py'}:3; mend that first")
 
 
 def test_a_module_without_handlers_is_refused(app: App) -> None:

@@ -95,7 +95,7 @@ async def test_a_failed_attempt_is_due_again_like_any_timer(
     assert (again.claims, again.failed_attempts, again.payload) == (2, 1, mine.payload)
     (row,) = await deliveries(dsn)
     (failure,) = json.loads(row["failures"])
-    assert (failure["attempt"], failure["reason"], failure["worker"]) == (1, "it raised", "b")
+    assert (failure["attempt"], failure["reason"], failure["worker"]) == (1, "it raised", f"{11:016x}")
     assert await details(dsn) == [], "only an end is recorded"
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from tests.support import ROOT
 from tests.support.cli_asserts import BAD_INPUT
 from tests.support.program import run
 from workers.app import App, AppRefused, find_app, modules_of
+from workers.describe import OURS
 
 ORDERS = """
 import shardclock
@@ -73,7 +76,6 @@ def test_an_app_may_have_jobs_alone_and_they_are_learnt_with_their_rules(tmp_pat
         ("broken", "import nothing_of_that_name", "can't be imported"),
         ("ends", "import os; os._exit(7)", "it ended with code 7"),
         ("missing", None, "there is no module"),
-        ("jobs", "import shardclock", "app 'jobs' can't be found: Shardclock has a package of that name; rename yours"),
         ("json", None, "has no handlers"),
     ],
 )
@@ -83,6 +85,54 @@ def test_an_app_that_cannot_be_used_is_refused(tmp_path: Path, modules: str, tex
 
     with pytest.raises(AppRefused, match=why):
         find_app(modules, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("modules", "files"),
+    [
+        ("metrics", {"metrics.py": ORDERS}),
+        ("demo.handlers", {"demo/__init__.py": "", "demo/handlers.py": ORDERS}),
+        ("shardclock", {"shardclock.py": ORDERS}),
+        ("workers:expire", {"workers/any.py": "", "workers/orders.py": ORDERS}),
+        ("orders", {"orders.py": "import metrics\n" + ORDERS, "metrics.py": ""}),
+        ("orders", {"orders.py": "from workers import mine\n" + ORDERS, "workers.py": "mine = 1"}),
+    ],
+    ids=["module", "package", "client", "without __init__", "imported", "imported in vain"],
+)
+def test_a_module_of_the_user_that_has_the_name_of_one_of_ours_is_refused(
+    tmp_path: Path, modules: str, files: dict[str, str]
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    taken = next(name for name in files if name != "orders.py").split("/")[0].removesuffix(".py")
+
+    with pytest.raises(AppRefused) as refused:
+        find_app(modules, tmp_path)
+
+    assert str(refused.value) == (
+        f"app '{modules}' is refused: its module '{taken}' has the name of a package of Shardclock, which is imported"
+        f" in its place; give it another name, such as my_{taken}"
+    )
+
+
+def test_a_folder_of_such_a_name_without_modules_hides_nothing(tmp_path: Path) -> None:
+    (tmp_path / "orders.py").write_text("import sql\n" + ORDERS)
+    (tmp_path / "sql").mkdir()
+    (tmp_path / "sql" / "tables.sql").write_text("")
+    (tmp_path / "metrics.py").write_text("")  # not a part of the app
+
+    assert [handler.target for handler in find_app("orders", tmp_path).handlers] == ["order.expired"]
+
+
+def test_our_own_apps_are_not_taken_for_a_user_s() -> None:
+    assert find_app("demo.app", ROOT).handlers
+
+
+def test_the_names_that_are_taken_are_those_of_our_packages() -> None:
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+
+    assert {*OURS} == {name for name in packages if "." not in name} | {"shardclock"}
 
 
 def test_a_cluster_whose_app_cannot_be_used_does_not_start(tmp_path: Path) -> None:

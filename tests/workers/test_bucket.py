@@ -29,6 +29,15 @@ def test_a_clock_that_stands_gives_nothing_twice() -> None:
     assert [bucket.room(5.0) for _ in range(3)] == [0, 0, 0]
 
 
+def test_what_is_put_back_can_be_taken_again_and_the_burst_stays_the_most() -> None:
+    bucket = Bucket(0.1, burst=2)
+    bucket.take(5.0)
+    bucket.put_back(1)
+    assert bucket.room(5.0) == 2
+    bucket.put_back(1)
+    assert bucket.room(5.0) == 2
+
+
 @given(
     st.floats(0.01, 1_000),
     st.integers(1, 50),

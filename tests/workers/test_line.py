@@ -11,6 +11,7 @@ from datetime import timedelta
 import pytest
 
 from shardclock import Completed, Failed, Outcome
+from sql.backoff import Backoff
 from sql.deliveries.claim import Claim, ClaimedDelivery
 from sql.deliveries.settle import Ending, Settlement
 from tests.support.handlers import NOON, Died, Hangs, Processes, delivery, spec_of
@@ -330,6 +331,29 @@ async def test_a_handler_is_called_no_more_often_than_its_rate() -> None:
 
     # The first is called at once, and the eight after it one by one.
     assert time.monotonic() - began_s >= 8 / 40
+
+
+async def test_a_rate_counts_calls_so_a_batch_stays_whole() -> None:
+    processes = Processes()
+    began_s = time.monotonic()
+    async with running(spec_of(batch=50, rate_per_s=20.0, concurrency=20), processes) as it:
+        assert it.line.places == 50 * 21, "no more than a second's worth waits in memory"
+        it.line.add([delivery(key) for key in range(270)])
+        await eventually(lambda: len(it.settled) == 270)
+
+    assert [len(chunk) for chunk in processes.chunks] == [50, 50, 50, 50, 50, 20]
+    assert time.monotonic() - began_s >= 5 / 20, "one call at once, and five after it one by one"
+
+
+async def test_a_call_that_did_not_begin_leaves_the_rate_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "RESTART", Backoff(0.001, 0.001))
+    processes = Processes(comes_up=False)
+    async with running(spec_of(rate_per_s=0.01), processes) as it:
+        it.line.add([delivery(1)])
+        await eventually(lambda: len(processes.started) >= 2)
+        processes.comes_up = True
+
+        await eventually(lambda: len(it.settled) == 1)
 
 
 async def test_what_expired_is_not_called() -> None:

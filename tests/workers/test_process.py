@@ -13,7 +13,7 @@ import pytest
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from shardclock import Completed, Timer
+from shardclock import Completed, InvalidHandler, Timer
 from sql.deliveries.claim import ClaimedDelivery
 from tests.support.handlers import NOON, delivery, spec_of
 from workers import process
@@ -105,7 +105,7 @@ async def test_no_more_calls_run_at_a_time_than_the_handler_allows_however_many_
 ) -> None:
     name = f"app_{kind}"
     (tmp_path / f"{name}.py").write_text(APP.format(name=name))
-    actor = HandlerActor(name, str(tmp_path), f"{name}.{kind}", calls_max)
+    actor = HandlerActor(name, str(tmp_path), f"{name}.{kind}", calls_max, 2)
     envelopes = pickle.dumps([envelope_of(delivery(key, target=f"{name}.{kind}")) for key in range(20)])
 
     answers = await asyncio.gather(actor.call(envelopes), actor.call(envelopes))
@@ -122,13 +122,26 @@ async def test_a_handler_that_is_slow_is_not_begun_for_all_of_a_message(
     monkeypatch.setattr(process, "BEGINS_S", 0.0)
     name = f"slow_{kind}"
     (tmp_path / f"{name}.py").write_text(APP.format(name=name))
-    actor = HandlerActor(name, str(tmp_path), f"{name}.{kind}", calls_max)
+    actor = HandlerActor(name, str(tmp_path), f"{name}.{kind}", calls_max, 2)
     envelopes = pickle.dumps([envelope_of(delivery(key, target=f"{name}.{kind}")) for key in range(20)])
 
     outcomes, _ = await actor.call(envelopes)
 
     assert len(outcomes) == 1
     assert actor._room._value == calls_max, "what was reserved is free again"
+
+
+def test_the_process_steps_back_before_it_imports_the_user_s_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "fails_at_import.py").write_text("1 / 0")
+    asked: list[int] = []
+    monkeypatch.setattr(process, "be_nice", asked.append)
+
+    with pytest.raises(InvalidHandler):
+        HandlerActor("fails_at_import", str(tmp_path), "any", 1, 3)
+
+    assert asked == [3]
 
 
 def test_a_handler_s_timer_has_what_the_delivery_has() -> None:

@@ -1,0 +1,14 @@
+-- Reads which cluster leads, or has just been given the lead.
+--
+-- in:    nothing
+-- out:   cluster_id text; no row if none leads
+-- locks: nothing
+-- index: leadership_pkey, newest first
+select newest.cluster_id
+from (
+    select c.cluster_id, c.lease_until
+    from shardclock.leadership c
+    order by c.renewed_at desc
+    limit 1
+) newest
+where newest.lease_until > clock_timestamp()

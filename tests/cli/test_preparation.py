@@ -1,0 +1,159 @@
+"""Prove that `up` takes the handlers of no cluster that leads, and says who will call its own."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from cli.preparation import Preparation
+from cluster.settings import load_settings
+from sql.cluster.leadership import hand_over, lead, resign
+from sql.dsn import Dsn
+from sql.session import Session
+from tests.support.deliveries import declare
+from tests.support.factories import query
+from tests.support.handlers import spec_of
+from tests.support.roles import as_role
+from workers.app import App
+
+SHOP, TIMERS = "shop", "timers"
+STANDS_BY = "another cluster leads: this one stands by, and its handlers are called once it leads\n"
+
+
+def preparation(cluster_id: str = TIMERS, app: App | None = App("orders", ".", (spec_of(),))) -> Preparation:  # noqa: B008
+    return Preparation(load_settings().model_copy(update={"cluster_id": cluster_id}), app)
+
+
+def turn(it: Preparation, dsn: str) -> None:
+    asyncio.run(it.turn(Dsn.of(as_role(dsn, "shard"))))
+
+
+def let_lead(dsn: str, cluster_id: str, leader: int) -> None:
+    """Let a cluster lead, as its coordinator would."""
+
+    async def do() -> None:
+        async with Session(as_role(dsn, "shard"), application="test") as session:
+            assert (await lead(session, leader, cluster_id=cluster_id, lease_s=60.0, fresh=True)).leads
+
+    asyncio.run(do())
+
+
+def end_lead(dsn: str, leader: int) -> None:
+    async def do() -> None:
+        async with Session(as_role(dsn, "shard"), application="test") as session:
+            await resign(session, leader)
+
+    asyncio.run(do())
+
+
+def handlers(dsn: str) -> list[str]:
+    """Read which handlers timers may name."""
+    rows = asyncio.run(query(dsn, "select target from shardclock.handlers where withdrawn_at is null order by target"))
+    return [row["target"] for row in rows]
+
+
+def test_an_up_beside_a_cluster_that_leads_adds_its_handlers_and_withdraws_none(
+    dsn: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asyncio.run(declare(dsn, "cart.left"))
+    let_lead(dsn, SHOP, 1)
+
+    turn(preparation(), dsn)
+
+    assert handlers(dsn) == ["cart.left", "order.expired"]
+    assert capsys.readouterr().err == "app orders: 1 handler; order.expired (added)\n" + STANDS_BY
+
+
+def test_a_cluster_that_stood_by_withdraws_the_handlers_of_others_when_it_leads(
+    dsn: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asyncio.run(declare(dsn, "cart.left"))
+    let_lead(dsn, SHOP, 1)
+    it = preparation()
+    turn(it, dsn)
+    turn(it, dsn)
+    assert capsys.readouterr().err.count(STANDS_BY) == 1, "said once"
+
+    end_lead(dsn, 1)
+    let_lead(dsn, TIMERS, 2)
+    turn(it, dsn)
+
+    assert handlers(dsn) == ["order.expired"]
+    assert capsys.readouterr().err == "app orders: 1 handler; cart.left (withdrawn)\n"
+
+
+def test_a_cluster_that_leads_again_has_its_handlers_back(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+    # Given a cluster that lost the lead to one that withdrew its handlers
+    let_lead(dsn, TIMERS, 1)
+    it = preparation()
+    turn(it, dsn)
+    end_lead(dsn, 1)
+    let_lead(dsn, SHOP, 2)
+    turn(it, dsn)
+    asyncio.run(declare(dsn, "cart.left"))
+
+    end_lead(dsn, 2)
+    let_lead(dsn, TIMERS, 1)
+    turn(it, dsn)
+
+    assert handlers(dsn) == ["order.expired"]
+
+
+def test_a_cluster_that_is_given_the_lead_counts_as_the_one_that_leads(dsn: str) -> None:
+    asyncio.run(declare(dsn, "cart.left"))
+    let_lead(dsn, "old", 1)
+
+    async def give() -> None:
+        async with Session(as_role(dsn, "shard"), application="test") as session:
+            assert await hand_over(session, SHOP, lease_s=60.0)
+
+    asyncio.run(give())
+    turn(preparation(), dsn)
+
+    assert handlers(dsn) == ["cart.left", "order.expired"]
+
+
+@pytest.mark.parametrize("leads", [None, "itself", "a cluster whose lease has ended"])
+def test_an_up_withdraws_the_handlers_of_others_where_no_other_cluster_leads(dsn: str, leads: str | None) -> None:
+    asyncio.run(declare(dsn, "cart.left"))
+    if leads is not None:
+        let_lead(dsn, TIMERS if leads == "itself" else SHOP, 1)
+    if leads == "a cluster whose lease has ended":
+        asyncio.run(query(dsn, "update shardclock.leadership set lease_until = now() - interval '1 second'"))
+
+    turn(preparation(), dsn)
+
+    assert handlers(dsn) == ["order.expired"]
+
+
+def test_shards_wanted_are_written_once_wherever_the_lead_goes(dsn: str) -> None:
+    it = Preparation(load_settings(shards=5).model_copy(update={"cluster_id": TIMERS}), App("orders", ".", ()))
+    turn(it, dsn)
+    asyncio.run(query(dsn, "update shardclock.scale set wanted = 7 where role = 'shard'"))
+    let_lead(dsn, TIMERS, 1)
+    turn(it, dsn)
+
+    assert asyncio.run(query(dsn, "select wanted from shardclock.scale where role = 'shard'"))[0]["wanted"] == 7
+
+
+def test_an_up_without_an_app_says_that_handlers_are_declared(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+    turn(preparation(app=None), dsn)
+    assert capsys.readouterr().err == ""
+
+    asyncio.run(declare(dsn, "cart.left", "order.expired"))
+    turn(preparation(app=None), dsn)
+
+    assert handlers(dsn) == ["cart.left", "order.expired"]
+    assert capsys.readouterr().err == (
+        "2 handlers are declared, and this cluster has no app: deliveries to them wait until a cluster leads that has"
+        " one (`shardclock up --app`)\n"
+    )
+
+
+def test_an_up_without_an_app_says_that_it_stands_by(dsn: str, capsys: pytest.CaptureFixture[str]) -> None:
+    let_lead(dsn, SHOP, 1)
+
+    turn(preparation(app=None), dsn)
+
+    assert capsys.readouterr().err == "another cluster leads: this one stands by\n"

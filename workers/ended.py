@@ -1,0 +1,52 @@
+"""One sentence on how a handler's process ended, out of what Ray says about it."""
+
+import re
+
+SENTENCE_CHARS_MAX = 300
+
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+FRAME = '  File "'  # begins each frame of a traceback
+IN_CREATION = "raised in its creation task"
+EXIT_CODE = re.compile(r"exits? with an exit code (\d+)")
+SIGNAL = re.compile(r"receives? a (SIG[A-Z]+)")
+# Ray lost the connection, and no more is known: os._exit, SIGKILL and SIGSEGV all look like this.
+SILENT = "connection error code 2"
+UNKNOWN = (
+    "the handler's process ended without an exit code: by os._exit, a signal such as SIGKILL or SIGSEGV, or too little"
+    " memory"
+)
+# What comes before it describes the actor.
+DETAILS = ("Worker exit detail: ", "The actor is dead because ")
+
+
+def sentence_of(text: str) -> str:
+    """Say how a process ended, or why it doesn't start, from the text of Ray's error.
+
+    shape:   one line of at most 300 characters, without colours
+    """
+    text = COLOUR.sub("", text)
+    if FRAME in text:
+        what = "does not start" if IN_CREATION in text else "failed"
+        return _bounded(f"the handler's process {what}: {_exception_of(text)}")
+    if found := SIGNAL.search(text) or EXIT_CODE.search(text):
+        how = found[1] if found.re is SIGNAL else f"exit code {found[1]}"
+        return f"the handler's process ended: {how}"
+    if SILENT in text:
+        return UNKNOWN
+    for before in DETAILS:
+        text = text.rpartition(before)[2]
+    text = text.strip().removesuffix(".")
+    return _bounded(f"the handler's process ended: {text}" if text else "the handler's process ended")
+
+
+def _exception_of(text: str) -> str:
+    """Return the exception below a traceback: what follows the indented lines of its last frame."""
+    lines = text[text.rindex(FRAME) :].splitlines()[1:]
+    while lines and lines[0].startswith(" "):
+        del lines[0]
+    return " ".join(lines) or text.splitlines()[-1]
+
+
+def _bounded(sentence: str) -> str:
+    words = " ".join(sentence.split())
+    return words if len(words) <= SENTENCE_CHARS_MAX else f"{words[: SENTENCE_CHARS_MAX - 1]}…"
