@@ -42,7 +42,8 @@ async def test_a_dry_run_names_them_the_first_that_died_first_and_changes_nothin
 ) -> None:
     would = await redrive(operator, EACH, limit=2, per_s=1, dry_run=True)
 
-    sentence = f"2 dead letters would be put back, 1 a second, of the target {HANDLER}, and there are more; nothing was changed"
+    which = f"2 dead letters would be put back, 1 a second, of the target {HANDLER}"
+    sentence = f"{which}, and there are more; nothing was changed"
     assert would == Acted(letters[1:], sentence, more=True, again_in_s=2)
     assert (await discard(operator, EACH, dry_run=True)).timer_keys == letters
 
