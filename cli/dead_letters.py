@@ -109,7 +109,7 @@ def _act(use_case: Callable[[Session], Awaitable[Acted]], *, yes: bool, as_json:
             print_json({"timer_keys": acted.timer_keys, "done": yes, "more": acted.more})
         else:
             tell(f"{acted.sentence}{_way_on(acted, yes=yes)}")
-        return DONE if yes and acted.timer_keys else NOT_DONE
+        return DONE if acted.timer_keys else NOT_DONE
 
     return with_session(do)
 

@@ -16,7 +16,7 @@ from service.endpoints import Done, NewSecret, StillNamed, TooManySecrets, Unkno
 from sql.endpoints.endpoints import WEBHOOK, EndpointName, ListedEndpoint, list_endpoints
 from sql.session import Session
 from timers.refusal import Refusal, shortened
-from webhooks.endpoint import EndpointRules
+from webhooks.endpoint import TIMEOUT_S_MAX, TIMEOUT_S_MIN, EndpointRules
 from webhooks.policy import RULES
 
 RATE = RULES["rate_per_s"]
@@ -97,7 +97,7 @@ def add(
     policy = {
         "concurrency": concurrency,
         "rate_per_s": rate,
-        "timeout_s": None if timeout is None else read_length("--timeout", timeout).average().total_seconds(),
+        "timeout_s": None if timeout is None else _timeout_s(timeout),
         "max_attempts": max_attempts,
     }
     wanted = use_cases.new_endpoint(
@@ -144,7 +144,8 @@ def try_(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> 
         if as_json:
             print_json({"delivered": tried.delivered, "ms": ms, "answer": tried.answer})
         else:
-            tell(f"{key.target}: {tried.answer}, after {ms} ms")
+            took = "" if tried.answer.startswith("timed out ") else f", after {ms} ms"  # that says it itself
+            tell(f"{key.target}: {tried.answer}{took}")
         return DONE if tried.delivered else NOT_DONE
 
     return _with_session(do)
@@ -228,6 +229,15 @@ def _with_session(work: Callable[[Session], Awaitable[int]]) -> int:
         raise Refusal(f"{refusal}, by --end") from None
 
 
+def _timeout_s(text: str) -> float:
+    timeout_s = read_length("--timeout", text).average().total_seconds()
+    if not TIMEOUT_S_MIN <= timeout_s <= TIMEOUT_S_MAX:
+        raise Refusal(
+            f"--timeout {shortened(text)} is refused: it must be from {TIMEOUT_S_MIN:g}s to {TIMEOUT_S_MAX:g}s"
+        )
+    return timeout_s
+
+
 def _headers(texts: Sequence[str]) -> dict[str, str]:
     headers: dict[str, str] = {}
     for text in (line for given in texts for line in _lines(given)):
@@ -248,5 +258,5 @@ def _lines(text: str) -> list[str]:
 
 
 def _row(it: ListedEndpoint) -> tuple[object, ...]:
-    state = "works" if it.disabled_at is None else f"disabled: {it.disabled_why}"
+    state = "enabled" if it.disabled_at is None else f"disabled: {it.disabled_why}"
     return it.tenant_id, f"{WEBHOOK}{it.name}", it.url, state, it.waiting

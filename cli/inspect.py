@@ -75,7 +75,7 @@ def list_(
             print_json({"timers": found.timers, "next_page": found.next})
             return DONE
         rows = [_row(timer, clock) for timer in found.timers]
-        print_table("", ["timer_key", "state", "due", "ended", "tenant", "name", "schedule"], rows)
+        print_table("", ["timer_key", "state", "due", "ended", "tenant", "target", "name", "schedule"], rows)
         if found.next is not None:
             tell(f"there may be more: the same with --page {shlex.quote(found.next)}")
         return DONE
@@ -141,7 +141,7 @@ def _spaced(moment: str) -> str:
 
 def _row(timer: TimerState, clock: ZoneInfo | None) -> tuple[object, ...]:
     due, ended = on_clock(timer.due_date, clock), on_clock(timer.ended_at, clock)
-    return timer.timer_key, timer.state, due, ended, timer.tenant_id, timer.name, timer.schedule
+    return timer.timer_key, timer.state, due, ended, timer.tenant_id, timer.target, timer.name, timer.schedule
 
 
 def _fields_of_delivery(delivery: DeliveryState) -> list[tuple[str, object]]:

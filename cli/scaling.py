@@ -83,7 +83,7 @@ def scale(
         elif is_policy:
             await set_policy(session, SHARD, **_policy(before, least, most, target))
         after, serving = await _served(session, role, wait_s)
-        _show(before, after, serving, as_json=as_json)
+        _show(role, before, after, serving, as_json=as_json)
         return DONE if serving == after.wanted or not wait_s else NOT_DONE
 
     return with_session(do)
@@ -139,7 +139,7 @@ async def _served(session: Session, role: str, wait_s: float) -> tuple[Policy, i
         await asyncio.sleep(POLL_S)
 
 
-def _show(before: Policy, after: Policy, serving: int, *, as_json: bool) -> None:
+def _show(role: str, before: Policy, after: Policy, serving: int, *, as_json: bool) -> None:
     if as_json:
         print_json(
             {
@@ -153,11 +153,10 @@ def _show(before: Policy, after: Policy, serving: int, *, as_json: bool) -> None
         )
         return
     follows = "an operator" if after.wanted_min is None else f"the forecast, {after.wanted_min} to {after.wanted_max}"
-    print_table(
-        "",
-        ["before", "wanted", "serving", "set by", "a shard fires"],
-        [(before.wanted, after.wanted, serving, follows, f"{after.target_per_s:,} a second")],
-    )
+    columns, row = ["before", "wanted", "serving", "set by"], [before.wanted, after.wanted, serving, follows]
+    if role == SHARD:
+        columns, row = [*columns, "a shard fires"], [*row, f"{after.target_per_s:,} a second"]
+    print_table("", columns, [row])
 
 
 def _draw(coming: Forecast, policy: Policy) -> None:

@@ -37,13 +37,14 @@ def tail(
     ] = None,
     tenant: Annotated[str | None, typer.Option("--tenant", help="Only this tenant's.")] = None,
     name: Annotated[str | None, typer.Option("--name", help="Only of timers of this name.")] = None,
+    target: Annotated[str | None, typer.Option("--target", help="Only of timers with this target.")] = None,
     intent: Annotated[str | None, typer.Option("--intent", help=f"Only {', '.join(INTENTS)}.")] = None,
     as_json: Json = False,
 ) -> int:
     """Follow the command log, each record once."""
     if intent is not None and intent.upper() not in INTENTS:
         raise Refusal(f"--intent {shortened(intent)} is unknown: use {', '.join(INTENTS[:-1])} or {INTENTS[-1]}")
-    asked = {"tenant_id": tenant, "name": name, "intent": intent and intent.upper()}
+    asked = {"tenant_id": tenant, "name": name, "target": target, "intent": intent and intent.upper()}
     wanted = {field: value for field, value in asked.items() if value is not None}
 
     async def do(session: Session) -> int:
@@ -106,7 +107,8 @@ def _print_record(record: LogRecord, *, as_json: bool) -> None:
         return
     lag_ms = (record.recorded_at - record.due_date).total_seconds() * 1000
     late = f"{lag_ms:+.1f} ms" if record.intent == "TRIGGERED" else ""
-    what = "  ".join(filter(None, [record.tenant_id, record.name, _brief(record.payload), record.detail]))
+    called = None if record.target == "log" else f"to {record.target}"
+    what = "  ".join(filter(None, [record.tenant_id, record.name, called, _brief(record.payload), record.detail]))
     begin = f"{record.recorded_at:%H:%M:%S.%f} {record.intent:<11} {record.timer_key:>10}"
     out.print(f"{begin}  due {cell(record.due_date)} {late:>12}  {what}", markup=False, soft_wrap=True)
 

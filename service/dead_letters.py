@@ -1,6 +1,6 @@
 """Redrive or discard dead letters: find those that are meant, act on them, and say what was done and what is left."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
@@ -15,6 +15,7 @@ from sql.deliveries.dead_letters import (
 from sql.session import Session
 
 AT_ONCE_MAX = 10_000  # the most that one statement changes
+TARGETS_NAMED_MAX = 5  # in one sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ async def redrive(
     errors:  StoreUnavailable  the outcome is unknown: call again, none is delivered twice for it
     """
     rate = f", {per_s:,} a second" if per_s else ""
-    verb = _Verb(f"be delivered again{rate}", "delivered again", partial(redrive_dead_letters, per_s=per_s))
+    verb = _Verb(f"be put back{rate}", "put back: {many} {are} due again", partial(redrive_dead_letters, per_s=per_s))
     # Two runs at once would add up their rates.
     pause_s = ceil(limit / per_s) if per_s else 0
     return await _act(session, wanted, verb, limit=limit, again_in_s=pause_s, dry_run=dry_run)
@@ -52,13 +53,23 @@ async def discard(
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     """
-    verb = _Verb("be discarded", "discarded", partial(discard_dead_letters, reason=reason))
+    verb = _Verb("be discarded", "{many} discarded", partial(discard_dead_letters, reason=reason))
     return await _act(session, wanted, verb, limit=limit, again_in_s=0, dry_run=dry_run)
+
+
+def of_targets(targets: Iterable[str]) -> str:
+    """Name the targets of some dead letters, at least one; of many, the first few by name."""
+    names = sorted(set(targets))
+    named = names[:TARGETS_NAMED_MAX]
+    if len(names) > TARGETS_NAMED_MAX:
+        named.append(counted(len(names) - TARGETS_NAMED_MAX, "other"))
+    *first, last = named
+    return f"of the targets {', '.join(first)} and {last}" if first else f"of the target {last}"
 
 
 @dataclass(frozen=True, slots=True)
 class _Verb:
-    """What dead letters would do, what was done to them, and the statement that does it."""
+    """What would become of dead letters, what is said when it is done, and the statement that does it."""
 
     would: str
     done: str
@@ -80,6 +91,7 @@ async def _act(
     tenants = len({letter.tenant_id for letter in meant})
     many = counted(len(keys), "dead letter") + (f" of {tenants} tenants" if tenants > 1 else "")
     if not dry_run:
-        return Acted(keys, f"{many} {verb.done}", more, again_in_s)
+        return Acted(keys, verb.done.format(many=many, are="is" if len(keys) == 1 else "are"), more, again_in_s)
     others = ", and there are more" if more else ""
-    return Acted(keys, f"{many} would {verb.would}{others}; nothing was changed", more, again_in_s)
+    targets = of_targets(letter.target for letter in meant)
+    return Acted(keys, f"{many} would {verb.would}, {targets}{others}; nothing was changed", more, again_in_s)

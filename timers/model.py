@@ -150,7 +150,7 @@ class NewTimer(BaseModel):
     )
     tenant_id: Name = Field("default", description=NAME_RULE)
     timer_type: TimerType = Field(TimerType.USER, strict=False, description=f"one of {', '.join(TimerType)}, as text")
-    target: Name = Field("log", description="log, or a handler that an app has declared")
+    target: Name = Field("log", description="log, a handler that an app has declared, or webhook:NAME")
     target_element_id: Name | None = Field(None, description=NAME_RULE)
     process_instance_key: Key | None = Field(None, description=KEY_RULE)
     element_instance_key: Key | None = Field(None, description=KEY_RULE)

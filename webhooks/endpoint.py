@@ -21,6 +21,8 @@ TIMEOUT_S = 15.0
 PORTS_BELOW_1024 = frozenset({80, 443})
 NAME_CHARACTERS_OF_HOST_MAX = 253
 BEGIN = re.compile(r"https?://(?P<authority>[^/?#]+)", re.IGNORECASE)
+# In a URL that can't be read nobody knows where a password ends, so what is hidden goes up to the last @.
+USER_AND_PASSWORD, HIDDEN = re.compile(r"^(https?:/*)?.*@", re.IGNORECASE | re.DOTALL), r"\1…@"
 LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")  # a name that ends so is an address to a C library: 127.1, 0x7f000001
 LOOPBACK = "127.0.0.1"
@@ -89,7 +91,7 @@ def check_name(name: str) -> None:
     """
     if not NAME.fullmatch(name):
         raise InvalidEndpoint(
-            f"name {shortened(name)} is refused: it has 1 to 100 lower-case letters, digits and . _ -, "
+            f"endpoint name {shortened(name)} is refused: it has 1 to 100 lower-case letters, digits and . _ -, "
             "and begins with a letter or digit"
         )
 
@@ -99,7 +101,7 @@ def check_url(text: str, rules: EndpointRules) -> URL:
 
     errors:  InvalidEndpoint  names the URL, the rule and the way out
     """
-    shown = f"url {shortened(text)} is refused:"
+    shown = f"url {shortened(USER_AND_PASSWORD.sub(HIDDEN, text))} is refused:"
     if len(text) > URL_CHARACTERS_MAX:
         raise InvalidEndpoint(f"{shown} it has {len(text):,} characters, and may have {URL_CHARACTERS_MAX:,}")
     # Parsers disagree about these: some leave them out, some take a backslash for a slash.
@@ -114,7 +116,10 @@ def check_url(text: str, rules: EndpointRules) -> URL:
     except ValueError:
         raise InvalidEndpoint(f"{shown} it is no URL; write it like https://example.com/webhooks") from None
     for is_broken, rule in (
-        (url.scheme == "http" and not rules.allow_http, "everybody on the way could read http; use https"),
+        (
+            url.scheme == "http" and not rules.allow_http,
+            "everybody on the way could read http; use https, or the operator allows it (SHARDCLOCK_WEBHOOK_HTTP=true)",
+        ),
         ("@" in begun["authority"], "user and password don't belong into it; send them in a header, authorization"),
         ("#" in text, "a fragment (#…) is never sent; leave it out"),
         (port < 1024 and port not in PORTS_BELOW_1024, "its port must be 80, 443 or at least 1024"),
@@ -174,6 +179,7 @@ def _check_host(host: str, shown: str, networks: Networks) -> None:
     if not networks.permit(address or LOOPBACK) and (address is not None or is_local):
         raise InvalidEndpoint(
             f"{shown} its host must be public; the operator can allow networks beside the public ones"
+            " (SHARDCLOCK_WEBHOOK_ALLOW)"
         )
 
 

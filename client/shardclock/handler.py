@@ -60,7 +60,7 @@ def on_timer(  # noqa: PLR0913 - each is a word of the user's, with a default th
     due date is discarded, without a call. `Discard` and `RetryIn` say otherwise.
 
     In one worker at most `concurrency` calls run at once, and at most `rate_per_s` begin in a second. `num_cpus` and
-    `memory_mib` are what a process for it needs. Where the processor is short, the handlers of `priority` 1 get it
+    `memory_mib` are what a process for it needs. Where CPU is short, the handlers of `priority` 1 get it
     before those of 2, 3 and 4.
 
     units:   lengths of time are ISO 8601 durations such as "PT30S", or timedeltas; memory is in MiB

@@ -2,13 +2,22 @@
 
 import json
 
+from pydantic import BaseModel
+
 from shardclock.outcome import COMPLETED, Completed
 from shardclock.refusal import shown
 
 RESULT_BYTES_MAX = 16_384
 DEPTH_MAX = 100  # as a payload's: Postgres refuses what is nested too deeply for its stack
 
-ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+def _json_of(value: object) -> object:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    raise TypeError(f"{shown(value)} has no form in JSON")
+
+
+ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_json_of)
 
 
 def completed(result: object) -> Completed:
@@ -19,7 +28,10 @@ def completed(result: object) -> Completed:
         text = ENCODER.encode(result)
         size = len(text.encode())
     except Exception:  # noqa: BLE001 - encoding runs into the user's classes
-        return _dropped(result, "has no form in JSON; return objects, arrays, text, finite numbers, booleans or None")
+        return _dropped(
+            result,
+            "has no form in JSON; return objects, arrays, text, finite numbers, booleans, pydantic models or None",
+        )
     if size > RESULT_BYTES_MAX:
         return _dropped(result, f"has {size:,} bytes as JSON, more than {RESULT_BYTES_MAX:,}; store it, return its key")
     try:

@@ -74,11 +74,11 @@ def call_batch(handler: Handler | FunctionOfTimer, payloads: Sequence[Any], **fa
     found = _handler_of(handler)
     if not found.is_async:
         return _call_plain(found, _timers(found, payloads, facts))
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(acall_batch(found, payloads, **facts))
-    raise RuntimeError("call can't wait in a running event loop; write: await acall(...), or await acall_batch(...)")
+    if _a_loop_runs():
+        raise RuntimeError(
+            "call can't wait in a running event loop; write: await acall(...), or await acall_batch(...)"
+        )
+    return asyncio.run(acall_batch(found, payloads, **facts))
 
 
 async def acall_batch(handler: Handler | FunctionOfTimer, payloads: Sequence[Any], **facts: Any) -> list[Outcome]:
@@ -103,6 +103,15 @@ def run_of(job: Job | Callable[[Any], Any], config: Any = None, *, attempt: int 
     order = RunOrder(found.name, found.reference, f"1.{attempt}", attempt, datetime.now(UTC), text)
     with ThreadPoolExecutor(1) as thread:  # an event loop may run in this one
         return thread.submit(JobCall(found, order).run).result()
+
+
+def _a_loop_runs() -> bool:
+    # Nothing is called in the `except`: its traceback would begin with an error of ours.
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _call_plain(handler: Handler, timers: Sequence[Delivered]) -> list[Outcome]:

@@ -63,15 +63,25 @@ def test_they_are_listed_the_last_one_first_with_reason_and_failures(shell: Shel
 def test_a_redrive_says_first_what_it_would_do(shell: Shell, letters: list[int]) -> None:
     said = shell("dead-letters", "redrive", "--all", "--target", HANDLER)
 
-    assert said.code == NOT_DONE
-    assert "2 dead letters would be delivered again; nothing was changed; add --yes" in said.err
+    assert said.code == DONE, "a dry run that finds some is no failure, as of `cancel --all`"
+    assert said.err == (
+        f"2 dead letters would be put back, of the target {HANDLER}; nothing was changed; add --yes to do it\n"
+    )
+    assert shell("dead-letters", "redrive", max(letters) + 1).code == NOT_DONE
     assert waiting(shell) == []
 
 
 def test_it_says_of_how_many_tenants_they_are_if_not_of_one(shell: Shell, letters: list[int]) -> None:
-    assert "3 dead letters of 2 tenants would be discarded; nothing" in shell("dead-letters", "discard", "--all").err
-    assert "1 dead letter would be discarded; " in shell("dead-letters", "discard", "--all", "--tenant", "acme").err
-    assert shell("dead-letters", "redrive", "--all", "--yes").err == "3 dead letters of 2 tenants delivered again\n"
+    every, one = (
+        shell("dead-letters", "discard", "--all"),
+        shell("dead-letters", "discard", "--all", "--tenant", "acme"),
+    )
+    done = shell("dead-letters", "redrive", "--all", "--yes")
+
+    targets = f"of the targets {OTHER} and {HANDLER}"
+    assert every.err.startswith(f"3 dead letters of 2 tenants would be discarded, {targets}; nothing was changed")
+    assert one.err.startswith(f"1 dead letter would be discarded, of the target {OTHER}; nothing was changed")
+    assert done.err == "put back: 3 dead letters of 2 tenants are due again\n"
 
 
 def test_a_redriven_one_begins_again_with_the_same_envelope(shell: Shell, letters: list[int]) -> None:
@@ -95,20 +105,19 @@ def test_many_are_redriven_at_a_rate(shell: Shell, letters: list[int]) -> None:
 
 def test_what_one_run_leaves_is_told_and_done_by_the_next(shell: Shell, letters: list[int]) -> None:
     redrive = ("dead-letters", "redrive", "--all", "--limit", 2)
+    targets = f"of the targets {OTHER} and {HANDLER}"
     assert (
-        "2 dead letters of 2 tenants would be delivered again, and there are more; nothing was changed"
-        in shell(*redrive).err
+        f"2 dead letters of 2 tenants would be put back, {targets}, and there are more; nothing" in shell(*redrive).err
     )
     assert shell(*redrive, "--json").json["more"] is True
 
     first = shell(*redrive, "--rate", 1, "--yes")
     second = shell(*redrive, "--rate", 1, "--yes")
 
-    assert (
-        first.err
-        == "2 dead letters of 2 tenants delivered again; there are more: run it again in 2 s, when these are due\n"
+    assert first.err == (
+        "put back: 2 dead letters of 2 tenants are due again; there are more: run it again in 2 s, when these are due\n"
     )
-    assert second.err == "1 dead letter delivered again\n"
+    assert second.err == "put back: 1 dead letter is due again\n"
     assert {it["timer_key"] for it in waiting(shell)} == set(letters)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.server
 import json
+import re
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,7 +58,7 @@ def test_what_was_said_of_its_policy_is_kept(shell: Shell) -> None:
         (["--url", URL, "--header", "x-no-colon"], "has no colon"),
         (["--url", URL, "--header", "a: 1", "--header", "A: 2"], "stands there twice"),
         (["--url", URL, "--header", "webhook-id: 1"], "set by the sender"),
-        (["--url", URL, "--timeout", "5m"], "must be from 1 to 30 seconds"),
+        (["--url", URL, "--timeout", "60s"], "--timeout '60s' is refused: it must be from 1s to 30s"),
         (["--url", URL, "--secret", "whsec_" + 44 * "A", "--asymmetric"], "leave --asymmetric out"),
     ],
 )
@@ -79,7 +81,8 @@ def test_a_rate_is_a_number_within_bounds(shell: Shell, rate: str) -> None:
 
 
 def test_a_name_must_fit_into_a_target_and_is_given_once(shell: Shell) -> None:
-    assert "name 'Bil ling' is refused" in shell("endpoints", "add", "Bil ling", "--url", URL).err
+    refused = shell("endpoints", "add", "Bil ling", "--url", URL)
+    assert refused.err.startswith("shardclock: endpoint name 'Bil ling' is refused: it has 1 to 100 lower-case letters")
     shell("endpoints", "add", "billing", "--url", URL)
 
     again = shell("endpoints", "add", "billing", "--url", URL)
@@ -162,6 +165,16 @@ def test_a_test_that_fails_says_why(shell: Shell) -> None:
     assert "everybody on the way could read http" in refused.err
 
 
+def test_a_test_that_gets_no_answer_says_once_how_long_it_waited(shell: Shell) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        shell("endpoints", "add", "billing", "--url", url, "--timeout", "1s", **HERE)
+        tested = shell("endpoints", "test", "billing", **HERE)
+
+    assert tested.code == NOT_DONE
+    assert re.fullmatch(r"webhook:billing: timed out without an answer, after 1\.\d s\n", tested.err)
+
+
 def test_a_rotation_adds_a_secret_and_ends_with_the_newest_alone(shell: Shell) -> None:
     with answering(204) as receiver:
         first = shell("endpoints", "add", "billing", "--url", receiver.url, **HERE).out.strip()
@@ -195,6 +208,7 @@ def test_no_more_than_four_secrets_are_kept(shell: Shell) -> None:
 def test_it_is_disabled_enabled_and_removed(shell: Shell) -> None:
     shell("endpoints", "add", "billing", "--url", URL)
 
+    assert shell("endpoints").out.splitlines()[1].split()[3] == "enabled", "nobody has tried whether it works"
     assert shell("endpoints", "disable", "billing", "--reason", "moves house").code == DONE
     assert "disabled: moves house" in shell("endpoints").out
     refused = shell("schedule", "--in", "PT1H", "--target", "webhook:billing")

@@ -74,6 +74,7 @@ def test_lists_for_people(shell: Shell) -> None:
     assert done.code == DONE
     assert done.out.split()[:3] == ["timer_key", "state", "due"]
     assert "[red]invoice[/red]" in done.out, "a name is shown as it is"
+    assert "  default  log     [red]invoice" in done.out, "and its target"
 
 
 @pytest.mark.parametrize("scope", [[], ["--tenant", "default"], ["--name-prefix", "t"]], ids=" ".join)

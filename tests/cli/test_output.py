@@ -24,7 +24,7 @@ def test_a_table_in_a_file_has_a_line_for_each_row_however_wide(shell: Shell) ->
     lines = shell("list", COLUMNS="80").out.splitlines()
 
     assert len(lines) == 4
-    assert lines[0].split() == ["timer_key", "state", "due", "ended", "tenant", "name", "schedule"]
+    assert lines[0].split() == ["timer_key", "state", "due", "ended", "tenant", "target", "name", "schedule"]
     assert [line.split()[-1] for line in lines[1:]] == [f"{LONG}-{number}" for number in range(3)]
     assert all(line == line.rstrip() and "…" not in line for line in lines)
     assert len({line.index(LONG) for line in lines[1:]}) == 1, "columns stay in line"

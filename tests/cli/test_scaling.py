@@ -223,3 +223,9 @@ async def add_timers_fast(dsn: str, timers: int) -> None:
 @pytest.mark.parametrize("words", ["now", "--minutes 3"])
 def test_a_forecast_of_anything_else_is_refused(shell: Shell, words: str) -> None:
     assert_refused(shell("forecast", *words.split()), words.split(maxsplit=1)[0])
+
+
+def test_only_shards_fire_so_many_a_second(shell: Shell) -> None:
+    assert "a shard fires" in shell("scale", "2").out
+    workers = shell("scale", "workers=2")
+    assert workers.out.splitlines()[0].split() == ["before", "wanted", "serving", "set", "by"]

@@ -53,6 +53,20 @@ def test_tails_only_what_is_asked_for(shell: Shell) -> None:
     assert tailed("--tenant", "nobody") == []
 
 
+def test_tails_only_a_target_and_names_it_beside_the_timer(shell: Shell) -> None:
+    shell("endpoints", "add", "billing", "--url", "https://example.com/hooks")
+    for name, target in (("a", "webhook:billing"), ("b", "log")):
+        shell("schedule", "--in", "1h", "--name", name, "--target", target)
+        shell("cancel", "--name", name)
+
+    (to_billing,) = shell("tail", "--from-start", "--stop", "--target", "webhook:billing").out.splitlines()
+    (to_log,) = shell("tail", "--from-start", "--stop", "--target", "log").out.splitlines()
+
+    assert "  default  a  to webhook:billing" in to_billing
+    assert "  default  b" in to_log
+    assert "to log" not in to_log
+
+
 def test_tails_for_people_with_due_date_and_payload(shell: Shell) -> None:
     shell("schedule", "--at", "2031-01-31T08:00:00Z", "--name", "n", "--payload", '{"order": 42}')
     shell("cancel", "--name", "n", "--reason", "paid")

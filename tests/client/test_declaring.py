@@ -107,6 +107,20 @@ def test_a_declared_function_stays_as_it_is_and_has_a_policy_in_seconds() -> Non
                 " give_up_after, or say max_attempts=1"
             ),
         ),
+        (
+            {"give_up_after": "PT20S"},
+            (
+                "give_up_after (20 s) is shorter than timeout (30 s), so an attempt that takes too long would be the"
+                " last; raise give_up_after, lower timeout, or say max_attempts=1"
+            ),
+        ),
+        (
+            {"expires_after": "PT2H", "give_up_after": "PT1H"},
+            (
+                "expires_after (7200 s) is longer than give_up_after (3600 s), so a delivery would be given up before"
+                " it expires; lower expires_after, or raise give_up_after"
+            ),
+        ),
         ({"batch": 0}, "batch 0 is refused: it must be a whole number from 1 to 1,000"),
         ({"batch": 1_001}, "batch 1001 is refused: it must be a whole number from 1 to 1,000"),
         ({"concurrency": 0}, "concurrency 0 is refused: it must be a whole number from 1 to 1,000"),

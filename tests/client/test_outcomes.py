@@ -5,15 +5,21 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from shardclock import Completed, Discard, Discarded, Failed, Handler, Outcome, RetryIn, RetryLater, Timer, call_async
 from shardclock.testing import call
 
 Declare = Callable[..., Handler]
+
+
+class Paid(BaseModel):
+    order: int
+    at: datetime
 
 
 class Unspeakable(Exception):
@@ -66,6 +72,14 @@ def deep(levels: int) -> Any:
     for _ in range(levels):
         value = [value]
     return value
+
+
+def test_a_result_that_is_a_pydantic_model_is_recorded_as_its_json(declare: Declare) -> None:
+    paid = Paid(order=7, at=datetime(2026, 1, 31, tzinfo=UTC))
+    recorded = {"order": 7, "at": "2026-01-31T00:00:00Z"}
+
+    assert ends(declare, lambda: paid) == Completed(recorded)
+    assert ends(declare, lambda: {"all": [paid]}) == Completed({"all": [recorded]})
 
 
 def test_a_result_may_have_a_hundred_levels(declare: Declare) -> None:

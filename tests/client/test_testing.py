@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from shardclock import Completed, Handler, InvalidHandler, Timer, on_timer
+from shardclock import Completed, Failed, Handler, InvalidHandler, Timer, on_timer
 from shardclock.testing import acall, acall_batch, call, call_batch, timer
 from tests.support import ROOT
 
@@ -91,6 +91,16 @@ async def test_in_a_running_loop_a_call_is_awaited() -> None:
     assert call(plain, 7) == Completed(7)
     with pytest.raises(RuntimeError, match=r"^call can't wait in a running event loop; write: await acall\(\.\.\.\)"):
         call(asynchronous, 7)
+
+
+def test_the_traceback_of_what_an_async_handler_raises_begins_with_it(declare: Declare) -> None:
+    async def fails(timer: Timer) -> None:
+        raise ValueError("no such order")
+
+    outcome = call(declare(fails))
+
+    assert isinstance(outcome, Failed)
+    assert "no running event loop" not in outcome.traceback
 
 
 def test_a_plain_handler_runs_outside_a_loop_and_may_start_one(declare: Declare) -> None:

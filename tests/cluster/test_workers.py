@@ -184,6 +184,21 @@ def test_the_page_about_handlers_works(up: ClusterProcess) -> None:
     assert run("scale", "workers=2", environment=up.environment).code == 0
 
 
+def test_the_readme_s_handler_is_called(up: ClusterProcess) -> None:
+    module, start, typed = [block.text for block in blocks() if block.where.startswith("README.md") and block.reason]
+    exec(compile(module, "README.md", "exec"), {"__name__": "on_the_page"})
+    assert '@shardclock.on_timer("order.expired")' in module, "the app above has this target"
+    assert start == "$ shardclock up --app reminders\n"
+    commands = [shlex.split(line)[2:] for line in typed.splitlines()]
+
+    assert [run(*words, environment=up.environment).code for words in commands] == [0, 0]
+
+    until(
+        lambda: "delivered to order.expired" in run(*commands[-1], environment=up.environment).out,
+        "the delivery to end",
+    )
+
+
 def test_what_a_killed_worker_had_in_hand_is_called_by_the_next_within_two_seconds(up: ClusterProcess) -> None:
     (up.place / "wait").touch()
     run("schedule", "--in", "PT0S", "--target", "waits", "--name", "waits", environment=up.environment)

@@ -105,8 +105,8 @@ def _type(script: str, block: Block, dsn: str) -> None:
 def test_the_readme_s_commands_work_in_a_clone_typed_in_their_order() -> None:
     if not (ROOT / ".venv" / "bin" / "activate").exists():
         pytest.skip("`make setup` was not run here")
-    typed = [command for block in blocks() if block.kind == "console" and block.where.startswith("README.md")
-             for command in commands(block.text)]  # fmt: skip
+    readme = [block for block in blocks() if block.where.startswith("README.md") and block.reason is None]
+    typed = [command for block in readme if block.kind == "console" for command in commands(block.text)]
     # What takes long is checked below; here, only that the shell finds the program.
     script = "\n".join(["set -e", *(checked(command) for command in typed)])
     elsewhere = [path for path in os.environ["PATH"].split(":") if not (Path(path) / "shardclock").exists()]

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from service.dead_letters import Acted, discard, redrive
+from service.dead_letters import Acted, discard, of_targets, redrive
 from sql.deliveries.dead_letters import DeadLetterFilter
 from sql.session import Session
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver
@@ -42,9 +42,16 @@ async def test_a_dry_run_names_them_the_first_that_died_first_and_changes_nothin
 ) -> None:
     would = await redrive(operator, EACH, limit=2, per_s=1, dry_run=True)
 
-    sentence = "2 dead letters would be delivered again, 1 a second, and there are more; nothing was changed"
+    which = f"2 dead letters would be put back, 1 a second, of the target {HANDLER}"
+    sentence = f"{which}, and there are more; nothing was changed"
     assert would == Acted(letters[1:], sentence, more=True, again_in_s=2)
     assert (await discard(operator, EACH, dry_run=True)).timer_keys == letters
+
+
+def test_a_sentence_names_a_few_targets_and_counts_the_others() -> None:
+    assert of_targets(["b", "a", "b"]) == "of the targets a and b"
+    assert of_targets([f"t{i}" for i in range(5)]) == "of the targets t0, t1, t2, t3 and t4"
+    assert of_targets([f"t{i}" for i in range(8)]) == "of the targets t0, t1, t2, t3, t4 and 3 others"
 
 
 async def test_what_a_run_leaves_may_be_acted_on_when_those_of_the_run_are_due(
@@ -54,6 +61,6 @@ async def test_what_a_run_leaves_may_be_acted_on_when_those_of_the_run_are_due(
     rest = await discard(operator, EACH, limit=2, reason="refunded by hand", dry_run=False)
     none = await discard(operator, EACH, dry_run=False)
 
-    assert (first.sentence, first.more, first.again_in_s) == ("2 dead letters delivered again", True, 2)
+    assert (first.sentence, first.more, first.again_in_s) == ("put back: 2 dead letters are due again", True, 2)
     assert rest == Acted(letters[:1], "1 dead letter discarded", more=False)
     assert none == Acted([], "there is no such dead letter", more=False)

@@ -137,7 +137,7 @@ def test_a_timer_that_was_checked_can_not_be_changed() -> None:
         ({"tenant_id": ""}, "tenant_id '' is refused"),
         ({"timer_type": "OTHER"}, "timer_type 'OTHER' is refused: it must be one of BOUNDARY, INTERMEDIATE"),
         ({"timer_type": 1}, "timer_type 1 is refused"),
-        ({"target": ""}, "target '' is refused: it must be log, or a handler that an app has declared"),
+        ({"target": ""}, "target '' is refused: it must be log, a handler that an app has declared, or webhook:NAME"),
         ({"zone": "localtime"}, "zone 'localtime' is not an IANA time zone; write one such as UTC or Europe/Berlin"),
         ({"zone": "europe/berlin"}, "zone 'europe/berlin' is not an IANA time zone"),
         ({"zone": None}, "zone null is refused: it must be an IANA time zone, as text such as Europe/Berlin"),

@@ -45,7 +45,10 @@ def test_a_url_is_read_as_it_will_be_sent_to(text: str, read: str) -> None:
         ("https:///hook", "it must begin with https://"),
         ("https://", "it must begin with https://"),
         ("https://?x", "it must begin with https://"),
-        ("http://example.com/", "everybody on the way could read http; use https"),
+        (
+            "http://example.com/",
+            r"everybody on the way could read http; use https, .* \(SHARDCLOCK_WEBHOOK_HTTP=true\)",
+        ),
         ("https://me:secret@example.com/", "user and password don't belong into it"),
         ("https://me@example.com/", "user and password don't belong into it"),
         ("https://@example.com/", "user and password don't belong into it"),
@@ -78,7 +81,7 @@ def test_a_url_is_read_as_it_will_be_sent_to(text: str, read: str) -> None:
         ("https://0177.0.0.1/", "neither a name nor an address as it is usually written"),
         ("https://127.0.0.1./", "neither a name nor an address as it is usually written"),
         ("https://example.0x/", "neither a name nor an address as it is usually written"),
-        ("https://10.0.0.1/", "its host must be public"),
+        ("https://10.0.0.1/", r"its host must be public; .* \(SHARDCLOCK_WEBHOOK_ALLOW\)"),
         ("https://１２７.0.0.1/", "its host must be public"),
         ("https://[::1]/", "its host must be public"),
         ("https://[::ffff:10.0.0.1]/", "its host must be public"),
@@ -95,6 +98,23 @@ def test_a_url_that_must_not_be_sent_to_is_refused(text: str, rule: str) -> None
     assert str(refused.value).startswith("url ")
     assert str(refused.value).isprintable()
     assert len(str(refused.value)) < 250
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://me:Secret7@example.com/",
+        "https://me:Sec/ret7@example.com/",
+        "https://me:Sec#ret7@example.com/",
+        "https://me:Sec ret7@example.com/",
+        "http://me:Secret7@example.com:x/",
+        "me:Secret7@example.com",
+    ],
+)
+def test_a_password_in_a_url_is_not_shown(text: str) -> None:
+    with pytest.raises(InvalidEndpoint, match=r"…@example\.com.* is refused: ") as refused:
+        check_url(text, RULES)
+    assert "ret7" not in str(refused.value)
 
 
 @pytest.mark.parametrize(
