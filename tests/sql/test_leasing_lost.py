@@ -160,9 +160,8 @@ async def test_a_lease_that_cannot_be_renewed_in_time_is_lost() -> None:
 
 @pytest.mark.parametrize("asks", ["renew", "acknowledge"])
 async def test_work_of_a_member_that_gets_no_answer_ends_with_its_lease(asks: str) -> None:
-    async def silent(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(asyncio.CancelledError):
-            await asyncio.Event().wait()
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()  # until the other side ends: a server that is closed waits for all its connections
         writer.close()
 
     async with await asyncio.start_server(silent, "127.0.0.1", 0) as server, asyncio.timeout(BOUND_S):
