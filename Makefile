@@ -24,14 +24,15 @@ demo: setup ## fire 5,000 timers, kill a shard and a worker half way, check ever
 	@$(BIN)/shardclock demo
 
 test: setup ## run the tests, on real Postgres and real Ray, a minute of chaos among them
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) 3 -m "not chaos"
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) 2 -m "not ray and not chaos"
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) 2 -m "ray and not chaos"
 
 check: lint ## lint, and the quick tests on one version of Postgres: before each commit
-	@TEST_POSTGRES=18 $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) 3 -m "not ray and not slow"
+	@TEST_POSTGRES=18 $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) 2 -m "not ray and not slow"
 
 coverage: setup ## run the tests that need no Ray, and print how much of each package they run
 	@rm -rf build/coverage && mkdir -p build/coverage
-	@$(BIN)/coverage run -m pytest -q $(SIDE_BY_SIDE) 3 -m "not ray and not chaos"; tests=$$?; \
+	@$(BIN)/coverage run -m pytest -q $(SIDE_BY_SIDE) 2 -m "not ray and not chaos"; tests=$$?; \
 	$(BIN)/coverage combine --quiet && $(BIN)/coverage json --quiet && $(BIN)/python -m tests.support.covered && exit $$tests
 
 lint: setup ## format, lint, types and import contracts

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping
-from collections.abc import Set as AbstractSet
+from collections import defaultdict
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import cache
-from heapq import heappop, heappush
 from pathlib import Path
 
 import hypothesis
@@ -27,19 +25,16 @@ VERSIONS = [int(version) for version in os.environ.get("TEST_POSTGRES", "16,18")
 # About how long a file takes, in seconds, where the marks of its tests would not tell.
 HERE = Path(__file__).parent
 TAKES_S = {
-    "monitoring/test_live.py": 130,
-    "cluster/test_upgrade.py": 130,
-    "coordinator/test_ray.py": 110,
-    "cluster/test_running.py": 110,
-    "chaos/test_chaos.py": 100,
+    "monitoring/test_live.py": 250,
+    "cluster/test_upgrade.py": 160,
+    "coordinator/test_ray.py": 150,
+    "cluster/test_running.py": 130,
+    "chaos/test_chaos.py": 110,
     "k8s/test_losses.py": 100,
     "k8s/test_workers.py": 80,
     "project/test_house.py": 60,
-    "project/test_docs.py": 60,
-    "monitoring/test_rules.py": 40,
 }
 RAY_S, SLOW_S, OTHER_S = 12.0, 4.0, 0.1  # a test with that mark, or with none
-RAY_LANES = 2  # workers that begin with files on a real Ray; the others use what these leave of the processors
 
 # Clusters of several sessions on one machine would fight over the port that is the default.
 os.environ["SHARDCLOCK_METRICS_PORT"] = "0"
@@ -49,31 +44,15 @@ os.environ.pop("COLUMNS", None)
 
 @pytest.hookimpl(trylast=True)  # after what is not to be run was left out
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the files into the order in which workers shall take them."""
+    """Begin with the files that take longest, or one process would be left alone with one of them at the end."""
     if not hasattr(config, "workerinput"):
         return  # one process runs the files in their order
     takes_s: defaultdict[Path, float] = defaultdict(float)
     for item in items:
         takes_s[item.path] += _takes_s(item)
-    takes_s |= {HERE / name: seconds for name, seconds in TAKES_S.items() if HERE / name in takes_s}
-    on_ray = {item.path for item in items if item.get_closest_marker("ray")}
-    order = _turns(takes_s, on_ray, workers=config.workerinput["workercount"])
-    places = {path: place for place, path in enumerate(order)}
-    items.sort(key=lambda item: places[item.path])  # the tests of a file stay in their order
-
-
-def _turns(takes_s: Mapping[Path, float], on_ray: AbstractSet[Path], *, workers: int) -> Iterator[Path]:
-    """List the files in the order of their turns: what takes longest first, and of those on Ray a few at a time."""
-    longest = sorted(takes_s, key=lambda path: -takes_s[path])
-    rays = deque(path for path in longest if path in on_ray)
-    others = deque(path for path in longest if path not in on_ray)
-    free = [(0.0, worker) for worker in range(workers)]  # in seconds from the start; a heap
-    while rays or others:
-        free_s, worker = heappop(free)
-        first, then = (rays, others) if worker < RAY_LANES else (others, rays)
-        path = (first or then).popleft()
-        yield path
-        heappush(free, (free_s + takes_s[path], worker))
+    for name, seconds in TAKES_S.items():
+        takes_s[HERE / name] = seconds
+    items.sort(key=lambda item: -takes_s[item.path])  # the tests of a file stay in their order
 
 
 def _takes_s(item: pytest.Item) -> float:

@@ -14,6 +14,7 @@ from tests.support import ROOT
 
 RUN_S = 170.0
 SEED = 228  # breaks workers and handlers, the store and Ray's head beside shards
+OPTIONS = ["--minutes", "1", "--patience", "2"]  # other tests may have left the machine busy
 
 
 @pytest.mark.ray

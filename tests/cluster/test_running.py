@@ -8,7 +8,6 @@ import re
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ from sql.session import Session
 from tests.support.cluster_process import STOP_S, ClusterProcess
 from tests.support.connections import AWAY
 from tests.support.factories import query
-from tests.support.memory import directory
 from tests.support.program import run, until
 from tests.support.roles import as_role, migrate_with_roles
 
@@ -40,33 +38,19 @@ WAITED = (
 pytestmark = pytest.mark.ray
 
 
-@contextmanager
-def running(place: Path) -> Iterator[ClusterProcess]:
+@pytest.fixture
+def up(place: Path) -> Iterator[ClusterProcess]:
     """Run `shardclock up` on an embedded Postgres."""
     up = ClusterProcess(place)
     try:
         up.until_running()
-        until(up.serving, "two shards")
         yield up
     finally:
         up.end()
 
 
-@pytest.fixture
-def up(place: Path) -> Iterator[ClusterProcess]:
-    """Run a cluster for one test."""
-    with running(place) as up:
-        yield up
-
-
-@pytest.fixture(scope="module")
-def killed_up() -> Iterator[ClusterProcess]:
-    """Run a cluster that outlives whatever the first test kills, and ends with the second."""
-    with directory() as place, running(place) as up:
-        yield up
-
-
 def test_fires_and_hands_everything_back_when_told_to_stop(up: ClusterProcess) -> None:
+    until(up.serving, "two shards")
     run("schedule", "--in", "PT0.2S", "--name", "soon", environment=up.environment)
     run("schedule", "--at", "2040-01-01T00:00:00Z", "--name", "waits", environment=up.environment)
     ended = lambda: run("list", "--state", "triggered", "--json", environment=up.environment).json["timers"]  # noqa: E731
@@ -87,6 +71,21 @@ def test_fires_and_hands_everything_back_when_told_to_stop(up: ClusterProcess) -
     assert up.status()["shards"] == []
     claims = run("show", "--name", "waits", "--json", environment=up.environment).json["timer"]
     assert (claims["state"], claims["holder"]) == ("PENDING", None)
+
+
+def test_a_killed_up_takes_everything_down_with_it(up: ClusterProcess) -> None:
+    until(up.serving, "two shards")
+
+    ray_dir = up.ray_dir()
+
+    begin = time.monotonic()
+    up.process.kill()
+    up.process.wait()
+    until(lambda: not up.processes(), "the host, Ray and Postgres to end", within_s=30)
+    print(f"all ended in {time.monotonic() - begin:.1f} s")  # noqa: T201 - the figure, under -s
+
+    assert not ray_dir.exists()
+    assert up.status()["shards"] == [], "its host handed back"
 
 
 def test_a_database_that_is_down_at_the_start_is_waited_for_and_said(place: Path) -> None:
@@ -167,8 +166,8 @@ ENDS_THE_HOST = ("the raylet", "the host")
 
 
 @pytest.mark.slow
-def test_whatever_is_killed_every_timer_fires_once(killed_up: ClusterProcess) -> None:
-    up = killed_up
+def test_whatever_is_killed_every_timer_fires_once(up: ClusterProcess) -> None:
+    until(up.serving, "two shards")
     keeper = EmbeddedPostgres.start(up.place / "data")
     try:
         report = asyncio.run(_schedule(keeper.dsn, seconds=35))
@@ -194,21 +193,6 @@ def test_whatever_is_killed_every_timer_fires_once(killed_up: ClusterProcess) ->
         assert "Traceback" not in re.sub(r'\{"event".*', "", up.said)
     finally:
         keeper.close()
-
-
-def test_a_killed_up_takes_everything_down_with_it(killed_up: ClusterProcess) -> None:
-    up = killed_up
-    until(up.is_whole, "each of its processes")
-    ray_dir = up.ray_dir()
-
-    begin = time.monotonic()
-    up.process.kill()
-    up.process.wait()
-    until(lambda: not up.processes(), "the host, Ray and Postgres to end", within_s=30)
-    print(f"all ended in {time.monotonic() - begin:.1f} s")  # noqa: T201 - the figure, under -s
-
-    assert not ray_dir.exists()
-    assert up.status()["shards"] == [], "its host handed back"
 
 
 def _is_gone(process: psutil.Process) -> bool:

@@ -91,8 +91,8 @@ def is_loopback(address: str) -> bool:
     return (getattr(ip, "ipv4_mapped", None) or ip).is_loopback
 
 
-# Read at the start of each of a cluster's processes: `up` and its host give up a Ray after 5 s, not 45.
-IMPATIENCE = "from cluster import ray_cluster; ray_cluster.WAIT_S = 5.0"
+# Read at the start of each of a cluster's processes: `up` and its host give up a Ray after 8 s, not 45.
+IMPATIENCE = "from cluster import ray_cluster; ray_cluster.WAIT_S = 8.0"
 
 
 @pytest.mark.parametrize("listens", [False, True], ids=["nobody", "somebody-else"])

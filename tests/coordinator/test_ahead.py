@@ -19,13 +19,13 @@ pytestmark = pytest.mark.ray
 AHEAD_S = 12.0
 SPIKE = 2_400  # in two seconds, which are one or two of the forecast's steps of ten: 120 to 240 a second
 TARGET_PER_S = 60
-TRICKLE = 150
-# A trickle from now on, and the spike 15 s later.
+TRICKLE = 200
+# A trickle from now on, and the spike 20 s later.
 TIMERS = f"""
 insert into shardclock.timers (due_date)
 select now() + interval '2 s' + n * interval '0.1 s' from generate_series(1, {TRICKLE}) as n
 union all
-select now() + interval '15 s' + n * interval '2 s' / {SPIKE} from generate_series(1, {SPIKE}) as n
+select now() + interval '20 s' + n * interval '2 s' / {SPIKE} from generate_series(1, {SPIKE}) as n
 returning due_date
 """
 FIRED = "select count(*) from shardclock.command_log where intent = 'TRIGGERED'"

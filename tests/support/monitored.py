@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-import sys
 import tempfile
 import threading
 import time
@@ -17,8 +16,7 @@ import asyncpg
 import psutil
 
 from embedded.server import EmbeddedPostgres
-from metrics.reading import FRESH_S
-from sql.cluster.holders import SHARD, WORKER, Holder
+from sql.cluster.holders import Holder
 from tests.support.cluster_process import ClusterProcess
 from tests.support.factories import BOUND_S, query
 from tests.support.memory import IN_MEMORY
@@ -123,14 +121,10 @@ class Load:
             await asyncio.sleep(max(0.0, second_at - time.monotonic()))
 
 
-# `up` whose exporter takes a reading of the tables for fresh for as long as it is told, not for 5 s.
-UP = "from metrics import reading; reading.FRESH_S = {fresh_s}; from cli import main; main()"
-
-
 class Watched:
     """One Postgres, one `shardclock up`, one load, one Prometheus."""
 
-    def __init__(self, rules: str, *, per_s: int = 200, scrape_s: float = 0.5, fresh_s: float = FRESH_S) -> None:
+    def __init__(self, rules: str, *, per_s: int = 200, scrape_s: float = 0.5) -> None:
         program("prometheus")  # skips the test if it is missing, before anything slow starts
         self.place = Path(tempfile.mkdtemp(prefix="shardclock-test-", dir=IN_MEMORY))
         self.socket_path = str(self.place / "exporter.sock")
@@ -140,7 +134,6 @@ class Watched:
         (self.place / "watched_app.py").write_text(APP)
         self.up = ClusterProcess(
             self.place,
-            program=[sys.executable, "-c", UP.format(fresh_s=fresh_s)],
             cwd=self.place,
             SHARDCLOCK_APP="watched_app",
             SHARDCLOCK_DSN=as_role(self.dsn, "shard"),
@@ -171,11 +164,11 @@ class Watched:
 
     def kill_a_shard(self) -> None:
         """Kill the oldest shard's process with -9; a young shard would count as one that failed to start."""
-        _kill_oldest(until(lambda: self.up.keepers(SHARD), "a shard"))
+        _kill_oldest(until(self.up.serving, "two shards"))
 
     def kill_a_worker(self) -> None:
         """Kill the oldest worker's process with -9."""
-        _kill_oldest(until(lambda: self.up.keepers(WORKER), "a worker"))
+        _kill_oldest(until(self.up.working, "two workers"))
 
     def close(self) -> None:
         """Stop everything, and leave nothing behind."""
@@ -188,7 +181,7 @@ class Watched:
 
 
 def _kill_oldest(keepers: list[Holder]) -> None:
-    psutil.Process(min(keepers, key=lambda keeper: keeper.started_at).pid).kill()
+    min((psutil.Process(keeper.pid) for keeper in keepers), key=psutil.Process.create_time).kill()
 
 
 def _address(up: ClusterProcess) -> str:

@@ -37,8 +37,6 @@ NODE = {
     "include_dashboard": False,
     "object_store_memory": 80 * 1024 * 1024,
 }
-# By Ray's default of 3 s, a node that was killed is taken for dead after 15 s.
-HEALTH_CHECK = {"RAY_health_check_period_ms": "1000"}
 
 
 class RayOfNodes:
@@ -283,7 +281,6 @@ def _drive(temp_dir: Path, answers: TextIO) -> None:
 if __name__ == "__main__":
     os.environ.pop(DSN, None)
     prepare_environment(load_settings(), Path(sys.argv[1]))
-    os.environ |= HEALTH_CHECK
     os.environ[DSN_FILE] = f"{sys.argv[1]}/dsn"
     Path(os.environ[DSN_FILE]).write_text("postgresql://nowhere/x")
     # Ray also prints to standard output, so that goes to stderr: only answers go to the test.
