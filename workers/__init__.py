@@ -7,20 +7,26 @@ If a worker dies, the next worker calls its deliveries again. Only the answer to
 User code never runs here. Each handler has processes of its own, which a worker starts, watches and kills: whatever a
 handler does to its process, it fails alone.
 
-    worker     the loops: beats, claims, settlements, renewals
-    line       the deliveries of one handler in this worker: waiting, being called, under suspicion
-    seat       one process of a handler, and the calls in it
-    process    the Ray actor in which a handler runs
-    attempts   what follows an attempt (pure)
-    bucket     how many calls a second (pure)
-    handler    what is known of a handler: its limits and policy
-    hand       what a worker has in hand, and when each lease was renewed
+    worker         the loops: beats, claims, renewals, and those of the things below
     claim_planner  where in the deliveries the next claim looks (pure)
-    niceness   how much of a short processor a handler's process gets
-    app        the user's modules, which `describe` imports in a process of its own
-    endpoints  the endpoints to which a worker has something to send
-    endpoint_line  the deliveries of one endpoint in this worker
-    route      a stored endpoint, checked (pure)
-    runs       how runs of jobs are made
-    breaker    how many deliveries an endpoint may have in flight now, after what it answered (pure)
+    hand           what a worker has in hand, and when each lease was renewed
+    settler        what has ended, and is not settled yet
+    attempts       what follows an attempt (pure)
+
+    handlers       all handlers of an app
+    handler        what is known of a handler: its limits and policy
+    line           the deliveries of one handler: waiting, being called, under suspicion
+    bucket         how many calls a second (pure)
+    seat           one process of a handler, and the calls in it
+    process        the Ray actor in which a handler runs
+    importing      what such a process does first, with `niceness`
+    ended          how such a process ended, in a sentence (pure)
+
+    endpoints      all endpoints to which a worker has something to send
+    endpoint_line  the deliveries of one endpoint
+    route          a stored endpoint, checked (pure)
+    breaker        how many deliveries an endpoint may have in flight now, after what it answered (pure)
+
+    runs           how runs of jobs are made
+    app            the user's modules, which `describe` imports in a process of its own
 """

@@ -1,4 +1,4 @@
-"""One sentence on how a handler's process ended, out of what Ray says about it."""
+"""One sentence on how a process of the user's code ended, out of what Ray says about it."""
 
 import re
 
@@ -11,32 +11,30 @@ EXIT_CODE = re.compile(r"exits? with an exit code (\d+)")
 SIGNAL = re.compile(r"receives? a (SIG[A-Z]+)")
 # Ray lost the connection, and no more is known: os._exit, SIGKILL and SIGSEGV all look like this.
 SILENT = "connection error code 2"
-UNKNOWN = (
-    "the handler's process ended without an exit code: by os._exit, a signal such as SIGKILL or SIGSEGV, or too little"
-    " memory"
-)
+UNKNOWN = "without an exit code: by os._exit, a signal such as SIGKILL or SIGSEGV, or too little memory"
 # What comes before it describes the actor.
 DETAILS = ("Worker exit detail: ", "The actor is dead because ")
 
 
-def sentence_of(text: str) -> str:
+def sentence_of(text: str, *, whose: str) -> str:
     """Say how a process ended, or why it doesn't start, from the text of Ray's error.
 
-    shape:   one line of at most 300 characters, without colours
+    shape:   `whose` is the handler or the run; one line of at most 300 characters, without colours
     """
+    process = f"the {whose}'s process"
     text = COLOUR.sub("", text)
     if FRAME in text:
         what = "does not start" if IN_CREATION in text else "failed"
-        return _bounded(f"the handler's process {what}: {_exception_of(text)}")
+        return _bounded(f"{process} {what}: {_exception_of(text)}")
     if found := SIGNAL.search(text) or EXIT_CODE.search(text):
         how = found[1] if found.re is SIGNAL else f"exit code {found[1]}"
-        return f"the handler's process ended: {how}"
+        return f"{process} ended: {how}"
     if SILENT in text:
-        return UNKNOWN
+        return f"{process} ended {UNKNOWN}"
     for before in DETAILS:
         text = text.rpartition(before)[2]
     text = text.strip().removesuffix(".")
-    return _bounded(f"the handler's process ended: {text}" if text else "the handler's process ended")
+    return _bounded(f"{process} ended: {text}" if text else f"{process} ended")
 
 
 def _exception_of(text: str) -> str:

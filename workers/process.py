@@ -1,9 +1,7 @@
 """The process in which a handler runs: a Ray actor that imports the user's code. It decides nothing."""
 
 import asyncio
-import importlib
 import pickle
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +24,7 @@ from shardclock import (
 from sql.deliveries.claim import ClaimedDelivery
 from workers.ended import sentence_of
 from workers.handler import HandlerSpec
-from workers.niceness import be_nice
+from workers.importing import prepare_to_import
 
 # What crosses to the process for each delivery, in the order of Timer's fields.
 Envelope = tuple[Any, ...]
@@ -48,7 +46,7 @@ class CallResult:
 
 
 class ProcessDied(Exception):
-    """The handler's process is gone; the message says how it ended, as far as that is known."""
+    """A process of the user's code is gone; the message says how it ended, as far as that is known."""
 
 
 class HandlerProcess(Protocol):
@@ -74,10 +72,7 @@ class HandlerActor:
     """Import an app and call one of its handlers."""
 
     def __init__(self, modules: str, directory: str, target: str, calls_max: int, priority: int) -> None:
-        be_nice(priority)  # first: the import of the user's code may take long, and start threads
-        if directory not in sys.path:
-            sys.path.append(directory)  # at the end: a user's sql.py must not replace a package of ours
-        importlib.invalidate_caches()
+        prepare_to_import(directory, priority=priority)
         self._handler = find_handlers(modules.split(","))[target]
         # More calls may wait here than run. A plain function has the process to itself.
         self._room = asyncio.Semaphore(calls_max if self._handler.is_async else 1)
@@ -153,7 +148,7 @@ class RayHandlerProcess:
 
         errors:  ProcessDied  it can't be imported
         """
-        await self._answer(self._actor.ready.remote())
+        await answer_of(self._actor.ready.remote(), whose="handler")
 
     async def call(self, deliveries: Sequence[ClaimedDelivery]) -> CallResult:
         """Call the handler for each delivery.
@@ -162,18 +157,23 @@ class RayHandlerProcess:
         """
         # As bytes: Ray's own pickler asks Python about each object in them.
         envelopes = pickle.dumps([envelope_of(delivery) for delivery in deliveries], pickle.HIGHEST_PROTOCOL)
-        outcomes, took_s = await self._answer(self._actor.call.remote(envelopes))
+        outcomes, took_s = await answer_of(self._actor.call.remote(envelopes), whose="handler")
         return CallResult([COMPLETED if outcome is None else outcome for outcome in outcomes], took_s)
 
     def kill(self) -> None:
         """End the process at once."""
         ray.kill(self._actor)
 
-    async def _answer(self, reference: Any) -> Any:
-        try:
-            return await reference
-        except ray.exceptions.RayError as error:  # not only RayActorError: the memory monitor's is none
-            raise ProcessDied(sentence_of(str(error))) from error
+
+async def answer_of(reference: Any, *, whose: str) -> Any:
+    """Wait for the answer of a process of the user's code; `whose` is the handler or the run.
+
+    errors:  ProcessDied  the process ended before it answered
+    """
+    try:
+        return await reference
+    except ray.exceptions.RayError as error:  # not only RayActorError: the memory monitor's is none
+        raise ProcessDied(sentence_of(str(error), whose=whose)) from error
 
 
 def _call_plain(handler: Handler, timers: Sequence[Timer[str | None]]) -> list[Outcome]:

@@ -23,7 +23,7 @@ from workers.claim_planner import ClaimPlanner
 from workers.endpoints import NEW_PLACES, Endpoints
 from workers.hand import Hand
 from workers.handler import HandlerSpec
-from workers.line import Line
+from workers.handlers import Handlers
 from workers.process import HandlerProcess
 from workers.runs.process import Needs, RunProcess
 from workers.runs.runner import JobRunner, RunnerSettings
@@ -51,9 +51,9 @@ class Worker:
         handlers: Sequence[HandlerSpec],
         dsn: Dsn | str,
         *,
-        start: Callable[[HandlerSpec], HandlerProcess],
         jobs: Sequence[JobSpec] = (),
-        start_run: Callable[[Needs], RunProcess] | None = None,
+        start: Callable[[HandlerSpec], HandlerProcess],
+        start_run: Callable[[Needs], RunProcess],
     ) -> None:
         self.holder = incarnation.holder
         self.stats = WorkerStats(spec.target for spec in handlers)
@@ -84,17 +84,14 @@ class Worker:
             failed=self._count_failure,
             log=self._log,
         )
-        self._lines = {
-            spec.target: Line(
-                spec,
-                start=start,
-                settle=self._settle_soon,
-                held=self._held,
-                now=self._clock.now,
-                stats=self.stats,
-            )
-            for spec in handlers
-        }
+        self._handlers = Handlers(
+            handlers,
+            start=start,
+            settle=self._settle_soon,
+            held=self._held,
+            now=self._clock.now,
+            stats=self.stats,
+        )
         self._endpoints = Endpoints(
             http=settings.webhook_http,
             networks=settings.networks,
@@ -102,10 +99,8 @@ class Worker:
             now=self._clock.now,
             stats=self.stats,
         )
-        self._runner: JobRunner | None = None
-        if jobs and start_run is not None:  # two more sessions, for who has jobs alone
-            limits = RunnerSettings(settings.run_places, settings.run_lease_s, settings.delivery_poll_s)
-            self._runner = JobRunner(self.holder, jobs, limits, start=start_run, session=session, log=self._log)
+        limits = RunnerSettings(settings.run_places, settings.run_lease_s, settings.delivery_poll_s)
+        self._runner = JobRunner(self.holder, jobs, limits, start=start_run, session=session, log=self._log)
         self._claim_soon = asyncio.Event()
         self._search_soon = asyncio.Event()
         self._is_full = False  # something has no place for another delivery
@@ -114,7 +109,7 @@ class Worker:
 
     def __len__(self) -> int:
         """Count the deliveries in hand, with those that are runs of jobs."""
-        return len(self._hand) + (len(self._runner) if self._runner else 0)
+        return len(self._hand) + len(self._runner)
 
     async def run(self) -> None:
         """Register the holder, then run all loops until drained.
@@ -122,7 +117,7 @@ class Worker:
         errors:  HolderEnded  the worker was declared dead: stop, and let the coordinator start a new one
         """
         stopping = self._loops.stopping
-        lines = [asyncio.create_task(line.run(), name=target) for target, line in self._lines.items()]
+        self._handlers.begin()
         try:
             await self._loops.run(
                 {
@@ -140,9 +135,7 @@ class Worker:
             )
             await self._let_calls_end()
         finally:
-            for task in lines:
-                task.cancel()
-            await asyncio.gather(*lines, return_exceptions=True)
+            await self._handlers.close()
             await self._hand_back()
 
     async def drain(self) -> None:
@@ -220,12 +213,11 @@ class Worker:
 
     async def run_turn(self) -> float:
         """Make one turn of the runs' loop: end runs of jobs that have ended, and begin those that are due."""
-        assert self._runner is not None
         return await self._runner.turn(may_begin=self._heartbeat.began)
 
     def _loops_of_jobs(self) -> dict[str, Coroutine[Any, Any, None]]:
-        if self._runner is None:
-            return {}
+        if not self._runner.has_jobs:
+            return {}  # and no sessions: each is opened when it is needed first
         until_stopped, stopping = self._loops.until_stopped, self._loops.stopping
         return {
             "runs": until_stopped("runs", self.run_turn, self._runner.soon),
@@ -238,7 +230,7 @@ class Worker:
         return REFRESH_S
 
     def _scan(self) -> DeliveryScan:
-        places, webhooks = {target: line.places for target, line in self._lines.items()}, self._endpoints.places
+        places, webhooks = self._handlers.places, self._endpoints.places
         return DeliveryScan(
             targets=[target for target, free in places.items() if free],
             batch=min(self._settings.delivery_batch, sum(places.values()) + sum(webhooks.values()) + NEW_BATCH),
@@ -261,8 +253,8 @@ class Worker:
         for it in claimed:
             lanes.setdefault((it.target, it.tenant_id), []).append(it)
         for (target, tenant_id), deliveries in lanes.items():
-            if target in self._lines:
-                self._lines[target].add(deliveries)
+            if target in self._handlers:
+                self._handlers.add(target, deliveries)
             else:
                 self._endpoints.add(Lane(target, tenant_id), deliveries)
         self.stats.claimed += len(claimed)
@@ -270,14 +262,13 @@ class Worker:
     def _drop(self, lost: Sequence[ClaimedDelivery]) -> None:
         self._hand.drop(lost)
         claims = {it.claim for it in lost}
+        self._handlers.drop(claims)
         self._endpoints.drop(claims)
-        for line in self._lines.values():
-            line.drop(claims)
 
     def _settle_soon(self, settlements: Sequence[Settlement]) -> None:
         self._settler.add(settlements)
         if self._is_full:
-            self._look_soon()
+            self._claim_soon.set()
 
     def _forget(self, settled: Sequence[Settlement], lost: frozenset[Claim]) -> None:
         """Take out of the hand what was settled, or is another worker's now."""
@@ -294,8 +285,7 @@ class Worker:
     def _look_soon(self) -> None:
         self._claim_soon.set()
         self._search_soon.set()
-        if self._runner is not None:
-            self._runner.soon.set()
+        self._runner.soon.set()
 
     def _stop(self) -> None:
         self._loops.stopping.set()
@@ -304,23 +294,17 @@ class Worker:
         self._endpoints.asked.set()
 
     async def _let_calls_end(self) -> None:
-        calls = self._endpoints.stop().union(*(line.stop() for line in self._lines.values()))
-        if self._runner is not None:
-            calls |= self._runner.stop()
-        if calls:
+        if calls := self._handlers.stop() | self._endpoints.stop() | self._runner.stop():
             await asyncio.wait(calls, timeout=CALLS_END_S)
 
     async def _hand_back(self) -> None:
         """Settle what has ended, then end this holder: that frees all it has in hand at once."""
-        for line in self._lines.values():
-            self._settler.add(line.give_back())
         await self._endpoints.close()
-        self._settler.add(self._endpoints.give_back())
+        self._settler.add([*self._handlers.give_back(), *self._endpoints.give_back()])
         try:
             async with asyncio.timeout(HAND_BACK_S):
                 await self._settler.settle_rest()
-                if self._runner is not None:
-                    await self._runner.close()
+                await self._runner.close()
                 await end_holders(self._claims, [self.holder], why="drained")
         except (StoreUnavailable, TimeoutError) as error:
             self._log.warning("could not hand back", in_hand=len(self), error=one_line(error))
@@ -328,8 +312,7 @@ class Worker:
             self._claims, self._searches, self._settler, self._renewals, self._lookups, self._heartbeat, self._hints,
         ):  # fmt: skip
             await connection.close()
-        if self._runner is not None:
-            await self._runner.disconnect()
+        await self._runner.disconnect()
         self._report(leaving=True)
         self._reporter.close()
         self._log.info("drained", in_hand=len(self), **self.stats.counts())

@@ -1,4 +1,5 @@
--- Repairs jobs that have no next start, or a mark without a delivery, if the caller keeps the first part of the slots.
+-- Repairs jobs: one without a next start gets one, and a mark without a delivery is removed. Only the worker that keeps
+-- the first part of the slots does this.
 --
 -- in:    :holder bigint
 -- out:   job text, repair text

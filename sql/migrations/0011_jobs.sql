@@ -129,7 +129,7 @@ comment on column shardclock.command_log.intent is
     'TRIGGERED, CANCELED, RESCHEDULED, SKIPPED, PAUSED or RESUMED; how a delivery ended: DELIVERED, DISCARDED or DEAD; '
     'REDRIVEN: a dead letter is delivered again; what a job does: SCHEDULED, STARTING, RUNNING, TERMINATING or DISABLED.';
 
-create or replace function shardclock.has_targets()
+create function shardclock.has_targets()
 returns boolean
 language sql
 stable
@@ -141,8 +141,11 @@ begin atomic
         or exists (select from shardclock.deliveries);
 end;
 
+comment on function shardclock.has_targets is
+    'Internal: Says whether a timer can have a target but the log, or a delivery is on its way: else no workers are wanted.';
+
 -- Null if a timer of this tenant may name the target; else the sentence that says why not.
-create or replace function shardclock.unknown_target(target text, tenant_id text)
+create function shardclock.unknown_target(target text, tenant_id text)
 returns text
 language plpgsql
 stable
@@ -213,6 +216,9 @@ begin
     );
 end
 $$;
+
+comment on function shardclock.unknown_target is
+    'Internal: Says why a tenant''s timer can''t have a target; null: it can.';
 
 -- Null if a start of this job may be asked for; else the sentence that says why not.
 create function shardclock.unknown_job(name text, tenant_id text)

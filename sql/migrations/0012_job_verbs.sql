@@ -247,8 +247,8 @@ begin
 end
 $$;
 
-comment on function shardclock.add_job is $$Adds a job that runs the function of another one, which an app declares, by a
-rule and with a configuration of its own. It takes effect at once.
+comment on function shardclock.add_job is $$Adds a job that runs the function of a declared job. The new job has its own
+rule and its own configuration, and takes effect at once.
 
 name: the new job's name
 of_job: the declared job whose function it runs, and whose retries, times and needs it has
@@ -351,8 +351,8 @@ $$;
 
 comment on function shardclock.declare_job is 'Internal: Writes a job as its app declares it, and says what that changed.';
 
--- Withdraws the jobs that an app declared once and has no more, and those that were added for a function of such a job;
--- gives those back whose function is there again.
+-- Withdraws the jobs that the app does not declare any more. A job that was added for the function of such a job is
+-- withdrawn with it, and comes back with it.
 create function shardclock.withdraw_jobs(kept text[])
 returns setof text
 language plpgsql
@@ -392,4 +392,4 @@ begin
 end
 $$;
 
-comment on function shardclock.withdraw_jobs is 'Internal: Withdraws the jobs that an app declared once and has no more.';
+comment on function shardclock.withdraw_jobs is 'Internal: Withdraws the jobs that the app does not declare any more.';

@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
-from workers.describe import OURS
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES: list[str] = PYPROJECT["tool"]["setuptools"]["packages"]
@@ -37,10 +36,6 @@ TIES = re.compile(
     r"/(?:wor[k]|roo[t])/|/(?:home|Users)/\w+/|file://[/]|https?://[^/\s]+/simpl[e]\b"
     r"|https?://registr[y]\.|--(?:extra-)?index-ur[l]|--find-link[s]"
 )
-
-
-def test_each_package_of_ours_is_known_as_a_name_that_no_app_can_have() -> None:
-    assert sorted(OURS - {"shardclock"}) == TOP_LEVEL
 
 
 @pytest.mark.parametrize("name", TOP_LEVEL)

@@ -1,4 +1,4 @@
-"""Prove that in any order of begins, ends, crashes and verbs each crash is counted, and each job has its next start."""
+"""Prove that no order of begins, ends, crashes and verbs loses a crash, or the next start of a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that an app's start writes its jobs and says what changed, and that each verb does what it says at once."""
+"""Prove that the start of an app writes its jobs, and that each verb takes effect at once."""
 
 from __future__ import annotations
 

@@ -14,10 +14,16 @@ from tests.support.handlers import Processes, spec_of
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
 from workers.handler import HandlerSpec
+from workers.runs.process import Needs, RunProcess
 from workers.settings import WorkerSettings
 from workers.worker import Worker
 
 QUICK = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02)
+
+
+def no_runs(needs: Needs) -> RunProcess:
+    """Refuse to start the process of a run: this worker has no jobs."""
+    raise AssertionError(f"a worker without jobs starts no run ({needs})")
 
 
 @asynccontextmanager
@@ -27,7 +33,9 @@ async def working(
     """Run a worker that keeps all slots, and drain it."""
     holder = secrets.randbits(62)
     incarnation = Incarnation(holder, WORKER, "test", "test", "test", "test", 1)
-    worker = Worker(incarnation, settings, [spec or spec_of()], as_role(dsn, "shard"), start=processes)
+    worker = Worker(
+        incarnation, settings, [spec or spec_of()], as_role(dsn, "shard"), start=processes, start_run=no_runs
+    )
     run = asyncio.create_task(worker.run())
     try:
         await eventually(lambda: assigned(dsn, holder))

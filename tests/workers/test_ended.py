@@ -68,13 +68,17 @@ UNKNOWN = (
     ids=["silent", "silent at start", "exit", "term", "kill", "module", "lines", "memory", "nothing"],
 )
 def test_a_sentence_says_how_a_process_ended(text: str, sentence: str) -> None:
-    assert sentence_of(text) == sentence
+    assert sentence_of(text, whose="handler") == sentence
 
 
 @pytest.mark.parametrize("text", ["x" * 5_000, RAISED.format(line="f()", error="ValueError: \x1b[31m" + "y" * 5_000)])
 def test_a_sentence_is_short_and_has_no_colours(text: str) -> None:
-    sentence = sentence_of(text)
+    sentence = sentence_of(text, whose="handler")
 
     assert len(sentence) == SENTENCE_CHARS_MAX == 300
     assert sentence.isprintable()
     assert sentence.endswith("…")
+
+
+def test_it_says_whose_process_it_was() -> None:
+    assert sentence_of(DIED + EXITED + SILENT, whose="run") == UNKNOWN.replace("handler", "run")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,8 +17,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from shardclock import Completed, InvalidHandler, Timer
 from sql.deliveries.claim import ClaimedDelivery
 from tests.support.handlers import NOON, delivery, spec_of
-from workers import process
+from workers import importing, process
 from workers.process import LEAST_SHARE, HandlerActor, RayHandlerProcess, envelope_of
+from workers.runs.actor import RunActor
 
 HERE = "a" * 56
 
@@ -39,7 +41,7 @@ class Asked:
 @pytest.fixture(autouse=True)
 def as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the tests' own process as nice as it is."""
-    monkeypatch.setattr(process, "be_nice", lambda _: None)
+    monkeypatch.setattr(importing, "be_nice", lambda _: None)
 
 
 @pytest.fixture
@@ -131,15 +133,22 @@ async def test_a_handler_that_is_slow_is_not_begun_for_all_of_a_message(
     assert actor._room._value == calls_max, "what was reserved is free again"
 
 
+@pytest.mark.parametrize(
+    "start",
+    [
+        lambda modules, directory: HandlerActor(modules, directory, "any", 1, 3),
+        lambda modules, directory: RunActor(modules, directory, 3),
+    ],
+)
 def test_the_process_steps_back_before_it_imports_the_user_s_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: Callable[[str, str], object]
 ) -> None:
     (tmp_path / "fails_at_import.py").write_text("1 / 0")
     asked: list[int] = []
-    monkeypatch.setattr(process, "be_nice", asked.append)
+    monkeypatch.setattr(importing, "be_nice", asked.append)
 
     with pytest.raises(InvalidHandler):
-        HandlerActor("fails_at_import", str(tmp_path), "any", 1, 3)
+        start("fails_at_import", str(tmp_path))
 
     assert asked == [3]
 

@@ -23,7 +23,7 @@ from tests.support.factories import HolderClient, query, value
 from tests.support.handlers import Processes, spec_of
 from tests.support.roles import as_role
 from tests.support.waiting import eventually
-from tests.support.working import QUICK, assigned, ended, working
+from tests.support.working import QUICK, assigned, ended, no_runs, working
 from workers.claim_planner import ClaimPlanner
 from workers.handler import HandlerSpec
 from workers.settings import WorkerSettings
@@ -208,7 +208,7 @@ async def test_a_worker_calls_nothing_more_of_what_it_has_lost(
         assert processes.gate is not None
         processes.gate.set()
         await eventually(lambda: worker.stats.lost == 1)
-        assert len(worker._lines[HANDLER]) == 0
+        assert len(worker._handlers) == 0
 
     monkeypatch.undo()
     assert processes.chunks == [keys[:1]], "the others were not begun"
@@ -236,7 +236,7 @@ async def test_what_was_not_called_because_its_lease_ran_out_is_claimed_again(
         await eventually(lambda: len(worker._hand.renewed_before(time.monotonic() - 0.7)) == 3)
         assert processes.gate is not None
         processes.gate.set()
-        await eventually(lambda: len(worker._lines[HANDLER]) == 0)
+        await eventually(lambda: len(worker._handlers) == 0)
 
         # Renewals go on before anything is claimed
         monkeypatch.setattr(workers.worker, "renew_deliveries", renew_deliveries)
@@ -310,7 +310,7 @@ async def test_one_handler_that_hangs_keeps_no_other_waiting(dsn: str, shard: Ho
     holder = secrets.randbits(62)
     incarnation = Incarnation(holder, WORKER, "test", "test", "test", "test", 1)
     handlers = [spec_of(concurrency=5), spec_of("cart.left")]
-    worker = Worker(incarnation, QUICK, handlers, as_role(dsn, "shard"), start=start)  # type: ignore[arg-type]
+    worker = Worker(incarnation, QUICK, handlers, as_role(dsn, "shard"), start=start, start_run=no_runs)  # type: ignore[arg-type]
     run = asyncio.create_task(worker.run())
     await eventually(lambda: assigned(dsn, holder))
     await eventually(lambda: len(stuck.chunks) >= 1)

@@ -1,25 +1,20 @@
 """The Ray actor in which a run is made: it imports the user's code. It decides nothing."""
 
 import asyncio
-import importlib
 import signal
-import sys
 import threading
 
 from shardclock import CallOutcome, Failed, JobCall, RunOrder, Seen, find_jobs
-from workers.niceness import be_nice
+from workers.importing import prepare_to_import
 
 
 class RunActor:
     """Import an app and make one run of one of its jobs at a time."""
 
     def __init__(self, modules: str, directory: str, priority: int) -> None:
-        if directory not in sys.path:
-            sys.path.append(directory)  # at the end: a user's sql.py must not replace a package of ours
-        importlib.invalidate_caches()
+        prepare_to_import(directory, priority=priority)
         self._jobs = {job.reference: job for job in find_jobs(modules.split(",")).values()}
         self._call: JobCall | None = None
-        be_nice(priority)
 
     async def ready(self) -> None:
         """Answer once the user's code is imported."""

@@ -7,7 +7,7 @@ import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from shardclock import CallOutcome, JobPolicy, RunOrder, Seen
-from workers.process import LEAST_SHARE, ProcessDied
+from workers.process import LEAST_SHARE, answer_of
 from workers.runs.actor import RunActor
 
 CALLS_MAX = 4  # at the same time in one process: the run, a look at it, and the word to end
@@ -92,14 +92,14 @@ class RayRunProcess:
 
         errors:  ProcessDied  it can't be imported
         """
-        await _answer(self._actor.ready.remote())
+        await answer_of(self._actor.ready.remote(), whose="run")
 
     async def run(self, order: RunOrder, *, lives_s: float) -> tuple[CallOutcome, Seen]:
         """Make a run; return how it ended, and what it said last.
 
         errors:  ProcessDied  the process ended before the run did
         """
-        outcome, seen = await _answer(self._actor.run.remote(order, lives_s))
+        outcome, seen = await answer_of(self._actor.run.remote(order, lives_s), whose="run")
         return outcome, seen
 
     async def look(self, *, lives_s: float) -> Seen:
@@ -107,7 +107,7 @@ class RayRunProcess:
 
         errors:  ProcessDied  the process is gone
         """
-        seen: Seen = await _answer(self._actor.look.remote(lives_s))
+        seen: Seen = await answer_of(self._actor.look.remote(lives_s), whose="run")
         return seen
 
     async def cancel(self) -> None:
@@ -115,16 +115,8 @@ class RayRunProcess:
 
         errors:  ProcessDied  the process is gone
         """
-        await _answer(self._actor.cancel.remote())
+        await answer_of(self._actor.cancel.remote(), whose="run")
 
     def kill(self) -> None:
         """End the process at once."""
         ray.kill(self._actor)
-
-
-async def _answer(reference: Any) -> Any:
-    try:
-        return await reference
-    except ray.exceptions.RayError as error:  # not only RayActorError: the memory monitor's is none
-        text = " ".join(str(error).split())
-        raise ProcessDied(f"the run's process ended: {text}"[:300]) from error

@@ -80,6 +80,11 @@ class JobRunner:
         """Count the runs in hand."""
         return len(self._live) + len(self._ended)
 
+    @property
+    def has_jobs(self) -> bool:
+        """Say whether the app has any."""
+        return bool(self._specs)
+
     async def turn(self, *, may_begin: bool) -> float:
         """Write what runs do now, end those that have ended, and begin others.
 

@@ -1,4 +1,4 @@
-"""A worker makes as many runs at a time as it has places, and uses a process again that keeps nothing from others."""
+"""Prove that a worker makes as many runs at a time as it has places. A process that reserves nothing is used again."""
 
 from __future__ import annotations
 

@@ -1,0 +1,71 @@
+"""The deliveries of handlers in one worker: one line for each handler."""
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
+
+from sql.deliveries.claim import Claim, ClaimedDelivery
+from sql.deliveries.settle import Settlement
+from workers.handler import HandlerSpec
+from workers.line import Line
+from workers.process import HandlerProcess
+from workers.stats import WorkerStats
+
+
+class Handlers:
+    """Call the handlers of an app; `Endpoints` is the same for webhooks."""
+
+    def __init__(
+        self,
+        specs: Sequence[HandlerSpec],
+        *,
+        start: Callable[[HandlerSpec], HandlerProcess],
+        settle: Callable[[Sequence[Settlement]], None],
+        held: Callable[[Sequence[ClaimedDelivery]], list[ClaimedDelivery]],
+        now: Callable[[], datetime],
+        stats: WorkerStats,
+    ) -> None:
+        self._lines = {
+            spec.target: Line(spec, start=start, settle=settle, held=held, now=now, stats=stats) for spec in specs
+        }
+        self._running: list[asyncio.Task[None]] = []
+
+    def __contains__(self, target: str) -> bool:
+        """Say whether a target is one of the handlers."""
+        return target in self._lines
+
+    def __len__(self) -> int:
+        """Count the deliveries in hand."""
+        return sum(map(len, self._lines.values()))
+
+    @property
+    def places(self) -> dict[str, int]:
+        """Return how many more deliveries each handler takes, as a scan asks for it."""
+        return {target: line.places for target, line in self._lines.items()}
+
+    def begin(self) -> None:
+        """Begin to call what waits."""
+        self._running = [asyncio.create_task(line.run(), name=target) for target, line in self._lines.items()]
+
+    def add(self, target: str, deliveries: Sequence[ClaimedDelivery]) -> None:
+        """Take deliveries of one handler that were claimed."""
+        self._lines[target].add(deliveries)
+
+    def drop(self, lost: Collection[Claim]) -> None:
+        """Forget what waits and is another worker's now."""
+        for line in self._lines.values():
+            line.drop(lost)
+
+    def stop(self) -> set[asyncio.Task[None]]:
+        """Begin no more calls; return those that are under way."""
+        return {call for line in self._lines.values() for call in line.stop()}
+
+    def give_back(self) -> list[Settlement]:
+        """Give up what waits: attempts that did not take place."""
+        return [settlement for line in self._lines.values() for settlement in line.give_back()]
+
+    async def close(self) -> None:
+        """Break off what is being called, and end the processes."""
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
