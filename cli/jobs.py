@@ -97,7 +97,6 @@ def run(
     given = None if config is None else _read_config("--config", config)
 
     async def do(session: Session) -> int:
-        await find_job(session, name)
         timer_key = await run_job(session, name, config=given)
         if not wait:
             _print_change({"timer_key": timer_key}, name, as_json=as_json)
@@ -117,7 +116,6 @@ def cancel(name: Name, reason: Reason = None, as_json: Json = False) -> int:
     """Tell the present run of a job to end; its next start stays when it is."""
 
     async def do(session: Session) -> int:
-        await find_job(session, name)
         state = await cancel_job(session, name, reason=reason)
         if state == "TERMINATING" or as_json:
             _print_change({"state": state}, name, as_json=as_json)
@@ -135,21 +133,13 @@ def disable(
     as_json: Json = False,
 ) -> int:
     """Keep a job from starting until it is enabled, and tell its present run to end."""
-
-    async def change(session: Session) -> str:
-        return await disable_job(session, name, reason=reason)
-
-    return _to_state(name, change, as_json=as_json)
+    return _to_state(name, lambda session: disable_job(session, name, reason=reason), as_json=as_json)
 
 
 @jobs.command()
 def enable(name: Name, as_json: Json = False) -> int:
     """Let a disabled job start again."""
-
-    async def change(session: Session) -> str:
-        return await enable_job(session, name)
-
-    return _to_state(name, change, as_json=as_json)
+    return _to_state(name, lambda session: enable_job(session, name), as_json=as_json)
 
 
 @jobs.command()
@@ -165,7 +155,6 @@ def configure(
     given = _read_config("config", config)
 
     async def do(session: Session) -> int:
-        await find_job(session, name)
         before = await configure_job(session, name, given)
         if as_json:
             print_json({"before": None if before is None else json.loads(before), "config": json.loads(given)})
@@ -226,10 +215,8 @@ def logs(
     return with_session(do)
 
 
-# Each verb looks for the job first: who misspelled its name is told the nearest ones, however many there are.
 def _to_state(name: str, change: Callable[[Session], Awaitable[str]], *, as_json: bool) -> int:
     async def do(session: Session) -> int:
-        await find_job(session, name)
         _print_change({"state": await change(session)}, name, as_json=as_json)
         return DONE
 

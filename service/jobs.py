@@ -54,7 +54,7 @@ async def run_job(session: Session, name: str, *, config: str | None = None) -> 
              StoreUnavailable  the outcome is unknown: calling again may start it twice
     """
     text = None if config is None else config_of(config)
-    return await _unless_refused(statements.run_job(session, name, config=text))
+    return await _unless_refused(session, name, statements.run_job(session, name, config=text))
 
 
 async def cancel_job(session: Session, name: str, *, reason: str | None = None) -> str:
@@ -62,7 +62,7 @@ async def cancel_job(session: Session, name: str, *, reason: str | None = None) 
 
     errors:  as `find_job`
     """
-    return await _unless_refused(statements.cancel_job(session, name, reason=reason))
+    return await _unless_refused(session, name, statements.cancel_job(session, name, reason=reason))
 
 
 async def disable_job(session: Session, name: str, *, reason: str | None = None) -> str:
@@ -70,7 +70,7 @@ async def disable_job(session: Session, name: str, *, reason: str | None = None)
 
     errors:  as `find_job`
     """
-    return await _unless_refused(statements.disable_job(session, name, reason=reason))
+    return await _unless_refused(session, name, statements.disable_job(session, name, reason=reason))
 
 
 async def enable_job(session: Session, name: str) -> str:
@@ -79,7 +79,7 @@ async def enable_job(session: Session, name: str) -> str:
     errors:  UnknownJob        it is unknown, or its code is gone
              StoreUnavailable  the outcome is unknown: call again
     """
-    return await _unless_refused(statements.enable_job(session, name))
+    return await _unless_refused(session, name, statements.enable_job(session, name))
 
 
 async def configure_job(session: Session, name: str, config: str) -> str | None:
@@ -88,7 +88,7 @@ async def configure_job(session: Session, name: str, config: str) -> str | None:
     errors:  InvalidTimer  the configuration is no JSON, or too long
              UnknownJob, StoreUnavailable  as `find_job`
     """
-    return await _unless_refused(statements.configure_job(session, name, config_of(config)))
+    return await _unless_refused(session, name, statements.configure_job(session, name, config_of(config)))
 
 
 async def history_of(session: Session, name: str, *, limit: int = 20) -> list[JobRun]:
@@ -96,8 +96,10 @@ async def history_of(session: Session, name: str, *, limit: int = 20) -> list[Jo
 
     errors:  as `find_job`
     """
-    await find_job(session, name)
-    return await find_runs(session, job=name, limit=min(limit, HISTORY_MAX))
+    runs = await find_runs(session, job=name, limit=min(limit, HISTORY_MAX))
+    if not runs:
+        await find_job(session, name)
+    return runs
 
 
 async def logs_of(session: Session, name: str, *, run_id: str | None = None) -> JobRun | None:
@@ -106,12 +108,14 @@ async def logs_of(session: Session, name: str, *, run_id: str | None = None) -> 
     errors:  UnknownJob        there is no such job, or the run's name is none
              StoreUnavailable  no answer in time
     """
-    await find_job(session, name)
     if run_id is None:
-        runs = await find_runs(session, job=name, limit=HISTORY_MAX)
+        runs = await history_of(session, name, limit=HISTORY_MAX)
         return next((run for run in runs if run.outcome != "SKIPPED"), None)
     timer_key, claims = run_of(run_id)
-    return next(iter(await find_runs(session, job=name, timer_key=timer_key, claims=claims, limit=1)), None)
+    found = await find_runs(session, job=name, timer_key=timer_key, claims=claims, limit=1)
+    if not found:
+        await find_job(session, name)
+    return next(iter(found), None)
 
 
 async def follow_run(
@@ -176,10 +180,11 @@ async def _is_over(session: Session, timer_key: int) -> bool:
     return await find_delivery(session, timer_key) is None
 
 
-async def _unless_refused(call: Awaitable[T]) -> T:
+async def _unless_refused(session: Session, name: str, call: Awaitable[T]) -> T:
     try:
         return await call
     except StatementRefused as error:
         if error.sqlstate != REFUSED:
             raise
+        await find_job(session, name)  # who misspelled it is told the nearest names, however many there are
         raise UnknownJob(str(error)) from None

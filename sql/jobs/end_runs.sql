@@ -4,9 +4,8 @@
 --        :jobs text[] (each once), :timer_keys bigint[], :claims integer[] (of the delivery, as the caller claimed it),
 --        :run_claims integer[] (of the mark; less than the claim, if the run crashed and its finder ends it),
 --        :outcomes text[], :fails boolean[] (the attempt counts), :delays interval[] (until the next attempt; null: this
---        start is over), :rests interval[] (until
---        any run may begin), :duration_ms integer[], :reasons text[], :tracebacks text[], :results jsonb[], :logs text[]
---        (nulls: none); :now timestamptz or null
+--        start is over), :rests interval[] (until any run of the job may begin), :duration_ms integer[], :reasons text[],
+--        :tracebacks text[], :results jsonb[], :logs text[] (nulls: none); :now timestamptz or null
 -- out:   one row for each run, in no order: timer_key bigint, claims integer, how text: ENDED; LOCKED: somebody has
 --        locked its job or delivery, send it again; or LOST: the run was ended by somebody else, and nothing was changed
 -- locks: the deliveries and jobs, for the statement; leaves out those that others have locked
@@ -15,8 +14,8 @@ with attempt as materialized (
     select a.*
     from unnest(
         :jobs::text[], :timer_keys::bigint[], :claims::integer[], :run_claims::integer[], :outcomes::text[],
-        :fails::boolean[], :delays::interval[], :rests::interval[], :duration_ms::integer[], :reasons::text[], :tracebacks::text[],
-        :results::jsonb[], :logs::text[]
+        :fails::boolean[], :delays::interval[], :rests::interval[], :duration_ms::integer[], :reasons::text[],
+        :tracebacks::text[], :results::jsonb[], :logs::text[]
     ) as a (
         job, timer_key, claims, run_claims, outcome, fails, delay, rest, duration_ms, reason, traceback, result, log
     )

@@ -156,7 +156,7 @@ async def test_what_can_not_be_is_refused_in_one_sentence(dsn: str, session: Ses
         await run_job(session, "refrsh")
     await declare(dsn, job_spec())
     for verb in (cancel_job, disable_job, enable_job, run_job):
-        with pytest.raises(UnknownJob, match='job "refrsh" is unknown: the jobs are refresh'):
+        with pytest.raises(UnknownJob, match="job 'refrsh' is unknown: is refresh meant"):
             await verb(session, "refrsh")
     await disable_job(session, "refresh", reason="too slow")
     with pytest.raises(UnknownJob, match=r"was disabled at .* \(too slow\): enable it"):
