@@ -336,7 +336,16 @@ def _log_without_days(watched: Watched) -> Iterator[None]:
     for day in days[1:]:
         watched.sql(f"drop table shardclock.{day['relname']}")
     yield
-    watched.sql("select shardclock.ensure_log_partitions()")
+    until(lambda: _makes_days(watched), "the days ahead to be made again")
+
+
+def _makes_days(watched: Watched) -> bool:
+    """Make the days ahead; the function waits for no lock, so whoever reads the log just now sends it away."""
+    try:
+        watched.sql("select shardclock.ensure_log_partitions()")
+    except asyncpg.LockNotAvailableError:
+        return False
+    return True
 
 
 @contextmanager
