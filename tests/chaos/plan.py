@@ -13,6 +13,7 @@ from tests.chaos.acts import COSTLY, QUICK, WEBHOOKS, WEIGHTS, Act
 TENANTS = ("ada", "bob", "eve")
 FIRST_FAULT_S = 6.0  # so that the run knows what is normal
 LAST_FAULT_S = 15.0  # before the load's end, so that it shows how all comes back
+SIZES = (1, 1, 2, 3, 8, 40)  # how many timers a call asks for
 DUE_MEAN_S = 3.0
 DUE_MAX_S = 20.0
 DUE_AFTER_S = 4.0  # the end of the load: nobody waits for longer
@@ -98,13 +99,12 @@ def draw(
 ) -> Plan:
     """Draw a plan; the same arguments give the same plan.
 
-    units:   about four timers a call, schedules' occurrences included; `targeted` is the share of those with a target,
+    units:   about six timers a call, schedules' occurrences included; `targeted` is the share of those with a target,
              of which half are webhooks if `webhooks` are wanted
     """
-    chance = random.Random(seed)
-    steps = _steps(chance, length_s=length_s, calls_per_s=calls_per_s)
-    breaks = _breaks(chance, length_s=length_s, menu=menu)
-    # By a chance of their own: with targets or without, a seed gives the same timers and the same faults.
+    # Each by a chance of its own: a seed gives the same faults at any load, and the same timers with or without targets.
+    steps = _steps(random.Random(seed), length_s=length_s, calls_per_s=calls_per_s)
+    breaks = _breaks(random.Random(f"{seed} breaks"), length_s=length_s, menu=menu)
     weights = {**WEIGHTS, **WEBHOOKS} if webhooks else WEIGHTS
     aimed = _aimed(random.Random(f"{seed} targets"), steps, weights, share=targeted, length_s=length_s)
     return Plan(seed, length_s, list(aimed), breaks)
@@ -168,7 +168,7 @@ def _create(chance: random.Random, at_s: float, tenant_id: str, *, number: int, 
             as_moment=chance.random() < 0.3,
             name=f"order {number}" if named and n == 0 else None,
         )
-        for n in range(chance.choice((1, 1, 2, 3, 8)))
+        for n in range(chance.choice(SIZES))
     )
     return Create(at_s, tenant_id, wishes, again_s=_again(chance, 0.15))
 

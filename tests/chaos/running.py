@@ -6,20 +6,18 @@ import asyncio
 import gc
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sql.log.consuming import consume
-from sql.log.records import LogRecord, follow
-from sql.session import Connection, Session, StoreUnavailable
 from tests.chaos.away import until
 from tests.chaos.history import Attempt, Bounds, History, Pending, Read
 from tests.chaos.letters import Operator
 from tests.chaos.load import Load
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.plan import Plan
+from tests.chaos.readers import count_in, positions_in, reading
 from tests.chaos.recorder import Recorder
 from tests.chaos.stage import Stage
 from tests.support.roles import as_role
@@ -27,12 +25,6 @@ from tests.support.roles import as_role
 FREEZE_S = 2.0
 STILL_S = 0.5  # how long the rig may stand still before it says so: it holds up all traffic meanwhile
 CALM_S = 90.0  # for what is due to fire, and for the readers to come to the end, after the last fault
-# What a consumer's work writes to: its role may do nothing else there.
-RECEIVED = (
-    "create table chaos_received (number bigserial primary key, position bigint not null);"
-    " grant insert on chaos_received to test_consumer;"
-    " grant usage on sequence chaos_received_number_seq to test_consumer"
-)
 LEFT = """
     select timer_key, due_date, paused_due_date is not null as paused from shardclock.timers order by timer_key
 """
@@ -55,20 +47,18 @@ async def run(plan: Plan, stage: Stage, *, bounds: Bounds, tell: Tell) -> Histor
         Load(as_role(stage.dsn, "scheduler"), plan),
         Nemesis(stage, plan),
     )
-    async with stage.admin() as admin:
-        await admin.execute(RECEIVED)
     await recorder.start()
     tell(f"starting the cluster ({stage.cluster.name})")
     await stage.cluster.start(as_role(stage.dsn, "shard"), stage.direct_dsn)
     began_at = time.time()
     operator = Operator(as_role(stage.dsn, "shard"))
-    async with _readers(stage) as read, _operated(operator), _frozen(), _watched(tell):
+    async with reading(stage) as followed, _operated(operator), _frozen(), _watched(tell):
         tell(f"{plan.length_s:.0f} s of load, {len(plan.breaks)} faults, seed {plan.seed}")
         async with asyncio.TaskGroup() as work:
             work.create_task(load.run())
             work.create_task(nemesis.run())
         tell("all is mended; waiting for what is due to fire, and to be delivered")
-        await _until_calm(stage, read, operator)
+        await _until_calm(stage, followed, operator)
     ended_at = time.time()
     await stage.cluster.stop()
     tell("reading what was committed")
@@ -87,7 +77,10 @@ async def run(plan: Plan, stage: Stage, *, bounds: Bounds, tell: Tell) -> Histor
         bounds=bounds,
         calls=sorted(load.calls + nemesis.calls, key=lambda call: call.began_at),
         commits=recorder.commits,
-        reads=[*read, *(Read("consumer", row["position"]) for row in received)],
+        reads=[
+            *(Read("follower", position) for position in positions_in(followed)),
+            *(Read("consumer", row["position"]) for row in received),
+        ],
         faults=sorted(nemesis.faults, key=lambda fault: fault.began_at),
         pending=pending,
         poisoned=nemesis.poisoned,
@@ -155,42 +148,7 @@ async def _watched(tell: Tell) -> AsyncIterator[None]:
         task.cancel()
 
 
-@asynccontextmanager
-async def _readers(stage: Stage) -> AsyncIterator[list[Read]]:
-    """Read the log meanwhile, through the proxy as everybody: one keeps its place itself, one is a consumer group."""
-    read: list[Read] = []
-
-    async def keep(connection: Connection, records: Sequence[LogRecord]) -> None:
-        rows = [(record.position,) for record in records]
-        await connection.executemany("insert into chaos_received (position) values ($1)", rows)
-
-    tasks = [
-        asyncio.create_task(_follow(as_role(stage.dsn, "reader"), read)),
-        asyncio.create_task(consume(as_role(stage.dsn, "consumer"), "chaos", keep)),
-    ]
-    try:
-        yield read
-    finally:
-        for task in tasks:
-            task.cancel()
-        ends = await asyncio.gather(*tasks, return_exceptions=True)
-        assert all(isinstance(end, asyncio.CancelledError) for end in ends), ends
-
-
-async def _follow(dsn: str, read: list[Read]) -> None:
-    position = 0
-    async with Session(dsn, application="chaos follower") as session:
-        while True:
-            try:
-                async for records in follow(session, position):
-                    read += [Read("follower", record.position) for record in records]
-                    if records:
-                        position = records[-1].position
-            except StoreUnavailable:
-                await asyncio.sleep(0.1)
-
-
-async def _until_calm(stage: Stage, read: list[Read], operator: Operator) -> None:
+async def _until_calm(stage: Stage, followed: Path, operator: Operator) -> None:
     """Wait until timers and deliveries have ended and readers are at the log's end; bounded, the checker judges."""
 
     async def calm() -> bool:
@@ -201,6 +159,6 @@ async def _until_calm(stage: Stage, read: list[Read], operator: Operator) -> Non
                 return False
             records = await admin.fetchval("select count(*) from shardclock.command_log")
             received = await admin.fetchval("select count(*) from chaos_received")
-        return bool(records == received == len(read))
+        return bool(records == received == count_in(followed))
 
     await until(calm, within_s=CALM_S)
