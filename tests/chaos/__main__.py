@@ -32,7 +32,7 @@ from tests.chaos.running import run
 from tests.chaos.stage import POSTGRES, stage_for
 
 EXITS = {"valid": 0, "invalid": 1, "unknown": 2}
-CALLS_PER_S = 25.0  # about 80 timers a second
+CALLS_PER_S = 25.0  # about 150 timers a second
 # The share of the timers that have a target. Deliveries cost the machine more than timers, so most runs have few.
 TARGETED, TARGETED_DELIVERING = 0.05, 0.5
 CLUSTERS = ("ray", "processes")

@@ -102,7 +102,7 @@ def draw(
     units:   about six timers a call, schedules' occurrences included; `targeted` is the share of those with a target,
              of which half are webhooks if `webhooks` are wanted
     """
-    # Each by a chance of its own: a seed gives the same faults at any load, and the same timers with or without targets.
+    # Each by a chance of its own: a seed gives the same faults at any load, and the same timers whatever they call.
     steps = _steps(random.Random(seed), length_s=length_s, calls_per_s=calls_per_s)
     breaks = _breaks(random.Random(f"{seed} breaks"), length_s=length_s, menu=menu)
     weights = {**WEIGHTS, **WEBHOOKS} if webhooks else WEIGHTS
