@@ -25,6 +25,7 @@ from cli import (
     scaling,
     schedule,
     status,
+    targets,
     verbs,
 )
 from cli.options import in_options
@@ -71,7 +72,7 @@ for command in (
     scaling.scale, scaling.forecast, ramp.ramp, handover.switch, handover.leave, release.release,
     schedule.schedule, inspect.preview, inspect.list_, inspect.show, explain.explain,
     verbs.cancel, reschedule.reschedule, verbs.pause, verbs.resume, verbs.run_now,
-    status.tail, status.status,
+    status.tail, status.status, targets.targets,
 ):  # fmt: skip
     # `ramp -1` is a wrong rate, `scale -1` a wrong number: neither is an unknown option. psql checks its own options.
     context = {"ignore_unknown_options": command in (ramp.ramp, scaling.scale, database.psql)}
