@@ -13,6 +13,7 @@ from cli import (
     consumers,
     database,
     dead_letters,
+    deliveries,
     endpoints,
     explain,
     handover,
@@ -79,6 +80,7 @@ for command in (
     app.command(name=command.__name__.rstrip("_").replace("_", "-"), context_settings=context)(command)
 app.add_typer(consumers.consumers, name="consumers")
 app.add_typer(dead_letters.dead_letters, name="dead-letters")
+app.add_typer(deliveries.deliveries, name="deliveries")
 app.add_typer(endpoints.endpoints, name="endpoints")
 app.add_typer(jobs.jobs, name="jobs")
 
