@@ -13,6 +13,7 @@ from cli import (
     consumers,
     database,
     dead_letters,
+    deliveries,
     endpoints,
     explain,
     handover,
@@ -25,6 +26,7 @@ from cli import (
     scaling,
     schedule,
     status,
+    targets,
     verbs,
 )
 from cli.options import in_options
@@ -71,13 +73,14 @@ for command in (
     scaling.scale, scaling.forecast, ramp.ramp, handover.switch, handover.leave, release.release,
     schedule.schedule, inspect.preview, inspect.list_, inspect.show, explain.explain,
     verbs.cancel, reschedule.reschedule, verbs.pause, verbs.resume, verbs.run_now,
-    status.tail, status.status,
+    status.tail, status.status, targets.targets,
 ):  # fmt: skip
     # `ramp -1` is a wrong rate, `scale -1` a wrong number: neither is an unknown option. psql checks its own options.
     context = {"ignore_unknown_options": command in (ramp.ramp, scaling.scale, database.psql)}
     app.command(name=command.__name__.rstrip("_").replace("_", "-"), context_settings=context)(command)
 app.add_typer(consumers.consumers, name="consumers")
 app.add_typer(dead_letters.dead_letters, name="dead-letters")
+app.add_typer(deliveries.deliveries, name="deliveries")
 app.add_typer(endpoints.endpoints, name="endpoints")
 app.add_typer(jobs.jobs, name="jobs")
 

@@ -12,7 +12,7 @@ from cli.output import DONE, NOT_DONE, Json, out, print_json, print_table, tell
 from cli.session import with_session
 from cluster.settings import load_settings
 from service import endpoints as use_cases
-from service.endpoints import Done, NewSecret, StillNamed, TooManySecrets, UnknownEndpoint
+from service.endpoints import Done, EndpointChange, NewSecret, StillNamed, TooManySecrets, UnknownEndpoint
 from sql.endpoints.endpoints import WEBHOOK, EndpointName, ListedEndpoint, list_endpoints
 from sql.session import Session
 from timers.refusal import Refusal, shortened
@@ -26,6 +26,19 @@ Url = Annotated[str, typer.Option("--url", help="Where webhooks are sent: https:
 Yes = Annotated[bool, typer.Option("--yes", help="Do it, even if pending timers name it.")]
 Asymmetric = Annotated[
     bool, typer.Option("--asymmetric", help="Sign with a key pair (v1a): the receiver gets only the public key.")
+]
+Concurrency = Annotated[
+    int | None, typer.Option("--concurrency", min=1, max=1_000, help="At once from one worker; by default 50.")
+]
+Rate = Annotated[
+    float | None,
+    typer.Option("--rate", min=RATE.least, max=RATE.most, metavar="PER_SECOND", help="At most, from one worker."),
+]
+Timeout = Annotated[
+    str | None, typer.Option("--timeout", metavar="DURATION", help="For an answer, 1s to 30s; by default 15s.")
+]
+MaxAttempts = Annotated[
+    int | None, typer.Option("--max-attempts", min=1, max=100, help="By default 20; within three days.")
 ]
 
 endpoints = typer.Typer(
@@ -73,49 +86,61 @@ def add(
         typer.Option("--secret", help="What they are signed with: @FILE, or - for stdin; if not given, one is drawn."),
     ] = None,
     asymmetric: Asymmetric = False,
-    concurrency: Annotated[
-        int | None, typer.Option("--concurrency", min=1, max=1_000, help="At once from one worker; if not given, 50.")
-    ] = None,
-    rate: Annotated[
-        float | None,
-        typer.Option("--rate", min=RATE.least, max=RATE.most, metavar="PER_SECOND", help="At most, from one worker."),
-    ] = None,
-    timeout: Annotated[
-        str | None, typer.Option("--timeout", metavar="DURATION", help="For an answer, 1s to 30s; if not given, 15s.")
-    ] = None,
-    max_attempts: Annotated[
-        int | None, typer.Option("--max-attempts", min=1, max=100, help="If not given, 20; within three days.")
-    ] = None,
+    concurrency: Concurrency = None,
+    rate: Rate = None,
+    timeout: Timeout = None,
+    max_attempts: MaxAttempts = None,
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> int:
     """Add an endpoint, and print what its receiver verifies webhooks with, once."""
     if secret is not None and asymmetric:
         raise Refusal("--secret brings its own kind: leave --asymmetric out")
-    if rate is not None and not RATE.least <= rate <= RATE.most:  # nan is in each range, as typer compares
-        raise Refusal(f"--rate {rate:g} is refused: it must be a number from {RATE.least:g} to {RATE.most:,}")
-    policy = {
-        "concurrency": concurrency,
-        "rate_per_s": rate,
-        "timeout_s": None if timeout is None else _timeout_s(timeout),
-        "max_attempts": max_attempts,
-    }
     wanted = use_cases.new_endpoint(
         EndpointName(tenant, name),
         url,
         headers=_headers(headers or ()),
         secret=use_cases.drawn_secret(asymmetric=asymmetric) if secret is None else read_text("--secret", secret),
-        policy={field: value for field, value in policy.items() if value is not None},
+        policy=_policy(concurrency, rate, timeout, max_attempts),
         rules=_rules(),
     )
     return _run(lambda session: use_cases.add(session, wanted), as_json=as_json)
 
 
 @endpoints.command()
-def change(name: Name, url: Url, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> int:
-    """Let an endpoint lead to another URL: also what is on its way is sent there, signed as before."""
+def change(
+    name: Name,
+    url: Annotated[str | None, typer.Option("--url", help="Where webhooks are sent: https://…")] = None,
+    headers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--header",
+            metavar="'NAME: VALUE'",
+            help="Sent with each, instead of all that it had; or @FILE with one a line; may be repeated.",
+        ),
+    ] = None,
+    no_headers: Annotated[bool, typer.Option("--no-headers", help="Send no headers of its own any more.")] = False,
+    concurrency: Concurrency = None,
+    rate: Rate = None,
+    no_rate: Annotated[bool, typer.Option("--no-rate", help="Send as many as there are.")] = False,
+    timeout: Timeout = None,
+    max_attempts: MaxAttempts = None,
+    tenant: Tenant = DEFAULT_TENANT,
+    as_json: Json = False,
+) -> int:
+    """Change an endpoint; what is not named stays. It counts for what is on its way, too, which is signed as before."""
+    if headers and no_headers:
+        raise Refusal("--header and --no-headers exclude each other; leave one of them out")
+    if rate is not None and no_rate:
+        raise Refusal("--rate and --no-rate exclude each other; leave one of them out")
+    policy: dict[str, float | None] = {**_policy(concurrency, rate, timeout, max_attempts)}
+    if no_rate:
+        policy["rate_per_s"] = None
+    wanted = EndpointChange(url, _headers(headers or ()) if headers or no_headers else None, policy)
+    if wanted == EndpointChange():
+        raise Refusal("say what is to change: give --url, --header, --concurrency, --rate, --timeout or --max-attempts")
     key, rules = EndpointName(tenant, name), _rules()
-    return _run(lambda session: use_cases.change_url(session, key, url, rules=rules), as_json=as_json)
+    return _run(lambda session: use_cases.change(session, key, wanted, rules=rules), as_json=as_json)
 
 
 @endpoints.command()
@@ -227,6 +252,24 @@ def _with_session(work: Callable[[Session], Awaitable[int]]) -> int:
         raise Refusal(f"{refusal}: `shardclock endpoints` lists them") from None
     except TooManySecrets as refusal:
         raise Refusal(f"{refusal}, by --end") from None
+
+
+def _policy(
+    concurrency: int | None, rate: float | None, timeout: str | None, max_attempts: int | None
+) -> dict[str, float]:
+    """Return what was said of an endpoint's policy.
+
+    errors:  Refusal  a number out of its bounds
+    """
+    if rate is not None and not RATE.least <= rate <= RATE.most:  # nan is in each range, as typer compares
+        raise Refusal(f"--rate {rate:g} is refused: it must be a number from {RATE.least:g} to {RATE.most:,}")
+    said = {
+        "concurrency": concurrency,
+        "rate_per_s": rate,
+        "timeout_s": None if timeout is None else _timeout_s(timeout),
+        "max_attempts": max_attempts,
+    }
+    return {field: value for field, value in said.items() if value is not None}
 
 
 def _timeout_s(text: str) -> float:

@@ -15,6 +15,7 @@ from cli.options import (
     Key,
     Name,
     NamePrefix,
+    OfTarget,
     ProcessInstance,
     Tenant,
     Zone,
@@ -49,6 +50,7 @@ def list_(
     due_from: DueFrom = None,
     due_before: DueBefore = None,
     process_instance: ProcessInstance = None,
+    target: OfTarget = None,
     zone: Annotated[
         str | None, typer.Option("--zone", metavar="ZONE", help="Show dates, and read those given, in this time zone.")
     ] = None,
@@ -67,7 +69,7 @@ def list_(
     clock = clock_of(zone)
     if name is not None and tenant is None:
         tenant = DEFAULT_TENANT
-    wanted = filter_of(tenant, name_prefix, due_from, due_before, process_instance, clock=clock)
+    wanted = filter_of(tenant, name_prefix, due_from, due_before, process_instance, target=target, clock=clock)
 
     async def do(session: Session) -> int:
         found = await find_timers(session, state.upper(), wanted, name=name, size=limit, page=page)

@@ -79,6 +79,7 @@ OnConflict = Annotated[
 ]
 
 All = Annotated[bool, typer.Option("--all", help="All that match the filters, instead of one; counts them first.")]
+OfTarget = Annotated[str | None, typer.Option("--target", help="Filter: of this target, such as webhook:billing.")]
 NamePrefix = Annotated[str | None, typer.Option("--name-prefix", help="Filter: the name begins with this.")]
 DueFrom = Annotated[str | None, typer.Option("--due-from", metavar="DATE", help="Filter: due at this moment or later.")]
 DueBefore = Annotated[str | None, typer.Option("--due-before", metavar="DATE", help="Filter: due before this moment.")]
@@ -113,6 +114,7 @@ def filter_of(
     due_before: str | None,
     process_instance: int | None,
     *,
+    target: str | None = None,
     clock: ZoneInfo | None = None,
 ) -> Filter:
     """Read a filter; names belong to a tenant, so a name prefix without a tenant means the default tenant.
@@ -125,7 +127,7 @@ def filter_of(
         raise Refusal(f"nothing is due between --due-from {due_from} and --due-before {due_before}; swap them")
     if name_prefix is not None and tenant is None:
         tenant = DEFAULT_TENANT
-    return Filter(tenant, name_prefix, start, end, process_instance)
+    return Filter(tenant, name_prefix, start, end, process_instance, target)
 
 
 def one_or_many(timer_key: int | None, name: str | None, wanted: Filter, *, every: bool) -> TimerRef | Filter:
@@ -139,7 +141,7 @@ def one_or_many(timer_key: int | None, name: str | None, wanted: Filter, *, ever
     if (many or narrowed) and not (timer_key is None and name is None):
         raise Refusal("say either one timer, by its key or --name, or many, by --all and filters; not both")
     if narrowed and not many:
-        raise Refusal("--name-prefix, --due-from and --due-before choose among many timers; add --all")
+        raise Refusal("--name-prefix, --target, --due-from and --due-before choose among many timers; add --all")
     if not many:
         if timer_key is None and name is None:
             raise Refusal("say which timer: give either its key or --name, or --all for many")

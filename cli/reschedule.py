@@ -23,6 +23,7 @@ from cli.options import (
     MissedRuns,
     Name,
     NamePrefix,
+    OfTarget,
     ProcessInstance,
     Yes,
     Zone,
@@ -66,6 +67,7 @@ def reschedule(
     due_from: DueFrom = None,
     due_before: DueBefore = None,
     process_instance: ProcessInstance = None,
+    target: OfTarget = None,
     yes: Yes = False,
     operation: Annotated[
         str | None,
@@ -74,16 +76,16 @@ def reschedule(
     as_json: Json = False,
 ) -> int:
     """Move a pending timer, or with --shift many; if a timer has fired already, say so."""
-    wanted = filter_of(tenant, name_prefix, due_from, due_before, process_instance)
-    target = one_or_many(timer_key, name, wanted, every=all_timers)
+    wanted = filter_of(tenant, name_prefix, due_from, due_before, process_instance, target=target)
+    which = one_or_many(timer_key, name, wanted, every=all_timers)
     to = _destination(delay, at, shift, rule_of(every, cron), zone, missed)
-    if isinstance(target, TimerRef):
+    if isinstance(which, TimerRef):
         if operation is not None:
             raise InvalidTimer("--operation goes with --all; the shift of one timer has no name")
-        return change_one(target, partial(_reschedule, to=to), RESCHEDULED, as_json=as_json)
+        return change_one(which, partial(_reschedule, to=to), RESCHEDULED, as_json=as_json)
     if not isinstance(to, Shift):
         raise InvalidTimer("many timers are moved by --shift only, each from its own due date")
-    return _shift_many(target, to, operation, yes=yes, as_json=as_json)
+    return _shift_many(which, to, operation, yes=yes, as_json=as_json)
 
 
 def _destination(

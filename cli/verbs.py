@@ -17,6 +17,7 @@ from cli.options import (
     MaybeTenant,
     Name,
     NamePrefix,
+    OfTarget,
     ProcessInstance,
     Reason,
     Tenant,
@@ -59,21 +60,22 @@ def cancel(
     due_from: DueFrom = None,
     due_before: DueBefore = None,
     process_instance: ProcessInstance = None,
+    target: OfTarget = None,
     yes: Yes = False,
     reason: Reason = None,
     as_json: Json = False,
 ) -> int:
     """Cancel a pending timer, or many; if a timer has fired already, say so."""
-    wanted = filter_of(tenant, name_prefix, due_from, due_before, process_instance)
-    target = one_or_many(timer_key, name, wanted, every=all_timers)
-    if isinstance(target, TimerRef):
-        return change_one(target, partial(cancel_timer, reason=reason), CANCELED, as_json=as_json)
+    wanted = filter_of(tenant, name_prefix, due_from, due_before, process_instance, target=target)
+    which = one_or_many(timer_key, name, wanted, every=all_timers)
+    if isinstance(which, TimerRef):
+        return change_one(which, partial(cancel_timer, reason=reason), CANCELED, as_json=as_json)
     change = Change(("PENDING", "PAUSED"), partial(cancel_timers, reason=reason))
-    key = target.process_instance_key
-    if key is not None and target == Filter(process_instance_key=key):
+    key = which.process_instance_key
+    if key is not None and which == Filter(process_instance_key=key):
         # In one statement, so that an occurrence created during the search is cancelled too.
         change = replace(change, whole=partial(cancel_process_instance, process_instance_key=key, reason=reason))
-    return change_many(target, change, Wording("cancel", "canceled"), yes=yes, as_json=as_json)
+    return change_many(which, change, Wording("cancel", "canceled"), yes=yes, as_json=as_json)
 
 
 def pause(
@@ -85,17 +87,18 @@ def pause(
     due_from: DueFrom = None,
     due_before: DueBefore = None,
     process_instance: ProcessInstance = None,
+    target: OfTarget = None,
     yes: Yes = False,
     reason: Reason = None,
     as_json: Json = False,
 ) -> int:
     """Keep a pending timer, or many, from firing until resumed."""
-    wanted = filter_of(tenant, name_prefix, due_from, due_before, process_instance)
-    target = one_or_many(timer_key, name, wanted, every=all_timers)
-    if isinstance(target, TimerRef):
-        return change_one(target, partial(pause_timer, reason=reason), PAUSED, as_json=as_json)
+    wanted = filter_of(tenant, name_prefix, due_from, due_before, process_instance, target=target)
+    which = one_or_many(timer_key, name, wanted, every=all_timers)
+    if isinstance(which, TimerRef):
+        return change_one(which, partial(pause_timer, reason=reason), PAUSED, as_json=as_json)
     change = Change(("PENDING",), partial(pause_timers, reason=reason))
-    return change_many(target, change, Wording("pause", "paused"), yes=yes, as_json=as_json)
+    return change_many(which, change, Wording("pause", "paused"), yes=yes, as_json=as_json)
 
 
 def resume(
@@ -107,16 +110,17 @@ def resume(
     due_from: DueFrom = None,
     due_before: DueBefore = None,
     process_instance: ProcessInstance = None,
+    target: OfTarget = None,
     yes: Yes = False,
     as_json: Json = False,
 ) -> int:
     """Resume a paused timer, or many; a timer that fell due meanwhile is due at once."""
-    wanted = filter_of(tenant, name_prefix, due_from, due_before, process_instance)
-    target = one_or_many(timer_key, name, wanted, every=all_timers)
-    if isinstance(target, TimerRef):
-        return change_one(target, resume_timer, RESUMED, as_json=as_json)
+    wanted = filter_of(tenant, name_prefix, due_from, due_before, process_instance, target=target)
+    which = one_or_many(timer_key, name, wanted, every=all_timers)
+    if isinstance(which, TimerRef):
+        return change_one(which, resume_timer, RESUMED, as_json=as_json)
     change = Change(("PAUSED",), resume_timers)
-    return change_many(target, change, Wording("resume", "resumed"), yes=yes, as_json=as_json)
+    return change_many(which, change, Wording("resume", "resumed"), yes=yes, as_json=as_json)
 
 
 def run_now(

@@ -9,6 +9,7 @@ they take values, and return values or raise. None needs Ray, so all of them wor
     bulk_change  one change to many timers: find them all, then change them page by page
     bulk_import  many timers from newline-delimited JSON, with an outcome for each line
     endpoints    what a tenant does with the endpoints of webhooks
+    deliveries   look at deliveries on their way, cancel one, or make next attempts due now
     dead_letters what is done with deliveries that were given up: they are redriven or discarded
     jobs         look at jobs and their runs, and change what they do
     words        numbers in sentences

@@ -1,4 +1,4 @@
-"""What a tenant does with endpoints: add one, change its URL, rotate its secrets, try it, disable, enable or remove it.
+"""What a tenant does with endpoints: add one, change it, rotate its secrets, try it, disable, enable or remove it.
 
 An answer is a sentence for people, and what a program needs beside it. What the request itself forbids is a `Refusal`.
 Neither names an option of the command line: each interface adds its own way out.
@@ -6,7 +6,7 @@ Neither names an option of the command line: each interface adds its own way out
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,13 +16,13 @@ from sql.endpoints.endpoints import (
     EndpointName,
     StoredEndpoint,
     add_endpoint,
+    change_endpoint,
     count_timers_of_endpoint,
     disable_endpoint,
     enable_endpoint,
     find_endpoints,
     remove_endpoint,
     set_secrets,
-    set_url,
 )
 from sql.session import Session
 from timers.refusal import Refusal, shortened
@@ -83,6 +83,38 @@ class StillNamed:
 
 
 @dataclass(frozen=True, slots=True)
+class EndpointChange:
+    """What is to change of an endpoint; what is None, or missing in the policy, stays.
+
+    `headers` are all that there are from then on. In the policy a None lifts a limit.
+    """
+
+    url: str | None = None
+    headers: Mapping[str, str] | None = field(default=None, repr=False)
+    policy: Mapping[str, Any] = field(default_factory=dict)
+
+    def of(self, found: StoredEndpoint) -> StoredEndpoint:
+        """Return an endpoint as it is after this change."""
+        return replace(
+            found,
+            url=found.url if self.url is None else self.url,
+            headers=found.headers if self.headers is None else self.headers,
+            policy={**found.policy, **self.policy},
+        )
+
+    @property
+    def sentence(self) -> str:
+        """Say how the endpoint is after this change; a header may hold a token, so they are only counted."""
+        said = [] if self.url is None else [f"leads to {self.url}"]
+        if self.headers is not None:
+            said.append(f"sends {counted(len(self.headers), 'header')} of its own")
+        said += [
+            f"has no {name}" if number is None else f"has {name} {number:g}" for name, number in self.policy.items()
+        ]
+        return ", ".join(said)
+
+
+@dataclass(frozen=True, slots=True)
 class Tried:
     """What an endpoint answered to a test."""
 
@@ -128,18 +160,20 @@ async def add(session: Session, endpoint: StoredEndpoint) -> NewSecret:
     return NewSecret(f"endpoint {endpoint.key.target} added", verifier_of(endpoint.secrets[0]))
 
 
-async def change_url(session: Session, key: EndpointName, url: str, *, rules: EndpointRules) -> Done:
-    """Let an endpoint lead to another URL; one that is disabled is checked as well, because it may be enabled next.
+async def change(session: Session, key: EndpointName, wanted: EndpointChange, *, rules: EndpointRules) -> Done:
+    """Change an endpoint; one that is disabled is checked as well, because it may be enabled next.
 
     errors:  UnknownEndpoint   there is none
-             Refusal           the URL is wrong
+             Refusal           the URL, a header or the policy is wrong, or nothing is to change
              StoreUnavailable  the outcome is unknown: call again
     """
+    if wanted == EndpointChange():
+        raise InvalidEndpoint(f"endpoint {shortened(key.name)} is left as it is: say what is to change")
     found = await _found(session, key)
-    _checked(replace(found, url=url), rules)
-    changed = await set_url(session, key, url)
+    _checked(wanted.of(found), rules)
+    changed = await change_endpoint(session, key, url=wanted.url, headers=wanted.headers, policy=wanted.policy)
     still = "" if found.disabled_at is None else f"; it is disabled: {found.disabled_why}"
-    return Done(f"endpoint {key.target} leads to {url}{'' if changed else ' already'}{still}", changed)
+    return Done(f"endpoint {key.target} {wanted.sentence}{'' if changed else ' already'}{still}", changed)
 
 
 async def rotate(session: Session, key: EndpointName, *, asymmetric: bool) -> NewSecret:

@@ -199,8 +199,11 @@ to shardclock_shard;
 grant select (tenant_id, name, url, policy, added_at, changed_at, disabled_at, disabled_why)
 on shardclock.endpoints to shardclock_reader, shardclock_scheduler;
 grant select, insert, update, delete on shardclock.endpoints to shardclock_shard;
--- `dead-letters redrive` and `dead-letters discard`.
-grant execute on function shardclock.redrive_dead_letters, shardclock.discard_dead_letters to shardclock_shard;
+-- `dead-letters redrive`, `dead-letters discard`, `deliveries retry` and `deliveries cancel`.
+grant execute on function
+    shardclock.redrive_dead_letters, shardclock.discard_dead_letters, shardclock.lock_delivery, shardclock.cancel_delivery,
+    shardclock.retry_delivery, shardclock.retry_deliveries
+to shardclock_shard;
 grant insert, update, delete on shardclock.holders, shardclock.beats to shardclock_shard;
 grant update on shardclock.coordination, shardclock.leadership, shardclock.scale, shardclock.identity to shardclock_shard;
 grant select, insert on shardclock.log_days to shardclock_shard;

@@ -528,6 +528,8 @@ CREATE INDEX dead_letters_by_target ON shardclock.dead_letters USING btree (targ
 
 CREATE INDEX deliveries_by_lane ON shardclock.deliveries USING btree (target, tenant_id, next_attempt_at, timer_key);
 
+CREATE INDEX deliveries_failing ON shardclock.deliveries USING btree (target, tenant_id, next_attempt_at, timer_key) WHERE (failed_attempts > 0);
+
 CREATE INDEX deliveries_of_jobs ON shardclock.deliveries USING btree (next_attempt_at, timer_key) WHERE (target ~~ 'job:%'::text);
 
 CREATE INDEX holders_ended ON shardclock.holders USING btree (ended_at) WHERE (ended_at IS NOT NULL);
@@ -541,6 +543,8 @@ CREATE UNIQUE INDEX timers_by_name_prefix ON shardclock.timers USING btree (tena
 CREATE INDEX timers_by_process_instance ON shardclock.timers USING btree (process_instance_key) WHERE (process_instance_key IS NOT NULL);
 
 CREATE INDEX timers_by_slot ON shardclock.timers USING btree (slot, due_date);
+
+CREATE INDEX timers_by_target ON shardclock.timers USING btree (target, due_date, timer_key) WHERE (target <> 'log'::text);
 
 CREATE INDEX timers_by_tenant ON shardclock.timers USING btree (tenant_id, due_date, timer_key) WHERE (tenant_id <> 'default'::text);
 
@@ -563,6 +567,7 @@ ALTER TABLE ONLY shardclock.holders
 -- agreed_zone(text, text)  0004_dates.sql
 -- out_of_range(timestamp with time zone, text)  0001_timers.sql
 -- broken_rule(shardclock.timers)  0001_timers.sql
+-- cancel_delivery(bigint, text)  0014_targets.sql
 -- cancel_job(text, text)  0012_job_verbs.sql
 -- cancel_process_instance(bigint, text)  0006_verbs.sql
 -- change_timer(text, bigint, text, text, text)  0006_verbs.sql
@@ -590,8 +595,8 @@ ALTER TABLE ONLY shardclock.holders
 -- ended_as(bigint, text, text)  0006_verbs.sql
 -- ensure_log_partitions(integer)  0002_command_log.sql
 -- ensure_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)  0005_schedule.sql
--- find_keys(text, text, text, timestamp with time zone, timestamp with time zone, bigint, bigint, integer)  0007_search.sql
--- find_timers(text, text, text, text, timestamp with time zone, timestamp with time zone, bigint, text, integer)  0007_search.sql
+-- find_keys(text, text, text, timestamp with time zone, timestamp with time zone, bigint, bigint, integer, text)  0014_targets.sql
+-- find_timers(text, text, text, text, timestamp with time zone, timestamp with time zone, bigint, text, integer, text)  0014_targets.sql
 -- has_no_start(text)  0011_jobs.sql
 -- has_targets()  0011_jobs.sql
 -- hold_reason(text)  0003_cluster.sql
@@ -601,6 +606,7 @@ ALTER TABLE ONLY shardclock.holders
 -- late_since(timestamp with time zone, timestamp with time zone, timestamp with time zone, bigint)  0001_timers.sql
 -- to_utc(timestamp without time zone, text)  0004_dates.sql
 -- later(timestamp with time zone, interval, text)  0004_dates.sql
+-- lock_delivery(bigint)  0014_targets.sql
 -- log_horizon()  0002_command_log.sql
 -- log_of_job(text, text, bigint, jsonb)  0011_jobs.sql
 -- log_replaced(shardclock.timers, bigint)  0005_schedule.sql
@@ -626,6 +632,8 @@ ALTER TABLE ONLY shardclock.holders
 -- resume_job(shardclock.jobs)  0011_jobs.sql
 -- resume_timer(bigint, text, text)  0006_verbs.sql
 -- resume_timers(bigint[])  0006_verbs.sql
+-- retry_deliveries(bigint[])  0014_targets.sql
+-- retry_delivery(bigint)  0014_targets.sql
 -- run_job(text, jsonb)  0012_job_verbs.sql
 -- run_timer(bigint, text, text, text)  0006_verbs.sql
 -- was_run(text, bigint, text, text)  0006_verbs.sql

@@ -3,13 +3,14 @@
 -- in:    :state text: PENDING, PAUSED, TRIGGERED, CANCELED, SKIPPED or ENDED, then filters, null for none:
 --        :tenant_id text, :name_prefix text (with a tenant), :due_from timestamptz, :due_before timestamptz,
 --        :process_instance_key bigint, :page text: the page of the last row of the previous page, :page_size integer,
---        :name text (with a tenant)
+--        :name text (with a tenant), :target text
 -- out:   timer_key bigint, state text, tenant_id text, name text, timer_type text, process_instance_key bigint,
 --        element_instance_key bigint, target_element_id text, due_date timestamptz, created_at timestamptz,
 --        schedule text, zone text, missed text, occurrence bigint, target text, payload text, ended_at timestamptz,
 --        holder bigint, detail text, page text; pending timers soonest first, paused ones by key, ended newest first
 -- locks: nothing
--- index: timers_by_tenant, timers_by_name_prefix, timers_by_process_instance or timers_by_slot; command_log_in_order
+-- index: timers_by_tenant, timers_by_name_prefix, timers_by_process_instance, timers_by_target or timers_by_slot;
+--        command_log_in_order
 select
     f.timer_key, f.state, f.tenant_id, f.name, f.timer_type, f.process_instance_key, f.element_instance_key,
     f.target_element_id, f.due_date, f.created_at, f.schedule, f.zone, f.missed, f.occurrence, f.target,
@@ -17,5 +18,5 @@ select
 from shardclock.find_timers(
     state => :state, tenant_id => :tenant_id, name_prefix => :name_prefix, due_from => :due_from,
     due_before => :due_before, process_instance_key => :process_instance_key, page => :page, page_size => :page_size,
-    name => :name
+    name => :name, target => :target
 ) f

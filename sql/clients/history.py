@@ -65,6 +65,7 @@ class Filter:
     due_from: datetime | None = None
     due_before: datetime | None = None
     process_instance_key: int | None = None
+    target: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
-"""Find what became of a timer's delivery."""
+"""Find deliveries: what became of one timer's, and which are on their way."""
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from sql.session import Session
 
@@ -20,6 +21,48 @@ class DeliveryState:
     failures: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class FoundDelivery:
+    """One delivery that is on its way; `holder` is the worker that has it in hand."""
+
+    timer_key: int
+    target: str
+    tenant_id: str
+    name: str | None
+    state: str
+    failed_attempts: int
+    next_attempt_at: datetime
+    holder: int | None
+    last_error: str | None
+
+    @property
+    def place(self) -> "Place":
+        """Return behind what the next page begins if this is the last one of a page."""
+        return Place(self.target, self.tenant_id, self.next_attempt_at, self.timer_key)
+
+
+class Place(NamedTuple):
+    """Where a delivery stands among all others."""
+
+    target: str
+    tenant_id: str
+    next_attempt_at: datetime
+    timer_key: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryFilter:
+    """Which deliveries to find; a field that is None or False filters nothing.
+
+    `failing` ones have a failed attempt; of `delayed` ones the next attempt is not due yet.
+    """
+
+    target: str | None = None
+    tenant_id: str | None = None
+    failing: bool = False
+    delayed: bool = False
+
+
 async def find_delivery(session: Session, timer_key: int) -> DeliveryState | None:
     """Find the delivery of a timer; None if it has none, or if it has ended, which only the log knows.
 
@@ -28,3 +71,27 @@ async def find_delivery(session: Session, timer_key: int) -> DeliveryState | Non
     """
     row = await session.row("find_delivery", timer_key=timer_key)
     return DeliveryState(**dict(row)) if row else None
+
+
+async def find_deliveries(
+    session: Session, wanted: DeliveryFilter, *, limit: int, after: Place | None = None
+) -> list[FoundDelivery]:
+    """Find deliveries that are on their way, by target and tenant, what is due first coming first.
+
+    shape:   at most `limit`, from behind the place `after` on
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/deliveries/find_deliveries.sql
+    """
+    rows = await session.rows(
+        "find_deliveries",
+        target=wanted.target,
+        tenant_id=wanted.tenant_id,
+        failing=wanted.failing,
+        delayed=wanted.delayed,
+        after_target=after and after.target,
+        after_tenant=after and after.tenant_id,
+        after_at=after and after.next_attempt_at,
+        after_key=after and after.timer_key,
+        limit=limit,
+    )
+    return [FoundDelivery(*row) for row in rows]

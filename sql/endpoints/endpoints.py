@@ -129,13 +129,30 @@ async def set_secrets(
     return bool(await session.rows("set_secrets", **endpoint._asdict(), before=list(before), secrets=list(secrets)))
 
 
-async def set_url(session: Session, endpoint: EndpointName, url: str) -> bool:
-    """Let an endpoint lead to another URL; False if it leads there already, or there is none.
+async def change_endpoint(
+    session: Session,
+    endpoint: EndpointName,
+    *,
+    url: str | None,
+    headers: Mapping[str, str] | None,
+    policy: Mapping[str, Any],
+) -> bool:
+    """Change an endpoint; False if it is so already, or there is none.
+
+    What is None stays; `headers` are all that there are from then on; of the policy only the keys given change.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
-    source:  sql/endpoints/set_url.sql
+    source:  sql/endpoints/change_endpoint.sql
     """
-    return bool(await session.rows("set_url", **endpoint._asdict(), url=url))
+    return bool(
+        await session.rows(
+            "change_endpoint",
+            **endpoint._asdict(),
+            url=url,
+            headers=None if headers is None else json.dumps(dict(headers)),
+            policy=json.dumps(dict(policy)),
+        )
+    )
 
 
 async def disable_endpoint(session: Session, endpoint: EndpointName, *, why: str, url: str | None = None) -> bool:
@@ -168,7 +185,7 @@ async def remove_endpoint(session: Session, endpoint: EndpointName) -> bool:
 async def count_timers_of_endpoint(session: Session, endpoint: EndpointName, *, most: int = COUNTED_MAX) -> int:
     """Count the pending timers that name an endpoint; `most` stands for so many or more.
 
-    errors:  StoreUnavailable  no answer in time: there may be too many timers to look through
+    errors:  StoreUnavailable  no answer in time
     source:  sql/endpoints/count_timers_of_endpoint.sql
     """
     (row,) = await session.rows("count_timers_of_endpoint", **endpoint._asdict(), most=most)

@@ -276,6 +276,63 @@ def test_a_change_that_is_wrong_is_refused_in_a_sentence(shell: Shell, name: str
     assert shell("endpoints", "--json").json[0]["url"] == URL
 
 
+def test_what_is_changed_of_it_changes_and_the_rest_stays(shell: Shell) -> None:
+    with answering(204) as receiver:
+        add = ("endpoints", "add", "billing", "--url", receiver.url, "--header", "x-a: 1", "--header", "x-b: 2")
+        shell(*add, "--concurrency", 5, "--rate", 2, **HERE)
+
+        changed = shell(
+            "endpoints", "change", "billing", "--header", "x-c: 3", "--rate", 7.5, "--timeout", "3s",
+            "--max-attempts", 4, **HERE,
+        )  # fmt: skip
+        shell("endpoints", "test", "billing", **HERE)
+
+    assert (changed.code, changed.err) == (
+        DONE,
+        "endpoint webhook:billing sends 1 header of its own, has rate_per_s 7.5, has timeout_s 3, has max_attempts 4\n",
+    )
+    (listed,) = shell("endpoints", "--json").json
+    assert (listed["url"], listed["policy"]) == (
+        receiver.url, {"concurrency": 5, "rate_per_s": 7.5, "timeout_s": 3.0, "max_attempts": 4},
+    )  # fmt: skip
+    ((sent, _),) = receiver.got
+    assert (sent.get("x-a"), sent.get("x-b"), sent["x-c"]) == (None, None, "3")
+
+
+def test_headers_and_the_rate_can_be_taken_back(shell: Shell) -> None:
+    shell("endpoints", "add", "billing", "--url", URL, "--rate", 2, "--header", "x-a: 1")
+
+    changed = shell("endpoints", "change", "billing", "--no-rate", "--no-headers")
+    again = shell("endpoints", "change", "billing", "--no-rate", "--no-headers")
+
+    assert changed.err == "endpoint webhook:billing sends 0 headers of its own, has no rate_per_s\n"
+    assert (again.code, again.err.endswith("has no rate_per_s already\n")) == (NOT_DONE, True)
+    assert shell("endpoints", "--json").json[0]["policy"] == {"rate_per_s": None}
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "say what is to change: give --url, --header, --concurrency, --rate, --timeout or --max-attempts"),
+        (["--header", "webhook-id: 1"], "set by the sender"),
+        (["--header", "no-colon-of-7"], "has no colon"),
+        (["--timeout", "60s"], "--timeout '60s' is refused"),
+        (["--rate", "nan"], "--rate"),
+        (["--rate", "1", "--no-rate"], "--rate and --no-rate exclude each other"),
+        (["--header", "a: 1", "--no-headers"], "--header and --no-headers exclude each other"),
+        (["--concurrency", "0"], "--concurrency"),
+    ],
+)
+def test_a_change_of_something_else_that_is_wrong_changes_nothing(
+    shell: Shell, words: list[str], sentence: str
+) -> None:
+    shell("endpoints", "add", "billing", "--url", URL, "--concurrency", 5)
+    (before,) = shell("endpoints", "--json").json
+
+    assert_refused(shell("endpoints", "change", "billing", *words), sentence)
+    assert shell("endpoints", "--json").json == [before]
+
+
 def test_a_disabled_one_is_checked_and_changed_and_stays_disabled(shell: Shell) -> None:
     shell("endpoints", "add", "billing", "--url", URL)
     shell("endpoints", "disable", "billing", "--reason", "moves house")

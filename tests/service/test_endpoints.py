@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
 from service import endpoints
-from service.endpoints import Done, EndpointConflict, StillNamed, TooManySecrets, UnknownEndpoint
+from service.endpoints import Done, EndpointChange, EndpointConflict, StillNamed, TooManySecrets, UnknownEndpoint
 from sql.endpoints.endpoints import EndpointName, StoredEndpoint, find_endpoints, set_secrets
 from sql.session import Session
 from tests.support.factories import query
@@ -74,7 +75,7 @@ async def test_a_name_is_given_once(operator: Session) -> None:
 
 async def test_nothing_can_be_done_with_one_that_there_is_not(operator: Session) -> None:
     for use_case in (
-        endpoints.change_url(operator, NOBODY, URL, rules=RULES),
+        endpoints.change(operator, NOBODY, EndpointChange(URL), rules=RULES),
         endpoints.rotate(operator, NOBODY, asymmetric=False),
         endpoints.end_rotation(operator, NOBODY),
         endpoints.try_out(operator, NOBODY, rules=RULES),
@@ -170,3 +171,22 @@ async def test_a_test_says_what_was_answered_and_a_disabled_one_is_not_asked(ope
 def url_of(receiver: Receiver) -> str:
     """Write the URL that leads to a receiver."""
     return f"{receiver.scheme}://{receiver.host}:{receiver.port}/hook"
+
+
+async def test_a_change_leaves_what_it_does_not_name_and_is_checked_as_a_whole(operator: Session) -> None:
+    await endpoints.add(operator, replace(billing(), headers={"x-a": "1"}, policy={"retry_min_s": 60.0}))
+
+    changed = await endpoints.change(operator, KEY, EndpointChange(policy={"concurrency": 5}), rules=RULES)
+    for wrong, sentence in (
+        (EndpointChange(), "say what is to change"),
+        (EndpointChange(policy={"retry_max_s": 1.0}), "policy is refused"),
+        (EndpointChange(headers={"webhook-id": "1"}), "it is set by the sender"),
+        (EndpointChange(url="", policy={"concurrency": 6}), "it must begin with https://"),
+    ):
+        with pytest.raises(Refusal, match=sentence):
+            await endpoints.change(operator, KEY, wrong, rules=RULES)
+
+    assert changed == Done("endpoint webhook:billing has concurrency 5")
+    after = await stored(operator)
+    assert (after.url, after.headers, after.policy) == (URL, {"x-a": "1"}, {"retry_min_s": 60.0, "concurrency": 5})
+    assert after.secrets == (SECRET,)

@@ -202,3 +202,28 @@ async def test_a_migration_that_fails_leaves_the_database_as_it_was(
         await migrate(empty)
 
     assert await value(empty, "select to_regnamespace('shardclock')") is None
+
+
+async def test_a_session_goes_on_when_a_function_that_it_has_prepared_gets_another_signature(
+    empty: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given a session of the previous release, which has searched before
+    before = tuple(step for step in migrations() if step.version < 14)
+    with monkeypatch.context() as previous:
+        previous.setattr(module, "migrations", lambda: before)
+        await migrate(empty)
+    connection = await asyncpg.connect(empty)
+    try:
+        find = await connection.prepare("select timer_key from shardclock.find_timers(state => $1, page_size => $2)")
+        keys = await connection.prepare("select k from shardclock.find_keys(tenant_id => $1) as k")
+        assert (await find.fetch("PENDING", 10), await keys.fetch("default")) == ([], [])
+        key = await connection.fetchval("select shardclock.schedule_timer(delay => 'PT1H')")
+
+        # When the schema comes up to date
+        assert "0014_targets" in await migrate(empty)
+
+        # Then it finds as before
+        assert [row["timer_key"] for row in await find.fetch("PENDING", 10)] == [key]
+        assert [row["k"] for row in await keys.fetch("default")] == [key]
+    finally:
+        await connection.close()

@@ -12,6 +12,7 @@ import pytest
 from sql.clients.history import Filter, TimerState, find_keys, find_timer, find_timers
 from sql.clients.verbs import TimerRef, cancel_timer, pause_timer, pause_timers
 from sql.session import Session, StatementRefused
+from tests.support.deliveries import HANDLER, declare
 from tests.support.factories import HolderClient, add_holder, add_schedule, add_timers, query
 from tests.support.sql_client import call, refusal, schedule, session
 from timers.refusal import InvalidTimer
@@ -54,6 +55,7 @@ async def all_keys(client: Session, state: str, wanted: Filter, *, size: int) ->
 
 async def many(dsn: str, random: Random) -> None:
     """Make timers of all kinds: pending, paused, and ended in each way; many share a due date."""
+    await declare(dsn, HANDLER)
     async with HolderClient(dsn, plans={}) as client:
         for number in range(150):
             columns = {
@@ -63,6 +65,7 @@ async def many(dsn: str, random: Random) -> None:
                 "due_date": START + random.randint(0, 12) * HOUR,
                 "timer_type": random.choice(["USER", "BOUNDARY"]),
                 "payload": random.choice([None, '{"a": 1}']),
+                "target": HANDLER if number % 7 == 0 else "log",
             }
             key = await schedule(client, **columns)
             if number % 5 == 1:
@@ -109,6 +112,7 @@ def wanted_from(timers: Sequence[TimerState], state: str, wanted: Filter) -> lis
         and (wanted.due_from is None or it.due_date >= wanted.due_from)
         and (wanted.due_before is None or it.due_date < wanted.due_before)
         and wanted.process_instance_key in (None, it.process_instance_key)
+        and wanted.target in (None, it.target)
     ]
     # Paused ones all lie at the end of time, in the order of their keys.
     return sorted(chosen, key=lambda it: it.timer_key) if state == PAUSED else chosen
@@ -123,6 +127,7 @@ def drawn_filter(random: Random) -> Filter:
         due_from=random.choice([None, START + random.randint(0, 12) * HOUR]),
         due_before=random.choice([None, START + random.randint(0, 14) * HOUR]),
         process_instance_key=random.choice([None, None, 7, 8, 9]),
+        target=random.choice([None, None, HANDLER, "log", "nowhere"]),
     )
 
 
@@ -138,6 +143,8 @@ async def test_every_filter_alone_and_combined_finds_what_it_asks_for_in_order_a
         Filter(due_from=START + 5 * HOUR),
         Filter(due_before=START + 5 * HOUR),
         Filter(process_instance_key=7),
+        Filter(target=HANDLER),
+        Filter(target="log"),
     ]
     found = 0
 
@@ -253,3 +260,28 @@ async def test_a_search_says_what_it_refuses(client: HolderClient) -> None:
             await find_keys(client.session, state, Filter(), size=10)
     with pytest.raises(InvalidTimer, match='state "ALL" is unknown'):
         await find_timers(client.session, "ALL", Filter())
+
+
+# As the previous release calls it
+
+
+async def test_a_call_that_knows_no_targets_finds_what_it_found_by_names_and_by_places(client: HolderClient) -> None:
+    keys = [await schedule(client, name="n"), await schedule(client)]
+    for arguments in (
+        (
+            "state => 'PENDING', tenant_id => null, name_prefix => null, due_from => null, due_before => null,"
+            " process_instance_key => null, page => null, page_size => 10, name => null"
+        ),
+        "'PENDING', null, null, null, null, null, null, null, 10",
+    ):
+        rows = await query(client.dsn, f"select timer_key from shardclock.find_timers({arguments})")
+        assert [row["timer_key"] for row in rows] == keys
+    for arguments in (
+        (
+            "state => 'PENDING', tenant_id => null, name_prefix => null, due_from => null, due_before => null,"
+            " process_instance_key => null, after_key => 0, page_size => 10"
+        ),
+        "'PENDING', null, null, null, null, null, 0, 10",
+    ):
+        rows = await query(client.dsn, f"select k from shardclock.find_keys({arguments}) k")
+        assert [row["k"] for row in rows] == keys

@@ -12,11 +12,13 @@ import asyncpg
 import pytest
 
 from sql.clients.history import Filter, find_timers
+from tests.support.deliveries import HANDLER, declare
 from tests.support.factories import add_timers, query
 from tests.support.postgres import Server
 from tests.support.sql_client import session
 
 PENDING, PAUSED, ENDED = "PENDING", "PAUSED", "ENDED"
+RARE = "cart.left"
 PAGE = 20
 SLOTS = 840
 
@@ -34,7 +36,7 @@ USED = """
 
 @pytest.fixture(scope="module")
 def crowded(postgres: Callable[[int], Server]) -> Iterator[str]:
-    """Name a database with 40,000 timers, half of them one tenant's, and 20,000 records; tests leave it as it is."""
+    """Name a database with 60,000 timers, a third of them one tenant's, and 20,000 records; tests leave it as it is."""
     server = postgres(18)
     dsn = server.clone()
     asyncio.run(fill(dsn))
@@ -47,6 +49,9 @@ async def fill(dsn: str) -> None:
     due = "now() + random() * interval '30 days'"
     await add_timers(dsn, 20_000, due, tenant_id="'big'", name="'order-' || i", process_instance_key="i / 10 + 1")
     await add_timers(dsn, 20_000, due, tenant_id="'tenant-' || i % 500", name="'order-' || i")
+    await declare(dsn, HANDLER, RARE)
+    await add_timers(dsn, 19_900, due, target=f"'{HANDLER}'")
+    await add_timers(dsn, 100, due, target=f"'{RARE}'")
     some = "array(select timer_key from shardclock.timers where timer_key % 1000 = 0)"
     await query(dsn, f"select shardclock.pause_timers({some})")
     ended = await add_timers(dsn, 20_000, due, tenant_id="'tenant-' || i % 500")
@@ -89,7 +94,12 @@ FOUND: dict[str, tuple[str, Filter, Reading]] = {
     "both": (PENDING, Filter("big", process_instance_key=77), Reading(10, 10, ["timers_by_process_instance"])),
     "all": (PENDING, Filter(), Reading(PAGE, SLOTS * (PAGE + 1), ["timers_by_slot"])),
     "paused_of_a_tenant": (PAUSED, Filter("big"), Reading(PAGE, PAGE, ["timers_by_tenant"])),
-    "paused": (PAUSED, Filter(), Reading(PAGE, 40, ["timers_by_slot"])),
+    "target": (PENDING, Filter(target=HANDLER), Reading(PAGE, PAGE, ["timers_by_target"])),
+    "rare_target": (PENDING, Filter(target=RARE), Reading(PAGE, PAGE, ["timers_by_target"])),
+    "rare_target_of_a_tenant": (PENDING, Filter("default", target=RARE), Reading(PAGE, PAGE, ["timers_by_target"])),
+    "no_target": (PENDING, Filter(target="nowhere"), Reading(0, 0, ["timers_by_target"])),
+    "paused_of_a_target": (PAUSED, Filter(target=HANDLER), Reading(19, 19, ["timers_by_target"])),
+    "paused": (PAUSED, Filter(), Reading(PAGE, 60, ["timers_by_slot"])),
     "ended": (ENDED, Filter(), Reading(PAGE, PAGE, ["command_log_position_idx"])),
 }
 
@@ -103,7 +113,9 @@ async def test_a_page_reads_little_more_than_it_gives(crowded: str, state: str, 
     assert set(most.indexes) <= set(it.indexes)
 
 
-@pytest.mark.parametrize("wanted", [Filter(tenant_id="big"), Filter()], ids=["tenant", "all"])
+@pytest.mark.parametrize(
+    "wanted", [Filter(tenant_id="big"), Filter(target=HANDLER), Filter()], ids=["tenant", "target", "all"]
+)
 async def test_a_late_page_costs_what_the_first_one_does(crowded: str, wanted: Filter) -> None:
     async with session(crowded) as client:
         page = (await find_timers(client, PENDING, wanted, size=8_000)).next
@@ -131,6 +143,8 @@ KEYS: dict[str, tuple[str, Filter, Reading]] = {
     "small_tenant": (PENDING, Filter(tenant_id="tenant-7"), Reading(PAGE, 40, [])),
     "name": (PENDING, Filter("big", name_prefix="order-1234"), Reading(11, 11, [])),
     "process": (PENDING, Filter(process_instance_key=77), Reading(10, 10, [])),
+    "rare_target": (PENDING, Filter("default", target=RARE), Reading(PAGE, 100, ["timers_by_target"])),
+    "no_target": (PENDING, Filter(target="nowhere"), Reading(0, 0, ["timers_by_target"])),
     "all": (PENDING, Filter(), Reading(PAGE, PAGE + 1, ["timers_pkey"])),
     "paused": (PAUSED, Filter("big"), Reading(PAGE, 20, [])),
 }

@@ -156,6 +156,17 @@ async def test_a_new_endpoint_gets_a_few_at_first_and_more_as_it_answers() -> No
         assert it.line.places > 60
 
 
+async def test_a_policy_that_was_changed_counts_as_soon_as_it_is_read() -> None:
+    async with bench(Sent()) as it:
+        it.line.add([delivery(1)])
+        await eventually(lambda: len(it.settled) == 1)
+        assert it.line.places >= 10
+
+        it.line.learn(replace(STORED, policy={"concurrency": 1}))
+
+        assert it.line.places == 2
+
+
 async def test_a_failed_attempt_is_made_again_and_the_endpoint_may_ask_for_a_longer_pause() -> None:
     policy = policy_of({})
     short = settlement_after(delivery(1), DOWN, policy, now=NOON)

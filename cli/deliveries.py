@@ -1,0 +1,175 @@
+"""The commands about deliveries that are on their way: deliveries, with show, retry and cancel."""
+
+import json
+import shlex
+from typing import Annotated
+
+import typer
+
+from cli.options import Reason
+from cli.output import DONE, NOT_DONE, Json, cell, hex_of, print_json, print_records, print_table, tell
+from cli.session import with_session
+from service import deliveries as use_cases
+from service.deliveries import AT_ONCE_MAX, LISTED_MAX, Answer, Retried, ShownDelivery
+from sql.deliveries.find import DeliveryFilter, DeliveryState, FoundDelivery
+from sql.session import Session
+from timers.model import BIGINT_MAX
+from timers.refusal import Refusal
+
+ERROR_CHARS_SHOWN = 80
+
+Key = Annotated[int, typer.Argument(metavar="TIMER_KEY", min=1, max=BIGINT_MAX, help="Of the timer that fired.")]
+MaybeKey = Annotated[
+    int | None,
+    typer.Argument(metavar="[TIMER_KEY]", min=1, max=BIGINT_MAX, help="Of the timer that fired.", show_default=False),
+]
+Target = Annotated[str | None, typer.Option("--target", help="Only of this target, whichever tenant's.")]
+Tenant = Annotated[str | None, typer.Option("--tenant", help="Only this tenant's.")]
+
+deliveries = typer.Typer(
+    help="List the deliveries that are on their way; the subcommands show, retry and cancel them.",
+    invoke_without_command=True,
+)
+
+
+@deliveries.callback()
+def list_all(
+    context: typer.Context,
+    target: Target = None,
+    tenant: Tenant = None,
+    failing: Annotated[bool, typer.Option("--failing", help="Only those of which an attempt has failed.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=LISTED_MAX, help="At most N.")] = 100,
+    page: Annotated[
+        str | None, typer.Option("--page", metavar="TOKEN", help="Continue where the last list ended.")
+    ] = None,
+    as_json: Json = False,
+) -> int | None:
+    """List the deliveries that are on their way; the subcommands show, retry and cancel them.
+
+    By target and tenant, the soonest first. With --json: {"deliveries": [...], "next_page": TOKEN or null}.
+    """
+    if context.invoked_subcommand is not None:
+        return None
+    wanted = DeliveryFilter(target, tenant, failing=failing)
+
+    async def do(session: Session) -> int:
+        found = await use_cases.page_of(session, wanted, size=limit, page=page)
+        if as_json:
+            print_json({"deliveries": found.deliveries, "next_page": found.next})
+        elif found.deliveries:
+            columns = ["timer_key", "target", "tenant", "name", "state", "attempts", "next attempt", "last error"]
+            print_table("", columns, [_row(delivery) for delivery in found.deliveries])
+        else:
+            tell("there are no such deliveries" if wanted != DeliveryFilter() or page else "there are no deliveries")
+        if found.next is not None and not as_json:
+            tell(f"there may be more: the same with --page {shlex.quote(found.next)}")
+        return DONE
+
+    return with_session(do)
+
+
+@deliveries.command()
+def show(timer_key: Key, as_json: Json = False) -> int:
+    """Show what became of a timer's delivery, why its attempts failed, and what happened to the timer last."""
+
+    async def do(session: Session) -> int:
+        found = await use_cases.show(session, timer_key)
+        if found is None:
+            tell(f"shardclock: timer {timer_key} has no delivery")
+            return NOT_DONE
+        if as_json:
+            print_json({"delivery": found.delivery, "records": found.records})
+        else:
+            _print_shown(found)
+        return DONE
+
+    return with_session(do)
+
+
+@deliveries.command()
+def retry(
+    timer_key: MaybeKey = None,
+    target: Target = None,
+    tenant: Tenant = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=1, max=AT_ONCE_MAX, help="With --target: at most N.")
+    ] = AT_ONCE_MAX,
+    yes: Annotated[bool, typer.Option("--yes", help="With --target: do it, instead of saying so.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Make the next attempt of a delivery due now, or of all deliveries of a target that wait for one."""
+    if (timer_key is None) == (target is None):
+        raise Refusal("say either one delivery, by its timer's key, or many, by --target")
+    if timer_key is not None and tenant is not None:
+        raise Refusal("--tenant goes with --target; a key is enough to name one delivery")
+
+    async def do(session: Session) -> int:
+        if timer_key is not None:
+            return _print_answer(await use_cases.retry(session, timer_key), as_json=as_json)
+        wanted = DeliveryFilter(target, tenant)
+        return _print_retried(
+            await use_cases.retry_many(session, wanted, limit=limit, dry_run=not yes), yes=yes, as_json=as_json
+        )
+
+    return with_session(do)
+
+
+@deliveries.command()
+def cancel(timer_key: Key, reason: Reason = None, as_json: Json = False) -> int:
+    """End a delivery that no worker has in hand: its target is not called any more."""
+
+    async def do(session: Session) -> int:
+        return _print_answer(await use_cases.cancel(session, timer_key, reason=reason), as_json=as_json)
+
+    return with_session(do)
+
+
+def _print_answer(answer: Answer, *, as_json: bool) -> int:
+    if as_json:
+        print_json({"state": answer.state})
+    else:
+        tell(f"{'' if answer.done else 'shardclock: '}{answer.sentence}{_way_out(answer)}")
+    return DONE if answer.done else NOT_DONE
+
+
+def _way_out(answer: Answer) -> str:
+    return "; `shardclock dead-letters` redrives or discards it" if answer.state == "DEAD" else ""
+
+
+def _print_retried(retried: Retried, *, yes: bool, as_json: bool) -> int:
+    if as_json:
+        print_json({"timer_keys": retried.timer_keys, "done": yes, "more": retried.more})
+    else:
+        more = "; there are more: run it again" if retried.more else ""
+        way_on = "" if not retried.timer_keys else more if yes else "; add --yes to do it"
+        tell(f"{retried.sentence}{way_on}")
+    return DONE if retried.timer_keys else NOT_DONE
+
+
+def _print_shown(found: ShownDelivery) -> None:
+    if found.delivery is not None:
+        print_table("", ["field", "value"], _fields(found.delivery))
+        failures = json.loads(found.delivery.failures or "[]")
+        if failures:
+            rows = [(it["attempt"], it["at"], it["worker"], it["reason"]) for it in failures]
+            print_table("\nfailed attempts", ["attempt", "at", "worker", "reason"], rows)
+    print_records(found.records)
+
+
+def _fields(delivery: DeliveryState) -> list[tuple[str, object]]:
+    values = {name: getattr(delivery, name) for name in DeliveryState.__slots__} | {"holder": hex_of(delivery.holder)}
+    return [(name, value) for name, value in values.items() if value is not None and name != "failures"]
+
+
+def _row(it: FoundDelivery) -> tuple[object, ...]:
+    state = "in hand" if it.state == "IN_HAND" else "waiting"
+    return (
+        it.timer_key,
+        it.target,
+        it.tenant_id,
+        it.name,
+        state,
+        it.failed_attempts,
+        it.next_attempt_at,
+        cell(it.last_error)[:ERROR_CHARS_SHOWN],
+    )

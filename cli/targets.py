@@ -1,0 +1,34 @@
+"""The command that lists what timers may name as their target."""
+
+from typing import Annotated
+
+import typer
+
+from cli.output import DONE, Json, print_json, print_table
+from cli.session import with_session
+from sql.deliveries.targets import Target, list_targets
+from sql.session import Session
+
+
+def targets(
+    tenant: Annotated[str | None, typer.Option("--tenant", help="Only those that its timers may name.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=10_000, help="At most N.")] = 100,
+    as_json: Json = False,
+) -> int:
+    """List the targets of timers: the log, handlers, jobs and endpoints, with what is on its way and dead letters."""
+
+    async def do(session: Session) -> int:
+        found = await list_targets(session, tenant_id=tenant, limit=limit)
+        if as_json:
+            print_json(found)
+        else:
+            columns = ["target", "kind", "tenant", "state", "on the way", "dead letters"]
+            print_table("", columns, [_row(target) for target in found])
+        return DONE
+
+    return with_session(do)
+
+
+def _row(it: Target) -> tuple[object, ...]:
+    state = "enabled" if it.closed_at is None else it.closed_why
+    return it.target, it.kind, it.tenant_id or "all", state, it.waiting, it.dead_letters

@@ -1,0 +1,146 @@
+"""Look at deliveries that are on their way, end one, or make next attempts due now; say what was done and what is left.
+
+An answer says what is true now, and names no option of the command line: each interface adds its own way out.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from service.words import counted
+from sql.clients.history import records_of
+from sql.clients.verbs import TimerRef
+from sql.deliveries import verbs
+from sql.deliveries.find import DeliveryFilter, DeliveryState, FoundDelivery, Place, find_deliveries, find_delivery
+from sql.log.records import LogRecord
+from sql.session import Session
+from timers.model import BIGINT_MAX
+from timers.refusal import Refusal, shortened
+
+LISTED_MAX = 1_000  # on one page
+AT_ONCE_MAX = 10_000  # the most that one statement changes
+ENDS = ("DELIVERED", "DISCARDED", "DEAD")
+
+# What a delivery is that a change leaves as it is.
+LEFT: Mapping[str, str] = {
+    "IN_HAND": "a worker has the delivery of timer {key} in hand now; nothing was changed",
+    "DEAD": "the delivery of timer {key} was given up already: it is a dead letter",
+    "DELIVERED": "too late: the delivery of timer {key} is DELIVERED already",
+    "DISCARDED": "too late: the delivery of timer {key} is DISCARDED already",
+    "UNKNOWN": "timer {key} has no delivery",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryPage:
+    """Some of the deliveries found, and the next call's `page`; None: there are no more."""
+
+    deliveries: list[FoundDelivery]
+    next: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownDelivery:
+    """What became of a timer's delivery: what it is now, None if it has ended, and the timer's last records."""
+
+    delivery: DeliveryState | None
+    records: Sequence[LogRecord]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What one delivery is now; `done` says whether that is what was asked for."""
+
+    state: str
+    sentence: str
+    done: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """Which deliveries are or, of a dry run, would be due now; `more` says whether others are left."""
+
+    timer_keys: Sequence[int]
+    sentence: str
+    more: bool
+
+
+async def page_of(session: Session, wanted: DeliveryFilter, *, size: int, page: str | None = None) -> DeliveryPage:
+    """Find deliveries that are on their way, by target and tenant, what is due first coming first.
+
+    shape:   at most `size` deliveries
+    errors:  Refusal           no such page
+             StoreUnavailable  no answer in time
+    """
+    assert 0 < size <= LISTED_MAX
+    found = await find_deliveries(session, wanted, limit=size, after=None if page is None else _place_of(page))
+    return DeliveryPage(found, next=_written(found[-1].place) if len(found) == size else None)
+
+
+async def show(session: Session, timer_key: int) -> ShownDelivery | None:
+    """Find what became of a timer's delivery; None if it never had one, or the log has forgotten it.
+
+    errors:  StoreUnavailable  no answer in time
+    """
+    delivery = await find_delivery(session, timer_key)
+    records = await records_of(session, TimerRef(timer_key))
+    has_ended = any(record.intent in ENDS for record in records)
+    return ShownDelivery(delivery, records) if delivery or has_ended else None
+
+
+async def cancel(session: Session, timer_key: int, *, reason: str | None = None) -> Answer:
+    """End a delivery that nobody has in hand: its target is not called any more.
+
+    errors:  StatementRefused  it is a start of a job; the sentence says what to do
+             StoreUnavailable  the outcome is unknown: call again
+    """
+    state = await verbs.cancel_delivery(session, timer_key, reason=reason)
+    return _answer(timer_key, state, {"DISCARDED": "the delivery of timer {key} is DISCARDED"})
+
+
+async def retry(session: Session, timer_key: int) -> Answer:
+    """Make the next attempt of a delivery due now.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    """
+    state = await verbs.retry_delivery(session, timer_key)
+    return _answer(timer_key, state, {"DUE": "the next attempt of timer {key}'s delivery is due now"})
+
+
+async def retry_many(session: Session, wanted: DeliveryFilter, *, limit: int = AT_ONCE_MAX, dry_run: bool) -> Retried:
+    """Make the next attempts of all deliveries that wait for them due now.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    """
+    assert 0 < limit <= AT_ONCE_MAX
+    found = await find_deliveries(session, replace(wanted, delayed=True), limit=limit + 1)
+    more, keys = len(found) > limit, [delivery.timer_key for delivery in found[:limit]]
+    if keys and not dry_run:
+        keys = await verbs.retry_deliveries(session, keys)
+    if not keys:
+        return Retried([], "no such delivery waits for its next attempt", more)
+    many, are = counted(len(keys), "delivery", "deliveries"), "is" if len(keys) == 1 else "are"
+    if not dry_run:
+        return Retried(keys, f"{many} {are} due now", more)
+    others = ", and there are more" if more else ""
+    return Retried(keys, f"{many} would be due now{others}; nothing was changed", more)
+
+
+def _answer(timer_key: int, state: str, done: Mapping[str, str]) -> Answer:
+    return Answer(state, (done.get(state) or LEFT[state]).format(key=timer_key), state in done)
+
+
+def _written(place: Place) -> str:
+    return json.dumps([*place[:2], place.next_attempt_at.isoformat(), place.timer_key])
+
+
+def _place_of(page: str) -> Place:
+    try:
+        target, tenant_id, next_attempt_at, timer_key = json.loads(page)
+        place = Place(str(target), str(tenant_id), datetime.fromisoformat(next_attempt_at), int(timer_key))
+        if place.next_attempt_at.tzinfo is not None and 0 <= place.timer_key <= BIGINT_MAX:
+            return place
+    except (ValueError, TypeError, OverflowError):
+        pass
+    raise Refusal(f"page {shortened(page)} is not one that a list of deliveries gave")

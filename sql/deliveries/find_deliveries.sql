@@ -1,0 +1,29 @@
+-- Finds deliveries that are on their way, one page at a time.
+--
+-- in:    filters, null for none: :target text, :tenant_id text; :failing boolean: only those of which an attempt has
+--        failed, :delayed boolean: only those whose next attempt is not due yet;
+--        behind which row the page begins, null: at the first one: :after_target text, :after_tenant text,
+--        :after_at timestamptz, :after_key bigint; :limit bigint
+-- out:   timer_key bigint, target text, tenant_id text, name text, state text (WAITING or IN_HAND),
+--        failed_attempts integer, next_attempt_at timestamptz, holder bigint or null (who has it in hand),
+--        last_error text or null (why the last attempt failed); by target and tenant, what is due first coming first
+-- locks: nothing
+-- index: deliveries_by_lane or deliveries_failing, from where the page begins; with a tenant and no target, all of it
+select
+    d.timer_key, d.target, d.tenant_id, d.name,
+    case when d.claimed_until > now() then 'IN_HAND' else 'WAITING' end as state,
+    d.failed_attempts, d.next_attempt_at,
+    case when d.claimed_until > now() then d.claimed_by end as holder,
+    d.failures -> -1 ->> 'reason' as last_error
+from shardclock.deliveries d
+where (:target::text is null or d.target = :target)
+    and (:tenant_id::text is null or d.tenant_id = :tenant_id)
+    and (not :failing::boolean or d.failed_attempts > 0)
+    and (not :delayed::boolean or d.next_attempt_at > now())
+    and (
+        :after_key::bigint is null
+        or (d.target, d.tenant_id, d.next_attempt_at, d.timer_key)
+            > (:after_target::text, :after_tenant::text, :after_at::timestamptz, :after_key)
+    )
+order by d.target, d.tenant_id, d.next_attempt_at, d.timer_key
+limit :limit

@@ -1,0 +1,61 @@
+-- Lists the targets that timers may name or might once: the log, handlers, jobs and endpoints; and what each has left.
+--
+-- in:    :tenant_id text or null: only those that this tenant's timers may name, :limit bigint
+-- out:   target text, kind text (log, handler, job or webhook), tenant_id text or null (whose timers may name it; null:
+--        everybody's), closed_at timestamptz or null (since when no new timer may name it), closed_why text or null,
+--        waiting bigint and dead_letters bigint (deliveries on the way, and those that were given up, each counted up to
+--        1,000); the log, handlers, jobs, then endpoints, each by name
+-- locks: nothing
+-- index: handlers_pkey, jobs_pkey and endpoints_pkey; deliveries_by_lane and dead_letters_by_target, up to 1,000 rows of
+--        each for each target
+select
+    t.target, t.kind, t.tenant_id, t.closed_at, t.closed_why,
+    -- A webhook's name is many tenants': each of them is a lane of its own in the index.
+    case
+        when t.tenant_id is null
+            then (
+                select count(*)
+                from (select from shardclock.deliveries d where d.target = t.target limit 1000) d
+            )
+        else (
+            select count(*)
+            from (
+                select
+                from shardclock.deliveries d
+                where d.target = t.target and d.tenant_id = t.tenant_id
+                limit 1000
+            ) d
+        )
+    end as waiting,
+    (
+        select count(*)
+        from (
+            select
+            from shardclock.dead_letters d
+            where d.target = t.target and (t.tenant_id is null or d.tenant_id = t.tenant_id)
+            limit 1000
+        ) d
+    ) as dead_letters
+from (
+    select k.target, k.kind, k.tenant_id, k.closed_at, k.closed_why, k.place
+    from (
+        select
+            'log' as target, 'log' as kind, null::text as tenant_id, null::timestamptz as closed_at,
+            null::text as closed_why, 1 as place
+        union all
+        select h.target, 'handler', null, h.withdrawn_at, case when h.withdrawn_at is not null then 'withdrawn' end, 2
+        from shardclock.handlers h
+        union all
+        select
+            'job:' || j.name, 'job', 'default', coalesce(j.withdrawn_at, j.disabled_at),
+            case when j.withdrawn_at is not null then 'withdrawn' else j.disabled_why end, 3
+        from shardclock.jobs j
+        union all
+        select 'webhook:' || e.name, 'webhook', e.tenant_id, e.disabled_at, e.disabled_why, 4
+        from shardclock.endpoints e
+    ) k
+    where k.tenant_id = coalesce(:tenant_id::text, k.tenant_id) or k.tenant_id is null
+    order by k.place, k.target, k.tenant_id
+    limit :limit::bigint
+) t
+order by t.place, t.target, t.tenant_id

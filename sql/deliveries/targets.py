@@ -1,0 +1,33 @@
+"""The targets that there are: the log, handlers, jobs and endpoints."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sql.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One target, whose timers may name it, and what it has left.
+
+    `tenant_id` is None if everybody's timers may name it. `closed_at` is since when no new timer may. `waiting` and
+    `dead_letters` are counted up to 1,000.
+    """
+
+    target: str
+    kind: str
+    tenant_id: str | None
+    closed_at: datetime | None
+    closed_why: str | None
+    waiting: int
+    dead_letters: int
+
+
+async def list_targets(session: Session, *, tenant_id: str | None, limit: int) -> list[Target]:
+    """List the targets that there are, or those that a tenant's timers may name.
+
+    shape:   at most `limit`: the log, handlers, jobs, then endpoints, each by name
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/deliveries/list_targets.sql
+    """
+    return [Target(*row) for row in await session.rows("list_targets", tenant_id=tenant_id, limit=limit)]

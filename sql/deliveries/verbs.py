@@ -1,0 +1,38 @@
+"""Change deliveries that are on their way: end one, or make next attempts due now.
+
+All are safe to repeat. All answers are true: for a delivery that has ended, the answer says how it ended.
+"""
+
+from collections.abc import Sequence
+
+from sql.session import Session
+
+
+async def cancel_delivery(session: Session, timer_key: int, *, reason: str | None = None) -> str:
+    """End a delivery that nobody has in hand, and say DISCARDED, IN_HAND, DEAD, DELIVERED or UNKNOWN.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again, the answer stays true
+             StatementRefused  it is a start of a job
+    source:  sql/deliveries/cancel_delivery.sql
+    """
+    (row,) = await session.rows("cancel_delivery", timer_key=timer_key, reason=reason)
+    return str(row["state"])
+
+
+async def retry_delivery(session: Session, timer_key: int) -> str:
+    """Make the next attempt of a delivery due now, and say DUE, IN_HAND, or how it ended.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again, the answer stays true
+    source:  sql/deliveries/retry_delivery.sql
+    """
+    (row,) = await session.rows("retry_delivery", timer_key=timer_key)
+    return str(row["state"])
+
+
+async def retry_deliveries(session: Session, timer_keys: Sequence[int]) -> list[int]:
+    """Make the next attempts of many deliveries due now; return the keys of those that were not due before.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/deliveries/retry_deliveries.sql
+    """
+    return [row["timer_key"] for row in await session.rows("retry_deliveries", timer_keys=timer_keys)]

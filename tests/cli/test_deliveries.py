@@ -1,0 +1,200 @@
+"""Prove that deliveries on their way are listed, shown, retried and cancelled, and that each answer is true."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+from typing import Any
+
+import pytest
+
+from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused
+from tests.support.deliveries import (
+    HANDLER,
+    WorkerClient,
+    add_deliveries,
+    add_worker,
+    dead,
+    declare,
+    deliver,
+    deliveries,
+    failed,
+)
+from tests.support.factories import HolderClient, add_holder, query
+from tests.support.program import Shell
+
+OTHER = "cart.left"
+LONG = "it raised " + 100 * "x"
+
+
+@pytest.fixture
+def keys(shell: Shell) -> list[int]:
+    """Make three deliveries: one waits for its next attempt, one is in hand, one of another tenant is due."""
+
+    async def make() -> list[int]:
+        dsn = shell.dsn
+        await declare(dsn, HANDLER, OTHER)
+        await add_holder(dsn, 1)
+        await add_worker(dsn, 11)
+        async with HolderClient(dsn, holder=1) as shard, WorkerClient(dsn, 11, targets=(HANDLER, OTHER)) as worker:
+            failing = await deliver(shard)
+            await worker.settle(*[failed(it, reason=LONG) for it in await worker.take()])
+            in_hand = await deliver(shard)
+            await worker.take()
+            return [*failing, *in_hand, *await deliver(shard, target=OTHER, tenant_id="'acme'", name="'cart'")]
+
+    return asyncio.run(make())
+
+
+def waiting(shell: Shell) -> dict[int, dict[str, Any]]:
+    """Read the deliveries on their way, by timer."""
+    return {row["timer_key"]: row for row in asyncio.run(deliveries(shell.dsn))}
+
+
+def listed(shell: Shell, *options: object) -> list[int]:
+    """List, for the keys."""
+    return [it["timer_key"] for it in shell("deliveries", *options, "--json").json["deliveries"]]
+
+
+def test_they_are_listed_by_target_with_state_attempts_and_last_error(shell: Shell, keys: list[int]) -> None:
+    failing, in_hand, due = keys
+
+    found = {it["timer_key"]: it for it in shell("deliveries", "--json").json["deliveries"]}
+    table = shell("deliveries").out.splitlines()
+
+    assert list(found) == [due, in_hand, failing]
+    assert [(it["state"], it["failed_attempts"], it["last_error"]) for it in found.values()] == [
+        ("WAITING", 0, None), ("IN_HAND", 0, None), ("WAITING", 1, LONG),
+    ]  # fmt: skip
+    assert (found[in_hand]["holder"], found[due]["name"], found[due]["tenant_id"]) == (f"{11:016x}", "cart", "acme")
+    assert table[0].split() == [
+        "timer_key", "target", "tenant", "name", "state", "attempts", "next", "attempt", "last", "error",
+    ]  # fmt: skip
+    assert [("in hand" in line, "it raised" in line) for line in table[1:]] == [
+        (False, False), (True, False), (False, True),
+    ]  # fmt: skip
+    assert LONG not in table[3], "a list shows how an error begins"
+
+
+def test_they_are_narrowed_by_target_tenant_and_failing(shell: Shell, keys: list[int]) -> None:
+    failing, in_hand, due = keys
+
+    assert listed(shell, "--target", HANDLER) == [in_hand, failing]
+    assert listed(shell, "--tenant", "acme") == [due]
+    assert listed(shell, "--failing") == [failing]
+    assert shell("deliveries", "--target", OTHER, "--failing").err == "there are no such deliveries\n"
+
+
+def test_a_page_says_how_to_get_the_next(shell: Shell) -> None:
+    asyncio.run(add_deliveries(shell.dsn, 3, "it's one", tenant_id="'a \"b\"'"))
+
+    first = shell("deliveries", "-n", 2)
+    option, token = shlex.split(first.err.partition("the same with ")[2])
+
+    assert [line.split()[0] for line in first.out.splitlines()[1:]] == ["1", "2"]
+    assert listed(shell, "-n", 2, option, token) == [3]
+    assert shell("deliveries", "-n", 2, option, token, "--json").json["next_page"] is None
+    assert_refused(shell("deliveries", "--page", "nonsense"), "--page 'nonsense' is not one that a list")
+
+
+def test_no_deliveries_is_said(shell: Shell) -> None:
+    assert (shell("deliveries").code, shell("deliveries").err) == (DONE, "there are no deliveries\n")
+
+
+def test_one_is_shown_with_its_failures_and_records(shell: Shell, keys: list[int]) -> None:
+    shown, as_json = shell("deliveries", "show", keys[0]), shell("deliveries", "show", keys[0], "--json").json
+
+    assert shown.code == DONE
+    assert LONG in shown.out
+    assert "failed attempts" in shown.out
+    assert (as_json["delivery"]["state"], as_json["delivery"]["failures"][0]["reason"]) == ("WAITING", LONG)
+    assert [it["intent"] for it in as_json["records"]] == ["TRIGGERED"]
+    none = shell("deliveries", "show", max(keys) + 1)
+    assert (none.code, none.err) == (NOT_DONE, f"shardclock: timer {max(keys) + 1} has no delivery\n")
+
+
+def test_one_that_is_retried_is_due_now(shell: Shell, keys: list[int]) -> None:
+    failing, in_hand, _ = keys
+    before = waiting(shell)
+
+    done = shell("deliveries", "retry", failing)
+
+    assert (done.code, done.err) == (DONE, f"the next attempt of timer {failing}'s delivery is due now\n")
+    after = waiting(shell)
+    assert after[failing]["next_attempt_at"] < before[failing]["next_attempt_at"]
+    assert after[failing]["failed_attempts"] == 1
+    assert shell("deliveries", "retry", failing, "--json").json == {"state": "DUE"}
+    left = shell("deliveries", "retry", in_hand)
+    assert left.code == NOT_DONE
+    assert left.err == f"shardclock: a worker has the delivery of timer {in_hand} in hand now; nothing was changed\n"
+
+
+def test_those_of_a_target_are_retried_when_that_is_meant(shell: Shell, keys: list[int]) -> None:
+    failing, _, _ = keys
+    before = waiting(shell)
+
+    would = shell("deliveries", "retry", "--target", HANDLER)
+    assert (would.code, waiting(shell)) == (DONE, before)
+    assert would.err == "1 delivery would be due now; nothing was changed; add --yes to do it\n"
+
+    done = shell("deliveries", "retry", "--target", HANDLER, "--yes", "--json")
+    assert (done.code, done.json) == (DONE, {"timer_keys": [failing], "done": True, "more": False})
+    none = shell("deliveries", "retry", "--target", HANDLER, "--yes")
+    assert (none.code, none.err) == (NOT_DONE, "no such delivery waits for its next attempt\n")
+
+
+def test_what_one_run_leaves_is_told(shell: Shell) -> None:
+    asyncio.run(add_deliveries(shell.dsn, 3, next_attempt_at="now() + interval '1 h'"))
+
+    done = shell("deliveries", "retry", "--target", HANDLER, "--tenant", "acme", "--limit", 2, "--yes")
+
+    assert done.err == "2 deliveries are due now; there are more: run it again\n"
+
+
+def test_one_that_is_cancelled_is_discarded_with_a_record_and_one_in_hand_is_not(shell: Shell, keys: list[int]) -> None:
+    failing, in_hand, _ = keys
+
+    done = shell("deliveries", "cancel", failing, "--reason", "refunded by hand")
+    left = shell("deliveries", "cancel", in_hand, "--json")
+
+    assert (done.code, done.err) == (DONE, f"the delivery of timer {failing} is DISCARDED\n")
+    text = "select timer_key, detail from shardclock.command_log where intent = 'DISCARDED'"
+    ((key, detail),) = asyncio.run(query(shell.dsn, text))
+    assert (key, json.loads(detail)) == (failing, {"by": "test_shard", "reason": "refunded by hand"})
+    assert (left.code, left.json) == (NOT_DONE, {"state": "IN_HAND"})
+    assert waiting(shell).keys() == set(keys[1:])
+    assert [it["intent"] for it in shell("deliveries", "show", failing, "--json").json["records"]] == [
+        "DISCARDED", "TRIGGERED",
+    ]  # fmt: skip
+
+
+def test_one_that_was_given_up_is_left_to_the_dead_letters(shell: Shell, keys: list[int]) -> None:
+    async def bury() -> None:
+        async with WorkerClient(shell.dsn, 11, targets=(OTHER,)) as worker:
+            await worker.settle(*map(dead, await worker.take()))
+
+    asyncio.run(bury())
+
+    done = shell("deliveries", "cancel", keys[2])
+
+    assert done.code == NOT_DONE
+    assert done.err == (
+        f"shardclock: the delivery of timer {keys[2]} was given up already: it is a dead letter;"
+        " `shardclock dead-letters` redrives or discards it\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("retry", "say either one delivery"),
+        ("retry 7 --target x", "say either one delivery"),
+        ("retry 7 --tenant acme", "--tenant goes with --target"),
+        ("cancel nothing", "'nothing'"),
+        ("show 0", "0"),
+        ("--limit 0", "--limit"),
+    ],
+)
+def test_what_can_not_be_is_refused_in_a_line(shell: Shell, words: str, said: str) -> None:
+    assert_refused(shell("deliveries", *words.split()), said)

@@ -1,0 +1,100 @@
+"""Prove that the targets are listed, and that timers are listed and changed by their target."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.support.cli_asserts import DONE, assert_refused
+from tests.support.deliveries import HANDLER, add_deliveries, bury, declare
+from tests.support.factories import add_timers
+from tests.support.program import Shell
+
+OTHER = "cart.left"
+
+
+@pytest.fixture
+def targets(shell: Shell) -> None:
+    """Declare a handler, withdraw another one, and add an endpoint."""
+    asyncio.run(declare(shell.dsn, HANDLER, OTHER))
+    asyncio.run(declare(shell.dsn, HANDLER))
+    shell("endpoints", "add", "billing", "--url", "https://example.com/", "--tenant", "acme")
+
+
+@pytest.fixture
+def timers(shell: Shell) -> None:
+    """Schedule a timer of each of three targets."""
+    asyncio.run(declare(shell.dsn, HANDLER, OTHER))
+    for target in ("log", HANDLER, OTHER):
+        shell("schedule", "--at", "2031-01-01T00:00:00Z", "--target", target, "--name", target)
+
+
+def names(shell: Shell, *options: object) -> list[str]:
+    """List timers, for the names."""
+    return [timer["name"] for timer in shell("list", *options, "--json").json["timers"]]
+
+
+@pytest.mark.usefixtures("targets")
+def test_each_target_is_listed_with_its_tenant_its_state_and_what_it_has_left(shell: Shell) -> None:
+    asyncio.run(add_deliveries(shell.dsn, 2))
+    asyncio.run(bury(shell.dsn, 3))
+
+    table = [line.split() for line in shell("targets").out.splitlines()]
+    found = shell("targets", "--json").json
+
+    assert table == [
+        ["target", "kind", "tenant", "state", "on", "the", "way", "dead", "letters"],
+        ["log", "log", "all", "enabled", "0", "0"],
+        [OTHER, "handler", "all", "withdrawn", "0", "0"],
+        [HANDLER, "handler", "all", "enabled", "2", "3"],
+        ["webhook:billing", "webhook", "acme", "enabled", "0", "0"],
+    ]
+    assert [(it["target"], it["tenant_id"], it["waiting"], it["dead_letters"]) for it in found[2:]] == [
+        (HANDLER, None, 2, 3), ("webhook:billing", "acme", 0, 0),
+    ]  # fmt: skip
+    assert [it["target"] for it in shell("targets", "--tenant", "zoo", "--json").json] == ["log", OTHER, HANDLER]
+    assert len(shell("targets", "-n", 1, "--json").json) == 1
+
+
+def test_an_empty_database_has_the_log(shell: Shell) -> None:
+    assert [it["target"] for it in shell("targets", "--json").json] == ["log"]
+
+
+@pytest.mark.usefixtures("timers")
+def test_timers_are_listed_by_target_in_each_state(shell: Shell) -> None:
+    assert names(shell, "--target", HANDLER) == [HANDLER]
+    assert names(shell, "--target", "log") == ["log"]
+    assert names(shell, "--target", "nowhere") == []
+    shell("pause", "--name", HANDLER)
+    assert names(shell, "--target", HANDLER) == []
+    assert names(shell, "--target", HANDLER, "--state", "paused") == [HANDLER]
+    shell("cancel", "--name", OTHER)
+    assert names(shell, "--target", OTHER, "--state", "ended") == [OTHER]
+    assert names(shell, "--target", HANDLER, "--state", "ended") == []
+
+
+@pytest.mark.usefixtures("timers")
+def test_timers_of_a_target_are_changed_alone(shell: Shell) -> None:
+    of_target = ("--all", "--target", HANDLER, "--yes", "--json")
+    one = {"matched": 1, "changed": 1}
+
+    for verb in (["pause"], ["resume"], ["reschedule", "--shift", "PT1H"], ["cancel"]):
+        done = shell(*verb, *of_target)
+        assert (done.code, done.json | one) == (DONE, done.json), verb
+
+    assert names(shell) == ["log", OTHER]
+    assert names(shell, "--state", "canceled") == [HANDLER]
+
+
+@pytest.mark.usefixtures("timers")
+def test_many_timers_of_a_target_are_all_meant(shell: Shell) -> None:
+    asyncio.run(add_timers(shell.dsn, 20, "date '2031-01-01'", target=f"'{HANDLER}'"))
+
+    assert shell("cancel", "--all", "--target", HANDLER, "--json").json["matched"] == 21
+
+
+def test_a_target_alone_does_not_say_that_many_are_meant(shell: Shell) -> None:
+    sentence = "--name-prefix, --target, --due-from and --due-before choose among many timers; add --all"
+    assert_refused(shell("cancel", "--target", HANDLER), sentence)
+    assert_refused(shell("cancel", 7, "--target", HANDLER), "not both")

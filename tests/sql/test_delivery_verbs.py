@@ -1,0 +1,325 @@
+"""Prove that a delivery is ended or made due once, whatever a worker does meanwhile, and that the answer is true."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import pytest
+
+from sql.deliveries.dead_letters import redrive_dead_letters
+from sql.deliveries.find import DeliveryFilter, FoundDelivery, find_deliveries
+from sql.deliveries.verbs import cancel_delivery, retry_deliveries, retry_delivery
+from sql.session import Session, StatementRefused
+from tests.support.deliveries import (
+    HANDLER,
+    WorkerClient,
+    add_deliveries,
+    add_worker,
+    dead,
+    declare,
+    deliver,
+    deliveries,
+    done,
+    failed,
+)
+from tests.support.factories import HolderClient, ends, query, recorded, waits
+from tests.support.job_runs import declare as declare_job
+from tests.support.jobs import job_spec
+from tests.support.plans import prepare
+
+OTHER = "cart.left"
+
+
+class Verb(NamedTuple):
+    """What is asked, and the answer if it is done."""
+
+    act: Callable[[Session, int], Awaitable[str]]
+    answer: str
+
+
+CANCEL, RETRY = Verb(cancel_delivery, "DISCARDED"), Verb(retry_delivery, "DUE")
+each_verb = pytest.mark.parametrize("verb", [CANCEL, RETRY], ids=["cancel", "retry"])
+
+
+@pytest.fixture
+def dsn(each_dsn: str) -> str:
+    """Name an empty database on each version."""
+    return each_dsn
+
+
+@pytest.fixture
+async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
+    """Give a worker that keeps all slots."""
+    await declare(dsn, HANDLER, OTHER)
+    await add_worker(dsn, 11)
+    async with WorkerClient(dsn, 11, targets=[HANDLER, OTHER]) as hand:
+        yield hand
+
+
+@pytest.fixture
+async def operator(dsn: str, worker: WorkerClient) -> AsyncIterator[HolderClient]:
+    """Give somebody who operates, on a connection that a test can keep in a transaction."""
+    async with HolderClient(dsn, role="shard", plans={}) as hand:
+        yield hand
+
+
+@pytest.fixture
+async def key(shard: HolderClient, worker: WorkerClient) -> int:
+    """Let an attempt fail, of which the next one is due in an hour; return the timer's key."""
+    (key,) = await deliver(shard)
+    await worker.settle(*[failed(it, delay_s=3_600.0) for it in await worker.take()])
+    return key
+
+
+async def details(dsn: str, intent: str) -> list[dict[str, Any]]:
+    """Read the details of the records of an intent."""
+    rows = await query(dsn, "select detail from shardclock.command_log where intent = $1 order by position", intent)
+    return [json.loads(row["detail"]) for row in rows]
+
+
+# One delivery
+
+
+async def test_a_cancelled_one_is_gone_and_its_record_says_why_and_by_whom(
+    dsn: str, operator: HolderClient, key: int
+) -> None:
+    assert await cancel_delivery(operator.session, key, reason="refunded by hand") == "DISCARDED"
+
+    assert await deliveries(dsn) == []
+    assert await recorded(dsn) == [(key, "TRIGGERED"), (key, "DISCARDED")]
+    assert await details(dsn, "DISCARDED") == [{"by": "test_shard", "reason": "refunded by hand"}]
+    assert await cancel_delivery(operator.session, key) == "DISCARDED", "sent again, the answer stays true"
+    assert len(await recorded(dsn)) == 2
+
+
+async def test_a_retried_one_is_due_now_and_its_failed_attempt_stays_counted(
+    operator: HolderClient, worker: WorkerClient, key: int
+) -> None:
+    assert await worker.take() == []
+
+    assert await retry_delivery(operator.session, key) == "DUE"
+
+    (again,) = await worker.take()
+    assert (again.timer_key, again.failed_attempts) == (key, 1)
+
+
+async def test_one_that_is_due_keeps_its_place(
+    dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient
+) -> None:
+    (key,) = await deliver(shard)
+    before = await deliveries(dsn)
+
+    assert await retry_delivery(operator.session, key) == "DUE"
+
+    assert await deliveries(dsn) == before
+
+
+@each_verb
+async def test_one_in_hand_is_left_to_its_worker(
+    dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
+) -> None:
+    (key,) = await deliver(shard)
+    (mine,) = await worker.take()
+
+    assert await verb.act(operator.session, key) == "IN_HAND"
+
+    assert await worker.settle(done(mine)) == {mine.claim}
+    assert await verb.act(operator.session, key) == "DELIVERED"
+    assert await recorded(dsn) == [(key, "TRIGGERED"), (key, "DELIVERED")]
+
+
+@each_verb
+async def test_one_whose_lease_has_run_out_is_in_nobody_s_hand(
+    operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
+) -> None:
+    (key,) = await deliver(shard)
+    worker.now = await shard.value("select now() - interval '1 minute'")
+    await query(shard.dsn, "update shardclock.deliveries set next_attempt_at = now() - interval '2 minutes'")
+    (mine,) = await worker.take()
+
+    assert await verb.act(operator.session, key) == verb.answer
+
+    assert (await worker.settle(done(mine)) == frozenset()) == (verb is CANCEL), "a late answer finds no row"
+
+
+@each_verb
+async def test_one_that_was_given_up_is_a_dead_letter_and_one_that_never_was_is_unknown(
+    operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
+) -> None:
+    (key,) = await deliver(shard)
+    await worker.settle(*map(dead, await worker.take()))
+
+    assert await verb.act(operator.session, key) == "DEAD"
+    assert await redrive_dead_letters(operator.session, [key]) == [key]
+    assert await verb.act(operator.session, key) == verb.answer
+    assert await verb.act(operator.session, key + 1) == "UNKNOWN"
+
+
+async def test_a_start_of_a_job_is_not_cancelled_behind_the_job_s_back(dsn: str, operator: HolderClient) -> None:
+    await declare_job(dsn, job_spec("refresh", every_s=900.0))
+    await add_deliveries(dsn, 1, "job:refresh", tenant_id="'default'")
+    ((key,),) = await query(dsn, "select timer_key from shardclock.deliveries")
+
+    with pytest.raises(StatementRefused, match='is a start of job "refresh": disable the job'):
+        await cancel_delivery(operator.session, key)
+
+    assert len(await deliveries(dsn)) == 1
+    assert await retry_delivery(operator.session, key) == "DUE"
+
+
+# Races
+
+
+@each_verb
+async def test_a_claim_under_way_has_it_in_hand_when_it_is_committed(
+    dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
+) -> None:
+    (key,) = await deliver(shard)
+    async with worker.claims.transaction():
+        (mine,) = await worker.take()
+        acting = await waits(operator, verb.act(operator.session, key))
+
+    assert await ends(acting) == "IN_HAND"
+    assert await worker.settle(done(mine)) == {mine.claim}
+    assert await recorded(dsn) == [(key, "TRIGGERED"), (key, "DELIVERED")]
+
+
+async def test_a_claim_leaves_out_what_is_being_cancelled(
+    dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient
+) -> None:
+    (key,) = await deliver(shard)
+    await operator.begin()
+    assert await cancel_delivery(operator.session, key) == "DISCARDED"
+
+    assert await worker.take() == []
+    await operator.commit()
+
+    assert await worker.take() == []
+    assert await recorded(dsn) == [(key, "TRIGGERED"), (key, "DISCARDED")]
+
+
+async def test_a_cancel_that_is_undone_leaves_the_delivery_to_the_next_claim(
+    operator: HolderClient, shard: HolderClient, worker: WorkerClient
+) -> None:
+    (key,) = await deliver(shard)
+    await operator.begin()
+    await cancel_delivery(operator.session, key)
+    await operator.rollback()
+
+    assert [it.timer_key for it in await worker.take()] == [key]
+
+
+@each_verb
+async def test_a_settlement_under_way_that_fails_the_attempt_leaves_it_to_the_verb(
+    dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
+) -> None:
+    (key,) = await deliver(shard)
+    (mine,) = await worker.take()
+    async with worker.settles.transaction():
+        assert await worker.settle(failed(mine, delay_s=3_600.0)) == {mine.claim}
+        acting = await waits(operator, verb.act(operator.session, key))
+
+    assert await ends(acting) == verb.answer
+    taken = [it.timer_key for it in await worker.take()]
+    assert taken == ([key] if verb is RETRY else [])
+
+
+@each_verb
+async def test_a_settlement_under_way_that_ends_it_is_what_the_answer_says(
+    dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
+) -> None:
+    (key,) = await deliver(shard)
+    (mine,) = await worker.take()
+    async with worker.settles.transaction():
+        await worker.settle(done(mine))
+        acting = await waits(operator, verb.act(operator.session, key))
+
+    assert await ends(acting) == "DELIVERED"
+    assert await recorded(dsn) == [(key, "TRIGGERED"), (key, "DELIVERED")]
+
+
+async def test_many_are_retried_but_those_that_somebody_has_locked(
+    dsn: str, operator: HolderClient, worker: WorkerClient
+) -> None:
+    await add_deliveries(dsn, 3, next_attempt_at="now() + interval '1 h'")
+    await add_deliveries(dsn, 1)
+    async with worker.settles.transaction() as settling:
+        await settling.execute("select from shardclock.deliveries where timer_key = 2 for update")
+
+        assert sorted(await retry_deliveries(operator.session, [1, 2, 3, 4, 5])) == [1, 3]
+
+    assert await retry_deliveries(operator.session, [1, 2, 3, 4, 5]) == [2]
+    assert sorted(it.timer_key for it in await worker.take()) == [1, 2, 3, 4]
+
+
+# Finding them
+
+
+async def found(operator: HolderClient, wanted: DeliveryFilter, **options: Any) -> list[FoundDelivery]:
+    """Find deliveries, at most ten."""
+    return await find_deliveries(operator.session, wanted, **{"limit": 10, **options})
+
+
+async def test_they_are_found_by_target_and_tenant_what_is_due_first_first_with_the_last_error(
+    operator: HolderClient, worker: WorkerClient, key: int, shard: HolderClient
+) -> None:
+    later = await deliver(shard, 2, target=OTHER, tenant_id="'acme'", name="'cart-' || i")
+    (mine,) = await worker.take({HANDLER: 1, OTHER: 1})
+
+    every = await found(operator, DeliveryFilter())
+
+    assert [it.timer_key for it in every] == [*later, key]
+    in_hand, waiting, failing = every
+    assert (in_hand.state, in_hand.holder, in_hand.timer_key) == ("IN_HAND", 11, mine.timer_key)
+    assert (waiting.state, waiting.holder, waiting.tenant_id, waiting.name) == ("WAITING", None, "acme", "cart-2")
+    assert (failing.failed_attempts, failing.last_error, failing.state) == (1, "it raised", "WAITING")
+    assert failing.next_attempt_at - in_hand.next_attempt_at > timedelta(minutes=59)
+    for wanted, keys in (
+        (DeliveryFilter(HANDLER), [key]),
+        (DeliveryFilter(tenant_id="acme"), later),
+        (DeliveryFilter(HANDLER, "acme"), []),
+        (DeliveryFilter(failing=True), [key]),
+        (DeliveryFilter(OTHER, failing=True), []),
+        (DeliveryFilter(delayed=True), [key]),
+    ):
+        assert [it.timer_key for it in await found(operator, wanted)] == keys, wanted
+
+
+async def test_pages_give_each_once_also_of_one_moment(dsn: str, operator: HolderClient) -> None:
+    for target in (HANDLER, OTHER):
+        await add_deliveries(dsn, 12, target, next_attempt_at="date_trunc('hour', now())", tenant_id="'t' || i % 2")
+    seen: list[FoundDelivery] = []
+    while page := await found(operator, DeliveryFilter(), limit=5, after=seen[-1].place if seen else None):
+        seen += page
+
+    assert seen == await found(operator, DeliveryFilter(), limit=100)
+    assert len({it.timer_key for it in seen}) == len(seen) == 24
+
+
+FEW = ["null", "null", "false", "false", "null", "null", "null", "null", "20"]
+PLANS = {
+    "all": (FEW, "deliveries_by_lane"),
+    "target": ([f"'{OTHER}'", *FEW[1:]], "deliveries_by_lane"),
+    "page": ([*FEW[:4], f"'{HANDLER}'", "'acme'", "now() + interval '1 h'", "9", "20"], "deliveries_by_lane"),
+    "failing": ([*FEW[:2], "true", *FEW[3:]], "deliveries_failing"),
+    "delayed": ([f"'{HANDLER}'", "'acme'", "false", "true", *FEW[4:]], "deliveries_by_lane"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "index"), PLANS.values(), ids=PLANS)
+async def test_a_page_reads_no_more_than_it_gives(
+    dsn: str, worker: WorkerClient, arguments: list[str], index: str
+) -> None:
+    await add_deliveries(dsn, 5_000)
+    await add_deliveries(dsn, 50, next_attempt_at="now() + interval '2 h'", failed_attempts="1")
+    await add_deliveries(dsn, 50, OTHER)
+    await query(dsn, "vacuum analyze shardclock.deliveries")
+    find = await prepare(dsn, "find_deliveries", enable_seqscan="on", enable_bitmapscan="on", plan_cache_mode="auto")
+
+    reading = await find.explain(*arguments, touched=True, table="deliveries")
+
+    assert (reading.rows, reading.indexes) == (20, {index})
+    await find.connection.close()

@@ -1,0 +1,95 @@
+"""Prove that the targets are listed with whose they are, since when they are closed, and what each has left."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from sql.deliveries.targets import Target, list_targets
+from sql.endpoints.endpoints import EndpointName, StoredEndpoint, add_endpoint, disable_endpoint
+from sql.session import Session
+from tests.support.deliveries import HANDLER, add_deliveries, bury, declare
+from tests.support.factories import query
+from tests.support.job_runs import declare as declare_job
+from tests.support.jobs import job_spec
+from tests.support.plans import prepare
+from tests.support.sql_client import session
+
+BILLING = "webhook:billing"
+
+
+@pytest.fixture
+def dsn(each_dsn: str) -> str:
+    """Name an empty database on each version."""
+    return each_dsn
+
+
+@pytest.fixture
+async def operator(dsn: str) -> AsyncIterator[Session]:
+    """Give a session of who operates, with two handlers, a job, and an endpoint of two tenants there."""
+    await declare(dsn, HANDLER, "cart.left")
+    await declare(dsn, HANDLER)
+    await declare_job(dsn, job_spec("refresh"))
+    async with session(dsn, "shard") as hand:
+        for tenant in ("acme", "zoo"):
+            await add_endpoint(hand, StoredEndpoint(tenant, "billing", "https://example.com/", {}, ("whsec_A",), {}))
+        yield hand
+
+
+async def listed(operator: Session, tenant_id: str | None = None, limit: int = 100) -> list[Target]:
+    """List targets."""
+    return await list_targets(operator, tenant_id=tenant_id, limit=limit)
+
+
+async def test_each_is_listed_with_who_may_name_it_and_since_when_nobody_may(operator: Session) -> None:
+    await disable_endpoint(operator, EndpointName("zoo", "billing"), why="moves house")
+
+    found = await listed(operator)
+
+    assert [(it.target, it.kind, it.tenant_id, it.closed_why) for it in found] == [
+        ("log", "log", None, None),
+        ("cart.left", "handler", None, "withdrawn"),
+        (HANDLER, "handler", None, None),
+        ("job:refresh", "job", "default", None),
+        (BILLING, "webhook", "acme", None),
+        (BILLING, "webhook", "zoo", "moves house"),
+    ]
+    assert [it.closed_at is not None for it in found] == [it.closed_why is not None for it in found]
+    assert await listed(operator, limit=2) == found[:2]
+
+
+async def test_of_a_tenant_those_are_listed_that_its_timers_may_name(operator: Session) -> None:
+    acme, default = await listed(operator, "acme"), await listed(operator, "default")
+
+    assert [it.target for it in acme] == ["log", "cart.left", HANDLER, BILLING]
+    assert [it.target for it in default] == ["log", "cart.left", HANDLER, "job:refresh"]
+
+
+async def test_what_is_on_the_way_and_what_was_given_up_is_counted_for_each(dsn: str, operator: Session) -> None:
+    await add_deliveries(dsn, 3)
+    await add_deliveries(dsn, 2, tenant_id="'zoo'")
+    await add_deliveries(dsn, 1_001, BILLING)
+    await add_deliveries(dsn, 4, BILLING, tenant_id="'zoo'")
+    await bury(dsn, 7)
+    await bury(dsn, 6, BILLING)
+
+    counts = {(it.target, it.tenant_id): (it.waiting, it.dead_letters) for it in await listed(operator)}
+
+    assert counts == {
+        ("log", None): (0, 0), ("cart.left", None): (0, 0), (HANDLER, None): (5, 7), ("job:refresh", "default"): (0, 0),
+        (BILLING, "acme"): (1_000, 6), (BILLING, "zoo"): (4, 0),
+    }  # fmt: skip
+
+
+async def test_a_count_reads_no_deliveries_of_other_targets(dsn: str, operator: Session) -> None:
+    await add_deliveries(dsn, 5_000)
+    await add_deliveries(dsn, 4, BILLING, tenant_id="'zoo'")
+    await query(dsn, "vacuum analyze shardclock.deliveries")
+    every = await prepare(dsn, "list_targets", enable_seqscan="on", enable_bitmapscan="on", plan_cache_mode="auto")
+
+    reading = await every.explain("null", "100", touched=True, table="deliveries")
+
+    assert reading.rows <= 1_004
+    assert reading.indexes == {"deliveries_by_lane"}
+    await every.connection.close()
