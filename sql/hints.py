@@ -20,7 +20,7 @@ class HintListener:
         self._on: Connection | None = None
 
     def forget(self) -> frozenset[str]:
-        """Forget the hints so far, and return what they said: call this before reading, so that no later hint is lost."""
+        """Forget the hints so far, and return what they said: call this before reading, or a later one is lost."""
         said, self._said = frozenset(self._said), set()
         self._heard.clear()
         return said

@@ -36,7 +36,7 @@ async def tend_jobs(session: Session, holder: int) -> dict[str, str]:
 
 
 async def mend_job_waits(session: Session, holder: int) -> dict[str, str]:
-    """Let jobs start that count from a moment of a clock which was ahead, and was set back; return what was wrong, by job.
+    """Let jobs start that wait for a clock which was ahead, and was set back; return what was wrong, by job.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/jobs/mend_job_waits.sql

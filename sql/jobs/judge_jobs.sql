@@ -1,8 +1,8 @@
 -- Says what jobs would change if they became as they are described, and which of them are refused; writes nothing.
 --
 -- in:    :said jsonb[] (each an object as shardclock.apply_job takes it)
--- out:   job text, refusal text or null, changes text[] ({added}; or what is otherwise than before; null: it is refused),
---        has_code boolean (an app has its function), in the order of :said
+-- out:   job text, refusal text or null, changes text[] ({added}; or what is otherwise than before; null: it is
+--        refused), has_code boolean (an app has its function), in the order of :said
 -- locks: nothing
 -- index: jobs_pkey, a few probes for each; all jobs, once
 with here as materialized (

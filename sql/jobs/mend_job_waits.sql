@@ -1,5 +1,5 @@
--- Ends the waits of jobs that count from a moment which has not come yet: the clock was ahead, and was set back. Only the
--- worker that keeps the first part of the slots does this.
+-- Ends the waits of jobs that count from a moment which has not come yet: the clock was ahead, and was set back. Only
+-- the worker that keeps the first part of the slots does this.
 --
 -- in:    :holder bigint
 -- out:   job text, repair text

@@ -1,5 +1,5 @@
--- Jobs of a file: each is written as it is described, unless an app declares it. And jobs whose times are of a clock that
--- was set back.
+-- Jobs of a file: each is written as it is described, unless an app declares it. And jobs whose times are of a clock
+-- that was set back.
 
 -- The row that a job has once it is as described: an object whose keys are columns, and `disabled`. What it leaves out,
 -- or gives as null, is as by default; the configuration stays.

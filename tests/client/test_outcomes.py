@@ -106,7 +106,7 @@ def test_a_result_may_have_a_hundred_levels(declare: Declare) -> None:
         (deep(101), "is not recorded: it is nested deeper than 100 levels; flatten it"),
         (deep(5_000), "is not recorded: it "),
         (10**5_000, "the result a value of type int is not recorded: it has no form in JSON"),
-        ("x" * 1_000_001, "the result <class 'str'> is not recorded: it has over 1,000,000 characters or parts, and the limit"),
+        ("x" * 1_000_001, "the result <class 'str'> is not recorded: it has over 1,000,000 characters or"),
         ({"rows": [b"x" * 1_000_001]}, "it has over 1,000,000 characters or parts"),
         ([0] * 1_000_001, "it has over 1,000,000 characters or parts"),
         (itself(), "it has over 1,000,000 characters or parts"),

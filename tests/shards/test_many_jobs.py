@@ -1,4 +1,4 @@
-"""Prove that jobs which are not due soon cost a shard nothing: it holds what is within its horizon, and reads no more."""
+"""Prove that jobs which are not due soon cost a shard nothing: it holds and reads what is within its horizon."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ async def many(dsn: str) -> str:
     await query(
         dsn,
         "insert into shardclock.timers (due_date, target, name)"
-        " select now() + case when n <= $2 then interval '1 s' else interval '1 hour' end, 'job:job' || n, 'job:job' || n"
+        " select now() + case when n <= $2 then interval '1 s' else interval '1 hour' end, 'job:job' || n,"
+        " 'job:job' || n"
         " from generate_series(1, $1) n",
         JOBS,
         SOON,

@@ -1,4 +1,4 @@
-"""Prove that hints of other deliveries cost no look for starts of jobs, and that a start which is due begins at once."""
+"""Prove that hints of other deliveries cost no look for starts of jobs, and that a start begins with its hint."""
 
 from __future__ import annotations
 
