@@ -54,7 +54,8 @@ def add(
     rules = {"--every": every, "--cron": cron, "--repeat": repeat}
     given = [option for option, text in rules.items() if text is not None]
     if len(given) > 1:
-        raise Refusal(f"a job has one of {', '.join(rules)}, and this one has {' and '.join(given)}; leave out one")
+        found = " and ".join(given)
+        raise Refusal(f"a job has one of {', '.join(rules)}, and this one has {found}; leave out the others")
     added = AddedJob(
         name,
         of_job,
