@@ -98,9 +98,7 @@ def job(  # noqa: PLR0913 - each is a word of the user's, with a default that fi
     """
     if callable(name):
         raise InvalidHandler(f'@job is written without its schedule above {shown(name)}; write @job(every="PT15M")')
-    rule = rule_of(
-        every=every, cron=cron, repeat=repeat, zone=zone, missed=missed, overlap=overlap, priority=priority
-    )
+    rule = rule_of(every=every, cron=cron, repeat=repeat, zone=zone, missed=missed, overlap=overlap, priority=priority)
     policy = policy_of(
         max_runtime=max_runtime,
         grace=grace,

@@ -21,7 +21,7 @@ def _json_of(value: object) -> object:
 ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_json_of)
 
 
-def completed(result: object) -> Completed:
+def completed(result: object) -> Completed:  # noqa: PLR0911 - each note says another way out
     """Judge a call that returned; a result that can't be recorded is dropped with a note, and is no fault."""
     if result is None:
         return COMPLETED

@@ -62,7 +62,7 @@ def test_each_word_means_what_it_means_in_the_decorator(monkeypatch: pytest.Monk
         (LEAST | {"priority": 9}, "priority 9 is refused: it must be a whole number from 1 to 4"),
         (LEAST | {"max_retries": True}, "max_retries True is refused"),
         (LEAST | {"retry_period": "PT2H"}, "is longer than retry_max"),
-        (LEAST | {"config": "x" * 70_000}, "config 'xxx"),
+        (LEAST | {"config": "x" * 70_000}, "is longer than 65,536 bytes; keep the document elsewhere"),
         (LEAST | {"config": "a\0b"}, "holds a NUL character"),
         (LEAST | {"disabled": "yes"}, "disabled 'yes' is refused: it must be true or false"),
     ],

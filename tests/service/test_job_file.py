@@ -11,6 +11,7 @@ import pytest
 import service.job_file
 from service.job_file import apply_file
 from service.jobs import JobConflict, UnknownJob, add_job, find_job, list_jobs, remove_job
+from sql.jobs.apply import judge_jobs
 from sql.jobs.jobs import AddedJob
 from sql.session import Session
 from tests.support.factories import query
@@ -107,7 +108,7 @@ async def test_what_another_changed_between_the_look_and_the_write_refuses_the_w
     dsn: str, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await declare(dsn, job_spec())
-    judge = service.job_file.judge_jobs
+    judge = judge_jobs
 
     async def judge_and_wait(*args: Any) -> Any:
         judged = await judge(*args)

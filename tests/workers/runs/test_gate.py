@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from workers.runs.gate import GAP_S, HintGate
 
 POLL_S = 0.1
@@ -30,7 +32,7 @@ def test_hints_whose_looks_find_nothing_lead_to_as_few_as_polls_would() -> None:
     looks = looks_of_a_second(HintGate(POLL_S), found=False)
 
     assert len(looks) <= 1 / POLL_S + 6
-    assert max(later - before for before, later in zip(looks, looks[1:], strict=False)) <= POLL_S + 0.002
+    assert max(later - before for before, later in pairwise(looks)) <= POLL_S + 0.002
 
 
 def test_many_hints_ask_for_one_look_and_one_that_finds_something_opens_the_gate() -> None:

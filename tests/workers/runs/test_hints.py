@@ -10,6 +10,7 @@ import pytest
 import workers.runs.runner
 from sql.deliveries.hints import DELIVERIES, JOBS, send_delivery_hint
 from sql.hints import HintListener
+from sql.jobs.runs import begin_runs
 from tests.support.deliveries import add_deliveries, deliver
 from tests.support.factories import HolderClient, query
 from tests.support.job_runs import declare, fire, job_of
@@ -28,7 +29,6 @@ NO_POLLS = WorkerSettings(delivery_poll_s=600.0, heartbeat_s=0.02)
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Keep a mark for each look for starts of jobs."""
     made: list[str] = []
-    begin_runs = workers.runs.runner.begin_runs
 
     async def counted(*args: Any, **values: Any) -> Any:
         made.append("look")
