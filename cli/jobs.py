@@ -1,4 +1,7 @@
-"""The commands about jobs: list and show them, run one by hand, cancel, disable, enable, configure, and look back."""
+"""The commands about jobs: list and show them, run one by hand, cancel, disable, enable, configure, and look back.
+
+Those that make and remove jobs are in `cli.job_making`.
+"""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -6,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from cli.job_making import add, apply, remove
 from cli.job_watch import watch
 from cli.job_words import print_job, print_jobs, print_run, print_runs
 from cli.options import WAIT_S_MAX, Reason
@@ -36,6 +40,8 @@ jobs = typer.Typer(
     help="List the jobs of the app; the subcommands show, run, cancel, disable and configure one.",
     invoke_without_command=True,
 )
+for command in (add, apply, remove):
+    jobs.command()(command)
 
 
 @jobs.callback()

@@ -1,15 +1,16 @@
-"""What clients do with jobs: look at them, start, cancel, disable, enable and configure them, and read their runs."""
+"""What clients do with jobs: look at them, start and stop them, configure, add and remove them, and read their runs."""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import TypeVar
 
 from sql.deliveries.find import find_delivery
 from sql.jobs import jobs as statements
 from sql.jobs.history import JobRun, find_runs
-from sql.jobs.jobs import Job
+from sql.jobs.jobs import AddedJob, Job
 from sql.session import Session, StatementRefused
 from timers.payload import parse_payload
 from timers.refusal import InvalidTimer, Refusal, shortened
@@ -18,12 +19,17 @@ FOLLOW_S = 0.2  # between two looks at a run that is followed
 HISTORY_MAX = 1_000
 NEAREST_MAX = 3
 REFUSED = "22023"  # the state with which the functions refuse, in a sentence for users
+CONFLICTS = ("23505", "55000")  # … and with which they refuse what the present state does not allow
 
 T = TypeVar("T")
 
 
 class UnknownJob(Refusal):
     """Refuse a job that is not there, or can't be started, in one sentence."""
+
+
+class JobConflict(Refusal):
+    """Refuse a job that can't be added or removed, in one sentence; nothing was changed."""
 
 
 async def list_jobs(session: Session) -> list[Job]:
@@ -89,6 +95,27 @@ async def configure_job(session: Session, name: str, config: str) -> str | None:
              UnknownJob, StoreUnavailable  as `find_job`
     """
     return await _unless_refused(session, name, statements.configure_job(session, name, config_of(config)))
+
+
+async def add_job(session: Session, added: AddedJob) -> str:
+    """Add a job that runs the function of a declared one; return its state.
+
+    errors:  JobConflict       something of it is wrong, or its name is taken
+             InvalidTimer      the configuration is no JSON, or too long
+             StoreUnavailable  the outcome is unknown: look whether it is there
+    """
+    given = added if added.config is None else replace(added, config=config_of(added.config))
+    return await _unless_conflict(added.name, statements.add_job(session, given))
+
+
+async def remove_job(session: Session, name: str) -> None:
+    """Remove a job that no app declares; its records stay in the log.
+
+    errors:  JobConflict       an app declares it, or a run of it is going
+             UnknownJob, StoreUnavailable  as `find_job`
+    """
+    if not await _unless_conflict(name, statements.remove_job(session, name)):
+        await find_job(session, name)
 
 
 async def history_of(session: Session, name: str, *, limit: int = 20) -> list[JobRun]:
@@ -178,6 +205,17 @@ def _unknown(name: str, known: Sequence[str]) -> str:
 async def _is_over(session: Session, timer_key: int) -> bool:
     """Say whether a start has no delivery any more."""
     return await find_delivery(session, timer_key) is None
+
+
+async def _unless_conflict(name: str, call: Awaitable[T]) -> T:
+    try:
+        return await call
+    except StatementRefused as error:
+        if error.sqlstate not in (REFUSED, *CONFLICTS):
+            raise
+        # What is in conflict names the job itself.
+        sentence = f"job {shortened(name)} is refused: {error}" if error.sqlstate == REFUSED else str(error)
+        raise JobConflict(sentence) from None
 
 
 async def _unless_refused(session: Session, name: str, call: Awaitable[T]) -> T:

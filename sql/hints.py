@@ -16,11 +16,14 @@ class HintListener:
         self._session = session
         self._channel = channel
         self._heard = asyncio.Event()
+        self._said: set[str] = set()  # a hint says one of a few words, or nothing
         self._on: Connection | None = None
 
-    def forget(self) -> None:
-        """Forget the hints so far: call this before reading, so that no hint after the reading is lost."""
+    def forget(self) -> frozenset[str]:
+        """Forget the hints so far, and return what they said: call this before reading, or a later one is lost."""
+        said, self._said = frozenset(self._said), set()
         self._heard.clear()
+        return said
 
     async def wait(self, timeout_s: float) -> None:
         """Wait for a hint that comes after `forget`, at most `timeout_s`.
@@ -42,5 +45,6 @@ class HintListener:
         """Close the connection."""
         await self._session.close()
 
-    def _hear(self, *_: object) -> None:
+    def _hear(self, _connection: object, _pid: int, _channel: str, said: object) -> None:
+        self._said.add(str(said))
         self._heard.set()

@@ -172,7 +172,10 @@ to shardclock_scheduler;
 
 -- The verbs of jobs. An application may start a job in its own transaction, as it schedules a timer.
 grant insert, update, delete on shardclock.jobs to shardclock_scheduler;
-grant execute on function shardclock.add_job, shardclock.remove_job to shardclock_scheduler;
+grant execute on function
+    shardclock.add_job, shardclock.remove_job, shardclock.apply_job, shardclock.described_job, shardclock.refused_job,
+    shardclock.changes_of_job
+to shardclock_scheduler;
 grant execute on function
     shardclock.run_job, shardclock.cancel_job, shardclock.disable_job, shardclock.enable_job, shardclock.configure_job
 to shardclock_scheduler, shardclock_shard;
@@ -193,7 +196,8 @@ grant execute on function shardclock.with_failure to shardclock_shard;
 grant insert, update on shardclock.jobs to shardclock_shard;
 grant insert, update, delete on shardclock.job_runs to shardclock_shard;
 grant execute on function
-    shardclock.declare_job, shardclock.withdraw_jobs, shardclock.tend_jobs, shardclock.has_no_start
+    shardclock.declare_job, shardclock.withdraw_jobs, shardclock.tend_jobs, shardclock.has_no_start,
+    shardclock.mend_job_waits
 to shardclock_shard;
 -- Secrets and headers are for who sends; who schedules sees which endpoints there are.
 grant select (tenant_id, name, url, policy, added_at, changed_at, disabled_at, disabled_why)

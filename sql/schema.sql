@@ -82,6 +82,59 @@ CREATE SEQUENCE shardclock.resumed_seq
     NO MAXVALUE
     CACHE 1;
 
+CREATE TABLE shardclock.jobs (
+    name text NOT NULL,
+    function text NOT NULL,
+    every_s double precision,
+    schedule text,
+    zone text DEFAULT 'UTC'::text NOT NULL,
+    missed text DEFAULT 'fire_once'::text NOT NULL,
+    overlap text DEFAULT 'skip'::text NOT NULL,
+    priority smallint DEFAULT 2 NOT NULL,
+    config jsonb,
+    policy jsonb DEFAULT '{}'::jsonb NOT NULL,
+    declared jsonb,
+    state text DEFAULT 'SCHEDULED'::text NOT NULL,
+    declared_at timestamp with time zone DEFAULT now() NOT NULL,
+    changed_at timestamp with time zone DEFAULT now() NOT NULL,
+    withdrawn_at timestamp with time zone,
+    disabled_at timestamp with time zone,
+    disabled_why text,
+    disabled_by text,
+    is_enabled boolean GENERATED ALWAYS AS (((disabled_at IS NULL) AND (withdrawn_at IS NULL))) STORED NOT NULL,
+    run_timer_key bigint,
+    run_claims integer,
+    run_holder bigint,
+    run_attempt integer,
+    run_started_at timestamp with time zone,
+    cancel_asked_at timestamp with time zone,
+    cancel_why text,
+    not_before timestamp with time zone,
+    last_start timestamp with time zone,
+    last_finish timestamp with time zone,
+    last_success timestamp with time zone,
+    last_outcome text,
+    last_reason text,
+    runs bigint DEFAULT 0 NOT NULL,
+    successes bigint DEFAULT 0 NOT NULL,
+    failures bigint DEFAULT 0 NOT NULL,
+    crashes bigint DEFAULT 0 NOT NULL,
+    consecutive_failures integer DEFAULT 0 NOT NULL,
+    consecutive_crashes integer DEFAULT 0 NOT NULL,
+    CONSTRAINT config_is_at_most_64_kib CHECK ((octet_length((config)::text) <= 65536)),
+    CONSTRAINT every_is_within_bounds CHECK (((every_s >= (0.1)::double precision) AND (every_s <= (31536000)::double precision))),
+    CONSTRAINT mark_is_whole CHECK ((num_nonnulls(run_timer_key, run_claims, run_holder, run_attempt, run_started_at) = ANY (ARRAY[0, 5]))),
+    CONSTRAINT missed_is_known CHECK ((missed = ANY (ARRAY['fire_once'::text, 'fire_all'::text, 'skip'::text]))),
+    CONSTRAINT name_is_a_word CHECK ((name ~ '^[a-z0-9][a-z0-9_.-]{0,99}$'::text)),
+    CONSTRAINT one_rule_at_most CHECK ((num_nonnulls(every_s, schedule) <= 1)),
+    CONSTRAINT overlap_is_known CHECK ((overlap = ANY (ARRAY['skip'::text, 'queue'::text, 'replace'::text]))),
+    CONSTRAINT policy_is_an_object CHECK (((jsonb_typeof(policy) = 'object'::text) AND (length((policy)::text) <= 2000))),
+    CONSTRAINT priority_is_1_to_4 CHECK (((priority >= 1) AND (priority <= 4))),
+    CONSTRAINT schedule_is_1_to_200_characters CHECK (((length(schedule) >= 1) AND (length(schedule) <= 200))),
+    CONSTRAINT state_is_known CHECK ((state = ANY (ARRAY['SCHEDULED'::text, 'STARTING'::text, 'RUNNING'::text, 'TERMINATING'::text, 'DISABLED'::text])))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_cost_delay='0');
+
 CREATE TABLE shardclock.deliveries (
     timer_key bigint NOT NULL,
     process_instance_key bigint,
@@ -138,59 +191,6 @@ CREATE TABLE shardclock.handlers (
     CONSTRAINT target_is_a_handler CHECK (((target <> 'log'::text) AND (target !~~ 'webhook:%'::text))),
     CONSTRAINT target_is_no_job CHECK ((target !~~ 'job:%'::text))
 );
-
-CREATE TABLE shardclock.jobs (
-    name text NOT NULL,
-    function text NOT NULL,
-    every_s double precision,
-    schedule text,
-    zone text DEFAULT 'UTC'::text NOT NULL,
-    missed text DEFAULT 'fire_once'::text NOT NULL,
-    overlap text DEFAULT 'skip'::text NOT NULL,
-    priority smallint DEFAULT 2 NOT NULL,
-    config jsonb,
-    policy jsonb DEFAULT '{}'::jsonb NOT NULL,
-    declared jsonb,
-    state text DEFAULT 'SCHEDULED'::text NOT NULL,
-    declared_at timestamp with time zone DEFAULT now() NOT NULL,
-    changed_at timestamp with time zone DEFAULT now() NOT NULL,
-    withdrawn_at timestamp with time zone,
-    disabled_at timestamp with time zone,
-    disabled_why text,
-    disabled_by text,
-    is_enabled boolean GENERATED ALWAYS AS (((disabled_at IS NULL) AND (withdrawn_at IS NULL))) STORED NOT NULL,
-    run_timer_key bigint,
-    run_claims integer,
-    run_holder bigint,
-    run_attempt integer,
-    run_started_at timestamp with time zone,
-    cancel_asked_at timestamp with time zone,
-    cancel_why text,
-    not_before timestamp with time zone,
-    last_start timestamp with time zone,
-    last_finish timestamp with time zone,
-    last_success timestamp with time zone,
-    last_outcome text,
-    last_reason text,
-    runs bigint DEFAULT 0 NOT NULL,
-    successes bigint DEFAULT 0 NOT NULL,
-    failures bigint DEFAULT 0 NOT NULL,
-    crashes bigint DEFAULT 0 NOT NULL,
-    consecutive_failures integer DEFAULT 0 NOT NULL,
-    consecutive_crashes integer DEFAULT 0 NOT NULL,
-    CONSTRAINT config_is_at_most_64_kib CHECK ((octet_length((config)::text) <= 65536)),
-    CONSTRAINT every_is_within_bounds CHECK (((every_s >= (0.1)::double precision) AND (every_s <= (31536000)::double precision))),
-    CONSTRAINT mark_is_whole CHECK ((num_nonnulls(run_timer_key, run_claims, run_holder, run_attempt, run_started_at) = ANY (ARRAY[0, 5]))),
-    CONSTRAINT missed_is_known CHECK ((missed = ANY (ARRAY['fire_once'::text, 'fire_all'::text, 'skip'::text]))),
-    CONSTRAINT name_is_a_word CHECK ((name ~ '^[a-z0-9][a-z0-9_.-]{0,99}$'::text)),
-    CONSTRAINT one_rule_at_most CHECK ((num_nonnulls(every_s, schedule) <= 1)),
-    CONSTRAINT overlap_is_known CHECK ((overlap = ANY (ARRAY['skip'::text, 'queue'::text, 'replace'::text]))),
-    CONSTRAINT policy_is_an_object CHECK (((jsonb_typeof(policy) = 'object'::text) AND (length((policy)::text) <= 2000))),
-    CONSTRAINT priority_is_1_to_4 CHECK (((priority >= 1) AND (priority <= 4))),
-    CONSTRAINT schedule_is_1_to_200_characters CHECK (((length(schedule) >= 1) AND (length(schedule) <= 200))),
-    CONSTRAINT state_is_known CHECK ((state = ANY (ARRAY['SCHEDULED'::text, 'STARTING'::text, 'RUNNING'::text, 'TERMINATING'::text, 'DISABLED'::text])))
-)
-WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_cost_delay='0');
 
 CREATE TABLE shardclock.beats (
     holder bigint NOT NULL,
@@ -565,6 +565,7 @@ ALTER TABLE ONLY shardclock.holders
 -- adopt(text)  0003_cluster.sql
 -- advance_keys()  0005_schedule.sql
 -- agreed_zone(text, text)  0004_dates.sql
+-- apply_job(jsonb)  0015_job_files.sql
 -- out_of_range(timestamp with time zone, text)  0001_timers.sql
 -- broken_rule(shardclock.timers)  0001_timers.sql
 -- cancel_delivery(bigint, text)  0014_targets.sql
@@ -575,6 +576,7 @@ ALTER TABLE ONLY shardclock.holders
 -- log_of(shardclock.timers, text, timestamp with time zone, jsonb)  0006_verbs.sql
 -- cancel_timers(bigint[], text)  0006_verbs.sql
 -- change_rules(bigint[], text, text, text)  0006_verbs.sql
+-- changes_of_job(jsonb)  0015_job_files.sql
 -- check_due_date(timestamp with time zone, text, text)  0004_dates.sql
 -- check_nobody_keeps(text)  0002_command_log.sql
 -- check_on_conflict(text, text)  0005_schedule.sql
@@ -587,6 +589,7 @@ ALTER TABLE ONLY shardclock.holders
 -- configure_job(text, jsonb)  0012_job_verbs.sql
 -- declare_job(jsonb)  0012_job_verbs.sql
 -- delay_from_now(text, text, text)  0004_dates.sql
+-- described_job(jsonb)  0015_job_files.sql
 -- disable_job(text, text)  0012_job_verbs.sql
 -- discard_dead_letters(bigint[], text)  0009_deliveries.sql
 -- drop_job_timer(text, text)  0011_jobs.sql
@@ -611,6 +614,7 @@ ALTER TABLE ONLY shardclock.holders
 -- log_of_job(text, text, bigint, jsonb)  0011_jobs.sql
 -- log_replaced(shardclock.timers, bigint)  0005_schedule.sql
 -- mark_log_writer()  0002_command_log.sql
+-- mend_job_waits(bigint)  0015_job_files.sql
 -- move_timers(bigint[], timestamp with time zone, interval, text)  0006_verbs.sql
 -- named_target(shardclock.timers, shardclock.timers)  0009_deliveries.sql
 -- new_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text)  0005_schedule.sql
@@ -625,6 +629,7 @@ ALTER TABLE ONLY shardclock.holders
 -- plan_job(shardclock.jobs, timestamp with time zone)  0011_jobs.sql
 -- read_log(bigint, integer, integer, integer, bigint)  0002_command_log.sql
 -- redrive_dead_letters(bigint[], integer)  0009_deliveries.sql
+-- refused_job(jsonb)  0015_job_files.sql
 -- rehome_log_default()  0002_command_log.sql
 -- remove_job(text)  0012_job_verbs.sql
 -- reschedule_timer(bigint, text, text, timestamp with time zone, text, text, text, text, text)  0006_verbs.sql

@@ -14,7 +14,7 @@ from keepers.loops import Loops, one_line
 from metrics.report import Reporter
 from sql.cluster.holders import Incarnation, end_holders
 from sql.deliveries.claim import Claim, ClaimedDelivery, DeliveryScan, Lane, claim_deliveries, renew_deliveries
-from sql.deliveries.hints import DELIVERIES
+from sql.deliveries.hints import DELIVERIES, JOBS
 from sql.deliveries.settle import SETTLE_PLANS, Settlement
 from sql.dsn import Dsn
 from sql.hints import HintListener
@@ -192,11 +192,17 @@ class Worker:
         return self._heartbeat.began and len(self._settler) < UNSETTLED_MAX
 
     async def hint_turn(self) -> float:
-        """Make one turn of the hint loop: wait for a hint that there are new deliveries, and claim soon."""
+        """Make one turn of the hint loop: wait for a hint that there are new deliveries, and claim soon.
+
+        A look for starts of jobs costs more than a claim: only a hint that tells of one leads to it.
+        """
         await self._hints.wait(HINT_S)
         # Not before the wait: a hint that came since the last turn is for a delivery that no claim may have seen.
-        self._hints.forget()
-        self._look_soon()
+        heard = self._hints.forget()
+        self._claim_soon.set()
+        self._search_soon.set()
+        if JOBS in heard:
+            self._runner.hint()
         return HINT_GAP_S
 
     async def renew_turn(self) -> float:

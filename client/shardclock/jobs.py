@@ -98,23 +98,16 @@ def job(  # noqa: PLR0913 - each is a word of the user's, with a default that fi
     """
     if callable(name):
         raise InvalidHandler(f'@job is written without its schedule above {shown(name)}; write @job(every="PT15M")')
-    rule = Rule(
-        every_s=given(length, "every", every, "PT0.1S", "P365D"),
-        schedule=_schedule(every, cron, repeat),
-        zone=_text("zone", zone, 64),
-        missed=_one_of("missed", missed, MISSED),
-        overlap=_one_of("overlap", overlap, OVERLAPS),
-        priority=whole("priority", priority, 1, 4),
-    )
-    policy = JobPolicy(
-        max_runtime_s=length("max_runtime", max_runtime, "PT0.1S", "P30D"),
-        grace_s=length("grace", grace, "PT0S", "PT1H"),
-        max_retries=whole("max_retries", max_retries, 0, 1_000),
-        retry_period_s=length("retry_period", retry_period, "PT0.1S", "P1D"),
-        retry_max_s=length("retry_max", retry_max, "PT0.1S", "P30D"),
-        num_cpus=given(number, "num_cpus", num_cpus, 0, 1_024),
-        num_gpus=given(number, "num_gpus", num_gpus, 0, 1_024),
-        memory_mib=given(whole, "memory_mib", memory_mib, 1, 1_048_576),
+    rule = rule_of(every=every, cron=cron, repeat=repeat, zone=zone, missed=missed, overlap=overlap, priority=priority)
+    policy = policy_of(
+        max_runtime=max_runtime,
+        grace=grace,
+        max_retries=max_retries,
+        retry_period=retry_period,
+        retry_max=retry_max,
+        num_cpus=num_cpus,
+        num_gpus=num_gpus,
+        memory_mib=memory_mib,
     )
 
     def declare(function: FunctionT) -> FunctionT:
@@ -129,6 +122,57 @@ def job(  # noqa: PLR0913 - each is a word of the user's, with a default that fi
         return function
 
     return declare
+
+
+def rule_of(
+    *,
+    every: str | timedelta | None,
+    cron: str | None,
+    repeat: str | None,
+    zone: str,
+    missed: str,
+    overlap: str,
+    priority: int,
+) -> Rule:
+    """Read when a job runs; each argument is a word of the decorator.
+
+    errors:  InvalidHandler  says in one sentence what is wrong
+    """
+    return Rule(
+        every_s=given(length, "every", every, "PT0.1S", "P365D"),
+        schedule=_schedule(every, cron, repeat),
+        zone=_text("zone", zone, 64),
+        missed=_one_of("missed", missed, MISSED),
+        overlap=_one_of("overlap", overlap, OVERLAPS),
+        priority=whole("priority", priority, 1, 4),
+    )
+
+
+def policy_of(
+    *,
+    max_runtime: str | timedelta,
+    grace: str | timedelta,
+    max_retries: int,
+    retry_period: str | timedelta,
+    retry_max: str | timedelta,
+    num_cpus: float | None,
+    num_gpus: float | None,
+    memory_mib: int | None,
+) -> JobPolicy:
+    """Read how a job is run; each argument is a word of the decorator.
+
+    errors:  InvalidHandler  says in one sentence what is wrong
+    """
+    return JobPolicy(
+        max_runtime_s=length("max_runtime", max_runtime, "PT0.1S", "P30D"),
+        grace_s=length("grace", grace, "PT0S", "PT1H"),
+        max_retries=whole("max_retries", max_retries, 0, 1_000),
+        retry_period_s=length("retry_period", retry_period, "PT0.1S", "P1D"),
+        retry_max_s=length("retry_max", retry_max, "PT0.1S", "P30D"),
+        num_cpus=given(number, "num_cpus", num_cpus, 0, 1_024),
+        num_gpus=given(number, "num_gpus", num_gpus, 0, 1_024),
+        memory_mib=given(whole, "memory_mib", memory_mib, 1, 1_048_576),
+    )
 
 
 def declared_jobs() -> list[Job]:

@@ -20,9 +20,9 @@ def shown(value: object) -> str:
         if isroutine(value):
             text = f"{value.__module__}:{value.__qualname__}"
         else:
-            text = repr(value[:SHOWN_CHARS_MAX] if isinstance(value, str) else value)
+            text = repr(value[:SHOWN_CHARS_MAX] if isinstance(value, str | bytes) else value)
     except Exception:  # noqa: BLE001 - `__repr__` is the user's code
         text = f"a value of type {type(value).__name__}"
-    cut = len(text) > SHOWN_CHARS_MAX or (isinstance(value, str) and len(value) > SHOWN_CHARS_MAX)
+    cut = len(text) > SHOWN_CHARS_MAX or (isinstance(value, str | bytes) and len(value) > SHOWN_CHARS_MAX)
     text = f"{text[: SHOWN_CHARS_MAX - 1]}…" if cut else text
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)

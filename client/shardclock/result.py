@@ -8,6 +8,7 @@ from shardclock.outcome import COMPLETED, Completed
 from shardclock.refusal import shown
 
 RESULT_BYTES_MAX = 16_384
+WRITTEN_MAX = 1_000_000  # characters and parts: what has more is not written, since that would copy it
 DEPTH_MAX = 100  # as a payload's: Postgres refuses what is nested too deeply for its stack
 
 
@@ -20,11 +21,17 @@ def _json_of(value: object) -> object:
 ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_json_of)
 
 
-def completed(result: object) -> Completed:
+def completed(result: object) -> Completed:  # noqa: PLR0911 - each note says another way out
     """Judge a call that returned; a result that can't be recorded is dropped with a note, and is no fault."""
     if result is None:
         return COMPLETED
     try:
+        if _is_huge(result):
+            return _dropped(
+                type(result),
+                f"has over {WRITTEN_MAX:,} characters or parts, and the limit is {RESULT_BYTES_MAX:,} bytes of JSON;"
+                " store it, return its key",
+            )
         text = ENCODER.encode(result)
         size = len(text.encode())
     except Exception:  # noqa: BLE001 - encoding runs into the user's classes
@@ -42,6 +49,20 @@ def completed(result: object) -> Completed:
     if why := _unfit(value, DEPTH_MAX):
         return _dropped(result, why)
     return Completed(value)
+
+
+def _is_huge(value: object) -> bool:
+    """Say whether a value of text, objects and arrays is so large that to write it would need much memory."""
+    left, size = [value], 0
+    while left and size <= WRITTEN_MAX:
+        part = left.pop()
+        if not isinstance(part, str | bytes | bytearray | dict | list | tuple):
+            continue
+        size += len(part) + 1  # an empty one, too: a list may hold itself
+        if size > WRITTEN_MAX or isinstance(part, str | bytes | bytearray):
+            continue
+        left.extend([*part, *part.values()] if isinstance(part, dict) else part)
+    return size > WRITTEN_MAX
 
 
 def _unfit(value: object, levels: int) -> str | None:

@@ -3,6 +3,7 @@
 from sql.session import Session
 
 DELIVERIES = "shardclock_deliveries"  # the channel
+JOBS = "jobs"  # what a hint says if a start of a job is among them
 
 
 async def send_delivery_hint(session: Session) -> bool:

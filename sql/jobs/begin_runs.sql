@@ -86,7 +86,8 @@ chosen as materialized (
                 and j.place = case when j.overlap = 'replace' then j.waiting else 1 end
             )
         )
-    order by j.crashed desc, j.priority, j.next_attempt_at, j.timer_key
+    -- A start is as urgent as one of the next lower number that is due five minutes later: so none waits for ever.
+    order by j.crashed desc, j.next_attempt_at + j.priority * interval '5 minutes', j.timer_key
     -- The end of a run that crashed needs no place.
     limit greatest(:places::integer, 0) + (select count(*) from judged j where j.crashed)
 ),

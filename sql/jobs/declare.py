@@ -20,7 +20,7 @@ async def declare_jobs(session: Session, specs: Sequence[JobSpec]) -> dict[str, 
     """
     rows = await session.rows(
         "declare_jobs",
-        said=[json.dumps(_columns_of(spec)) for spec in specs],
+        said=[json.dumps(columns_of(spec)) for spec in specs],
         names=[spec.name for spec in specs],
     )
     return {row["job"]: list(row["changes"]) for row in rows}
@@ -35,6 +35,15 @@ async def tend_jobs(session: Session, holder: int) -> dict[str, str]:
     return {row["job"]: row["repair"] for row in await session.rows("tend_jobs", holder=holder)}
 
 
+async def mend_job_waits(session: Session, holder: int) -> dict[str, str]:
+    """Let jobs start that wait for a clock which was ahead, and was set back; return what was wrong, by job.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/jobs/mend_job_waits.sql
+    """
+    return {row["job"]: row["repair"] for row in await session.rows("mend_job_waits", holder=holder)}
+
+
 async def prune_runs(session: Session, holder: int, *, keep: int = KEPT_RUNS) -> int:
     """Forget the oldest ended runs of each job, and say how many those were.
 
@@ -45,7 +54,8 @@ async def prune_runs(session: Session, holder: int, *, keep: int = KEPT_RUNS) ->
     return int(row["forgotten"]) if row else 0
 
 
-def _columns_of(spec: JobSpec) -> dict[str, Any]:
+def columns_of(spec: JobSpec) -> dict[str, Any]:
+    """Write a job as JSON values, by the names of its columns."""
     said = spec.to_json()
     del said["reference"], said["is_async"]
     return said | {"function": spec.reference, "config": None if spec.config is None else json.loads(spec.config)}

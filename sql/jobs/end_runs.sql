@@ -74,13 +74,18 @@ unmarked as (
         -- The fence, on the row itself: this run is still the job's.
         and j.run_timer_key = a.timer_key
         and j.run_claims = a.run_claims
-    returning j.name, j.state, j.is_enabled, j.every_s, j.last_finish, a.timer_key, a.delay
+    returning j.name, j.state, j.is_enabled, j.every_s, j.last_finish, a.timer_key, a.delay, a.fails
 ),
 decided as materialized (
     select
         u.name, u.state, u.is_enabled, u.every_s, u.last_finish, u.timer_key, u.delay, t.due_date as next_due,
-        -- No attempt is later than the next start, which then is the next attempt.
-        u.delay is null or not u.is_enabled or (t.due_date <= u.last_finish + u.delay) is true as is_over
+        u.delay is null
+            or not u.is_enabled
+            -- No attempt is later than the next start, which then is the next attempt.
+            or (t.due_date <= u.last_finish + u.delay) is true
+            -- The same where this end would give the next start. What did not fail is made again, however late.
+            or (u.fails and u.every_s * interval '1 second' <= u.delay) is true
+            as is_over
     from unmarked u
     left join lateral (
         select t.due_date

@@ -1,7 +1,7 @@
 """Read jobs, and change them as clients do."""
 
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from sql.session import Record, Session
@@ -114,6 +114,44 @@ async def configure_job(session: Session, name: str, config: str) -> str | None:
     """
     before = _only(await session.row("configure_job", name=name, config=config))
     return None if before is None else str(before)
+
+
+@dataclass(frozen=True, slots=True)
+class AddedJob:
+    """A job that runs the function of another one; None: as that one.
+
+    shape:   `every` or `schedule`, or neither: then it runs on request alone; `config` is JSON text
+    """
+
+    name: str
+    of_job: str
+    every: timedelta | None = None
+    schedule: str | None = None
+    zone: str = "UTC"
+    missed: str = "fire_once"
+    overlap: str | None = None
+    priority: int | None = None
+    config: str | None = None
+
+
+async def add_job(session: Session, added: AddedJob) -> str:
+    """Add a job that runs the function of a declared one; return its state.
+
+    errors:  StatementRefused  22023: something of it is wrong, in a sentence; 23505: its name is taken
+             StoreUnavailable  the outcome is unknown: look whether it is there
+    source:  sql/jobs/add_job.sql
+    """
+    return str(_only(await session.row("add_job", **asdict(added))))
+
+
+async def remove_job(session: Session, name: str) -> bool:
+    """Remove a job that no app declares; return whether it was there.
+
+    errors:  StatementRefused  55000: an app declares it, or a run of it is going
+             StoreUnavailable  the outcome is unknown: call again
+    source:  sql/jobs/remove_job.sql
+    """
+    return bool(_only(await session.row("remove_job", name=name)))
 
 
 def _only(row: Record | None) -> Any:

@@ -13,8 +13,12 @@ with old as materialized (
             row_number() over (partition by r.job order by r.started_at desc) as number
         from shardclock.job_runs r
     ) r
-    where h.holder = :holder::bigint and h.ended_at is null and h.part = 0 and r.outcome is not null
-        and (r.number > :keep::bigint or not exists (select from shardclock.jobs j where j.name = r.job))
+    where h.holder = :holder::bigint and h.ended_at is null and h.part = 0
+        and (
+            (r.number > :keep::bigint and r.outcome is not null)
+            -- Also a run that was going when its job was removed: nobody ends it.
+            or not exists (select from shardclock.jobs j where j.name = r.job)
+        )
     limit :limit::bigint
 ),
 forgotten as (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import tracemalloc
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -67,6 +68,12 @@ def test_a_result_in_json_is_recorded_as_json_has_it(declare: Declare, result: A
     assert ends(declare, lambda: result) == Completed(recorded)
 
 
+def itself() -> list[Any]:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
 def deep(levels: int) -> Any:
     value: Any = 7
     for _ in range(levels):
@@ -99,6 +106,10 @@ def test_a_result_may_have_a_hundred_levels(declare: Declare) -> None:
         (deep(101), "is not recorded: it is nested deeper than 100 levels; flatten it"),
         (deep(5_000), "is not recorded: it "),
         (10**5_000, "the result a value of type int is not recorded: it has no form in JSON"),
+        ("x" * 1_000_001, "the result <class 'str'> is not recorded: it has over 1,000,000 characters or"),
+        ({"rows": [b"x" * 1_000_001]}, "it has over 1,000,000 characters or parts"),
+        ([0] * 1_000_001, "it has over 1,000,000 characters or parts"),
+        (itself(), "it has over 1,000,000 characters or parts"),
     ],
     ids=lambda value: str(type(value)),
 )
@@ -109,6 +120,19 @@ def test_another_result_is_dropped_with_a_note_and_is_no_fault(declare: Declare,
     assert outcome.result is None
     assert note in (outcome.note or "")
     assert len(outcome.note or "") < 200
+
+
+def test_a_large_result_is_not_copied(declare: Declare) -> None:
+    rows = {"rows": ["x" * 50_000_000]}
+    tracemalloc.start()
+    try:
+        outcome = ends(declare, lambda: rows)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert isinstance(outcome, Completed)
+    assert peak < 5_000_000
 
 
 def test_discard_asks_for_no_further_attempt(declare: Declare) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shlex
 from collections.abc import Iterator
 
@@ -10,6 +11,7 @@ import pytest
 
 from sql.cluster.holders import WORKER
 from sql.jobs.jobs import Job
+from tests.support import ROOT
 from tests.support.cli_asserts import DONE, NOT_DONE
 from tests.support.cluster_process import ClusterProcess
 from tests.support.doc_blocks import Block, blocks
@@ -28,6 +30,8 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
     place = tmp_path_factory.mktemp("page")
     (module,) = [block.text for block in PAGE if block.kind == "python"]
     (place / "recurring.py").write_text(module)
+    (file,) = re.findall(r"^```json\n(.*?)^```$", (ROOT / "docs" / "jobs.md").read_text(), re.MULTILINE | re.DOTALL)
+    (place / "jobs.ndjson").write_text(file)
     cluster = ClusterProcess(place, cwd=place, SHARDCLOCK_APP="recurring")
     try:
         cluster.until_running()
@@ -63,7 +67,7 @@ def type_(up: ClusterProcess, block: Block) -> None:
             continue
         # A start that is due while a run is going is skipped.
         until(lambda: is_idle(up), "the run before to end")
-        typed = run(*shlex.split(line)[1:], environment=up.environment)
+        typed = run(*shlex.split(line)[1:], environment=up.environment, cwd=up.place)
         # No run may be going that `cancel` could end.
         assert typed.code in ((DONE, NOT_DONE) if " cancel " in line else (DONE,)), f"{line}: {typed.out}{typed.err}"
 
@@ -75,6 +79,9 @@ def test_the_page_about_jobs_works(up: ClusterProcess) -> None:
     for block in PAGE:
         type_(up, block)
 
+    jobs = {it["name"]: it for it in run("jobs", "list", "--json", environment=up.environment).json}
+    assert sorted(jobs) == ["nightly", "refresh", "refresh-bern", "tidy"]
+    assert (jobs["refresh-bern"]["state"], jobs["tidy"]["withdrawn_at"] is not None) == ("DISABLED", True)
     assert job(up, "refresh").config == '{"city": "Bonn", "days": 5}'
     until(lambda: is_idle(up), "the last run to end")
     assert job(up, "nightly").last_outcome == "SUCCEEDED"

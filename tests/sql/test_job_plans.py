@@ -45,6 +45,21 @@ async def test_a_begin_reads_the_starts_that_are_due_and_their_jobs(crowded: str
     assert jobs.indexes == {"jobs_pkey"}
 
 
+@pytest.mark.parametrize("more", [0, 50, 200])
+async def test_what_a_begin_reads_is_in_proportion_to_the_starts_that_are_due(crowded: str, more: int) -> None:
+    for number in range(more):
+        await add_deliveries(crowded, 1, f"job:job{1_000 + number}", tenant_id="'default'")
+    begin = await prepare(crowded, "begin_runs")
+    arguments = ["11", "'20 s'", "1000", "null"]
+
+    deliveries = await begin.explain(*arguments, touched=True, table="deliveries")
+    jobs = await begin.explain(*arguments, touched=True, table="jobs")
+    await begin.connection.close()
+
+    assert DUE + more <= deliveries.rows <= 4 * (DUE + more)
+    assert DUE + more <= jobs.rows <= 4 * (DUE + more)
+
+
 @pytest.mark.parametrize("analyzed", [False, True])
 async def test_an_end_reads_its_own_rows(crowded: str, *, analyzed: bool) -> None:
     if analyzed:

@@ -7,5 +7,6 @@ somebody wants the run to end, whether its lease goes on, and what the run has s
     live     one run, from its begin to its end
     places   the processes, and how many runs there are at a time
     process  the process of a run, as its worker sees it
+    gate     when a hint leads to a look for starts that are due
     actor    the Ray actor in which a run is made
 """

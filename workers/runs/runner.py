@@ -13,7 +13,7 @@ from jobs.spec import InvalidJob, JobSpec
 from jobs.states import JobState, RunOutcome
 from shardclock import JobPolicy
 from sql.deliveries.claim import Claim, renew_deliveries
-from sql.jobs.declare import prune_runs, tend_jobs
+from sql.jobs.declare import mend_job_waits, prune_runs, tend_jobs
 from sql.jobs.runs import (
     BegunRun,
     EndedRun,
@@ -26,6 +26,7 @@ from sql.jobs.runs import (
     watch_runs,
 )
 from sql.session import Session
+from workers.runs.gate import HintGate
 from workers.runs.live import LiveRun
 from workers.runs.places import Places
 from workers.runs.process import Needs, RunProcess
@@ -66,6 +67,7 @@ class JobRunner:
         self._specs = {spec.reference: spec for spec in specs}
         self._settings = settings
         self._places = Places(settings.places, start=start)
+        self._gate = HintGate(settings.poll_s)
         self._runs, self._watches = session("runs"), session("watches")
         self._log = log
         self._live: dict[Claim, LiveRun] = {}
@@ -84,6 +86,14 @@ class JobRunner:
     def has_jobs(self) -> bool:
         """Say whether the app has any."""
         return bool(self._specs)
+
+    def hint(self) -> None:
+        """Look soon: a start of a job is due."""
+        wait_s = self._gate.ask(time.monotonic())
+        if wait_s:
+            asyncio.get_running_loop().call_later(wait_s, self.soon.set)
+        elif wait_s is not None:
+            self.soon.set()
 
     async def turn(self, *, may_begin: bool) -> float:
         """Write what runs do now, end those that have ended, and begin others.
@@ -142,6 +152,8 @@ class JobRunner:
     async def _begin(self) -> bool:
         sent_s = time.monotonic()
         begun = await begin_runs(self._runs, self._holder, places=self._places.free, lease_s=self._settings.lease_s)
+        found = bool(begun.runs or begun.dropped or begun.replaced)
+        self._gate.learn(found=found, now_s=time.monotonic())
         for run in begun.runs:
             try:
                 self._take(run, policy_of(run.policy), sent_s)
@@ -256,8 +268,9 @@ class JobRunner:
         now_s = time.monotonic()
         if now_s >= self._tend_at_s:
             self._tend_at_s = now_s + TEND_S
-            for job, repair in (await tend_jobs(self._watches, self._holder)).items():
-                self._log.warning("job repaired", job=job, repair=repair)
+            for tend in (mend_job_waits, tend_jobs):  # a next start counts from what the first has mended
+                for job, repair in (await tend(self._watches, self._holder)).items():
+                    self._log.warning("job repaired", job=job, repair=repair)
         if now_s >= self._prune_at_s:
             self._prune_at_s = now_s + PRUNE_S
             await prune_runs(self._watches, self._holder)

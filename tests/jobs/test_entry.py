@@ -1,0 +1,76 @@
+"""A job of a file has the words of the decorator, and what can be no job is refused in one sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import shardclock
+from jobs.entry import FIELDS, read_entry
+from jobs.spec import InvalidJob
+from shardclock import describe_jobs
+from shardclock import jobs as declared
+from tests.support.jobs import job_spec
+
+LEAST = {"name": "refresh", "function": "app:refresh"}
+
+
+def refresh(run: shardclock.Run) -> None: ...
+
+
+def test_a_job_that_says_no_more_is_as_the_decorator_makes_it() -> None:
+    assert read_entry(LEAST).spec == job_spec()
+    assert read_entry(LEAST).disabled is None
+    assert read_entry(LEAST | {"config": None, "every": None, "disabled": None}) == read_entry(LEAST)
+
+
+def test_each_word_means_what_it_means_in_the_decorator(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(declared, "_jobs", {})
+    words: dict[str, Any] = {
+        "cron": "0 3 * * *", "zone": "Europe/Berlin", "missed": "skip", "overlap": "queue", "priority": 1,
+        "max_runtime": "PT5M", "grace": "PT1S", "max_retries": 5, "retry_period": "PT1S", "retry_max": "PT1M",
+        "num_cpus": 2, "num_gpus": 0.5, "memory_mib": 512, "config": {"city": "Rome"},
+    }  # fmt: skip
+    shardclock.job("nightly", **words)(refresh)
+    (described,) = describe_jobs(declared.declared_jobs())
+
+    entry = read_entry({"name": "nightly", "function": described["reference"], "disabled": True, **words})
+
+    assert entry.spec.to_json() | {"config": None} == described | {"config": None}
+    assert (entry.spec.config, entry.disabled) == ('{"city":"Rome"}', True)
+    assert set(FIELDS) == {"name", "function", "disabled", "every", "repeat", *words}
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ([], "an array is not a JSON object; write one such as {"),
+        (LEAST | {"evry": "PT1H"}, "'evry' is not a field of a job; the fields are name, function, every, cron"),
+        ({"function": "app:refresh"}, "name null is refused: it must be 1 to 100 characters of a-z"),
+        (LEAST | {"name": "Refresh"}, "name 'Refresh' is refused"),
+        (LEAST | {"function": "refresh"}, "function 'refresh' is refused: it must be package.module:function"),
+        (LEAST | {"function": "a:" + "b" * 300}, "function 'a:bbb"),
+        (LEAST | {"every": "PT0S"}, "every 'PT0S' is refused: it must be a duration from PT0.1S to P365D"),
+        (LEAST | {"every": 900}, "every 900 is neither an ISO 8601 duration"),
+        (LEAST | {"every": "PT1H", "cron": "0 3 * * *"}, "has one of every, cron and repeat"),
+        (LEAST | {"cron": "0 25 * * *"}, "has a rule that is refused"),
+        (LEAST | {"repeat": "R5/PT1H"}, "which ends after 5; a job goes on"),
+        (LEAST | {"every": "PT1H", "zone": "Mars"}, "zone 'Mars' is not an IANA time zone"),
+        (LEAST | {"missed": "all"}, "missed 'all' is refused: it must be one of fire_once, fire_all, skip"),
+        (LEAST | {"overlap": "allow"}, "overlap 'allow' is refused"),
+        (LEAST | {"priority": 9}, "priority 9 is refused: it must be a whole number from 1 to 4"),
+        (LEAST | {"max_retries": True}, "max_retries True is refused"),
+        (LEAST | {"retry_period": "PT2H"}, "is longer than retry_max"),
+        (LEAST | {"config": "x" * 70_000}, "is longer than 65,536 bytes; keep the document elsewhere"),
+        (LEAST | {"config": "a\0b"}, "holds a NUL character"),
+        (LEAST | {"disabled": "yes"}, "disabled 'yes' is refused: it must be true or false"),
+    ],
+    ids=lambda it: str(it)[:40],
+)
+def test_what_can_be_no_job_is_refused_with_the_value_and_the_rule(said: object, why: str) -> None:
+    with pytest.raises(InvalidJob) as refused:
+        read_entry(said)
+
+    assert why in str(refused.value)
+    assert "\n" not in str(refused.value)

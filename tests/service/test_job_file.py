@@ -1,0 +1,141 @@
+"""All jobs of a file become as it describes them, or none does; each that can't be is told with its number."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+import service.job_file
+from service.job_file import apply_file
+from service.jobs import JobConflict, UnknownJob, add_job, find_job, list_jobs, remove_job
+from sql.jobs.apply import judge_jobs
+from sql.jobs.jobs import AddedJob
+from sql.session import Session
+from tests.support.factories import query
+from tests.support.job_runs import declare, is_whole
+from tests.support.jobs import job_spec
+from tests.support.sql_client import session as opened
+from timers.refusal import Refusal
+
+
+@pytest.fixture
+async def session(dsn: str) -> AsyncIterator[Session]:
+    """Give a client's session: a scheduler may make jobs."""
+    async with opened(dsn) as client:
+        yield client
+
+
+def entry(name: str, **said: Any) -> dict[str, Any]:
+    """Describe a job that runs the function of the app's only one."""
+    return {"name": name, "function": "app:refresh", **said}
+
+
+def lines(*entries: dict[str, Any]) -> bytes:
+    """Write a job on each line."""
+    return "".join(f"{json.dumps(it)}\n" for it in entries).encode()
+
+
+async def test_a_file_says_of_each_job_whether_it_was_made_or_changed(dsn: str, session: Session) -> None:
+    await declare(dsn, job_spec())
+    first = [entry("eu", every="PT1H"), entry("us", cron="0 3 * * *"), entry("gone", function="app:gone")]
+
+    made = await apply_file(session, lines(*first))
+    again = await apply_file(session, json.dumps([entry("eu", every="PT2H", priority=1), *first[1:]]).encode())
+
+    assert [(job.name, job.changes, job.has_code) for job in made.jobs] == [
+        ("eu", ("added",), True), ("us", ("added",), True), ("gone", ("added",), False)
+    ]  # fmt: skip
+    assert [job.changes for job in again.jobs] == [("every_s", "priority"), (), ()]
+    assert {job.name: job.state for job in await list_jobs(session)} == {
+        "refresh": "SCHEDULED", "eu": "SCHEDULED", "us": "SCHEDULED", "gone": "DISABLED"
+    }  # fmt: skip
+    assert (await find_job(session, "eu")).every_s == 7_200
+    assert await is_whole(dsn) == []
+
+
+async def test_of_a_file_with_one_bad_job_nothing_is_written_and_each_bad_one_is_told(
+    dsn: str, session: Session
+) -> None:
+    await declare(dsn, job_spec())
+    content = lines(entry("eu"), entry("EU"), entry("eu"), entry("refresh")) + b"\n{\n" + lines(entry("x", priority=9))
+
+    report = await apply_file(session, content)
+
+    assert [(it.number, it.why.partition(";")[0].partition(":")[0]) for it in report.refused] == [
+        (2, "name 'EU' is refused"),
+        (3, "name 'eu' is that of line 1, too"),
+        (4, 'name "refresh" is of a job that an app declares'),
+        (6, "line b'{' is not JSON"),
+        (7, "priority 9 is refused"),
+    ]
+    assert [job.name for job in await list_jobs(session)] == ["refresh"]
+
+
+async def test_a_dry_run_says_the_same_and_writes_nothing(dsn: str, session: Session) -> None:
+    await declare(dsn, job_spec())
+    content = lines(entry("eu", every="PT1H"))
+    before = await query(dsn, "select position from shardclock.command_log")
+
+    dry = await apply_file(session, content, dry_run=True)
+
+    assert [job.name for job in await list_jobs(session)] == ["refresh"]
+    assert await query(dsn, "select position from shardclock.command_log") == before
+    assert await apply_file(session, content) == dry
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "the file has no jobs; write a line for each"),
+        (b" [ ]", "the file has no jobs"),
+        (b'[{"name": ', "is not JSON"),
+        (lines(entry("a"), entry("b"), entry("c")), "the file has more than 2 jobs; split it"),
+    ],
+)
+async def test_a_file_that_is_none_is_refused(
+    session: Session, monkeypatch: pytest.MonkeyPatch, content: bytes, why: str
+) -> None:
+    monkeypatch.setattr(service.job_file, "JOBS_MAX", 2)
+
+    with pytest.raises(Refusal, match=why):
+        await apply_file(session, content)
+
+
+async def test_what_another_changed_between_the_look_and_the_write_refuses_the_whole_file(
+    dsn: str, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await declare(dsn, job_spec())
+    judge = judge_jobs
+
+    async def judge_and_wait(*args: Any) -> Any:
+        judged = await judge(*args)
+        await declare(dsn, job_spec(), job_spec("us"))
+        return judged
+
+    monkeypatch.setattr(service.job_file, "judge_jobs", judge_and_wait)
+
+    with pytest.raises(Refusal, match="somebody has changed it meanwhile, and nothing was written"):
+        await apply_file(session, lines(entry("eu"), entry("us")))
+
+    assert [job.name for job in await list_jobs(session)] == ["refresh", "us"]
+
+
+async def test_a_job_is_added_beside_a_declared_one_and_removed(dsn: str, session: Session) -> None:
+    await declare(dsn, job_spec(config='{"city": "Rome"}'))
+
+    assert await add_job(session, AddedJob("eu", "refresh", schedule="R/PT1H", priority=1)) == "SCHEDULED"
+
+    job = await find_job(session, "eu")
+    assert (job.function, job.schedule, job.priority, job.config) == ("app:refresh", "R/PT1H", 1, '{"city": "Rome"}')
+    with pytest.raises(JobConflict, match='job "eu" is there already'):
+        await add_job(session, AddedJob("eu", "refresh"))
+    with pytest.raises(JobConflict, match="job 'b' is refused: of_job \"refrsh\" is unknown"):
+        await add_job(session, AddedJob("b", "refrsh"))
+    with pytest.raises(JobConflict, match="declared by the app"):
+        await remove_job(session, "refresh")
+    await remove_job(session, "eu")
+    with pytest.raises(UnknownJob, match="job 'eu' is unknown"):
+        await remove_job(session, "eu")

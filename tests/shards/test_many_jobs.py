@@ -1,0 +1,65 @@
+"""Prove that jobs which are not due soon cost a shard nothing: it holds and reads what is within its horizon."""
+
+from __future__ import annotations
+
+import pytest
+
+from shards.settings import ShardSettings
+from shards.shard import Shard
+from tests.support.factories import add_holder, query, value
+from tests.support.plans import prepare, taking
+from tests.support.roles import as_role
+from tests.support.shard_pool import incarnation
+from timers.model import SLOTS
+
+JOBS, SOON = 10_000, 5
+
+
+@pytest.fixture
+async def many(dsn: str) -> str:
+    """Name a database with many jobs, of which some start within a shard's horizon and the others much later."""
+    await query(
+        dsn,
+        "insert into shardclock.jobs (name, function, every_s) select 'job' || n, 'app:f', 3600"
+        " from generate_series(1, $1) n",
+        JOBS,
+    )
+    await query(
+        dsn,
+        "insert into shardclock.timers (due_date, target, name)"
+        " select now() + case when n <= $2 then interval '1 s' else interval '1 hour' end, 'job:job' || n,"
+        " 'job:job' || n"
+        " from generate_series(1, $1) n",
+        JOBS,
+        SOON,
+    )
+    return dsn
+
+
+async def test_a_shard_holds_the_starts_within_its_horizon_and_none_of_the_others(many: str) -> None:
+    shard = Shard(incarnation(), ShardSettings(), as_role(many, "shard"))
+    await add_holder(many, shard.holder, 0, 1)
+    await shard.beat_turn()
+
+    for _ in range(3):
+        await shard.claim_turn()
+
+    assert len(shard) == SOON
+    assert await value(many, "select count(*) from shardclock.timers where claimed_by is not null") == SOON
+    await shard._hand_back()
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+async def test_a_claim_of_a_shard_reads_the_starts_within_its_horizon(many: str, *, analyzed: bool) -> None:
+    if analyzed:
+        await query(many, "analyze shardclock.timers, shardclock.jobs")
+    await add_holder(many, 1, 0, 1)
+    claim = await prepare(many, "claim_due")
+
+    timers = await claim.explain(*taking(1), touched=True)
+    jobs = await claim.explain(*taking(1), touched=True, table="jobs")
+    await claim.connection.close()
+
+    # Each is found, locked and leased; of a slot one more may be looked at.
+    assert SOON <= timers.rows <= 4 * SOON + SLOTS
+    assert jobs.rows == 0

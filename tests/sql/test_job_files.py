@@ -1,0 +1,167 @@
+"""Prove that a job becomes as it is described, at once, and that none does which an app declares or nobody can run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from jobs.states import RunOutcome
+from tests.support.factories import HolderClient, query, value
+from tests.support.job_runs import JobWorker, declare, fire, is_whole, job_of, said_of
+from tests.support.jobs import job_spec
+from tests.support.sql_client import call, refusal
+
+EU: dict[str, Any] = {"name": "refresh-eu", "function": "app:refresh"}
+
+
+@pytest.fixture
+async def worker(dsn: str) -> AsyncIterator[JobWorker]:
+    """Give a worker that keeps all slots."""
+    async with JobWorker(dsn, 11) as hand:
+        yield hand
+
+
+async def apply(client: HolderClient, **said: Any) -> list[str]:
+    """Make a job as described; return what that changed."""
+    changes: list[str] = await call(client, "apply_job", said=json.dumps(EU | said))
+    return changes
+
+
+async def test_a_job_is_made_changed_and_left_alone_and_each_says_which(
+    dsn: str, shard: HolderClient, client: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec())
+
+    assert await apply(client, every_s=60, config={"city": "Rome"}) == ["added"]
+    assert await apply(client, every_s=60, config={"city": "Rome"}) == []
+
+    await fire(shard)
+    run = await worker.one()
+    assert (run.job, run.function, json.loads(run.config or "")) == ("refresh-eu", "app:refresh", {"city": "Rome"})
+    await worker.end(run)
+    assert await apply(client, every_s=30, priority=1, policy={"max_retries": 0}) == ["every_s", "policy", "priority"]
+    job = await job_of(dsn, "refresh-eu")
+    assert job.last_finish is not None
+    assert job.next_start == job.last_finish + timedelta(seconds=30), "it takes effect at once"
+    assert json.loads(job.config or "") == {"city": "Rome"}, "a configuration stays"
+    assert await apply(client) == ["every_s", "policy", "priority"], "what it leaves out is as by default"
+    assert (await job_of(dsn, "refresh-eu")).next_start is None
+    assert await is_whole(dsn) == []
+
+
+async def test_a_job_whose_function_no_app_has_is_kept_and_starts_when_one_has_it(
+    dsn: str, shard: HolderClient, client: HolderClient, worker: JobWorker
+) -> None:
+    assert await apply(client, every_s=60) == ["added"]
+
+    job = await job_of(dsn, "refresh-eu")
+    assert (job.state, job.next_start) == ("DISABLED", None)
+    assert job.withdrawn_at is not None
+    assert "start the cluster with the app that has it" in await refusal(client, "run_job", name="'refresh-eu'")
+    assert await apply(client, every_s=30) == ["every_s"]
+    await fire(shard)
+    assert (await worker.begin()).runs == []
+    changed = await declare(dsn, job_spec())
+    assert changed == {"refresh": ["added"]}
+    job = await job_of(dsn, "refresh-eu")
+    assert (job.state, job.withdrawn_at) == ("SCHEDULED", None)
+    assert await is_whole(dsn) == []
+    await fire(shard)
+    assert (await worker.one()).job == "refresh-eu"
+    assert await apply(client, function="app:gone", every_s=30) == ["function"]
+    job = await job_of(dsn, "refresh-eu")
+    assert (job.state, job.cancel_why) == ("TERMINATING", "no app has its code")
+    assert await is_whole(dsn) == []
+
+
+async def test_a_job_is_disabled_and_enabled_as_it_is_described_and_else_stays_as_it_is(
+    dsn: str, shard: HolderClient, client: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec())
+    assert await apply(client, every_s=60, disabled=True) == ["added"]
+    assert (await job_of(dsn, "refresh-eu")).state == "DISABLED"
+    assert await said_of(dsn, "refresh-eu") == ["DISABLED"]
+    assert await apply(client, every_s=60) == []
+    assert await apply(client, every_s=60, disabled=False) == ["disabled"]
+    await fire(shard)
+    run = await worker.one()
+    await call(client, "disable_job", name="refresh-eu", reason="too slow")
+
+    assert await apply(client, every_s=90) == ["every_s"]
+
+    job = await job_of(dsn, "refresh-eu")
+    assert (job.state, job.disabled_why) == ("TERMINATING", "too slow")
+    assert await apply(client, every_s=90, disabled=False) == ["disabled"]
+    await worker.end(run, RunOutcome.CANCELED)
+    job = await job_of(dsn, "refresh-eu")
+    assert (job.state, job.disabled_why) == ("SCHEDULED", None)
+    assert job.next_start is not None
+    assert await is_whole(dsn) == []
+
+
+async def test_an_app_s_job_is_no_file_s_and_a_file_s_becomes_the_app_s(dsn: str, client: HolderClient) -> None:
+    await declare(dsn, job_spec())
+    assert "that an app declares: change it there" in await refused(client, name="refresh")
+    assert await apply(client, every_s=60) == ["added"]
+
+    await declare(dsn, job_spec(), job_spec("refresh-eu", every_s=30.0))
+
+    assert (await job_of(dsn, "refresh-eu")).every_s == 30.0
+    assert "that an app declares: change it there" in await refused(client)
+    await declare(dsn, job_spec())
+    assert "had declared: remove it (shardclock jobs remove)" in await refused(client)
+    assert await call(client, "remove_job", name="refresh-eu") is True
+    assert await apply(client, every_s=60) == ["added"]
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ({"name": "Refresh"}, "must have 1 to 100 characters"),
+        ({"name": None}, "must have 1 to 100 characters"),
+        ({"name": 7}, "name 7 is refused: it must be a JSON string"),
+        ({"function": "refresh"}, 'function "refresh" must be package.module:function'),
+        ({"evry_s": 60}, 'field "evry_s" is unknown: the fields are name, function'),
+        ({"every_s": "PT1H"}, 'every_s "PT1H" is refused: it must be a JSON number'),
+        ({"every_s": 0}, "every_s 0 must be from 0.1 s to 365 days"),
+        ({"every_s": 60, "schedule": "R/PT1H"}, "give every_s or schedule"),
+        ({"schedule": "0 25 * * *"}, "schedule"),
+        ({"schedule": "R5/PT1H"}, "comes to an end"),
+        ({"zone": "Mars"}, 'zone "Mars" is unknown'),
+        ({"schedule": "R/PT1H", "zone": "Mars"}, 'zone "Mars" is unknown'),
+        ({"missed": "all"}, 'missed "all" is unknown'),
+        ({"overlap": "allow"}, 'overlap "allow" is unknown'),
+        ({"priority": 1.5}, "priority 1.5 must be from 1 to 4"),
+        ({"policy": []}, "policy [] is refused: it must be a JSON object"),
+        ({"disabled": "yes"}, 'disabled "yes" is refused: it must be a JSON boolean'),
+        ({"config": "x" * 70_000}, "the limit is 65536 (64 KiB)"),
+    ],
+    ids=lambda it: str(it)[:40],
+)
+async def test_a_job_that_can_not_be_is_refused(
+    dsn: str, client: HolderClient, said: dict[str, object], why: str
+) -> None:
+    assert why in await refused(client, **said)
+    assert await value(dsn, "select count(*) from shardclock.jobs") == 0
+
+
+async def refused(client: HolderClient, **said: object) -> str:
+    """Describe a job that can't be; return the sentence of its refusal."""
+    text = json.dumps(EU | said).replace("'", "''")
+    return await refusal(client, "apply_job", said=f"'{text}'")
+
+
+async def test_a_zone_in_brackets_is_the_job_s_and_is_no_change_the_next_time(dsn: str, client: HolderClient) -> None:
+    await declare(dsn, job_spec())
+    rule = "R/2026-01-01T08:00:00[Europe/Berlin]/P1D"
+
+    assert await apply(client, schedule=rule) == ["added"]
+
+    assert (await job_of(dsn, "refresh-eu")).zone == "Europe/Berlin"
+    assert await apply(client, schedule=rule) == []
+    (row,) = await query(dsn, "select * from shardclock.timers")
+    assert (row["schedule"], row["zone"]) == (rule, "Europe/Berlin")

@@ -1,0 +1,181 @@
+"""Whatever a function does to its process, its run ends once, in bounded time and memory, and others are not harmed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from jobs.ending import Asked
+from jobs.states import RunOutcome
+from shardclock.captured import LOG_CHARS_MAX
+from sql.jobs.runs import EndedRun
+from tests.support import ROOT
+from tests.support.jobs import job_policy
+from tests.support.runs import begun_run
+from tests.support.waiting import eventually
+from tests.support.worker_process import PipedRunProcess
+from workers.runs.live import LiveRun
+from workers.runs.process import Needs
+
+APP = """
+import os, threading, time, shardclock
+
+@shardclock.job()
+def short(run):
+    return "short"
+
+@shardclock.job()
+def heeds_nothing(run):
+    print("begins")
+    while True:
+        try:
+            time.sleep(60)
+        except BaseException:
+            pass
+
+@shardclock.job()
+def forks(run):
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+    return "parent" if child else "child"
+
+@shardclock.job()
+def prints_without_end(run):
+    while True:
+        print("x" * 10_000)
+
+@shardclock.job()
+def prints_without_a_new_line(run):
+    while True:
+        print("x" * 10_000, end="")
+
+@shardclock.job()
+def returns_a_gigabyte(run):
+    return {"rows": "x" * 2**30}
+
+class Unpicklable(Exception):
+    def __init__(self):
+        self.lock = threading.Lock()
+
+    def __str__(self):
+        raise RuntimeError("no text")
+
+    def __reduce__(self):
+        raise TypeError("no pickle")
+
+@shardclock.job()
+def raises_what_can_not_be_pickled(run):
+    raise Unpicklable
+"""
+GROWTH_MAX = 100 * 2**20  # bytes; what is printed in a second alone would be more
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+async def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PipedRunProcess]:
+    """Give the process of a run, which is no process of Ray's, and end it."""
+    (tmp_path / "app_of_misbehaving.py").write_text(APP)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}:{ROOT / 'client'}:{tmp_path}")
+    piped = PipedRunProcess(Needs(), app="app_of_misbehaving")
+    await piped.ready()
+    yield piped
+    piped.kill()
+    assert piped._process is not None
+    await piped._process.wait()
+
+
+def live_run(process: PipedRunProcess, job: str, **numbers: Any) -> LiveRun:
+    """Prepare a run of a job in this process."""
+    return LiveRun(
+        begun_run(job=job, function=f"app_of_misbehaving:{job}"),
+        job_policy(**numbers),
+        process,
+        lease_until_s=time.monotonic() + 60.0,
+        called=lambda _: None,
+        ends=lambda _, _why: None,
+    )
+
+
+async def made(process: PipedRunProcess, job: str) -> EndedRun:
+    """Make a run to its end, within a bound."""
+    return await asyncio.wait_for(live_run(process, job).make(), 30.0)
+
+
+async def test_a_run_that_ignores_its_cancellation_is_killed_when_its_grace_is_over(process: PipedRunProcess) -> None:
+    live = live_run(process, "heeds_nothing", grace_s=0.3)
+    making = asyncio.create_task(live.make())
+    await eventually(lambda: _has_said(live))
+    asked_s = time.monotonic()
+
+    live.ask(Asked.BY_CLIENT, "wrong city")
+    done = await asyncio.wait_for(making, 30.0)
+
+    assert (done.ending.outcome, live.is_well) == (RunOutcome.CANCELED, False)
+    assert done.ending.reason == "wrong city; it did not end within 0.3 s, and was killed"
+    assert time.monotonic() - asked_s < 5.0
+    assert process._process is not None
+    assert await asyncio.wait_for(process._process.wait(), 30.0) == -9
+
+
+async def test_a_run_that_forks_ends_once_and_its_process_makes_the_next_run(process: PipedRunProcess) -> None:
+    done = await made(process, "forks")
+
+    assert (done.ending.outcome, done.ending.result) == (RunOutcome.SUCCEEDED, '"parent"')
+    assert (await made(process, "short")).ending.result == '"short"'
+    assert process._process is not None
+    assert psutil.Process(process._process.pid).children() == []
+
+
+@pytest.mark.parametrize("job", ["prints_without_end", "prints_without_a_new_line"])
+async def test_a_run_that_prints_without_end_is_looked_at_and_ended_and_needs_no_more_memory(
+    process: PipedRunProcess, job: str
+) -> None:
+    assert process._process is not None
+    seen_by_kernel = psutil.Process(process._process.pid)
+    before = seen_by_kernel.memory_info().rss
+    live = live_run(process, job, grace_s=0.3, max_runtime_s=5.0)
+    making = asyncio.create_task(live.make())
+
+    await eventually(lambda: _has_said(live, lines=5_000))
+    grown = seen_by_kernel.memory_info().rss - before
+    log = live._seen.log
+    done = await asyncio.wait_for(making, 30.0)
+
+    assert grown < GROWTH_MAX
+    assert 0 < len(log) <= LOG_CHARS_MAX
+    assert done.ending.outcome is RunOutcome.TIMED_OUT
+    assert "was killed" in (done.ending.reason or "")
+    assert len(done.log or "") <= LOG_CHARS_MAX
+
+
+async def test_a_run_that_returns_a_gigabyte_has_succeeded_and_its_result_is_not_copied(
+    process: PipedRunProcess,
+) -> None:
+    done = await made(process, "returns_a_gigabyte")
+
+    assert (done.ending.outcome, done.ending.result) == (RunOutcome.SUCCEEDED, None)
+    assert "it has over 1,000,000 characters or parts, and the limit is 16,384 bytes" in (done.ending.reason or "")
+    assert (await made(process, "short")).ending.result == '"short"'
+
+
+async def test_a_run_that_raises_what_can_not_be_pickled_has_failed_and_says_so(process: PipedRunProcess) -> None:
+    done = await made(process, "raises_what_can_not_be_pickled")
+
+    assert (done.ending.outcome, done.ending.fails) == (RunOutcome.FAILED, True)
+    assert "Unpicklable" in (done.ending.reason or "")
+    assert "raises_what_can_not_be_pickled" in (done.ending.traceback or "")
+    assert (await made(process, "short")).ending.result == '"short"'
+
+
+def _has_said(live: LiveRun, lines: int = 1) -> bool:
+    live.look()
+    return live._seen.lines >= lines

@@ -1,0 +1,38 @@
+"""When a hint that a start of a job is due leads to a look: at once, and later after looks that found nothing to begin.
+
+A start that nobody can begin yet stays due: its job rests or has a run, or no place is free. Every hint would then be
+one more look for it.
+"""
+
+GAP_S = 0.005  # after the first look in vain; each further one doubles it
+
+
+class HintGate:
+    """Space out the looks that hints ask for.
+
+    units:   seconds of the monotonic clock; a hint waits at most `most_s`, as long as a poll
+    """
+
+    def __init__(self, most_s: float) -> None:
+        self._most_s = most_s
+        self._pause_s = 0.0
+        self._opens_at_s = float("-inf")
+        self._is_asked = False
+
+    def ask(self, now_s: float) -> float | None:
+        """Take a hint; return how long its look must wait, or None if an earlier hint's look is still to come."""
+        if self._is_asked:
+            return None
+        self._is_asked = True
+        return max(0.0, self._opens_at_s - now_s)
+
+    def learn(self, *, found: bool, now_s: float) -> None:
+        """Learn what a look found: what a hint asked for, or a poll."""
+        if found:
+            self._pause_s = 0.0
+        elif self._is_asked:
+            self._pause_s = min(self._most_s, max(GAP_S, 2 * self._pause_s))
+        else:
+            self._pause_s /= 2
+        self._is_asked = False
+        self._opens_at_s = now_s + self._pause_s
