@@ -18,6 +18,7 @@ from cli import (
     handover,
     inspect,
     jobs,
+    keys,
     ramp,
     release,
     reschedule,
@@ -80,6 +81,7 @@ app.add_typer(consumers.consumers, name="consumers")
 app.add_typer(dead_letters.dead_letters, name="dead-letters")
 app.add_typer(endpoints.endpoints, name="endpoints")
 app.add_typer(jobs.jobs, name="jobs")
+app.add_typer(keys.keys, name="keys")
 
 EXITS: dict[type[Exception], int] = {
     Refusal: BAD_INPUT,
