@@ -1,5 +1,6 @@
 """API keys, as they are stored: all but the key itself."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -130,7 +131,7 @@ async def revoke_key(session: Session, prefix: str) -> ApiKey | None:
     return None if row is None else _key_of(row)
 
 
-async def _alone(session: Session, name: str, values: dict[str, object]) -> Record | None:
+async def _alone(session: Session, name: str, values: Mapping[str, object]) -> Record | None:
     """Run a statement that counts live keys, while nobody else makes one."""
     async with session.transaction() as connection:
         # The lock is a statement of its own: the next one sees what was committed while this one waited.

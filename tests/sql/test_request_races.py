@@ -57,19 +57,20 @@ async def test_the_second_is_in_flight_until_the_first_commits_and_then_gets_its
 
 
 async def test_the_second_begins_it_anew_after_the_first_has_rolled_back(one: Session, other: Session) -> None:
-    with pytest.raises(RolledBack):
+    async def fail() -> None:
         async with one.transaction() as first:
             assert await begin_requests(first, [ORDER]) == [None]
             await store_requests(first, [(ORDER, CREATED)])
             assert await begin(other, ORDER) == [InFlight()]
             raise RolledBack
 
+    with pytest.raises(RolledBack):
+        await fail()
+
     assert await begin(other, ORDER) == [None]
 
 
-async def test_the_second_begins_it_anew_after_the_first_has_died(
-    each_dsn: str, one: Session, other: Session
-) -> None:
+async def test_the_second_begins_it_anew_after_the_first_has_died(each_dsn: str, one: Session, other: Session) -> None:
     async with one.connection() as first:
         await first.execute("begin")
         assert await begin_requests(first, [ORDER]) == [None]

@@ -51,12 +51,15 @@ async def test_the_same_key_with_other_parameters_is_told_apart(gateway: Session
 
 
 async def test_nothing_is_left_of_a_transaction_that_is_rolled_back(each_dsn: str, gateway: Session) -> None:
-    with pytest.raises(RolledBack):
+    async def fail() -> None:
         async with gateway.transaction() as connection:
             assert await begin_requests(connection, [ORDER]) == [None]
             await connection.execute("select shardclock.schedule_timer(delay => 'PT1H')")
             await store_requests(connection, [(ORDER, CREATED)])
             raise RolledBack
+
+    with pytest.raises(RolledBack):
+        await fail()
 
     assert await value(each_dsn, ROWS) == 0
     assert await value(each_dsn, "select count(*) from shardclock.timers") == 0

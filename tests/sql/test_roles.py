@@ -308,9 +308,7 @@ async def test_the_reader_role_writes_nothing(each_dsn: str) -> None:
 
 async def test_a_gateway_may_all_that_a_scheduler_may_and_what_the_api_needs(anybody: str) -> None:
     found = await rights_in(anybody)
-    more = {
-        name: of["gateway"] - of["scheduler"] for name, of in found.items() if of["gateway"] != of["scheduler"]
-    }
+    more = {name: of["gateway"] - of["scheduler"] for name, of in found.items() if of["gateway"] != of["scheduler"]}
 
     assert [name for name, of in found.items() if not of["scheduler"] <= of["gateway"]] == []
     assert more == {
@@ -337,8 +335,7 @@ async def test_a_gateway_may_all_that_a_scheduler_may_and_what_the_api_needs(any
 
 async def test_who_may_make_no_roles_upgrades_without_the_role_of_a_later_release(anybody: str) -> None:
     # Given roles that a release made which had no gateway
-    owner, may_insert = as_role(anybody, "owner"), "has_table_privilege('shardclock_scheduler', 
-def test_the_page_names_the_role_that_each_command_needs, 'insert')"
+    owner, may_insert = as_role(anybody, "owner"), "has_table_privilege('shardclock_scheduler', $1, 'insert')"
     await query(anybody, "alter role shardclock_gateway rename to gateway_of_later")
     try:
         # When one of the owner's members, who may make no roles, brings the schema up to date

@@ -48,7 +48,13 @@ def read_schema(dsn: str) -> str:
 def page_of(dump: str) -> str:
     """Make the page from the output of pg_dump."""
     entries = list(_entries(dump))
-    whole = [text for kind, _, text in entries if kind in WHOLE]
+    # A partition is like its table: where it is attached says all of it.
+    partitions = tuple(name for kind, name, _ in entries if kind == "TABLE ATTACH")
+    whole = [
+        text
+        for kind, name, text in entries
+        if kind in WHOLE and (kind == "TABLE ATTACH" or not name.startswith(partitions))
+    ]
     made_in = _migrations_of_functions()
     names = [name for kind, name, _ in entries if kind == "FUNCTION"]
     functions = [f"-- {name}  {made_in[name.partition('(')[0]]}" for name in names]
