@@ -85,8 +85,6 @@ language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_custom_plan
--- A slot grows from empty to large before its first ANALYZE: docs/decisions/0005-queue-plans.md.
-set enable_seqscan = off
 as $$
 declare
     today constant smallint := shardclock.request_slot(moment);
