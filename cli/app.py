@@ -19,6 +19,7 @@ from cli import (
     handover,
     inspect,
     jobs,
+    keys,
     ramp,
     release,
     reschedule,
@@ -83,6 +84,7 @@ app.add_typer(dead_letters.dead_letters, name="dead-letters")
 app.add_typer(deliveries.deliveries, name="deliveries")
 app.add_typer(endpoints.endpoints, name="endpoints")
 app.add_typer(jobs.jobs, name="jobs")
+app.add_typer(keys.keys, name="keys")
 
 EXITS: dict[type[Exception], int] = {
     Refusal: BAD_INPUT,

@@ -18,7 +18,7 @@ TABLE = Label(
     frozenset(
         [
             "timers", "command_log", "deliveries", "dead_letters", "jobs", "job_runs", "holders", "beats", "consumers",
-            "coordination", "leadership", "zones",
+            "coordination", "leadership", "zones", "idempotent_requests",
         ]
     ),
 )  # fmt: skip

@@ -10,8 +10,10 @@ this package imports the library that connects to Postgres:
     cluster/  which holders there are and which coordinator leads; the database's identity; rights
     deliveries/  what workers do: claim, settle; handlers and dead letters
     endpoints/  where webhooks are sent
+    keys/     the keys by which the HTTP API knows its callers
     log/      the command log, and the groups that read it
     metrics/  what is measured
+    requests/  what the HTTP API answered, for whoever sends the same request again
 
     session     one connection, opened again after it was lost
     pinned      the settings that every session fixes for itself, whatever the server's defaults are

@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 
 from sql.dsn import Dsn
-from sql.session import Connection, Session, StoreLocked
+from sql.session import NOT_ALLOWED, Connection, Session, StatementRefused, StoreLocked
 
 MIGRATE_S = 300.0  # a later migration may have much to rewrite
 LOCK_TRIES, LOCK_PAUSE_S = 20, 1.0
@@ -62,6 +62,8 @@ revoke all on schema shardclock from public;
 revoke all on all routines in schema shardclock from public;
 """
 _RECORD = "insert into shardclock.migrations (version, name, checksum) values"
+# A later release brought this role. Whoever may make no roles migrates without it, unless roles were asked for.
+_HAS_LATER_ROLE = "select to_regrole('shardclock_gateway') is not null"
 
 
 class TablesInUse(Exception):
@@ -145,6 +147,8 @@ async def _migrate_at_once(dsn: Dsn | str, *, roles: bool) -> list[str]:
         await connection.execute(_AS_SELF)
         if roles or owner == OWNER:
             await connection.execute(roles_text())
+        if roles and not await connection.fetchval(_HAS_LATER_ROLE):
+            raise StatementRefused("permission denied to create role shardclock_gateway", sqlstate=NOT_ALLOWED)
     return [step.name for step in missing]
 
 

@@ -1,4 +1,4 @@
--- The rights of five group roles, which all databases of a server share. An operator grants them to roles that log in.
+-- The rights of six group roles, which all databases of a server share. An operator grants them to roles that log in.
 --
 -- `shardclock migrate --roles` runs this after the migrations, and from then on each `shardclock migrate` does. It
 -- makes the roles that are missing, makes shardclock_owner the owner of everything, revokes all rights of all other
@@ -10,14 +10,22 @@ declare
     wanted text;
 begin
     foreach wanted in array array[
-        'shardclock_owner', 'shardclock_shard', 'shardclock_scheduler', 'shardclock_consumer', 'shardclock_reader'
+        'shardclock_owner', 'shardclock_shard', 'shardclock_scheduler', 'shardclock_consumer', 'shardclock_reader',
+        'shardclock_gateway'
     ]
     loop
         continue when exists (select from pg_catalog.pg_roles r where r.rolname = wanted);
         begin
             execute format('create role %I nologin', wanted);
-        exception when duplicate_object or unique_violation then
-            null; -- another database of this server made it at this moment
+        exception
+            when duplicate_object or unique_violation then
+                null; -- another database of this server made it at this moment
+            when insufficient_privilege then
+                -- The first five were made once, by who may make roles. This one came with a later release, and whoever
+                -- brings the schema up to date may make none. All goes on without it until `migrate --roles` makes it.
+                if wanted <> 'shardclock_gateway' then
+                    raise;
+                end if;
         end;
     end loop;
 end
@@ -241,6 +249,53 @@ on shardclock.consumers to shardclock_consumer;
 grant update (set_aside_at, attempts, error) on shardclock.records_aside to shardclock_consumer;
 grant execute on function shardclock.open_group to shardclock_consumer;
 
+-- Serving the HTTP API. The gateway does for its callers what a scheduler does for itself, so it has the same rights on
+-- the same objects, and those on what only the API needs. It reads API keys, and makes none. A block, because the role
+-- may be missing: see above.
+do $$
+declare
+    given record;
+begin
+    if to_regrole('shardclock_gateway') is null then
+        return;
+    end if;
+    for given in
+        with ours (name, part, acl) as (
+            select 'schema shardclock', '', n.nspacl
+            from pg_catalog.pg_namespace n
+            where n.nspname = 'shardclock'
+            union all
+            select
+                format('%s shardclock.%I', case c.relkind when 'S' then 'sequence' else 'table' end, c.relname),
+                '', c.relacl
+            from pg_catalog.pg_class c
+            where c.relnamespace = 'shardclock'::regnamespace and c.relkind in ('r', 'p', 'v', 'S')
+            union all
+            select format('table shardclock.%I', c.relname), format(' (%I)', t.attname), t.attacl
+            from pg_catalog.pg_class c
+            join pg_catalog.pg_attribute t on t.attrelid = c.oid
+            where c.relnamespace = 'shardclock'::regnamespace and t.attacl is not null
+            union all
+            select format('routine %s', p.oid::regprocedure), '', p.proacl
+            from pg_catalog.pg_proc p
+            where p.pronamespace = 'shardclock'::regnamespace
+        )
+        select o.name, string_agg(a.privilege_type || o.part, ', ') as rights
+        from ours o
+        cross join lateral aclexplode(o.acl) a
+        where a.grantee = 'shardclock_scheduler'::regrole
+        group by o.name
+    loop
+        execute format('grant %s on %s to shardclock_gateway', given.rights, given.name);
+    end loop;
+    grant select on shardclock.api_keys to shardclock_gateway;
+    grant select, insert, update on shardclock.idempotent_requests to shardclock_gateway;
+    grant execute on function
+        shardclock.find_requests, shardclock.forget_requests, shardclock.request_slot
+    to shardclock_gateway;
+end
+$$;
+
 -- Granted to nobody: shardclock.check_timer and shardclock.mark_log_writer, which only triggers call;
--- shardclock.check_nobody_keeps, which only the functions that make and drop days call; and the log's partitions, which
--- are read through the log.
+-- shardclock.check_nobody_keeps, which only the functions that make and drop days call; the log's partitions, which are
+-- read through the log, and those of idempotent_requests; and to write api_keys, which only the owner does.

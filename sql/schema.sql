@@ -192,6 +192,86 @@ CREATE TABLE shardclock.handlers (
     CONSTRAINT target_is_no_job CHECK ((target !~~ 'job:%'::text))
 );
 
+CREATE TABLE shardclock.jobs (
+    name text NOT NULL,
+    function text NOT NULL,
+    every_s double precision,
+    schedule text,
+    zone text DEFAULT 'UTC'::text NOT NULL,
+    missed text DEFAULT 'fire_once'::text NOT NULL,
+    overlap text DEFAULT 'skip'::text NOT NULL,
+    priority smallint DEFAULT 2 NOT NULL,
+    config jsonb,
+    policy jsonb DEFAULT '{}'::jsonb NOT NULL,
+    declared jsonb,
+    state text DEFAULT 'SCHEDULED'::text NOT NULL,
+    declared_at timestamp with time zone DEFAULT now() NOT NULL,
+    changed_at timestamp with time zone DEFAULT now() NOT NULL,
+    withdrawn_at timestamp with time zone,
+    disabled_at timestamp with time zone,
+    disabled_why text,
+    disabled_by text,
+    is_enabled boolean GENERATED ALWAYS AS (((disabled_at IS NULL) AND (withdrawn_at IS NULL))) STORED NOT NULL,
+    run_timer_key bigint,
+    run_claims integer,
+    run_holder bigint,
+    run_attempt integer,
+    run_started_at timestamp with time zone,
+    cancel_asked_at timestamp with time zone,
+    cancel_why text,
+    not_before timestamp with time zone,
+    last_start timestamp with time zone,
+    last_finish timestamp with time zone,
+    last_success timestamp with time zone,
+    last_outcome text,
+    last_reason text,
+    runs bigint DEFAULT 0 NOT NULL,
+    successes bigint DEFAULT 0 NOT NULL,
+    failures bigint DEFAULT 0 NOT NULL,
+    crashes bigint DEFAULT 0 NOT NULL,
+    consecutive_failures integer DEFAULT 0 NOT NULL,
+    consecutive_crashes integer DEFAULT 0 NOT NULL,
+    CONSTRAINT config_is_at_most_64_kib CHECK ((octet_length((config)::text) <= 65536)),
+    CONSTRAINT every_is_within_bounds CHECK (((every_s >= (0.1)::double precision) AND (every_s <= (31536000)::double precision))),
+    CONSTRAINT mark_is_whole CHECK ((num_nonnulls(run_timer_key, run_claims, run_holder, run_attempt, run_started_at) = ANY (ARRAY[0, 5]))),
+    CONSTRAINT missed_is_known CHECK ((missed = ANY (ARRAY['fire_once'::text, 'fire_all'::text, 'skip'::text]))),
+    CONSTRAINT name_is_a_word CHECK ((name ~ '^[a-z0-9][a-z0-9_.-]{0,99}$'::text)),
+    CONSTRAINT one_rule_at_most CHECK ((num_nonnulls(every_s, schedule) <= 1)),
+    CONSTRAINT overlap_is_known CHECK ((overlap = ANY (ARRAY['skip'::text, 'queue'::text, 'replace'::text]))),
+    CONSTRAINT policy_is_an_object CHECK (((jsonb_typeof(policy) = 'object'::text) AND (length((policy)::text) <= 2000))),
+    CONSTRAINT priority_is_1_to_4 CHECK (((priority >= 1) AND (priority <= 4))),
+    CONSTRAINT schedule_is_1_to_200_characters CHECK (((length(schedule) >= 1) AND (length(schedule) <= 200))),
+    CONSTRAINT state_is_known CHECK ((state = ANY (ARRAY['SCHEDULED'::text, 'STARTING'::text, 'RUNNING'::text, 'TERMINATING'::text, 'DISABLED'::text])))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_cost_delay='0');
+
+CREATE TABLE shardclock.api_keys (
+    key_id bigint NOT NULL,
+    tenant_id text,
+    name text NOT NULL,
+    prefix text NOT NULL,
+    digest bytea NOT NULL,
+    scopes text[] NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    CONSTRAINT digest_is_of_sha256 CHECK ((octet_length(digest) = 32)),
+    CONSTRAINT expires_after_it_was_made CHECK ((expires_at >= created_at)),
+    CONSTRAINT name_is_1_to_100_characters CHECK ((((length(name) >= 1) AND (length(name) <= 100)) AND (name !~ '[[:cntrl:]]'::text))),
+    CONSTRAINT prefix_is_base32 CHECK ((prefix ~ '^[a-z2-7]{8}$'::text)),
+    CONSTRAINT scopes_are_known CHECK (((array_ndims(scopes) = 1) AND (cardinality(scopes) > 0) AND (scopes <@ ARRAY['read'::text, 'write'::text, 'operate'::text, 'admin'::text]))),
+    CONSTRAINT tenant_id_is_1_to_200_characters CHECK ((((length(tenant_id) >= 1) AND (length(tenant_id) <= 200)) AND (tenant_id !~ '[[:cntrl:]]'::text)))
+);
+
+ALTER TABLE shardclock.api_keys ALTER COLUMN key_id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME shardclock.api_keys_key_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE shardclock.beats (
     holder bigint NOT NULL,
     seen_at timestamp with time zone DEFAULT now() NOT NULL,
@@ -274,6 +354,21 @@ CREATE TABLE shardclock.holders (
     CONSTRAINT end_is_whole CHECK (((ended_at IS NULL) = (ended_why IS NULL))),
     CONSTRAINT part_is_one_of_part_count CHECK ((((part_count >= 1) AND (part_count <= 840)) AND (part >= 0) AND (part < part_count)))
 );
+
+CREATE TABLE shardclock.idempotent_requests (
+    created_at timestamp with time zone NOT NULL,
+    slot smallint NOT NULL,
+    status smallint NOT NULL,
+    tenant_id text NOT NULL,
+    idempotency_key text NOT NULL,
+    fingerprint bytea NOT NULL,
+    body jsonb NOT NULL,
+    CONSTRAINT fingerprint_is_of_sha256 CHECK ((octet_length(fingerprint) = 32)),
+    CONSTRAINT idempotency_key_is_1_to_255_characters CHECK (((length(idempotency_key) >= 1) AND (length(idempotency_key) <= 255))),
+    CONSTRAINT slot_is_its_day_s CHECK ((slot = shardclock.request_slot(created_at))),
+    CONSTRAINT status_is_of_http CHECK (((status >= 100) AND (status <= 599)))
+)
+PARTITION BY LIST (slot);
 
 CREATE TABLE shardclock.identity (
     singleton boolean DEFAULT true NOT NULL,
@@ -462,6 +557,18 @@ CREATE TABLE shardclock.zones (
     zone text NOT NULL
 );
 
+ALTER TABLE ONLY shardclock.idempotent_requests ATTACH PARTITION shardclock.idempotent_requests_0 FOR VALUES IN ('0');
+
+ALTER TABLE ONLY shardclock.idempotent_requests ATTACH PARTITION shardclock.idempotent_requests_1 FOR VALUES IN ('1');
+
+ALTER TABLE ONLY shardclock.idempotent_requests ATTACH PARTITION shardclock.idempotent_requests_2 FOR VALUES IN ('2');
+
+ALTER TABLE ONLY shardclock.api_keys
+    ADD CONSTRAINT api_keys_by_prefix UNIQUE (prefix);
+
+ALTER TABLE ONLY shardclock.api_keys
+    ADD CONSTRAINT api_keys_pkey PRIMARY KEY (key_id);
+
 ALTER TABLE ONLY shardclock.beats
     ADD CONSTRAINT beats_pkey PRIMARY KEY (holder, seen_at);
 
@@ -485,6 +592,9 @@ ALTER TABLE ONLY shardclock.handlers
 
 ALTER TABLE ONLY shardclock.holders
     ADD CONSTRAINT holders_pkey PRIMARY KEY (holder);
+
+ALTER TABLE ONLY shardclock.idempotent_requests
+    ADD CONSTRAINT idempotent_requests_pkey PRIMARY KEY (slot, tenant_id, idempotency_key);
 
 ALTER TABLE ONLY shardclock.identity
     ADD CONSTRAINT identity_pkey PRIMARY KEY (singleton);
@@ -516,6 +626,8 @@ ALTER TABLE ONLY shardclock.timers
 ALTER TABLE ONLY shardclock.zones
     ADD CONSTRAINT zones_pkey PRIMARY KEY (zone);
 
+CREATE INDEX api_keys_by_name ON shardclock.api_keys USING btree (name, tenant_id);
+
 CREATE INDEX command_log_by_name ON ONLY shardclock.command_log USING btree (tenant_id, name, recorded_at) WHERE (name IS NOT NULL);
 
 CREATE INDEX command_log_by_operation ON ONLY shardclock.command_log USING btree (((detail ->> 'operation'::text))) WHERE ((detail ->> 'operation'::text) IS NOT NULL);
@@ -535,6 +647,8 @@ CREATE INDEX deliveries_of_jobs ON shardclock.deliveries USING btree (next_attem
 CREATE INDEX holders_ended ON shardclock.holders USING btree (ended_at) WHERE (ended_at IS NOT NULL);
 
 CREATE INDEX holders_suspended ON shardclock.holders USING btree (suspended_at) WHERE ((suspended_at IS NOT NULL) AND (ended_at IS NULL));
+
+CREATE INDEX idempotent_requests_by_age ON ONLY shardclock.idempotent_requests USING btree (created_at);
 
 CREATE INDEX job_runs_by_job ON shardclock.job_runs USING btree (job, started_at);
 
@@ -598,8 +712,10 @@ ALTER TABLE ONLY shardclock.holders
 -- ended_as(bigint, text, text)  0006_verbs.sql
 -- ensure_log_partitions(integer)  0002_command_log.sql
 -- ensure_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)  0005_schedule.sql
--- find_keys(text, text, text, timestamp with time zone, timestamp with time zone, bigint, bigint, integer, text)  0014_targets.sql
--- find_timers(text, text, text, text, timestamp with time zone, timestamp with time zone, bigint, text, integer, text)  0014_targets.sql
+-- find_keys(text, text, text, timestamp with time zone, timestamp with time zone, bigint, bigint, integer)  0007_search.sql
+-- find_requests(text[], text[], timestamp with time zone)  0013_api.sql
+-- find_timers(text, text, text, text, timestamp with time zone, timestamp with time zone, bigint, text, integer)  0007_search.sql
+-- forget_requests()  0013_api.sql
 -- has_no_start(text)  0011_jobs.sql
 -- has_targets()  0011_jobs.sql
 -- hold_reason(text)  0003_cluster.sql
@@ -632,6 +748,7 @@ ALTER TABLE ONLY shardclock.holders
 -- refused_job(jsonb)  0015_job_files.sql
 -- rehome_log_default()  0002_command_log.sql
 -- remove_job(text)  0012_job_verbs.sql
+-- request_slot(timestamp with time zone)  0013_api.sql
 -- reschedule_timer(bigint, text, text, timestamp with time zone, text, text, text, text, text)  0006_verbs.sql
 -- reset_group(text, bigint, integer)  0008_consumers.sql
 -- resume_job(shardclock.jobs)  0011_jobs.sql

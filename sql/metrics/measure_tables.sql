@@ -1,4 +1,4 @@
--- Measures each of our tables; the log's partitions count as one table.
+-- Measures each of our tables; the partitions of the log, and those of idempotent requests, count as one.
 --
 -- in:    nothing
 -- out:   table_name text, live_rows bigint and dead_rows bigint (from Postgres's statistics),
@@ -6,7 +6,13 @@
 -- locks: nothing
 -- index: none, the catalogue is small
 with parts as (
-    select c.oid, case when c.relname like 'command\_log%' then 'command_log' else c.relname::text end as table_name
+    select
+        c.oid,
+        case
+            when c.relname like 'command\_log%' then 'command_log'
+            when c.relname like 'idempotent\_requests%' then 'idempotent_requests'
+            else c.relname::text
+        end as table_name
     from pg_class c
     where c.relnamespace = 'shardclock'::regnamespace and c.relkind = 'r'
 )

@@ -28,7 +28,7 @@ from tests.support.sql_client import session
 from timers.model import NewTimer
 
 PAGE = (ROOT / "docs" / "operate" / "security.md").read_text(encoding="utf-8")
-GRANTED = ("shard", "scheduler", "consumer", "reader")
+GRANTED = ("shard", "scheduler", "gateway", "consumer", "reader")
 KINDS = {
     "schema": ("usage", "create"),
     "table": ("select", "insert", "update", "delete", "truncate", "references", "trigger"),
@@ -63,7 +63,7 @@ class Line:
 def lines() -> Iterator[Line]:
     """Read the page's table."""
     (table,) = re.findall(
-        r"^\| +\| shard \| scheduler \| consumer \| reader \|\n\|[-|]+\|\n((?:\|.*\n)+)", PAGE, re.MULTILINE
+        r"^\| +\| shard \| scheduler \| gateway \| consumer \| reader \|\n\|[-|]+\|\n((?:\|.*\n)+)", PAGE, re.MULTILINE
     )
     for row in table.splitlines():
         first, *cells = (cell.strip() for cell in row.strip("|").split("|"))
@@ -304,6 +304,52 @@ async def test_the_reader_role_writes_nothing(each_dsn: str) -> None:
         assert await read_log(reader, 0) == []
         for text in ("select shardclock.schedule_timer(delay => 'PT1H')", "delete from shardclock.timers"):
             await refused(reader, text)
+
+
+async def test_a_gateway_may_all_that_a_scheduler_may_and_what_the_api_needs(anybody: str) -> None:
+    found = await rights_in(anybody)
+    more = {name: of["gateway"] - of["scheduler"] for name, of in found.items() if of["gateway"] != of["scheduler"]}
+
+    assert [name for name, of in found.items() if not of["scheduler"] <= of["gateway"]] == []
+    assert more == {
+        "api_keys": {"select"},
+        "idempotent_requests": {"select", "insert", "update"},
+        "find_requests": {"execute"},
+        "forget_requests": {"execute"},
+        "request_slot": {"execute"},
+    }
+    async with session(anybody, "gateway") as gateway:
+        async with gateway.connection() as connection:
+            await connection.execute("select shardclock.schedule_timer(delay => 'PT1H')")
+            await connection.fetch("select tenant_id, name, url from shardclock.endpoints")
+        for text in (
+            "select secrets from shardclock.endpoints",
+            "select headers from shardclock.endpoints",
+            "update shardclock.api_keys set scopes = '{admin}'",
+            "delete from shardclock.idempotent_requests",
+            "truncate shardclock.idempotent_requests",
+            "truncate shardclock.idempotent_requests_0",
+        ):
+            await refused(gateway, text)
+
+
+async def test_who_may_make_no_roles_upgrades_without_the_role_of_a_later_release(anybody: str) -> None:
+    # Given roles that a release made which had no gateway
+    owner, may_insert = as_role(anybody, "owner"), "has_table_privilege('shardclock_scheduler', $1, 'insert')"
+    await query(anybody, "alter role shardclock_gateway rename to gateway_of_later")
+    try:
+        # When one of the owner's members, who may make no roles, brings the schema up to date
+        assert await migrate(owner) == []
+
+        # Then the others have their rights, and whoever asks for the roles is told
+        assert await value(anybody, f"select {may_insert}", "shardclock.timers")
+        with pytest.raises(StatementRefused, match="permission denied to create role shardclock_gateway"):
+            await migrate(owner, roles=True)
+    finally:
+        await query(anybody, "alter role gateway_of_later rename to shardclock_gateway")
+
+    assert await migrate(owner) == []
+    assert differences(await rights_in(anybody)) == []
 
 
 def test_the_page_names_the_role_that_each_command_needs() -> None:

@@ -43,6 +43,9 @@ Workers:
     runs             runs' processes that a test plays
     run_process      one process that makes runs, without Ray
 
+The HTTP API:
+    requests         make, begin and answer idempotent requests
+
 Webhooks:
     receivers        receive webhooks on loopback, well or badly
 

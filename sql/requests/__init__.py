@@ -1,0 +1,1 @@
+"""Idempotent requests: what the HTTP API answered, for whoever sends the same request again."""

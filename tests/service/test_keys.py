@@ -1,0 +1,195 @@
+"""Prove that a caller is known by a key alone, that its text is seen once, and that a refusal says what is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from service import keys
+from service.keys import SCOPES, InvalidKey, TooManyKeys, UnknownKey, UnknownPrefix, allows, authenticate, new_key
+from sql.keys.keys import WantedKey, list_keys
+from sql.session import Session
+from tests.support.factories import query
+from tests.support.sql_client import session
+from timers.duration import parse_duration
+
+SHOP = WantedKey("acme", "webshop", ("read", "write"))
+UNKNOWN = "this API key is not known, or no longer good: ask who operates the cluster for another one"
+
+
+@pytest.fixture
+async def owner(dsn: str) -> AsyncIterator[Session]:
+    """Give a session of who may make keys."""
+    async with session(dsn, "owner") as operator:
+        yield operator
+
+
+@pytest.fixture
+async def gateway(dsn: str) -> AsyncIterator[Session]:
+    """Give a session of a gateway, which reads keys."""
+    async with session(dsn, "gateway") as client:
+        yield client
+
+
+async def refusal(gateway: Session, text: str) -> str:
+    """Send a key by which nobody is known; return the sentence that says so."""
+    with pytest.raises(UnknownKey) as refused:
+        await authenticate(gateway, text)
+    return str(refused.value)
+
+
+def test_each_key_has_a_prefix_to_be_shown_and_a_secret_that_is_not() -> None:
+    drawn = {new_key() for _ in range(100)}
+
+    for key in drawn:
+        assert re.fullmatch(r"sck_[a-z2-7]{8}_[A-Za-z0-9_-]{43}", key.text)
+        assert key.text[4:12] == key.proof.prefix
+        assert len(key.proof.digest) == 32
+        assert key.text not in repr(key)
+        assert repr(key.proof.digest) not in repr(key)
+    assert len({key.text[13:] for key in drawn}) == 100
+
+
+async def test_a_caller_is_known_by_the_text_that_was_made(owner: Session, gateway: Session) -> None:
+    made = await keys.make(owner, SHOP)
+
+    assert await authenticate(gateway, made.text) == made.key
+    assert (made.key.tenant_id, made.key.scopes) == ("acme", ("read", "write"))
+    assert made.sentence == f"key {made.key.prefix} ('webshop') of tenant 'acme' is made"
+    assert made.text not in repr(made)
+
+
+async def test_what_is_stored_does_not_have_the_text(dsn: str, owner: Session) -> None:
+    made = await keys.make(owner, SHOP)
+
+    (row,) = await query(dsn, "select k::text as stored from shardclock.api_keys k")
+    assert made.text not in row["stored"]
+    assert made.text[13:] not in row["stored"]
+
+
+async def test_whatever_is_wrong_with_a_key_the_sentence_is_the_same(
+    dsn: str, owner: Session, gateway: Session
+) -> None:
+    good, revoked, expired = [await keys.make(owner, replace(SHOP, name=name)) for name in "abc"]
+    await keys.revoke(owner, revoked.key.prefix)
+    await query(
+        dsn,
+        "update shardclock.api_keys set created_at = now() - interval '2 h', expires_at = now() where prefix = $1",
+        expired.key.prefix,
+    )
+    other_secret = good.text[:13] + new_key().text[13:]
+    other_prefix = "sck_" + new_key().proof.prefix + good.text[12:]
+
+    assert await authenticate(gateway, good.text) == good.key
+    for text in (
+        other_secret, other_prefix, revoked.text, expired.text, new_key().text, "", "sck_", good.text[:-1],
+        good.text + "A", good.text + "\n", " " + good.text, good.text.upper(), 10_000 * "a", "\udcff", "sck_\x00",
+    ):  # fmt: skip
+        assert await refusal(gateway, text) == UNKNOWN, text[:60]
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_each_scope_includes_those_before_it(number: int) -> None:
+    for place, needed in enumerate(SCOPES):
+        assert allows((SCOPES[number],), needed) is (place <= number)
+        assert allows(("read", SCOPES[number]), needed) is (place <= number)
+    assert not allows((), "read")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (replace(SHOP, scopes=("rite",)), "scope 'rite' is unknown: the scopes are read, write, operate and admin"),
+        (replace(SHOP, scopes=()), "a key without a scope could do nothing: give it one; the scopes are read, write,"),
+        (replace(SHOP, name=""), "name '' of a key is refused: it has 1 to 100 characters, none of them a control"),
+        (replace(SHOP, name=101 * "a"), "of a key is refused: it has 1 to 100 characters"),
+        (replace(SHOP, name="a\nb"), r"name 'a\nb' of a key is refused"),
+        (replace(SHOP, name="a\x85b"), r"name 'a\x85b' of a key is refused"),
+        (replace(SHOP, tenant_id="a\x00"), r"tenant 'a\x00' of a key is refused: it has 1 to 200 characters"),
+        (replace(SHOP, tenant_id=""), "tenant '' of a key is refused"),
+        (replace(SHOP, lifetime=parse_duration("PT0S")), "a key that expires after PT0S is refused: it must live"),
+        (replace(SHOP, lifetime=parse_duration("P11Y")), "a key that expires after P11Y is refused: it must live"),
+    ],
+)
+async def test_what_a_key_can_t_be_is_refused_in_a_sentence(owner: Session, wrong: WantedKey, sentence: str) -> None:
+    with pytest.raises(InvalidKey) as refused:
+        await keys.make(owner, wrong)
+
+    assert sentence in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert await list_keys(owner, limit=10) == []
+
+
+async def test_scopes_are_kept_once_and_in_their_order(owner: Session) -> None:
+    made = await keys.make(owner, replace(SHOP, scopes=("admin", "read", "admin")))
+
+    assert made.key.scopes == ("read", "admin")
+
+
+async def test_a_third_live_key_of_a_name_is_refused_with_the_way_out(owner: Session) -> None:
+    for wanted, whose in ((SHOP, "tenant 'acme'"), (replace(SHOP, tenant_id=None), "the operator of all tenants")):
+        first = await keys.make(owner, wanted)
+        await keys.make(owner, wanted)
+        sentence = (
+            f"{whose} has 2 live keys with the name 'webshop', and may have no more: revoke one of them, or choose"
+            " another name"
+        )
+
+        for attempt in (keys.make(owner, wanted), keys.rotate(owner, first.key.prefix)):
+            with pytest.raises(TooManyKeys) as refused:
+                await attempt
+            assert str(refused.value) == sentence
+
+
+async def test_a_rotation_leaves_a_day_to_change_to_the_new_key(owner: Session, gateway: Session) -> None:
+    old = await keys.make(owner, SHOP)
+
+    new = await keys.rotate(owner, old.key.prefix)
+
+    found = await authenticate(gateway, old.text)
+    assert found.expires_at == new.key.created_at + timedelta(days=1)
+    assert await authenticate(gateway, new.text) == new.key
+    assert (new.key.name, new.key.tenant_id, new.key.scopes) == ("webshop", "acme", ("read", "write"))
+    assert re.fullmatch(
+        rf"key {new.key.prefix} \('webshop'\) of tenant 'acme' is made;"
+        rf" the old one, {old.key.prefix}, expires at \d{{4}}-\d\d-\d\dT[0-9:.]+Z",
+        new.sentence,
+    )
+
+
+async def test_a_rotation_without_an_overlap_ends_the_old_key_at_once(owner: Session, gateway: Session) -> None:
+    old = await keys.make(owner, SHOP)
+
+    new = await keys.rotate(owner, old.key.prefix, overlap=parse_duration("PT0S"), lifetime=parse_duration("P90D"))
+
+    assert await refusal(gateway, old.text) == UNKNOWN
+    assert new.key.expires_at == new.key.created_at + timedelta(days=90)
+    assert ", and expires at " in new.sentence
+
+
+async def test_a_rotation_that_is_wrong_is_refused_and_changes_nothing(owner: Session) -> None:
+    made = await keys.make(owner, SHOP)
+
+    with pytest.raises(InvalidKey, match=r"an overlap of P91D is refused: it may be 90 days \(P90D\) at most"):
+        await keys.rotate(owner, made.key.prefix, overlap=parse_duration("P91D"))
+    with pytest.raises(InvalidKey, match="a key that expires after PT0S is refused"):
+        await keys.rotate(owner, made.key.prefix, lifetime=parse_duration("PT0S"))
+    with pytest.raises(UnknownPrefix, match="no live key has the prefix 'zzzzzzzz'"):
+        await keys.rotate(owner, "zzzzzzzz")
+    assert await list_keys(owner, limit=10) == [made.key]
+
+
+async def test_a_revoked_key_is_good_no_more_and_a_second_time_nothing_changes(owner: Session) -> None:
+    made = await keys.make(owner, SHOP)
+    prefix = made.key.prefix
+
+    first, again = await keys.revoke(owner, prefix), await keys.revoke(owner, prefix)
+
+    assert (first.changed, first.sentence) == (True, f"key {prefix} ('webshop') of tenant 'acme' is revoked")
+    assert (again.changed, again.sentence) == (False, f"key {prefix} ('webshop') of tenant 'acme' was revoked already")
+    with pytest.raises(UnknownPrefix, match="no key has the prefix 'zzzzzzzz'"):
+        await keys.revoke(owner, "zzzzzzzz")

@@ -1,0 +1,225 @@
+"""Prove that a key is found while it is live, that two of a name live at most, and that the owner alone makes one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from sql.keys.keys import ApiKey, Proof, WantedKey, list_keys, live_key, make_key, revoke_key, rotate_key
+from sql.session import NOT_ALLOWED, Session, StatementRefused
+from sql.statements import statement
+from tests.support.sql_client import session
+from timers.duration import parse_duration
+
+SHOP = WantedKey("acme", "webshop", ("read", "write"))
+HOUR, DAY = parse_duration("PT1H"), parse_duration("P1D")
+
+
+def proof(letter: str) -> Proof:
+    """Make what is stored of a key, whose prefix is eight times a letter."""
+    return Proof(8 * letter, 32 * letter.encode())
+
+
+@pytest.fixture
+async def owner(each_dsn: str) -> AsyncIterator[Session]:
+    """Give a session of who may make keys."""
+    async with session(each_dsn, "owner") as operator:
+        yield operator
+
+
+@pytest.fixture
+async def gateway(each_dsn: str) -> AsyncIterator[Session]:
+    """Give a session of a gateway, which reads keys."""
+    async with session(each_dsn, "gateway") as client:
+        yield client
+
+
+async def made(owner: Session, letter: str, wanted: WantedKey = SHOP) -> ApiKey:
+    """Make a key."""
+    key = await make_key(owner, wanted, proof(letter))
+    assert key is not None
+    return key
+
+
+async def test_it_is_found_by_its_prefix_as_it_was_made(owner: Session, gateway: Session) -> None:
+    key = await made(owner, "a")
+
+    assert await live_key(gateway, "aaaaaaaa") == (key, 32 * b"a")
+    assert await live_key(gateway, "bbbbbbbb") is None
+    assert (key.tenant_id, key.name, key.scopes, key.prefix) == ("acme", "webshop", ("read", "write"), "aaaaaaaa")
+    assert (key.expires_at, key.revoked_at) == (None, None)
+
+
+async def test_it_is_found_until_it_expires(owner: Session, gateway: Session) -> None:
+    key = await made(owner, "a", replace(SHOP, lifetime=HOUR))
+
+    assert key.expires_at == key.created_at + timedelta(hours=1)
+    assert await live_key(gateway, "aaaaaaaa", now=key.expires_at - timedelta(microseconds=1)) is not None
+    assert await live_key(gateway, "aaaaaaaa", now=key.expires_at) is None
+
+
+async def test_it_is_found_until_it_is_revoked_and_is_revoked_once(owner: Session, gateway: Session) -> None:
+    await made(owner, "a")
+
+    revoked = await revoke_key(owner, "aaaaaaaa")
+
+    assert revoked is not None
+    assert revoked.revoked_at is not None
+    assert await live_key(gateway, "aaaaaaaa") is None
+    assert await revoke_key(owner, "aaaaaaaa") is None
+    assert await list_keys(gateway, limit=10) == [revoked]
+
+
+async def test_a_third_live_one_of_a_name_is_not_made(owner: Session) -> None:
+    await made(owner, "a")
+    await made(owner, "b")
+
+    assert await make_key(owner, SHOP, proof("c")) is None
+
+    await made(owner, "c", replace(SHOP, tenant_id="zoo"))
+    await made(owner, "d", replace(SHOP, name="other"))
+    await revoke_key(owner, "aaaaaaaa")
+    await made(owner, "e")
+
+
+async def test_two_of_a_name_for_all_tenants_are_live_at_most(owner: Session) -> None:
+    for_all = replace(SHOP, tenant_id=None)
+    await made(owner, "a", for_all)
+    await made(owner, "b", for_all)
+
+    assert await make_key(owner, for_all, proof("c")) is None
+    await made(owner, "d")
+
+
+async def test_one_that_has_expired_does_not_count(owner: Session) -> None:
+    first = await made(owner, "a", replace(SHOP, lifetime=HOUR))
+    await made(owner, "b")
+    assert first.expires_at is not None
+
+    assert await make_key(owner, SHOP, proof("c"), now=first.expires_at - timedelta(microseconds=1)) is None
+    assert await make_key(owner, SHOP, proof("c"), now=first.expires_at) is not None
+
+
+async def test_of_many_that_are_made_at_once_two_are(each_dsn: str, owner: Session) -> None:
+    async def make(letter: str) -> ApiKey | None:
+        async with session(each_dsn, "owner") as operator:
+            return await make_key(operator, SHOP, proof(letter))
+
+    outcomes = await asyncio.gather(*map(make, "abcdef"))
+
+    assert len([key for key in outcomes if key]) == 2
+    assert len(await list_keys(owner, limit=10)) == 2
+
+
+async def test_a_rotation_makes_a_second_one_and_the_first_expires_when_the_overlap_is_over(
+    owner: Session, gateway: Session
+) -> None:
+    first = await made(owner, "a")
+
+    rotated = await rotate_key(owner, "aaaaaaaa", proof("b"), overlap=DAY, lifetime=parse_duration("P2D"))
+
+    assert rotated is not None
+    second = rotated.key
+    assert (second.tenant_id, second.name, second.scopes) == (first.tenant_id, first.name, first.scopes)
+    assert rotated.old_expires_at == second.created_at + timedelta(days=1)
+    assert second.expires_at == second.created_at + timedelta(days=2)
+    assert [(key.prefix, key.expires_at) for key in await list_keys(gateway, limit=10)] == [
+        ("aaaaaaaa", rotated.old_expires_at),
+        ("bbbbbbbb", second.expires_at),
+    ]
+
+
+async def test_a_rotation_lets_no_key_live_longer(owner: Session) -> None:
+    first = await made(owner, "a", replace(SHOP, lifetime=HOUR))
+
+    rotated = await rotate_key(owner, "aaaaaaaa", proof("b"), overlap=DAY)
+
+    assert rotated is not None
+    assert (rotated.old_expires_at, rotated.key.expires_at) == (first.expires_at, None)
+
+
+async def test_a_rotation_begins_when_the_last_one_is_over(owner: Session) -> None:
+    await made(owner, "a")
+    first = await rotate_key(owner, "aaaaaaaa", proof("b"), overlap=DAY)
+    assert first is not None
+
+    for prefix in ("aaaaaaaa", "bbbbbbbb", "zzzzzzzz"):
+        assert await rotate_key(owner, prefix, proof("c"), overlap=DAY) is None
+    again = await rotate_key(owner, "bbbbbbbb", proof("c"), overlap=DAY, now=first.old_expires_at)
+
+    assert again is not None
+    assert len(await list_keys(owner, limit=10)) == 3
+
+
+async def test_of_many_rotations_at_once_one_is_made(each_dsn: str, owner: Session) -> None:
+    await made(owner, "a")
+
+    async def rotate(letter: str) -> object:
+        async with session(each_dsn, "owner") as operator:
+            return await rotate_key(operator, "aaaaaaaa", proof(letter), overlap=DAY)
+
+    outcomes = await asyncio.gather(*map(rotate, "bcde"))
+
+    assert len([it for it in outcomes if it]) == 1
+    assert len(await list_keys(owner, limit=10)) == 2
+
+
+async def test_keys_are_listed_by_tenant_name_and_age_and_those_for_all_tenants_first(
+    owner: Session, gateway: Session
+) -> None:
+    for letter, tenant_id, name in (("a", "zoo", "x"), ("b", "acme", "y"), ("c", None, "z"), ("d", "acme", "x")):
+        await made(owner, letter, WantedKey(tenant_id, name, ("read",)))
+    await made(owner, "e", WantedKey("acme", "x", ("admin",)))
+
+    assert "".join(key.prefix[0] for key in await list_keys(gateway, limit=10)) == "cdeba"
+    assert "".join(key.prefix[0] for key in await list_keys(gateway, tenant_id="acme", limit=2)) == "de"
+    assert [key.name for key in await list_keys(gateway, prefix="cccccccc", limit=10)] == ["z"]
+
+
+async def test_who_reads_keys_does_not_wait_for_who_makes_one(owner: Session, gateway: Session) -> None:
+    key = await made(owner, "a")
+    async with owner.transaction() as connection:
+        await connection.execute(*statement("lock_api_keys").with_values({}))
+        await connection.execute("update shardclock.api_keys set revoked_at = now()")
+
+        assert await live_key(gateway, "aaaaaaaa") == (key, 32 * b"a")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "of", "constraint"),
+    [
+        (replace(SHOP, scopes=()), proof("a"), "scopes_are_known"),
+        (replace(SHOP, scopes=("read", "root")), proof("a"), "scopes_are_known"),
+        (replace(SHOP, name=""), proof("a"), "name_is_1_to_100_characters"),
+        (replace(SHOP, name="a\tb"), proof("a"), "name_is_1_to_100_characters"),
+        (replace(SHOP, tenant_id=""), proof("a"), "tenant_id_is_1_to_200_characters"),
+        (SHOP, Proof("AAAAAAAA", 32 * b"a"), "prefix_is_base32"),
+        (SHOP, Proof("aaaaaaaa", 31 * b"a"), "digest_is_of_sha256"),
+        (SHOP, proof("b"), "api_keys_by_prefix"),
+    ],
+)
+async def test_what_can_t_be_a_key_is_not_stored(owner: Session, wrong: WantedKey, of: Proof, constraint: str) -> None:
+    await made(owner, "b", replace(SHOP, name="another"))
+
+    with pytest.raises(StatementRefused) as refused:
+        await make_key(owner, wrong, of)
+
+    assert refused.value.constraint == constraint
+
+
+async def test_a_gateway_reads_keys_and_makes_rotates_and_revokes_none(owner: Session, gateway: Session) -> None:
+    await made(owner, "a")
+
+    for attempt in (
+        make_key(gateway, SHOP, proof("b")),
+        rotate_key(gateway, "aaaaaaaa", proof("b"), overlap=DAY),
+        revoke_key(gateway, "aaaaaaaa"),
+    ):
+        with pytest.raises(StatementRefused) as refused:
+            await attempt
+        assert refused.value.sqlstate == NOT_ALLOWED
+    assert await live_key(gateway, "aaaaaaaa") is not None

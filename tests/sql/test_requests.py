@@ -1,0 +1,155 @@
+"""Prove that the same request gets the same answer for 24 hours, and that one that was rolled back leaves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from sql.requests.requests import InFlight, OtherParameters, begin_requests, store_requests
+from sql.session import Session, StatementRefused
+from tests.support.factories import query, value
+from tests.support.requests import CREATED, OTHERWISE, answer, begin, request
+from tests.support.sql_client import session
+
+ORDER = request()
+MIDNIGHT = datetime(2026, 3, 2, tzinfo=UTC)
+DAY, LEAST = timedelta(days=1), timedelta(microseconds=1)
+ROWS = "select count(*) from shardclock.idempotent_requests"
+
+
+class RolledBack(Exception):
+    """What the caller's own work raises."""
+
+
+@pytest.fixture
+async def gateway(each_dsn: str) -> AsyncIterator[Session]:
+    """Give a session of a gateway."""
+    async with session(each_dsn, "gateway") as client:
+        yield client
+
+
+async def test_the_same_request_gets_the_same_answer(gateway: Session) -> None:
+    await answer(gateway, ORDER)
+
+    assert await begin(gateway, ORDER) == [CREATED]
+    assert await begin(gateway, ORDER) == [CREATED]
+
+
+async def test_a_key_is_its_tenant_s(gateway: Session) -> None:
+    await answer(gateway, ORDER)
+
+    assert await begin(gateway, replace(ORDER, tenant_id="zoo"), request("order-8")) == [None, None]
+
+
+async def test_the_same_key_with_other_parameters_is_told_apart(gateway: Session) -> None:
+    await answer(gateway, ORDER)
+
+    assert await begin(gateway, request(asks="another timer")) == [OtherParameters()]
+
+
+async def test_nothing_is_left_of_a_transaction_that_is_rolled_back(each_dsn: str, gateway: Session) -> None:
+    async def fail() -> None:
+        async with gateway.transaction() as connection:
+            assert await begin_requests(connection, [ORDER]) == [None]
+            await connection.execute("select shardclock.schedule_timer(delay => 'PT1H')")
+            await store_requests(connection, [(ORDER, CREATED)])
+            raise RolledBack
+
+    with pytest.raises(RolledBack):
+        await fail()
+
+    assert await value(each_dsn, ROWS) == 0
+    assert await value(each_dsn, "select count(*) from shardclock.timers") == 0
+    assert await begin(gateway, ORDER) == [None]
+
+
+@pytest.mark.parametrize("later", [timedelta(), timedelta(seconds=1), DAY - timedelta(seconds=2)])
+async def test_midnight_lies_between_and_the_answer_is_found(gateway: Session, later: timedelta) -> None:
+    await answer(gateway, ORDER, now=MIDNIGHT - timedelta(seconds=1))
+
+    assert await begin(gateway, ORDER, now=MIDNIGHT + later) == [CREATED]
+
+
+@pytest.mark.parametrize("day", [0, 1, 2])
+@pytest.mark.parametrize("at", [timedelta(), timedelta(hours=12), DAY - LEAST])
+async def test_it_is_found_for_24_hours_and_no_longer(gateway: Session, day: int, at: timedelta) -> None:
+    stored_at = MIDNIGHT + day * DAY + at
+    await answer(gateway, ORDER, now=stored_at)
+
+    assert await begin(gateway, ORDER, now=stored_at + DAY - LEAST) == [CREATED]
+    assert await begin(gateway, ORDER, now=stored_at + DAY) == [None]
+    assert await begin(gateway, request(asks="another timer"), now=stored_at + DAY) == [None]
+
+
+async def test_one_that_has_expired_in_the_same_slot_is_replaced(each_dsn: str, gateway: Session) -> None:
+    again, at = request(asks="another timer"), MIDNIGHT + timedelta(hours=1)
+    await answer(gateway, ORDER, now=at)
+
+    await answer(gateway, again, now=at + 3 * DAY, stored=OTHERWISE)
+
+    assert await value(each_dsn, ROWS) == 1
+    assert await begin(gateway, again, ORDER, now=at + 3 * DAY) == [OTHERWISE, OtherParameters()]
+
+
+async def test_an_answer_that_is_still_good_is_not_overwritten(gateway: Session) -> None:
+    await answer(gateway, ORDER, now=MIDNIGHT)
+    async with gateway.transaction() as connection:
+        await store_requests(connection, [(ORDER, OTHERWISE)], now=MIDNIGHT + timedelta(hours=1))
+
+    assert await begin(gateway, ORDER, now=MIDNIGHT + timedelta(hours=1)) == [CREATED]
+
+
+async def test_after_a_clock_was_set_back_the_newer_of_two_answers_counts(gateway: Session) -> None:
+    ahead = MIDNIGHT + timedelta(hours=10)
+    await answer(gateway, ORDER, now=ahead)
+    await answer(gateway, ORDER, now=ahead - DAY, stored=OTHERWISE)
+
+    assert await begin(gateway, ORDER, now=ahead - timedelta(hours=20)) == [OTHERWISE]
+    assert await begin(gateway, ORDER, now=ahead - timedelta(hours=2)) == [CREATED]
+
+
+async def test_of_two_that_are_the_same_in_one_list_the_caller_does_the_first(gateway: Session) -> None:
+    assert await begin(gateway, ORDER, request("order-8"), ORDER) == [None, None, InFlight()]
+    await answer(gateway, ORDER)
+    assert await begin(gateway, ORDER, request("order-8"), ORDER) == [CREATED, None, CREATED]
+
+
+async def test_many_are_begun_at_once_each_with_its_own_outcome(gateway: Session) -> None:
+    known = [request(f"known-{number}") for number in range(50)]
+    await answer(gateway, *known)
+    new = [request(f"new-{number}") for number in range(50)]
+    mixed = [it for pair in zip(new, known, strict=True) for it in pair]
+
+    assert await begin(gateway, *mixed) == [None, CREATED] * 50
+    assert await begin(gateway) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "constraint"),
+    [
+        ({"idempotency_key": ""}, "idempotency_key_is_1_to_255_characters"),
+        ({"idempotency_key": 256 * "a"}, "idempotency_key_is_1_to_255_characters"),
+        ({"fingerprint": b"short"}, "fingerprint_is_of_sha256"),
+    ],
+)
+async def test_what_can_t_be_a_request_is_not_stored(
+    gateway: Session, wrong: dict[str, object], constraint: str
+) -> None:
+    broken = replace(ORDER, **wrong)  # type: ignore[arg-type]
+
+    with pytest.raises(StatementRefused) as refused:
+        await answer(gateway, broken)
+
+    assert refused.value.constraint == constraint
+
+
+async def test_a_row_lies_in_the_slot_of_its_day(each_dsn: str, gateway: Session) -> None:
+    for number in range(6):
+        await answer(gateway, request(f"{number}"), now=MIDNIGHT + number * DAY)
+
+    rows = await query(each_dsn, "select idempotency_key, slot from shardclock.idempotent_requests")
+    day = (MIDNIGHT.date() - datetime(1970, 1, 1, tzinfo=UTC).date()).days
+    assert {int(row["idempotency_key"]): row["slot"] for row in rows} == {n: (day + n) % 3 for n in range(6)}

@@ -1,0 +1,32 @@
+"""Make idempotent requests, begin them, and answer them, each time in a transaction that does nothing else."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from hashlib import sha256
+
+from sql.requests.requests import Begun, IdempotentRequest, Stored, begin_requests, store_requests
+from sql.session import Session
+
+CREATED = Stored(201, '{"timer_key": 7}')
+OTHERWISE = Stored(200, '{"timer_key": 8}')
+
+
+def request(key: str = "order-7", *, tenant_id: str = "acme", asks: str = "a timer") -> IdempotentRequest:
+    """Make a request of the tenant `acme`, by default always the same."""
+    return IdempotentRequest(tenant_id, key, sha256(asks.encode()).digest())
+
+
+async def begin(session: Session, *requests: IdempotentRequest, now: datetime | None = None) -> list[Begun]:
+    """Begin requests, and store nothing."""
+    async with session.transaction() as connection:
+        return await begin_requests(connection, requests, now=now)
+
+
+async def answer(
+    session: Session, *requests: IdempotentRequest, now: datetime | None = None, stored: Stored = CREATED
+) -> None:
+    """Do requests that nobody has done, and store the answer to each."""
+    async with session.transaction() as connection:
+        assert await begin_requests(connection, requests, now=now) == [None] * len(requests)
+        await store_requests(connection, [(it, stored) for it in requests], now=now)
