@@ -7,16 +7,12 @@ import typer
 from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
 from cli.ramp import span_of
 from cli.session import with_session
+from service.consumers import END, START, position_of
 from service.words import counted
-from sql.log.groups import Group, drop_group, list_aside, list_groups, place_of, reset_group
-from sql.log.records import log_end
+from sql.log.groups import Group, drop_group, list_aside, list_groups, reset_group
 from sql.session import Session
 from timers.model import SLOTS
-from timers.moment import parse_due_date
-from timers.refusal import InvalidTimer, Refusal, shortened
-
-START, END = "start", "end"
-POSITION_DIGITS = 18
+from timers.refusal import Refusal, shortened
 
 Name = Annotated[str, typer.Argument(metavar="GROUP", show_default=False)]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it, instead of saying what it would do.")]
@@ -103,7 +99,7 @@ def reset(
         known = await _find(session, group)
         if known is None:
             return NOT_DONE
-        place = None if to is None else await _place(session, to)
+        place = None if to is None else await position_of(session, to, called="--to")
         where = "where it is" if place is None else f"behind position {place}"
         parts = counted(partitions or known.partitions, "partition")
         if not yes:
@@ -148,20 +144,6 @@ async def _find(session: Session, name: str) -> Group | None:
 def _unknown(name: str) -> int:
     tell(f"shardclock: there is no group {shortened(name)}: `shardclock consumers` lists them")
     return NOT_DONE
-
-
-async def _place(session: Session, text: str) -> int:
-    if text == START:
-        return 0
-    if text == END:
-        return await log_end(session)
-    if text.isascii() and text.isdecimal() and len(text) <= POSITION_DIGITS:
-        return int(text)
-    try:
-        moment = parse_due_date(text)
-    except InvalidTimer as error:
-        raise Refusal(f"--to {shortened(text)} is no place: use {START}, {END}, a position or a moment") from error
-    return await place_of(session, moment)
 
 
 def _row(group: Group) -> tuple[object, ...]:

@@ -26,7 +26,7 @@ from cli.options import (
 )
 from cli.output import DONE, NOT_DONE, Json, hex_of, on_clock, print_json, print_records, print_table, tell
 from cli.session import with_session
-from cli.single import no_timer
+from service.single_change import UnknownTimer
 from sql.clients.history import TimerState, find_timer, find_timers, records_of
 from sql.deliveries.find import DeliveryState, find_delivery
 from sql.session import Session
@@ -92,7 +92,7 @@ def show(timer_key: Key = None, name: Name = None, tenant: Tenant = DEFAULT_TENA
     async def do(session: Session) -> int:
         timer = await find_timer(session, which)
         if timer is None:
-            tell(f"shardclock: {no_timer(which)}")
+            tell(f"shardclock: {UnknownTimer(which)}")
             return NOT_DONE
         records = await records_of(session, which)
         delivery = await find_delivery(session, timer.timer_key)

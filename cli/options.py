@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import typer
 
+from service import filters
 from sql.clients.history import Filter
 from sql.clients.verbs import TimerRef
 from timers.model import BIGINT_MAX
@@ -20,7 +21,9 @@ WAIT_S_MAX = 86_400.0  # of any wait: a longer one is a typing error, and infini
 
 # The options for fields, by the names that the fields have in SQL and in lines of JSON.
 OPTIONS = {
+    "due_before": "--due-before",
     "due_date": "--at",
+    "due_from": "--due-from",
     "delay": "--in",
     "schedule": "--every",
     "missed": "--missed",
@@ -121,13 +124,11 @@ def filter_of(
 
     errors:  Refusal  not a moment, or a window that ends before it begins
     """
-    start = None if due_from is None else moment_of("--due-from", due_from, clock)
-    end = None if due_before is None else moment_of("--due-before", due_before, clock)
-    if start and end and start >= end:
-        raise Refusal(f"nothing is due between --due-from {due_from} and --due-before {due_before}; swap them")
     if name_prefix is not None and tenant is None:
         tenant = DEFAULT_TENANT
-    return Filter(tenant, name_prefix, start, end, process_instance, target)
+    return filters.filter_of(
+        tenant, name_prefix, due_from, due_before, process_instance, target=target, clock=clock, called=OPTIONS
+    )
 
 
 def one_or_many(timer_key: int | None, name: str | None, wanted: Filter, *, every: bool) -> TimerRef | Filter:

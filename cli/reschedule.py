@@ -1,7 +1,6 @@
 """The command that moves pending timers: to a moment, by a delay, by a shift, or to another rule."""
 
 import secrets
-from datetime import datetime
 from functools import partial
 from typing import Annotated
 
@@ -10,6 +9,7 @@ import typer
 from cli.bulk import Wording, change_many
 from cli.lengths import read_length
 from cli.options import (
+    OPTIONS,
     All,
     At,
     Cron,
@@ -27,25 +27,20 @@ from cli.options import (
     ProcessInstance,
     Yes,
     Zone,
-    clock_of,
     filter_of,
-    moment_of,
     one_or_many,
     rule_of,
 )
 from cli.output import Json, tell
-from cli.single import Outcomes, change_one
+from cli.single import change_one
 from service.bulk_change import Change
+from service.moves import Destination, destination_of, move
+from service.single_change import RESCHEDULED
 from sql.clients.history import Filter
-from sql.clients.verbs import NewRule, Shift, TimerRef, reschedule_timer, shift_timers
-from sql.metrics.status import read_clock
-from sql.session import Session, StoreUnavailable
-from timers.duration import Duration
+from sql.clients.verbs import Shift, TimerRef, shift_timers
 from timers.refusal import InvalidTimer, shortened
-from timers.schedule import Missed, first_of, parse_schedule
 
 OPERATION_CHARS_MAX = 200
-RESCHEDULED = Outcomes({"RESCHEDULED": "RESCHEDULED"}, shows_date=True)
 
 
 def reschedule(
@@ -82,7 +77,7 @@ def reschedule(
     if isinstance(which, TimerRef):
         if operation is not None:
             raise InvalidTimer("--operation goes with --all; the shift of one timer has no name")
-        return change_one(which, partial(_reschedule, to=to), RESCHEDULED, as_json=as_json)
+        return change_one(which, partial(move, to=to), RESCHEDULED, as_json=as_json)
     if not isinstance(to, Shift):
         raise InvalidTimer("many timers are moved by --shift only, each from its own due date")
     return _shift_many(which, to, operation, yes=yes, as_json=as_json)
@@ -90,51 +85,21 @@ def reschedule(
 
 def _destination(
     delay: str | None, at: str | None, shift: str | None, rule: GivenRule | None, zone: str | None, missed: str | None
-) -> datetime | Duration | Shift | NewRule:
-    if sum(given is not None for given in (delay, at, shift, rule)) != 1:
-        raise InvalidTimer("say when: give exactly one of --in, --at, --shift and --every (or --cron)")
-    if missed is not None and rule is None:
-        raise InvalidTimer("--missed goes with --every or --cron; leave it out")
-    if zone is not None and at is None and rule is None:
-        raise InvalidTimer("--zone goes with --at, --every or --cron; a length is counted on the timer's own clock")
-    if delay is not None:
-        return read_length("--in", delay)
-    if at is not None:
-        return moment_of("--at", at, clock_of(zone))
-    if shift is not None:
-        return _shift(shift)
-    assert rule is not None, "one of the four is given"
-    return _new_rule(rule, zone, missed)
+) -> Destination:
+    given = {
+        "delay": None if delay is None else str(read_length("--in", delay)),
+        "due_date": at,
+        "shift": None if shift is None else _shift(shift),
+        "schedule": rule and rule.text,
+        "zone": zone,
+        "missed": missed,
+    }
+    return destination_of(given, called=OPTIONS | {"schedule": rule.option if rule else "--every (or --cron)"})
 
 
-def _shift(text: str) -> Shift:
+def _shift(text: str) -> str:
     sign, length = ("-", text[1:]) if text.startswith("-") else ("", text.removeprefix("+"))
-    return Shift(f"{sign}{read_length('--shift', length, sign=sign)}")
-
-
-def _new_rule(given: GivenRule, zone: str | None, missed: str | None) -> NewRule:
-    if missed is not None and missed not in set(Missed):
-        raise InvalidTimer(f"--missed {shortened(missed)} is unknown: use {', '.join(Missed)}")
-    clock = clock_of(zone)
-    try:
-        rule = parse_schedule(given.text, clock.key if clock else "UTC")
-    except InvalidTimer as refusal:
-        raise InvalidTimer(f"{given.option} {refusal}") from None
-    # If no zone is named, the timer keeps its own.
-    named = zone is not None or "[" in given.text
-    return NewRule(given.text, rule.zone.key if named else None, missed)
-
-
-async def _reschedule(session: Session, which: TimerRef, to: datetime | Duration | Shift | NewRule) -> str:
-    if isinstance(to, NewRule):
-        # Refuse a rule that never occurs here; otherwise only the shard that plans it would find out.
-        first_of(parse_schedule(to.schedule, to.zone or "UTC"), await read_clock(session))
-    try:
-        return await reschedule_timer(session, which, to)
-    except StoreUnavailable as error:
-        if isinstance(to, Shift):
-            raise StoreUnavailable(f"{error}; `shardclock show` tells whether the timer was moved") from error
-        raise
+    return f"{sign}{read_length('--shift', length, sign=sign)}"
 
 
 def _shift_many(wanted: Filter, by: Shift, operation: str | None, *, yes: bool, as_json: bool) -> int:

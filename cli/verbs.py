@@ -27,8 +27,9 @@ from cli.options import (
     which_of,
 )
 from cli.output import Json
-from cli.single import Outcomes, change_one
+from cli.single import change_one
 from service.bulk_change import PAGE_RETRY, Change
+from service.single_change import CANCELED, PAUSED, RESUMED, RUN
 from sql.clients.history import Filter
 from sql.clients.verbs import (
     TimerRef,
@@ -42,13 +43,6 @@ from sql.clients.verbs import (
     run_timer,
 )
 from sql.session import Session, StoreUnavailable
-
-CANCELED = Outcomes({"CANCELED": "CANCELED"})
-PAUSED = Outcomes({"PAUSED": "PAUSED"})
-RESUMED = Outcomes({"PENDING": "PENDING"})
-RUN = Outcomes(
-    {"RESCHEDULED": "due now", "PENDING": "due already"}, advice={"PAUSED": "is paused: resume it first, then run it"}
-)
 
 
 def cancel(

@@ -12,7 +12,12 @@ they take values, and return values or raise. None needs Ray, so all of them wor
     deliveries   look at deliveries on their way, cancel one, or make next attempts due now
     dead_letters what is done with deliveries that were given up: they are redriven or discarded
     jobs         look at jobs and their runs, and change what they do
+    job_file     many jobs from a file: all become as it describes them, or none does
     keys         the keys by which the HTTP API knows its callers: make, rotate and revoke one, and say whose one is
+    consumers    where a consumer group reads on
+    filters      which timers are meant
+    moves        where a pending timer is moved to
+    single_change  one change to one timer, and what its answer means
     words        numbers in sentences
 
 A use case that is one statement needs no module here: `sql.clients` has it.

@@ -210,10 +210,18 @@ class NewTimer(BaseModel):
 
         errors:  InvalidTimer  as `from_fields`, or the line is not one JSON object
         """
-        try:
-            fields = read_json(line, bytes_max=LINE_BYTES_MAX)
-        except InvalidTimer as refusal:
-            raise InvalidTimer(f"line {refusal}") from None
-        if not isinstance(fields, dict):
-            raise InvalidTimer(f'line {shortened(line)} is not a JSON object; write one such as {{"delay":"PT15M"}}')
-        return cls.from_fields(defaults | fields)
+        return cls.from_fields(defaults | read_line(line))
+
+
+def read_line(line: str | bytes) -> dict[str, object]:
+    """Read one line of newline-delimited JSON, at most 131,072 bytes long, as an object.
+
+    errors:  InvalidTimer  it is not one JSON object
+    """
+    try:
+        fields = read_json(line, bytes_max=LINE_BYTES_MAX)
+    except InvalidTimer as refusal:
+        raise InvalidTimer(f"line {refusal}") from None
+    if not isinstance(fields, dict):
+        raise InvalidTimer(f'line {shortened(line)} is not a JSON object; write one such as {{"delay":"PT15M"}}')
+    return fields

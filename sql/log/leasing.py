@@ -85,19 +85,8 @@ class Batch:
 
     async def _move(self, position: int, *, worked: bool, keep_s: float | None) -> None:
         async with self._asking:
-            asked_s, place = time.monotonic(), self.place
-            row = await self._session.row(
-                "acknowledge",
-                group_name=place.group,
-                partition=place.partition,
-                lease=place.lease,
-                position=position,
-                worked=worked,
-                keep_for=None if keep_s is None else timedelta(seconds=keep_s),
-            )
-            if row is None:
-                raise LeaseLost(f"another member of {place.group} has partition {place.partition}")
-            self.place = replace(place, position=row["position"])
+            asked_s = time.monotonic()
+            self.place = await move_place(self._session, self.place, position, worked=worked, keep_s=keep_s)
             self._until_s = asked_s + (keep_s or 0.0)
 
 
@@ -153,6 +142,27 @@ async def lease_batch(session: Session, group: str, *, limit: int, lease_s: floa
     )
     end = replace(place, horizon=place.end_of([row["position"] for row in rows], full=len(rows) == size))
     return Batch(session, end, [record_of(row) for row in rows], lease_s=lease_s)
+
+
+async def move_place(session: Session, place: Place, position: int, *, worked: bool, keep_s: float | None) -> Place:
+    """Record that a leased partition is done up to a position; keep the lease for so long from now, or end it.
+
+    errors:  LeaseLost         another member has the partition
+             StoreUnavailable  the outcome is unknown: call again
+    source:  sql/log/acknowledge.sql
+    """
+    row = await session.row(
+        "acknowledge",
+        group_name=place.group,
+        partition=place.partition,
+        lease=place.lease,
+        position=position,
+        worked=worked,
+        keep_for=None if keep_s is None else timedelta(seconds=keep_s),
+    )
+    if row is None:
+        raise LeaseLost(f"another member of {place.group} has partition {place.partition}")
+    return replace(place, position=row["position"])
 
 
 async def _turn(member: Member, work: Work, lease_s: float) -> bool:

@@ -289,4 +289,4 @@ def test_says_where_to_look_when_the_answer_to_a_shift_is_lost(shell: Shell) -> 
     with mock.patch.object(Session, "rows", lost):
         done = shell("reschedule", key, "--shift", "PT1H")
 
-    assert_refused(done, "connection lost", "`shardclock show` tells whether", code=NOT_THERE)
+    assert_refused(done, "connection lost", "look at the timer before you send it again", code=NOT_THERE)

@@ -1,0 +1,94 @@
+"""Where a pending timer is moved to: a moment, a delay from now, a shift from its own date, or another rule."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import TypeAlias, TypeVar
+from zoneinfo import ZoneInfo
+
+from sql.clients.verbs import NewRule, Shift, TimerRef, reschedule_timer
+from sql.metrics.status import read_clock
+from sql.session import Session, StoreUnavailable
+from timers.duration import Duration, parse_duration
+from timers.model import NO_OTHER_NAMES
+from timers.moment import parse_due_date
+from timers.refusal import InvalidTimer, shortened
+from timers.schedule import Missed, first_of, parse_schedule
+from timers.zone import zone_of
+
+T = TypeVar("T")
+Destination: TypeAlias = datetime | Duration | Shift | NewRule
+
+WHENS = ("delay", "due_date", "shift", "schedule")
+FIELDS = (*WHENS, "zone", "missed")
+
+
+def destination_of(given: Mapping[str, str | None], *, called: Mapping[str, str] = NO_OTHER_NAMES) -> Destination:
+    """Read where a timer is to be moved, from texts by the names in `FIELDS`; what is missing or None is not given.
+
+    Refusals call a field by its name, or by its name in `called` if the user knows it by another one.
+
+    errors:  InvalidTimer  not exactly one of the four, or a text that can't be read
+    """
+    names = {field: called.get(field, field) for field in FIELDS}
+    text = {field: value for field in FIELDS if (value := given.get(field)) is not None}
+    whens = [field for field in WHENS if field in text]
+    if len(whens) != 1:
+        *others, last = (names[field] for field in WHENS)
+        raise InvalidTimer(f"say when: give exactly one of {', '.join(others)} and {last}")
+    (when,) = whens
+    if "missed" in text and when != "schedule":
+        raise InvalidTimer(f"{names['missed']} goes with {names['schedule']}; leave it out")
+    if "zone" in text and when in ("delay", "shift"):
+        raise InvalidTimer(
+            f"{names['zone']} goes with {names['due_date']} and {names['schedule']};"
+            " a length is counted on the timer's own clock"
+        )
+    zone = _named(names["zone"], zone_of, text["zone"]) if "zone" in text else None
+    if when == "delay":
+        return _named(names[when], parse_duration, text[when])
+    if when == "due_date":
+        return _named(names[when], lambda it: parse_due_date(it, zone), text[when])
+    if when == "shift":
+        return _named(names[when], _shift, text[when])
+    missed = text.get("missed")
+    if missed is not None and missed not in set(Missed):
+        raise InvalidTimer(f"{names['missed']} {shortened(missed)} is unknown: use {', '.join(Missed)}")
+    return _named(names[when], lambda it: _rule(it, zone, missed), text[when])
+
+
+async def move(session: Session, which: TimerRef, to: Destination) -> str:
+    """Move a timer, and say RESCHEDULED, or how it ended.
+
+    errors:  as `reschedule_timer`, and InvalidTimer for a rule that never occurs
+    """
+    if isinstance(to, NewRule):
+        # Refuse a rule that never occurs here; otherwise only the shard that plans it would find out.
+        first_of(parse_schedule(to.schedule, to.zone or "UTC"), await read_clock(session))
+    try:
+        return await reschedule_timer(session, which, to)
+    except StoreUnavailable as error:
+        if isinstance(to, Shift):
+            raise StoreUnavailable(
+                f"{error}; look at the timer before you send it again: it may have been moved"
+            ) from error
+        raise
+
+
+def _shift(text: str) -> Shift:
+    sign, length = ("-", text[1:]) if text.startswith("-") else ("", text.removeprefix("+"))
+    return Shift(f"{sign}{parse_duration(length)}")
+
+
+def _rule(text: str, zone: ZoneInfo | None, missed: str | None) -> NewRule:
+    rule = parse_schedule(text, zone.key if zone else "UTC")
+    # If no zone is named, the timer keeps its own.
+    is_named = zone is not None or "[" in text
+    return NewRule(text, rule.zone.key if is_named else None, missed)
+
+
+def _named(name: str, read: Callable[[str], T], text: str) -> T:
+    """Read a text; a refusal begins with the name by which the user knows it."""
+    try:
+        return read(text)
+    except InvalidTimer as refusal:
+        raise InvalidTimer(f"{name} {refusal}") from None

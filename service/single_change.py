@@ -1,0 +1,89 @@
+"""Change one timer: ask for it, and say what the state that is answered means.
+
+A verb answers with the state that the timer has afterwards, whether it did anything or not. `Outcomes` says which of
+those states are what was asked for.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from service.outlook import outlook_of
+from sql.clients.history import read_upcoming
+from sql.clients.verbs import TimerRef
+from sql.session import Session
+
+UNKNOWN = "UNKNOWN"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """What is said of each state in which a change leaves its timer.
+
+    `done` has the states that mean success, each with the word to print. `advice` has other states, each with what the
+    user can do. With `shows_date`, for changes that move a timer, its new due date is read, too.
+    """
+
+    done: Mapping[str, str]
+    advice: Mapping[str, str] = field(default_factory=dict)
+    shows_date: bool = False
+
+
+CANCELED = Outcomes({"CANCELED": "CANCELED"})
+PAUSED = Outcomes({"PAUSED": "PAUSED"})
+RESUMED = Outcomes({"PENDING": "PENDING"})
+RUN = Outcomes(
+    {"RESCHEDULED": "due now", "PENDING": "due already"}, advice={"PAUSED": "is paused: resume it first, then run it"}
+)
+RESCHEDULED = Outcomes({"RESCHEDULED": "RESCHEDULED"}, shows_date=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A timer was changed as it was asked for: its state, the word for it, and its due date if that may be new."""
+
+    state: str
+    word: str
+    due_date: datetime | None = None
+
+
+class NotChanged(Exception):
+    """A timer is not in a state that was asked for; the message says why, `state` is the state that it has."""
+
+    def __init__(self, message: str, state: str) -> None:
+        super().__init__(message)
+        self.state = state
+
+
+class UnknownTimer(NotChanged):
+    """There is no such timer, pending or ended."""
+
+    def __init__(self, which: TimerRef) -> None:
+        super().__init__(f"there is no timer {which}, pending or ended", UNKNOWN)
+
+
+async def change_one(
+    session: Session, which: TimerRef, change: Callable[[Session, TimerRef], Awaitable[str]], outcomes: Outcomes
+) -> Changed:
+    """Change a timer, and say which state it has now.
+
+    errors:  UnknownTimer      there is none
+             NotChanged        it has ended, or has a state in which it can't be changed so
+             InvalidTimer      the change is refused
+             StoreUnavailable  the outcome is unknown: each verb says whether it may be sent again
+    """
+    state = await change(session, which)
+    if state in outcomes.done:
+        due_date = await _due_date(session, which) if outcomes.shows_date else None
+        return Changed(state, outcomes.done[state], due_date)
+    if state == UNKNOWN:
+        raise UnknownTimer(which)
+    if state in outcomes.advice:
+        raise NotChanged(f"timer {which} {outcomes.advice[state]}", state)
+    raise NotChanged(f"too late: timer {which} is {state} already", state)
+
+
+async def _due_date(session: Session, which: TimerRef) -> datetime | None:
+    """Read when a timer is due next; None if it has been fired or cancelled in the meantime."""
+    plan = await read_upcoming(session, which)
+    return None if plan is None else outlook_of(plan, plan.due_date).next.due_date
