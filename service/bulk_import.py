@@ -1,6 +1,8 @@
 """Scheduling from a file: every line is scheduled, or refused with a reason; no line is lost silently."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import IO
@@ -11,7 +13,8 @@ from sql.session import Session, StoreUnavailable
 from timers.model import LINE_BYTES_MAX, NewTimer
 from timers.refusal import InvalidTimer
 
-BATCH_LINES = 1_000
+PART_LINES = 1_000
+READ_AT_ONCE = 25  # lines: half a millisecond
 BATCH_RETRY = Retry(attempts=8)  # about 20 s in all
 
 
@@ -42,7 +45,24 @@ class ImportReport:
 
 
 class ImportBroken(Exception):
-    """Postgres stopped answering in the middle of a file; the message says from which line to go on."""
+    """Postgres stopped answering in the middle of a file; the message says from which line to go on.
+
+    Whether the lines from `first_line` to `last_line` are done is unknown; those before are done, those behind are not.
+    """
+
+    def __init__(self, message: str, *, first_line: int, last_line: int) -> None:
+        super().__init__(message)
+        self.first_line = first_line
+        self.last_line = last_line
+
+
+@dataclass(slots=True)
+class Part:
+    """Some lines, in their order; when it is written, each that is not blank has an outcome, by its number."""
+
+    lines: Sequence[tuple[int, bytes]]
+    timers: dict[int, NewTimer] = field(default_factory=dict)
+    outcomes: dict[int, Scheduled | Refused] = field(default_factory=dict)
 
 
 async def import_lines(
@@ -54,30 +74,99 @@ async def import_lines(
     defaults: Mapping[str, object] = {},
     progress: Callable[[ImportReport], None] = lambda _: None,
 ) -> None:
-    """Schedule numbered lines of newline-delimited JSON, one transaction for each batch, and write the report.
+    """Schedule numbered lines of newline-delimited JSON, one transaction for each part, and write the report.
 
     `keep` also keeps the scheduled timers in the report; a file of millions would need too much memory for that. Each
     line gets the `defaults` for fields that it does not have.
 
     errors:  ImportBroken  no answer from Postgres for some 20 s; all lines before the one it names are done
     """
+
+    def read(line: bytes) -> NewTimer:
+        return NewTimer.from_line(line, **defaults)
+
+    async with aclosing(write_lines(session, lines, read)) as parts:
+        async for part in parts:
+            _report(part, report, keep=keep)
+            progress(report)
+
+
+def _report(part: Part, report: ImportReport, *, keep: bool) -> None:
+    texts = dict(part.lines)
+    for number in sorted(part.outcomes):
+        outcome = part.outcomes[number]
+        if isinstance(outcome, Refused):
+            report.refused.append(RefusedLine(number, texts[number], outcome.why))
+            continue
+        report.scheduled += 1
+        report.replaced += outcome.outcome == "replaced"
+        report.unchanged += outcome.outcome == "unchanged"
+        if keep:
+            report.timers.append((outcome, part.timers[number]))
+    report.read_bytes += sum(len(line) for _, line in part.lines)
+    report.next_line = part.lines[-1][0] + 1
+
+
+async def write_lines(
+    session: Session,
+    lines: Iterable[tuple[int, bytes]],
+    read: Callable[[bytes], NewTimer],
+    *,
+    retry: Retry | None = None,
+) -> AsyncGenerator[Part, None]:
+    """Schedule numbered lines, a part in each transaction; while Postgres works on one, the next is read.
+
+    shape:   the parts, in their order, each when it is written; `read` raises InvalidTimer for a line that it refuses
+    errors:  ImportBroken  no answer from Postgres; all parts before were yielded
+    """
     source = iter(lines)
-    while batch := list(islice(source, BATCH_LINES)):
-        numbered = list(_checked(batch, report, defaults))
-        outcomes = await _schedule(session, [timer for _, _, timer in numbered], batch[0][0])
-        for (number, line, timer), outcome in zip(numbered, outcomes, strict=True):
-            if isinstance(outcome, Refused):
-                report.refused.append(RefusedLine(number, line, outcome.why))
-                continue
-            report.scheduled += 1
-            report.replaced += outcome.outcome == "replaced"
-            report.unchanged += outcome.outcome == "unchanged"
-            if keep:
-                report.timers.append((outcome, timer))
-        report.read_bytes += sum(len(line) for _, line in batch)
-        report.next_line = batch[-1][0] + 1
-        report.refused.sort(key=lambda refused: refused.number)
-        progress(report)
+    writing: asyncio.Task[Part] | None = None
+    try:
+        while chunk := list(islice(source, PART_LINES)):
+            part = await _read(chunk, read)
+            written = await writing if writing else None
+            writing = asyncio.create_task(_write(session, part, retry or BATCH_RETRY))
+            if written is not None:
+                yield written
+        if writing is not None:
+            yield await writing
+    finally:
+        if writing is not None and not writing.done():
+            writing.cancel()
+            await asyncio.wait([writing])
+
+
+async def _read(lines: Sequence[tuple[int, bytes]], read: Callable[[bytes], NewTimer]) -> Part:
+    part = Part(lines)
+    for count, (number, line) in enumerate(lines):
+        if count % READ_AT_ONCE == 0:
+            await asyncio.sleep(0)  # the part that is being written goes on
+        if line.isspace():
+            continue
+        try:
+            part.timers[number] = read(line.rstrip(b"\r\n"))
+        except InvalidTimer as refusal:
+            part.outcomes[number] = Refused(str(refusal))
+    return part
+
+
+async def _write(session: Session, part: Part, retry: Retry) -> Part:
+    """Send a part again until its outcome is known; that writes no timer twice."""
+    if not part.timers:
+        return part
+    batch = Batch(list(part.timers.values()))
+    try:
+        outcomes, _ = await retry.run(lambda: batch.send(session))
+    except StoreUnavailable as error:
+        first, last = part.lines[0][0], part.lines[-1][0]
+        raise ImportBroken(
+            f"Postgres does not answer ({error}); all lines before {first} are done, whether those from "
+            f"{first} on are is unknown: see `shardclock list`, then go on with --start-line",
+            first_line=first,
+            last_line=last,
+        ) from error
+    part.outcomes |= zip(part.timers, outcomes, strict=True)
+    return part
 
 
 def numbered_lines(file: IO[bytes], *, start: int = 1) -> Iterator[tuple[int, bytes]]:
@@ -89,30 +178,3 @@ def numbered_lines(file: IO[bytes], *, start: int = 1) -> Iterator[tuple[int, by
             line = line[: LINE_BYTES_MAX + 1] + (b"\n" if rest.endswith(b"\n") else b"")
         if number >= start:
             yield number, line
-
-
-def _checked(
-    batch: Iterable[tuple[int, bytes]], report: ImportReport, defaults: Mapping[str, object]
-) -> Iterator[tuple[int, bytes, NewTimer]]:
-    for number, line in batch:
-        if line.isspace():
-            continue
-        try:
-            yield number, line, NewTimer.from_line(line.rstrip(b"\r\n"), **defaults)
-        except InvalidTimer as refusal:
-            report.refused.append(RefusedLine(number, line, str(refusal)))
-
-
-async def _schedule(session: Session, timers: list[NewTimer], first_line: int) -> list[Scheduled | Refused]:
-    """Send a batch again until its outcome is known; that writes no timer twice."""
-    if not timers:
-        return []
-    batch = Batch(timers)
-    try:
-        outcomes, _ = await BATCH_RETRY.run(lambda: batch.send(session))
-    except StoreUnavailable as error:
-        raise ImportBroken(
-            f"Postgres does not answer ({error}); all lines before {first_line} are done, whether those from "
-            f"{first_line} on are is unknown: see `shardclock list`, then go on with --start-line"
-        ) from error
-    return outcomes
