@@ -30,7 +30,7 @@ from cli.payload import read_payload
 from cli.session import with_session
 from service.bulk_import import ImportBroken, ImportReport, import_lines, numbered_lines
 from sql.clients.pending import Batch, Refused
-from sql.session import Session
+from sql.session import CLIENT_PLANS, Session
 from timers.model import NewTimer
 from timers.refusal import Refusal
 
@@ -131,7 +131,7 @@ def _schedule_file(
         try:
             with _bar(total) as bar:
                 numbered = numbered_lines(lines, start=start_line)
-                with_session(lambda session: _import(session, numbered, report, defaults, bar))
+                with_session(lambda session: _import(session, numbered, report, defaults, bar), plans=CLIENT_PLANS)
         except ImportBroken:
             _tell_report(report, refused_file, as_json=as_json)
             raise

@@ -13,11 +13,11 @@ from sql.session import Session
 T = TypeVar("T")
 
 
-def with_session(work: Callable[[Session], Awaitable[T]]) -> T:
-    """Check the schema of the settings' database, then do a command's work on it."""
+def with_session(work: Callable[[Session], Awaitable[T]], *, plans: dict[str, str] | None = None) -> T:
+    """Check the schema of the settings' database, then do a command's work on it, with these planner settings."""
 
     async def do(dsn: Dsn) -> T:
-        async with Session(dsn, application="shardclock", timeout_s=30.0) as session:
+        async with Session(dsn, application="shardclock", timeout_s=30.0, plans=plans) as session:
             await require_current(session)
             return await work(session)
 

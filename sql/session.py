@@ -27,6 +27,10 @@ QUEUE_PLANS = {
     "plan_cache_mode": "force_generic_plan",
 }
 
+# Whoever schedules many timers looks for each by its key. For the same reason as above the planner may read the whole
+# table for every batch; the searches that such a session makes, too, still get a plan for their own filters.
+CLIENT_PLANS = {"enable_seqscan": "off", "jit": "off"}
+
 # For writes that need not survive a crash: their commits wait for no disk and no replica.
 UNSYNCED = {"synchronous_commit": "off"}
 

@@ -124,6 +124,15 @@ async def find_timer(session: Session, which: TimerRef) -> TimerState | None:
     return TimerState(**dict(row)) if row else None
 
 
+async def lock_timer(session: Session, timer_key: int) -> bool:
+    """Keep a pending timer as it is until the caller's transaction ends, and say whether it is pending.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/clients/lock_timer.sql
+    """
+    return await session.row("lock_timer", timer_key=timer_key) is not None
+
+
 async def read_upcoming(session: Session, which: TimerRef) -> UpcomingTimer | None:
     """Read how a pending or paused timer goes on; None if there is none.
 

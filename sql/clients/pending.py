@@ -3,14 +3,20 @@
 If the connection is lost during a commit, the outcome is unknown. So keys are drawn before the timers are written, and
 `schedule_timers` may be sent again with the same keys as often as needed: it adds missing timers and reports on all.
 `Batch` does both, and draws other keys for timers whose first keys turn out to belong to other timers.
+
+A timer may come with the request that asked for it (`IdempotentRequest`). Then the request is stored in the transaction
+that writes the timer, and the same request, sent again within a day by anybody, gets the same answer.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from http import HTTPStatus
 from typing import NamedTuple
 
-from sql.session import NOT_ALLOWED, Session, StatementRefused
+from sql.requests.requests import IdempotentRequest, InFlight, OtherParameters, Stored, begin_requests, store_requests
+from sql.session import NOT_ALLOWED, Connection, Session, StatementRefused
 from sql.statements import statement
 from timers.model import NewTimer, OnConflict
 from timers.occurrence import Occurrence
@@ -32,11 +38,14 @@ class Scheduled:
     """One timer that is stored now.
 
     outcome: `created`; `replaced`, if it replaced a timer of the same name; or `unchanged`, if that timer stays instead
+
+    `replayed` says that this is the answer which the same request got before: nothing was written now.
     """
 
     timer_key: int
     due_date: datetime
     outcome: str = "created"
+    replayed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +53,21 @@ class Refused:
     """One timer that was not accepted, and the sentence that says why."""
 
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class NameTaken(Refused):
+    """One timer that was not written, because a pending timer of its tenant has its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestInFlight(Refused):
+    """One timer that was not written, because the same request is being answered at this moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDiffers(Refused):
+    """One timer that was not written, because its request's key came with another request before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +93,18 @@ class _Planned:
     timer: NewTimer
     first: Occurrence | None
     repetitions: int
+    request: IdempotentRequest | None = None
 
 
 @dataclass(slots=True)
 class Batch:
-    """Timers to be written, each under its own key and once, even if answers are lost."""
+    """Timers to be written, each under its own key and once, even if answers are lost.
+
+    shape:   `requests` is empty, or has one entry for each timer
+    """
 
     timers: Sequence[NewTimer]
+    requests: Sequence[IdempotentRequest | None] = ()
     _outcomes: dict[int, Scheduled | Refused] = field(default_factory=dict)
     _drawn: Drawn | None = None
 
@@ -90,7 +119,8 @@ class Batch:
             if not left:
                 break
             self._drawn = self._drawn or await draw_keys(session, len(left))
-            outcomes = await schedule_timers(session, self._drawn, [self.timers[n] for n in left])
+            requests = [self.requests[n] for n in left] if self.requests else ()
+            outcomes = await schedule_timers(session, self._drawn, [self.timers[n] for n in left], requests=requests)
             self._outcomes |= zip(left, outcomes, strict=True)
             self._drawn = None
         return [self._outcomes[n] for n in range(len(self.timers))]
@@ -106,18 +136,20 @@ async def draw_keys(session: Session, count: int) -> Drawn:
     return Drawn([row["timer_key"] for row in rows], at=rows[0]["drawn_at"])
 
 
-async def schedule_timers(session: Session, drawn: Drawn, timers: Sequence[NewTimer]) -> list[Scheduled | Refused]:
+async def schedule_timers(
+    session: Session, drawn: Drawn, timers: Sequence[NewTimer], *, requests: Sequence[IdempotentRequest | None] = ()
+) -> list[Scheduled | Refused]:
     """Write timers under keys drawn before, all that can be written; a faulty one is refused alone.
 
-    shape:   one outcome for each timer, in their order
+    shape:   one outcome for each timer, in their order; `requests` is empty, or has one entry for each timer
     errors:  StoreUnavailable  the outcome is unknown: send the same keys and timers again
     source:  sql/clients/schedule_timers.sql, sql/clients/known_keys.sql; docs/decisions/0032-whose-key.md
     """
     outcomes: dict[int, Scheduled | Refused] = {}
     planned: list[_Planned] = []
-    for key, timer in zip(drawn.keys, timers, strict=True):
+    for key, timer, request in zip(drawn.keys, timers, requests or [None] * len(timers), strict=True):
         try:
-            planned.append(_plan(key, timer, drawn.at))
+            planned.append(_plan(key, timer, drawn.at, request))
         except InvalidTimer as refusal:
             outcomes[key] = Refused(str(refusal))
     outcomes |= await _write(session, planned, drawn.at)
@@ -126,11 +158,11 @@ async def schedule_timers(session: Session, drawn: Drawn, timers: Sequence[NewTi
     return [outcomes[key] for key in drawn.keys]
 
 
-def _plan(key: int, timer: NewTimer, drawn_at: datetime) -> _Planned:
+def _plan(key: int, timer: NewTimer, drawn_at: datetime, request: IdempotentRequest | None) -> _Planned:
     if timer.schedule is None:
-        return _Planned(key, timer, first=None, repetitions=1)
+        return _Planned(key, timer, None, 1, request)
     rule = parse_schedule(timer.schedule, timer.zone)
-    return _Planned(key, timer, first_of(rule, drawn_at), rule.repetitions)
+    return _Planned(key, timer, first_of(rule, drawn_at), rule.repetitions, request)
 
 
 async def _write(session: Session, planned: Sequence[_Planned], at: datetime) -> dict[int, Scheduled | Refused]:
@@ -148,24 +180,73 @@ async def _write(session: Session, planned: Sequence[_Planned], at: datetime) ->
 async def _write_whole(session: Session, planned: Sequence[_Planned], at: datetime) -> dict[int, Scheduled | Refused]:
     if not planned:
         return {}
-    keys = [plan.key for plan in planned]
     async with session.transaction() as connection:
         # Each statement sees what was committed before it began. The first waits for an earlier attempt that is still
-        # running. The second locks that attempt's timers. So the third finds each of them, either still pending or with
-        # the record of its end. Without the locks, a timer that ended during the third would be written a second time.
-        await connection.execute(*statement("lock_keys").with_values({"first_key": keys[0]}))
-        await connection.execute(*statement("hold_pending").with_values({"timer_keys": keys}))
-        added = await connection.fetch(*statement("schedule_timers").with_values(_columns(planned, at)))
-        outcomes: dict[int, Scheduled | Refused] = {row["timer_key"]: Scheduled(*row) for row in added}
-        missing = [key for key in keys if key not in outcomes]
-        if missing:
-            rows = await connection.fetch(*statement("known_keys").with_values({"timer_keys": missing, "drawn_at": at}))
-            outcomes |= {row["timer_key"]: _known(*row) for row in rows}
-        named = [plan for plan in planned if plan.key not in outcomes and plan.timer.on_conflict != OnConflict.REFUSE]
-        if named:
-            values = _columns(named, at) | {"on_conflicts": [plan.timer.on_conflict for plan in named]}
-            rows = await connection.fetch(*statement("write_named").with_values(values))
-            outcomes |= {asked: Scheduled(*row) if row[0] else _key_taken(asked) for asked, *row in rows}
+        # running, and that may have stored the same requests.
+        await connection.execute(*statement("lock_keys").with_values({"first_key": planned[0].key}))
+        answered = await _answered(connection, planned)
+        left = [plan for plan in planned if plan.key not in answered]
+        outcomes = await _write_locked(connection, left, at) if left else {}
+        if answers := list(_answers(left, outcomes)):
+            await store_requests(connection, answers)
+    return answered | outcomes
+
+
+async def _answered(connection: Connection, planned: Sequence[_Planned]) -> dict[int, Scheduled | Refused]:
+    """Find the timers that must not be written, because of what became of their requests before."""
+    asking = [(plan.key, plan.request) for plan in planned if plan.request is not None]
+    if not asking:
+        return {}
+    found = await begin_requests(connection, [request for _, request in asking])
+    return {key: _replayed(before) for (key, _), before in zip(asking, found, strict=True) if before is not None}
+
+
+def _replayed(before: Stored | InFlight | OtherParameters) -> Scheduled | Refused:
+    match before:
+        case Stored():
+            said = json.loads(before.body)
+            due_date = datetime.fromisoformat(said["due_date"])
+            return Scheduled(said["timer_key"], due_date, said["outcome"], replayed=True)
+        case InFlight():
+            return RequestInFlight("its request is being answered at this moment; send it again later")
+        case OtherParameters():
+            return RequestDiffers("its request's key came with another request before; draw a new one")
+
+
+def _answers(
+    planned: Sequence[_Planned], outcomes: Mapping[int, Scheduled | Refused]
+) -> Iterator[tuple[IdempotentRequest, Stored]]:
+    """Give the requests whose timers were written, each with its answer: what was refused may be asked for again."""
+    for plan in planned:
+        outcome = outcomes[plan.key]
+        if plan.request is not None and isinstance(outcome, Scheduled):
+            said = {
+                "timer_key": outcome.timer_key,
+                "due_date": outcome.due_date.isoformat(),
+                "outcome": outcome.outcome,
+            }
+            yield plan.request, Stored(HTTPStatus.CREATED, json.dumps(said))
+
+
+async def _write_locked(
+    connection: Connection, planned: Sequence[_Planned], at: datetime
+) -> dict[int, Scheduled | Refused]:
+    # The first statement locks the timers of an earlier attempt. So the second finds each of them, either still
+    # pending or with the record of its end. Without the locks, a timer that ended during the second would be
+    # written once more.
+    keys = [plan.key for plan in planned]
+    await connection.execute(*statement("hold_pending").with_values({"timer_keys": keys}))
+    added = await connection.fetch(*statement("schedule_timers").with_values(_columns(planned, at)))
+    outcomes: dict[int, Scheduled | Refused] = {row["timer_key"]: Scheduled(*row) for row in added}
+    missing = [key for key in keys if key not in outcomes]
+    if missing:
+        rows = await connection.fetch(*statement("known_keys").with_values({"timer_keys": missing, "drawn_at": at}))
+        outcomes |= {row["timer_key"]: _known(*row) for row in rows}
+    named = [plan for plan in planned if plan.key not in outcomes and plan.timer.on_conflict != OnConflict.REFUSE]
+    if named:
+        values = _columns(named, at) | {"on_conflicts": [plan.timer.on_conflict for plan in named]}
+        rows = await connection.fetch(*statement("write_named").with_values(values))
+        outcomes |= {asked: Scheduled(*row) if row[0] else _key_taken(asked) for asked, *row in rows}
     return {plan.key: outcomes.get(plan.key) or _conflict(plan) for plan in planned}
 
 
@@ -175,7 +256,7 @@ def _known(timer_key: int, due_date: datetime, ours: bool, replaced: bool) -> Sc
 
 def _conflict(plan: _Planned) -> Refused:
     # A timer without a name has no name conflict. A schedule without one is named after its key, so the key is taken.
-    return _key_taken(plan.key) if plan.timer.name is None else Refused(_name_taken(plan.timer))
+    return _key_taken(plan.key) if plan.timer.name is None else NameTaken(_name_taken(plan.timer))
 
 
 def _key_taken(timer_key: int) -> KeyTaken:

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from sql.clients.pending import Drawn, Refused, Scheduled, draw_keys, schedule_timers
+from sql.clients.pending import Drawn, NameTaken, Refused, Scheduled, draw_keys, schedule_timers
 from sql.clients.verbs import TimerRef, cancel_timer, pause_timer
 from sql.session import StoreUnavailable
 from tests.support.factories import HolderClient, add_holder, ends, intents, query, value, waits
@@ -95,7 +95,7 @@ async def test_a_taken_name_is_refused_alone(dsn: str) -> None:
         twice = Drawn([*drawn.keys, drawn.keys[-1] + 1000], drawn.at)
         outcomes = await schedule_timers(client, twice, [*asked, timer(name="twice")])
 
-    assert [type(it) for it in outcomes] == [Scheduled, Refused, Scheduled, Scheduled, Refused]
+    assert [type(it) for it in outcomes] == [Scheduled, NameTaken, Scheduled, Scheduled, NameTaken]
     assert isinstance(outcomes[1], Refused)
     assert outcomes[1].why == (
         "name 'taken' is taken by a pending timer of tenant 'default'; "

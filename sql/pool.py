@@ -1,0 +1,55 @@
+"""Some sessions on one database, lent one at a time to whoever asks; those who ask wait for a short time only."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Self
+
+from sql.dsn import Dsn
+from sql.session import CLIENT_PLANS, Session, StoreUnavailable
+
+
+class PoolEmpty(StoreUnavailable):
+    """All sessions were lent for as long as somebody may wait: nothing was asked of Postgres."""
+
+
+class Pool:
+    """Keep `size` sessions, each opened when it is first lent."""
+
+    def __init__(self, dsn: Dsn | str, *, application: str, size: int, timeout_s: float, wait_s: float) -> None:
+        self._wait_s = wait_s
+        self._size = size
+        self._sessions = [
+            Session(dsn, application=application, timeout_s=timeout_s, plans=CLIENT_PLANS) for _ in range(size)
+        ]
+        # The last one that came back is lent first: then few connections are open while little is asked.
+        self._free: asyncio.LifoQueue[Session] = asyncio.LifoQueue()
+        for session in reversed(self._sessions):
+            self._free.put_nowait(session)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.gather(*(session.close() for session in self._sessions))
+
+    @property
+    def lent(self) -> int:
+        """Count the sessions that are in use now."""
+        return self._size - self._free.qsize()
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[Session]:
+        """Lend a session for the length of a block.
+
+        errors:  PoolEmpty  none was free in time
+        """
+        try:
+            async with asyncio.timeout(self._wait_s):
+                session = await self._free.get()
+        except TimeoutError:
+            raise PoolEmpty(f"all {self._size} sessions on Postgres are in use; ask again in a moment") from None
+        try:
+            yield session
+        finally:
+            self._free.put_nowait(session)
