@@ -91,6 +91,11 @@ class Networks:
         return bool(allowing) or is_public(meant)
 
 
+def listed(text: str) -> list[str]:
+    """Split what a setting lists with commas."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
 def networks_of(allowed: Iterable[str] = (), denied: Iterable[str] = ()) -> Networks:
     """Read the operator's networks.
 

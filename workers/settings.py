@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from webhooks.addresses import Networks, networks_of
+from webhooks.addresses import Networks, listed, networks_of
 
 
 class WorkerSettings(BaseModel):
@@ -36,14 +36,10 @@ class WorkerSettings(BaseModel):
     @classmethod
     def _are_networks(cls, text: str) -> str:
         """Refuse what is no network, in a sentence that names it."""
-        networks_of(_listed(text))
+        networks_of(listed(text))
         return text
 
     @property
     def networks(self) -> Networks:
         """Return which addresses webhooks may reach."""
-        return networks_of(_listed(self.webhook_allow), _listed(self.webhook_deny))
-
-
-def _listed(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
+        return networks_of(listed(self.webhook_allow), listed(self.webhook_deny))

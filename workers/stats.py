@@ -1,13 +1,13 @@
 """Counts of what became of deliveries since a worker's start, and the report of them to this node's exporter."""
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
+from metrics.buckets import Buckets
 from metrics.family import OTHER, TARGETS_MAX
-from metrics.report import Histogram, Report, Sample
+from metrics.report import Report, Sample
 from sql.deliveries.claim import Claim, ClaimedDelivery
 from sql.deliveries.settle import Ending, Settlement
 from sql.endpoints.endpoints import WEBHOOK
@@ -19,21 +19,8 @@ def kind_of(target: str) -> str:
     return "webhook" if target.startswith(WEBHOOK) else "handler"
 
 
-@dataclass(slots=True)
-class Buckets:
-    """Count durations by the edges between which they lie."""
-
-    counts: list[int] = field(default_factory=lambda: [0] * (len(DURATION_EDGES_S) + 1))
-    sum_s: float = 0.0
-
-    def add(self, duration_s: float, count: int = 1) -> None:
-        """Count some of the same duration."""
-        self.counts[bisect_left(DURATION_EDGES_S, duration_s)] += count
-        self.sum_s += duration_s * count
-
-
 def _buckets_by_kind() -> dict[str, Buckets]:
-    return {kind: Buckets() for kind in sorted(KIND.values)}
+    return {kind: Buckets(DURATION_EDGES_S) for kind in sorted(KIND.values)}
 
 
 class WorkerStats:
@@ -110,9 +97,7 @@ def report_of(source: str, stats: WorkerStats, present: WorkerGauges, *, leaving
     ]
     named = {"delivery_lag_seconds": stats.lags, "delivery_attempt_seconds": stats.durations}
     histograms = [
-        Histogram(name, (kind,), tuple(buckets.counts), buckets.sum_s)
-        for name, by_kind in named.items()
-        for kind, buckets in by_kind.items()
+        buckets.histogram(name, (kind,)) for name, by_kind in named.items() for kind, buckets in by_kind.items()
     ]
     return Report(source, samples=samples, histograms=histograms, leaving=leaving)
 
