@@ -35,6 +35,7 @@ from cli.output import BAD_INPUT, NOT_DONE, NOT_THERE, WRONG_SCHEMA, out, tell
 from cluster.running import ClusterFailed
 from cluster.settings import InvalidSettings, unknown_settings
 from embedded.server import EmbeddedPostgresError
+from gateway.settings import CannotServe
 from metrics.server import CannotListen
 from service.bulk_change import BulkBroken
 from service.bulk_import import ImportBroken
@@ -70,7 +71,7 @@ def _options(
 
 
 for command in (
-    run.up, run.demo, run.migrate, run.exporter, database.dsn, database.psql,
+    run.up, run.gateway, run.demo, run.migrate, run.exporter, database.dsn, database.psql,
     scaling.scale, scaling.forecast, ramp.ramp, handover.switch, handover.leave, release.release,
     schedule.schedule, inspect.preview, inspect.list_, inspect.show, explain.explain,
     verbs.cancel, reschedule.reschedule, verbs.pause, verbs.resume, verbs.run_now,
@@ -95,6 +96,7 @@ EXITS: dict[type[Exception], int] = {
     BulkBroken: NOT_THERE,
     ClusterFailed: NOT_THERE,
     CannotListen: NOT_THERE,
+    CannotServe: NOT_THERE,
     LacksRights: NOT_THERE,
     AppRefused: BAD_INPUT,
     TablesInUse: NOT_DONE,

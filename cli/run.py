@@ -1,4 +1,4 @@
-"""The commands that run things: up, exporter, demo, migrate."""
+"""The commands that run things: up, gateway, exporter, demo, migrate."""
 
 import asyncio
 import secrets
@@ -15,7 +15,7 @@ from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
 from cli.preparation import Preparation
 from cluster import logs
 from cluster.database import Database, open_database, wait_until_ready
-from cluster.exporter import place_of
+from cluster.exporter import Exporting, place_of
 from cluster.running import TEND_S, running_cluster
 from cluster.scratch import remove_abandoned
 from cluster.settings import InvalidSettings, load_settings
@@ -66,6 +66,24 @@ def up(
                 cluster.tend()
                 preparation.tend(database.dsn)
             tell("stopping: the shards keep running" if keep_running else "stopping: handing claims back")
+    return DONE
+
+
+def gateway() -> int:
+    """Serve the HTTP API until Ctrl-C or SIGTERM; it needs Postgres alone, and any number may run."""
+    from gateway.serving import run  # a second of imports, which no other command needs
+
+    logs.configure()
+    settings = load_settings()
+    with open_database(settings) as database:
+        exporting = Exporting(
+            settings.model_copy(update={"metrics_store": False}), database.dsn, tell=tell, unready=list
+        )
+        try:
+            own = settings.gateway.model_copy(update={"metrics_socket": exporting.socket_path})
+            run(own, database.dsn, tell=tell, ready=exporting.tend)
+        finally:
+            exporting.stop()
     return DONE
 
 

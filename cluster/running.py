@@ -1,4 +1,7 @@
-"""A running cluster: the embedded Postgres, the host process of Ray, and the exporter. What dies is started again."""
+"""A running cluster: the embedded Postgres, the host process of Ray, the gateway and the exporter.
+
+What dies is started again.
+"""
 
 import json
 import os
@@ -15,6 +18,7 @@ from typing import IO
 from cluster import host
 from cluster.database import Database
 from cluster.exporter import Exporting
+from cluster.gateway import GatewayProcess
 from cluster.node import DSN, DSN_FILE, environment_of
 from cluster.scratch import Scratch
 from cluster.settings import PREFIX, Settings
@@ -37,7 +41,7 @@ class ClusterFailed(Exception):
 
 
 class RunningCluster:
-    """Keep one host process, one database and one exporter running."""
+    """Keep one host process, one database, one gateway and one exporter running."""
 
     def __init__(
         self,
@@ -58,6 +62,7 @@ class RunningCluster:
         # One cluster id for as long as we run, so that a new host takes the lead from its predecessor at once.
         self._cluster_id = settings.cluster_id or secrets.token_hex(8)
         self._exporting = Exporting(settings, database.dsn, tell=tell, unready=self.unready)
+        self._gateway = GatewayProcess(settings, database.dsn, metrics_socket=self._exporting.socket_path, tell=tell)
         self._host: subprocess.Popen[bytes] | None = None
         self._scratches: list[Scratch] = []
         self._ready = False
@@ -84,6 +89,7 @@ class RunningCluster:
         """Restart what has died; call this every `TEND_S`."""
         self._tend_database()
         self._exporting.tend()
+        self._gateway.tend()
         if self._host is not None and self._is_stuck():
             self._host.kill()
             self._host.wait()
@@ -99,6 +105,7 @@ class RunningCluster:
 
     def stop(self) -> None:
         """Let the host hand everything back and end; a second call does nothing."""
+        self._gateway.stop()
         self._stop_host()
         self._exporting.stop()
 

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from coordinator.settings import CoordinatorSettings
+from gateway.settings import GatewaySettings
 from metrics.report import SOCKET_PATH_MAX
 from shards.settings import ShardSettings
 from sql.dsn import RULE, Dsn, InvalidDsn
@@ -24,11 +25,14 @@ from workers.settings import WorkerSettings
 PREFIX = "SHARDCLOCK_"
 # Names after the prefix that `up` sets for its host process, cluster/host.py.
 OF_HOST = frozenset({"HOST_CLUSTER_ID", "HOST_TEMP_DIR", "HOST_EMBEDDED", "HOST_KEEP_RUNNING", "HOST_APP"})
+# What the client of the HTTP API reads, client/shardclock/http/place.py.
+OF_CLIENT = frozenset({"API_KEY", "API_URL"})
 # One record for each package, by its field in `Settings`. A package's record also gets the fields that both have.
 PARTS: Mapping[str, type[BaseModel]] = {
     "shard": ShardSettings,
     "worker": WorkerSettings,
     "coordinator": CoordinatorSettings,
+    "gateway": GatewaySettings,
 }
 # Never written into an environment: secrets, and places that each process gets anew.
 NOT_IN_ENVIRONMENT = frozenset({"ray_auth_token", "dsn", "dsn_file", "metrics_socket"})
@@ -48,6 +52,7 @@ RELATIONS = (
     ("coordinator_timeout_s", "leader_lease_s", "or a slow statement costs the lead"),
     ("forecast_s", "shards_ahead_s", "or a spike is there before it is seen"),
     ("reconcile_s", "leader_lease_s", "or the lease ends between two turns"),
+    ("gateway_wait_s", "gateway_timeout_s", "or it waits longer for a connection than for an answer"),
 )
 # Variables that Kubernetes sets in each pod for a service whose name begins with `shardclock`.
 SERVICE_LINK = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$")
@@ -78,6 +83,7 @@ class Settings(BaseModel):
     coordinator: CoordinatorSettings = Field(
         default_factory=CoordinatorSettings, description="what the coordinator is told"
     )
+    gateway: GatewaySettings = Field(default_factory=GatewaySettings, description="what each gateway is told")
 
     dsn: SecretStr | None = Field(None, description="the database; none, and no file: an embedded Postgres")
     dsn_file: Path | None = Field(None, description="a file that holds it instead, read anew for each connection")
@@ -110,6 +116,7 @@ class Settings(BaseModel):
     metrics_socket: str | None = Field(
         None, min_length=1, description="where shards report to this node's exporter; none: drawn"
     )
+    gateway_enabled: bool = Field(True, description="whether `up` starts a gateway, which serves the HTTP API")
     metrics_store: bool = Field(True, description="whether this exporter reads the tables too; one a cluster is enough")
 
     @model_validator(mode="before")
@@ -205,7 +212,7 @@ def unknown_settings(environment: Mapping[str, str]) -> list[str]:
     unknown = {
         name: rest
         for name, rest in asked.items()
-        if rest not in known | OF_HOST and not _is_service_link(name, environment[name])
+        if rest not in known | OF_HOST | OF_CLIENT and not _is_service_link(name, environment[name])
     }
     return [f"{name} is no setting of ours, and changes nothing{_meant(rest, known)}" for name, rest in unknown.items()]
 

@@ -87,7 +87,7 @@ def run_demo(file: Path | None, *, tell: Tell, live: bool) -> Verdict:
     remove_abandoned()
     scratch = Scratch.make("demo")
     settings = load_settings(data_dir=scratch.path / "postgres").model_copy(
-        update={"dsn": None, "dsn_file": None, "ray_address": None, "metrics_port": 0}
+        update={"dsn": None, "dsn_file": None, "ray_address": None, "metrics_port": 0, "gateway_enabled": False}
     )
     try:
         calls = calls_file(settings.data_dir)

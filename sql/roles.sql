@@ -283,13 +283,23 @@ begin
         select o.name, string_agg(a.privilege_type || o.part, ', ') as rights
         from ours o
         cross join lateral aclexplode(o.acl) a
-        where a.grantee = 'shardclock_scheduler'::regrole
+        where a.grantee in ('shardclock_scheduler'::regrole, 'shardclock_consumer'::regrole)
         group by o.name
     loop
         execute format('grant %s on %s to shardclock_gateway', given.rights, given.name);
     end loop;
     grant select on shardclock.api_keys to shardclock_gateway;
     grant select, insert, update on shardclock.idempotent_requests to shardclock_gateway;
+    grant delete on shardclock.consumers, shardclock.records_aside to shardclock_gateway;
+    grant execute on function shardclock.reset_group to shardclock_gateway;
+    -- Its callers act on their deliveries, dead letters and endpoints.
+    grant insert, update, delete on shardclock.deliveries to shardclock_gateway;
+    grant insert, delete on shardclock.dead_letters to shardclock_gateway;
+    grant select, insert, update, delete on shardclock.endpoints to shardclock_gateway;
+    grant execute on function
+        shardclock.redrive_dead_letters, shardclock.discard_dead_letters, shardclock.lock_delivery,
+        shardclock.cancel_delivery, shardclock.retry_delivery, shardclock.retry_deliveries
+    to shardclock_gateway;
     grant execute on function
         shardclock.find_requests, shardclock.forget_requests, shardclock.request_slot
     to shardclock_gateway;

@@ -192,59 +192,6 @@ CREATE TABLE shardclock.handlers (
     CONSTRAINT target_is_no_job CHECK ((target !~~ 'job:%'::text))
 );
 
-CREATE TABLE shardclock.jobs (
-    name text NOT NULL,
-    function text NOT NULL,
-    every_s double precision,
-    schedule text,
-    zone text DEFAULT 'UTC'::text NOT NULL,
-    missed text DEFAULT 'fire_once'::text NOT NULL,
-    overlap text DEFAULT 'skip'::text NOT NULL,
-    priority smallint DEFAULT 2 NOT NULL,
-    config jsonb,
-    policy jsonb DEFAULT '{}'::jsonb NOT NULL,
-    declared jsonb,
-    state text DEFAULT 'SCHEDULED'::text NOT NULL,
-    declared_at timestamp with time zone DEFAULT now() NOT NULL,
-    changed_at timestamp with time zone DEFAULT now() NOT NULL,
-    withdrawn_at timestamp with time zone,
-    disabled_at timestamp with time zone,
-    disabled_why text,
-    disabled_by text,
-    is_enabled boolean GENERATED ALWAYS AS (((disabled_at IS NULL) AND (withdrawn_at IS NULL))) STORED NOT NULL,
-    run_timer_key bigint,
-    run_claims integer,
-    run_holder bigint,
-    run_attempt integer,
-    run_started_at timestamp with time zone,
-    cancel_asked_at timestamp with time zone,
-    cancel_why text,
-    not_before timestamp with time zone,
-    last_start timestamp with time zone,
-    last_finish timestamp with time zone,
-    last_success timestamp with time zone,
-    last_outcome text,
-    last_reason text,
-    runs bigint DEFAULT 0 NOT NULL,
-    successes bigint DEFAULT 0 NOT NULL,
-    failures bigint DEFAULT 0 NOT NULL,
-    crashes bigint DEFAULT 0 NOT NULL,
-    consecutive_failures integer DEFAULT 0 NOT NULL,
-    consecutive_crashes integer DEFAULT 0 NOT NULL,
-    CONSTRAINT config_is_at_most_64_kib CHECK ((octet_length((config)::text) <= 65536)),
-    CONSTRAINT every_is_within_bounds CHECK (((every_s >= (0.1)::double precision) AND (every_s <= (31536000)::double precision))),
-    CONSTRAINT mark_is_whole CHECK ((num_nonnulls(run_timer_key, run_claims, run_holder, run_attempt, run_started_at) = ANY (ARRAY[0, 5]))),
-    CONSTRAINT missed_is_known CHECK ((missed = ANY (ARRAY['fire_once'::text, 'fire_all'::text, 'skip'::text]))),
-    CONSTRAINT name_is_a_word CHECK ((name ~ '^[a-z0-9][a-z0-9_.-]{0,99}$'::text)),
-    CONSTRAINT one_rule_at_most CHECK ((num_nonnulls(every_s, schedule) <= 1)),
-    CONSTRAINT overlap_is_known CHECK ((overlap = ANY (ARRAY['skip'::text, 'queue'::text, 'replace'::text]))),
-    CONSTRAINT policy_is_an_object CHECK (((jsonb_typeof(policy) = 'object'::text) AND (length((policy)::text) <= 2000))),
-    CONSTRAINT priority_is_1_to_4 CHECK (((priority >= 1) AND (priority <= 4))),
-    CONSTRAINT schedule_is_1_to_200_characters CHECK (((length(schedule) >= 1) AND (length(schedule) <= 200))),
-    CONSTRAINT state_is_known CHECK ((state = ANY (ARRAY['SCHEDULED'::text, 'STARTING'::text, 'RUNNING'::text, 'TERMINATING'::text, 'DISABLED'::text])))
-)
-WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_cost_delay='0');
-
 CREATE TABLE shardclock.api_keys (
     key_id bigint NOT NULL,
     tenant_id text,
@@ -712,9 +659,9 @@ ALTER TABLE ONLY shardclock.holders
 -- ended_as(bigint, text, text)  0006_verbs.sql
 -- ensure_log_partitions(integer)  0002_command_log.sql
 -- ensure_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)  0005_schedule.sql
--- find_keys(text, text, text, timestamp with time zone, timestamp with time zone, bigint, bigint, integer)  0007_search.sql
+-- find_keys(text, text, text, timestamp with time zone, timestamp with time zone, bigint, bigint, integer, text)  0014_targets.sql
 -- find_requests(text[], text[], timestamp with time zone)  0013_api.sql
--- find_timers(text, text, text, text, timestamp with time zone, timestamp with time zone, bigint, text, integer)  0007_search.sql
+-- find_timers(text, text, text, text, timestamp with time zone, timestamp with time zone, bigint, text, integer, text)  0014_targets.sql
 -- forget_requests()  0013_api.sql
 -- has_no_start(text)  0011_jobs.sql
 -- has_targets()  0011_jobs.sql

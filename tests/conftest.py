@@ -38,6 +38,8 @@ RAY_S, SLOW_S, OTHER_S = 12.0, 4.0, 0.1  # a test with that mark, or with none
 
 # Clusters of several sessions on one machine would fight over the port that is the default.
 os.environ["SHARDCLOCK_METRICS_PORT"] = "0"
+# A gateway would cost each cluster a process; tests that want one say so.
+os.environ["SHARDCLOCK_GATEWAY_ENABLED"] = "false"
 # Readline puts a width into the environment of pytest's workers, and a console keeps the one it finds when imported.
 os.environ.pop("COLUMNS", None)
 

@@ -42,8 +42,8 @@ functions (name) as (
     values
         ('adopt'), ('advance_keys'), ('broken_rule'), ('declare_job'), ('drop_job_timer'), ('drop_log_partition'),
         ('ensure_log_partitions'), ('has_no_start'), ('has_targets'), ('hold_reason'), ('is_free'), ('kind_of_target'),
-        ('late_since'), ('log_horizon'), ('log_of_job'), ('named_target'), ('next_start'), ('origin'),
-        ('out_of_range'), ('plan_job'), ('read_log'), ('rehome_log_default'), ('resume_job'), ('stop_job'),
+        ('late_since'), ('log_horizon'), ('log_of_job'), ('mend_job_waits'), ('named_target'), ('next_start'),
+        ('origin'), ('out_of_range'), ('plan_job'), ('read_log'), ('rehome_log_default'), ('resume_job'), ('stop_job'),
         ('tend_jobs'), ('unknown_job'), ('unknown_target'), ('with_failure'), ('withdraw_jobs')
 ),
 lacking as (

@@ -165,6 +165,7 @@ class RayCluster:
             SHARDCLOCK_APP=APP,
             SHARDCLOCK_SHARDS=str(self._shards),
             SHARDCLOCK_METRICS_PORT="0",
+            SHARDCLOCK_GATEWAY_ENABLED="false",
             SHARDCLOCK_WEBHOOK_HTTP="true",
             SHARDCLOCK_WEBHOOK_ALLOW="127.0.0.0/8",
         )

@@ -190,6 +190,7 @@ class Hosts:
             SHARDCLOCK_RAY_ADDRESS=self._address,
             SHARDCLOCK_RAY_AUTH_TOKEN=self._token,
             SHARDCLOCK_METRICS_PORT="0",
+            SHARDCLOCK_GATEWAY_ENABLED="false",
             **self._environment(HEAD),
         )
         self._up.until_running()

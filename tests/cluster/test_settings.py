@@ -129,6 +129,8 @@ def test_a_variable_that_is_no_setting_is_told_with_its_nearest_neighbour(name: 
     ("name", "value"),
     [
         ("SHARDCLOCK_HOST_TEMP_DIR", "/tmp/x"),
+        ("SHARDCLOCK_API_URL", "http://127.0.0.1:9841"),
+        ("SHARDCLOCK_API_KEY", "sck_x"),
         ("SHARDCLOCK_METRICS_SERVICE_HOST", "10.0.0.1"),
         ("SHARDCLOCK_METRICS_SERVICE_PORT_HTTP", "9840"),
         ("SHARDCLOCK_BLUE_HEAD_SVC_PORT", "tcp://10.0.0.1:6379"),

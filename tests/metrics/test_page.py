@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 import shards.families
 import workers.families
 from cluster.families import REPORTED
+from gateway.families import OPERATION
 from metrics.families import OF_EXPORTER, READ
 from metrics.family import JOB_NAME, LOOP, PREFIX, SHARD, TARGET_NAME, Family
 from metrics.page import metrics_of, of_exporter
@@ -142,7 +143,12 @@ def test_only_histograms_have_edges() -> None:
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_every_label_has_a_known_and_small_set_of_values(family: Family) -> None:
     assert len(set(family.labels)) == len(family.labels)
-    assert [label for label in family.labels if label.is_open] in ([], [TARGET_NAME], [JOB_NAME]), "users name these"
+    assert [label for label in family.labels if label.is_open] in (
+        [],
+        [TARGET_NAME],
+        [JOB_NAME],
+        [OPERATION],  # as many as the API has
+    ), "users name these"
     series = math.prod(len(label.values) for label in family.labels if label != SHARD)
     assert series <= 30, "for each shard at most so many"
 

@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,28 +15,39 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from sql.clients.pending import Batch
 from tests.support import ROOT
 from tests.support.doc_blocks import Block, blocks
 from tests.support.factories import BOUND_S
+from tests.support.gateway_process import gateway_process
 from tests.support.job_runs import declare
 from tests.support.jobs import job_spec
 from tests.support.memory import IN_MEMORY
 from tests.support.program import Shell
 from tests.support.roles import COMMANDS
+from tests.support.sql_client import session as session_of
+from timers.model import NewTimer
 
 LONG_RUNNING = ("up", "demo", "tail")  # checked to be commands, not run
 FOR_A_SHELL = frozenset("$`|&;<>*?~\\")
+GATEWAY = "http://127.0.0.1:9841"
+NAMED = ("order-1", "order-2")
 QUOTED = re.compile(r"'[^']*'")
 OURS = [command for commands in COMMANDS.values() for command in commands]  # those that a role is known for
 
 
 def of(kind: str) -> list[object]:
     """List the blocks of a kind as parameters; one that isn't run is skipped with its reason."""
-    return [
-        pytest.param(b, id=b.where, marks=[pytest.mark.skip(reason=b.reason)] if b.reason else [])
-        for b in blocks()
-        if b.kind == kind
-    ]
+    return [pytest.param(b, id=b.where, marks=[*_skipped(b), *_slow(b)]) for b in blocks() if b.kind == kind]
+
+
+def _skipped(block: Block) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.skip(reason=block.reason)] if block.reason else []
+
+
+def _slow(block: Block) -> list[pytest.MarkDecorator]:
+    """Mark what starts a gateway."""
+    return [pytest.mark.slow] if GATEWAY in block.text else []
 
 
 def commands(text: str) -> list[str]:
@@ -74,6 +86,9 @@ def test_commands_end_well(
     block: Block, dsn: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typed = [checked(command) for command in commands(block.text)]
+    if GATEWAY in block.text:
+        _ask(typed, block, dsn)
+        return
     each = [words for command in typed if (words := in_words(command)) is not None]
     if len(each) < len(typed):
         _type("\n".join(["set -e", *typed]), block, dsn)
@@ -84,6 +99,20 @@ def test_commands_end_well(
     for words in each:
         done = shell(*words)
         assert done.code == 0, f"{block.where}: {words}: {done.err}"
+
+
+def _ask(typed: list[str], block: Block, dsn: str) -> None:
+    """Type commands that ask a gateway, one that has what the page has scheduled before."""
+    if shutil.which("curl") is None:
+        pytest.skip("there is no curl here")
+    asyncio.run(_schedule_named(dsn, *NAMED))
+    with gateway_process(dsn) as (url, _):
+        _type("\n".join(["set -e", *typed]).replace(GATEWAY, url), block, dsn)
+
+
+async def _schedule_named(dsn: str, *names: str) -> None:
+    async with session_of(dsn) as session:
+        await Batch([NewTimer.from_fields({"delay": "PT1H", "name": name}) for name in names]).send(session)
 
 
 def _type(script: str, block: Block, dsn: str) -> None:
@@ -140,4 +169,12 @@ def test_sql_runs(block: Block, dsn: str) -> None:
 @pytest.mark.parametrize("block", of("python"))
 def test_python_runs(block: Block, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHARDCLOCK_DSN", dsn)
-    exec(compile(block.text, block.where, "exec"), {"__name__": "__main__"})
+    if GATEWAY not in block.text:
+        _execute(block.text, block)
+        return
+    with gateway_process(dsn) as (url, _):
+        _execute(block.text.replace(GATEWAY, url), block)
+
+
+def _execute(text: str, block: Block) -> None:
+    exec(compile(text, block.where, "exec"), {"__name__": "__main__"})

@@ -179,7 +179,11 @@ def test_the_wheel_brings_the_sql_and_the_types(wheels: dict[str, Path]) -> None
 @pytest.mark.slow
 def test_the_client_s_wheel_brings_its_package_alone(wheels: dict[str, Path]) -> None:
     package = ROOT / "client" / "shardclock"
-    shipped = {path.relative_to(ROOT / "client").as_posix() for path in package.iterdir() if path.is_file()}
+    shipped = {
+        path.relative_to(ROOT / "client").as_posix()
+        for path in package.rglob("*")
+        if path.suffix == ".py" or path.name == "py.typed"
+    }
     assert _files_of(wheels["client"]) == shipped
 
 

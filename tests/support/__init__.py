@@ -49,6 +49,14 @@ The HTTP API:
 Webhooks:
     receivers        receive webhooks on loopback, well or badly
 
+The HTTP API:
+    gateways         a gateway in the test's own process, and a client that asks it
+    gateway_process  one gateway in a process of its own
+    openapi          write docs/openapi.json from the routes
+    lossy            a proxy that loses answers, and a server that answers as it is told
+    restarting       a gateway that is killed, and started again where it was
+    unasync          write the client without an event loop from the one that has one
+
 Rules and pages:
     cron_rules       draw cron rules and zones at random, and step through a rule
     doc_blocks       find the code blocks of the README and the docs

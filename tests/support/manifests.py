@@ -28,7 +28,7 @@ WITH_APP = ["dev with an app", "prod with every choice and an app"]
 WITHOUT_APP = ["dev with workers", "prod with workers"]
 WITH_WORKERS = [*WITHOUT_APP, *WITH_APP]
 VARIANTS = [*OVERLAYS, CHOSEN, *WITH_WORKERS]
-AUTOSCALED = [CHOSEN, WITH_APP[1]]
+AUTOSCALED = WITH_GATEWAY = [CHOSEN, WITH_APP[1]]
 CHOICE = re.compile(r"^( *)# (?=- (?:\.\./)+components/|shardclock-\S+ \S+$)", re.MULTILINE)
 APP = re.compile(r"^( *)# (?=- \.\./app$)", re.MULTILINE)
 WORKERS = re.compile(r"^( *)# (?=- \.\./workers$)", re.MULTILINE)

@@ -27,8 +27,20 @@ USER = re.compile(rf"(?<=//)(?:postgres|test_(?:{'|'.join((*ROLES, OPERATOR))}))
 # The commands that each role may run: docs/operate/security.md says the same.
 COMMANDS = {
     "owner": ("migrate", "keys"),
-    "shard": ("up", "scale", "ramp", "switch", "leave", "release", "consumers", "dead-letters", "endpoints"),
+    "shard": (
+        "up",
+        "scale",
+        "ramp",
+        "switch",
+        "leave",
+        "release",
+        "consumers",
+        "dead-letters",
+        "deliveries",
+        "endpoints",
+    ),
     "scheduler": ("schedule", "cancel", "reschedule", "pause", "resume", "run-now", "jobs"),
+    "gateway": ("gateway",),
     "reader": ("exporter", "list", "show", "explain", "tail", "status", "targets", "forecast", "preview"),
 }
 

@@ -1,0 +1,133 @@
+"""The gateway beside a running cluster: a process of its own, which is started again when it has died.
+
+As a program it is what `up` starts: it ends when its standard input does, and so never outlives `up`.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+from cluster import logs
+from cluster.node import DSN, DSN_FILE, environment_of
+from cluster.settings import PREFIX, InvalidSettings, Settings, load_settings
+from gateway.settings import CannotServe
+from sql.backoff import Backoff
+from sql.dsn import Dsn
+
+RESTARTS = Backoff(1.0, 60.0)
+STEADY_S = 60.0  # a gateway that lived this long did not fail to start: it is restarted without a pause
+STOP_S = 15.0
+MODULE = "cluster.gateway"
+METRICS_SOCKET = f"{PREFIX}METRICS_SOCKET"
+
+
+class GatewayProcess:
+    """Keep a gateway running, and wait longer after each time that it could not start."""
+
+    def __init__(
+        self, settings: Settings, dsn: Dsn, *, metrics_socket: str | None = None, tell: Callable[[str], None]
+    ) -> None:
+        self._settings = settings
+        self._metrics_socket = metrics_socket
+        self._dsn = dsn
+        self._tell = tell
+        self._process: subprocess.Popen[bytes] | None = None
+        self._started_at_s = 0.0
+        self._start_at_s = 0.0
+        self._failures = 0
+
+    @property
+    def pid(self) -> int | None:
+        """Return its process's number, or None while it does not run."""
+        return None if self._process is None else self._process.pid
+
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        assert self._process is not None
+        self._process.kill()
+
+    def tend(self) -> None:
+        """Start it if it does not run and may be started again; call this often."""
+        if not self._settings.gateway_enabled:
+            return
+        if self._process is not None and self._process.poll() is not None:
+            self._forget()
+            if time.monotonic() - self._started_at_s > STEADY_S:
+                self._failures = 0
+            pause_s = RESTARTS.pause_s(self._failures)
+            self._failures += 1
+            self._start_at_s = time.monotonic() + pause_s
+            self._tell(f"the HTTP API has ended and is started again in {pause_s:.0f} s; timers fire without it")
+        if self._process is None and time.monotonic() >= self._start_at_s:
+            self._started_at_s = time.monotonic()
+            self._process = subprocess.Popen(
+                # -P: a sql.py in the current directory must not replace our package.
+                [sys.executable, "-P", "-m", MODULE],
+                stdin=subprocess.PIPE,
+                stdout=sys.stderr,
+                # Ctrl-C in the terminal must reach only `up`, which then stops it.
+                start_new_session=True,
+                env=self._environment(),
+            )
+
+    def stop(self) -> None:
+        """Let it answer what has begun, and end; a second call does nothing."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._forget()
+
+    def _forget(self) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process = None
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            **{name: value for name, value in os.environ.items() if name not in (DSN, DSN_FILE)},
+            **self._settings.environment(),
+            **environment_of(self._dsn),
+            **({METRICS_SOCKET: self._metrics_socket} if self._metrics_socket else {}),
+        }
+
+
+def main() -> int:
+    """Serve the database that the environment names, until told to stop or until `up` has gone."""
+    from gateway.serving import run  # a second of imports, which `up` itself does not need
+
+    logs.configure()
+    settings = load_settings()
+    dsn = settings.find_dsn()
+    if dsn is None:
+        raise InvalidSettings("SHARDCLOCK_DSN must name the database; `shardclock gateway` starts the embedded one")
+    threading.Thread(target=_stop_at_end_of_input, name="input", daemon=True).start()
+    try:
+        run(settings.gateway, dsn, tell=_tell)
+    except CannotServe as error:
+        _tell(str(error))
+        return 1
+    return 0
+
+
+def _stop_at_end_of_input() -> None:
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _tell(sentence: str) -> None:
+    sys.stderr.write(f"{sentence}\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,30 @@
+"""The HTTP API: an ordinary stateless process that talks to Postgres only, so it accepts while no cluster runs.
+
+Any number of gateways may run on one database. Each route is a use case of `service` or a verb of `sql.clients`; what
+is decided here is only how HTTP says it: who asks, what a body may be, and which status an outcome has.
+
+    serving    run it: `shardclock gateway`
+    app        put the parts together
+    settings   its numbers
+    limits     how much one tenant may ask for
+    callers    whose request this is, and whether it may
+    problems   what is answered when something is not done
+    bodies     read a body, bounded
+    paths      names in paths
+    creating   the hot route: one timer
+    combining  many creates at the same time become one statement
+    idempotency  a request that is sent again does nothing twice
+    timers     look at timers, and change one
+    bulk       many timers: lines of JSON, or one verb for all that a filter finds
+    schedules  look ahead: what a rule will do
+    waiting    wait until a timer has ended
+    log        read the log, by pages or as it grows
+    consumers  groups that read it, each record at least once
+    deliveries, dead_letters, endpoints, jobs   what firings do
+    cluster    the cluster, as an operator sees it
+    parts      what every route uses
+    answers    what is answered: the models of the API's reference
+    reference  that reference, OpenAPI
+    health     whether it works
+    stats, families   how many requests, and how long they took
+"""

@@ -1,0 +1,151 @@
+"""Put the parts of a gateway together, and say by which problem each error is answered."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from http import HTTPStatus
+from importlib.metadata import version
+from typing import Any
+
+import structlog
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from gateway import bulk, cluster, consumers, dead_letters, deliveries, endpoints, health, jobs, log, schedules, timers
+from gateway.callers import Anyone, KeyHolders
+from gateway.combining import Combiner
+from gateway.creating import CREATE, TIMERS, create
+from gateway.idempotency import forgetting
+from gateway.limits import Limits
+from gateway.log import STREAMS_MAX
+from gateway.parts import Gateway, sentence_of
+from gateway.paths import KeptSlashes
+from gateway.problems import BROKEN, CONFLICT, NOT_FOUND, REFUSED, TOO_LATE, WRONG_METHOD, Problem, unavailable
+from gateway.reference import openapi_of
+from gateway.settings import GatewaySettings
+from gateway.stats import Counted, RequestStats, reporting
+from gateway.waiting import Waiters
+from service.endpoints import EndpointConflict, UnknownEndpoint
+from service.jobs import UnknownJob
+from service.single_change import NotChanged, UnknownTimer
+from sql.dsn import Dsn
+from sql.pool import Pool
+from sql.session import StatementRefused, StoreUnavailable
+from timers.refusal import Refusal
+
+DESCRIPTION = (
+    "Durable timers: schedule them, look at them, change them. It needs Postgres alone, and so accepts while no"
+    " cluster runs; what is due then fires when one does."
+)
+ROUTERS = (
+    health.router, bulk.router, timers.router, schedules.router, log.router, deliveries.router, dead_letters.router,
+    endpoints.router, jobs.router, consumers.router, cluster.router,
+)  # fmt: skip
+
+
+def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> FastAPI:
+    """Make the application of one gateway; what it opens lives as long as the server runs it."""
+
+    stats = RequestStats()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with (
+            Pool(
+                dsn,
+                application="shardclock gateway",
+                size=settings.gateway_sessions,
+                timeout_s=settings.gateway_timeout_s,
+                wait_s=settings.gateway_wait_s,
+            ) as pool,
+            Combiner(pool) as combiner,
+            Waiters(dsn) as waiters,
+            forgetting(pool),
+            reporting(stats, pool, combiner, waiters, socket_path=settings.metrics_socket),
+        ):
+            callers = KeyHolders(pool) if needs_keys else Anyone()
+            limits = Limits(settings.gateway_rate_per_s)
+            app.state.gateway = Gateway(
+                settings, pool, combiner, waiters, callers, limits, asyncio.Semaphore(STREAMS_MAX)
+            )
+            yield
+
+    app = FastAPI(
+        title="Shardclock",
+        version=version("shardclock"),
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        exception_handlers=HANDLERS,
+        redirect_slashes=False,
+    )
+    app.add_middleware(KeptSlashes)
+    app.add_middleware(Counted, stats=stats)
+    app.state.stats = stats
+    app.router.routes.append(Route(TIMERS, create, methods=["POST"]))
+    for router in ROUTERS:
+        app.include_router(router)
+    described = openapi_of(app, {TIMERS: {"post": CREATE}})
+    app.openapi = lambda: described  # type: ignore[method-assign] # FastAPI's own way to replace it
+    return app
+
+
+async def _problem(_: Request, error: Problem) -> Response:
+    return error.answer()
+
+
+async def _not_changed(_: Request, error: NotChanged) -> Response:
+    return Problem(NOT_FOUND if isinstance(error, UnknownTimer) else TOO_LATE, str(error), state=error.state).answer()
+
+
+async def _refused(_: Request, error: Refusal) -> Response:
+    return Problem(REFUSED, str(error)).answer()
+
+
+async def _not_found(_: Request, error: Refusal) -> Response:
+    return Problem(NOT_FOUND, str(error)).answer()
+
+
+async def _conflict(_: Request, error: Refusal) -> Response:
+    return Problem(CONFLICT, str(error)).answer()
+
+
+async def _invalid(_: Request, error: RequestValidationError) -> Response:
+    return Problem(REFUSED, sentence_of(error.errors()[0])).answer()
+
+
+async def _unavailable(_: Request, error: StoreUnavailable) -> Response:
+    return unavailable(str(error)).answer()
+
+
+async def _no_route(request: Request, error: HTTPException) -> Response:
+    path = request.scope["raw_path"].decode("ascii", "replace")
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        sentence = f"{request.method} is not for {path}; /openapi.json has what is"
+        return Problem(WRONG_METHOD, sentence, headers=error.headers).answer()
+    return Problem(NOT_FOUND, f"there is nothing at {path}; /openapi.json has what there is").answer()
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    structlog.get_logger().error("a request failed", method=request.method, path=request.url.path, exc_info=error)
+    return Problem(BROKEN, "the gateway has failed; its log says why").answer()
+
+
+HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]] = {
+    Problem: _problem,
+    NotChanged: _not_changed,
+    UnknownJob: _not_found,
+    UnknownEndpoint: _not_found,
+    EndpointConflict: _conflict,
+    Refusal: _refused,
+    RequestValidationError: _invalid,
+    StoreUnavailable: _unavailable,
+    StatementRefused: _broken,
+    HTTPException: _no_route,
+    Exception: _broken,
+}

@@ -1,0 +1,267 @@
+"""Many timers: a request with a line for each, or one verb for all that a filter finds."""
+
+import hashlib
+import time
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.answers import BulkAnswer, CountedAnswer, said
+from gateway.bodies import NDJSON, read_body
+from gateway.callers import Caller
+from gateway.creating import TIMERS, timer_of
+from gateway.parts import Gateway, Here, Writer, read_model, scoped
+from gateway.problems import MORE_MATCH, REFUSED, TOO_LARGE, TRY_AGAIN, Problem, unavailable
+from gateway.reference import body_of
+from service.bulk_change import BulkBroken, BulkChange, Change
+from service.bulk_import import ImportBroken, write_lines
+from service.filters import filter_of
+from service.moves import destination_of
+from sql.clients.history import Filter
+from sql.clients.pending import Refused, Scheduled
+from sql.clients.verbs import Shift, cancel_timers, pause_timers, resume_timers, shift_timers
+from sql.retry import Retry
+from timers.model import BIGINT_MAX, NewTimer, read_line
+from timers.refusal import InvalidTimer, shortened
+
+LINES_MAX = 10_000
+LINES_BYTES_MAX = 16 * 1024 * 1024
+CHANGED_MAX = 100_000  # by one request
+TOKEN_S = 600
+NUMBERS_CHARS_MAX = 80
+RETRY = Retry(attempts=3)
+
+# Who may write; the route counts its lines itself.
+Scheduler = Annotated[Caller, Depends(scoped("write"))]
+
+router = APIRouter(prefix=f"{TIMERS}/bulk", tags=["bulk"])
+
+
+class Line(BaseModel):
+    """What became of one line."""
+
+    line: int = Field(examples=[1], description="its number, from 1")
+    outcome: str = Field(
+        examples=["created"],
+        description="created, replaced or unchanged; refused; unknown: Postgres gave no answer; untried: nor was asked",
+    )
+    timer_key: int | None = None
+    due_date: str | None = None
+    why: str | None = None
+
+
+class Chosen(BaseModel):
+    """Which timers are meant; what is not given leaves none out."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name_prefix: str | None = Field(None, examples=["order-"])
+    due_from: str | None = Field(None, examples=["2027-01-01T00:00:00Z"])
+    due_before: str | None = Field(None, examples=["2027-02-01T00:00:00Z"])
+    target: str | None = Field(None, examples=["webhook:billing"])
+    process_instance_key: int | None = Field(None, ge=1, le=BIGINT_MAX)
+
+    def filter_of(self, caller: Caller) -> Filter:
+        """Make it a filter of the caller's timers."""
+        return filter_of(
+            caller.tenant_id,
+            self.name_prefix,
+            self.due_from,
+            self.due_before,
+            self.process_instance_key,
+            target=self.target,
+        )
+
+
+class BulkChangeBody(BaseModel):
+    """Which timers are changed, and how."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    filter: Chosen = Field(default_factory=Chosen)
+    reason: str | None = Field(None, max_length=1_000, description="kept in the records, of cancel and pause")
+    shift: str | None = Field(None, examples=["PT1H"], description="how far they are moved, of shift")
+
+
+@router.post(
+    "",
+    response_class=Response,
+    responses={200: {"content": {NDJSON: {"schema": Line.model_json_schema()}}}},
+    openapi_extra=body_of(NewTimer, but=("tenant_id",), media_type=NDJSON),
+)
+async def create_timers(request: Request, gateway: Here, caller: Scheduler) -> Response:
+    """Schedule up to 10,000 timers: a line of JSON for each, and a line with its outcome for each, in that order.
+
+    Blank lines are left out. A line that is refused fails alone. A request that is sent again schedules its timers
+    again, unless each line has a name, with `on_conflict` `ignore`.
+    """
+    body = await read_body(request, NDJSON, bytes_max=LINES_BYTES_MAX, within_s=gateway.settings.gateway_body_s)
+    lines = [(number, line) for number, line in enumerate(body.split(b"\n"), start=1) if line.strip()]
+    if len(lines) > LINES_MAX:
+        raise Problem(TOO_LARGE, f"the body has {len(lines):,} lines; send at most {LINES_MAX:,} at once")
+    gateway.limits.take(caller.tenant_id, len(lines))
+    outcomes = await _schedule(gateway, caller, lines)
+    text = "".join(f"{outcome.model_dump_json(exclude_none=True)}\n" for outcome in outcomes)
+    return Response(text, media_type=NDJSON)
+
+
+async def _schedule(gateway: Gateway, caller: Caller, lines: Sequence[tuple[int, bytes]]) -> list[Line]:
+    """Schedule lines, and say what became of each.
+
+    errors:  Problem  Postgres gave no answer, and no line was written for certain
+    """
+    found: dict[int, Line] = {}
+
+    def read(line: bytes) -> NewTimer:
+        return timer_of(read_line(line), caller)
+
+    async with gateway.pool.session() as session, aclosing(write_lines(session, lines, read, retry=RETRY)) as parts:
+        try:
+            async for part in parts:
+                found |= {number: _line(number, outcome) for number, outcome in part.outcomes.items()}
+        except ImportBroken as broken:
+            why = str(broken.__cause__)
+            if not any(line.timer_key for line in found.values()):
+                raise unavailable(why) from None
+            for number, _ in lines:
+                ended = "unknown" if number <= broken.last_line else "untried"
+                found.setdefault(number, Line(line=number, outcome=ended, why=why))
+    return [found[number] for number, _ in lines]
+
+
+def _line(number: int, outcome: Scheduled | Refused) -> Line:
+    if isinstance(outcome, Refused):
+        return Line(line=number, outcome="refused", why=outcome.why)
+    due = said(outcome.due_date)
+    return Line(line=number, outcome=outcome.outcome, timer_key=outcome.timer_key, due_date=due)
+
+
+DryRun = Annotated[bool, Query(description="count them only; the answer has the token that the real request needs")]
+Token = Annotated[str | None, Query(description="of the dry run; good for ten minutes, and for that many timers")]
+
+
+def _add_route(verb: str, sentence: str) -> None:
+    async def change_timers(
+        request: Request, gateway: Here, caller: Writer, dry_run: DryRun = False, token: Token = None
+    ) -> CountedAnswer | BulkAnswer:
+        asked = await read_model(request, BulkChangeBody)
+        counted = None if dry_run else _Counted.read(token, caller, verb, asked)
+        bulk = BulkChange(asked.filter.filter_of(caller), _change_of(verb, asked, operation=token or ""))
+        async with gateway.pool.session() as session:
+            try:
+                await bulk.run(session, _AtMost(counted.matched if counted else CHANGED_MAX), dry_run=dry_run)
+            except BulkBroken as broken:
+                raise Problem(
+                    TRY_AGAIN,
+                    f"{broken}; the same request does the rest",
+                    matched=bulk.matched,
+                    changed=bulk.changed,
+                    unsure=bulk.unsure,
+                ) from None
+        if dry_run:
+            return CountedAnswer(matched=bulk.matched, token=_Counted.of(bulk.matched, caller, verb, asked).token)
+        if bulk.refusal is not None:
+            raise Problem(REFUSED, str(bulk.refusal), matched=bulk.matched, changed=bulk.changed)
+        return BulkAnswer(matched=bulk.matched, changed=bulk.changed, unsure=bulk.unsure)
+
+    router.post(
+        f"/{verb}",
+        operation_id=f"{verb}_timers",
+        summary=sentence,
+        description=f"{sentence} First with `dry_run`, which counts them and gives a token; then with that token.",
+        openapi_extra=body_of(BulkChangeBody, is_needed=False),
+    )(change_timers)
+
+
+for _verb, _sentence in (
+    ("cancel", "Cancel all timers that a filter finds."),
+    ("pause", "Keep all timers that a filter finds from firing until they are resumed."),
+    ("resume", "Resume all paused timers that a filter finds."),
+    ("shift", "Move all timers that a filter finds, each from its own due date."),
+):
+    _add_route(_verb, _sentence)
+
+
+def _change_of(verb: str, asked: BulkChangeBody, *, operation: str) -> Change:
+    """Find how a verb changes timers; a shift is named by its token, so that it moves none twice.
+
+    errors:  InvalidTimer  something is given that the verb does not take, or a shift is missing
+    """
+    if asked.shift is not None and verb != "shift":
+        raise InvalidTimer(f"shift {shortened(asked.shift)} is for the verb shift; leave it out")
+    if asked.reason is not None and verb not in ("cancel", "pause"):
+        raise InvalidTimer(f"reason {shortened(asked.reason)} is for cancel and pause; leave it out")
+    match verb:
+        case "cancel":
+            return Change(("PENDING", "PAUSED"), partial(cancel_timers, reason=asked.reason))
+        case "pause":
+            return Change(("PENDING",), partial(pause_timers, reason=asked.reason))
+        case "resume":
+            return Change(("PAUSED",), resume_timers)
+    if asked.shift is None:
+        raise InvalidTimer('shift is missing: say how far, such as {"shift":"PT1H"}')
+    by = destination_of({"shift": asked.shift})
+    assert isinstance(by, Shift), "that is what a shift is read as"
+    return Change(("PENDING", "PAUSED"), partial(shift_timers, by=by, operation=operation))
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """What a dry run has counted; its token binds the real request to it. Nothing about it is secret."""
+
+    matched: int
+    until_s: int
+    token: str
+
+    @classmethod
+    def of(
+        cls, matched: int, caller: Caller, verb: str, asked: BulkChangeBody, until_s: int | None = None
+    ) -> "_Counted":
+        """Make the token of what was counted for a request."""
+        until_s = int(time.time()) + TOKEN_S if until_s is None else until_s
+        text = "\n".join((caller.tenant_id, verb, asked.model_dump_json(), str(matched), str(until_s)))
+        return cls(matched, until_s, f"{matched}-{until_s}-{hashlib.sha256(text.encode()).hexdigest()[:24]}")
+
+    @classmethod
+    def read(cls, token: str | None, caller: Caller, verb: str, asked: BulkChangeBody) -> "_Counted":
+        """Read the token that a real request brings.
+
+        errors:  Problem  there is none, it is another request's, or it is too old
+        """
+        if token is None:
+            raise Problem(
+                REFUSED, "token is missing: first ask with dry_run=true, which counts the timers and gives one"
+            )
+        matched, _, rest = token.partition("-")
+        until_s = rest.partition("-")[0]
+        if matched.isdecimal() and until_s.isdecimal() and len(token) < NUMBERS_CHARS_MAX:
+            counted = cls.of(int(matched), caller, verb, asked, int(until_s))
+            if counted.token == token:
+                if counted.until_s < time.time():
+                    raise Problem(REFUSED, f"token {token} is older than ten minutes; ask with dry_run=true again")
+                return counted
+        raise Problem(REFUSED, f"token {shortened(token)} is not of this request; ask with dry_run=true again")
+
+
+@dataclass(frozen=True, slots=True)
+class _AtMost:
+    """Ends a bulk change that finds more timers than were counted, before it changes one."""
+
+    timers: int
+
+    def found(self, timers: int, *, all_found: bool) -> None:  # noqa: ARG002 - as the protocol has it
+        """Compare the number with what is allowed."""
+        if timers > self.timers:
+            raise Problem(
+                MORE_MATCH, f"more than {self.timers:,} timers match; count them again, or choose fewer", matched=timers
+            )
+
+    def changed(self, timers: int, *, of: int) -> None:
+        """Take the number; whoever asked hears of it at the end."""

@@ -1,0 +1,23 @@
+"""The cluster, as an operator sees it: who serves, what is pending and overdue, how late, and what is coming."""
+
+from fastapi import APIRouter
+
+from gateway.answers import ClusterAnswer
+from gateway.parts import Here, Operator
+from service.hold import read_hold
+from sql.cluster.holders import list_holders
+from sql.metrics.forecast import read_forecast
+from sql.metrics.status import read_status
+
+router = APIRouter(prefix="/v1/cluster", tags=["cluster"])
+
+
+@router.get("")
+async def get_cluster(gateway: Here, _: Operator) -> ClusterAnswer:
+    """Show shards and workers; what is pending, paused and overdue; the lag; and the load of the next minutes."""
+    settings = gateway.settings
+    async with gateway.pool.session() as session:
+        status, keepers = await read_status(session), await list_holders(session)
+        hold = await read_hold(session, settings.identity, silent_s=settings.silent_s)
+        coming = await read_forecast(session)
+    return ClusterAnswer.of(status, keepers, coming, hold.why if hold else None)

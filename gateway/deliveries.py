@@ -1,0 +1,100 @@
+"""Deliveries that are on their way: look at them, end one, or make next attempts due now."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+
+from gateway.answers import DeliveriesAnswer, DeliveryAnswer, DeliveryStateAnswer, RetriedAnswer
+from gateway.callers import Caller
+from gateway.parts import Gateway, Here, Manager, Reader, read_model
+from gateway.problems import NOT_FOUND, TOO_LATE, Problem
+from gateway.reference import body_of
+from gateway.timers import Reason, find_own
+from service.deliveries import AT_ONCE_MAX, LISTED_MAX, Answer, cancel, page_of, retry, retry_many
+from sql.clients.verbs import TimerRef
+from sql.deliveries.find import DeliveryFilter
+from sql.session import Session
+from timers.model import BIGINT_MAX
+
+UNKNOWN = "UNKNOWN"
+
+router = APIRouter(prefix="/v1/deliveries", tags=["deliveries"])
+
+Key = Annotated[int, Path(ge=1, le=BIGINT_MAX)]
+
+
+class Waiting(BaseModel):
+    """Which deliveries are meant; what is not given leaves none out."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    target: str | None = Field(None, examples=["webhook:billing"])
+    failing: bool = Field(False, description="only those with a failed attempt")
+    limit: int = Field(AT_ONCE_MAX, ge=1, le=AT_ONCE_MAX)
+
+
+class Listing(BaseModel):
+    """Which deliveries are listed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    target: str | None = Field(None, description="only to this target")
+    failing: bool = Field(False, description="only those with a failed attempt")
+    limit: int = Field(100, ge=1, le=LISTED_MAX)
+    after: str | None = Field(None, description="the last answer's `next`")
+
+
+@router.get("")
+async def list_deliveries(gateway: Here, caller: Reader, wanted: Annotated[Listing, Query()]) -> DeliveriesAnswer:
+    """List deliveries by target, what is due first coming first."""
+    chosen = DeliveryFilter(target=wanted.target, tenant_id=caller.tenant_id, failing=wanted.failing)
+    async with gateway.pool.session() as session:
+        page = await page_of(session, chosen, size=wanted.limit, page=wanted.after)
+    return DeliveriesAnswer(deliveries=[DeliveryAnswer.of(it) for it in page.deliveries], next=page.next)
+
+
+@router.post("/retry", openapi_extra=body_of(Waiting, is_needed=False))
+async def retry_deliveries(
+    request: Request,
+    gateway: Here,
+    caller: Manager,
+    dry_run: Annotated[bool, Query(description="say what would be done, and do nothing")] = False,
+) -> RetriedAnswer:
+    """Make the next attempts of all deliveries that wait for them due now."""
+    asked = await read_model(request, Waiting)
+    wanted = DeliveryFilter(target=asked.target, tenant_id=caller.tenant_id, failing=asked.failing)
+    async with gateway.pool.session() as session:
+        return RetriedAnswer.of(await retry_many(session, wanted, limit=asked.limit, dry_run=dry_run))
+
+
+@router.post("/{timer_key:int}/retry")
+async def retry_delivery(timer_key: Key, gateway: Here, caller: Manager) -> DeliveryStateAnswer:
+    """Make the next attempt of a delivery due now."""
+    async with _own(gateway, timer_key, caller) as session:
+        return _done(await retry(session, timer_key))
+
+
+@router.post("/{timer_key:int}/cancel", openapi_extra=body_of(Reason, is_needed=False))
+async def cancel_delivery(timer_key: Key, request: Request, gateway: Here, caller: Manager) -> DeliveryStateAnswer:
+    """End a delivery that nobody has in hand: its target is not called any more."""
+    why = await read_model(request, Reason)
+    async with _own(gateway, timer_key, caller) as session:
+        return _done(await cancel(session, timer_key, reason=why.reason))
+
+
+@asynccontextmanager
+async def _own(gateway: Gateway, timer_key: int, caller: Caller) -> AsyncIterator[Session]:
+    """Lend a session, if the timer is the caller's."""
+    async with gateway.pool.session() as session:
+        await find_own(session, TimerRef(timer_key), caller)
+        yield session
+
+
+def _done(answer: Answer) -> DeliveryStateAnswer:
+    if answer.done:
+        return DeliveryStateAnswer(state=answer.state, said=answer.sentence)
+    raise Problem(NOT_FOUND if answer.state == UNKNOWN else TOO_LATE, answer.sentence, state=answer.state)

@@ -1,0 +1,179 @@
+"""Endpoints, where the caller's webhooks are sent: look at them, add, change, test, rotate, disable and remove one."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+
+from gateway.answers import EndpointAnswer, EndpointsAnswer, SaidAnswer, SecretAnswer, TriedAnswer
+from gateway.callers import Caller
+from gateway.parts import Here, Manager, Reader, read_model
+from gateway.paths import Name
+from gateway.problems import CONFLICT, Problem
+from gateway.reference import body_of
+from service import endpoints as use_cases
+from service.endpoints import Done, EndpointChange, StillNamed, UnknownEndpoint
+from sql.endpoints.endpoints import EndpointName, list_endpoints
+from timers.refusal import shortened
+
+LISTED_MAX = 1_000
+
+router = APIRouter(prefix="/v1/endpoints", tags=["endpoints"])
+
+Force = Annotated[bool, Query(description="do it, even if pending timers name it")]
+
+
+class Limits(BaseModel):
+    """How an endpoint is treated; what is not given is as usual."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    concurrency: int | None = Field(None, description="at once, from one worker", examples=[50])
+    rate_per_s: float | None = Field(None, description="at most, from one worker; null: no limit")
+    timeout_s: float | None = Field(None, description="for an answer", examples=[15])
+    max_attempts: int | None = Field(None, examples=[20])
+
+
+class NewEndpoint(BaseModel):
+    """An endpoint that is added."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(examples=["billing"])
+    url: str = Field(examples=["https://billing.example.com/hooks"])
+    headers: dict[str, str] = Field(default_factory=dict, description="sent with each webhook")
+    secret: str | None = Field(None, description="what they are signed with, whsec_…; null: one is drawn")
+    asymmetric: bool = Field(False, description="sign with a key pair (v1a): the receiver gets only the public key")
+    policy: Limits = Field(default_factory=Limits)
+
+
+class ChangedEndpoint(BaseModel):
+    """What is to change of an endpoint; what is not given stays."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    url: str | None = Field(None, examples=["https://billing.example.com/hooks"])
+    headers: dict[str, str] | None = Field(None, description="all that there are from then on")
+    policy: Limits = Field(default_factory=Limits)
+
+
+class Rotation(BaseModel):
+    """What the new secret is."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    asymmetric: bool = False
+
+
+class Why(BaseModel):
+    """Why an endpoint is disabled."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: str = Field("by hand", max_length=1_000, description="for whoever finds it")
+
+
+@router.get("")
+async def list_all(
+    gateway: Here, caller: Reader, limit: Annotated[int, Query(ge=1, le=LISTED_MAX)] = 100
+) -> EndpointsAnswer:
+    """List endpoints, by name; their secrets and headers are not shown."""
+    async with gateway.pool.session() as session:
+        found = await list_endpoints(session, tenant_id=caller.tenant_id, limit=limit)
+    return EndpointsAnswer(endpoints=[EndpointAnswer.of(endpoint) for endpoint in found])
+
+
+@router.post("", status_code=201, openapi_extra=body_of(NewEndpoint))
+async def add(request: Request, gateway: Here, caller: Manager) -> SecretAnswer:
+    """Add an endpoint; `secret`, with which its receiver verifies webhooks, is not shown again."""
+    asked = await read_model(request, NewEndpoint)
+    if asked.secret is not None and asked.asymmetric:
+        raise Problem(CONFLICT, "secret brings its own kind: leave asymmetric out")
+    wanted = use_cases.new_endpoint(
+        EndpointName(caller.tenant_id, asked.name),
+        asked.url,
+        headers=asked.headers,
+        secret=use_cases.drawn_secret(asymmetric=asked.asymmetric) if asked.secret is None else asked.secret,
+        policy=asked.policy.model_dump(exclude_unset=True),
+        rules=gateway.settings.endpoint_rules,
+    )
+    async with gateway.pool.session() as session:
+        return SecretAnswer.of(await use_cases.add(session, wanted))
+
+
+@router.get("/{name}")
+async def get(name: Name, gateway: Here, caller: Reader) -> EndpointAnswer:
+    """Show an endpoint."""
+    async with gateway.pool.session() as session:
+        found = await list_endpoints(session, tenant_id=caller.tenant_id, limit=LISTED_MAX)
+    for endpoint in found:
+        if endpoint.name == name:
+            return EndpointAnswer.of(endpoint)
+    raise UnknownEndpoint(f"tenant {shortened(caller.tenant_id)} has no endpoint {shortened(name)}")
+
+
+@router.patch("/{name}", openapi_extra=body_of(ChangedEndpoint))
+async def change(name: Name, request: Request, gateway: Here, caller: Manager) -> SaidAnswer:
+    """Change an endpoint; what is on its way is sent as it is from then on, too."""
+    asked = await read_model(request, ChangedEndpoint)
+    wanted = EndpointChange(asked.url, asked.headers, asked.policy.model_dump(exclude_unset=True))
+    async with gateway.pool.session() as session:
+        done = await use_cases.change(session, _key(name, caller), wanted, rules=gateway.settings.endpoint_rules)
+    return SaidAnswer.of(done)
+
+
+@router.delete("/{name}")
+async def remove(name: Name, gateway: Here, caller: Manager, force: Force = False) -> SaidAnswer:
+    """Remove an endpoint: deliveries on their way to it become dead letters."""
+    async with gateway.pool.session() as session:
+        return _unless_named(await use_cases.remove(session, _key(name, caller), though_named=force))
+
+
+@router.post("/{name}/disable", openapi_extra=body_of(Why, is_needed=False))
+async def disable(name: Name, request: Request, gateway: Here, caller: Manager, force: Force = False) -> SaidAnswer:
+    """Send nothing more to an endpoint: its deliveries become dead letters, and no new timer may name it."""
+    asked = await read_model(request, Why)
+    async with gateway.pool.session() as session:
+        done = await use_cases.disable(session, _key(name, caller), why=asked.reason, though_named=force)
+    return _unless_named(done)
+
+
+@router.post("/{name}/enable")
+async def enable(name: Name, gateway: Here, caller: Manager) -> SaidAnswer:
+    """Send to an endpoint again that was disabled, or answered 410."""
+    async with gateway.pool.session() as session:
+        return SaidAnswer.of(await use_cases.enable(session, _key(name, caller)))
+
+
+@router.post("/{name}/rotate", openapi_extra=body_of(Rotation, is_needed=False))
+async def rotate(name: Name, request: Request, gateway: Here, caller: Manager) -> SecretAnswer:
+    """Add a secret, which is shown once; until the rotation ends, webhooks are signed with the old ones, too."""
+    asked = await read_model(request, Rotation)
+    async with gateway.pool.session() as session:
+        return SecretAnswer.of(await use_cases.rotate(session, _key(name, caller), asymmetric=asked.asymmetric))
+
+
+@router.post("/{name}/end-rotation")
+async def end_rotation(name: Name, gateway: Here, caller: Manager) -> SaidAnswer:
+    """Drop all secrets of an endpoint but the newest."""
+    async with gateway.pool.session() as session:
+        return SaidAnswer.of(await use_cases.end_rotation(session, _key(name, caller)))
+
+
+@router.post("/{name}/test")
+async def test(name: Name, gateway: Here, caller: Manager) -> TriedAnswer:
+    """Send one webhook from the gateway now, and show what the endpoint answers."""
+    async with gateway.pool.session() as session:
+        tried = await use_cases.try_out(session, _key(name, caller), rules=gateway.settings.endpoint_rules)
+    return TriedAnswer(delivered=tried.delivered, said=tried.answer, duration_s=tried.duration_s)
+
+
+def _key(name: str, caller: Caller) -> EndpointName:
+    return EndpointName(caller.tenant_id, name)
+
+
+def _unless_named(done: Done | StillNamed) -> SaidAnswer:
+    if isinstance(done, StillNamed):
+        raise Problem(CONFLICT, f"{done.sentence}; force=true does it all the same", pending_timers=done.timers)
+    return SaidAnswer.of(done)

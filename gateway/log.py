@@ -1,0 +1,89 @@
+"""Read the log: a page at a time, or as it grows, by server-sent events."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query
+from starlette.responses import StreamingResponse
+
+from gateway.answers import LogAnswer, RecordAnswer
+from gateway.callers import Caller
+from gateway.parts import Gateway, Here, Reader
+from gateway.problems import unavailable
+from sql.log.records import LogRecord, log_end, read_log
+from sql.session import StoreUnavailable
+from timers.model import BIGINT_MAX
+
+EVENTS = "text/event-stream"
+STREAMS_MAX = 200  # of one gateway
+READ_MAX = 500
+POLL_S = 0.1
+QUIET_S = 15.0  # then a comment is sent, so that nobody between us takes the connection for dead
+
+router = APIRouter(prefix="/v1/log", tags=["log"])
+
+
+@router.get("")
+async def read_page(
+    gateway: Here,
+    caller: Reader,
+    after: Annotated[int, Query(ge=0, le=BIGINT_MAX, description="the last answer's `next`; 0: from the start")] = 0,
+    limit: Annotated[int, Query(ge=1, le=READ_MAX, description="records looked at; others' are left out")] = 100,
+) -> LogAnswer:
+    """Read what happened to the caller's timers, in the order in which it is read by everybody.
+
+    A page may be empty and yet not the last one: if `next` is more than `after`, ask again.
+    """
+    async with gateway.pool.session() as session:
+        records = await read_log(session, after, limit=limit)
+    own = [RecordAnswer.of(record) for record in records if record.tenant_id == caller.tenant_id]
+    return LogAnswer(records=own, next=records[-1].position if records else after)
+
+
+@router.get("/stream", response_class=StreamingResponse, responses={200: {"content": {EVENTS: {}}}})
+async def stream_log(
+    gateway: Here,
+    caller: Reader,
+    after: Annotated[
+        int | None, Query(ge=0, le=BIGINT_MAX, description="if not given: what happens from now on")
+    ] = None,
+    last_event_id: Annotated[int | None, Header(ge=0, le=BIGINT_MAX, description="as a browser sends it")] = None,
+) -> StreamingResponse:
+    """Follow what happens to the caller's timers, by server-sent events: the id is the record's position."""
+    start = after if last_event_id is None else last_event_id
+    if start is None:
+        async with gateway.pool.session() as session:
+            start = await log_end(session)
+    if gateway.streams.locked():
+        raise unavailable(f"{STREAMS_MAX} follow the log here already; ask another gateway")
+    return StreamingResponse(_events(gateway, caller, start), media_type=EVENTS, headers={"Cache-Control": "no-store"})
+
+
+async def _events(gateway: Gateway, caller: Caller, position: int) -> AsyncIterator[str]:
+    clock = asyncio.get_running_loop().time
+    async with gateway.streams:
+        yield ": the log follows\n\n"
+        said_at_s = clock()
+        while not gateway.waiters.is_stopping:
+            try:
+                async with gateway.pool.session() as session:
+                    records = await read_log(session, position, limit=READ_MAX)
+            except StoreUnavailable:
+                records = []
+            own = [record for record in records if record.tenant_id == caller.tenant_id]
+            if own:
+                yield "".join(map(_event, own))
+                said_at_s = clock()
+            elif clock() - said_at_s > QUIET_S:
+                yield ": still there\n\n"
+                said_at_s = clock()
+            if records:
+                position = records[-1].position
+            else:
+                await asyncio.sleep(POLL_S)
+
+
+def _event(record: LogRecord) -> str:
+    answer = RecordAnswer.of(record)
+    return f"id: {record.position}\nevent: {record.intent}\ndata: {answer.model_dump_json()}\n\n"

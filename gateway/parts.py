@@ -1,0 +1,111 @@
+"""What every route uses: the parts of one gateway, who asks, and how long it waits."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends
+from pydantic import BaseModel, ValidationError
+from starlette.requests import Request
+
+from gateway.bodies import read_object
+from gateway.callers import Caller, Callers
+from gateway.combining import Combiner
+from gateway.limits import Limits
+from gateway.problems import NOT_ALLOWED, REFUSED, Problem
+from gateway.settings import GatewaySettings
+from gateway.waiting import Waiters
+from sql.pool import Pool
+from timers.refusal import shortened
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """The parts of one gateway, each shared by all its requests."""
+
+    settings: GatewaySettings
+    pool: Pool
+    combiner: Combiner
+    waiters: Waiters
+    callers: Callers
+    limits: Limits
+    streams: asyncio.Semaphore
+
+
+def gateway_of(request: Request) -> Gateway:
+    """Find the gateway that a request came to."""
+    gateway: Gateway = request.app.state.gateway
+    return gateway
+
+
+async def caller_of(request: Request) -> Caller:
+    """Find out who asks.
+
+    errors:  Problem           there is no such key
+             StoreUnavailable  nobody can tell now
+    """
+    return await gateway_of(request).callers.caller_of(request.headers)
+
+
+def scoped(scope: str) -> Callable[..., Caller]:
+    """Make the dependency of a route: who asks, if that may do it."""
+
+    def require(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
+        caller.require(scope)
+        return caller
+
+    return require
+
+
+def operator_of(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
+    """Make sure that the caller acts for the whole installation, not for one tenant.
+
+    errors:  Problem  it does not
+    """
+    caller.require("operate")
+    if not caller.is_operator:
+        raise Problem(NOT_ALLOWED, f"the key {caller.key}… is a tenant's; use a key that was made with --all-tenants")
+    return caller
+
+
+def writer_of(request: Request, caller: Annotated[Caller, Depends(scoped("write"))]) -> Caller:
+    """Make sure that the caller may write, and writes no more than it may.
+
+    errors:  Problem  it may not, or has written too much
+    """
+    gateway_of(request).limits.take(caller.tenant_id)
+    return caller
+
+
+Here = Annotated[Gateway, Depends(gateway_of)]
+Asking = Annotated[Caller, Depends(caller_of)]
+Reader = Annotated[Caller, Depends(scoped("read"))]
+Writer = Annotated[Caller, Depends(writer_of)]
+Manager = Annotated[Caller, Depends(scoped("operate"))]
+Operator = Annotated[Caller, Depends(operator_of)]
+
+
+async def read_model(request: Request, model: type[Model]) -> Model:
+    """Read a body of a few fields; none at all is an empty object.
+
+    errors:  Problem  names the field at fault, its value and the rule
+    """
+    fields = await read_object(request, within_s=gateway_of(request).settings.gateway_body_s, may_be_empty=True)
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        raise Problem(REFUSED, sentence_of(error.errors(include_url=False)[0])) from None
+
+
+def sentence_of(report: Any) -> str:
+    """Make a sentence of what pydantic reports about one value."""
+    name = ".".join(str(part) for part in report["loc"] if part not in ("body", "query", "path", "header"))
+    if report["type"] == "missing":
+        return f"{name} is missing; give it"
+    if report["type"] == "extra_forbidden":
+        return f"{shortened(name)} is not a field here; leave it out"
+    rule = report["msg"][:1].lower() + report["msg"][1:]
+    return f"{name} {shortened(report['input'])} is refused: {rule}"

@@ -1,0 +1,121 @@
+"""Run a gateway until it is told to stop: what has begun is answered first."""
+
+import asyncio
+import signal
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import uvicorn
+import uvloop
+
+from gateway.app import make_app
+from gateway.callers import is_loopback
+from gateway.settings import CannotServe, GatewaySettings
+from sql.dsn import Dsn
+
+STOP_S = 10  # for requests that have begun
+IDLE_S = 75  # longer than balancers keep an idle connection
+BACKLOG = 2_048
+Tell = Callable[[str], None]
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to `serve`, which ends with success when it is told to stop."""
+        yield
+
+
+def run(settings: GatewaySettings, dsn: Dsn | str, *, tell: Tell, ready: Callable[[], None] = lambda: None) -> None:
+    """Serve on a loop of its own, as `serve` does."""
+    uvloop.run(serve(settings, dsn, tell=tell, ready=ready))
+
+
+async def serve(
+    settings: GatewaySettings, dsn: Dsn | str, *, tell: Tell, ready: Callable[[], None] = lambda: None
+) -> None:
+    """Serve until SIGINT or SIGTERM; call `ready` when nothing is in the way any more.
+
+    errors:  CannotServe  the port is taken, or others could reach a gateway without keys
+    """
+    needs_keys = needs_keys_of(settings)
+    app = make_app(settings, dsn, needs_keys=needs_keys)
+    config = uvicorn.Config(
+        app,
+        loop="none",  # `run` has chosen it
+        http="httptools",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=IDLE_S,
+        timeout_graceful_shutdown=STOP_S,
+        ssl_certfile=settings.gateway_tls_cert,
+        ssl_keyfile=settings.gateway_tls_key,
+    )
+    _load(config, settings)
+    listener = _listen(settings.gateway_host, settings.gateway_port)
+    server = _Server(config)
+
+    def stop() -> None:
+        server.should_exit = True
+        if (gateway := getattr(app.state, "gateway", None)) is not None:
+            gateway.waiters.stop()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    ready()
+    tell(
+        f"HTTP API at {_url_of(listener, is_tls=config.is_ssl)}"
+        + ("" if needs_keys else ", without API keys: for all on this machine")
+    )
+    await server.serve(sockets=[listener])
+
+
+def needs_keys_of(settings: GatewaySettings) -> bool:
+    """Say whether each request needs an API key.
+
+    errors:  CannotServe  it shall not, and others than this machine could reach it
+    """
+    is_local = is_loopback(settings.gateway_host)
+    if settings.gateway_keys is False and not is_local:
+        raise CannotServe(
+            f"SHARDCLOCK_GATEWAY_HOST {settings.gateway_host} can be reached from elsewhere, and"
+            " SHARDCLOCK_GATEWAY_KEYS is false: everybody could do everything; leave one of them out"
+        )
+    return not is_local if settings.gateway_keys is None else settings.gateway_keys
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise CannotServe(
+            f"the port {port} of {host} can't be listened on ({error.strerror or error}):"
+            " set SHARDCLOCK_GATEWAY_PORT to a free one, or to 0 for any"
+        ) from None
+    # Each connection inherits it. Without it, the end of an answer waits for the other end's delayed ACK, 40 ms.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+def _load(config: uvicorn.Config, settings: GatewaySettings) -> None:
+    """Read the certificate and the key now, so that a fault in them is told in a sentence."""
+    cert, key = settings.gateway_tls_cert, settings.gateway_tls_key
+    if (cert is None) != (key is None):
+        raise CannotServe("SHARDCLOCK_GATEWAY_TLS_CERT and SHARDCLOCK_GATEWAY_TLS_KEY go together: give both, or none")
+    try:
+        config.load()
+    except (OSError, ssl.SSLError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise CannotServe(f"the certificate {cert} with the key {key} can't be used: {why}") from None
+
+
+def _url_of(listener: socket.socket, *, is_tls: bool) -> str:
+    host, port = listener.getsockname()[:2]
+    scheme = "https" if is_tls else "http"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

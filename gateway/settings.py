@@ -1,0 +1,47 @@
+"""A gateway's settings, each number with its unit and its reason."""
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from webhooks.addresses import listed, networks_of
+from webhooks.endpoint import EndpointRules
+
+
+class CannotServe(Exception):
+    """The gateway can't listen, or must not; the message says why, and the way out."""
+
+
+class GatewaySettings(BaseModel):
+    """Hold all settings of one gateway."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+
+    identity: str = ""
+    silent_s: float = 5.0
+    metrics_socket: str | None = None
+    webhook_http: bool = False
+    webhook_allow: str = ""
+    webhook_deny: str = ""
+
+    gateway_host: str = Field(
+        "127.0.0.1", min_length=1, description="where the HTTP API listens: 0.0.0.0 is everywhere"
+    )
+    gateway_port: int = Field(9841, ge=0, le=65_535, description="and on which port: 0 is any free one")
+    gateway_keys: bool | None = Field(
+        None, description="whether each request needs an API key; none: it does, unless only this machine is served"
+    )
+    gateway_tls_cert: Path | None = Field(None, description="a file with its certificate; none: it speaks plain HTTP")
+    gateway_tls_key: Path | None = Field(None, description="and the file with its private key")
+    gateway_rate_per_s: float | None = Field(
+        None, gt=0, description="writes a second of one tenant, lines of many counted each; none: without a limit"
+    )
+    gateway_sessions: int = Field(16, ge=2, le=200, description="connections to Postgres at most, of one gateway")
+    gateway_wait_s: float = Field(0.8, gt=0, le=60, description="for a free connection, before it answers 503")
+    gateway_timeout_s: float = Field(5.0, gt=0, le=60, description="for an answer of Postgres, before it answers 503")
+    gateway_body_s: float = Field(10.0, gt=0, description="for a request's body to arrive whole")
+
+    @property
+    def endpoint_rules(self) -> EndpointRules:
+        """Return where webhooks may be sent."""
+        return EndpointRules(self.webhook_http, networks_of(listed(self.webhook_allow), listed(self.webhook_deny)))

@@ -1,0 +1,316 @@
+"""Look at timers, and change one: by its key, or by its name.
+
+A schedule has another key after each firing, so it is addressed by its name.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Awaitable, Callable
+from functools import partial
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from gateway.answers import (
+    ChangedAnswer,
+    ExplainedAnswer,
+    RecordAnswer,
+    RecordsAnswer,
+    ScheduledAnswer,
+    TimerAnswer,
+    TimersAnswer,
+)
+from gateway.bodies import read_object
+from gateway.callers import Caller
+from gateway.creating import TIMERS, find_end, schedule, timer_of
+from gateway.idempotency import once, request_of
+from gateway.parts import Asking, Here, Reader, Writer, gateway_of, read_model
+from gateway.paths import Name
+from gateway.problems import STALE, Problem
+from gateway.reference import WAIT, body_of
+from gateway.waiting import wait_s_of
+from service.explain import explain, gather
+from service.filters import filter_of, moment_of
+from service.moves import destination_of, move
+from service.single_change import CANCELED, PAUSED, RESCHEDULED, RESUMED, RUN, Outcomes, UnknownTimer, change_one
+from sql.clients.history import TimerState, find_timer, find_timers, lock_timer, records_of
+from sql.clients.verbs import TimerRef, cancel_timer, pause_timer, resume_timer, run_timer
+from sql.metrics.status import read_clock
+from sql.session import Session
+from timers.model import BIGINT_MAX, NewTimer
+from timers.refusal import InvalidTimer, shortened
+
+STATES = ("pending", "paused", "triggered", "canceled", "skipped", "ended")
+RECORDS_MAX = 100
+ANY = "*"
+
+router = APIRouter(prefix=TIMERS, tags=["timers"])
+
+
+class Reason(BaseModel):
+    """Why somebody changes a timer."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: str | None = Field(None, max_length=1_000, description="kept in the record", examples=["order was paid"])
+
+
+class NewDate(BaseModel):
+    """Where a timer is moved to: exactly one of the first four."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    due_date: str | None = Field(None, examples=["2027-01-31T08:00:00Z"], description="a moment")
+    delay: str | None = Field(None, examples=["PT15M"], description="from now, an ISO 8601 duration")
+    shift: str | None = Field(None, examples=["-P1D"], description="from its own due date, with a sign or without")
+    schedule: str | None = Field(None, examples=["0 8 * * MON"], description="another rule, an ISO 8601 repeat or cron")
+    zone: str | None = Field(None, examples=["Europe/Berlin"], description="beside a local due date or a rule")
+    missed: str | None = Field(None, examples=["skip"], description="beside a rule; if not given, as before")
+
+
+class Listing(BaseModel):
+    """Which timers are listed; what is not given leaves none out."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    state: str = Field("pending", description=f"one of {', '.join(STATES)}")
+    name: str | None = Field(None, description="only timers of this name")
+    name_prefix: str | None = Field(None, description="only timers whose name begins with this")
+    due_from: str | None = Field(None, description="due at this moment or later")
+    due_before: str | None = Field(None, description="due before this moment")
+    target: str | None = Field(None, description="only timers with this target")
+    process_instance_key: int | None = Field(None, ge=1, le=BIGINT_MAX, description="of this process")
+    limit: int = Field(100, ge=1, le=1_000)
+    after: str | None = Field(None, description="the last answer's `next`")
+
+
+@router.get("")
+async def list_timers(gateway: Here, caller: Reader, wanted: Annotated[Listing, Query()]) -> TimersAnswer:
+    """List pending timers, soonest first, or paused ones, or ended ones, newest first."""
+    state = wanted.state
+    if state not in STATES:
+        raise InvalidTimer(f"state {shortened(state)} is unknown: use {', '.join(STATES[:-1])} or {STATES[-1]}")
+    chosen = filter_of(
+        caller.tenant_id,
+        wanted.name_prefix,
+        wanted.due_from,
+        wanted.due_before,
+        wanted.process_instance_key,
+        target=wanted.target,
+    )
+    async with gateway.pool.session() as session:
+        page = await find_timers(session, state.upper(), chosen, name=wanted.name, size=wanted.limit, page=wanted.after)
+    return TimersAnswer(timers=[TimerAnswer.of(timer) for timer in page.timers], next=page.next)
+
+
+@router.put(
+    "/by-name/{name}",
+    response_model=ScheduledAnswer,
+    responses={201: {"model": ScheduledAnswer}},
+    openapi_extra={"parameters": [WAIT], **body_of(NewTimer, but=("tenant_id", "name", "on_conflict"))},
+)
+async def put_timer(name: Name, request: Request, gateway: Here, caller: Writer) -> Response:
+    """Make the timer of a name, or replace it."""
+    fields = await read_object(request, within_s=gateway.settings.gateway_body_s)
+    for field in ("name", "on_conflict"):
+        if field in fields:
+            raise InvalidTimer(f"{field} is not a field here: the path names the timer that is replaced; leave it out")
+    timer = timer_of({**fields, "name": name, "on_conflict": "replace"}, caller)
+    return await schedule(request, timer, request_of(request, caller, fields))
+
+
+def by_key(timer_key: Annotated[int, Path(ge=1, le=BIGINT_MAX)]) -> TimerRef:
+    """Name a timer by its key."""
+    return TimerRef(timer_key)
+
+
+def by_name(name: Name, caller: Asking) -> TimerRef:
+    """Name a timer by its name."""
+    return TimerRef(None, name, caller.tenant_id)
+
+
+def _add_looks(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
+    """Add how to look at one timer, addressed in one way."""
+    which_is = Annotated[TimerRef, Depends(which_of)]
+
+    @router.get(path, operation_id=f"get_timer{suffix}")
+    async def get_timer(which: which_is, gateway: Here, caller: Reader, response: Response) -> TimerAnswer:
+        """Show a timer, pending or ended."""
+        async with gateway.pool.session() as session:
+            timer = await find_own(session, which, caller)
+        response.headers["ETag"] = etag_of(timer)
+        return TimerAnswer.of(timer)
+
+    @router.get(f"{path}/records", operation_id=f"get_records{suffix}")
+    async def get_records(
+        which: which_is, gateway: Here, caller: Reader, limit: Annotated[int, Query(ge=1, le=RECORDS_MAX)] = 20
+    ) -> RecordsAnswer:
+        """Show what happened to a timer, the newest first."""
+        async with gateway.pool.session() as session:
+            await find_own(session, which, caller)
+            records = await records_of(session, which, limit=limit)
+        return RecordsAnswer(records=[RecordAnswer.of(record) for record in records])
+
+    @router.get(
+        f"{path}/end",
+        operation_id=f"get_end{suffix}",
+        response_model=RecordAnswer,
+        responses={204: {"description": "It has not ended yet: ask again."}},
+    )
+    async def get_end(
+        which: which_is,
+        request: Request,
+        gateway: Here,
+        caller: Reader,
+        wait: Annotated[str, Query(description="for how long, an ISO 8601 duration of at most PT300S")] = "PT0S",
+    ) -> Response:
+        """Wait until a timer has ended, and show the record that ended it: of one with a target, its delivery's end."""
+        wait_s = wait_s_of(wait) or 0.0
+        async with gateway.pool.session() as session:
+            key = (await find_own(session, which, caller)).timer_key
+        look = partial(find_end, gateway, TimerRef(key))
+        end = await (gateway.waiters.end_of(key, look, request, within_s=wait_s) if wait_s else look())
+        if end is None:
+            return Response(status_code=HTTPStatus.NO_CONTENT)
+        return JSONResponse(RecordAnswer.of(end).model_dump(mode="json"))
+
+    @router.get(f"{path}/explanation", operation_id=f"explain_timer{suffix}")
+    async def explain_timer(
+        which: which_is,
+        gateway: Here,
+        caller: Reader,
+        at: Annotated[str | None, Query(description="about this moment; if not given, about now")] = None,
+    ) -> ExplainedAnswer:
+        """Say why a timer fired when it did, or why it did not."""
+        settings = gateway.settings
+        asked = None if at is None else moment_of("at", at)
+        async with gateway.pool.session() as session:
+            await find_own(session, which, caller)
+            now = await read_clock(session)
+            moment = asked or now
+            story = await gather(session, which, moment, now, identity=settings.identity, silent_s=settings.silent_s)
+        answer = explain(story, moment)
+        records = [RecordAnswer.of(record) for record in story.records]
+        return ExplainedAnswer(moment=moment, verdict=answer.verdict, why=answer.why, records=records)
+
+
+def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
+    """Add how to change one timer, addressed in one way."""
+    which_is = Annotated[TimerRef, Depends(which_of)]
+
+    @router.patch(
+        path, operation_id=f"move_timer{suffix}", response_model=ChangedAnswer, openapi_extra=body_of(NewDate)
+    )
+    async def move_timer(which: which_is, request: Request, caller: Writer) -> Response:
+        """Move a timer to a moment, by a delay from now, by a shift, or to another rule.
+
+        With `If-Match`, only if it is as it was when its `ETag` was read.
+        """
+        to = await read_model(request, NewDate)
+        change = partial(move, to=destination_of(to.model_dump()))
+        return await _change(request, caller, which, change, RESCHEDULED, body=to)
+
+    @router.post(
+        f"{path}/cancel",
+        operation_id=f"cancel_timer{suffix}",
+        response_model=ChangedAnswer,
+        openapi_extra=body_of(Reason, is_needed=False),
+    )
+    async def cancel(which: which_is, request: Request, caller: Writer) -> Response:
+        """Cancel a pending timer; if it has fired already, say so."""
+        why = await read_model(request, Reason)
+        change = partial(cancel_timer, reason=why.reason)
+        return await _change(request, caller, which, change, CANCELED, body=why)
+
+    @router.post(
+        f"{path}/pause",
+        operation_id=f"pause_timer{suffix}",
+        response_model=ChangedAnswer,
+        openapi_extra=body_of(Reason, is_needed=False),
+    )
+    async def pause(which: which_is, request: Request, caller: Writer) -> Response:
+        """Keep a pending timer from firing until it is resumed."""
+        why = await read_model(request, Reason)
+        change = partial(pause_timer, reason=why.reason)
+        return await _change(request, caller, which, change, PAUSED, body=why)
+
+    @router.post(f"{path}/resume", operation_id=f"resume_timer{suffix}", response_model=ChangedAnswer)
+    async def resume(which: which_is, request: Request, caller: Writer) -> Response:
+        """Resume a paused timer; one that fell due meanwhile is due at once."""
+        return await _change(request, caller, which, resume_timer, RESUMED)
+
+    @router.post(f"{path}/run", operation_id=f"run_timer{suffix}", response_model=ChangedAnswer)
+    async def run(which: which_is, request: Request, caller: Writer) -> Response:
+        """Make a pending timer due now; a schedule runs once more, and keeps its dates."""
+        once_more = partial(run_timer, operation=secrets.token_hex(8))
+        return await _change(request, caller, which, once_more, RUN)
+
+
+for _path, _which_of, _suffix in (("/by-name/{name}", by_name, "_by_name"), ("/{timer_key:int}", by_key, "")):
+    _add_looks(_path, _which_of, _suffix)
+    _add_changes(_path, _which_of, _suffix)
+
+
+async def find_own(session: Session, which: TimerRef, caller: Caller) -> TimerState:
+    """Find a timer of the caller's tenant; one of another tenant is not there.
+
+    errors:  UnknownTimer  there is none
+    """
+    timer = await find_timer(session, which)
+    if timer is None or timer.tenant_id != caller.tenant_id:
+        raise UnknownTimer(which)
+    return timer
+
+
+def etag_of(timer: TimerState) -> str:
+    """Tell this state of a timer from others of it; being claimed by a shard does not change it."""
+    shown = TimerAnswer.of(timer).model_dump_json()
+    return f'"{hashlib.sha256(shown.encode()).hexdigest()[:16]}"'
+
+
+async def _change(
+    request: Request,
+    caller: Caller,
+    which: TimerRef,
+    change: Callable[[Session, TimerRef], Awaitable[str]],
+    outcomes: Outcomes,
+    *,
+    body: BaseModel | None = None,
+) -> Response:
+    """Change a timer of the caller's, once for each idempotency key, and only if it matches `If-Match`."""
+    asked = request_of(request, caller, body.model_dump() if body else {})
+    expected = request.headers.get("if-match")
+
+    async def do(session: Session) -> Response:
+        timer = await find_own(session, which, caller)
+        if expected is not None:
+            await _require(session, timer, caller, expected)
+        changed = await change_one(session, which, change, outcomes)
+        answer = ChangedAnswer(
+            timer_key=which.timer_key, name=which.name, state=changed.state, due_date=changed.due_date
+        )
+        return JSONResponse(answer.model_dump(mode="json"))
+
+    async with gateway_of(request).pool.session() as session:
+        if expected is None:
+            return await once(session, asked, partial(do, session))
+        async with session.transaction():
+            return await once(session, asked, partial(do, session))
+
+
+async def _require(session: Session, timer: TimerState, caller: Caller, expected: str) -> None:
+    """Hold a timer's row until the transaction ends, and refuse if it is not as the caller has read it."""
+    if expected == ANY:
+        return
+    await lock_timer(session, timer.timer_key)
+    found = etag_of(await find_own(session, TimerRef(timer.timer_key), caller))
+    if found not in (tag.strip() for tag in expected.split(",")):
+        raise Problem(
+            STALE,
+            f"timer {timer.timer_key} is not as you have read it: it has the ETag {found} now; read it again",
+            headers={"ETag": found},
+        )

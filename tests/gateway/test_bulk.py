@@ -1,0 +1,159 @@
+"""Prove that many timers are changed as they were counted, and that each line of many is answered."""
+
+from __future__ import annotations
+
+import json
+from unittest import mock
+
+import pytest
+
+from sql.clients.pending import Batch
+from sql.session import StoreUnavailable
+from tests.support.factories import pending_rows, value
+from tests.support.gateways import NDJSON, Api
+
+HOUR = {"delay": "PT1H"}
+
+
+def lines(*bodies: object) -> bytes:
+    return b"\n".join(body if isinstance(body, bytes) else json.dumps(body).encode() for body in bodies)
+
+
+async def sent(api: Api, body: bytes) -> list[dict[str, object]]:
+    done = await api.post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"])
+    assert done.status == 200, done
+    return done.lines
+
+
+async def test_each_line_has_its_outcome_and_a_faulty_one_fails_alone(dsn: str, api: Api) -> None:
+    outcomes = await sent(
+        api,
+        lines(
+            {**HOUR, "name": "a"},
+            b"",
+            b"{nonsense",
+            {"delay": "soon"},
+            {**HOUR, "name": "a"},
+            {**HOUR, "tenant_id": "x"},
+        ),
+    )
+
+    assert [(it["line"], it["outcome"]) for it in outcomes] == [
+        (1, "created"), (3, "refused"), (4, "refused"), (5, "refused"), (6, "refused"),
+    ]  # fmt: skip
+    assert [
+        word in str(it["why"]) for it, word in zip(outcomes[1:], ("JSON", "soon", "taken", "tenant_id"), strict=True)
+    ]
+    (row,) = await pending_rows(dsn)
+    assert row["timer_key"] == outcomes[0]["timer_key"]
+
+
+async def test_a_request_sent_again_with_names_schedules_nothing_twice(dsn: str, api: Api) -> None:
+    body = lines(*({**HOUR, "name": f"n{n}", "on_conflict": "ignore"} for n in range(2_500)))
+    first, again = await sent(api, body), await sent(api, body)
+
+    assert {it["outcome"] for it in first} == {"created"}
+    assert {it["outcome"] for it in again} == {"unchanged"}
+    assert [it["timer_key"] for it in first] == [it["timer_key"] for it in again]
+    assert await value(dsn, "select count(*) from shardclock.timers") == 2_500
+
+
+async def test_too_many_lines_are_refused_whole(dsn: str, api: Api) -> None:
+    done = await api.post("/v1/timers/bulk", lines(*[HOUR] * 10_001), Content_Type=NDJSON["Content-Type"])
+
+    done.assert_problem("too-large", 413, "10,001 lines", "10,000")
+    assert await pending_rows(dsn) == []
+
+
+async def test_lines_behind_an_answer_that_did_not_come_are_told_apart(dsn: str, api: Api) -> None:
+    send = Batch.send
+    sent_before: list[Batch] = []
+
+    async def fail_second(self: Batch, session: object) -> object:
+        if sent_before and self not in sent_before:
+            raise StoreUnavailable("gone")
+        sent_before.append(self)
+        return await send(self, session)  # type: ignore[arg-type] # as it was called
+
+    with mock.patch.object(Batch, "send", fail_second):
+        outcomes = await sent(api, lines(*[HOUR] * 2_500))
+
+    counted = [it["outcome"] for it in outcomes]
+    assert counted == ["created"] * 1_000 + ["unknown"] * 1_000 + ["untried"] * 500
+    assert await value(dsn, "select count(*) from shardclock.timers") == 1_000
+
+
+async def test_a_bulk_change_is_counted_first_and_then_done_once(dsn: str, api: Api) -> None:
+    await sent(api, lines(*({**HOUR, "name": f"order-{n}"} for n in range(30)), {**HOUR, "name": "other"}))
+    asked = {"filter": {"name_prefix": "order-"}, "reason": "strike"}
+
+    counted = (await api.post("/v1/timers/bulk/cancel?dry_run=true", asked)).json
+    assert counted["matched"] == 30
+    assert await value(dsn, "select count(*) from shardclock.timers") == 31
+    done = await api.post(f"/v1/timers/bulk/cancel?token={counted['token']}", asked)
+    assert done.json == {"matched": 30, "changed": 30, "unsure": 0}
+    assert [row["name"] for row in await pending_rows(dsn)] == ["other"]
+
+
+async def test_a_bulk_change_without_its_token_or_with_another_changes_nothing(dsn: str, api: Api) -> None:
+    await sent(api, lines(*({**HOUR, "name": f"order-{n}"} for n in range(3))))
+    asked = {"filter": {"name_prefix": "order-"}}
+    token = (await api.post("/v1/timers/bulk/cancel?dry_run=true", asked)).json["token"]
+
+    (await api.post("/v1/timers/bulk/cancel", asked)).assert_problem("refused", 422, "token is missing", "dry_run")
+    for path, body in (
+        (f"cancel?token={token}", {}),
+        (f"pause?token={token}", asked),
+        (f"cancel?token=9{token}", asked),
+        ("cancel?token=x", asked),
+        (f"cancel?token={'9' * 5_000}-1-x", asked),
+    ):
+        done = await api.post(f"/v1/timers/bulk/{path}", body)
+        done.assert_problem("refused", 422, "token", "not of this request")
+    mallory = await api.post(f"/v1/timers/bulk/cancel?token={token}", asked, Shardclock_Tenant="eve")
+    mallory.assert_problem("refused", 422, "not of this request")
+    assert len(await pending_rows(dsn)) == 3
+
+
+async def test_more_timers_than_were_counted_are_left_alone(dsn: str, api: Api) -> None:
+    await sent(api, lines(HOUR, HOUR))
+    token = (await api.post("/v1/timers/bulk/pause?dry_run=true")).json["token"]
+    await sent(api, lines(HOUR))
+
+    (await api.post(f"/v1/timers/bulk/pause?token={token}")).assert_problem("more-match", 409, "more than 2 timers")
+    assert len(await pending_rows(dsn)) == 3
+
+
+async def test_a_shift_of_many_sent_again_with_its_token_moves_none_twice(dsn: str, api: Api) -> None:
+    await sent(api, lines(*({"due_date": "2030-01-31T08:00:00Z", "name": f"n{n}"} for n in range(5))))
+    token = (await api.post("/v1/timers/bulk/shift?dry_run=true", {"shift": "PT1H"})).json["token"]
+
+    for changed in (5, 0):
+        done = await api.post(f"/v1/timers/bulk/shift?token={token}", {"shift": "PT1H"})
+        assert done.json == {"matched": 5, "changed": changed, "unsure": 0}
+    assert {row["due_date"].isoformat() for row in await pending_rows(dsn)} == {"2030-01-31T09:00:00+00:00"}
+
+
+async def test_paused_timers_are_resumed_together(dsn: str, api: Api) -> None:
+    await sent(api, lines(*[HOUR] * 4))
+    for verb in ("pause", "resume"):
+        token = (await api.post(f"/v1/timers/bulk/{verb}?dry_run=true")).json["token"]
+        assert (await api.post(f"/v1/timers/bulk/{verb}?token={token}")).json["changed"] == 4
+
+
+@pytest.mark.parametrize(
+    ("verb", "body", "words"),
+    [
+        ("cancel", {"shift": "PT1H"}, ["shift 'PT1H'"]),
+        ("resume", {"reason": "x"}, ["reason 'x'"]),
+        ("shift", {}, ["shift is missing"]),
+        ("shift", {"shift": "later"}, ["shift 'later'"]),
+        ("cancel", {"filter": {"colour": "red"}}, ["filter.colour"]),
+        ("cancel", {"filter": {"due_from": "soon"}}, ["due_from 'soon'"]),
+    ],
+    ids=str,
+)
+async def test_what_a_verb_does_not_take_is_refused(
+    api: Api, verb: str, body: dict[str, object], words: list[str]
+) -> None:
+    (await api.post(f"/v1/timers/bulk/{verb}?dry_run=true", body)).assert_problem("refused", 422, *words)

@@ -1,0 +1,212 @@
+"""Prove that a key opens what it is for and nothing else, and that no web page can use a gateway without keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+
+from gateway.callers import KNOWN_S
+from service import keys as use_cases
+from sql.keys.keys import WantedKey
+from sql.session import Session
+from tests.support.factories import pending_rows, value
+from tests.support.gateways import Api, serving
+from tests.support.sql_client import session as session_of
+
+HOUR = {"delay": "PT1H"}
+# One path and body for each route, by what must be allowed for it.
+NEEDS = {
+    "read": [
+        ("GET", "/v1/timers"), ("GET", "/v1/timers/7"), ("GET", "/v1/timers/7/records"), ("GET", "/v1/timers/7/end"),
+        ("GET", "/v1/timers/7/explanation"), ("GET", "/v1/timers/by-name/n"), ("GET", "/v1/log"),
+        ("GET", "/v1/timers/by-name/n/records"), ("GET", "/v1/timers/by-name/n/end"),
+        ("GET", "/v1/timers/by-name/n/explanation"), ("GET", "/v1/schedules/preview"), ("GET", "/v1/log/stream"),
+        ("GET", "/v1/dead-letters"), ("GET", "/v1/deliveries"), ("GET", "/v1/endpoints"), ("GET", "/v1/endpoints/n"),
+    ],
+    "write": [
+        ("POST", "/v1/timers"), ("PUT", "/v1/timers/by-name/n"), ("PATCH", "/v1/timers/7"), ("POST", "/v1/timers/bulk"),
+        ("PATCH", "/v1/timers/by-name/n"),
+        *(("POST", f"/v1/timers/{which}/{verb}")
+          for which in ("7", "by-name/n") for verb in ("cancel", "pause", "resume", "run")),
+        *(("POST", f"/v1/timers/bulk/{verb}") for verb in ("cancel", "pause", "resume", "shift")),
+    ],
+    "operate": [
+        ("POST", "/v1/dead-letters/redrive"), ("POST", "/v1/dead-letters/discard"),
+        ("POST", "/v1/dead-letters/7/redrive"), ("POST", "/v1/dead-letters/7/discard"),
+        ("POST", "/v1/deliveries/retry"), ("POST", "/v1/deliveries/7/retry"), ("POST", "/v1/deliveries/7/cancel"),
+        ("POST", "/v1/endpoints"),
+        ("PATCH", "/v1/endpoints/n"), ("DELETE", "/v1/endpoints/n"),
+        *(("POST", f"/v1/endpoints/n/{verb}")
+          for verb in ("disable", "enable", "rotate", "end-rotation", "test")),
+        ("GET", "/v1/consumers"), ("POST", "/v1/consumers/n/lease"), ("POST", "/v1/consumers/n/acknowledge"),
+        ("POST", "/v1/consumers/n/seek"), ("DELETE", "/v1/consumers/n"), ("GET", "/v1/cluster"),
+        ("GET", "/v1/jobs"), ("GET", "/v1/jobs/n"), ("GET", "/v1/jobs/n/runs"), ("PUT", "/v1/jobs/n/config"),
+        *(("POST", f"/v1/jobs/n/{verb}") for verb in ("run", "cancel", "disable", "enable")),
+    ],
+}  # fmt: skip
+ROUTES = [(scope, method, path) for scope, routes in NEEDS.items() for method, path in routes]
+
+
+@pytest.fixture
+async def locked(dsn: str) -> AsyncIterator[Api]:
+    """Ask a gateway that needs keys."""
+    async with serving(dsn, needs_keys=True) as api:
+        yield api
+
+
+@pytest.fixture
+async def owner(dsn: str) -> AsyncIterator[Session]:
+    """Give a session that may make keys."""
+    async with session_of(dsn, "owner") as session:
+        yield session
+
+
+async def key_of(owner: Session, tenant: str | None, *scopes: str) -> str:
+    """Make a key, and return its text."""
+    made = await use_cases.make(owner, WantedKey(tenant, f"{tenant} {'+'.join(scopes)}", scopes))
+    return made.text
+
+
+def bearing(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+async def test_a_keys_tenant_is_the_requests_tenant(dsn: str, locked: Api, owner: Session) -> None:
+    key = await key_of(owner, "ada", "write")
+
+    assert (await locked.post("/v1/timers", HOUR, **bearing(key))).status == 201
+    assert [row["tenant_id"] for row in await pending_rows(dsn)] == ["ada"]
+    other = await locked.post("/v1/timers", HOUR, Shardclock_Tenant="bob", **bearing(key))
+    other.assert_problem("not-found", 404, "'bob'")
+
+
+async def test_an_operators_key_acts_for_the_tenant_that_is_named(dsn: str, locked: Api, owner: Session) -> None:
+    key = await key_of(owner, None, "admin")
+
+    for tenant in ("ada", "bob"):
+        assert (await locked.post("/v1/timers", HOUR, Shardclock_Tenant=tenant, **bearing(key))).status == 201
+    assert sorted(row["tenant_id"] for row in await pending_rows(dsn)) == ["ada", "bob"]
+    assert (await locked.get("/v1/jobs", **bearing(key))).status == 200
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["", "Bearer", "Bearer ", "Basic abc", "Bearer sck_", "Bearer sck_aaaaaaaa_" + "A" * 43, "Bearer " + "x" * 9_000],
+)
+async def test_without_a_key_that_is_known_nothing_is_answered(dsn: str, locked: Api, given: str) -> None:
+    headers = {"Authorization": given} if given else {}
+    for method, path in (("POST", "/v1/timers"), ("GET", "/v1/timers")):
+        done = await locked.ask(method, path, HOUR if method == "POST" else None, **headers)
+        done.assert_problem("no-key", 401)
+        assert done.headers["WWW-Authenticate"].startswith("Bearer")
+    assert await pending_rows(dsn) == []
+
+
+async def test_a_key_with_another_secret_is_none(locked: Api, owner: Session) -> None:
+    key = await key_of(owner, "ada", "read")
+    wrong = key[:-1] + ("A" if key[-1] != "A" else "B")
+
+    assert (await locked.get("/v1/timers", **bearing(key))).status == 200
+    (await locked.get("/v1/timers", **bearing(wrong))).assert_problem("no-key", 401)
+
+
+@pytest.mark.parametrize(("scope", "method", "path"), ROUTES, ids=str)
+async def test_each_route_needs_its_scope_and_a_key(
+    locked: Api, owner: Session, scope: str, method: str, path: str
+) -> None:
+    less = {"read": [], "write": ["read"], "operate": ["write"]}[scope]
+    (await locked.ask(method, path)).assert_problem("no-key", 401)
+    for scopes in less:
+        key = await key_of(owner, None, scopes)
+        (await locked.ask(method, path, {}, **bearing(key))).assert_problem("not-allowed", 403, f"no scope {scope}")
+
+
+async def test_each_route_of_the_reference_is_among_those(locked: Api) -> None:
+    paths = (await locked.get("/openapi.json")).json["paths"]
+    described = {(method.upper(), path) for path, methods in paths.items() for method in methods}
+    tried = {(method, _template(path)) for _, method, path in ROUTES}
+    assert described - tried == {("GET", "/healthz"), ("GET", "/readyz")}
+    assert tried - described == set()
+
+
+def _template(path: str) -> str:
+    """Write a path as the reference does."""
+    path = path.replace("/consumers/n", "/consumers/{group}").replace("/by-name/n", "/by-name/{name}")
+    return re.sub(r"/(jobs|endpoints)/n\b", r"/\1/{name}", path).replace("/7", "/{timer_key}")
+
+
+async def test_a_tenants_key_is_no_operators(locked: Api, owner: Session) -> None:
+    key = await key_of(owner, "ada", "admin")
+    for method, path in NEEDS["operate"]:
+        if not path.startswith(("/v1/jobs", "/v1/cluster", "/v1/consumers")):
+            continue  # each tenant has its own
+        (await locked.ask(method, path, {}, **bearing(key))).assert_problem("not-allowed", 403, "--all-tenants")
+
+
+async def test_another_tenants_key_finds_nothing_of_ours(dsn: str, locked: Api, owner: Session) -> None:
+    ours, theirs = await key_of(owner, "ada", "admin"), await key_of(owner, "eve", "admin")
+    made = await locked.post("/v1/timers", {**HOUR, "name": "n"}, **bearing(ours))
+    timer_key = str(made.json["timer_key"])
+
+    for _, method, path in ROUTES:
+        if method == "PUT" or not ("/timers/7" in path or "by-name" in path):
+            continue
+        body = {"delay": "PT2H"} if method == "PATCH" else {} if method == "POST" else None
+        done = await locked.ask(method, path.replace("7", timer_key), body, **bearing(theirs))
+        done.assert_problem("not-found", 404)
+    (row,) = await pending_rows(dsn)
+    assert (row["tenant_id"], row["paused_due_date"]) == ("ada", None)
+
+
+async def test_a_revoked_or_expired_key_is_none_soon(
+    locked: Api, owner: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_s = 1_000.0
+    monkeypatch.setattr("gateway.callers.time.monotonic", lambda: now_s)
+    key = await key_of(owner, "ada", "read")
+    assert (await locked.get("/v1/timers", **bearing(key))).status == 200
+    await use_cases.revoke(owner, key.split("_")[1])
+
+    assert (await locked.get("/v1/timers", **bearing(key))).status == 200  # it is known for a moment still
+    now_s += KNOWN_S + 0.1
+    (await locked.get("/v1/timers", **bearing(key))).assert_problem("no-key", 401)
+
+
+async def test_the_keys_of_a_gateway_are_looked_up_once_in_a_while(dsn: str, locked: Api, owner: Session) -> None:
+    key = await key_of(owner, "ada", "read")
+    scans = "select coalesce(sum(idx_scan), 0) from pg_stat_all_tables where relname = 'api_keys'"
+    for _ in range(30):
+        await locked.get("/v1/timers", **bearing(key))
+    assert await value(dsn, scans) < 10
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Host": "evil.example"},
+        {"Host": "evil.example:9841"},
+        {"Host": "127.0.0.1.evil.example"},
+        {"Origin": "http://localhost.evil.example"},
+    ],
+    ids=str,
+)
+async def test_no_web_page_can_use_a_gateway_without_keys(dsn: str, api: Api, headers: dict[str, str]) -> None:
+    (await api.post("/v1/timers", HOUR, **headers)).assert_problem("not-allowed", 403, "this machine")
+    assert await pending_rows(dsn) == []
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Host": "localhost:9841"}, {"Host": "[::1]:9841"}, {"Origin": "http://127.0.0.1:80"}], ids=str
+)
+async def test_programs_and_pages_of_this_machine_can(api: Api, headers: dict[str, str]) -> None:
+    assert (await api.post("/v1/timers", HOUR, **headers)).status == 201
+
+
+@pytest.mark.parametrize("tenant", ["", "x" * 201, "a\tb"])
+async def test_a_tenant_that_is_no_name_is_refused(dsn: str, api: Api, tenant: str) -> None:
+    (await api.post("/v1/timers", HOUR, Shardclock_Tenant=tenant)).assert_problem("refused", 422, "Shardclock-Tenant")
+    assert await pending_rows(dsn) == []

@@ -1,0 +1,277 @@
+"""Prove that a timer that was acknowledged is stored once, however it was asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from unittest import mock
+
+import asyncpg
+import pytest
+
+from sql.clients import pending
+from sql.session import Session, StoreUnavailable
+from tests.support.factories import BOUND_S, pending_rows, query, value
+from tests.support.gateways import Api, serving
+from tests.support.waiting import eventually
+
+HOUR = {"delay": "PT1H"}
+
+
+@asynccontextmanager
+async def locked_table(dsn: str) -> AsyncIterator[None]:
+    """Let nobody read timers meanwhile."""
+    connection = await asyncpg.connect(dsn, timeout=BOUND_S)
+    try:
+        async with connection.transaction():
+            await connection.execute("lock table shardclock.timers in access exclusive mode")
+            yield
+    finally:
+        connection.terminate()
+
+
+async def test_a_timer_is_stored_and_says_where_it_is(dsn: str, api: Api) -> None:
+    done = await api.post("/v1/timers", {"due_date": "2030-01-31T08:00:00Z", "name": "o", "payload": {"order": 7}})
+
+    assert (done.status, done.json["outcome"], done.json["due_date"]) == (201, "created", "2030-01-31T08:00:00Z")
+    assert done.headers["Location"] == f"/v1/timers/{done.json['timer_key']}"
+    (row,) = await pending_rows(dsn)
+    assert (row["timer_key"], row["name"], row["tenant_id"]) == (done.json["timer_key"], "o", "default")
+    assert json.loads(row["payload"]) == {"order": 7}
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({}, ["exactly one of due_date, delay and schedule"]),
+        ({"delay": "15m"}, ["delay '15m'", "PT15M"]),
+        ({"due_date": "2030-01-31T08:00"}, ["due_date", "offset"]),
+        ({"schedule": "0 0 30 2 *"}, ["never occurs"]),
+        ({**HOUR, "colour": 1}, ["'colour' is not a field"]),
+        ({**HOUR, "tenant_id": "bob"}, ["tenant_id is not a field here"]),
+        ({**HOUR, "target": "nobody"}, ["nobody"]),
+        ({**HOUR, "payload": "\u0000"}, ["NUL"]),
+    ],
+    ids=str,
+)
+async def test_what_can_not_be_a_timer_is_refused_in_the_words_of_the_command_line(
+    dsn: str, api: Api, fields: dict[str, object], words: list[str]
+) -> None:
+    done = await api.post("/v1/timers", fields)
+
+    done.assert_problem("refused", 422, *words)
+    assert await pending_rows(dsn) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "words"),
+    [
+        (b"", "unreadable", ["not JSON"]),
+        (b"{", "unreadable", ["not JSON"]),
+        (b'{"delay":NaN}', "unreadable", ["NaN"]),
+        (b'{"delay":"PT1H","delay":"PT2H"}', "unreadable", ["twice"]),
+        (b'{"delay":"\xff"}', "unreadable", ["UTF-8"]),
+        (b"[" * 3_000 + b"]" * 3_000, "unreadable", ["deep"]),
+        (b"[]", "refused", ["not a JSON object"]),
+        (b'"x"', "refused", ["not a JSON object"]),
+        (b'{"payload":"' + b"x" * 140_000 + b'"}', "too-large", ["131,072 bytes"]),
+    ],
+    ids=lambda it: it[:12].decode(errors="replace") if isinstance(it, bytes) else "",
+)
+async def test_a_body_that_can_not_be_read_is_told_why(
+    dsn: str, api: Api, body: bytes, kind: str, words: list[str]
+) -> None:
+    statuses = {"unreadable": 400, "refused": 422, "too-large": 413}
+    (await api.post("/v1/timers", body)).assert_problem(kind, statuses[kind], *words)
+    assert await pending_rows(dsn) == []
+
+
+async def test_a_body_in_another_form_is_not_read(dsn: str, api: Api) -> None:
+    for form in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
+        done = await api.post("/v1/timers", HOUR, Content_Type=form)
+        done.assert_problem("wrong-media-type", 415, form, "application/json")
+    assert await pending_rows(dsn) == []
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(dsn: str) -> None:
+    async with serving(dsn, gateway_body_s=0.2) as api:
+        host, port = api.url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"POST /v1/timers HTTP/1.1\r\nHost: localhost\r\nContent-Length: 16\r\n\r\n{")
+        head = await reader.readline()
+        writer.close()
+
+    assert b" 408 " in head
+    assert await pending_rows(dsn) == []
+
+
+async def test_a_taken_name_is_a_conflict_unless_the_caller_says_what_to_do(dsn: str, api: Api) -> None:
+    first = (await api.post("/v1/timers", {**HOUR, "name": "n"})).json
+
+    (await api.post("/v1/timers", {**HOUR, "name": "n"})).assert_problem("name-taken", 409, "'n' is taken")
+    ignored = await api.post("/v1/timers", {**HOUR, "name": "n", "on_conflict": "ignore"})
+    assert (ignored.status, ignored.json) == (200, {**first, "outcome": "unchanged"})
+    assert (await api.post("/v1/timers", {**HOUR, "name": "n", "on_conflict": "replace"})).status == 200
+
+
+async def test_a_put_makes_the_timer_of_a_name_and_then_replaces_it(dsn: str, api: Api) -> None:
+    made = await api.put("/v1/timers/by-name/order%2F7", HOUR)
+    again = await api.put("/v1/timers/by-name/order%2F7", {"due_date": "2031-01-01T00:00:00Z"})
+
+    assert (made.status, made.json["outcome"], again.status, again.json["outcome"]) == (201, "created", 200, "replaced")
+    (row,) = await pending_rows(dsn)
+    assert (row["name"], row["due_date"].year) == ("order/7", 2031)
+    wrong = await api.put("/v1/timers/by-name/n", {**HOUR, "name": "m"})
+    wrong.assert_problem("refused", 422, "name is not a field here")
+
+
+async def test_the_same_request_under_its_key_is_done_once_and_answered_alike(dsn: str, api: Api) -> None:
+    first = await api.post("/v1/timers", HOUR, Idempotency_Key="k1")
+    again = await api.post("/v1/timers", HOUR, Idempotency_Key="k1")
+
+    assert (first.status, again.status, again.json) == (201, 201, first.json)
+    assert "Idempotency-Replayed" not in first.headers
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert await value(dsn, "select count(*) from shardclock.timers") == 1
+    other = await api.post("/v1/timers", {"delay": "PT2H"}, Idempotency_Key="k1")
+    other.assert_problem("other-request", 422, "'k1'", "draw a new one")
+
+
+async def test_the_answer_stays_when_the_timer_has_ended_or_moved(dsn: str, api: Api) -> None:
+    first = await api.post("/v1/timers", HOUR, Idempotency_Key="k1")
+    key = first.json["timer_key"]
+    assert (await api.post(f"/v1/timers/{key}/cancel")).status == 200
+
+    assert (await api.post("/v1/timers", HOUR, Idempotency_Key="k1")).json == first.json
+    assert await pending_rows(dsn) == []
+
+
+async def test_keys_are_each_tenants_own(dsn: str, api: Api) -> None:
+    for tenant in ("ada", "bob"):
+        done = await api.post("/v1/timers", HOUR, Idempotency_Key="k1", Shardclock_Tenant=tenant)
+        assert "Idempotency-Replayed" not in done.headers
+    assert {row["tenant_id"] for row in await pending_rows(dsn)} == {"ada", "bob"}
+
+
+async def test_what_was_refused_may_be_asked_for_again_under_the_same_key(dsn: str, api: Api) -> None:
+    await api.post("/v1/timers", {**HOUR, "name": "n"})
+    (await api.post("/v1/timers", {**HOUR, "name": "n"}, Idempotency_Key="k")).assert_problem("name-taken", 409)
+    await api.post("/v1/timers/by-name/n/cancel")
+
+    assert (await api.post("/v1/timers", {**HOUR, "name": "n"}, Idempotency_Key="k")).status == 201
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "caf\u00e9"])
+async def test_a_key_that_is_no_key_is_refused(dsn: str, api: Api, key: str) -> None:
+    (await api.post("/v1/timers", HOUR, Idempotency_Key=key)).assert_problem("refused", 422, "Idempotency-Key")
+    assert await pending_rows(dsn) == []
+
+
+async def test_twenty_at_once_under_one_key_make_one_timer(dsn: str, api: Api) -> None:
+    done = await asyncio.gather(*(api.post("/v1/timers", HOUR, Idempotency_Key="k1") for _ in range(20)))
+
+    assert set(Counter(it.status for it in done)) <= {201, 409}
+    assert len({it.json["timer_key"] for it in done if it.status == 201}) == 1
+    assert await value(dsn, "select count(*) from shardclock.timers") == 1
+    for it in done:
+        if it.status == 409:
+            it.assert_problem("in-flight", 409, "'k1'")
+
+
+async def test_an_answer_that_was_lost_is_asked_for_again_under_the_same_keys(dsn: str, api: Api) -> None:
+    write = pending._write_whole
+    lost: list[int] = []
+
+    async def lose_one(*args: object) -> object:
+        outcomes = await write(*args)  # type: ignore[arg-type] # as it was called
+        if not lost:
+            lost.append(1)
+            raise StoreUnavailable("the connection was lost after the commit")
+        return outcomes
+
+    with mock.patch.object(pending, "_write_whole", lose_one):
+        plain = await api.post("/v1/timers", HOUR)
+        lost.clear()
+        keyed = await api.post("/v1/timers", HOUR, Idempotency_Key="k")
+
+    assert (plain.status, keyed.status) == (201, 201)
+    keys = {row["timer_key"] for row in await pending_rows(dsn)}
+    assert keys == {plain.json["timer_key"], keyed.json["timer_key"]}
+
+
+async def test_many_at_once_become_few_statements(dsn: str, api: Api) -> None:
+    counted = Counter[str]()
+    rows = Session.rows
+
+    async def count(self: Session, name: str, /, **values: object) -> object:
+        counted[name] += 1
+        return await rows(self, name, **values)
+
+    with mock.patch.object(Session, "rows", count):
+        done = await asyncio.gather(*(api.post("/v1/timers", {**HOUR, "name": f"n{n}"}) for n in range(100)))
+
+    assert {it.status for it in done} == {201}
+    assert await value(dsn, "select count(*) from shardclock.timers") == 100
+    assert counted["draw_keys"] <= 40
+
+
+async def test_a_faulty_one_among_many_is_refused_alone(dsn: str, api: Api) -> None:
+    bodies = [{**HOUR, "target": "nobody"} if n == 7 else HOUR for n in range(20)]
+    done = await asyncio.gather(*(api.post("/v1/timers", body) for body in bodies))
+
+    assert [it.status for it in done] == [422 if n == 7 else 201 for n in range(20)]
+    assert await value(dsn, "select count(*) from shardclock.timers") == 19
+
+
+async def test_without_postgres_it_says_so_within_its_limits_and_goes_on_when_it_is_back(dsn: str, api: Api) -> None:
+    async with serving("postgresql://nobody@127.0.0.1:1/none", role="", gateway_timeout_s=1.0) as lonely:
+        done = await lonely.post("/v1/timers", HOUR)
+        done.assert_problem("unavailable", 503)
+        assert done.headers["Retry-After"] == "1"
+        assert (await lonely.get("/healthz")).status == 200
+        (await lonely.get("/readyz")).assert_problem("unavailable", 503)
+    assert (await api.get("/readyz")).json == {"status": "ok"}
+
+
+async def test_a_gateway_whose_sessions_are_all_in_use_says_so(dsn: str) -> None:
+    async with serving(dsn, gateway_sessions=2, gateway_wait_s=0.2) as api:
+        await api.post("/v1/timers", {**HOUR, "name": "n"})
+        async with locked_table(dsn):
+            tasks = [asyncio.create_task(api.get("/v1/timers/by-name/n")) for _ in range(2)]
+            await asyncio.sleep(0.1)
+            (await api.get("/v1/timers/by-name/n")).assert_problem("unavailable", 503, "in use")
+        assert [(await task).status for task in tasks] == [200, 200]
+
+
+async def test_each_acknowledged_one_is_there_once_when_clients_go_away_in_mid_request(dsn: str, api: Api) -> None:
+    tasks = [asyncio.create_task(api.post("/v1/timers", {**HOUR, "name": f"n{n}"})) for n in range(60)]
+    for number, task in enumerate(tasks):
+        if number % 3 == 0:
+            await asyncio.sleep(0.002)
+            task.cancel()
+    done = await asyncio.gather(*tasks, return_exceptions=True)
+    for number in range(60):
+        await api.post("/v1/timers", {**HOUR, "name": f"n{number}", "on_conflict": "ignore"})
+
+    names = [row["name"] for row in await query(dsn, "select name from shardclock.timers")]
+    assert sorted(names) == sorted(f"n{n}" for n in range(60))
+    assert sum(not isinstance(it, BaseException) and it.status == 201 for it in done) >= 40
+
+
+async def test_answers_of_the_day_before_yesterday_are_forgotten_when_a_gateway_starts(dsn: str) -> None:
+    slot = "(((now() at time zone 'UTC')::date - date '1970-01-01') + 1) % 3"
+    await query(
+        dsn,
+        "insert into shardclock.idempotent_requests"
+        " (created_at, slot, status, tenant_id, idempotency_key, fingerprint, body)"
+        f" values (now() - interval '2 days', {slot}, 201, 'default', 'old', sha256('x'), '{{}}')",
+    )
+
+    async def is_empty() -> bool:
+        return bool(await value(dsn, "select count(*) = 0 from shardclock.idempotent_requests"))
+
+    async with serving(dsn):
+        await eventually(is_empty)

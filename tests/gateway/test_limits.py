@@ -1,0 +1,83 @@
+"""Prove that one tenant's writes are bounded, and that nobody else's are then."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from gateway.limits import BURST_S, Limits
+from gateway.problems import Problem
+from tests.support.factories import value
+from tests.support.gateways import NDJSON, Api, serving
+
+HOUR = {"delay": "PT1H"}
+
+
+class Clock:
+    """A clock that the test moves."""
+
+    now_s = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def taken(limits: Limits, tenant: str, *, most: int = 1_000) -> int:
+    """Take one after the other until it is refused; say how many were."""
+    for number in range(most):
+        try:
+            limits.take(tenant)
+        except Problem:
+            return number
+    return most
+
+
+def test_a_burst_is_taken_at_once_and_then_as_many_a_second_as_may_be() -> None:
+    clock = Clock()
+    limits = Limits(8.0, clock=clock)
+
+    assert taken(limits, "ada") == 8 * BURST_S
+    assert taken(limits, "bob") == 8 * BURST_S
+    for _ in range(5):
+        clock.now_s += 1.0
+        assert taken(limits, "ada") == 8
+
+
+def test_many_at_once_are_taken_by_one_who_has_taken_nothing_and_paid_for_later() -> None:
+    clock = Clock()
+    limits = Limits(8.0, clock=clock)
+    limits.take("ada", 80)
+
+    clock.now_s += 7.0
+    assert taken(limits, "ada") == 0
+    clock.now_s += 2.0
+    assert taken(limits, "ada") == 8
+
+
+def test_without_a_limit_there_is_none() -> None:
+    assert taken(Limits(None), "ada") == 1_000
+
+
+async def test_a_tenant_beyond_its_limit_is_told_when_to_ask_again_and_others_are_not(dsn: str) -> None:
+    async with serving(dsn, gateway_rate_per_s=5.0) as api:
+        done = [await api.post("/v1/timers", HOUR) for _ in range(30)]
+        refused = next(it for it in done if it.status != 201)
+        refused.assert_problem("too-many", 429, "5 a second")
+        assert int(refused.headers["Retry-After"]) >= 1
+        stored = await value(dsn, "select count(*) from shardclock.timers")
+        assert stored == sum(it.status == 201 for it in done) < 30
+        assert (await api.post("/v1/timers", HOUR, Shardclock_Tenant="bob")).status == 201
+        assert (await api.get("/v1/timers")).status == 200
+
+
+@pytest.mark.parametrize("lines", [3, 100])
+async def test_each_line_of_many_counts(dsn: str, lines: int) -> None:
+    body = b"\n".join([json.dumps(HOUR).encode()] * lines)
+    async with serving(dsn, gateway_rate_per_s=10.0) as api:
+
+        async def sent(api: Api) -> int:
+            return (await api.post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"])).status
+
+        assert await sent(api) == 200
+        assert await sent(api) == (200 if lines == 3 else 429)

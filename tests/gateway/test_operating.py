@@ -1,0 +1,168 @@
+"""Prove what operators do through the HTTP API: dead letters, and jobs."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+
+from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver, failed
+from tests.support.factories import HolderClient, add_holder, value
+from tests.support.gateways import Api
+from tests.support.job_runs import declare as declare_jobs
+from tests.support.jobs import job_spec
+
+URL = "https://billing.example.com/hooks"
+
+
+@pytest.fixture
+async def letters(dsn: str) -> list[int]:
+    """Let three deliveries die, one after the other; return their keys."""
+    await declare(dsn, HANDLER)
+    await add_holder(dsn, 1)
+    await add_worker(dsn, 11)
+    keys: list[int] = []
+    async with HolderClient(dsn, holder=1) as shard, WorkerClient(dsn, 11) as worker:
+        for _ in range(3):
+            keys += await deliver(shard)
+            await worker.settle(*map(dead, await worker.take()))
+    return keys
+
+
+async def test_dead_letters_are_listed_redriven_and_discarded(dsn: str, api: Api, letters: list[int]) -> None:
+    listed = (await api.get(f"/v1/dead-letters?target={HANDLER}")).json["dead_letters"]
+    assert [letter["timer_key"] for letter in listed] == letters[::-1]
+
+    would = (await api.post("/v1/dead-letters/redrive?dry_run=true", {"limit": 2})).json
+    assert (len(would["timer_keys"]), would["more"]) == (2, True)
+    assert await value(dsn, "select count(*) from shardclock.dead_letters") == 3
+    one = (await api.post(f"/v1/dead-letters/{letters[0]}/redrive")).json
+    assert one["timer_keys"] == letters[:1]
+    (await api.post(f"/v1/dead-letters/{letters[0]}/redrive")).assert_problem("not-found", 404, str(letters[0]))
+    rest = (await api.post("/v1/dead-letters/discard", {"reason": "obsolete"})).json
+    assert sorted(rest["timer_keys"]) == letters[1:]
+    assert await value(dsn, "select count(*) from shardclock.dead_letters") == 0
+
+
+async def test_another_tenants_dead_letters_are_not_there(dsn: str, api: Api, letters: list[int]) -> None:
+    eve = {"Shardclock_Tenant": "eve"}
+    assert (await api.get("/v1/dead-letters", **eve)).json["dead_letters"] == []
+    for verb in ("redrive", "discard"):
+        (await api.post(f"/v1/dead-letters/{letters[0]}/{verb}", **eve)).assert_problem("not-found", 404)
+        assert (await api.post(f"/v1/dead-letters/{verb}", **eve)).json["timer_keys"] == []
+    assert await value(dsn, "select count(*) from shardclock.dead_letters") == 3
+
+
+@pytest.mark.parametrize("body", [{"limit": 0}, {"per_s": -1}, {"died_before": "soon"}, {"colour": 1}], ids=str)
+async def test_dead_letters_that_are_asked_for_wrongly_stay(
+    dsn: str, api: Api, letters: list[int], body: dict[str, object]
+) -> None:
+    (await api.post("/v1/dead-letters/redrive", body)).assert_problem("refused", 422, next(iter(body)))
+    assert await value(dsn, "select count(*) from shardclock.dead_letters") == 3
+
+
+async def test_an_endpoint_lives_through_all_that_is_done_to_one(dsn: str, api: Api) -> None:
+    added = await api.post("/v1/endpoints", {"name": "billing", "url": URL, "headers": {"x-shop": "7"}})
+    assert (added.status, added.json["secret"][:6]) == (201, "whsec_")
+    again = await api.post("/v1/endpoints", {"name": "billing", "url": URL})
+    again.assert_problem("conflict", 409, "'billing'", "another name")
+    (listed,) = (await api.get("/v1/endpoints")).json["endpoints"]
+    assert (listed["target"], listed["url"], "x-shop" in str(listed)) == ("webhook:billing", URL, False)
+
+    changed = await api.patch("/v1/endpoints/billing", {"url": f"{URL}/2", "policy": {"concurrency": 7}})
+    assert changed.json["changed"]
+    found = (await api.get("/v1/endpoints/billing")).json
+    assert (found["url"], found["policy"]["concurrency"]) == (f"{URL}/2", 7)
+    assert (await api.post("/v1/endpoints/billing/rotate")).json["secret"] != added.json["secret"]
+    assert (await api.post("/v1/endpoints/billing/end-rotation")).json["changed"]
+    assert (await api.post("/v1/timers", {"delay": "PT1H", "target": "webhook:billing"})).status == 201
+    named = await api.post("/v1/endpoints/billing/disable")
+    named.assert_problem("conflict", 409, "1 pending timer", "force=true")
+    assert (await api.post("/v1/endpoints/billing/disable?force=true", {"reason": "moved"})).status == 200
+    assert (await api.get("/v1/endpoints/billing")).json["disabled_why"] == "moved"
+    assert (await api.post("/v1/endpoints/billing/enable")).json["changed"]
+    assert (await api.ask("DELETE", "/v1/endpoints/billing?force=true")).status == 200
+    (await api.get("/v1/endpoints/billing")).assert_problem("not-found", 404, "'billing'")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"name": "billing"}, ["url is missing"]),
+        ({"name": "Bil ling", "url": URL}, ["'Bil ling'"]),
+        ({"name": "billing", "url": "http://example.com/"}, ["http"]),
+        ({"name": "billing", "url": "https://127.0.0.1/"}, ["127.0.0.1"]),
+        ({"name": "billing", "url": URL, "headers": {"x": "a\nb"}}, ["header"]),
+        ({"name": "billing", "url": URL, "secret": "whsec_AAAA"}, ["secret"]),
+        ({"name": "billing", "url": URL, "policy": {"concurrency": 0}}, ["concurrency"]),
+        ({"name": "billing", "url": URL, "policy": {"colour": 0}}, ["policy.colour"]),
+    ],
+    ids=str,
+)
+async def test_an_endpoint_that_is_wrong_is_not_added(api: Api, body: dict[str, object], words: list[str]) -> None:
+    (await api.post("/v1/endpoints", body)).assert_problem("refused", 422, *words)
+    assert (await api.get("/v1/endpoints")).json["endpoints"] == []
+
+
+async def test_another_tenants_endpoint_is_not_there(api: Api) -> None:
+    await api.post("/v1/endpoints", {"name": "billing", "url": URL})
+    eve = {"Shardclock_Tenant": "eve"}
+    for method, path in (("GET", ""), ("PATCH", ""), ("DELETE", ""), ("POST", "/disable"), ("POST", "/rotate")):
+        done = await api.ask(method, f"/v1/endpoints/billing{path}", {"url": URL} if method == "PATCH" else None, **eve)
+        done.assert_problem("not-found", 404)
+
+
+async def test_deliveries_are_listed_retried_and_cancelled(dsn: str, api: Api) -> None:
+    await declare(dsn, HANDLER)
+    await add_holder(dsn, 1)
+    await add_worker(dsn, 11)
+    async with HolderClient(dsn, holder=1) as shard, WorkerClient(dsn, 11) as worker:
+        keys = [*await deliver(shard), *await deliver(shard)]
+        await worker.settle(*map(failed, await worker.take()))
+
+    listed = (await api.get(f"/v1/deliveries?target={HANDLER}&failing=true&limit=1")).json
+    assert (len(listed["deliveries"]), listed["deliveries"][0]["failed_attempts"]) == (1, 1)
+    more = (await api.get(f"/v1/deliveries?limit=1&after={quote(listed['next'])}")).json["deliveries"]
+    assert {listed["deliveries"][0]["timer_key"], more[0]["timer_key"]} == set(keys)
+    eve = {"Shardclock_Tenant": "eve"}
+    (await api.post(f"/v1/deliveries/{keys[0]}/cancel", **eve)).assert_problem("not-found", 404)
+    assert (await api.post("/v1/deliveries/retry", **eve)).json["timer_keys"] == []
+    assert (await api.post(f"/v1/deliveries/{keys[0]}/retry")).json["state"] == "DUE"
+    assert (await api.post("/v1/deliveries/retry")).json["timer_keys"] == keys[1:]
+    assert (await api.post(f"/v1/deliveries/{keys[0]}/cancel", {"reason": "paid"})).json["state"] == "DISCARDED"
+    late = await api.post(f"/v1/deliveries/{keys[0]}/retry")
+    late.assert_problem("too-late", 409, "DISCARDED already")
+
+
+async def test_a_job_is_looked_at_configured_started_and_stopped(dsn: str, api: Api) -> None:
+    await declare_jobs(dsn, job_spec(every_s=3600.0))
+
+    (job,) = (await api.get("/v1/jobs")).json["jobs"]
+    assert (job["name"], job["every_s"]) == ("refresh", 3600.0)
+    configured = await api.put("/v1/jobs/refresh/config", {"config": {"since": 7}})
+    assert configured.json["config"] == {"since": 7}
+    started = await api.post("/v1/jobs/refresh/run")
+    assert started.status == 202
+    assert (await api.get(f"/v1/timers/{started.json['timer_key']}")).status == 200
+    assert (await api.post("/v1/jobs/refresh/disable", {"reason": "strike"})).json["state"] == "DISABLED"
+    assert (await api.get("/v1/jobs/refresh")).json["disabled_why"] == "strike"
+    assert (await api.post("/v1/jobs/refresh/enable")).json["state"] != "DISABLED"
+    assert (await api.get("/v1/jobs/refresh/runs")).json["runs"] == []
+
+
+async def test_a_job_that_is_not_there_is_not_found_and_the_nearest_one_told(dsn: str, api: Api) -> None:
+    await declare_jobs(dsn, job_spec(every_s=3600.0))
+
+    for method, path in (("GET", ""), ("GET", "/runs"), ("POST", "/run"), ("POST", "/disable"), ("POST", "/enable")):
+        done = await api.ask(method, f"/v1/jobs/refersh{path}")
+        done.assert_problem("not-found", 404, "refresh", "meant")
+
+
+async def test_the_cluster_is_shown_as_status_and_forecast_show_it(dsn: str, api: Api) -> None:
+    await add_holder(dsn, 11)
+    await api.post("/v1/timers", {"delay": "PT5M"})
+
+    shown = (await api.get("/v1/cluster")).json
+    assert (shown["pending"], shown["overdue"], shown["hold"]) == (1, 0, None)
+    assert [keeper["holder"] for keeper in shown["shards"]] == [f"{11:016x}"]
+    assert sum(shown["timers_per_minute"]) == 1

@@ -1,0 +1,212 @@
+"""Prove that a gateway starts and ends as a process should, and that its death loses and doubles nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import ssl
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from unittest import mock
+
+import aiohttp
+import pytest
+
+from cluster.gateway import MODULE, GatewayProcess
+from cluster.settings import load_settings
+from sql.dsn import Dsn
+from tests.support.cli_asserts import NOT_THERE, assert_refused
+from tests.support.factories import BOUND_S, query
+from tests.support.gateway_process import gateway_process
+from tests.support.openapi import PAGE, read_page
+from tests.support.program import Shell, until
+from tests.support.roles import as_role
+from tests.support.tls import Authority
+from tests.support.waiting import eventually
+
+KILLS = 4
+SENDERS = 8
+
+
+@pytest.fixture
+def shell(dsn: str, capsys: pytest.CaptureFixture[str]) -> Shell:
+    """Run commands in this process, on a migrated, empty database."""
+    return Shell(dsn, capsys)
+
+
+async def get(url: str) -> int:
+    async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        return answer.status
+
+
+@pytest.mark.slow
+def test_it_serves_until_it_is_told_to_stop_and_ends_well(dsn: str) -> None:
+    with gateway_process(as_role(dsn, "gateway")) as (url, process):
+        assert url.startswith("http://127.0.0.1:")
+        assert asyncio.run(get(f"{url}/readyz")) == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(BOUND_S) == 0
+
+
+@pytest.mark.slow
+def test_who_waits_is_answered_when_it_is_told_to_stop(dsn: str) -> None:
+    async def wait_and_stop(url: str) -> tuple[int, object]:
+        async with aiohttp.ClientSession() as session:
+            ask = session.post(f"{url}/v1/timers?wait=PT60S", json={"delay": "PT1H"})
+            task = asyncio.create_task(ask.__aenter__())
+            await asyncio.sleep(1.0)
+            process.send_signal(signal.SIGTERM)
+            answer = await task
+            return answer.status, (await answer.json())["end"]
+
+    with gateway_process(as_role(dsn, "gateway")) as (url, process):
+        assert asyncio.run(wait_and_stop(url)) == (201, None)
+        assert process.wait(BOUND_S) == 0
+
+
+@pytest.mark.slow
+def test_the_one_that_up_starts_ends_with_it(dsn: str) -> None:
+    command = [sys.executable, "-P", "-m", MODULE]
+    with gateway_process(as_role(dsn, "gateway"), command=command) as (_, process):
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(BOUND_S) == 0
+
+
+@pytest.mark.slow
+def test_with_a_certificate_it_speaks_tls_and_nothing_else(dsn: str, tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "ca")
+    authority.certify("localhost")
+    files = {"CERT": str(tmp_path / "ca" / "crt"), "KEY": str(tmp_path / "ca" / "key")}
+    tls = {f"SHARDCLOCK_GATEWAY_TLS_{name}": file for name, file in files.items()}
+    trusting = ssl.create_default_context(cafile=authority.ca)
+
+    async def ask(url: str) -> int:
+        async with aiohttp.ClientSession() as session, session.get(url, ssl=trusting) as answer:
+            return answer.status
+
+    with gateway_process(as_role(dsn, "gateway"), **tls) as (url, _):
+        assert url.startswith("https://127.0.0.1:")
+        named = url.replace("127.0.0.1", "localhost")
+        assert asyncio.run(ask(f"{named}/readyz")) == 200
+        with pytest.raises(aiohttp.ClientError):
+            asyncio.run(ask(f"{named.replace('https', 'http')}/readyz"))
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"CERT": "/nowhere/crt", "KEY": "/nowhere/key"}, ["/nowhere/crt", "No such file"]),
+        ({"CERT": "pyproject.toml", "KEY": "pyproject.toml"}, ["pyproject.toml"]),
+        ({"CERT": "pyproject.toml"}, ["SHARDCLOCK_GATEWAY_TLS_KEY", "both"]),
+    ],
+    ids=str,
+)
+def test_a_certificate_that_can_not_be_used_is_told(shell: Shell, files: dict[str, str], words: list[str]) -> None:
+    tls = {f"SHARDCLOCK_GATEWAY_TLS_{name}": file for name, file in files.items()}
+    with mock.patch.dict(os.environ, tls):
+        done = shell("gateway", SHARDCLOCK_GATEWAY_PORT="0")
+
+    assert_refused(done, *words, code=NOT_THERE)
+
+
+def test_a_port_that_is_taken_is_refused_in_a_sentence(shell: Shell) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        done = shell("gateway", SHARDCLOCK_GATEWAY_PORT=port)
+
+    assert_refused(done, port, "in use", "SHARDCLOCK_GATEWAY_PORT", code=NOT_THERE)
+
+
+def test_without_keys_nobody_elsewhere_is_served(shell: Shell) -> None:
+    done = shell("gateway", SHARDCLOCK_GATEWAY_HOST="0.0.0.0", SHARDCLOCK_GATEWAY_KEYS="false")
+
+    assert_refused(done, "0.0.0.0", "SHARDCLOCK_GATEWAY_KEYS", code=NOT_THERE)
+
+
+@pytest.mark.slow
+def test_up_starts_it_again_when_it_has_died(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, text in (("ENABLED", "true"), ("PORT", "0")):
+        monkeypatch.setenv(f"SHARDCLOCK_GATEWAY_{name}", text)
+    told: list[str] = []
+    gateway = GatewayProcess(load_settings(), Dsn(as_role(dsn, "gateway")), tell=told.append)
+    try:
+        gateway.tend()
+        first = gateway.pid
+        assert first is not None
+        gateway.kill()
+        until(lambda: _is_another(gateway, first), "a new gateway")
+        assert told == ["the HTTP API has ended and is started again in 0 s; timers fire without it"]
+    finally:
+        gateway.stop()
+    assert gateway.pid is None
+
+
+def _is_another(gateway: GatewayProcess, pid: int) -> bool:
+    gateway.tend()
+    return gateway.pid not in (None, pid)
+
+
+class Senders:
+    """Clients that send each request until it is acknowledged, to whichever gateway there is."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.acknowledged: dict[str, int] = {}
+        self._is_over = False
+
+    async def run(self, steps: Callable[[], Awaitable[None]]) -> None:
+        """Send while the steps are taken."""
+        timeout = aiohttp.ClientTimeout(total=5)
+        async with aiohttp.ClientSession(timeout=timeout) as session, asyncio.TaskGroup() as group:
+            for sender in range(SENDERS):
+                group.create_task(self._send(sender, session))
+            await steps()
+            self._is_over = True
+
+    async def some_more(self) -> None:
+        """Wait until a hundred more are acknowledged."""
+        before = len(self.acknowledged)
+        await eventually(lambda: len(self.acknowledged) >= before + 100)
+
+    async def _send(self, sender: int, session: aiohttp.ClientSession) -> None:
+        number = 0
+        while not self._is_over:
+            key = f"{sender}-{number}"
+            body, headers = {"delay": "PT1H", "payload": key}, {"Idempotency-Key": key}
+            try:
+                async with session.post(f"{self.url}/v1/timers", json=body, headers=headers) as answer:
+                    said = await answer.json()
+            except (aiohttp.ClientError, ValueError):
+                await asyncio.sleep(0.01)
+                continue
+            if answer.status == 201:
+                self.acknowledged[key] = said["timer_key"]
+                number += 1
+
+
+@pytest.mark.slow
+def test_each_acknowledged_create_exists_once_though_gateways_are_killed_in_mid_request(dsn: str) -> None:
+    senders = Senders()
+
+    async def kill_again_and_again() -> None:
+        for _ in range(KILLS):
+            with gateway_process(as_role(dsn, "gateway")) as (senders.url, process):
+                await senders.some_more()
+                process.kill()
+
+    asyncio.run(senders.run(kill_again_and_again))
+
+    stored = asyncio.run(query(dsn, "select timer_key, payload #>> '{}' as payload from shardclock.timers"))
+    found = {row["payload"]: row["timer_key"] for row in stored}
+    assert len(senders.acknowledged) >= KILLS * 100
+    assert len(found) == len(stored)  # none twice
+    assert senders.acknowledged.items() <= found.items()
+    assert len(found) - len(senders.acknowledged) <= SENDERS  # the last of each may be stored and not acknowledged
+
+
+def test_the_reference_is_that_of_the_code() -> None:
+    assert PAGE.read_text(encoding="utf-8") == read_page(), "write it anew: make docs"

@@ -1,0 +1,252 @@
+"""Prove what is answered about timers, and that a change says truly what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+from urllib.parse import quote
+
+import pytest
+
+from tests.support.factories import HolderClient, add_holder, pending_rows, value
+from tests.support.gateways import Api
+
+HOUR = {"delay": "PT1H"}
+FAR = {"due_date": "2030-01-31T08:00:00Z"}
+
+
+async def made(api: Api, **fields: object) -> int:
+    """Schedule a timer, and return its key."""
+    when = {} if fields.keys() & {"due_date", "delay", "schedule"} else FAR
+    done = await api.post("/v1/timers", {**when, **fields})
+    assert done.status == 201, done
+    return int(done.json["timer_key"])
+
+
+async def test_a_timer_is_found_by_its_key_and_by_its_name(api: Api) -> None:
+    key = await made(api, name="a/b c", payload={"x": [1, None]}, schedule="R/P1D", zone="Europe/Berlin")
+
+    found = await api.get(f"/v1/timers/{key}")
+    assert found.json == (await api.get("/v1/timers/by-name/a%2Fb%20c")).json
+    shown = {name: found.json[name] for name in ("timer_key", "state", "schedule", "zone", "missed", "payload")}
+    assert shown == {
+        "timer_key": key, "state": "PENDING", "schedule": "R/P1D", "zone": "Europe/Berlin", "missed": "fire_once",
+        "payload": {"x": [1, None]},
+    }  # fmt: skip
+    assert found.headers["ETag"] == (await api.get(f"/v1/timers/{key}")).headers["ETag"]
+
+
+async def test_names_with_slashes_are_told_from_what_is_asked_about_them(api: Api) -> None:
+    keys = {name: await made(api, name=name) for name in ("a", "a/records", "a/cancel", "100%", "a%2Fb", "ü/\u65e5")}
+
+    for name, key in keys.items():
+        path = f"/v1/timers/by-name/{quote(name, safe='')}"
+        assert (await api.get(path)).json["timer_key"] == key
+        assert (await api.get(f"{path}/records")).json["records"] == []
+    assert (await api.post("/v1/timers/by-name/a%2Fcancel/cancel")).json["name"] == "a/cancel"
+    assert (await api.get("/v1/timers/by-name/a")).json["state"] == "PENDING"
+
+
+@pytest.mark.parametrize("path", ["/v1/timers/7", "/v1/timers/by-name/nobody", "/v1/timers/7/records"])
+async def test_a_timer_that_is_not_there_is_not_found(api: Api, path: str) -> None:
+    (await api.get(path)).assert_problem("not-found", 404, "there is no timer")
+
+
+@pytest.mark.parametrize("path", ["/", "/v1", "/v1/timers/", "/v1/timers/abc", "/v1/timers/-1", "/v2/timers"])
+async def test_a_path_that_is_none_says_where_paths_are(api: Api, path: str) -> None:
+    (await api.get(path)).assert_problem("not-found", 404, path, "/openapi.json")
+
+
+async def test_a_key_that_is_too_large_is_refused(api: Api) -> None:
+    (await api.get(f"/v1/timers/{2**63}")).assert_problem("refused", 422, "timer_key")
+
+
+async def test_a_method_that_is_not_for_a_path_says_so(api: Api) -> None:
+    done = await api.ask("DELETE", "/v1/timers/7")
+    done.assert_problem("wrong-method", 405, "DELETE")
+
+
+async def test_timers_are_listed_soonest_first_a_page_at_a_time(api: Api) -> None:
+    for day in (3, 1, 2):
+        await made(api, due_date=f"2030-01-0{day}T00:00:00Z", name=f"order-{day}")
+    await made(api, due_date="2030-01-01T00:00:00Z", name="other")
+
+    first = (await api.get("/v1/timers?name_prefix=order-&limit=2")).json
+    second = (await api.get(f"/v1/timers?name_prefix=order-&limit=2&after={quote(first['next'])}")).json
+    assert [timer["name"] for timer in first["timers"] + second["timers"]] == ["order-1", "order-2", "order-3"]
+    assert second["next"] is None
+    window = "due_from=2030-01-02T00:00:00Z&due_before=2030-01-03T00:00:00Z"
+    assert [timer["name"] for timer in (await api.get(f"/v1/timers?{window}")).json["timers"]] == ["order-2"]
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("state=lost", ["state 'lost'", "pending"]),
+        ("limit=0", ["limit '0'"]),
+        ("limit=x", ["limit 'x'"]),
+        ("after=x", ["page"]),
+        ("due_from=soon", ["due_from 'soon'"]),
+        ("due_from=2030-01-02T00:00:00Z&due_before=2030-01-01T00:00:00Z", ["swap them"]),
+        ("process_instance_key=-1", ["process_instance_key '-1'"]),
+    ],
+)
+async def test_a_list_that_is_asked_for_wrongly_is_refused(api: Api, query: str, words: list[str]) -> None:
+    (await api.get(f"/v1/timers?{query}")).assert_problem("refused", 422, *words)
+
+
+@pytest.mark.parametrize("by", ["key", "name"])
+async def test_each_verb_answers_the_state_that_is_true(dsn: str, api: Api, by: str) -> None:
+    key = await made(api, name="n")
+    path = f"/v1/timers/{key}" if by == "key" else "/v1/timers/by-name/n"
+
+    async def state_after(verb: str, body: object = None) -> str:
+        done = await api.post(f"{path}/{verb}", body)
+        assert done.status == 200, done
+        return str(done.json["state"])
+
+    assert await state_after("pause", {"reason": "strike"}) == "PAUSED"
+    (await api.post(f"{path}/run")).assert_problem("too-late", 409, "resume it first")
+    assert await state_after("resume") == "PENDING"
+    assert await state_after("run") == "RESCHEDULED"
+    assert await state_after("run") == "PENDING"
+    assert await state_after("cancel", {"reason": "paid"}) == "CANCELED"
+    assert await state_after("cancel") == "CANCELED"
+    late = await api.post(f"{path}/pause")
+    late.assert_problem("too-late", 409, "too late", "CANCELED already")
+    assert late.json["state"] == "CANCELED"
+    records = (await api.get(f"{path}/records")).json["records"]
+    assert [record["intent"] for record in records] == ["CANCELED", "RESCHEDULED", "RESUMED", "PAUSED"]
+    assert records[0]["detail"]["reason"] == "paid"
+    assert (await api.get(f"{path}/explanation")).json["verdict"] == "CANCELED"
+
+
+async def test_a_timer_that_has_fired_is_too_late_to_cancel(dsn: str, api: Api) -> None:
+    key = await made(api, delay="PT0S")
+    await add_holder(dsn, 11)
+    async with HolderClient(dsn, 11) as hand:
+        await hand.fire((await hand.take()).claimed)
+
+    late = await api.post(f"/v1/timers/{key}/cancel")
+    late.assert_problem("too-late", 409, "TRIGGERED already")
+    assert late.json["state"] == "TRIGGERED"
+
+
+@pytest.mark.parametrize(
+    ("to", "due"),
+    [
+        ({"due_date": "2031-01-01T00:00:00Z"}, "2031-01-01T00:00:00Z"),
+        ({"shift": "PT1H"}, "2030-01-31T09:00:00Z"),
+        ({"shift": "-P1D"}, "2030-01-30T08:00:00Z"),
+        ({"due_date": "2031-07-01T00:00", "zone": "Europe/Berlin"}, "2031-06-30T22:00:00Z"),
+    ],
+    ids=str,
+)
+async def test_a_timer_is_moved_and_says_when_it_is_due(dsn: str, api: Api, to: dict[str, str], due: str) -> None:
+    key = await made(api)
+
+    done = await api.patch(f"/v1/timers/{key}", to)
+    assert (done.status, done.json["state"], done.json["due_date"]) == (200, "RESCHEDULED", due)
+    assert (await api.get(f"/v1/timers/{key}")).json["due_date"] == due
+
+
+@pytest.mark.parametrize(
+    ("to", "words"),
+    [
+        ({}, ["exactly one of delay, due_date, shift and schedule"]),
+        ({"delay": "PT1S", "shift": "PT1S"}, ["exactly one of"]),
+        ({"delay": "soon"}, ["delay 'soon'"]),
+        ({"delay": 5}, ["delay 5 is refused"]),
+        ({"shift": "PT1S", "zone": "UTC"}, ["zone goes with"]),
+        ({"delay": "PT1S", "missed": "skip"}, ["missed goes with"]),
+        ({"schedule": "R/P1D", "missed": "never"}, ["missed 'never'", "fire_once"]),
+        ({"schedule": "0 0 30 2 *"}, ["never occurs"]),
+        ({"shift": "P9000Y"}, ["1 to 9999"]),
+        ({"colour": "red"}, ["'colour' is not a field here"]),
+    ],
+    ids=str,
+)
+async def test_a_move_that_makes_no_sense_moves_nothing(
+    dsn: str, api: Api, to: dict[str, object], words: list[str]
+) -> None:
+    key = await made(api)
+
+    (await api.patch(f"/v1/timers/{key}", to)).assert_problem("refused", 422, *words)
+    assert (await api.get(f"/v1/timers/{key}")).json["due_date"] == FAR["due_date"]
+
+
+async def test_a_change_of_a_timer_that_was_changed_meanwhile_is_stale(api: Api) -> None:
+    key = await made(api)
+    tag = (await api.get(f"/v1/timers/{key}")).headers["ETag"]
+    assert (await api.patch(f"/v1/timers/{key}", {"shift": "PT1H"}, If_Match=tag)).status == 200
+
+    stale = await api.patch(f"/v1/timers/{key}", {"shift": "PT1H"}, If_Match=tag)
+    stale.assert_problem("stale", 412, "read it again")
+    assert stale.headers["ETag"] == (await api.get(f"/v1/timers/{key}")).headers["ETag"]
+    assert (await api.get(f"/v1/timers/{key}")).json["due_date"] == "2030-01-31T09:00:00Z"
+    assert (await api.post(f"/v1/timers/{key}/cancel", If_Match="*")).status == 200
+
+
+async def test_of_two_changes_with_the_same_tag_one_is_made(api: Api) -> None:
+    key = await made(api)
+    tag = (await api.get(f"/v1/timers/{key}")).headers["ETag"]
+
+    done = await asyncio.gather(*(api.patch(f"/v1/timers/{key}", {"shift": "PT1H"}, If_Match=tag) for _ in range(8)))
+    assert sorted(it.status for it in done) == [200] + [412] * 7
+    assert (await api.get(f"/v1/timers/{key}")).json["due_date"] == "2030-01-31T09:00:00Z"
+
+
+async def test_a_claim_by_a_shard_makes_no_tag_stale(dsn: str, api: Api) -> None:
+    key = await made(api, delay="PT2S")
+    tag = (await api.get(f"/v1/timers/{key}")).headers["ETag"]
+    await add_holder(dsn, 11)
+    async with HolderClient(dsn, 11) as hand:
+        assert await value(dsn, "select claimed_by from shardclock.timers") is None
+        await hand.take()
+        assert await value(dsn, "select claimed_by from shardclock.timers") == 11
+
+    assert (await api.patch(f"/v1/timers/{key}", {"delay": "PT1H"}, If_Match=tag)).status == 200
+
+
+async def test_a_shift_sent_again_under_its_key_moves_once(api: Api) -> None:
+    key = await made(api)
+    first = await api.patch(f"/v1/timers/{key}", {"shift": "PT1H"}, Idempotency_Key="s1")
+    again = await api.patch(f"/v1/timers/{key}", {"shift": "PT1H"}, Idempotency_Key="s1")
+
+    assert (first.status, again.status, again.json) == (200, 200, first.json)
+    assert again.headers["Idempotency-Replayed"] == "true"
+    assert (await api.get(f"/v1/timers/{key}")).json["due_date"] == "2030-01-31T09:00:00Z"
+    other = await api.patch(f"/v1/timers/{key}", {"shift": "PT2H"}, Idempotency_Key="s1")
+    other.assert_problem("other-request", 422, "'s1'")
+
+
+async def test_a_change_that_was_refused_leaves_no_answer_behind(dsn: str, api: Api) -> None:
+    (await api.post("/v1/timers/by-name/n/pause", Idempotency_Key="p")).assert_problem("not-found", 404)
+    await made(api, name="n")
+
+    assert (await api.post("/v1/timers/by-name/n/pause", Idempotency_Key="p")).status == 200
+
+
+async def test_another_tenants_timer_is_not_there(dsn: str, api: Api) -> None:
+    key = await made(api, name="n")
+    eve = {"Shardclock_Tenant": "eve"}
+
+    for path in (f"/v1/timers/{key}", "/v1/timers/by-name/n"):
+        for verb in ("cancel", "pause", "resume", "run"):
+            (await api.post(f"{path}/{verb}", **eve)).assert_problem("not-found", 404)
+        (await api.patch(path, {"shift": "PT1H"}, **eve)).assert_problem("not-found", 404)
+        (await api.patch(path, {"shift": "PT1H"}, If_Match="*", **eve)).assert_problem("not-found", 404)
+        for what in ("", "/records", "/explanation"):
+            (await api.get(path + what, **eve)).assert_problem("not-found", 404)
+    assert (await api.get("/v1/timers", **eve)).json["timers"] == []
+    (row,) = await pending_rows(dsn)
+    assert row["due_date"].year == 2030
+
+
+async def test_a_preview_shows_what_a_rule_will_do(api: Api) -> None:
+    rule = "rule=0+2+*+*+*&zone=Europe/Berlin&from=2027-03-27T00:00:00Z&count=2"
+    first, second = (await api.get(f"/v1/schedules/preview?{rule}")).json["occurrences"]
+
+    assert (first["due_date"], first["local"][:16]) == ("2027-03-27T01:00:00Z", "2027-03-27T02:00")
+    assert "clock" in second["note"]
+    for wrong, word in (("rule=nonsense", "nonsense"), ("rule=R/P1D&zone=Mars/X", "Mars/X"), ("", "rule is missing")):
+        (await api.get(f"/v1/schedules/preview?{wrong}")).assert_problem("refused", 422, word)

@@ -1,0 +1,178 @@
+"""Prove that whoever waits hears of an end once it is committed, wherever it was written, and that nobody hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from gateway import waiting
+from sql.deliveries.claim import ClaimedDelivery
+from sql.session import Session, StoreUnavailable
+from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, done
+from tests.support.factories import BOUND_S, HolderClient, add_holder, value
+from tests.support.gateways import Api, serving
+from tests.support.waiting import eventually
+from timers.model import ClaimedTimer
+
+NOW = {"delay": "PT0S"}
+HOUR = {"delay": "PT1H"}
+
+
+@pytest.fixture
+async def shard(dsn: str) -> AsyncIterator[HolderClient]:
+    """Give a holder that keeps all slots."""
+    await add_holder(dsn, 1)
+    async with HolderClient(dsn, holder=1) as hand:
+        yield hand
+
+
+async def fire(shard: HolderClient) -> None:
+    """Fire what is due, once something is."""
+    claimed: list[ClaimedTimer] = []
+
+    async def take() -> bool:
+        claimed.extend((await shard.take()).claimed)
+        return bool(claimed)
+
+    await eventually(take)
+    await shard.fire(claimed)
+
+
+async def test_a_create_that_waits_is_answered_with_the_record_of_the_firing(api: Api, shard: HolderClient) -> None:
+    task = asyncio.create_task(api.post("/v1/timers?wait=PT30S", NOW))
+    await fire(shard)
+
+    answer = await task
+    assert (answer.status, answer.json["outcome"], answer.json["end"]["intent"]) == (201, "created", "TRIGGERED")
+    assert answer.json["end"]["timer_key"] == answer.json["timer_key"]
+
+
+async def test_an_end_that_is_there_already_is_answered_at_once(api: Api, shard: HolderClient) -> None:
+    key = (await api.post("/v1/timers", NOW)).json["timer_key"]
+    await fire(shard)
+
+    begun = time.monotonic()
+    answer = await api.get(f"/v1/timers/{key}/end?wait=PT30S")
+    assert (answer.status, answer.json["intent"]) == (200, "TRIGGERED")
+    assert time.monotonic() - begun < 5
+    assert (await api.get(f"/v1/timers/{key}/end")).json == answer.json
+
+
+async def test_who_waits_in_vain_is_told_so_when_the_time_is_over(api: Api) -> None:
+    answer = await api.post("/v1/timers?wait=PT0.2S", HOUR)
+    assert (answer.status, answer.json["end"]) == (201, None)
+    assert (await api.get(f"/v1/timers/{answer.json['timer_key']}/end?wait=PT0.2S")).status == 204
+
+
+async def test_a_timer_with_a_target_ends_when_its_delivery_does(dsn: str, api: Api, shard: HolderClient) -> None:
+    await declare(dsn, HANDLER)
+    await add_worker(dsn, 11)
+    tasks = [asyncio.create_task(api.post("/v1/timers?wait=PT30S", {**NOW, "target": HANDLER})) for _ in range(2)]
+    await fire(shard)
+    async with WorkerClient(dsn, 11) as worker:
+        taken: list[ClaimedDelivery] = []
+        async with asyncio.timeout(BOUND_S):
+            while len(taken) < 2:
+                taken += await worker.take()
+                if len(taken) + sum(task.done() for task in tasks) < 2:
+                    await fire(shard)
+        assert not any(task.done() for task in tasks)  # fired, and not ended
+        await worker.settle(done(taken[0]), dead(taken[1]))
+
+    assert {(await task).json["end"]["intent"] for task in tasks} == {"DELIVERED", "DEAD"}
+
+
+async def test_a_cancel_by_somebody_else_ends_the_wait(dsn: str, api: Api) -> None:
+    await api.post("/v1/timers", {**HOUR, "name": "n"})
+    async with serving(dsn) as other:
+        task = asyncio.create_task(api.get("/v1/timers/by-name/n/end?wait=PT30S"))
+        await asyncio.sleep(0.1)
+        assert (await other.post("/v1/timers/by-name/n/cancel")).status == 200
+
+    answer = await task
+    assert (answer.status, answer.json["intent"]) == (200, "CANCELED")
+
+
+async def test_a_thousand_wait_and_one_task_reads_the_log_for_them(dsn: str, api: Api, shard: HolderClient) -> None:
+    reads = 0
+    rows = Session.rows
+
+    async def count(self: Session, name: str, /, **values: Any) -> Any:
+        nonlocal reads
+        reads += name == "read_log"
+        return await rows(self, name, **values)
+
+    with mock.patch.object(Session, "rows", count):
+        tasks = [asyncio.create_task(api.post("/v1/timers?wait=PT60S", {"delay": "PT3S"})) for _ in range(1_000)]
+        while not all(task.done() for task in tasks):
+            claimed = (await shard.take()).claimed
+            await shard.fire(claimed)
+            await asyncio.sleep(0.05)
+
+    assert {(await task).json["end"]["intent"] for task in tasks} == {"TRIGGERED"}
+    assert reads < 1_000
+
+
+async def test_nobody_hangs_when_the_connection_is_lost_while_they_wait(
+    dsn: str, api: Api, shard: HolderClient
+) -> None:
+    key = (await api.post("/v1/timers", NOW)).json["timer_key"]
+    task = asyncio.create_task(api.get(f"/v1/timers/{key}/end?wait=PT30S"))
+    await asyncio.sleep(0.2)
+    ended = (
+        "select count(pg_terminate_backend(pid)) from pg_stat_activity where application_name like 'shardclock gate%'"
+    )
+    assert await value(dsn, ended) >= 2
+    await fire(shard)
+
+    assert (await task).json["intent"] == "TRIGGERED"
+
+
+async def test_an_end_between_the_look_and_the_wait_is_not_missed(api: Api, shard: HolderClient) -> None:
+    key = (await api.post("/v1/timers", NOW)).json["timer_key"]
+    look_of = waiting.Waiters.end_of
+
+    async def end_of(self: waiting.Waiters, timer_key: int, look: Any, request: Any, *, within_s: float) -> Any:
+        async def look_and_then_fire() -> Any:
+            found = await look()
+            await fire(shard)
+            return found
+
+        return await look_of(self, timer_key, look_and_then_fire, request, within_s=within_s)
+
+    with mock.patch.object(waiting.Waiters, "end_of", end_of):
+        assert (await api.get(f"/v1/timers/{key}/end?wait=PT30S")).json["intent"] == "TRIGGERED"
+
+
+async def test_a_gateway_that_stops_lets_nobody_wait(dsn: str) -> None:
+    async with serving(dsn) as api:
+        task = asyncio.create_task(api.post("/v1/timers?wait=PT60S", HOUR))
+        await asyncio.sleep(0.3)
+        api.stop()
+        answer = await task
+    assert (answer.status, answer.json["end"]) == (201, None)
+
+
+async def test_who_goes_away_waits_no_longer(dsn: str) -> None:
+    async with serving(dsn) as api:
+        task = asyncio.create_task(api.post("/v1/timers?wait=PT60S", HOUR))
+        await eventually(lambda: api.gateway.waiters.count == 1)
+        task.cancel()
+        await eventually(lambda: api.gateway.waiters.count == 0)
+
+
+@pytest.mark.parametrize("wait", ["soon", "PT301S", "P1D", "-PT1S"])
+async def test_a_wait_that_is_none_is_refused_and_nothing_is_stored(dsn: str, api: Api, wait: str) -> None:
+    (await api.post(f"/v1/timers?wait={wait}", HOUR)).assert_problem("refused", 422, "wait", wait)
+    assert await value(dsn, "select count(*) from shardclock.timers") == 0
+
+
+async def test_while_postgres_is_away_a_wait_ends_in_time(api: Api) -> None:
+    key = (await api.post("/v1/timers", HOUR)).json["timer_key"]
+    with mock.patch.object(waiting, "log_end", side_effect=StoreUnavailable("away")):
+        assert (await api.get(f"/v1/timers/{key}/end?wait=PT0.3S")).status == 204

@@ -1,0 +1,140 @@
+"""A gateway in the test's own process, on loopback, and a client that asks it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+import uvicorn
+from fastapi import FastAPI
+from yarl import URL
+
+from gateway.app import make_app
+from gateway.parts import Gateway
+from gateway.problems import MEDIA_TYPE
+from gateway.settings import GatewaySettings
+from tests.support.factories import BOUND_S
+from tests.support.roles import as_role
+
+NDJSON = {"Content-Type": "application/x-ndjson"}
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a gateway answered."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """Read its body."""
+        return json.loads(self.body)
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """Read its body as lines of JSON."""
+        return [json.loads(line) for line in self.body.splitlines()]
+
+    def assert_problem(self, kind: str, status: int, *words: str) -> None:
+        """Assert that it is a problem of that kind, whose sentence has these words."""
+        assert (self.status, self.headers["Content-Type"]) == (status, MEDIA_TYPE), self
+        problem = self.json
+        assert (problem["type"], problem["status"]) == (f"urn:shardclock:problem:{kind}", status)
+        for word in words:
+            assert word in problem["detail"]
+
+
+class Api:
+    """Ask one gateway; `headers` go with each request."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str, app: FastAPI, headers: Mapping[str, str] = {}) -> None:
+        self.url = url
+        self.app = app
+        self._session = session
+        self._headers = dict(headers)
+
+    @property
+    def gateway(self) -> Gateway:
+        """Look inside."""
+        gateway: Gateway = self.app.state.gateway
+        return gateway
+
+    def stop(self) -> None:
+        """Let nobody wait any longer, as the gateway does when it is told to stop."""
+        self.gateway.waiters.stop()
+
+    def with_headers(self, **headers: str) -> Api:
+        """Ask the same gateway with other headers; an underscore stands for a hyphen."""
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        return Api(self._session, self.url, self.app, given)
+
+    async def ask(self, method: str, path: str, body: object = None, **headers: str) -> Said:
+        """Send a request; a body that is not bytes is sent as JSON."""
+        given = self._headers | {name.replace("_", "-"): value for name, value in headers.items()}
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        if data is not None:
+            given = {"Content-Type": "application/json", **given}
+        async with self._session.request(
+            method, URL(self.url + path, encoded=True), data=data, headers=given
+        ) as answer:
+            return Said(answer.status, answer.headers.copy(), await answer.read())
+
+    async def ask_raw(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Said:
+        """Send a request whose path is quoted already, with headers as they are."""
+        url = URL(self.url + path, encoded=True)
+        async with self._session.request(method, url, data=body, headers=headers) as answer:
+            return Said(answer.status, answer.headers.copy(), await answer.read())
+
+    async def get(self, path: str, **headers: str) -> Said:
+        """Send a GET."""
+        return await self.ask("GET", path, **headers)
+
+    async def post(self, path: str, body: object = None, **headers: str) -> Said:
+        """Send a POST."""
+        return await self.ask("POST", path, body, **headers)
+
+    async def put(self, path: str, body: object = None, **headers: str) -> Said:
+        """Send a PUT."""
+        return await self.ask("PUT", path, body, **headers)
+
+    async def patch(self, path: str, body: object = None, **headers: str) -> Said:
+        """Send a PATCH."""
+        return await self.ask("PATCH", path, body, **headers)
+
+
+@asynccontextmanager
+async def serving(dsn: str, *, needs_keys: bool = False, role: str = "gateway", **settings: Any) -> AsyncIterator[Api]:
+    """Run a gateway on a database, with the rights of a role."""
+    app = make_app(GatewaySettings(**settings), as_role(dsn, role) if role else dsn, needs_keys=needs_keys)
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    config = uvicorn.Config(app, http="httptools", ws="none", log_config=None, access_log=False)
+    server = uvicorn.Server(config)
+    task = asyncio.create_task(server._serve([listener]))
+    try:
+        async with asyncio.timeout(BOUND_S):
+            while not server.started:
+                assert not task.done(), task
+                await asyncio.sleep(0.01)
+        timeout, connector = aiohttp.ClientTimeout(total=4 * BOUND_S), aiohttp.TCPConnector(limit=0)
+        async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
+            yield Api(session, f"http://127.0.0.1:{listener.getsockname()[1]}", app)
+    finally:
+        server.should_exit = True
+        async with asyncio.timeout(BOUND_S):
+            await task
+
+
+async def canceled(api: Api, *names: str, tenant: str = "default") -> None:
+    """Leave a record for each name."""
+    for name in names:
+        await api.post("/v1/timers", {"delay": "PT1H", "name": name}, Shardclock_Tenant=tenant)
+        await api.post(f"/v1/timers/by-name/{name}/cancel", Shardclock_Tenant=tenant)
