@@ -12,6 +12,12 @@ must bear that.
 
 A job is run again and again, one run at a time, each in a process of its own.
 
+    async with shardclock.AsyncClient() as client:
+        await client.schedule(delay="PT15M", target="order.expired", payload={"order": 42})
+
+A client of the HTTP API, with the extra `http`; `Client` is the same without an event loop. All that belongs to it is
+in `shardclock.http`.
+
 `timer` is what a handler gets, `handler` declares it (with `policy`, `durations` and `signature`), `app` finds the
 handlers of a module, `calling` calls them (with `payload` and `deadline`), `outcome` says how an attempt ended (with
 `raised`, `result` and `reason`), `testing` calls them in a user's tests. `jobs` declares a job (with `job_policy`),
@@ -19,6 +25,8 @@ handlers of a module, `calling` calls them (with `payload` and `deadline`), `out
 handler or a job is refused when it is declared, with `InvalidHandler`: one sentence with the value, the rule and the
 way out.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from shardclock.app import describe, describe_jobs, find_declared, find_handlers, find_jobs, handlers_of, installed_apps
 from shardclock.calling import call_async, call_batch_async, call_batch_plain, call_plain
@@ -32,6 +40,14 @@ from shardclock.raised import Discard, Partly, RetryIn
 from shardclock.refusal import InvalidHandler
 from shardclock.run import Cancelled, Run
 from shardclock.timer import Timer
+
+if TYPE_CHECKING:
+    from shardclock.http import ApiError as ApiError
+    from shardclock.http import AsyncClient as AsyncClient
+    from shardclock.http import Client as Client
+
+# What needs httpx2 is imported when it is asked for: handlers must import `shardclock` cheaply, and without it.
+OF_HTTP = ("ApiError", "AsyncClient", "Client")
 
 __all__ = [
     "COMPLETED",
@@ -70,3 +86,15 @@ __all__ = [
     "job",
     "on_timer",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the client of the HTTP API once somebody asks for it.
+
+    errors:  ImportError  httpx2 is not installed; it says how to install it
+    """
+    if name not in OF_HTTP:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from shardclock import http
+
+    return getattr(http, name)

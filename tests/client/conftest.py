@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from shardclock import AsyncClient, job, jobs, on_timer
 from shardclock import handler as handlers
-from shardclock import job, jobs, on_timer
+from tests.support.gateways import Api, serving
 
 
 @pytest.fixture(autouse=True)
@@ -61,3 +62,17 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[s
     for name in set(sys.modules) - before:
         if getattr(sys.modules[name], "__file__", None) and str(tmp_path) in str(sys.modules[name].__file__):
             del sys.modules[name]
+
+
+@pytest.fixture
+async def gateway(dsn: str) -> AsyncIterator[Api]:
+    """Run a gateway of the test's own, on its database."""
+    async with serving(dsn) as api:
+        yield api
+
+
+@pytest.fixture
+async def client(gateway: Api) -> AsyncIterator[AsyncClient]:
+    """Ask that gateway as users do."""
+    async with AsyncClient(gateway.url) as client:
+        yield client

@@ -1,0 +1,103 @@
+"""Ask the HTTP API from Python: `AsyncClient`, and `Client` for programs without an event loop.
+
+    async with shardclock.AsyncClient() as client:
+        await client.schedule(delay="PT15M", name="order-42", payload={"order": 42})
+
+It needs the extra `http` of the distribution: `pip install 'shardclock-client[http]'`.
+
+    async_client   the methods; `sync_client` is written from it
+    async_sending  connections, attempts and pauses; `sync_sending` is written from it
+    asked          what is asked: path, query, body
+    answers        what is answered
+    errors         why something was not done, by class
+    problems       read that from an answer, or from none
+    retrying       whether a request is sent again, and when
+    parts          many timers, a few thousand with each request
+    place          where the gateway is, and the key
+"""
+
+try:
+    import httpx2 as _httpx2  # noqa: F401 - only to say what is missing
+except ModuleNotFoundError as missing:
+    if missing.name != "httpx2":
+        raise
+    raise ImportError(
+        "shardclock's client of the HTTP API needs httpx2, which is not installed;"
+        " install it: pip install 'shardclock-client[http]'"
+    ) from None
+
+from shardclock.http.answers import (
+    Acted,
+    BulkChanged,
+    Changed,
+    DeadLetter,
+    Explained,
+    JobState,
+    Line,
+    Occurrence,
+    Record,
+    Scheduled,
+    TimerState,
+)
+from shardclock.http.asked import Chosen, Destination, Letters, New, Put
+from shardclock.http.async_client import AsyncBulk, AsyncClient
+from shardclock.http.errors import (
+    ApiError,
+    Broken,
+    Conflict,
+    InFlight,
+    MoreMatch,
+    NameTaken,
+    NoAnswer,
+    NoKey,
+    NotAllowed,
+    NotFound,
+    OtherRequest,
+    Refused,
+    Stale,
+    TooLarge,
+    TooLate,
+    TooMany,
+    Unavailable,
+)
+from shardclock.http.sync_client import Bulk, Client
+
+__all__ = [
+    "Acted",
+    "ApiError",
+    "AsyncBulk",
+    "AsyncClient",
+    "Broken",
+    "Bulk",
+    "BulkChanged",
+    "Changed",
+    "Chosen",
+    "Client",
+    "Conflict",
+    "DeadLetter",
+    "Destination",
+    "Explained",
+    "InFlight",
+    "JobState",
+    "Letters",
+    "Line",
+    "MoreMatch",
+    "NameTaken",
+    "New",
+    "NoAnswer",
+    "NoKey",
+    "NotAllowed",
+    "NotFound",
+    "Occurrence",
+    "OtherRequest",
+    "Put",
+    "Record",
+    "Refused",
+    "Scheduled",
+    "Stale",
+    "TimerState",
+    "TooLarge",
+    "TooLate",
+    "TooMany",
+    "Unavailable",
+]

@@ -1,0 +1,172 @@
+"""Write what is asked of a gateway: path, query and body. Nothing here sends it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, TypedDict
+from urllib.parse import quote
+from uuid import uuid4
+
+from pydantic_core import to_jsonable_python
+
+from shardclock.durations import seconds_of
+from shardclock.refusal import shown
+
+TIMERS = "/v1/timers"
+JSON = "application/json"
+NDJSON = "application/x-ndjson"
+DOTS = {".": "%2E", "..": "%2E%2E"}  # else they would lead elsewhere
+
+Length = str | timedelta
+Moment = str | datetime
+
+
+class Put(TypedDict, total=False):
+    """Hold what a timer is: exactly one of the first three, and what travels with it; docs/schedule.md says all of it.
+
+    A length is an ISO 8601 duration or a timedelta; a moment is a datetime, with an offset or beside a `zone`, or text.
+    The payload is any JSON value, or a pydantic model.
+    """
+
+    delay: Length
+    due_date: Moment
+    schedule: str
+    zone: str
+    missed: str
+    target: str
+    payload: Any
+    timer_type: str
+    process_instance_key: int
+    element_instance_key: int
+    target_element_id: str
+
+
+class New(Put, total=False):
+    """Hold what a new timer is; `on_conflict` says what becomes of it if a pending timer has its name."""
+
+    name: str
+    on_conflict: str
+
+
+class Destination(TypedDict, total=False):
+    """Hold where a timer is moved to: exactly one of the first four, with `zone` and `missed` beside a rule."""
+
+    due_date: Moment
+    delay: Length
+    shift: Length
+    schedule: str
+    zone: str
+    missed: str
+
+
+class Chosen(TypedDict, total=False):
+    """Hold which timers are meant; what is not given leaves none out."""
+
+    name_prefix: str
+    due_from: Moment
+    due_before: Moment
+    target: str
+    process_instance_key: int
+
+
+class Letters(TypedDict, total=False):
+    """Hold which dead letters are meant: of one target, given up before a moment, at most so many."""
+
+    target: str
+    died_before: Moment
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Hold one request.
+
+    units:   `wait_s` is for how long the gateway may hold the answer back, in seconds
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, str | int] = field(default_factory=dict)
+    body: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    is_repeatable: bool = True  # however often it is sent, it has its effect once
+    wait_s: float = 0.0
+
+    @property
+    def changes(self) -> bool:
+        """Say whether it may change something."""
+        return self.method != "GET"
+
+    def waiting(self, wait: Length | None) -> "Asked":
+        """Ask for the same, and wait for the timer's end.
+
+        errors:  ValueError  not a length of time
+        """
+        if wait is None:
+            return self
+        return replace(self, query={**self.query, **query_of(wait=wait)}, wait_s=seconds_of(wait))
+
+    def matching(self, etag: str | None) -> "Asked":
+        """Ask for the same, if the timer is as it was when this `etag` was read."""
+        return (
+            self if etag is None else replace(self, headers={**self.headers, "If-Match": _sendable("if_match", etag)})
+        )
+
+
+def read(path: str, **query: object) -> Asked:
+    """Ask for what changes nothing; a query's value that is None is left out."""
+    return Asked("GET", path, query_of(**query))
+
+
+def once(method: str, path: str, fields: Mapping[str, object], idempotency_key: str | None) -> Asked:
+    """Ask for a change that is done once, however often it is sent; without a key one is drawn.
+
+    errors:  ValueError, TypeError  the key can't be sent, or a value has no form in JSON
+    """
+    key = str(uuid4()) if idempotency_key is None else _sendable("idempotency_key", idempotency_key)
+    return Asked(method, path, {}, body_of(fields), {"Idempotency-Key": key, "Content-Type": JSON})
+
+
+def act(path: str, fields: Mapping[str, object], *, is_repeatable: bool, **query: object) -> Asked:
+    """Ask for a change that has no idempotency key."""
+    return Asked("POST", path, query_of(**query), body_of(fields), {"Content-Type": JSON}, is_repeatable)
+
+
+def timer_path(timer_key: int | None, name: str | None, *verb: str) -> str:
+    """Write where one timer is.
+
+    errors:  TypeError  it is named by nothing, or in two ways
+    """
+    if (timer_key is None) == (name is None):
+        raise TypeError("a timer is named by timer_key= or by name=: give exactly one of them")
+    which = f"{timer_key:d}" if name is None else f"by-name/{segment(name)}"
+    return "/".join((TIMERS, which, *verb))
+
+
+def segment(name: str) -> str:
+    """Write a name as one part of a path."""
+    return DOTS.get(name) or quote(name, safe="")
+
+
+def body_of(fields: Mapping[str, object]) -> bytes:
+    """Write fields as a JSON object; one that is None is left out.
+
+    Moments and lengths of time are written as ISO 8601 has them, also in a payload.
+
+    errors:  ValueError, TypeError  a value has no form in JSON
+    """
+    given = {name: value for name, value in fields.items() if value is not None}
+    text = json.dumps(given, default=to_jsonable_python, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    return text.encode()
+
+
+def query_of(**query: object) -> dict[str, str | int]:
+    """Write a query; a value that is None is left out."""
+    return {name: to_jsonable_python(value) for name, value in query.items() if value is not None}
+
+
+def _sendable(name: str, text: str) -> str:
+    if text.isascii() and text.isprintable() and text == text.strip():
+        return text
+    raise ValueError(f"{name} {shown(text)} is refused: it must be printable ASCII characters; a header has no more")

@@ -1,0 +1,111 @@
+"""Cut many timers into requests of lines, and keep what became of each line.
+
+The gateway has no idempotency key for a request of many lines. So after an answer that was lost, only those lines are
+sent again that have a name and `on_conflict` `ignore`: whichever of them is pending already is answered `unchanged`.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from pydantic import ValidationError
+
+from shardclock.http.answers import Line
+from shardclock.http.asked import NDJSON, TIMERS, Asked, New, body_of
+from shardclock.http.errors import PREFIX, ApiError, Problem, error_of
+from shardclock.http.problems import foreign_error
+
+LINES_MAX = 10_000  # the gateway's own bound
+PART_BYTES_MAX = 4 * 1024 * 1024  # a body must arrive within ten seconds
+LOST = ("unknown", "untried")  # what a gateway says of a line when Postgres has given no answer
+NO_REASON = "Postgres gave no answer"
+NOT_ANSWERED = Line(line=0, outcome="unknown", why="the answer ended too early")
+
+
+@dataclass(slots=True)
+class Part:
+    """Hold some lines that are sent together: those without an outcome, by number, and the outcomes of the others."""
+
+    waiting: dict[int, bytes]
+    repeatable: frozenset[int]
+    outcomes: dict[int, Line] = field(default_factory=dict)
+    is_unsure: bool = False  # some of those that wait may be stored
+
+    @property
+    def asked(self) -> Asked:
+        """Ask for all timers that have no outcome yet."""
+        body = b"\n".join(self.waiting.values())
+        return Asked("POST", f"{TIMERS}/bulk", {}, body, {"Content-Type": NDJSON}, is_repeatable=False)
+
+    def take(self, answer: Iterable[bytes]) -> ApiError | None:
+        """Keep the outcomes that were answered, a line of JSON each.
+
+        shape:   why the lines that still wait are to be sent again; None: all have an outcome
+        errors:  ApiError  these are not the lines of a gateway
+        """
+        numbers = list(self.waiting)
+        try:
+            answered = {numbers[line.line - 1]: line for line in map(Line.model_validate_json, answer)}
+        except (ValidationError, IndexError):
+            raise foreign_error(self.asked, 200) from None
+        why = ""
+        for number in numbers:
+            line = answered.get(number, NOT_ANSWERED)
+            if line.outcome not in LOST:
+                self._end(line.model_copy(update={"line": number}))
+                continue
+            why = line.why or NO_REASON
+            if line.outcome == "unknown":
+                self._lose(number, why)
+        if not self.waiting:
+            return None
+        return error_of(Problem(f"{PREFIX}unavailable", 503, why, may_be_done=self.is_unsure, may_pass=True))
+
+    def lose(self, error: ApiError) -> None:
+        """Give up the lines that may be stored, and would be stored twice."""
+        if error.may_be_done:
+            for number in list(self.waiting):
+                self._lose(number, error.detail)
+
+    def give_up(self, error: ApiError) -> None:
+        """Give up all lines that have no outcome yet."""
+        outcome = "unknown" if self.is_unsure else "untried"
+        for number in list(self.waiting):
+            self._end(Line(line=number, outcome=outcome, why=error.detail))
+
+    def lines(self) -> Iterator[Line]:
+        """Give all outcomes, in the order of the lines."""
+        yield from (self.outcomes[number] for number in sorted(self.outcomes))
+
+    def _lose(self, number: int, why: str) -> None:
+        """Keep a line whose answer was lost only if it may be sent again."""
+        if number in self.repeatable:
+            self.is_unsure = True
+        else:
+            self._end(Line(line=number, outcome="unknown", why=why))
+
+    def _end(self, line: Line) -> None:
+        self.outcomes[line.line] = line
+        del self.waiting[line.line]
+
+
+def parts_of(timers: Iterable[New], *, lines_max: int) -> Iterator[Part]:
+    """Cut timers into parts of at most so many lines, and of 4 MiB.
+
+    errors:  ValueError, TypeError  a timer has no form in JSON, or the bound is none
+    """
+    if not 1 <= lines_max <= LINES_MAX:
+        raise ValueError(f"part_lines {lines_max} is refused: it must be a whole number from 1 to {LINES_MAX:,}")
+    waiting: dict[int, bytes] = {}
+    repeatable: set[int] = set()
+    size = 0
+    for number, timer in enumerate(timers, start=1):
+        line = body_of(timer)
+        if waiting and (len(waiting) == lines_max or size + len(line) > PART_BYTES_MAX):
+            yield Part(waiting, frozenset(repeatable))
+            waiting, repeatable, size = {}, set(), 0
+        waiting[number] = line
+        size += len(line) + 1
+        if timer.get("name") is not None and timer.get("on_conflict") == "ignore":
+            repeatable.add(number)
+    if waiting:
+        yield Part(waiting, frozenset(repeatable))

@@ -1,0 +1,98 @@
+"""Say where the gateway is, and by which key and for which tenant it is asked."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from urllib.parse import SplitResult, urlsplit
+
+from shardclock.refusal import shown
+
+DEFAULT_URL = "http://127.0.0.1:9841"
+URL_VARIABLE = "SHARDCLOCK_API_URL"
+KEY_VARIABLE = "SHARDCLOCK_API_KEY"
+TENANT_HEADER = b"Shardclock-Tenant"
+TENANT_CHARSET = "latin-1"  # as the gateway reads it
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Hold where a gateway is; the key is shown nowhere."""
+
+    url: str
+    key: str | None = field(default=None, repr=False)
+    tenant: str | None = None
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Say whether nobody between us can read what is sent."""
+        return self.url.startswith("https:")
+
+    @property
+    def headers(self) -> Mapping[bytes, bytes]:
+        """Return what goes with each request."""
+        headers = {}
+        if self.key is not None:
+            headers[b"Authorization"] = f"Bearer {self.key}".encode()
+        if self.tenant is not None:
+            headers[TENANT_HEADER] = self.tenant.encode(TENANT_CHARSET)
+        return headers
+
+
+def place_of(url: str | None, key: str | None, tenant: str | None, *, insecure: bool) -> Place:
+    """Read where the gateway is; what is not given stands in the environment, or has its default.
+
+    errors:  ValueError  not a URL of HTTP, a key or a tenant that can't be sent, or a key that others could read on the
+                         way; it does not show the key
+    """
+    given = (url or os.environ.get(URL_VARIABLE) or DEFAULT_URL).rstrip("/")
+    parts = _split(given)
+    key = key or os.environ.get(KEY_VARIABLE) or None
+    if key is not None and not (key.isascii() and key.isprintable() and " " not in key):
+        raise ValueError(f"the API key has other characters than those of a key; give it as it was shown (sck_…), or"
+                         f" in {KEY_VARIABLE}")  # fmt: skip
+    if key is not None and parts.scheme == "http" and not insecure and not _is_loopback(parts.hostname or ""):
+        raise ValueError(
+            f"an API key over http to {shown(parts.hostname)} can be read on the way; use https, or say insecure=True"
+            " if the way is safe"
+        )
+    return Place(given, key, None if tenant is None else _tenant(tenant))
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:  # a port or an IPv6 address that is none
+        is_url = False
+        parts = SplitResult("", "", "", "", "")
+    if parts.username is not None or parts.password is not None:
+        raise ValueError(
+            "the URL of the gateway has a user name or a password; leave it out, and give the API key as key="
+        )
+    if not is_url or parts.query or parts.fragment:
+        raise ValueError(f"url {shown(url)} is refused: it must be http or https, such as {DEFAULT_URL}")
+    return parts
+
+
+def _tenant(tenant: str) -> str:
+    try:
+        tenant.encode(TENANT_CHARSET)
+    except UnicodeEncodeError:
+        sendable = False
+    else:
+        sendable = tenant.isprintable() and tenant == tenant.strip() and tenant != ""
+    if not sendable:
+        raise ValueError(
+            f"tenant {shown(tenant)} is refused: it must be printable text in Latin-1; a header has no more"
+        )
+    return tenant
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

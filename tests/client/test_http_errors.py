@@ -1,0 +1,166 @@
+"""Each sort of problem has a class, and what is no gateway's answer is told as such."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Awaitable, Callable
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from gateway.combining import Combiner
+from gateway.problems import KINDS
+from service import keys as use_cases
+from shardclock import ApiError, AsyncClient
+from shardclock import http as api_client
+from shardclock.http.errors import BY_NAME, PREFIX, UNKNOWN
+from sql.clients.pending import RequestInFlight
+from sql.keys.keys import WantedKey
+from tests.support.factories import pending_rows
+from tests.support.gateways import Api, serving
+from tests.support.lossy import answering, raw
+from tests.support.sql_client import session as session_of
+
+Ask = Callable[[AsyncClient], Awaitable[object]]
+# A problem of ours that a program can decide nothing on has no class of its own.
+WITHOUT_CLASS = {"unreadable", "wrong-method", "too-slow", "wrong-media-type"}
+HOSTILE = ["", "[]", "{", "null", '{"type": 7, "detail": "x"}', '{"type": "x"}', "<html>", "[" * 100_000]
+
+
+async def taken(client: AsyncClient) -> None:
+    await client.schedule(delay="PT1H", name="n")
+
+
+async def late(client: AsyncClient) -> None:
+    await client.cancel(name="n")
+    await client.pause(name="n")
+
+
+async def stale(client: AsyncClient) -> None:
+    etag = (await client.get(name="n")).etag
+    await client.move(name="n", shift="PT1H")
+    await client.move(name="n", shift="PT1H", if_match=etag)
+
+
+async def other_request(client: AsyncClient) -> None:
+    await client.schedule(delay="PT1H", idempotency_key="k")
+    await client.schedule(delay="PT2H", idempotency_key="k")
+
+
+async def more_match(client: AsyncClient) -> None:
+    counted = await client.bulk("pause")
+    await client.schedule(delay="PT1H")
+    await counted.commit()
+
+
+PROVOKED: dict[str, tuple[int, Ask]] = {
+    "not-found": (404, lambda client: client.get(name="nobody")),
+    "too-late": (409, late),
+    "name-taken": (409, taken),
+    "more-match": (409, more_match),
+    "stale": (412, stale),
+    "too-large": (413, lambda client: client.schedule(delay="PT1H", payload="x" * 200_000)),
+    "refused": (422, lambda client: client.schedule(delay="soon")),
+    "other-request": (422, other_request),
+}
+
+
+@pytest.mark.parametrize("kind", PROVOKED)
+async def test_a_problem_has_the_class_of_its_sort(client: AsyncClient, kind: str) -> None:
+    status, ask = PROVOKED[kind]
+    await client.schedule(delay="PT1H", name="n")
+
+    with pytest.raises(BY_NAME[kind]) as refused:
+        await ask(client)
+
+    error = refused.value
+    assert (error.type, error.status) == (f"{PREFIX}{kind}", status)
+    assert str(error) == error.detail
+    assert error.detail.isprintable()
+    if isinstance(error, api_client.TooLate):
+        assert error.state == "CANCELED"
+    if isinstance(error, api_client.MoreMatch):
+        assert error.matched == 2
+
+
+async def test_keys_that_are_none_or_may_not_are_told_apart(dsn: str) -> None:
+    async with session_of(dsn, "owner") as owner:
+        key = (await use_cases.make(owner, WantedKey("ada", "reader", ("read",)))).text
+    async with serving(dsn, needs_keys=True) as gateway:
+        async with AsyncClient(gateway.url) as client:
+            with pytest.raises(api_client.NoKey):
+                await client.schedule(delay="PT1H")
+        async with AsyncClient(gateway.url, key=key) as client:
+            assert [timer async for timer in client.list()] == []
+            with pytest.raises(api_client.NotAllowed, match="no scope write"):
+                await client.schedule(delay="PT1H")
+    assert await pending_rows(dsn) == []
+
+
+async def test_a_gateway_that_fails_is_not_asked_again(gateway: Api, client: AsyncClient) -> None:
+    with (
+        mock.patch.object(Combiner, "schedule", side_effect=RuntimeError("a bug")) as schedule,
+        pytest.raises(api_client.Broken, match="its log says why; it may be done"),
+    ):
+        await client.schedule(delay="PT1H")
+    assert schedule.call_count == 1
+
+
+async def test_the_same_request_that_stays_in_flight_is_told_at_last(gateway: Api) -> None:
+    with mock.patch.object(Combiner, "schedule", return_value=RequestInFlight("in flight")):
+        async with AsyncClient(gateway.url, retry_for="PT1.5S") as client:
+            with pytest.raises(api_client.InFlight):
+                await client.schedule(delay="PT1H")
+
+
+def test_each_sort_that_a_program_decides_on_has_a_class() -> None:
+    assert {kind.name for kind in KINDS} == (BY_NAME.keys() - {"no-answer"}) | WITHOUT_CLASS
+    assert all(error.__name__ in api_client.__all__ for error in BY_NAME.values())
+
+
+async def test_a_sort_that_is_not_known_is_an_api_error_with_its_members() -> None:
+    body = json.dumps(
+        {"type": f"{PREFIX}on-holiday", "title": "", "status": 418, "detail": "back on Monday", "until": 7}
+    )
+    async with answering(raw(418, body)) as stub, AsyncClient(stub.url) as client:
+        with pytest.raises(ApiError, match=r"^back on Monday$") as refused:
+            await client.get(name="n")
+
+    error = refused.value
+    assert type(error) is ApiError
+    assert (error.type, error.status, error.members) == (f"{PREFIX}on-holiday", 418, {"until": 7})
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+@pytest.mark.parametrize("body", HOSTILE, ids=range(len(HOSTILE)))
+@pytest.mark.parametrize("status", [200, 204, 302, 404, 500])
+async def test_what_is_no_gateways_answer_is_told_as_such(status: int, body: str) -> None:
+    said = raw(status, "" if status == 204 else body)
+    async with answering(said) as stub, AsyncClient(stub.url) as client:
+        asks: list[Awaitable[Any]] = [
+            client.schedule(delay="PT1H"),
+            client.get(name="n"),
+            anext(client.schedule_many([{"delay": "PT1H"}])),
+        ]
+        for ask in asks:
+            try:
+                found = await ask
+            except ApiError as error:
+                assert (error.type, error.status) == (UNKNOWN, 200 if status == 204 else status)  # noqa: PT017
+                assert "not by a gateway; check SHARDCLOCK_API_URL" in error.detail  # noqa: PT017
+            else:
+                assert found.outcome in ("unknown", "untried")
+
+
+async def test_an_answer_of_a_newer_gateway_is_read_without_what_is_new() -> None:
+    scheduled = {"timer_key": 7, "due_date": "2027-01-31T08:00:00Z", "outcome": "created", "shard": {"of": [1]}}
+    async with answering(raw(201, json.dumps(scheduled))) as stub, AsyncClient(stub.url) as client:
+        made = await client.schedule(delay="PT1H")
+
+    assert made.model_dump(mode="json") == {
+        "timer_key": 7, "due_date": "2027-01-31T08:00:00Z", "outcome": "created", "end": None,
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="frozen"):
+        made.timer_key = 8  # type: ignore[misc]

@@ -1,0 +1,272 @@
+"""Each method of the client does through a gateway what its name says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from pydantic import BaseModel
+
+from shardclock import AsyncClient
+from shardclock.http import NotFound, async_client
+from shardclock.http.asked import Length, New
+from tests.support.factories import BOUND_S, HolderClient, add_holder, pending_rows, value
+from tests.support.gateways import Api
+from tests.support.waiting import eventually
+
+MORNING = datetime(2030, 1, 31, 8, tzinfo=UTC)
+ODD_NAMES = ["a b", "50%", "a%41", "ä?x#y&z", ".", "..", "a:b;c=d+e", "a/b", "/", "a%2Fb"]
+
+
+class Order(BaseModel):
+    order: int
+
+
+@pytest.fixture
+async def shard(dsn: str) -> AsyncIterator[HolderClient]:
+    """Give a holder that keeps all slots."""
+    await add_holder(dsn, 1)
+    async with HolderClient(dsn, holder=1) as hand:
+        yield hand
+
+
+async def fire(shard: HolderClient) -> None:
+    """Fire a timer, once one is due."""
+
+    async def has_fired() -> bool:
+        claimed = (await shard.take(horizon_s=0.0)).claimed
+        return bool(claimed and (await shard.fire(claimed)).timer_keys)
+
+    await eventually(has_fired)
+
+
+async def test_a_timer_is_scheduled_and_found_by_its_key_and_by_its_name(client: AsyncClient) -> None:
+    made = await client.schedule(due_date=MORNING, name="order-42", payload=Order(order=42), target="log")
+
+    assert (made.outcome, made.due_date, made.end) == ("created", MORNING, None)
+    found = await client.get(timer_key=made.timer_key)
+    assert found == await client.get(name="order-42")
+    assert (found.state, found.name, found.payload, found.due_date) == ("PENDING", "order-42", {"order": 42}, MORNING)
+    assert found.etag is not None
+
+
+async def test_moments_and_lengths_are_pythons_own_or_text(client: AsyncClient) -> None:
+    berlin = datetime(2030, 1, 31, 9, tzinfo=ZoneInfo("Europe/Berlin"))
+    given: list[New] = [
+        {"due_date": berlin},
+        {"due_date": datetime(2030, 1, 31, 9), "zone": "Europe/Berlin"},  # noqa: DTZ001 - on the clock of the zone
+        {"due_date": "2030-01-31T08:00:00Z"},
+    ]
+    assert {(await client.schedule(**timer)).due_date for timer in given} == {MORNING}
+
+    lengths: list[Length] = [timedelta(days=1, hours=2, microseconds=500_000), "P1DT2H0.5S"]
+    due = [(await client.schedule(delay=length)).due_date for length in lengths]
+    assert abs(due[1] - due[0]) < timedelta(seconds=BOUND_S)
+
+
+async def test_a_payload_may_be_anything_that_json_has(client: AsyncClient) -> None:
+    for payload in (None, False, 0, "", "ä\n", [1, {"a": None}], {"at": MORNING, "order": Order(order=1)}):
+        made = await client.schedule(delay="PT1H", payload=payload)
+        found = (await client.get(timer_key=made.timer_key)).payload
+        assert found == (
+            {"at": "2030-01-31T08:00:00Z", "order": {"order": 1}} if isinstance(payload, dict) else payload
+        )
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        await client.schedule(delay="PT1H", payload=float("nan"))
+
+
+async def test_put_makes_the_timer_of_a_name_and_then_replaces_it(client: AsyncClient) -> None:
+    rules = ["0 9 * * MON", "0 8 * * MON", "0 8 * * MON"]
+    made = [await client.put("standup", schedule=rule, zone="Europe/Berlin", missed="skip") for rule in rules]
+
+    assert [it.outcome for it in made] == ["created", "replaced", "unchanged"]
+    found = await client.get(name="standup")
+    assert (found.schedule, found.zone, found.missed) == ("0 8 * * MON", "Europe/Berlin", "skip")
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+async def test_a_name_that_is_odd_in_a_url_names_its_timer(client: AsyncClient, name: str) -> None:
+    made = await client.schedule(delay="PT1H", name=name)
+
+    assert (await client.get(name=name)).timer_key == made.timer_key
+    assert (await client.cancel(name=name)).name == name
+
+
+async def test_a_list_has_all_pages(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(async_client, "PAGE", 2)
+    for number in range(5):
+        await client.schedule(due_date=MORNING + timedelta(hours=number), name=f"order-{number}")
+    await client.schedule(delay="PT1H", name="other")
+    await client.pause(name="order-4")
+
+    async def names(**chosen: object) -> list[str | None]:
+        return [timer.name async for timer in client.list(**chosen)]  # type: ignore[arg-type]
+
+    assert await names() == ["other", "order-0", "order-1", "order-2", "order-3"]
+    assert await names(name_prefix="order-") == ["order-0", "order-1", "order-2", "order-3"]
+    assert await names(due_from=MORNING + timedelta(hours=1), due_before=MORNING + timedelta(hours=3)) == [
+        "order-1",
+        "order-2",
+    ]
+    assert await names(state="paused") == ["order-4"]
+    assert await names(name="nobody") == []
+
+
+async def test_a_timer_is_moved_paused_resumed_run_and_cancelled(client: AsyncClient) -> None:
+    key = (await client.schedule(due_date=MORNING, name="n")).timer_key
+
+    moved = await client.move(timer_key=key, shift=timedelta(hours=-1), if_match=(await client.get(timer_key=key)).etag)
+    assert moved.due_date == MORNING - timedelta(hours=1)
+    assert (await client.move(name="n", delay="P1D")).state == "RESCHEDULED"
+    assert (await client.pause(name="n", reason="strike")).state == "PAUSED"
+    assert (await client.resume(timer_key=key)).state == "PENDING"
+    assert (await client.run(timer_key=key)).state == "RESCHEDULED"
+    assert (await client.get(timer_key=key)).due_date <= datetime.now(UTC) + timedelta(seconds=BOUND_S)
+    assert (await client.cancel(timer_key=key, reason="paid")).state == "CANCELED"
+
+    intents = [record.intent for record in await client.records(timer_key=key)]
+    assert intents[0] == "CANCELED"
+    assert len(await client.records(timer_key=key, limit=1)) == 1
+    explained = await client.explain(timer_key=key, at=MORNING)
+    assert explained.moment == MORNING
+    assert explained.why
+
+
+async def test_who_schedules_can_wait_for_the_end(client: AsyncClient, shard: HolderClient) -> None:
+    task = asyncio.create_task(client.schedule(delay="PT0S", wait=timedelta(seconds=30)))
+    await fire(shard)
+
+    end = (await task).end
+    assert end is not None
+    assert (end.intent, end.timer_key) == ("TRIGGERED", (await task).timer_key)
+    assert (await client.schedule(delay="PT1H", wait="PT0.1S")).end is None
+
+
+async def test_an_end_is_waited_for_again_and_again(
+    client: AsyncClient, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(async_client, "WAIT_S_MAX", 0.1)
+    made = await client.schedule(delay="PT1S", name="n")
+    by_name = asyncio.create_task(client.wait_for_end(name="n", within="PT30S"))
+    by_key = asyncio.create_task(client.wait_for_end(timer_key=made.timer_key, within=timedelta(seconds=30)))
+    await fire(shard)
+
+    for task in (by_name, by_key):
+        end = await task
+        assert end is not None
+        assert (end.intent, end.timer_key) == ("TRIGGERED", made.timer_key)
+
+
+async def test_who_waits_in_vain_gets_none(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(async_client, "WAIT_S_MAX", 0.1)
+    await client.schedule(delay="PT1H", name="n")
+
+    assert await client.wait_for_end(name="n", within="PT0.3S") is None
+    assert await client.wait_for_end(name="n", within="PT0S") is None
+    with pytest.raises(NotFound):
+        await client.wait_for_end(name="nobody", within="PT1S")
+
+
+async def test_a_gateway_that_stops_is_not_asked_without_a_pause(
+    gateway: Api, client: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await client.schedule(delay="PT1H", name="n")
+    gateway.stop()
+
+    assert await client.wait_for_end(name="n", within="PT1S") is None
+    asked = sum(count for (operation, _), count in gateway.app.state.stats.answered.items() if operation == "get_end")
+    assert 1 <= asked <= 4
+
+
+async def test_a_preview_shows_what_the_clock_does_to_a_rule(client: AsyncClient) -> None:
+    foreseen = await client.preview("R/P1D", zone="Europe/Berlin", count=3, start=datetime(2030, 3, 30, tzinfo=UTC))
+
+    assert [one.number for one in foreseen] == [1, 2, 3]
+    assert all(one.due_date.tzinfo is not None for one in foreseen)
+
+
+async def test_many_timers_are_changed_in_two_steps(dsn: str, client: AsyncClient) -> None:
+    for number in range(3):
+        await client.schedule(due_date=MORNING, name=f"order-{number}")
+    await client.schedule(due_date=MORNING, name="other")
+
+    counted = await client.bulk(
+        "shift", shift=timedelta(hours=1), name_prefix="order-", due_before=MORNING + timedelta(1)
+    )
+    assert counted.matched == 3
+    assert {row["due_date"] for row in await pending_rows(dsn)} == {MORNING}
+    assert (await counted.commit()).changed == 3
+    assert (await counted.commit()).changed == 0  # the same count moves none twice
+    cancelled = await (await client.bulk("cancel", reason="strike", name_prefix="order-")).commit()
+    assert (cancelled.matched, cancelled.changed, cancelled.unsure) == (3, 3, 0)
+    assert [row["name"] for row in await pending_rows(dsn)] == ["other"]
+
+
+async def test_many_timers_have_an_outcome_each_in_their_order(dsn: str, client: AsyncClient) -> None:
+    timers: list[New] = [{"delay": "PT1H", "name": f"n{number}"} for number in range(7)]
+    timers[3] = {"delay": "soon"}
+
+    lines = [line async for line in client.schedule_many(iter(timers), part_lines=2)]
+
+    assert [(line.line, line.outcome) for line in lines] == [
+        (number, "refused" if number == 4 else "created") for number in range(1, 8)
+    ]
+    assert "soon" in str(lines[3].why)
+    keys = {line.timer_key for line in lines if line.timer_key}
+    assert keys == {row["timer_key"] for row in await pending_rows(dsn)}
+    assert [line async for line in client.schedule_many([])] == []
+
+
+@pytest.mark.parametrize("part_lines", [0, 10_001])
+async def test_a_part_has_bounds(client: AsyncClient, part_lines: int) -> None:
+    with pytest.raises(ValueError, match=r"it must be a whole number from 1 to 10,000"):
+        [line async for line in client.schedule_many([], part_lines=part_lines)]
+
+
+async def test_the_log_is_read_to_its_end_and_then_followed(
+    client: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(async_client, "PAGE", 2)
+    for name in "abc":
+        await client.schedule(delay="PT1H", name=name)
+        await client.cancel(name=name)
+
+    records = [record async for record in client.log()]
+    assert [record.name for record in records] == ["a", "b", "c"]
+    assert [record.name async for record in client.log(after=records[0].position)] == ["b", "c"]
+
+    followed = client.log(after=records[1].position, follow=True)
+    assert (await anext(followed)).name == "c"
+    await client.schedule(delay="PT1H", name="d")
+    await client.cancel(name="d")
+    async with asyncio.timeout(BOUND_S):
+        assert (await anext(followed)).name == "d"
+    await followed.aclose()  # type: ignore[attr-defined] # it is a generator
+
+
+async def test_a_client_of_a_tenant_finds_its_own_timers(dsn: str, gateway: Api, client: AsyncClient) -> None:
+    async with AsyncClient(gateway.url, tenant="Müller & Söhne") as other:
+        made = await other.schedule(delay="PT1H", name="n")
+        assert (await other.get(timer_key=made.timer_key)).tenant_id == "Müller & Söhne"
+    with pytest.raises(NotFound):
+        await client.get(timer_key=made.timer_key)
+    assert await value(dsn, "select tenant_id from shardclock.timers") == "Müller & Söhne"
+
+
+async def test_a_timer_is_named_in_exactly_one_way(client: AsyncClient) -> None:
+    which: list[dict[str, Any]] = [{}, {"timer_key": 7, "name": "n"}]
+    methods: list[Callable[..., Awaitable[Any]]] = [
+        client.get, client.move, client.cancel, client.pause, client.resume, client.run, client.records, client.explain,
+        partial(client.wait_for_end, within="PT1S"),
+    ]  # fmt: skip
+    for method in methods:
+        for named in which:
+            with pytest.raises(
+                TypeError, match=r"^a timer is named by timer_key= or by name=: give exactly one of them$"
+            ):
+                await method(**named)

@@ -1,0 +1,63 @@
+"""An operator's methods of the client: dead letters, and jobs."""
+
+from __future__ import annotations
+
+import pytest
+
+from shardclock import AsyncClient
+from shardclock.http import NotFound
+from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver
+from tests.support.factories import HolderClient, add_holder, value
+from tests.support.job_runs import declare as declare_jobs
+from tests.support.jobs import job_spec
+
+
+@pytest.fixture
+async def letters(dsn: str) -> list[int]:
+    """Let four deliveries die, one after the other; return their keys."""
+    await declare(dsn, HANDLER)
+    await add_holder(dsn, 1)
+    await add_worker(dsn, 11)
+    keys: list[int] = []
+    async with HolderClient(dsn, holder=1) as shard, WorkerClient(dsn, 11) as worker:
+        for _ in range(4):
+            keys += await deliver(shard)
+            await worker.settle(*map(dead, await worker.take()))
+    return keys
+
+
+async def test_dead_letters_are_found_redriven_and_discarded(dsn: str, client: AsyncClient, letters: list[int]) -> None:
+    found = await client.dead_letters(target=HANDLER)
+    assert [letter.timer_key for letter in found] == letters[::-1]
+    assert await client.dead_letters(target="other") == ()
+
+    would = await client.redrive(limit=2, dry_run=True)
+    assert (len(would.timer_keys), would.more) == (2, True)
+    assert await value(dsn, "select count(*) from shardclock.dead_letters") == 4
+    assert (await client.redrive(letters[0])).timer_keys == (letters[0],)
+    assert (await client.discard(letters[1])).timer_keys == (letters[1],)
+    some = await client.redrive(target=HANDLER, limit=1, per_s=10)
+    rest = await client.discard(reason="obsolete", target=HANDLER)
+    assert sorted(some.timer_keys + rest.timer_keys) == letters[2:]
+    assert (len(some.timer_keys), some.more, rest.more) == (1, True, False)
+    assert await value(dsn, "select count(*) from shardclock.dead_letters") == 0
+    with pytest.raises(NotFound):
+        await client.redrive(letters[0])
+
+
+async def test_one_dead_letter_or_those_that_are_chosen(client: AsyncClient) -> None:
+    with pytest.raises(TypeError, match="redrive takes a timer_key alone, or what chooses dead letters"):
+        await client.redrive(7, target=HANDLER)
+    with pytest.raises(TypeError, match="discard takes a timer_key alone"):
+        await client.discard(7, dry_run=True)
+
+
+async def test_a_job_is_found_and_started(dsn: str, client: AsyncClient) -> None:
+    await declare_jobs(dsn, job_spec("refresh", every_s=3600.0))
+
+    (job,) = await client.jobs()
+    assert (job.name, job.every_s, job.state) == ("refresh", 3600.0, "SCHEDULED")
+    key = await client.run_job("refresh", config={"since": 7})
+    assert (await client.get(timer_key=key)).payload == {"since": 7}
+    with pytest.raises(NotFound, match="meant"):
+        await client.run_job("refersh")

@@ -1,0 +1,103 @@
+"""The client without an event loop is written from the other one, and does the same."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+import shardclock
+from shardclock.http import NotFound, TooLate
+from tests.support import ROOT
+from tests.support.gateway_process import gateway_process
+from tests.support.roles import as_role
+from tests.support.unasync import read_files
+
+GATEWAY = "http://127.0.0.1:9841"
+MORNING = datetime(2030, 1, 31, 8, tzinfo=UTC)
+
+
+@pytest.fixture
+def url(dsn: str) -> Iterator[str]:
+    """Run a gateway in a process of its own."""
+    with gateway_process(as_role(dsn, "gateway")) as (url, _):
+        yield url
+
+
+def test_writing_it_again_changes_nothing() -> None:
+    written = read_files()
+
+    assert sorted(path.name for path in written) == ["sync_client.py", "sync_sending.py"]
+    for path, text in written.items():
+        assert path.read_text(encoding="utf-8") == text, "write it anew: make docs"
+        code = re.sub(r'""".*?"""|#[^\n]*', "", text, flags=re.DOTALL)
+        assert re.findall(r"\b(?:a?sync\w*|await|Async\w*)\b(?<!sync_sending)(?<!sync_client)", code) == []
+
+
+def test_both_have_the_same_methods() -> None:
+    def methods(client: type) -> dict[str, object]:
+        return {
+            name.replace("aclose", "close"): inspect.signature(method).parameters
+            for name, method in vars(client).items()
+            if inspect.isfunction(method) and not name.startswith("_")
+        }
+
+    assert methods(shardclock.Client) == methods(shardclock.AsyncClient)
+
+
+@pytest.mark.slow
+def test_a_timer_lives_through_all_that_is_done_to_one(url: str) -> None:
+    with shardclock.Client(url) as client:
+        made = client.schedule(due_date=MORNING, name="n", payload={"order": 42})
+        etag = client.get(name="n").etag
+        assert client.move(name="n", shift="PT1H", if_match=etag).due_date == MORNING.replace(hour=9)
+        assert client.pause(timer_key=made.timer_key).state == "PAUSED"
+        assert client.resume(name="n").state == "PENDING"
+        assert [timer.name for timer in client.list(name_prefix="n")] == ["n"]
+        assert client.wait_for_end(name="n", within="PT0.1S") is None
+        cancelling = threading.Timer(0.5, lambda: client.cancel(name="n", reason="paid"))
+        cancelling.start()
+        end = client.wait_for_end(name="n", within="PT30S")
+        cancelling.join()
+        assert end is not None
+        assert end.intent == "CANCELED"
+        with pytest.raises(TooLate):
+            client.pause(name="n")
+        with pytest.raises(NotFound):
+            client.get(name="nobody")
+        assert client.records(timer_key=made.timer_key)[0].intent == "CANCELED"
+        assert client.explain(timer_key=made.timer_key).why
+        assert len(client.preview("R/PT1H", count=3)) == 3
+        assert client.put("standup", schedule="0 8 * * MON").outcome == "created"
+        assert client.run(name="standup").state
+        assert (client.dead_letters(), client.jobs()) == ((), ())
+
+
+@pytest.mark.slow
+def test_many_are_scheduled_changed_and_read_from_the_log(url: str) -> None:
+    with shardclock.Client(url) as client:
+        lines = list(client.schedule_many(({"delay": "PT1H", "name": f"n{n}"} for n in range(250)), part_lines=100))
+        assert [(line.line, line.outcome) for line in lines] == [(n, "created") for n in range(1, 251)]
+        counted = client.bulk("cancel", name_prefix="n", reason="strike")
+        assert (counted.matched, counted.commit().changed) == (250, 250)
+        positions = [record.position for record in client.log()]
+        assert len(positions) == 250
+        followed = client.log(after=positions[-2], follow=True)
+        assert next(followed).position == positions[-1]
+
+
+@pytest.mark.slow
+def test_the_readmes_example_runs(url: str) -> None:
+    page = (ROOT / "client" / "README.md").read_text(encoding="utf-8")
+    _, _, *examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+
+    assert examples
+    for example in examples:
+        assert GATEWAY in example
+        names: dict[str, Any] = {"__name__": "__main__"}
+        exec(example.replace(GATEWAY, url), names)
