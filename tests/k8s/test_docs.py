@@ -55,7 +55,7 @@ def test_every_pod_of_our_image_can_pull_it_from_a_private_registry(place: Path)
     (account,) = of_kind(objects, "ServiceAccount", "shardclock")
     accounts = {"shardclock": account["imagePullSecrets"]}
     ours = [pod for pod in pods(objects) if any(it["image"].startswith("shardclock") for it in pod.containers)]
-    assert len(ours) == 8
+    assert len(ours) == 9
 
     # Then each has the credentials of its account, or of its own
     for pod in ours:
@@ -68,8 +68,9 @@ def test_redis_takes_three_lines_and_they_are_where_the_docs_say() -> None:
         file: [line for line in (K8S / "overlays" / "prod" / file).read_text().splitlines() if CHOICE.match(line)]
         for file in ("kustomization.yaml", "cluster/kustomization.yaml", "secrets")
     }
-    assert [len(lines) for lines in offered.values()] == [1, 2, 1]
-    assert "components/redis" in offered["kustomization.yaml"][0]
+    assert [len(lines) for lines in offered.values()] == [2, 2, 1]
+    assert "components/gateway" in offered["kustomization.yaml"][0]
+    assert "components/redis" in offered["kustomization.yaml"][1]
     assert "components/gcs-fault-tolerance" in offered["cluster/kustomization.yaml"][0]
     assert "components/autoscaling" in offered["cluster/kustomization.yaml"][1]
     assert "shardclock-redis" in offered["secrets"][0]

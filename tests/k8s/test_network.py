@@ -9,7 +9,7 @@ from itertools import permutations
 
 import pytest
 
-from tests.support.manifests import AUTOSCALED, VARIANTS, WITH_WORKERS, Object, Pod, of_kind, pods, whole
+from tests.support.manifests import AUTOSCALED, VARIANTS, WITH_GATEWAY, WITH_WORKERS, Object, Pod, of_kind, pods, whole
 
 CNPG = {"cnpg.io/cluster": "shardclock-postgres"}  # labels that CloudNativePG gives its pods
 
@@ -29,6 +29,7 @@ MACHINE, INTERNET = End({}, "outside", "192.168.1.10"), End({}, "outside", "1.1.
 MACHINE_6, INTERNET_6 = End({}, "outside", "fd00::10"), End({}, "outside", "2606:4700::1111")
 PROMETHEUS = End({"app.kubernetes.io/name": "prometheus"}, "monitoring")
 STRANGER = End({"app.kubernetes.io/name": "anything"}, "default")
+API_CLIENT = End({"shardclock-api-client": "true"}, "default")
 DNS = End({"k8s-app": "kube-dns"}, "kube-system")
 # NodeLocal DNSCache: at an address of the node itself, or a pod that the network plugin sends DNS to.
 DNS_OF_NODE, DNS_ON_NODE = End({}, "outside", "169.254.20.10"), End({"k8s-app": "node-local-dns"}, "kube-system")
@@ -102,9 +103,10 @@ def test_each_pod_reaches_what_it_needs_and_nothing_else(overlay: str) -> None:
         "DNS on the node": DNS_ON_NODE,
         "Prometheus": PROMETHEUS,
         "stranger": STRANGER,
+        "API client": API_CLIENT,
     }
     both = pod | outside
-    ports = (22, 53, 80, 443, 5432, 6379, 6380, 9840, 12_345)
+    ports = (22, 53, 80, 443, 5432, 6379, 6380, 9840, 9841, 12_345)
 
     reached = {
         (source, target, port)
@@ -134,6 +136,8 @@ def _expected(overlay: str, names: list[str], ports: tuple[int, ...]) -> Iterato
             # What a webhook may reach, by the ports that it may use: nothing inside.
             yield from ((f"{colour} workers", "internet", port) for port in ports if port not in (22, 53))
             yield from ((f"{colour} workers", "internet by IPv6", port) for port in ports if port not in (22, 53))
+    if overlay in WITH_GATEWAY:
+        yield "API client", "gateway", 9841
     if not overlay.startswith("dev"):
         yield from (("postgres", target, 443) for target in of_api_server)
     for name in names:

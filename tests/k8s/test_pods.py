@@ -21,6 +21,7 @@ from tests.support.manifests import (
     IMAGE,
     OVERLAYS,
     VARIANTS,
+    WITH_GATEWAY,
     WITH_WORKERS,
     Object,
     Pod,
@@ -71,7 +72,7 @@ def test_every_command_is_one_of_the_command_line(overlay: str) -> None:
             command = program.commands[verb]  # type: ignore[attr-defined]
             command.make_context(verb, list(options))  # refuses an option that isn't there
             seen.add(verb)
-    assert seen == {"migrate", "up", "exporter", "leave"}
+    assert seen == {"migrate", "up", "exporter", "leave", *(["gateway"] if overlay in WITH_GATEWAY else [])}
 
 
 @each_overlay
@@ -118,9 +119,9 @@ def test_ports_are_those_that_the_code_and_ray_listen_on(overlay: str) -> None:
         ports = {port["name"]: port["containerPort"] for port in container.get("ports", [])}
         assert not set(ports.values()) & set(WORKER_PORTS), pod.where
         if "exporter" in ports:
-            assert ports == {"exporter": default}
+            assert ports == {"exporter": default} | ({"http": 9841} if container["name"] == "gateway" else {})
             exporters += 1
-    assert exporters == 1 + 2 * (1 + len(groups(overlay)))
+    assert exporters == 1 + (overlay in WITH_GATEWAY) + 2 * (1 + len(groups(overlay)))
     assert {
         found["data"]["SHARDCLOCK_METRICS_PORT"]
         for found in of_kind(whole(overlay), "ConfigMap", "shardclock-settings")
@@ -266,7 +267,9 @@ def test_every_container_reads_its_dsn_from_a_file_that_is_changed_in_place(over
         assert name in [item["path"] for item in volume["secret"]["items"]]
         assert volume["secret"]["defaultMode"] == 0o440, "nobody but the pod's group"
     # The coordinator's and the shards' actors find it in the environment of the Ray that runs them.
-    assert sorted(set(seen)) == ["boot", "exporter", "migrate", "ray-head", "ray-worker"]
+    assert sorted(set(seen)) == sorted(
+        ["boot", "exporter", "migrate", "ray-head", "ray-worker", *(["gateway"] if overlay in WITH_GATEWAY else [])]
+    )
 
 
 @each_overlay

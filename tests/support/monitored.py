@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import asyncpg
 import psutil
@@ -121,6 +122,28 @@ class Load:
             await asyncio.sleep(max(0.0, second_at - time.monotonic()))
 
 
+class Callers:
+    """Callers of the HTTP API: a timer is created and the list asked for, twice a second, until stopped."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the callers."""
+        self._stopping.set()
+        self._thread.join(BOUND_S)
+
+    def _run(self) -> None:
+        create = Request(f"{self._url}/v1/timers", b'{"delay":"PT0S"}', {"Content-Type": "application/json"})
+        while not self._stopping.wait(0.5):
+            for ask in (create, Request(f"{self._url}/v1/timers?limit=1")):
+                with suppress(OSError), urlopen(ask, timeout=5) as answer:  # Postgres is away now and then
+                    answer.read()
+
+
 class Watched:
     """One Postgres, one `shardclock up`, one load, one Prometheus."""
 
@@ -139,15 +162,19 @@ class Watched:
             SHARDCLOCK_DSN=as_role(self.dsn, "shard"),
             SHARDCLOCK_METRICS_PORT="0",
             SHARDCLOCK_METRICS_SOCKET=self.socket_path,
+            SHARDCLOCK_GATEWAY_ENABLED="true",
+            SHARDCLOCK_GATEWAY_PORT="0",
         )
         self.load: Load | None = None
+        self.callers: Callers | None = None
         self.prometheus: Prometheus | None = None
         try:
             self.up.until_running()
             until(self.up.serving, "two shards")
             until(lambda: self.sql(RAN), "its job to run, whose process has to come up")
             self.load = Load(as_role(self.dsn, "scheduler"), per_s=per_s)
-            self.address = _address(self.up)
+            self.callers = Callers(_said(self.up, r"HTTP API at (http://[^\s,]+)", "the gateway's address"))
+            self.address = _said(self.up, r"metrics at (http://\S+)/metrics", "the exporter's address")
             self.prometheus = Prometheus([self.address.removeprefix("http://")], rules=rules, scrape_s=scrape_s)
         except BaseException:
             self.close()
@@ -172,9 +199,11 @@ class Watched:
 
     def close(self) -> None:
         """Stop everything, and leave nothing behind."""
-        for part in (self.load, self.prometheus):
+        for part in (self.load, self.callers):
             if part is not None:
-                part.stop() if isinstance(part, Load) else part.close()
+                part.stop()
+        if self.prometheus is not None:
+            self.prometheus.close()
         self.up.end()
         self.postgres.close()
         shutil.rmtree(self.place, ignore_errors=True)
@@ -184,6 +213,5 @@ def _kill_oldest(keepers: list[Holder]) -> None:
     min((psutil.Process(keeper.pid) for keeper in keepers), key=psutil.Process.create_time).kill()
 
 
-def _address(up: ClusterProcess) -> str:
-    found = until(lambda: re.search(r"metrics at (http://\S+)/metrics", up.said), "the exporter's address")
-    return str(found[1])
+def _said(up: ClusterProcess, pattern: str, what: str) -> str:
+    return str(until(lambda: re.search(pattern, up.said), what)[1])

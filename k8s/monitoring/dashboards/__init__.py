@@ -3,6 +3,7 @@
 spec        what a dashboard is made of
 overview, shards, jobs, database   what each of them shows
 deliveries  the rows of `shards` about deliveries
+api         the row of `overview` about the HTTP API
 quantiles   how long the slowest took, as a query
 grafana     a dashboard as Grafana's JSON
 """
