@@ -41,7 +41,7 @@ def bench() -> Iterator[Bench]:
     """Make a database and a cluster for one scenario, and remove them after it."""
     data_dir = Path(tempfile.mkdtemp(prefix="shardclock-bench-"))
     settings: Settings = load_settings(data_dir=data_dir / "postgres").model_copy(
-        update={"dsn": None, "metrics_port": 0}
+        update={"dsn": None, "metrics_port": 0, "gateway_enabled": False}
     )
     try:
         with (data_dir / "ray.log").open("wb") as logs, open_database(settings) as database:

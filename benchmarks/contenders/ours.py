@@ -28,6 +28,7 @@ from workers.app import App
 
 PATIENCE_S = 300.0
 LOOK_EVERY_S = 0.001
+QUIET = {"metrics_port": 0, "gateway_enabled": False}  # what is measured is the firing
 SETTLE_S = 8.0  # Ray still starts its idle workers when it answers already
 PUT = """
     insert into shardclock.timers (due_date)
@@ -91,7 +92,7 @@ class OnRay(Ours):
     async def launch(self) -> None:
         """Start, and return when the shards have their slots: Ray may still be starting its idle workers then."""
         place = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="shardclock-bench-")))
-        settings = load_settings(dsn=self.dsn, shards=self._shards, data_dir=place, metrics_port=0, **self._more)
+        settings = load_settings(dsn=self.dsn, shards=self._shards, data_dir=place, **QUIET, **self._more)
         logs = self._stack.enter_context((place / "ray.log").open("wb"))
         database = Database(Dsn(self.dsn))
         cluster = RunningCluster(settings, database, tell=lambda _: None, logs=logs, app=self.app)
