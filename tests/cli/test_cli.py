@@ -330,9 +330,10 @@ def test_ctrl_c_ends_a_tail_quietly(shell: Shell) -> None:
 
 
 HELPED = [
-    "up", "demo", "migrate", "exporter", "dsn", "psql", "scale", "forecast", "ramp", "switch", "leave", "release",
-    "schedule", "preview", "list", "show", "explain", "cancel", "reschedule",
-    "pause", "resume", "run-now", "tail", "status", "consumers", "dead-letters", "endpoints", "jobs", "keys",
+    "up", "gateway", "demo", "migrate", "exporter", "dsn", "psql", "scale", "forecast", "ramp", "switch", "leave",
+    "release", "schedule", "preview", "list", "show", "explain", "cancel", "reschedule",
+    "pause", "resume", "run-now", "tail", "status", "targets", "consumers", "dead-letters", "deliveries", "endpoints",
+    "jobs", "keys",
 ]  # fmt: skip
 
 
