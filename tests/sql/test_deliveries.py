@@ -213,8 +213,9 @@ async def test_many_waiting_for_one_target_keep_no_other_waiting(
 async def test_tenants_share_few_places_by_chance_and_take_no_more_than_there_are(
     dsn: str, shard: HolderClient, worker: WorkerClient
 ) -> None:
+    # Given so many that chance can't use up a tenant's, whose lane would be known for a moment still
     for tenant in range(20):
-        await deliver(shard, 5, tenant_id=f"'t{tenant}'")
+        await deliver(shard, 12, tenant_id=f"'t{tenant}'")
 
     turns = [await worker.take({HANDLER: 3}) for _ in range(12)]
 
