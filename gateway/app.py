@@ -49,7 +49,6 @@ ROUTERS = (
 
 def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> FastAPI:
     """Make the application of one gateway; what it opens lives as long as the server runs it."""
-
     stats = RequestStats()
 
     @asynccontextmanager

@@ -31,7 +31,7 @@ class Letters(BaseModel):
 
     target: str | None = Field(None, examples=["webhook:billing"])
     died_before: str | None = Field(None, examples=["2027-01-01T00:00:00Z"])
-    limit: int = Field(AT_ONCE_MAX, ge=1, le=AT_ONCE_MAX, description="the first so many that were given up")
+    limit: int = Field(AT_ONCE_MAX, ge=1, le=AT_ONCE_MAX, description="at most so many, the newest of them")
 
     def filter_of(self, caller: Caller) -> DeadLetterFilter:
         """Make it a filter of the caller's dead letters."""

@@ -112,15 +112,13 @@ async def test_a_key_with_another_secret_is_none(locked: Api, owner: Session) ->
     (await locked.get("/v1/timers", **bearing(wrong))).assert_problem("no-key", 401)
 
 
-@pytest.mark.parametrize(("scope", "method", "path"), ROUTES, ids=str)
-async def test_each_route_needs_its_scope_and_a_key(
-    locked: Api, owner: Session, scope: str, method: str, path: str
-) -> None:
-    less = {"read": [], "write": ["read"], "operate": ["write"]}[scope]
-    (await locked.ask(method, path)).assert_problem("no-key", 401)
-    for scopes in less:
-        key = await key_of(owner, None, scopes)
-        (await locked.ask(method, path, {}, **bearing(key))).assert_problem("not-allowed", 403, f"no scope {scope}")
+async def test_each_route_needs_its_scope_and_a_key(locked: Api, owner: Session) -> None:
+    less = {"write": await key_of(owner, None, "read"), "operate": await key_of(owner, None, "write")}
+    for scope, method, path in ROUTES:
+        (await locked.ask(method, path)).assert_problem("no-key", 401)
+        if scope in less:
+            done = await locked.ask(method, path, {}, **bearing(less[scope]))
+            done.assert_problem("not-allowed", 403, f"no scope {scope}")
 
 
 async def test_each_route_of_the_reference_is_among_those(locked: Api) -> None:
