@@ -34,7 +34,7 @@ from service.jobs import UnknownJob
 from service.single_change import NotChanged, UnknownTimer
 from sql.dsn import Dsn
 from sql.pool import Pool
-from sql.session import StatementRefused, StoreUnavailable
+from sql.session import NOT_ALLOWED, StatementRefused, StoreUnavailable
 from timers.refusal import Refusal
 
 DESCRIPTION = (
@@ -132,6 +132,8 @@ async def _no_route(request: Request, error: HTTPException) -> Response:
 
 async def _broken(request: Request, error: Exception) -> Response:
     structlog.get_logger().error("a request failed", method=request.method, path=request.url.path, exc_info=error)
+    if isinstance(error, StatementRefused) and error.sqlstate == NOT_ALLOWED:
+        return Problem(BROKEN, "the gateway's role may not do this: grant it shardclock_gateway").answer()
     return Problem(BROKEN, "the gateway has failed; its log says why").answer()
 
 

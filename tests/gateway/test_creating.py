@@ -275,3 +275,8 @@ async def test_answers_of_the_day_before_yesterday_are_forgotten_when_a_gateway_
 
     async with serving(dsn):
         await eventually(is_empty)
+
+
+async def test_a_gateway_whose_role_may_not_schedule_says_what_to_grant(dsn: str) -> None:
+    async with serving(dsn, role="shard") as api:
+        (await api.post("/v1/timers", HOUR)).assert_problem("broken", 500, "shardclock_gateway")

@@ -154,6 +154,7 @@ class Watched:
         self.postgres = EmbeddedPostgres.start(self.place / "named")
         self.dsn = self.postgres.dsn
         asyncio.run(migrate_with_roles(self.dsn))
+        self.sql("grant shardclock_gateway to test_shard")  # `up` starts a gateway, too, with the same login
         (self.place / "watched_app.py").write_text(APP)
         self.up = ClusterProcess(
             self.place,
