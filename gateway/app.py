@@ -41,6 +41,8 @@ DESCRIPTION = (
     "Durable timers: schedule them, look at them, change them. It needs Postgres alone, and so accepts while no"
     " cluster runs; what is due then fires when one does."
 )
+PATH_SHOWN = 300  # characters, in a sentence
+OF_VALUES = ("22", "23")  # classes of SQLSTATE: a value that can't be, or that a constraint forbids
 ROUTERS = (
     health.router, bulk.router, timers.router, schedules.router, log.router, deliveries.router, dead_letters.router,
     endpoints.router, jobs.router, consumers.router, cluster.router,
@@ -123,11 +125,19 @@ async def _unavailable(_: Request, error: StoreUnavailable) -> Response:
 
 
 async def _no_route(request: Request, error: HTTPException) -> Response:
-    path = request.scope["raw_path"].decode("ascii", "replace")
+    path = request.scope["raw_path"].decode("ascii", "replace")[:PATH_SHOWN]
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         sentence = f"{request.method} is not for {path}; /openapi.json has what is"
         return Problem(WRONG_METHOD, sentence, headers=error.headers).answer()
     return Problem(NOT_FOUND, f"there is nothing at {path}; /openapi.json has what there is").answer()
+
+
+async def _refused_by_postgres(request: Request, error: StatementRefused) -> Response:
+    """Answer what only the table's own rules refuse; anything else that Postgres refuses is a fault of ours."""
+    if not error.sqlstate.startswith(OF_VALUES):
+        return await _broken(request, error)
+    said = "".join(it if it.isprintable() else "?" for it in str(error))
+    return Problem(REFUSED, f"Postgres refuses it: {said}").answer()
 
 
 async def _broken(request: Request, error: Exception) -> Response:
@@ -146,7 +156,7 @@ HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, An
     Refusal: _refused,
     RequestValidationError: _invalid,
     StoreUnavailable: _unavailable,
-    StatementRefused: _broken,
+    StatementRefused: _refused_by_postgres,
     HTTPException: _no_route,
     Exception: _broken,
 }

@@ -88,3 +88,8 @@ async def test_a_group_is_sent_back_and_forgotten(api: Api) -> None:
 )
 async def test_what_makes_no_sense_is_refused(api: Api, path: str, body: dict[str, object], words: list[str]) -> None:
     (await api.post(f"/v1/consumers/billing/{path}", body)).assert_problem("refused", 422, *words)
+
+
+async def test_a_name_that_no_group_can_have_is_refused(api: Api) -> None:
+    done = await api.post("/v1/consumers/a%0Cb/lease")
+    done.assert_problem("refused", 422, "Postgres refuses it")
