@@ -20,6 +20,7 @@ from sql.pool import Pool
 from timers.refusal import shortened
 
 Model = TypeVar("Model", bound=BaseModel)
+NAME_SHOWN = 100  # characters of a field that the caller has named
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,7 @@ async def read_model(request: Request, model: type[Model]) -> Model:
 def sentence_of(report: Any) -> str:
     """Make a sentence of what pydantic reports about one value."""
     name = ".".join(str(part) for part in report["loc"] if part not in ("body", "query", "path", "header"))
+    name = "".join(it if it.isprintable() else "?" for it in name[:NAME_SHOWN])
     if report["type"] == "missing":
         return f"{name} is missing; give it"
     if report["type"] == "extra_forbidden":
