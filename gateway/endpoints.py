@@ -6,7 +6,8 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
-from gateway.answers import EndpointAnswer, EndpointsAnswer, SaidAnswer, SecretAnswer, TriedAnswer
+from gateway.answers.endpoints import EndpointAnswer, EndpointsAnswer, SaidAnswer, SecretAnswer, TriedAnswer
+from gateway.asked import Reason
 from gateway.callers import Caller
 from gateway.parts import Here, Manager, Reader, read_model
 from gateway.paths import Name
@@ -18,6 +19,7 @@ from sql.endpoints.endpoints import EndpointName, list_endpoints
 from timers.refusal import shortened
 
 LISTED_MAX = 1_000
+BY_HAND = "by hand"  # why an endpoint is disabled, for whoever finds it, if nobody said
 
 router = APIRouter(prefix="/v1/endpoints", tags=["endpoints"])
 
@@ -66,14 +68,6 @@ class Rotation(BaseModel):
     asymmetric: bool = False
 
 
-class Why(BaseModel):
-    """Why an endpoint is disabled."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    reason: str = Field("by hand", max_length=1_000, description="for whoever finds it")
-
-
 @router.get("")
 async def list_all(
     gateway: Here, caller: Reader, limit: Annotated[int, Query(ge=1, le=LISTED_MAX)] = 100
@@ -106,11 +100,10 @@ async def add(request: Request, gateway: Here, caller: Manager) -> SecretAnswer:
 async def get(name: Name, gateway: Here, caller: Reader) -> EndpointAnswer:
     """Show an endpoint."""
     async with gateway.pool.session() as session:
-        found = await list_endpoints(session, tenant_id=caller.tenant_id, limit=LISTED_MAX)
-    for endpoint in found:
-        if endpoint.name == name:
-            return EndpointAnswer.of(endpoint)
-    raise UnknownEndpoint(f"tenant {shortened(caller.tenant_id)} has no endpoint {shortened(name)}")
+        found = await list_endpoints(session, tenant_id=caller.tenant_id, name=name, limit=1)
+    if not found:
+        raise UnknownEndpoint(f"tenant {shortened(caller.tenant_id)} has no endpoint {shortened(name)}")
+    return EndpointAnswer.of(found[0])
 
 
 @router.patch("/{name}", openapi_extra=body_of(ChangedEndpoint))
@@ -130,12 +123,12 @@ async def remove(name: Name, gateway: Here, caller: Manager, force: Force = Fals
         return _unless_named(await use_cases.remove(session, _key(name, caller), though_named=force))
 
 
-@router.post("/{name}/disable", openapi_extra=body_of(Why, is_needed=False))
+@router.post("/{name}/disable", openapi_extra=body_of(Reason, is_needed=False))
 async def disable(name: Name, request: Request, gateway: Here, caller: Manager, force: Force = False) -> SaidAnswer:
     """Send nothing more to an endpoint: its deliveries become dead letters, and no new timer may name it."""
-    asked = await read_model(request, Why)
+    asked = await read_model(request, Reason)
     async with gateway.pool.session() as session:
-        done = await use_cases.disable(session, _key(name, caller), why=asked.reason, though_named=force)
+        done = await use_cases.disable(session, _key(name, caller), why=asked.reason or BY_HAND, though_named=force)
     return _unless_named(done)
 
 

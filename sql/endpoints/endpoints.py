@@ -88,14 +88,16 @@ async def find_endpoints(session: Session, wanted: Collection[EndpointName]) -> 
     return {it.key: it for it in found}
 
 
-async def list_endpoints(session: Session, *, tenant_id: str | None, limit: int) -> list[ListedEndpoint]:
-    """List endpoints by tenant and name.
+async def list_endpoints(
+    session: Session, *, tenant_id: str | None, name: str | None = None, limit: int
+) -> list[ListedEndpoint]:
+    """List endpoints by tenant and name, all of them or one tenant's or those of one name.
 
     shape:   at most `limit`
     errors:  StoreUnavailable  no answer in time
     source:  sql/endpoints/list_endpoints.sql
     """
-    rows = await session.rows("list_endpoints", tenant_id=tenant_id, limit=limit)
+    rows = await session.rows("list_endpoints", tenant_id=tenant_id, name=name, limit=limit)
     return [ListedEndpoint(**{**dict(row), "policy": json.loads(row["policy"])}) for row in rows]
 
 

@@ -1,6 +1,6 @@
 -- Lists endpoints, without secrets and headers, and how many deliveries each has on the way.
 --
--- in:    :tenant_id text or null: only this tenant's, :limit bigint
+-- in:    :tenant_id text or null: only this tenant's, :name text or null: only that of this name, :limit bigint
 -- out:   tenant_id text, name text, url text, policy text (JSON), added_at timestamptz, changed_at timestamptz,
 --        disabled_at timestamptz or null, disabled_why text or null, waiting bigint (deliveries on the way, counted up
 --        to 1,000)
@@ -19,5 +19,6 @@ select
     ) as waiting
 from shardclock.endpoints e
 where (:tenant_id::text is null or e.tenant_id = :tenant_id)
+    and (:name::text is null or e.name = :name)
 order by e.tenant_id, e.name
 limit :limit

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import pytest
 
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver, failed
-from tests.support.factories import HolderClient, add_holder, value
+from tests.support.factories import HolderClient, add_holder, query, value
 from tests.support.gateways import Api
 from tests.support.job_runs import declare as declare_jobs
 from tests.support.jobs import job_spec
@@ -102,6 +102,18 @@ async def test_an_endpoint_lives_through_all_that_is_done_to_one(dsn: str, api: 
 async def test_an_endpoint_that_is_wrong_is_not_added(api: Api, body: dict[str, object], words: list[str]) -> None:
     (await api.post("/v1/endpoints", body)).assert_problem("refused", 422, *words)
     assert (await api.get("/v1/endpoints")).json["endpoints"] == []
+
+
+async def test_an_endpoint_is_found_among_however_many(dsn: str, api: Api) -> None:
+    await api.post("/v1/endpoints", {"name": "zzz", "url": URL})
+    copied = (
+        "insert into shardclock.endpoints (tenant_id, name, url, headers, secrets, policy)"
+        " select e.tenant_id, 'a' || n, e.url, e.headers, e.secrets, e.policy"
+        " from shardclock.endpoints e, generate_series(1, 1001) n"
+    )
+    await query(dsn, copied)
+
+    assert (await api.get("/v1/endpoints/zzz")).json["name"] == "zzz"
 
 
 async def test_another_tenants_endpoint_is_not_there(api: Api) -> None:
