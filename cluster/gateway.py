@@ -8,18 +8,17 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 
 from cluster import logs
-from cluster.node import DSN, DSN_FILE, environment_of
+from cluster.node import environment_with
+from cluster.restarts import Restarts
 from cluster.settings import PREFIX, InvalidSettings, Settings, load_settings
 from gateway.settings import CannotServe
 from sql.backoff import Backoff
 from sql.dsn import Dsn
 
-RESTARTS = Backoff(1.0, 60.0)
-STEADY_S = 60.0  # a gateway that lived this long did not fail to start: it is restarted without a pause
+PAUSES = Backoff(1.0, 60.0)
 STOP_S = 15.0
 MODULE = "cluster.gateway"
 METRICS_SOCKET = f"{PREFIX}METRICS_SOCKET"
@@ -36,9 +35,7 @@ class GatewayProcess:
         self._dsn = dsn
         self._tell = tell
         self._process: subprocess.Popen[bytes] | None = None
-        self._started_at_s = 0.0
-        self._start_at_s = 0.0
-        self._failures = 0
+        self._restarts = Restarts(PAUSES)
 
     @property
     def pid(self) -> int | None:
@@ -56,14 +53,10 @@ class GatewayProcess:
             return
         if self._process is not None and self._process.poll() is not None:
             self._forget()
-            if time.monotonic() - self._started_at_s > STEADY_S:
-                self._failures = 0
-            pause_s = RESTARTS.pause_s(self._failures)
-            self._failures += 1
-            self._start_at_s = time.monotonic() + pause_s
+            pause_s = self._restarts.died()
             self._tell(f"the HTTP API has ended and is started again in {pause_s:.0f} s; timers fire without it")
-        if self._process is None and time.monotonic() >= self._start_at_s:
-            self._started_at_s = time.monotonic()
+        if self._process is None and self._restarts.is_due:
+            self._restarts.begin()
             self._process = subprocess.Popen(
                 # -P: a sql.py in the current directory must not replace our package.
                 [sys.executable, "-P", "-m", MODULE],
@@ -94,9 +87,7 @@ class GatewayProcess:
 
     def _environment(self) -> dict[str, str]:
         return {
-            **{name: value for name, value in os.environ.items() if name not in (DSN, DSN_FILE)},
-            **self._settings.environment(),
-            **environment_of(self._dsn),
+            **environment_with(self._dsn, self._settings.environment()),
             **({METRICS_SOCKET: self._metrics_socket} if self._metrics_socket else {}),
         }
 

@@ -5,6 +5,7 @@ are in Redis's files. docs/decisions/0031-passwords.md.
 """
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from sql.dsn import Dsn
@@ -20,6 +21,12 @@ class NoDatabase(Exception):
 def environment_of(dsn: Dsn) -> dict[str, str]:
     """Return the environment variables that name a database to the processes that we start."""
     return {DSN_FILE: str(dsn.file)} if dsn.file is not None else {DSN: dsn.reveal()}
+
+
+def environment_with(dsn: Dsn, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return our own environment for a process that we start, with other settings and a database that it is told."""
+    inherited = {name: value for name, value in os.environ.items() if name not in (DSN, DSN_FILE)}
+    return {**inherited, **settings, **environment_of(dsn)}
 
 
 def dsn_of_node() -> Dsn:

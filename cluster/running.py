@@ -4,7 +4,6 @@ What dies is started again.
 """
 
 import json
-import os
 import secrets
 import select
 import subprocess
@@ -19,7 +18,8 @@ from cluster import host
 from cluster.database import Database
 from cluster.exporter import Exporting
 from cluster.gateway import GatewayProcess
-from cluster.node import DSN, DSN_FILE, environment_of
+from cluster.node import environment_with
+from cluster.restarts import Restarts
 from cluster.scratch import Scratch
 from cluster.settings import PREFIX, Settings
 from embedded.server import EmbeddedPostgresError
@@ -29,8 +29,7 @@ from workers.app import App
 READY_S = 60.0
 RESTARTED_S = 30.0  # a restarted host that isn't ready by then is killed and started again
 STOP_S = 30.0
-RESTARTS = Backoff(1.0, 10.0)  # before a host that keeps dying is started again
-STEADY_S = 60.0  # a host that lived this long did not fail to start: it is restarted without a pause
+PAUSES = Backoff(1.0, 10.0)  # before a host that keeps dying is started again
 TEND_S = 0.2
 
 Tell = Callable[[str], None]
@@ -68,9 +67,7 @@ class RunningCluster:
         self._ready = False
         self._why_not = ""
         self._output_ended = False
-        self._started_at = 0.0
-        self._failures = 0
-        self._start_at = 0.0
+        self._restarts = Restarts(PAUSES)
 
     def start(self, *, stopped: Callable[[], bool] = lambda: False) -> None:
         """Start Ray and the coordinator, and wait for them, unless we are told to stop first.
@@ -95,8 +92,8 @@ class RunningCluster:
             self._host.wait()
         if self._host is not None and self._host.poll() is not None:
             self._clear_host()
-            self._start_at = time.monotonic() + self._pause_s()
-        if self._host is None and time.monotonic() >= self._start_at:
+            self._tell(f"Ray had died and is started again in {self._restarts.died():.0f} s")
+        if self._host is None and self._restarts.is_due:
             self._start_host()
 
     def unready(self) -> list[str]:
@@ -129,18 +126,9 @@ class RunningCluster:
         except EmbeddedPostgresError as error:
             self._tell(f"{error}; trying again")
 
-    def _pause_s(self) -> float:
-        """Return the pause before a dead host is started again: none at first, then longer after each failure."""
-        if time.monotonic() - self._started_at > STEADY_S:
-            self._failures = 0
-        pause_s = RESTARTS.pause_s(self._failures)
-        self._failures += 1
-        self._tell(f"Ray had died and is started again in {pause_s:.0f} s")
-        return pause_s
-
     def _start_host(self) -> None:
         self._ready, self._output_ended, self._why_not = False, False, ""
-        self._started_at = time.monotonic()
+        self._restarts.begin()
         scratch = Scratch.make("ray")
         self._scratches.append(scratch)
         # Ray writes the address of the last cluster here, and would fail without the directory.
@@ -162,7 +150,7 @@ class RunningCluster:
         """Say whether the host hangs, as it may if one of Ray's processes dies while Ray is starting."""
         if self._ready or self._hears_ready(0):
             return False
-        return time.monotonic() - self._started_at > RESTARTED_S
+        return time.monotonic() - self._restarts.started_at_s > RESTARTED_S
 
     def _hears_ready(self, wait_s: float) -> bool:
         """Listen to the host until it is ready or `wait_s` is over, and pass its messages on to the user."""
@@ -186,10 +174,8 @@ class RunningCluster:
     def _environment(self, temp_dir: Path) -> dict[str, str]:
         token = self._settings.ray_auth_token
         return {
-            **{name: value for name, value in os.environ.items() if name not in (DSN, DSN_FILE)},
-            **self._settings.environment(),
+            **environment_with(self._database.dsn, self._settings.environment()),
             **({f"{PREFIX}RAY_AUTH_TOKEN": token.get_secret_value()} if token else {}),
-            **environment_of(self._database.dsn),
             f"{PREFIX}METRICS_SOCKET": self._exporting.socket_path,
             host.CLUSTER_ID: self._cluster_id,
             host.TEMP_DIR: str(temp_dir),

@@ -1,0 +1,36 @@
+"""When a process of ours that has died is started again: at once at first, and later after each start that failed."""
+
+import time
+
+from sql.backoff import Backoff
+
+STEADY_S = 60.0  # a process that lived this long did not fail to start
+
+
+class Restarts:
+    """Say when a process may be started, from when it was started and when it died."""
+
+    def __init__(self, pauses: Backoff) -> None:
+        self._pauses = pauses
+        self._failures = 0
+        self._start_at_s = 0.0
+        self.started_at_s = 0.0
+
+    @property
+    def is_due(self) -> bool:
+        """Say whether the pause before the next start is over."""
+        return time.monotonic() >= self._start_at_s
+
+    def begin(self) -> None:
+        """Take note that the process is started now."""
+        self.started_at_s = time.monotonic()
+
+    def died(self) -> float:
+        """Take note that it has died; return how many seconds its next start must wait."""
+        now_s = time.monotonic()
+        if now_s - self.started_at_s > STEADY_S:
+            self._failures = 0
+        pause_s = self._pauses.pause_s(self._failures)
+        self._failures += 1
+        self._start_at_s = now_s + pause_s
+        return pause_s
