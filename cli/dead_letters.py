@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from cli.options import moment_of
 from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
 from cli.session import with_session
 from service import dead_letters as use_cases
 from service.dead_letters import AT_ONCE_MAX, Acted
+from service.filters import moment_of
 from sql.deliveries.dead_letters import DeadLetter, DeadLetterFilter, find_dead_letters
 from sql.session import Session
 from timers.refusal import Refusal
@@ -132,7 +132,7 @@ def _chosen(
 
 
 def _filter(timer_key: int | None, target: str | None, tenant: str | None, died_before: str | None) -> DeadLetterFilter:
-    before = None if died_before is None else moment_of("--died-before", died_before, None)
+    before = None if died_before is None else moment_of("--died-before", died_before)
     return DeadLetterFilter(timer_key, target, tenant, before)
 
 

@@ -4,12 +4,13 @@ from typing import Annotated
 
 import typer
 
-from cli.options import DEFAULT_TENANT, Key, Name, Tenant, Zone, clock_of, moment_of, which_of
+from cli.options import DEFAULT_TENANT, Key, Name, Tenant, Zone, clock_of, which_of
 from cli.output import DONE, NOT_DONE, Json, out, print_json, print_records
 from cli.session import with_session
 from cluster.settings import load_settings
 from service.explain import explain as explained
 from service.explain import gather
+from service.filters import moment_of
 from sql.metrics.status import read_clock
 from sql.session import Session
 

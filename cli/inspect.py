@@ -21,11 +21,11 @@ from cli.options import (
     Zone,
     clock_of,
     filter_of,
-    moment_of,
     which_of,
 )
 from cli.output import DONE, NOT_DONE, Json, hex_of, on_clock, print_json, print_records, print_table, tell
 from cli.session import with_session
+from service.filters import moment_of
 from service.single_change import UnknownTimer
 from sql.clients.history import TimerState, find_timer, find_timers, records_of
 from sql.deliveries.find import DeliveryState, find_delivery

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from datetime import datetime
 from typing import Annotated, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -12,7 +11,6 @@ from service import filters
 from sql.clients.history import Filter
 from sql.clients.verbs import TimerRef
 from timers.model import BIGINT_MAX
-from timers.moment import parse_due_date
 from timers.refusal import InvalidTimer, Refusal
 from timers.zone import zone_of
 
@@ -180,14 +178,3 @@ def clock_of(zone: str | None) -> ZoneInfo | None:
         return None if zone is None else zone_of(zone)
     except InvalidTimer as refusal:
         raise InvalidTimer(f"--zone {refusal}") from None
-
-
-def moment_of(option: str, text: str, clock: ZoneInfo | None) -> datetime:
-    """Read the moment of an option; a time without an offset is read on `clock`.
-
-    errors:  InvalidTimer  not a moment
-    """
-    try:
-        return parse_due_date(text, clock)
-    except InvalidTimer as refusal:
-        raise InvalidTimer(f"{option} {refusal}") from None

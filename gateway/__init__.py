@@ -10,6 +10,7 @@ is decided here is only how HTTP says it: who asks, what a body may be, and whic
     callers    whose request this is, and whether it may
     problems   what is answered when something is not done
     bodies     read a body, bounded
+    asked      what several routes are asked alike
     paths      names in paths
     creating   the hot route: one timer
     combining  many creates at the same time become one statement

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import cache, partial
 from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any
@@ -91,8 +92,8 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
     app.router.routes.append(Route(TIMERS, create, methods=["POST"]))
     for router in ROUTERS:
         app.include_router(router)
-    described = openapi_of(app, {TIMERS: {"post": CREATE}})
-    app.openapi = lambda: described  # type: ignore[method-assign] # FastAPI's own way to replace it
+    # Made when it is first asked for, which a start need not wait for; to replace the method is FastAPI's own way.
+    app.openapi = cache(partial(openapi_of, app, {TIMERS: {"post": CREATE}}))  # type: ignore[method-assign]
     return app
 
 

@@ -13,7 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.answers import BulkAnswer, CountedAnswer, said
+from gateway.answers.answer import said
+from gateway.answers.timers import BulkAnswer, CountedAnswer
+from gateway.asked import Chosen
 from gateway.bodies import NDJSON, read_body
 from gateway.callers import Caller
 from gateway.creating import TIMERS, timer_of
@@ -22,13 +24,11 @@ from gateway.problems import MORE_MATCH, REFUSED, TOO_LARGE, TRY_AGAIN, Problem,
 from gateway.reference import body_of
 from service.bulk_change import BulkBroken, BulkChange, Change
 from service.bulk_import import ImportBroken, write_lines
-from service.filters import filter_of
 from service.moves import destination_of
-from sql.clients.history import Filter
 from sql.clients.pending import Refused, Scheduled
 from sql.clients.verbs import Shift, cancel_timers, pause_timers, resume_timers, shift_timers
 from sql.retry import Retry
-from timers.model import BIGINT_MAX, NewTimer, read_line
+from timers.model import NewTimer, read_line
 from timers.refusal import InvalidTimer, shortened
 
 LINES_MAX = 10_000
@@ -55,29 +55,6 @@ class Line(BaseModel):
     timer_key: int | None = None
     due_date: str | None = None
     why: str | None = None
-
-
-class Chosen(BaseModel):
-    """Which timers are meant; what is not given leaves none out."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    name_prefix: str | None = Field(None, examples=["order-"])
-    due_from: str | None = Field(None, examples=["2027-01-01T00:00:00Z"])
-    due_before: str | None = Field(None, examples=["2027-02-01T00:00:00Z"])
-    target: str | None = Field(None, examples=["webhook:billing"])
-    process_instance_key: int | None = Field(None, ge=1, le=BIGINT_MAX)
-
-    def filter_of(self, caller: Caller) -> Filter:
-        """Make it a filter of the caller's timers."""
-        return filter_of(
-            caller.tenant_id,
-            self.name_prefix,
-            self.due_from,
-            self.due_before,
-            self.process_instance_key,
-            target=self.target,
-        )
 
 
 class BulkChangeBody(BaseModel):

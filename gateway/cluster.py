@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from gateway.answers import ClusterAnswer
+from gateway.answers.cluster import ClusterAnswer
 from gateway.parts import Here, Operator
 from service.hold import read_hold
 from sql.cluster.holders import list_holders

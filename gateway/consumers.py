@@ -8,7 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from gateway.answers import GroupAnswer, GroupsAnswer, LeaseAnswer, PlaceAnswer, RecordAnswer
+from gateway.answers.log import GroupAnswer, GroupsAnswer, LeaseAnswer, PlaceAnswer, RecordAnswer
+from gateway.asked import seconds_of
 from gateway.parts import Here, Operator, read_model
 from gateway.paths import Name
 from gateway.problems import CONFLICT, NOT_FOUND, REFUSED, Problem
@@ -16,9 +17,8 @@ from gateway.reference import body_of
 from service.consumers import position_of
 from sql.log.groups import GroupDiffers, Place, drop_group, list_groups, open_group, reset_group
 from sql.log.leasing import LeaseLost, lease_batch, move_place
-from timers.duration import parse_duration
 from timers.model import SLOTS
-from timers.refusal import InvalidTimer, shortened
+from timers.refusal import shortened
 
 RECORDS_MAX = 1_000
 LEASE_S_MAX = 3_600.0
@@ -135,10 +135,7 @@ def _unknown(group: str) -> Problem:
 
 
 def _lease_s_of(text: str) -> float:
-    try:
-        lease_s = parse_duration(text).average().total_seconds()
-    except InvalidTimer as refusal:
-        raise Problem(REFUSED, f"lease {refusal}") from None
+    lease_s = seconds_of("lease", text)
     if not 0 < lease_s <= LEASE_S_MAX:
         raise Problem(REFUSED, f"lease {shortened(text)} is refused: it must be more than zero, at most PT1H")
     return lease_s

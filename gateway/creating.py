@@ -10,7 +10,8 @@ from http import HTTPStatus
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from gateway.answers import RecordAnswer, ScheduledAnswer, WaitedAnswer
+from gateway.answers.log import RecordAnswer
+from gateway.answers.timers import ScheduledAnswer, WaitedAnswer
 from gateway.bodies import JSON, read_object
 from gateway.callers import Caller
 from gateway.idempotency import REPLAYED, differs, in_flight, request_of

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
-from gateway.answers import ActedAnswer, DeadLetterAnswer, DeadLettersAnswer
+from gateway.answers.deliveries import ActedAnswer, DeadLetterAnswer, DeadLettersAnswer
 from gateway.callers import Caller
 from gateway.parts import Here, Manager, Reader, read_model
 from gateway.problems import NOT_FOUND, Problem

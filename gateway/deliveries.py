@@ -8,19 +8,18 @@ from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
-from gateway.answers import DeliveriesAnswer, DeliveryAnswer, DeliveryStateAnswer, RetriedAnswer
+from gateway.answers.deliveries import DeliveriesAnswer, DeliveryAnswer, DeliveryStateAnswer, RetriedAnswer
+from gateway.asked import Reason, find_own
 from gateway.callers import Caller
 from gateway.parts import Gateway, Here, Manager, Reader, read_model
 from gateway.problems import NOT_FOUND, TOO_LATE, Problem
 from gateway.reference import body_of
-from gateway.timers import Reason, find_own
 from service.deliveries import AT_ONCE_MAX, LISTED_MAX, Answer, cancel, page_of, retry, retry_many
+from service.single_change import UNKNOWN
 from sql.clients.verbs import TimerRef
 from sql.deliveries.find import DeliveryFilter
 from sql.session import Session
 from timers.model import BIGINT_MAX
-
-UNKNOWN = "UNKNOWN"
 
 router = APIRouter(prefix="/v1/deliveries", tags=["deliveries"])
 

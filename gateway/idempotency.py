@@ -14,6 +14,7 @@ import structlog
 from starlette.requests import Request
 from starlette.responses import Response
 
+from gateway.bodies import JSON
 from gateway.callers import Caller
 from gateway.problems import IN_FLIGHT, OTHER_REQUEST, REFUSED, Problem
 from sql.pool import Pool
@@ -32,7 +33,6 @@ from timers.refusal import shortened
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotency-Replayed"
 KEY_CHARS_MAX = 255
-JSON = "application/json"
 FORGET_S = 3_600.0  # between two looks for answers that are old
 
 

@@ -6,7 +6,8 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
-from gateway.answers import JobAnswer, JobsAnswer, JobStateAnswer, RunAnswer, RunsAnswer, StartedAnswer
+from gateway.answers.jobs import JobAnswer, JobsAnswer, JobStateAnswer, RunAnswer, RunsAnswer, StartedAnswer
+from gateway.asked import Reason
 from gateway.parts import Here, Operator, read_model
 from gateway.paths import Name
 from gateway.reference import body_of
@@ -15,14 +16,6 @@ from service.jobs import HISTORY_MAX
 from timers.payload import payload_of
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
-
-
-class Reason(BaseModel):
-    """Why somebody stops a job."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    reason: str | None = Field(None, max_length=1_000, examples=["the source is being rebuilt"])
 
 
 class Config(BaseModel):

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query
 from starlette.responses import StreamingResponse
 
-from gateway.answers import LogAnswer, RecordAnswer
+from gateway.answers.log import LogAnswer, RecordAnswer
 from gateway.callers import Caller
 from gateway.parts import Gateway, Here, Reader
 from gateway.problems import unavailable

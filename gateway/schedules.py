@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from gateway.answers import OccurrenceAnswer, PreviewAnswer
+from gateway.answers.timers import OccurrenceAnswer, PreviewAnswer
 from gateway.parts import Reader
 from timers.moment import parse_due_date
 from timers.preview import preview

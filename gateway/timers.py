@@ -15,15 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from gateway.answers import (
-    ChangedAnswer,
-    ExplainedAnswer,
-    RecordAnswer,
-    RecordsAnswer,
-    ScheduledAnswer,
-    TimerAnswer,
-    TimersAnswer,
-)
+from gateway.answers.log import RecordAnswer, RecordsAnswer
+from gateway.answers.timers import ChangedAnswer, ExplainedAnswer, ScheduledAnswer, TimerAnswer, TimersAnswer
+from gateway.asked import Chosen, Reason, find_own
 from gateway.bodies import read_object
 from gateway.callers import Caller
 from gateway.creating import TIMERS, find_end, schedule, timer_of
@@ -34,10 +28,10 @@ from gateway.problems import STALE, Problem
 from gateway.reference import WAIT, body_of
 from gateway.waiting import wait_s_of
 from service.explain import explain, gather
-from service.filters import filter_of, moment_of
+from service.filters import moment_of
 from service.moves import destination_of, move
-from service.single_change import CANCELED, PAUSED, RESCHEDULED, RESUMED, RUN, Outcomes, UnknownTimer, change_one
-from sql.clients.history import TimerState, find_timer, find_timers, lock_timer, records_of
+from service.single_change import CANCELED, PAUSED, RESCHEDULED, RESUMED, RUN, Outcomes, change_one
+from sql.clients.history import TimerState, find_timers, lock_timer, records_of
 from sql.clients.verbs import TimerRef, cancel_timer, pause_timer, resume_timer, run_timer
 from sql.metrics.status import read_clock
 from sql.session import Session
@@ -49,14 +43,6 @@ RECORDS_MAX = 100
 ANY = "*"
 
 router = APIRouter(prefix=TIMERS, tags=["timers"])
-
-
-class Reason(BaseModel):
-    """Why somebody changes a timer."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    reason: str | None = Field(None, max_length=1_000, description="kept in the record", examples=["order was paid"])
 
 
 class NewDate(BaseModel):
@@ -72,18 +58,11 @@ class NewDate(BaseModel):
     missed: str | None = Field(None, examples=["skip"], description="beside a rule; if not given, as before")
 
 
-class Listing(BaseModel):
+class Listing(Chosen):
     """Which timers are listed; what is not given leaves none out."""
-
-    model_config = ConfigDict(extra="forbid")
 
     state: str = Field("pending", description=f"one of {', '.join(STATES)}")
     name: str | None = Field(None, description="only timers of this name")
-    name_prefix: str | None = Field(None, description="only timers whose name begins with this")
-    due_from: str | None = Field(None, description="due at this moment or later")
-    due_before: str | None = Field(None, description="due before this moment")
-    target: str | None = Field(None, description="only timers with this target")
-    process_instance_key: int | None = Field(None, ge=1, le=BIGINT_MAX, description="of this process")
     limit: int = Field(100, ge=1, le=1_000)
     after: str | None = Field(None, description="the last answer's `next`")
 
@@ -94,16 +73,10 @@ async def list_timers(gateway: Here, caller: Reader, wanted: Annotated[Listing, 
     state = wanted.state
     if state not in STATES:
         raise InvalidTimer(f"state {shortened(state)} is unknown: use {', '.join(STATES[:-1])} or {STATES[-1]}")
-    chosen = filter_of(
-        caller.tenant_id,
-        wanted.name_prefix,
-        wanted.due_from,
-        wanted.due_before,
-        wanted.process_instance_key,
-        target=wanted.target,
-    )
     async with gateway.pool.session() as session:
-        page = await find_timers(session, state.upper(), chosen, name=wanted.name, size=wanted.limit, page=wanted.after)
+        page = await find_timers(
+            session, state.upper(), wanted.filter_of(caller), name=wanted.name, size=wanted.limit, page=wanted.after
+        )
     return TimersAnswer(timers=[TimerAnswer.of(timer) for timer in page.timers], next=page.next)
 
 
@@ -155,6 +128,30 @@ def _add_looks(path: str, which_of: Callable[..., TimerRef], suffix: str) -> Non
             records = await records_of(session, which, limit=limit)
         return RecordsAnswer(records=[RecordAnswer.of(record) for record in records])
 
+    @router.get(f"{path}/explanation", operation_id=f"explain_timer{suffix}")
+    async def explain_timer(
+        which: which_is,
+        gateway: Here,
+        caller: Reader,
+        at: Annotated[str | None, Query(description="about this moment; if not given, about now")] = None,
+    ) -> ExplainedAnswer:
+        """Say why a timer fired when it did, or why it did not."""
+        settings = gateway.settings
+        asked = None if at is None else moment_of("at", at)
+        async with gateway.pool.session() as session:
+            await find_own(session, which, caller)
+            now = await read_clock(session)
+            moment = asked or now
+            story = await gather(session, which, moment, now, identity=settings.identity, silent_s=settings.silent_s)
+        answer = explain(story, moment)
+        records = [RecordAnswer.of(record) for record in story.records]
+        return ExplainedAnswer(moment=moment, verdict=answer.verdict, why=answer.why, records=records)
+
+
+def _add_end(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
+    """Add how to wait for the end of one timer, addressed in one way."""
+    which_is = Annotated[TimerRef, Depends(which_of)]
+
     @router.get(
         f"{path}/end",
         operation_id=f"get_end{suffix}",
@@ -177,25 +174,6 @@ def _add_looks(path: str, which_of: Callable[..., TimerRef], suffix: str) -> Non
         if end is None:
             return Response(status_code=HTTPStatus.NO_CONTENT)
         return JSONResponse(RecordAnswer.of(end).model_dump(mode="json"))
-
-    @router.get(f"{path}/explanation", operation_id=f"explain_timer{suffix}")
-    async def explain_timer(
-        which: which_is,
-        gateway: Here,
-        caller: Reader,
-        at: Annotated[str | None, Query(description="about this moment; if not given, about now")] = None,
-    ) -> ExplainedAnswer:
-        """Say why a timer fired when it did, or why it did not."""
-        settings = gateway.settings
-        asked = None if at is None else moment_of("at", at)
-        async with gateway.pool.session() as session:
-            await find_own(session, which, caller)
-            now = await read_clock(session)
-            moment = asked or now
-            story = await gather(session, which, moment, now, identity=settings.identity, silent_s=settings.silent_s)
-        answer = explain(story, moment)
-        records = [RecordAnswer.of(record) for record in story.records]
-        return ExplainedAnswer(moment=moment, verdict=answer.verdict, why=answer.why, records=records)
 
 
 def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
@@ -252,18 +230,8 @@ def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
 
 for _path, _which_of, _suffix in (("/by-name/{name}", by_name, "_by_name"), ("/{timer_key:int}", by_key, "")):
     _add_looks(_path, _which_of, _suffix)
+    _add_end(_path, _which_of, _suffix)
     _add_changes(_path, _which_of, _suffix)
-
-
-async def find_own(session: Session, which: TimerRef, caller: Caller) -> TimerState:
-    """Find a timer of the caller's tenant; one of another tenant is not there.
-
-    errors:  UnknownTimer  there is none
-    """
-    timer = await find_timer(session, which)
-    if timer is None or timer.tenant_id != caller.tenant_id:
-        raise UnknownTimer(which)
-    return timer
 
 
 def etag_of(timer: TimerState) -> str:
@@ -286,9 +254,11 @@ async def _change(
     expected = request.headers.get("if-match")
 
     async def do(session: Session) -> Response:
-        timer = await find_own(session, which, caller)
+        # A name is looked up among the caller's own.
         if expected is not None:
-            await _require(session, timer, caller, expected)
+            await _require(session, await find_own(session, which, caller), caller, expected)
+        elif which.timer_key is not None:
+            await find_own(session, which, caller)
         changed = await change_one(session, which, change, outcomes)
         answer = ChangedAnswer(
             timer_key=which.timer_key, name=which.name, state=changed.state, due_date=changed.due_date

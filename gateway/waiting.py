@@ -13,14 +13,14 @@ from typing import Any, Self
 
 from starlette.requests import Request
 
+from gateway.asked import seconds_of
 from gateway.problems import REFUSED, Problem, unavailable
 from sql.dsn import Dsn
 from sql.hints import HintListener
 from sql.log.hints import CHANNEL
 from sql.log.records import LogRecord, log_end, read_log
 from sql.session import Session, StoreUnavailable
-from timers.duration import parse_duration
-from timers.refusal import InvalidTimer, shortened
+from timers.refusal import shortened
 
 LOG = "log"  # the target of a timer that calls nothing
 ENDS = frozenset({"CANCELED", "SKIPPED", "DELIVERED", "DISCARDED", "DEAD"})
@@ -45,10 +45,7 @@ def wait_s_of(text: str | None) -> float | None:
     """
     if text is None:
         return None
-    try:
-        wait_s = parse_duration(text).average().total_seconds()
-    except InvalidTimer as refusal:
-        raise Problem(REFUSED, f"wait {refusal}") from None
+    wait_s = seconds_of("wait", text)
     if wait_s > WAIT_S_MAX:
         raise Problem(REFUSED, f"wait {shortened(text)} is refused: it must be at most PT{WAIT_S_MAX:.0f}S; ask again")
     return wait_s

@@ -1,4 +1,4 @@
--- Makes a second API key beside a live one, with its tenant, name and scopes, and lets the first one expire soon.
+-- Makes a second API key with the tenant, name and scopes of a live one. The first one expires soon.
 --
 -- in:    :old_prefix text, :overlap text (ISO 8601): how long the first one lives on, :prefix text, :digest bytea,
 --        :lifetime text (ISO 8601) or null: the second one never expires, :now timestamptz or null

@@ -1,4 +1,4 @@
-"""Who follows the log gets each record once, whatever becomes of the connection, and does not ask for ever in vain."""
+"""A reader that follows the log gets each record once, also when connections break, and gives up in the end."""
 
 from __future__ import annotations
 

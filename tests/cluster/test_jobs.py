@@ -1,4 +1,4 @@
-"""Prove on a real cluster that each job runs in a process of its own, and that each death of a process is counted."""
+"""Prove on a real cluster that a job runs in its own process, and that each death of a process is counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job of a file has the words of the decorator, and what can be no job is refused in one sentence."""
+"""A file describes a job in the words of the decorator. What is no job is refused in one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that a caller is known by a key alone, that its text is seen once, and that a refusal says what is wrong."""
+"""Prove that a key tells who calls, that its text is shown once, and that each refusal says what is wrong."""
 
 from __future__ import annotations
 

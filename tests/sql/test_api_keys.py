@@ -1,4 +1,4 @@
-"""Prove that a key is found while it is live, that two of a name live at most, and that the owner alone makes one."""
+"""Prove that only live keys are found, that a name has two at most, and that only the owner makes keys."""
 
 from __future__ import annotations
 

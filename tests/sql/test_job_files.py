@@ -1,4 +1,4 @@
-"""Prove that a job becomes as it is described, at once, and that none does which an app declares or nobody can run."""
+"""Prove that a job changes at once to what is described. An app's own jobs, and jobs that can't run, are refused."""
 
 from __future__ import annotations
 

@@ -1,0 +1,28 @@
+"""What all answers share: their base, examples of keys and moments, and how a moment is written."""
+
+import json
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from timers.moment import canonical_moment
+
+KEY = Field(examples=[20514])
+DUE = Field(examples=["2027-01-31T08:00:00Z"])
+
+
+class Answer(BaseModel):
+    """Something that is answered."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+def said(moment: datetime) -> str:
+    """Write a moment as all answers do."""
+    return canonical_moment(moment)
+
+
+def value_of(text: str | None) -> Any:
+    """Read a JSON text as it is stored; None is no value."""
+    return None if text is None else json.loads(text)

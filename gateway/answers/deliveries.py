@@ -1,0 +1,101 @@
+"""What is answered about deliveries, on their way or given up."""
+
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any, Self
+
+from pydantic import Field
+
+from gateway.answers.answer import DUE, KEY, Answer, value_of
+from service.dead_letters import Acted
+from service.deliveries import Retried
+from sql.deliveries.dead_letters import DeadLetter
+from sql.deliveries.find import FoundDelivery
+
+
+class DeliveryAnswer(Answer):
+    """A delivery that is on its way."""
+
+    timer_key: int = KEY
+    target: str = Field(examples=["webhook:billing"])
+    tenant_id: str
+    name: str | None
+    state: str
+    failed_attempts: int
+    next_attempt_at: datetime
+    last_error: str | None
+
+    @classmethod
+    def of(cls, delivery: FoundDelivery) -> Self:
+        """Make it of what was found."""
+        return cls(**{name: getattr(delivery, name) for name in cls.model_fields})
+
+
+class DeliveriesAnswer(Answer):
+    """Some deliveries, by target, what is due first coming first."""
+
+    deliveries: list[DeliveryAnswer]
+    next: str | None = Field(description="the next request's `after`; null: there are no more")
+
+
+class DeliveryStateAnswer(Answer):
+    """The state that a delivery has now."""
+
+    state: str = Field(examples=["DISCARDED"])
+    said: str
+
+
+class RetriedAnswer(Answer):
+    """Which deliveries are due now, or would be."""
+
+    timer_keys: list[int]
+    said: str
+    more: bool = Field(description="whether others are left")
+
+    @classmethod
+    def of(cls, retried: Retried) -> Self:
+        """Make it of what was done."""
+        return cls(timer_keys=list(retried.timer_keys), said=retried.sentence, more=retried.more)
+
+
+class DeadLetterAnswer(Answer):
+    """A delivery that was given up."""
+
+    timer_key: int = KEY
+    target: str = Field(examples=["webhook:billing"])
+    tenant_id: str
+    name: str | None
+    occurrence: int
+    due_date: datetime = DUE
+    fired_at: datetime
+    died_at: datetime
+    failed_attempts: int
+    reason: str
+    payload: Any
+    failures: Any = Field(description="how each of the last attempts failed")
+
+    @classmethod
+    def of(cls, letter: DeadLetter) -> Self:
+        """Make it of what was found."""
+        fields = asdict(letter)
+        return cls(**fields | {name: value_of(fields[name]) for name in ("payload", "failures")})
+
+
+class DeadLettersAnswer(Answer):
+    """Some dead letters, the newest first."""
+
+    dead_letters: list[DeadLetterAnswer]
+
+
+class ActedAnswer(Answer):
+    """What was done with dead letters, or would be."""
+
+    timer_keys: list[int] = Field(description="of those that were changed, the first that was given up coming first")
+    said: str = Field(examples=["2 dead letters discarded"], description="the same for people")
+    more: bool = Field(description="whether others are left")
+    again_in_s: int = Field(description="after so many seconds the others may be acted on")
+
+    @classmethod
+    def of(cls, acted: Acted) -> Self:
+        """Make it of what was done."""
+        return cls(timer_keys=list(acted.timer_keys), said=acted.sentence, more=acted.more, again_in_s=acted.again_in_s)
