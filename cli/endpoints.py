@@ -164,7 +164,8 @@ def try_(name: Name, tenant: Tenant = DEFAULT_TENANT, as_json: Json = False) -> 
     key, rules = EndpointName(tenant, name), _rules()
 
     async def do(session: Session) -> int:
-        tried = await use_cases.try_out(session, key, rules=rules)
+        endpoint = await use_cases.find_open(session, key, rules=rules)
+        tried = await use_cases.try_out(endpoint, key, rules=rules)
         ms = round(tried.duration_s * 1000)
         if as_json:
             print_json({"delivered": tried.delivered, "ms": ms, "answer": tried.answer})

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Any
 
 import structlog
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -23,7 +23,7 @@ from gateway.creating import CREATE, TIMERS, create
 from gateway.idempotency import forgetting
 from gateway.limits import Limits
 from gateway.log import STREAMS_MAX
-from gateway.parts import Gateway, sentence_of
+from gateway.parts import Gateway, sentence_of, unconditional
 from gateway.paths import KeptSlashes
 from gateway.problems import BROKEN, CONFLICT, NOT_FOUND, REFUSED, TOO_LATE, WRONG_METHOD, Problem, unavailable
 from gateway.reference import openapi_of
@@ -44,9 +44,10 @@ DESCRIPTION = (
 )
 PATH_SHOWN = 300  # characters, in a sentence
 OF_VALUES = ("22", "23")  # classes of SQLSTATE: a value that can't be, or that a constraint forbids
+# Those of bulk come first: its paths would be a timer's, too.
 ROUTERS = (
-    health.router, bulk.router, timers.router, schedules.router, log.router, deliveries.router, dead_letters.router,
-    endpoints.router, jobs.router, consumers.router, cluster.router,
+    health.router, bulk.router, schedules.router, log.router, deliveries.router, dead_letters.router, endpoints.router,
+    jobs.router, consumers.router, cluster.router,
 )  # fmt: skip
 
 
@@ -91,7 +92,8 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
     app.state.stats = stats
     app.router.routes.append(Route(TIMERS, create, methods=["POST"]))
     for router in ROUTERS:
-        app.include_router(router)
+        app.include_router(router, dependencies=[Depends(unconditional)])
+    app.include_router(timers.router)
     # Made when it is first asked for, which a start need not wait for; to replace the method is FastAPI's own way.
     app.openapi = cache(partial(openapi_of, app, {TIMERS: {"post": CREATE}}))  # type: ignore[method-assign]
     return app

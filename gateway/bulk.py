@@ -1,6 +1,8 @@
 """Many timers: a request with a line for each, or one verb for all that a filter finds."""
 
 import hashlib
+import re
+import secrets
 import time
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -35,7 +37,7 @@ LINES_MAX = 10_000
 LINES_BYTES_MAX = 16 * 1024 * 1024
 CHANGED_MAX = 100_000  # by one request
 TOKEN_S = 600
-NUMBERS_CHARS_MAX = 80
+TOKEN = re.compile(r"([0-9]{1,9})-([0-9]{1,12})-([0-9a-f]{16})-[0-9a-f]{24}")
 RETRY = Retry(attempts=3)
 
 # Who may write; the route counts its lines itself.
@@ -129,7 +131,8 @@ def _add_route(verb: str, sentence: str) -> None:
         request: Request, gateway: Here, caller: Writer, dry_run: DryRun = False, token: Token = None
     ) -> CountedAnswer | BulkAnswer:
         asked = await read_model(request, BulkChangeBody)
-        counted = None if dry_run else _Counted.read(token, caller, verb, asked)
+        what = f"{caller.tenant_id}\n{verb}\n{asked.model_dump_json()}"
+        counted = None if dry_run else _Counted.read(token, what)
         bulk = BulkChange(asked.filter.filter_of(caller), _change_of(verb, asked, operation=token or ""))
         async with gateway.pool.session() as session:
             try:
@@ -143,7 +146,7 @@ def _add_route(verb: str, sentence: str) -> None:
                     unsure=bulk.unsure,
                 ) from None
         if dry_run:
-            return CountedAnswer(matched=bulk.matched, token=_Counted.of(bulk.matched, caller, verb, asked).token)
+            return CountedAnswer(matched=bulk.matched, token=_Counted.of(bulk.matched, what).token)
         if bulk.refusal is not None:
             raise Problem(REFUSED, str(bulk.refusal), matched=bulk.matched, changed=bulk.changed)
         return BulkAnswer(matched=bulk.matched, changed=bulk.changed, unsure=bulk.unsure)
@@ -198,16 +201,16 @@ class _Counted:
     token: str
 
     @classmethod
-    def of(
-        cls, matched: int, caller: Caller, verb: str, asked: BulkChangeBody, until_s: int | None = None
-    ) -> "_Counted":
+    def of(cls, matched: int, what: str, until_s: int | None = None, nonce: str | None = None) -> "_Counted":
         """Make the token of what was counted for a request."""
         until_s = int(time.time()) + TOKEN_S if until_s is None else until_s
-        text = "\n".join((caller.tenant_id, verb, asked.model_dump_json(), str(matched), str(until_s)))
-        return cls(matched, until_s, f"{matched}-{until_s}-{hashlib.sha256(text.encode()).hexdigest()[:24]}")
+        # Drawn, so that two dry runs of the same have two tokens: a shift is done once for each.
+        nonce = secrets.token_hex(8) if nonce is None else nonce
+        text = "\n".join((what, str(matched), str(until_s), nonce))
+        return cls(matched, until_s, f"{matched}-{until_s}-{nonce}-{hashlib.sha256(text.encode()).hexdigest()[:24]}")
 
     @classmethod
-    def read(cls, token: str | None, caller: Caller, verb: str, asked: BulkChangeBody) -> "_Counted":
+    def read(cls, token: str | None, what: str) -> "_Counted":
         """Read the token that a real request brings.
 
         errors:  Problem  there is none, it is another request's, or it is too old
@@ -216,15 +219,13 @@ class _Counted:
             raise Problem(
                 REFUSED, "token is missing: first ask with dry_run=true, which counts the timers and gives one"
             )
-        matched, _, rest = token.partition("-")
-        until_s = rest.partition("-")[0]
-        if matched.isdecimal() and until_s.isdecimal() and len(token) < NUMBERS_CHARS_MAX:
-            counted = cls.of(int(matched), caller, verb, asked, int(until_s))
-            if counted.token == token:
-                if counted.until_s < time.time():
-                    raise Problem(REFUSED, f"token {token} is older than ten minutes; ask with dry_run=true again")
-                return counted
-        raise Problem(REFUSED, f"token {shortened(token)} is not of this request; ask with dry_run=true again")
+        written = TOKEN.fullmatch(token)
+        counted = None if written is None else cls.of(int(written[1]), what, int(written[2]), written[3])
+        if counted is None or counted.token != token:
+            raise Problem(REFUSED, f"token {shortened(token)} is not of this request; ask with dry_run=true again")
+        if counted.until_s < time.time():
+            raise Problem(REFUSED, f"token {token} is older than ten minutes; ask with dry_run=true again")
+        return counted
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from timers.model import NewTimer
 WRITERS = 2
 BATCH_TIMERS = 200
 WAITING_MAX = 5_000
+WAIT_S = 10.0  # of one create, in the queue and in Postgres
 # An answer that was lost is asked for once more under the same keys, which writes nothing twice.
 RETRY = Retry(attempts=2)
 
@@ -65,12 +66,17 @@ class Combiner:
         wish = _Wish(timer, request, asyncio.get_running_loop().create_future())
         self._wishes.append(wish)
         self._arrived.set()
-        return await wish.outcome
+        try:
+            async with asyncio.timeout(WAIT_S):
+                return await wish.outcome
+        except TimeoutError:
+            raise StoreUnavailable(f"it was not written within {WAIT_S:g} s: ask whether it was") from None
 
     async def _write(self) -> None:
         while True:
             await self._arrived.wait()
             batch = [self._wishes.popleft() for _ in range(min(len(self._wishes), BATCH_TIMERS))]
+            batch = [wish for wish in batch if not wish.outcome.done()]  # nobody waits for the others any more
             if not self._wishes:
                 self._arrived.clear()
             if batch:

@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Mapping
-from functools import partial
 from http import HTTPStatus
 
 from starlette.requests import Request
@@ -15,14 +14,11 @@ from gateway.answers.timers import ScheduledAnswer, WaitedAnswer
 from gateway.bodies import JSON, read_object
 from gateway.callers import Caller
 from gateway.idempotency import REPLAYED, differs, in_flight, request_of
-from gateway.parts import Gateway, caller_of, gateway_of
+from gateway.parts import caller_of, gateway_of
 from gateway.problems import NAME_TAKEN, REFUSED, Problem
 from gateway.reference import WAIT, body_of
-from gateway.waiting import is_end, wait_s_of
-from sql.clients.history import records_of
+from gateway.waiting import wait_s_of
 from sql.clients.pending import NameTaken, Refused, RequestDiffers, RequestInFlight, Scheduled
-from sql.clients.verbs import TimerRef
-from sql.log.records import LogRecord
 from sql.requests.requests import IdempotentRequest
 from timers.model import NewTimer
 from timers.refusal import InvalidTimer
@@ -64,26 +60,19 @@ async def schedule(request: Request, timer: NewTimer, asked: IdempotentRequest |
              StoreUnavailable  the outcome is unknown
     """
     gateway = gateway_of(request)
+    if "if-match" in request.headers:
+        raise Problem(REFUSED, "If-Match is not heeded here: it goes with PATCH, and with the verbs of a timer")
     wait_s = wait_s_of(request.query_params.get("wait"))
+    if wait_s is not None:
+        gateway.waiters.require_room()
     outcome = await gateway.combiner.schedule(timer, asked)
     if isinstance(outcome, Refused):
         raise problem_of(outcome, asked)
     if wait_s is None:
         return _answer(outcome, ScheduledAnswer.of(outcome))
-    look = partial(find_end, gateway, TimerRef(outcome.timer_key))
-    end = await gateway.waiters.end_of(outcome.timer_key, look, request, within_s=wait_s)
+    end = await gateway.waiters.end_of(outcome.timer_key, request, within_s=wait_s)
     scheduled = ScheduledAnswer.of(outcome).model_dump()
     return _answer(outcome, WaitedAnswer(**scheduled, end=RecordAnswer.of(end) if end else None))
-
-
-async def find_end(gateway: Gateway, which: TimerRef) -> LogRecord | None:
-    """Find the record that ended a timer, if it has ended.
-
-    errors:  StoreUnavailable  no answer in time
-    """
-    async with gateway.pool.session() as session:
-        records = await records_of(session, which)
-    return next(filter(is_end, records), None)
 
 
 def timer_of(fields: Mapping[str, object], caller: Caller) -> NewTimer:

@@ -84,7 +84,7 @@ async def discard_dead_letters(
     return ActedAnswer.of(acted)
 
 
-@router.post("/{timer_key:int}/redrive")
+@router.post("/{timer_key:key}/redrive")
 async def redrive_dead_letter(
     timer_key: Annotated[int, Path(ge=1, le=BIGINT_MAX)], gateway: Here, caller: Manager
 ) -> ActedAnswer:
@@ -93,7 +93,7 @@ async def redrive_dead_letter(
         return _one(timer_key, await redrive(session, _only(timer_key, caller), dry_run=False))
 
 
-@router.post("/{timer_key:int}/discard")
+@router.post("/{timer_key:key}/discard")
 async def discard_dead_letter(
     timer_key: Annotated[int, Path(ge=1, le=BIGINT_MAX)], gateway: Here, caller: Manager
 ) -> ActedAnswer:

@@ -70,14 +70,14 @@ async def retry_deliveries(
         return RetriedAnswer.of(await retry_many(session, wanted, limit=asked.limit, dry_run=dry_run))
 
 
-@router.post("/{timer_key:int}/retry")
+@router.post("/{timer_key:key}/retry")
 async def retry_delivery(timer_key: Key, gateway: Here, caller: Manager) -> DeliveryStateAnswer:
     """Make the next attempt of a delivery due now."""
     async with _own(gateway, timer_key, caller) as session:
         return _done(await retry(session, timer_key))
 
 
-@router.post("/{timer_key:int}/cancel", openapi_extra=body_of(Reason, is_needed=False))
+@router.post("/{timer_key:key}/cancel", openapi_extra=body_of(Reason, is_needed=False))
 async def cancel_delivery(timer_key: Key, request: Request, gateway: Here, caller: Manager) -> DeliveryStateAnswer:
     """End a delivery that nobody has in hand: its target is not called any more."""
     why = await read_model(request, Reason)

@@ -157,8 +157,11 @@ async def end_rotation(name: Name, gateway: Here, caller: Manager) -> SaidAnswer
 @router.post("/{name}/test")
 async def test(name: Name, gateway: Here, caller: Manager) -> TriedAnswer:
     """Send one webhook from the gateway now, and show what the endpoint answers."""
+    key, rules = _key(name, caller), gateway.settings.endpoint_rules
     async with gateway.pool.session() as session:
-        tried = await use_cases.try_out(session, _key(name, caller), rules=gateway.settings.endpoint_rules)
+        endpoint = await use_cases.find_open(session, key, rules=rules)
+    # Without a session: others need them while this one waits.
+    tried = await use_cases.try_out(endpoint, key, rules=rules)
     return TriedAnswer(delivered=tried.delivered, said=tried.answer, duration_s=tried.duration_s)
 
 

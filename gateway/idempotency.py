@@ -50,7 +50,8 @@ def request_of(request: Request, caller: Caller, body: Mapping[str, object]) -> 
             f"{HEADER} {shortened(key)} is refused: it must be 1 to {KEY_CHARS_MAX} printable ASCII characters;"
             " draw a UUID",
         )
-    parts = (request.method, request.url.path, request.url.query, json.dumps(body, sort_keys=True))
+    # Without the query: for how long a caller waits for the answer makes it no other request.
+    parts = (request.method, request.url.path, json.dumps(body, sort_keys=True))
     return IdempotentRequest(caller.tenant_id, key, hashlib.sha256("\n".join(parts).encode()).digest())
 
 

@@ -5,12 +5,13 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
+from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from gateway.answers.log import LogAnswer, RecordAnswer
 from gateway.callers import Caller
 from gateway.parts import Gateway, Here, Reader
-from gateway.problems import unavailable
+from gateway.problems import Problem, unavailable
 from sql.log.records import LogRecord, log_end, read_log
 from sql.session import StoreUnavailable
 from timers.model import BIGINT_MAX
@@ -43,6 +44,7 @@ async def read_page(
 
 @router.get("/stream", response_class=StreamingResponse, responses={200: {"content": {EVENTS: {}}}})
 async def stream_log(
+    request: Request,
     gateway: Here,
     caller: Reader,
     after: Annotated[
@@ -57,15 +59,19 @@ async def stream_log(
             start = await log_end(session)
     if gateway.streams.locked():
         raise unavailable(f"{STREAMS_MAX} follow the log here already; ask another gateway")
-    return StreamingResponse(_events(gateway, caller, start), media_type=EVENTS, headers={"Cache-Control": "no-store"})
+    return StreamingResponse(
+        _events(request, gateway, caller, start), media_type=EVENTS, headers={"Cache-Control": "no-store"}
+    )
 
 
-async def _events(gateway: Gateway, caller: Caller, position: int) -> AsyncIterator[str]:
+async def _events(request: Request, gateway: Gateway, caller: Caller, position: int) -> AsyncIterator[str]:
     clock = asyncio.get_running_loop().time
+    if gateway.streams.locked():
+        return  # others were quicker
     async with gateway.streams:
         yield ": the log follows\n\n"
         said_at_s = clock()
-        while not gateway.waiters.is_stopping:
+        while not gateway.waiters.is_stopping and await _is_known(request, gateway):
             try:
                 async with gateway.pool.session() as session:
                     records = await read_log(session, position, limit=READ_MAX)
@@ -82,6 +88,17 @@ async def _events(gateway: Gateway, caller: Caller, position: int) -> AsyncItera
                 position = records[-1].position
             else:
                 await asyncio.sleep(POLL_S)
+
+
+async def _is_known(request: Request, gateway: Gateway) -> bool:
+    """Say whether the caller's key is still good: who is revoked reads no further."""
+    try:
+        await gateway.callers.caller_of(request.headers)
+    except Problem:
+        return False
+    except StoreUnavailable:
+        return True  # nobody reads anything now; it is asked again
+    return True
 
 
 def _event(record: LogRecord) -> str:

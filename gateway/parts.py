@@ -20,6 +20,7 @@ from sql.pool import Pool
 from timers.refusal import shortened
 
 Model = TypeVar("Model", bound=BaseModel)
+CONDITIONS = ("Idempotency-Key", "If-Match")
 NAME_SHOWN = 100  # characters of a field that the caller has named
 
 
@@ -79,6 +80,18 @@ def writer_of(request: Request, caller: Annotated[Caller, Depends(scoped("write"
     """
     gateway_of(request).limits.take(caller.tenant_id)
     return caller
+
+
+def unconditional(request: Request) -> None:
+    """Refuse what a route does not heed: whoever sends it relies on it.
+
+    errors:  Problem  the request has a condition
+    """
+    if request.method == "GET":
+        return
+    for header in CONDITIONS:
+        if header in request.headers:
+            raise Problem(REFUSED, f"{header} goes with changes of one timer, and is not heeded here; leave it out")
 
 
 Here = Annotated[Gateway, Depends(gateway_of)]

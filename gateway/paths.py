@@ -1,16 +1,26 @@
-"""Names in paths: a timer's name may have slashes, which are written %2F there."""
+"""Keys and names in paths: a name may have slashes, which are written %2F there."""
 
 from typing import Annotated
 from urllib.parse import unquote
 
 from fastapi import Path
 from pydantic import AfterValidator
+from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from timers.model import NAME_CHARS_MAX
 
 # Stands for a slash within a segment while a request is routed: no name has a control character.
 SLASH = "\x1f"
+
+
+class KeyConvertor(IntegerConvertor):
+    """A key in a path: Python would not even read one of thousands of digits."""
+
+    regex = "[0-9]{1,19}"
+
+
+register_url_convertor("key", KeyConvertor())
 
 
 class KeptSlashes:

@@ -102,7 +102,8 @@ def _complete(operation: dict[str, Any], path: str, method: str, schemas: dict[s
     if path in WITHOUT_KEY:
         return
     operation["security"] = [{"key": []}]
-    names = ["tenant"] if method in READING else ["tenant", "idempotency"]
-    if method == "patch" or path.endswith(("/cancel", "/pause", "/resume", "/run")):
+    is_of_one_timer = path.startswith("/v1/timers") and not path.startswith("/v1/timers/bulk")
+    names = ["tenant", "idempotency"] if is_of_one_timer and method not in READING else ["tenant"]
+    if is_of_one_timer and (method == "patch" or path.endswith(("/cancel", "/pause", "/resume", "/run"))):
         names.append("if-match")
     operation.setdefault("parameters", []).extend(PARAMETERS[name] for name in names)

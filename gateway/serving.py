@@ -12,6 +12,7 @@ import uvloop
 
 from gateway.app import make_app
 from gateway.callers import is_loopback
+from gateway.protocol import BoundedProtocol
 from gateway.settings import CannotServe, GatewaySettings
 from sql.dsn import Dsn
 
@@ -45,7 +46,7 @@ async def serve(
     config = uvicorn.Config(
         app,
         loop="none",  # `run` has chosen it
-        http="httptools",
+        http=BoundedProtocol,
         ws="none",
         log_config=None,
         access_log=False,

@@ -20,13 +20,13 @@ from gateway.answers.timers import ChangedAnswer, ExplainedAnswer, ScheduledAnsw
 from gateway.asked import Chosen, Reason, find_own
 from gateway.bodies import read_object
 from gateway.callers import Caller
-from gateway.creating import TIMERS, find_end, schedule, timer_of
+from gateway.creating import TIMERS, schedule, timer_of
 from gateway.idempotency import once, request_of
 from gateway.parts import Asking, Here, Reader, Writer, gateway_of, read_model
 from gateway.paths import Name
 from gateway.problems import STALE, Problem
 from gateway.reference import WAIT, body_of
-from gateway.waiting import wait_s_of
+from gateway.waiting import find_ends, wait_s_of
 from service.explain import explain, gather
 from service.filters import moment_of
 from service.moves import destination_of, move
@@ -169,8 +169,9 @@ def _add_end(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
         wait_s = wait_s_of(wait) or 0.0
         async with gateway.pool.session() as session:
             key = (await find_own(session, which, caller)).timer_key
-        look = partial(find_end, gateway, TimerRef(key))
-        end = await (gateway.waiters.end_of(key, look, request, within_s=wait_s) if wait_s else look())
+            end = (await find_ends(session, [key])).get(key)
+        if end is None and wait_s:
+            end = await gateway.waiters.end_of(key, request, within_s=wait_s)
         if end is None:
             return Response(status_code=HTTPStatus.NO_CONTENT)
         return JSONResponse(RecordAnswer.of(end).model_dump(mode="json"))
@@ -228,7 +229,7 @@ def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
         return await _change(request, caller, which, once_more, RUN)
 
 
-for _path, _which_of, _suffix in (("/by-name/{name}", by_name, "_by_name"), ("/{timer_key:int}", by_key, "")):
+for _path, _which_of, _suffix in (("/by-name/{name}", by_name, "_by_name"), ("/{timer_key:key}", by_key, "")):
     _add_looks(_path, _which_of, _suffix)
     _add_end(_path, _which_of, _suffix)
     _add_changes(_path, _which_of, _suffix)
@@ -254,12 +255,14 @@ async def _change(
     expected = request.headers.get("if-match")
 
     async def do(session: Session) -> Response:
-        # A name is looked up among the caller's own.
+        meant = which
         if expected is not None:
-            await _require(session, await find_own(session, which, caller), caller, expected)
-        elif which.timer_key is not None:
+            timer = await find_own(session, which, caller)
+            await _require(session, timer, caller, expected)
+            meant = TimerRef(timer.timer_key)  # that one, and none that gets its name meanwhile
+        elif which.timer_key is not None:  # a name is looked up among the caller's own
             await find_own(session, which, caller)
-        changed = await change_one(session, which, change, outcomes)
+        changed = await change_one(session, meant, change, outcomes)
         answer = ChangedAnswer(
             timer_key=which.timer_key, name=which.name, state=changed.state, due_date=changed.due_date
         )

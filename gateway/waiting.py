@@ -1,13 +1,15 @@
 """Wait until a timer has ended: fired, and delivered if it has a target; or cancelled or skipped.
 
 One task of a gateway reads the log for all who wait there, and only while somebody waits. So a waiter costs a future,
-and hears of an end wherever it was written.
+and no connection, and hears of an end wherever it was written.
 """
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Collection
 from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import islice
 from types import TracebackType
 from typing import Any, Self
 
@@ -18,7 +20,7 @@ from gateway.problems import REFUSED, Problem, unavailable
 from sql.dsn import Dsn
 from sql.hints import HintListener
 from sql.log.hints import CHANNEL
-from sql.log.records import LogRecord, log_end, read_log
+from sql.log.records import LogRecord, last_records, log_end, read_log
 from sql.session import Session, StoreUnavailable
 from timers.refusal import shortened
 
@@ -27,15 +29,26 @@ ENDS = frozenset({"CANCELED", "SKIPPED", "DELIVERED", "DISCARDED", "DEAD"})
 WAIT_S_MAX = 300.0
 WAITING_MAX = 20_000
 READ_MAX = 2_000
+LOOKS_MAX = 500
+LOOK_S = 2.0  # for the first look, however short the wait
 POLL_S = 0.05  # between two looks at the log, if no hint comes
 AWAY_S = 0.2  # between two tries while Postgres is away
-
-Look = Callable[[], Awaitable[LogRecord | None]]
 
 
 def is_end(record: LogRecord) -> bool:
     """Say whether nothing more will become of a timer after a record: of one with a target, its delivery has ended."""
     return record.intent in ENDS or (record.intent == "TRIGGERED" and record.target == LOG)
+
+
+async def find_ends(session: Session, timer_keys: Collection[int]) -> dict[int, LogRecord]:
+    """Find the record that ended each of some timers; those that have not ended are left out.
+
+    errors:  StoreUnavailable  no answer in time
+    """
+    ends: dict[int, LogRecord] = {}
+    for record in filter(is_end, await last_records(session, timer_keys)):
+        ends.setdefault(record.timer_key, record)
+    return ends
 
 
 def wait_s_of(text: str | None) -> float | None:
@@ -51,16 +64,30 @@ def wait_s_of(text: str | None) -> float | None:
     return wait_s
 
 
+@dataclass(slots=True, eq=False)
+class _Waiter:
+    """One who waits; `looked` is set when it is known whether the timer had ended before."""
+
+    end: asyncio.Future[LogRecord | None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    looked: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def tell(self, end: LogRecord | None) -> None:
+        """Let it wait no longer."""
+        self.looked.set()
+        if not self.end.done():
+            self.end.set_result(end)
+
+
 class Waiters:
     """Those who wait at one gateway, and the task that reads the log for them."""
 
     def __init__(self, dsn: Dsn | str) -> None:
         self._reading = Session(dsn, application="shardclock gateway log")
         self._hints = HintListener(Session(dsn, application="shardclock gateway hints"), CHANNEL)
-        self._waiting: defaultdict[int, set[asyncio.Future[LogRecord | None]]] = defaultdict(set)
+        self._waiting: defaultdict[int, set[_Waiter]] = defaultdict(set)
+        self._new: dict[_Waiter, int] = {}  # of which timer, for whom nobody has looked yet
         self._count = 0
         self._reader: asyncio.Task[None] | None = None
-        self._reads = asyncio.Event()  # from a position that is known
         self._is_stopping = False
 
     async def __aenter__(self) -> Self:
@@ -87,44 +114,51 @@ class Waiters:
         """Say whether nobody is to wait any more."""
         return self._is_stopping
 
+    def require_room(self) -> None:
+        """Refuse one more who wants to wait, if too many do: before anything is done for it.
+
+        errors:  Problem  too many wait here
+        """
+        if self._count >= WAITING_MAX:
+            raise unavailable(f"{WAITING_MAX:,} wait here already; ask without wait, or another gateway")
+
     def stop(self) -> None:
         """Let nobody wait any longer: the gateway ends."""
         self._is_stopping = True
-        for end in (end for ends in self._waiting.values() for end in ends if not end.done()):
-            end.set_result(None)
+        for waiter in (waiter for waiters in self._waiting.values() for waiter in waiters):
+            waiter.tell(None)
 
-    async def end_of(self, timer_key: int, look: Look, request: Request, *, within_s: float) -> LogRecord | None:
-        """Wait for the record that ends a timer; `look` finds it if it is written already.
+    async def end_of(self, timer_key: int, request: Request, *, within_s: float) -> LogRecord | None:
+        """Wait for the record that ends a timer, or find it if it is written already.
 
         shape:   None: it has not ended `within_s`, or the gateway stops, or whoever asked has gone
-        errors:  Problem           too many wait here
-                 StoreUnavailable  no answer to the look
+        errors:  Problem  too many wait here
         """
         if self._is_stopping:
-            return await look()
-        if self._count >= WAITING_MAX:
-            raise unavailable(f"{WAITING_MAX:,} wait here already; ask without wait, or another gateway")
-        end: asyncio.Future[LogRecord | None] = asyncio.get_running_loop().create_future()
-        self._waiting[timer_key].add(end)
+            return None
+        self.require_room()
+        waiter = _Waiter()
+        self._waiting[timer_key].add(waiter)
+        self._new[waiter] = timer_key
         self._count += 1
+        if self._reader is None or self._reader.done():
+            self._reader = asyncio.create_task(self._read(), name="log reader")
+        until_s = asyncio.get_running_loop().time() + within_s
         try:
-            async with asyncio.timeout(within_s):
-                # The look comes after the reader has its place: so an end is seen by one of the two.
-                await self._ready()
-                return await look() or await _first(end, request)
+            async with asyncio.timeout(within_s + LOOK_S):
+                await waiter.looked.wait()
+            if not waiter.end.done():
+                async with asyncio.timeout_at(until_s):
+                    await _first(waiter.end, request)
         except TimeoutError:
             return None
         finally:
             self._count -= 1
-            self._waiting[timer_key].discard(end)
+            self._new.pop(waiter, None)
+            self._waiting[timer_key].discard(waiter)
             if not self._waiting[timer_key]:
                 del self._waiting[timer_key]
-
-    async def _ready(self) -> None:
-        if self._reader is None or self._reader.done():
-            self._reads.clear()
-            self._reader = asyncio.create_task(self._read(), name="log reader")
-        await self._reads.wait()
+        return waiter.end.result() if waiter.end.done() else None
 
     async def _read(self) -> None:
         """Read the log and tell each end to those who wait for it, until nobody waits."""
@@ -133,30 +167,42 @@ class Waiters:
             try:
                 if position is None:
                     position = await log_end(self._reading)
-                    self._reads.set()
+                # After the place: so one of the two sees an end, the look what is before it, the log what comes then.
+                await self._look()
                 self._hints.forget()
                 records = await read_log(self._reading, position, limit=READ_MAX)
-                if not records:
-                    await self._hints.wait(POLL_S)
-                    continue
             except StoreUnavailable:
                 await asyncio.sleep(AWAY_S)
                 continue
-            position = records[-1].position
             for record in records:
                 if record.timer_key in self._waiting and is_end(record):
-                    for end in self._waiting[record.timer_key]:
-                        if not end.done():
-                            end.set_result(record)
+                    self._tell(record)
+            if records:
+                position = records[-1].position
+            elif not self._new:
+                await self._hints.wait(POLL_S)
+
+    async def _look(self) -> None:
+        """Find out, for those who have come since the last time, whether their timers have ended already."""
+        while self._new:
+            waiters = dict(islice(self._new.items(), LOOKS_MAX))
+            for end in (await find_ends(self._reading, set(waiters.values()))).values():
+                self._tell(end)
+            for waiter in waiters:
+                waiter.looked.set()
+                self._new.pop(waiter, None)
+
+    def _tell(self, end: LogRecord) -> None:
+        for waiter in self._waiting.get(end.timer_key, ()):
+            waiter.tell(end)
 
 
-async def _first(end: asyncio.Future[LogRecord | None], request: Request) -> LogRecord | None:
+async def _first(end: asyncio.Future[LogRecord | None], request: Request) -> None:
     """Wait for the end, or until whoever asked has gone."""
     gone = asyncio.create_task(_until_gone(request))
     try:
         futures: list[asyncio.Future[Any]] = [end, gone]
         await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
-        return end.result() if end.done() else None
     finally:
         gone.cancel()
 

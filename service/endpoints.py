@@ -204,8 +204,8 @@ async def end_rotation(session: Session, key: EndpointName) -> Done:
     return Done(f"endpoint {key.target} signs with its newest secret alone")
 
 
-async def try_out(session: Session, key: EndpointName, *, rules: EndpointRules) -> Tried:
-    """Send one webhook from this machine now, and wait for the answer.
+async def find_open(session: Session, key: EndpointName, *, rules: EndpointRules) -> Endpoint:
+    """Find an endpoint that may be sent to.
 
     errors:  UnknownEndpoint   there is none
              Refusal           it is disabled, or may no longer be sent to
@@ -214,7 +214,11 @@ async def try_out(session: Session, key: EndpointName, *, rules: EndpointRules) 
     found = await _found(session, key)
     if found.why_closed is not None:
         raise InvalidEndpoint(found.why_closed)
-    endpoint = _checked(found, rules)
+    return _checked(found, rules)
+
+
+async def try_out(endpoint: Endpoint, key: EndpointName, *, rules: EndpointRules) -> Tried:
+    """Send one webhook from this machine now, and wait for the answer, which may take half a minute."""
     async with Sender(SenderSettings(), networks=rules.networks) as sender:
         answer = await sender.send(endpoint, _test_message(key))
     said = f"it answered {answer.status}" if isinstance(answer, Delivered) else answer.reason

@@ -9,7 +9,7 @@ If several members must share the work, each record done once, use `sql.log.cons
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -68,6 +68,17 @@ async def read_log(session: Session, after: int = 0, *, limit: int = READ_MAX) -
     source:  sql/log/read_log.sql
     """
     rows = await session.rows("read_log", after=after, page_size=limit, partition=0, partitions=1, horizon=None)
+    return [record_of(row) for row in rows]
+
+
+async def last_records(session: Session, timer_keys: Collection[int], *, limit: int = 20) -> list[LogRecord]:
+    """Read the last records of each of some timers.
+
+    shape:   at most `limit` of a timer, its newest first
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/log/last_records.sql
+    """
+    rows = await session.rows("last_records", timer_keys=list(timer_keys), limit=limit)
     return [record_of(row) for row in rows]
 
 

@@ -157,3 +157,31 @@ async def test_what_a_verb_does_not_take_is_refused(
     api: Api, verb: str, body: dict[str, object], words: list[str]
 ) -> None:
     (await api.post(f"/v1/timers/bulk/{verb}?dry_run=true", body)).assert_problem("refused", 422, *words)
+
+
+async def test_two_shifts_of_the_same_are_two_however_soon_they_come(dsn: str, api: Api) -> None:
+    await sent(api, lines({"due_date": "2030-01-31T08:00:00Z"}))
+    with mock.patch("gateway.bulk.time.time", return_value=2e9):
+        for _ in range(2):
+            token = (await api.post("/v1/timers/bulk/shift?dry_run=true", {"shift": "PT1H"})).json["token"]
+            done = await api.post(f"/v1/timers/bulk/shift?token={token}", {"shift": "PT1H"})
+            assert done.json["changed"] == 1
+
+    (row,) = await pending_rows(dsn)
+    assert row["due_date"].isoformat() == "2030-01-31T10:00:00+00:00"
+
+
+@pytest.mark.parametrize("header", ["Idempotency_Key", "If_Match"])
+async def test_a_condition_that_is_not_heeded_is_refused(dsn: str, api: Api, header: str) -> None:
+    name = header.replace("_", "-")
+    for path in ("timers/bulk/cancel?dry_run=true", "jobs/x/run", "endpoints/x/rotate", "dead-letters/redrive"):
+        (await api.post(f"/v1/{path}", **{header: "k"})).assert_problem("refused", 422, name)
+    reference = (await api.get("/openapi.json")).json["paths"]
+    declared = {
+        path
+        for path, methods in reference.items()
+        for described in methods.values()
+        if name in [it["name"] for it in described.get("parameters", [])]
+    }
+    assert declared
+    assert not [path for path in declared if "bulk" in path or not path.startswith("/v1/timers")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 
@@ -11,8 +12,8 @@ from gateway.callers import KNOWN_S
 from service import keys as use_cases
 from sql.keys.keys import WantedKey
 from sql.session import Session
-from tests.support.factories import pending_rows
-from tests.support.gateways import Api, serving
+from tests.support.factories import BOUND_S, pending_rows
+from tests.support.gateways import NDJSON, Api, serving
 from tests.support.sql_client import session as session_of
 
 HOUR = {"delay": "PT1H"}
@@ -220,3 +221,32 @@ async def test_programs_and_pages_of_this_machine_can(api: Api, headers: dict[st
 async def test_a_tenant_that_is_no_name_is_refused(dsn: str, api: Api, tenant: str) -> None:
     (await api.post("/v1/timers", HOUR, Shardclock_Tenant=tenant)).assert_problem("refused", 422, "Shardclock-Tenant")
     assert await pending_rows(dsn) == []
+
+
+async def test_a_revoked_key_reads_no_further_in_a_stream_that_is_open(locked: Api, owner: Session) -> None:
+    key = await key_of(owner, "ada", "write")
+    stream = asyncio.create_task(locked.get("/v1/log/stream", **bearing(key)))
+    await asyncio.sleep(0.3)
+    assert not stream.done()
+    await use_cases.revoke(owner, key.split("_")[1])
+
+    async with asyncio.timeout(BOUND_S):
+        assert (await stream).status == 200  # it has ended
+
+
+@pytest.mark.slow
+async def test_headers_that_are_too_large_or_do_not_end_close_the_connection(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gateway.protocol.HEAD_S", 0.3)
+    begun = b"GET / HTTP/1.1\r\nX: "
+    async with serving(dsn) as api:
+        host, port = api.url.removeprefix("http://").split(":")
+        for sent, answer in ((begun, b""), (begun + b"a" * 200_000, b"HTTP/1.1 431")):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(sent)
+            async with asyncio.timeout(BOUND_S):
+                assert (await reader.readline()).startswith(answer)  # what was not read is then reset
+            writer.close()
+        assert (await api.get("/healthz")).status == 200
+        assert (await api.post("/v1/timers/bulk", b"\n" * 200_000, Content_Type=NDJSON["Content-Type"])).status == 200

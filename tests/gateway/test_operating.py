@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from urllib.parse import quote
 
 import pytest
 
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver, failed
-from tests.support.factories import HolderClient, add_holder, query, value
-from tests.support.gateways import Api
+from tests.support.factories import BOUND_S, HolderClient, add_holder, query, value
+from tests.support.gateways import Api, serving
 from tests.support.job_runs import declare as declare_jobs
 from tests.support.jobs import job_spec
+from tests.support.receivers import receiving
+from tests.support.waiting import eventually
 
 URL = "https://billing.example.com/hooks"
 
@@ -178,3 +181,22 @@ async def test_the_cluster_is_shown_as_status_and_forecast_show_it(dsn: str, api
     assert (shown["pending"], shown["overdue"], shown["hold"]) == (1, 0, None)
     assert [keeper["holder"] for keeper in shown["shards"]] == [f"{11:016x}"]
     assert sum(shown["timers_per_minute"]) == 1
+
+
+async def test_an_endpoint_that_does_not_answer_a_test_keeps_nobodys_session(dsn: str) -> None:
+    async def say_nothing(*_: object) -> None:
+        await asyncio.sleep(BOUND_S)
+
+    async with (
+        receiving(say_nothing) as receiver,
+        serving(dsn, webhook_http=True, webhook_allow="127.0.0.0/8", gateway_sessions=2, gateway_wait_s=0.5) as api,
+    ):
+        url = f"http://127.0.0.1:{receiver.port}/hook"
+        added = await api.post("/v1/endpoints", {"name": "mute", "url": url, "policy": {"timeout_s": 3}})
+        assert added.status == 201, added
+        tests = [asyncio.create_task(api.post("/v1/endpoints/mute/test")) for _ in range(4)]
+        await eventually(lambda: receiver.connections == 4)
+        assert (await api.post("/v1/timers", {"delay": "PT1H"}, Shardclock_Tenant="bob")).status == 201
+        assert not any(test.done() for test in tests)
+        for test in tests:
+            assert (await test).json["delivered"] is False

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
+from unittest import mock
 from urllib.parse import quote
 
 import pytest
 
+from gateway import timers
 from tests.support.factories import HolderClient, add_holder, pending_rows, value
 from tests.support.gateways import Api
 
@@ -250,3 +253,33 @@ async def test_a_preview_shows_what_a_rule_will_do(api: Api) -> None:
     assert "clock" in second["note"]
     for wrong, word in (("rule=nonsense", "nonsense"), ("rule=R/P1D&zone=Mars/X", "Mars/X"), ("", "rule is missing")):
         (await api.get(f"/v1/schedules/preview?{wrong}")).assert_problem("refused", 422, word)
+
+
+async def test_a_replacement_heeds_no_tag_and_says_so(api: Api) -> None:
+    await made(api, name="n")
+    replaced = await api.put("/v1/timers/by-name/n", HOUR, If_Match='"x"')
+    created = await api.post("/v1/timers", HOUR, If_Match="*")
+    for done in (replaced, created):
+        done.assert_problem("refused", 422, "If-Match", "PATCH")
+    assert (await api.get("/v1/timers/by-name/n")).json["due_date"] == FAR["due_date"]
+
+
+async def test_a_tag_of_an_ended_timer_changes_none_that_has_its_name_now(api: Api) -> None:
+    await made(api, name="n")
+    await api.post("/v1/timers/by-name/n/cancel")
+    tag = (await api.get("/v1/timers/by-name/n")).headers["ETag"]
+    require = timers._require
+
+    async def replaced_meanwhile(*args: Any) -> None:
+        await require(*args)
+        await made(api, name="n")
+
+    with mock.patch.object(timers, "_require", replaced_meanwhile):
+        late = await api.post("/v1/timers/by-name/n/pause", If_Match=tag)
+
+    late.assert_problem("too-late", 409, "CANCELED already")
+    assert (await api.get("/v1/timers/by-name/n")).json["state"] == "PENDING"
+
+
+async def test_a_key_of_thousands_of_digits_is_no_path(api: Api) -> None:
+    (await api.get(f"/v1/timers/{'9' * 5_000}")).assert_problem("not-found", 404)

@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 
-from gateway import waiting
+from gateway import timers, waiting
 from sql.deliveries.claim import ClaimedDelivery
 from sql.session import Session, StoreUnavailable
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, done
@@ -114,8 +114,19 @@ async def test_a_thousand_wait_and_one_task_reads_the_log_for_them(dsn: str, api
             await shard.fire(claimed)
             await asyncio.sleep(0.05)
 
-    assert {(await task).json["end"]["intent"] for task in tasks} == {"TRIGGERED"}
+    answers = [await task for task in tasks]
+    assert [answer for answer in answers if answer.status != 201] == []
+    assert {answer.json["end"]["intent"] for answer in answers} == {"TRIGGERED"}
     assert reads < 1_000
+
+
+async def test_a_thousand_who_wait_need_no_session_of_others(dsn: str) -> None:
+    async with serving(dsn, gateway_sessions=2, gateway_wait_s=0.1) as api:
+        looks = mock.Mock(side_effect=waiting.find_ends)
+        with mock.patch.object(waiting, "find_ends", looks):
+            answers = await asyncio.gather(*(api.post("/v1/timers?wait=PT1S", HOUR) for _ in range(1_000)))
+    assert [answer for answer in answers if answer.status != 201 or answer.json["end"] is not None] == []
+    assert looks.call_count < 100
 
 
 async def test_nobody_hangs_when_the_connection_is_lost_while_they_wait(
@@ -135,18 +146,23 @@ async def test_nobody_hangs_when_the_connection_is_lost_while_they_wait(
 
 async def test_an_end_between_the_look_and_the_wait_is_not_missed(api: Api, shard: HolderClient) -> None:
     key = (await api.post("/v1/timers", NOW)).json["timer_key"]
-    look_of = waiting.Waiters.end_of
+    looks = 0
 
-    async def end_of(self: waiting.Waiters, timer_key: int, look: Any, request: Any, *, within_s: float) -> Any:
-        async def look_and_then_fire() -> Any:
-            found = await look()
+    async def look_and_then_fire(*given: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        found = await find_ends(*given)
+        if looks == 2:  # the first look is the route's, the second that of the task that then reads the log
             await fire(shard)
-            return found
+        return found
 
-        return await look_of(self, timer_key, look_and_then_fire, request, within_s=within_s)
-
-    with mock.patch.object(waiting.Waiters, "end_of", end_of):
+    find_ends = waiting.find_ends
+    with (
+        mock.patch.object(waiting, "find_ends", look_and_then_fire),
+        mock.patch.object(timers, "find_ends", look_and_then_fire),
+    ):
         assert (await api.get(f"/v1/timers/{key}/end?wait=PT30S")).json["intent"] == "TRIGGERED"
+    assert looks == 2
 
 
 async def test_a_gateway_that_stops_lets_nobody_wait(dsn: str) -> None:
@@ -176,3 +192,29 @@ async def test_while_postgres_is_away_a_wait_ends_in_time(api: Api) -> None:
     key = (await api.post("/v1/timers", HOUR)).json["timer_key"]
     with mock.patch.object(waiting, "log_end", side_effect=StoreUnavailable("away")):
         assert (await api.get(f"/v1/timers/{key}/end?wait=PT0.3S")).status == 204
+
+
+async def test_an_ended_timer_is_told_however_short_the_wait_and_no_connection_is_lost(
+    dsn: str, api: Api, shard: HolderClient
+) -> None:
+    key = (await api.post("/v1/timers", NOW)).json["timer_key"]
+    await fire(shard)
+    assert (await api.get(f"/v1/timers/{key}/end?wait=PT1S")).status == 200
+    rows, pids = Session.rows, "select array_agg(pid order by pid) from pg_stat_activity where application_name = $1"
+
+    async def slowly(self: Session, name: str, /, **values: Any) -> Any:
+        answer = await rows(self, name, **values)
+        await asyncio.sleep(0.05 if name == "last_records" else 0)
+        return answer
+
+    before = await value(dsn, pids, "shardclock gateway")
+    with mock.patch.object(Session, "rows", slowly):
+        assert (await api.get(f"/v1/timers/{key}/end?wait=PT0.001S")).json["intent"] == "TRIGGERED"
+        assert (await api.post("/v1/timers?wait=PT0S", HOUR)).json["end"] is None
+    assert await value(dsn, pids, "shardclock gateway") == before
+
+
+async def test_the_same_request_that_waits_longer_is_the_same(api: Api) -> None:
+    first = await api.post("/v1/timers?wait=PT0.1S", HOUR, Idempotency_Key="k")
+    again = await api.post("/v1/timers?wait=PT0.2S", HOUR, Idempotency_Key="k")
+    assert (again.status, again.json["timer_key"]) == (201, first.json["timer_key"])

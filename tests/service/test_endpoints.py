@@ -78,7 +78,7 @@ async def test_nothing_can_be_done_with_one_that_there_is_not(operator: Session)
         endpoints.change(operator, NOBODY, EndpointChange(URL), rules=RULES),
         endpoints.rotate(operator, NOBODY, asymmetric=False),
         endpoints.end_rotation(operator, NOBODY),
-        endpoints.try_out(operator, NOBODY, rules=RULES),
+        endpoints.find_open(operator, NOBODY, rules=RULES),
         endpoints.enable(operator, NOBODY),
         endpoints.disable(operator, NOBODY, why="by hand", though_named=True),
         endpoints.remove(operator, NOBODY, though_named=True),
@@ -159,10 +159,10 @@ async def test_a_test_says_what_was_answered_and_a_disabled_one_is_not_asked(ope
     async with receiving(answering("204 No Content")) as receiver:
         await endpoints.add(operator, billing(url_of(receiver), rules=LOOPBACK))
 
-        tried = await endpoints.try_out(operator, KEY, rules=LOOPBACK)
+        tried = await endpoints.try_out(await endpoints.find_open(operator, KEY, rules=LOOPBACK), KEY, rules=LOOPBACK)
         await endpoints.disable(operator, KEY, why="moves house", though_named=False)
         with pytest.raises(InvalidEndpoint, match="the endpoint is disabled: moves house"):
-            await endpoints.try_out(operator, KEY, rules=LOOPBACK)
+            await endpoints.find_open(operator, KEY, rules=LOOPBACK)
 
     assert (tried.delivered, tried.answer) == (True, "it answered 204")
     assert len(receiver.requests) == 1

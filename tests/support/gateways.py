@@ -18,6 +18,7 @@ from yarl import URL
 from gateway.app import make_app
 from gateway.parts import Gateway
 from gateway.problems import MEDIA_TYPE
+from gateway.protocol import BoundedProtocol
 from gateway.settings import GatewaySettings
 from tests.support.factories import BOUND_S
 from tests.support.roles import as_role
@@ -116,7 +117,7 @@ async def serving(dsn: str, *, needs_keys: bool = False, role: str = "gateway", 
     app = make_app(GatewaySettings(**settings), as_role(dsn, role) if role else dsn, needs_keys=needs_keys)
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    config = uvicorn.Config(app, http="httptools", ws="none", log_config=None, access_log=False)
+    config = uvicorn.Config(app, http=BoundedProtocol, ws="none", log_config=None, access_log=False)
     server = uvicorn.Server(config)
     task = asyncio.create_task(server._serve([listener]))
     try:

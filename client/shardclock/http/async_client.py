@@ -70,11 +70,11 @@ class AsyncBulk:
     async def commit(self) -> BulkChanged:
         """Change them, within ten minutes from the count; timers that match only since then are not more than it.
 
-        shape:   after an answer that was lost, `changed` counts only what the last attempt did
+        shape:   it is sent once: sent again, it would change timers that match only since then
         errors:  MoreMatch  more timers match than were counted: none was changed
                  Refused    the count is too old
         """
-        asked = ask.act(self._path, self._body, is_repeatable=True, token=self._counted.token)
+        asked = ask.act(self._path, self._body, is_repeatable=False, token=self._counted.token)
         return _read(BulkChanged, asked, (await self._sender.send(asked)).content)
 
 
