@@ -42,6 +42,7 @@ DESCRIPTION = (
     "Durable timers: schedule them, look at them, change them. It needs Postgres alone, and so accepts while no"
     " cluster runs; what is due then fires when one does."
 )
+READY_S = 1.0  # sooner than whoever probes gives up
 PATH_SHOWN = 300  # characters, in a sentence
 OF_VALUES = ("22", "23")  # classes of SQLSTATE: a value that can't be, or that a constraint forbids
 # Those of bulk come first: its paths would be a timer's, too.
@@ -65,6 +66,7 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
                 timeout_s=settings.gateway_timeout_s,
                 wait_s=settings.gateway_wait_s,
             ) as pool,
+            Pool(dsn, application="shardclock gateway health", size=1, timeout_s=READY_S, wait_s=READY_S) as looking,
             Combiner(pool) as combiner,
             Waiters(dsn) as waiters,
             forgetting(pool),
@@ -73,7 +75,7 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
             callers = KeyHolders(pool) if needs_keys else Anyone()
             limits = Limits(settings.gateway_rate_per_s)
             app.state.gateway = Gateway(
-                settings, pool, combiner, waiters, callers, limits, asyncio.Semaphore(STREAMS_MAX)
+                settings, pool, looking, combiner, waiters, callers, limits, asyncio.Semaphore(STREAMS_MAX)
             )
             yield
 

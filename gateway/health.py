@@ -18,7 +18,7 @@ async def healthz() -> dict[str, str]:
 @router.get("/readyz")
 async def readyz(gateway: Here) -> dict[str, str]:
     """Say whether it can do its work: Postgres answers, and has the schema that is needed."""
-    async with gateway.pool.session() as session:
+    async with gateway.looking.session() as session:
         try:
             await require_current(session)
         except WrongSchema as error:

@@ -30,6 +30,7 @@ class Gateway:
 
     settings: GatewaySettings
     pool: Pool
+    looking: Pool  # one session, for whoever asks whether it is ready while all others are in use
     combiner: Combiner
     waiters: Waiters
     callers: Callers

@@ -14,7 +14,10 @@ from gateway.app import make_app
 from gateway.callers import is_loopback
 from gateway.protocol import BoundedProtocol
 from gateway.settings import CannotServe, GatewaySettings
+from sql.cluster.rights import LacksRights, require_gateway_rights
 from sql.dsn import Dsn
+from sql.migrate import WrongSchema, require_current
+from sql.session import Session, StoreUnavailable
 
 STOP_S = 10  # for requests that have begun
 IDLE_S = 75  # longer than balancers keep an idle connection
@@ -39,9 +42,11 @@ async def serve(
 ) -> None:
     """Serve until SIGINT or SIGTERM; call `ready` when nothing is in the way any more.
 
-    errors:  CannotServe  the port is taken, or others could reach a gateway without keys
+    errors:  CannotServe  the port is taken, others could reach a gateway without keys, or the database has another
+                          schema or gives the role too few rights
     """
     needs_keys = needs_keys_of(settings)
+    await _require_store(dsn, tell)
     app = make_app(settings, dsn, needs_keys=needs_keys)
     config = uvicorn.Config(
         app,
@@ -88,6 +93,18 @@ def needs_keys_of(settings: GatewaySettings) -> bool:
             " SHARDCLOCK_GATEWAY_KEYS is false: everybody could do everything; leave one of them out"
         )
     return not is_local if settings.gateway_keys is None else settings.gateway_keys
+
+
+async def _require_store(dsn: Dsn | str, tell: Tell) -> None:
+    """Look whether the database can be worked with; if it is away now, that is no reason not to start."""
+    async with Session(dsn, application="shardclock gateway") as session:
+        try:
+            await require_gateway_rights(session)
+            await require_current(session)
+        except (LacksRights, WrongSchema) as error:
+            raise CannotServe(str(error)) from None
+        except StoreUnavailable as error:
+            tell(f"Postgres does not answer ({error}): requests are answered 503 until it does")
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -257,14 +257,15 @@ done as materialized (
     from fired f
 ),
 lags as materialized (
+    -- In a select of its own the function becomes part of the expressions; as a table it would cost 0.3 µs a row.
     select
         shardclock.kind_of_target(f.target) as target, f.timer_type,
         case when l.since > f.due_date + interval '1 s' then 'late' else 'ahead' end as asked,
         width_bucket(l.since, done.edges) as within,
         count(*) as timers,
-        sum(greatest(date_part('epoch', done.at - l.since), 0)) as sum_s
+        date_part('epoch', sum(greatest(done.at - l.since, '0'))) as sum_s
     from fired f
-    cross join lateral shardclock.late_since(f.due_date, f.created_at, f.changed_at, f.occurrence) as l (since)
+    cross join lateral (select shardclock.late_since(f.due_date, f.created_at, f.changed_at, f.occurrence)) as l (since)
     cross join done
     where :lag_edges is not null
     group by 1, 2, 3, 4

@@ -148,7 +148,7 @@ recurred as (
         -- Occurrences that were missed during a pause are late only from the moment of resuming, too.
         case when l.since > r.next_due_date then l.since end
     from recurring r
-    cross join lateral shardclock.late_since(r.due_date, r.created_at, r.changed_at, r.occurrence) as l (since)
+    cross join lateral (select shardclock.late_since(r.due_date, r.created_at, r.changed_at, r.occurrence)) as l (since)
     where r.next_due_date is not null
 ),
 done as materialized (
@@ -162,14 +162,15 @@ done as materialized (
     from fired f
 ),
 lags as materialized (
+    -- In a select of its own the function becomes part of the expressions; as a table it would cost 0.3 µs a row.
     select
         shardclock.kind_of_target(f.target) as target, f.timer_type,
         case when l.since > f.due_date + interval '1 s' then 'late' else 'ahead' end as asked,
         width_bucket(l.since, done.edges) as within,
         count(*) as timers,
-        sum(greatest(date_part('epoch', done.at - l.since), 0)) as sum_s
+        date_part('epoch', sum(greatest(done.at - l.since, '0'))) as sum_s
     from fired f
-    cross join lateral shardclock.late_since(f.due_date, f.created_at, f.changed_at, f.occurrence) as l (since)
+    cross join lateral (select shardclock.late_since(f.due_date, f.created_at, f.changed_at, f.occurrence)) as l (since)
     cross join done
     where f.timer_key <> all (array(select mine.timer_key from mine where not mine.fires))
     group by 1, 2, 3, 4

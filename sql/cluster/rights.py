@@ -1,4 +1,4 @@
-"""Check that the role that we log in as has the rights that a cluster needs."""
+"""Check that the role that we log in as has the rights that a cluster, or a gateway, needs."""
 
 from sql.session import Session
 
@@ -25,3 +25,21 @@ async def require_rights(session: Session) -> None:
             f" it lacks {'; '.join(row['missing'] for row in rows)}"
         )
     raise LacksRights(f"role {role} may not run shards: `{grants}` lets it (docs/operate/security.md)")
+
+
+async def require_gateway_rights(session: Session) -> None:
+    """Refuse to serve with a role that may not: each request would be answered 500.
+
+    errors:  LacksRights       names the grant that is missing
+             StoreUnavailable  no answer in time
+    source:  sql/cluster/may_serve.sql, docs/operate/security.md
+    """
+    row = await session.row("may_serve")
+    assert row is not None
+    if row["may"] is not False:
+        return
+    before = "" if row["has_group"] else "`shardclock migrate --roles`, and then "
+    raise LacksRights(
+        f"role {row['role']} may not serve the HTTP API: {before}`grant shardclock_gateway to {row['role']}` lets it"
+        " (docs/operate/security.md)"
+    )

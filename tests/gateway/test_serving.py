@@ -17,6 +17,8 @@ import pytest
 
 from cluster.gateway import MODULE, GatewayProcess
 from cluster.settings import load_settings
+from gateway.serving import serve
+from gateway.settings import CannotServe, GatewaySettings
 from sql.dsn import Dsn
 from tests.support.cli_asserts import NOT_THERE, assert_refused
 from tests.support.factories import BOUND_S, query
@@ -119,6 +121,25 @@ def test_a_port_that_is_taken_is_refused_in_a_sentence(shell: Shell) -> None:
         done = shell("gateway", SHARDCLOCK_GATEWAY_PORT=port)
 
     assert_refused(done, port, "in use", "SHARDCLOCK_GATEWAY_PORT", code=NOT_THERE)
+
+
+@pytest.mark.parametrize(
+    ("role", "words"),
+    [
+        ("shard", ["test_shard may not serve", "`grant shardclock_gateway to test_shard`"]),
+        ("", ["version 0", "shardclock migrate"]),
+    ],
+    ids=["too-few-rights", "no-schema"],
+)
+async def test_what_would_make_each_answer_a_500_is_refused_at_the_start(dsn: str, role: str, words: list[str]) -> None:
+    if not role:
+        await query(dsn, "drop schema shardclock cascade")
+    with pytest.raises(CannotServe) as refused:
+        async with asyncio.timeout(BOUND_S):
+            await serve(GatewaySettings(gateway_port=0), as_role(dsn, role) if role else dsn, tell=print)
+
+    for word in words:
+        assert word in str(refused.value)
 
 
 def test_without_keys_nobody_elsewhere_is_served(shell: Shell) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import asyncpg
 import pytest
 
-from tests.support.plans import DUE, LEASE, SLOTS, VERBS, firing, prepare, taking, version_of
+from tests.support.plans import DUE, LEASE, SLOTS, VERBS, firing, nodes_of, prepare, taking, version_of
 
 MAKE_SCHEDULES = """
 update shardclock.timers
@@ -52,6 +53,18 @@ async def test_a_claim_reads_again_a_row_that_somebody_touched(million: str) -> 
     assert DUE * 3.9 <= reading.rows <= DUE * 4.1
     assert reading.indexes == {"timers_by_slot", "timers_pkey"}
     await take.connection.close()
+
+
+@pytest.mark.parametrize("name", ["claim_due", "fire_due"])
+async def test_the_lag_of_a_fired_timer_is_an_expression_and_no_table(each_dsn: str, name: str) -> None:
+    prepared = await prepare(each_dsn, name)
+    arguments = taking(1, fire_overdue=True) if name == "claim_due" else firing([1])
+
+    plan = await prepared.connection.fetchval(f"explain (format json) execute {name} ({', '.join(arguments)})")
+
+    (lags,) = (node for node in nodes_of(json.loads(plan)[0]["Plan"]) if node.get("Subplan Name") == "CTE lags")
+    assert {node["Node Type"] for node in nodes_of(lags)} <= {"Aggregate", "Sort", "Nested Loop", "CTE Scan", "Result"}
+    await prepared.connection.close()
 
 
 @pytest.mark.slow
