@@ -36,6 +36,8 @@ CALLS_PER_S = 25.0  # about 150 timers a second
 # The share of the timers that have a target. Deliveries cost the machine more than timers, so most runs have few.
 TARGETED, TARGETED_DELIVERING = 0.05, 0.5
 CLUSTERS = ("ray", "processes")
+# A run that is invalid is judged so as well: was it late only because the machine carried clients and readers, too?
+DOUBLED = 2.0
 # How much a run of so many minutes must break, fire and deliver to prove anything.
 LEAST = {
     60: Bounds(kills_min=200, freezes_min=30, cuts_min=30, fires_min=300_000, attempts_min=5_000),
@@ -82,6 +84,9 @@ def main() -> int:
             _tell(f"{finding.promise} {finding.title}: {finding.violations} of {finding.cases}")
             for row in finding.shown:
                 _tell(f"    {row}")
+    if verdict.status == "invalid" and given.patience < DOUBLED:
+        status = judge(patient(history, DOUBLED)).status
+        _tell(f"with {DOUBLED:g} times the time for all that must not be late: {status}")
     _tell(f"{verdict.status}: {page}")
     return EXITS[verdict.status]
 

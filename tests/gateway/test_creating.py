@@ -241,7 +241,7 @@ async def test_a_gateway_whose_sessions_are_all_in_use_says_so(dsn: str) -> None
         await api.post("/v1/timers", {**HOUR, "name": "n"})
         async with locked_table(dsn):
             tasks = [asyncio.create_task(api.get("/v1/timers/by-name/n")) for _ in range(2)]
-            await asyncio.sleep(0.1)
+            await eventually(lambda: api.gateway.pool.lent == 2)
             (await api.get("/v1/timers/by-name/n")).assert_problem("unavailable", 503, "in use")
             assert (await api.get("/readyz")).status == 200  # or a balancer would send all to the others
         assert [(await task).status for task in tasks] == [200, 200]

@@ -38,8 +38,9 @@ async def test_events_go_on_where_a_reader_was(api: Api) -> None:
 
 async def test_without_a_place_a_reader_gets_what_happens_from_now_on(api: Api) -> None:
     await canceled(api, "old")
-    reading = asyncio.create_task(events(api, 1))
-    await asyncio.sleep(0.5)
+    begun = asyncio.Event()
+    reading = asyncio.create_task(events(api, 1, begun=begun))
+    await begun.wait()
     await canceled(api, "x", tenant="eve")
     await canceled(api, "new")
 
@@ -48,8 +49,9 @@ async def test_without_a_place_a_reader_gets_what_happens_from_now_on(api: Api) 
 
 async def test_a_stream_ends_when_the_gateway_stops(dsn: str) -> None:
     async with serving(dsn) as api:
-        reading = asyncio.create_task(events(api, 1))
-        await asyncio.sleep(0.5)
+        begun = asyncio.Event()
+        reading = asyncio.create_task(events(api, 1, begun=begun))
+        await begun.wait()
         api.stop()
         assert await reading == []
 
@@ -59,7 +61,9 @@ async def test_a_place_that_is_none_is_refused(api: Api) -> None:
         (await api.get(path)).assert_problem("refused", 422)
 
 
-async def events(api: Api, count: int, after: str = "", **headers: str) -> list[dict[str, object]]:
+async def events(
+    api: Api, count: int, after: str = "", *, begun: asyncio.Event | None = None, **headers: str
+) -> list[dict[str, object]]:
     """Read so many events, or as many as there are before the stream ends."""
     found: list[dict[str, object]] = []
     query = f"?after={after}" if after else ""
@@ -71,6 +75,8 @@ async def events(api: Api, count: int, after: str = "", **headers: str) -> list[
     ):
         assert answer.content_type == "text/event-stream"
         async for line in answer.content:
+            if begun is not None:
+                begun.set()
             if line.startswith(b"data: "):
                 found.append(json.loads(line[len(b"data: ") :]))
                 if len(found) == count:

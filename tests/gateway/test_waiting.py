@@ -134,11 +134,14 @@ async def test_nobody_hangs_when_the_connection_is_lost_while_they_wait(
 ) -> None:
     key = (await api.post("/v1/timers", NOW)).json["timer_key"]
     task = asyncio.create_task(api.get(f"/v1/timers/{key}/end?wait=PT30S"))
-    await asyncio.sleep(0.2)
-    ended = (
-        "select count(pg_terminate_backend(pid)) from pg_stat_activity where application_name like 'shardclock gate%'"
-    )
-    assert await value(dsn, ended) >= 2
+
+    async def reads() -> bool:
+        asked = "select exists (select from pg_stat_activity where application_name = 'shardclock gateway log')"
+        return bool(await value(dsn, asked))
+
+    await eventually(reads)
+    ended = "pg_terminate_backend(pid)) from pg_stat_activity where application_name like 'shardclock gate%'"
+    assert await value(dsn, f"select count({ended}") >= 2
     await fire(shard)
 
     assert (await task).json["intent"] == "TRIGGERED"
