@@ -39,6 +39,7 @@ FASTER = 30
 KILLS = 4
 MINUTE_S = 60 / FASTER
 TAKEOVERS = "job_role:shardclock_takeovers:sum"
+MISSING = {"ShardclockShardsMissing", "ShardclockWorkersMissing"}
 ALERT_S = 60.0  # no alert takes longer, once its fault is there
 # As Grafana fills them in; the tables are read every 5 s, so rates are taken over more than that.
 VARIABLES = {"job": "shardclock", "__rate_interval": "15s"}
@@ -263,6 +264,8 @@ def _flapping(watched: Watched, prometheus: Prometheus, seen: Seen) -> None:
         _kill_again_and_again(watched, prometheus, kill_one, f"{counted} - {counted} offset {MINUTE_S * 1000:.0f}ms")
         seen.until(alert, f"a {role} that is killed again and again")
     until(watched.up.working, "two workers again")
+    # Who is killed again and again is started ever later, and may have been missing for long enough.
+    until(lambda: not MISSING & prometheus.alerts().keys(), "nobody to be told missing", within_s=ALERT_S)
 
 
 def _kill_again_and_again(watched: Watched, prometheus: Prometheus, kill_one: Callable[[], None], recent: str) -> None:
