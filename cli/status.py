@@ -107,7 +107,7 @@ def _print_record(record: LogRecord, *, as_json: bool) -> None:
         return
     lag_ms = (record.recorded_at - record.due_date).total_seconds() * 1000
     late = f"{lag_ms:+.1f} ms" if record.intent == "TRIGGERED" else ""
-    called = None if record.target == "log" else f"to {record.target}"
+    called = f"to {record.target}" if record.has_target else None
     what = "  ".join(filter(None, [record.tenant_id, record.name, called, _brief(record.payload), record.detail]))
     begin = f"{record.recorded_at:%H:%M:%S.%f} {record.intent:<11} {record.timer_key:>10}"
     out.print(f"{begin}  due {cell(record.due_date)} {late:>12}  {what}", markup=False, soft_wrap=True)

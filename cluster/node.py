@@ -24,7 +24,7 @@ def environment_of(dsn: Dsn) -> dict[str, str]:
 
 
 def environment_with(dsn: Dsn, settings: Mapping[str, str]) -> dict[str, str]:
-    """Return our own environment for a process that we start, with other settings and a database that it is told."""
+    """Return the environment of a process that we start: ours, with these settings and this database."""
     inherited = {name: value for name, value in os.environ.items() if name not in (DSN, DSN_FILE)}
     return {**inherited, **settings, **environment_of(dsn)}
 

@@ -24,20 +24,19 @@ from sql.log.records import LogRecord, last_records, log_end, read_log
 from sql.session import Session, StoreUnavailable
 from timers.refusal import shortened
 
-LOG = "log"  # the target of a timer that calls nothing
 ENDS = frozenset({"CANCELED", "SKIPPED", "DELIVERED", "DISCARDED", "DEAD"})
 WAIT_S_MAX = 300.0
 WAITING_MAX = 20_000
 READ_MAX = 2_000
 LOOKS_MAX = 500
-LOOK_S = 2.0  # for the first look, however short the wait
+LOOK_S = 2.0  # for the first look, beyond a wait that was shorter
 POLL_S = 0.05  # between two looks at the log, if no hint comes
 AWAY_S = 0.2  # between two tries while Postgres is away
 
 
 def is_end(record: LogRecord) -> bool:
     """Say whether nothing more will become of a timer after a record: of one with a target, its delivery has ended."""
-    return record.intent in ENDS or (record.intent == "TRIGGERED" and record.target == LOG)
+    return record.intent in ENDS or (record.intent == "TRIGGERED" and not record.has_target)
 
 
 async def find_ends(session: Session, timer_keys: Collection[int]) -> dict[int, LogRecord]:
@@ -143,15 +142,13 @@ class Waiters:
         self._count += 1
         if self._reader is None or self._reader.done():
             self._reader = asyncio.create_task(self._read(), name="log reader")
-        until_s = asyncio.get_running_loop().time() + within_s
         try:
-            async with asyncio.timeout(within_s + LOOK_S):
-                await waiter.looked.wait()
-            if not waiter.end.done():
-                async with asyncio.timeout_at(until_s):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(within_s):
                     await _first(waiter.end, request)
-        except TimeoutError:
-            return None
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_S):
+                    await waiter.looked.wait()
         finally:
             self._count -= 1
             self._new.pop(waiter, None)
@@ -167,7 +164,7 @@ class Waiters:
             try:
                 if position is None:
                     position = await log_end(self._reading)
-                # After the place: so one of the two sees an end, the look what is before it, the log what comes then.
+                # The look finds ends before this place, and the log has those after it. So none is missed.
                 await self._look()
                 self._hints.forget()
                 records = await read_log(self._reading, position, limit=READ_MAX)

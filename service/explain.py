@@ -216,7 +216,7 @@ def _decided(story: Story, moment: datetime) -> Explanation | None:
 
 def _delivered(story: Story, fired: LogRecord) -> str:
     """Say what became of the delivery to the timer's target, if it has one."""
-    if fired.target == "log":
+    if not fired.has_target:
         return ""
     told = (*ENDS_OF_DELIVERY, "REDRIVEN")
     last = next((it for it in reversed(story.records) if it.timer_key == fired.timer_key and it.intent in told), None)

@@ -1,4 +1,4 @@
--- Reads whether the current role has the rights of a gateway, judged by what no other role may do but the owner.
+-- Reads whether the current role has the rights of a gateway. Only a gateway and the owner may write what is asked about.
 --
 -- in:    nothing
 -- out:   role text (the current role), may boolean (null: there is no such schema or table), has_group boolean (whether

@@ -48,6 +48,11 @@ class LogRecord:
         return int(json.loads(self.detail)["count"]) if self.intent == "SKIPPED" and self.detail else 1
 
     @property
+    def has_target(self) -> bool:
+        """Say whether the timer's firing calls something, so that a delivery follows it."""
+        return self.target != "log"
+
+    @property
     def late_since(self) -> datetime:
         """Say from when on a firing was late: its due date, or the moment a client asked for it if that was later.
 

@@ -1,4 +1,4 @@
-"""A reader that follows the log gets each record once, also when connections break, and gives up in the end."""
+"""Prove that a reader of the log gets each record once, though connections break. If none lasts, it gives up."""
 
 from __future__ import annotations
 

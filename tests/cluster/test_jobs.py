@@ -1,4 +1,4 @@
-"""Prove on a real cluster that a job runs in its own process, and that each death of a process is counted."""
+"""Prove on a real cluster that a job has its own process. If that dies, it is counted."""
 
 from __future__ import annotations
 

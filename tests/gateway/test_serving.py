@@ -21,8 +21,9 @@ from gateway.serving import serve
 from gateway.settings import CannotServe, GatewaySettings
 from sql.dsn import Dsn
 from tests.support.cli_asserts import NOT_THERE, assert_refused
-from tests.support.factories import BOUND_S, query, value
+from tests.support.factories import BOUND_S, query
 from tests.support.gateway_process import gateway_process
+from tests.support.gateways import reads_log
 from tests.support.openapi import PAGE, read_page
 from tests.support.program import Shell, until
 from tests.support.roles import as_role
@@ -55,15 +56,11 @@ def test_it_serves_until_it_is_told_to_stop_and_ends_well(dsn: str) -> None:
 
 @pytest.mark.slow
 def test_who_waits_is_answered_when_it_is_told_to_stop(dsn: str) -> None:
-    async def waits() -> bool:
-        asked = "select exists (select from pg_stat_activity where application_name = 'shardclock gateway log')"
-        return bool(await value(dsn, asked))
-
     async def wait_and_stop(url: str) -> tuple[int, object]:
         async with aiohttp.ClientSession() as session:
             ask = session.post(f"{url}/v1/timers?wait=PT60S", json={"delay": "PT1H"})
             task = asyncio.create_task(ask.__aenter__())
-            await eventually(waits)
+            await eventually(lambda: reads_log(dsn))
             process.send_signal(signal.SIGTERM)
             answer = await task
             return answer.status, (await answer.json())["end"]

@@ -15,7 +15,7 @@ from sql.deliveries.claim import ClaimedDelivery
 from sql.session import Session, StoreUnavailable
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, done
 from tests.support.factories import BOUND_S, HolderClient, add_holder, value
-from tests.support.gateways import Api, serving
+from tests.support.gateways import Api, reads_log, serving
 from tests.support.waiting import eventually
 from timers.model import ClaimedTimer
 
@@ -134,12 +134,7 @@ async def test_nobody_hangs_when_the_connection_is_lost_while_they_wait(
 ) -> None:
     key = (await api.post("/v1/timers", NOW)).json["timer_key"]
     task = asyncio.create_task(api.get(f"/v1/timers/{key}/end?wait=PT30S"))
-
-    async def reads() -> bool:
-        asked = "select exists (select from pg_stat_activity where application_name = 'shardclock gateway log')"
-        return bool(await value(dsn, asked))
-
-    await eventually(reads)
+    await eventually(lambda: reads_log(dsn))
     ended = "pg_terminate_backend(pid)) from pg_stat_activity where application_name like 'shardclock gate%'"
     assert await value(dsn, f"select count({ended}") >= 2
     await fire(shard)
@@ -221,3 +216,12 @@ async def test_the_same_request_that_waits_longer_is_the_same(api: Api) -> None:
     first = await api.post("/v1/timers?wait=PT0.1S", HOUR, Idempotency_Key="k")
     again = await api.post("/v1/timers?wait=PT0.2S", HOUR, Idempotency_Key="k")
     assert (again.status, again.json["timer_key"]) == (201, first.json["timer_key"])
+
+
+async def test_who_goes_away_while_postgres_is_away_waits_no_longer(dsn: str) -> None:
+    async with serving(dsn) as api:
+        with mock.patch.object(waiting, "log_end", side_effect=StoreUnavailable("away")):
+            task = asyncio.create_task(api.post("/v1/timers?wait=PT60S", HOUR))
+            await eventually(lambda: api.gateway.waiters.count == 1)
+            task.cancel()
+            await eventually(lambda: api.gateway.waiters.count == 0, within_s=20)

@@ -20,7 +20,7 @@ from gateway.parts import Gateway
 from gateway.problems import MEDIA_TYPE
 from gateway.protocol import BoundedProtocol
 from gateway.settings import GatewaySettings
-from tests.support.factories import BOUND_S
+from tests.support.factories import BOUND_S, value
 from tests.support.roles import as_role
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -132,6 +132,12 @@ async def serving(dsn: str, *, needs_keys: bool = False, role: str = "gateway", 
         server.should_exit = True
         async with asyncio.timeout(BOUND_S):
             await task
+
+
+async def reads_log(dsn: str) -> bool:
+    """Say whether a gateway reads the log of a database, because somebody waits there."""
+    asked = "select exists (select from pg_stat_activity where application_name = 'shardclock gateway log')"
+    return bool(await value(dsn, asked))
 
 
 async def canceled(api: Api, *names: str, tenant: str = "default") -> None:
