@@ -28,4 +28,6 @@ is decided here is only how HTTP says it: who asks, what a body may be, and whic
     reference  that reference, OpenAPI
     health     whether it works
     stats, families   how many requests, and how long they took
+    watching   what no request tells: whether the loop stands still, which keys expire
+    places     so many at once, and no more
 """

@@ -1,6 +1,5 @@
 """Put the parts of a gateway together, and say by which problem each error is answered."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import cache, partial
@@ -19,17 +18,19 @@ from starlette.routing import Route
 from gateway import bulk, cluster, consumers, dead_letters, deliveries, endpoints, health, jobs, log, schedules, timers
 from gateway.callers import Anyone, KeyHolders
 from gateway.combining import Combiner
-from gateway.creating import CREATE, TIMERS, create
+from gateway.creating import CREATE, TIMERS, create_timer
 from gateway.idempotency import forgetting
 from gateway.limits import Limits
 from gateway.log import STREAMS_MAX
 from gateway.parts import Gateway, sentence_of, unconditional
 from gateway.paths import KeptSlashes
+from gateway.places import Places
 from gateway.problems import BROKEN, CONFLICT, NOT_FOUND, REFUSED, TOO_LATE, WRONG_METHOD, Problem, unavailable
 from gateway.reference import openapi_of
 from gateway.settings import GatewaySettings
 from gateway.stats import Counted, RequestStats, reporting
 from gateway.waiting import Waiters
+from gateway.watching import watching
 from service.endpoints import EndpointConflict, UnknownEndpoint
 from service.jobs import UnknownJob
 from service.single_change import NotChanged, UnknownTimer
@@ -70,14 +71,15 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
             Combiner(pool) as combiner,
             Waiters(dsn) as waiters,
             forgetting(pool),
-            reporting(stats, pool, combiner, waiters, socket_path=settings.metrics_socket),
+            watching(looking) as watched,
         ):
             callers = KeyHolders(pool) if needs_keys else Anyone()
             limits = Limits(settings.gateway_rate_per_s)
             app.state.gateway = Gateway(
-                settings, pool, looking, combiner, waiters, callers, limits, asyncio.Semaphore(STREAMS_MAX)
+                settings, pool, looking, combiner, waiters, callers, limits, Places(STREAMS_MAX)
             )
-            yield
+            async with reporting(app.state.gateway, stats, watched):
+                yield
 
     app = FastAPI(
         title="Shardclock",
@@ -88,11 +90,12 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
         redoc_url=None,
         exception_handlers=HANDLERS,
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
     )
+    app.add_middleware(Counted, stats=stats)  # within the next, which makes the scope that is routed
     app.add_middleware(KeptSlashes)
-    app.add_middleware(Counted, stats=stats)
     app.state.stats = stats
-    app.router.routes.append(Route(TIMERS, create, methods=["POST"]))
+    app.router.routes.append(Route(TIMERS, create_timer, methods=["POST"]))
     for router in ROUTERS:
         app.include_router(router, dependencies=[Depends(unconditional)])
     app.include_router(timers.router)

@@ -41,7 +41,7 @@ CREATE = {
 }
 
 
-async def create(request: Request) -> Response:
+async def create_timer(request: Request) -> Response:
     """Schedule a timer, with a key that Postgres draws."""
     gateway = gateway_of(request)
     caller = await caller_of(request)

@@ -57,7 +57,7 @@ async def stream_log(
     if start is None:
         async with gateway.pool.session() as session:
             start = await log_end(session)
-    if gateway.streams.locked():
+    if gateway.streams.is_full:
         raise unavailable(f"{STREAMS_MAX} follow the log here already; ask another gateway")
     return StreamingResponse(
         _events(request, gateway, caller, start), media_type=EVENTS, headers={"Cache-Control": "no-store"}
@@ -66,9 +66,9 @@ async def stream_log(
 
 async def _events(request: Request, gateway: Gateway, caller: Caller, position: int) -> AsyncIterator[str]:
     clock = asyncio.get_running_loop().time
-    if gateway.streams.locked():
+    if gateway.streams.is_full:
         return  # others were quicker
-    async with gateway.streams:
+    with gateway.streams.one():
         yield ": the log follows\n\n"
         said_at_s = clock()
         while not gateway.waiters.is_stopping and await _is_known(request, gateway):

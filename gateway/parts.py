@@ -1,6 +1,5 @@
 """What every route uses: the parts of one gateway, who asks, and how long it waits."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
@@ -13,6 +12,7 @@ from gateway.bodies import read_object
 from gateway.callers import Caller, Callers
 from gateway.combining import Combiner
 from gateway.limits import Limits
+from gateway.places import Places
 from gateway.problems import NOT_ALLOWED, REFUSED, Problem
 from gateway.settings import GatewaySettings
 from gateway.waiting import Waiters
@@ -35,7 +35,7 @@ class Gateway:
     waiters: Waiters
     callers: Callers
     limits: Limits
-    streams: asyncio.Semaphore
+    streams: Places
 
 
 def gateway_of(request: Request) -> Gateway:
@@ -50,7 +50,9 @@ async def caller_of(request: Request) -> Caller:
     errors:  Problem           there is no such key
              StoreUnavailable  nobody can tell now
     """
-    return await gateway_of(request).callers.caller_of(request.headers)
+    caller = await gateway_of(request).callers.caller_of(request.headers)
+    request.state.tenant_id = caller.tenant_id  # so that who counts the answer knows whose it is
+    return caller
 
 
 def scoped(scope: str) -> Callable[..., Caller]:
