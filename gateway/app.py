@@ -100,7 +100,8 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
         app.include_router(router, dependencies=[Depends(unconditional)])
     app.include_router(timers.router)
     # Made when it is first asked for, which a start need not wait for; to replace the method is FastAPI's own way.
-    app.openapi = cache(partial(openapi_of, app, {TIMERS: {"post": CREATE}}))  # type: ignore[method-assign]
+    described = partial(openapi_of, app, [*ROUTERS, timers.router], {TIMERS: {"post": CREATE}})
+    app.openapi = cache(described)  # type: ignore[method-assign]
     return app
 
 

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from gateway.answers.endpoints import EndpointAnswer, EndpointsAnswer, SaidAnswer, SecretAnswer, TriedAnswer
-from gateway.asked import Reason
+from gateway.asked import MAINTENANCE, Reason
 from gateway.callers import Caller
 from gateway.parts import Here, Manager, Reader, read_model
 from gateway.paths import Name
@@ -19,6 +19,7 @@ from sql.endpoints.endpoints import EndpointName, list_endpoints
 from timers.refusal import shortened
 
 LISTED_MAX = 1_000
+BILLING = {"name": "billing", "url": "https://billing.example.com/hooks"}
 BY_HAND = "by hand"  # why an endpoint is disabled, for whoever finds it, if nobody said
 
 router = APIRouter(prefix="/v1/endpoints", tags=["endpoints"])
@@ -78,7 +79,7 @@ async def list_all(
     return EndpointsAnswer(endpoints=[EndpointAnswer.of(endpoint) for endpoint in found])
 
 
-@router.post("", operation_id="add_endpoint", status_code=201, openapi_extra=body_of(NewEndpoint))
+@router.post("", operation_id="add_endpoint", status_code=201, openapi_extra=body_of(NewEndpoint, example=BILLING))
 async def add(request: Request, gateway: Here, caller: Manager) -> SecretAnswer:
     """Add an endpoint; `secret`, with which its receiver verifies webhooks, is not shown again."""
     asked = await read_model(request, NewEndpoint)
@@ -106,7 +107,11 @@ async def get(name: Name, gateway: Here, caller: Reader) -> EndpointAnswer:
     return EndpointAnswer.of(found[0])
 
 
-@router.patch("/{name}", operation_id="change_endpoint", openapi_extra=body_of(ChangedEndpoint))
+@router.patch(
+    "/{name}",
+    operation_id="change_endpoint",
+    openapi_extra=body_of(ChangedEndpoint, example={"policy": {"concurrency": 20}}),
+)
 async def change(name: Name, request: Request, gateway: Here, caller: Manager) -> SaidAnswer:
     """Change an endpoint; what is on its way is sent as it is from then on, too."""
     asked = await read_model(request, ChangedEndpoint)
@@ -123,7 +128,11 @@ async def remove(name: Name, gateway: Here, caller: Manager, force: Force = Fals
         return _unless_named(await use_cases.remove(session, _key(name, caller), though_named=force))
 
 
-@router.post("/{name}/disable", operation_id="disable_endpoint", openapi_extra=body_of(Reason, is_needed=False))
+@router.post(
+    "/{name}/disable",
+    operation_id="disable_endpoint",
+    openapi_extra=body_of(Reason, is_needed=False, example=MAINTENANCE),
+)
 async def disable(name: Name, request: Request, gateway: Here, caller: Manager, force: Force = False) -> SaidAnswer:
     """Send nothing more to an endpoint: its deliveries become dead letters, and no new timer may name it."""
     asked = await read_model(request, Reason)
@@ -139,7 +148,11 @@ async def enable(name: Name, gateway: Here, caller: Manager) -> SaidAnswer:
         return SaidAnswer.of(await use_cases.enable(session, _key(name, caller)))
 
 
-@router.post("/{name}/rotate", operation_id="rotate_endpoint", openapi_extra=body_of(Rotation, is_needed=False))
+@router.post(
+    "/{name}/rotate",
+    operation_id="rotate_endpoint",
+    openapi_extra=body_of(Rotation, is_needed=False, example={"asymmetric": False}),
+)
 async def rotate(name: Name, request: Request, gateway: Here, caller: Manager) -> SecretAnswer:
     """Add a secret, which is shown once; until the rotation ends, webhooks are signed with the old ones, too."""
     asked = await read_model(request, Rotation)

@@ -20,6 +20,7 @@ EVENTS = "text/event-stream"
 STREAMS_MAX = 200  # of one gateway
 READ_MAX = 500
 POLL_S = 0.1
+AN_EVENT = 'id: 812\nevent: TRIGGERED\ndata: {"position":812,"intent":"TRIGGERED","timer_key":20514}\n\n'
 QUIET_S = 15.0  # then a comment is sent, so that nobody between us takes the connection for dead
 
 router = APIRouter(prefix="/v1/log", tags=["log"])
@@ -42,7 +43,7 @@ async def read_page(
     return LogAnswer(records=own, next=records[-1].position if records else after)
 
 
-@router.get("/stream", response_class=StreamingResponse, responses={200: {"content": {EVENTS: {}}}})
+@router.get("/stream", response_class=StreamingResponse, responses={200: {"content": {EVENTS: {"example": AN_EVENT}}}})
 async def stream_log(
     request: Request,
     gateway: Here,

@@ -14,6 +14,7 @@ from gateway.combining import Combiner
 from gateway.limits import Limits
 from gateway.places import Places
 from gateway.problems import NOT_ALLOWED, REFUSED, Problem
+from gateway.reference import FOR_ALL_TENANTS, SCOPE
 from gateway.settings import GatewaySettings
 from gateway.waiting import Waiters
 from sql.pool import Pool
@@ -62,18 +63,21 @@ def scoped(scope: str) -> Callable[..., Caller]:
         caller.require(scope)
         return caller
 
+    require.__dict__[SCOPE] = scope
     return require
 
 
-def operator_of(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
-    """Make sure that the caller acts for the whole installation, not for one tenant.
+def operating(scope: str) -> Callable[..., Caller]:
+    """Make the dependency of a route that is about the whole installation, not about one tenant."""
 
-    errors:  Problem  it does not
-    """
-    caller.require("operate")
-    if not caller.is_operator:
-        raise Problem(NOT_ALLOWED, f"the key {caller.key}… is a tenant's; use a key that was made with --all-tenants")
-    return caller
+    def require(caller: Annotated[Caller, Depends(scoped(scope))]) -> Caller:
+        if not caller.is_operator:
+            shown = f"the key {caller.key}…"
+            raise Problem(NOT_ALLOWED, f"{shown} is a tenant's; use a key that was made with --all-tenants")
+        return caller
+
+    require.__dict__[FOR_ALL_TENANTS] = True
+    return require
 
 
 def writer_of(request: Request, caller: Annotated[Caller, Depends(scoped("write"))]) -> Caller:
@@ -102,7 +106,7 @@ Asking = Annotated[Caller, Depends(caller_of)]
 Reader = Annotated[Caller, Depends(scoped("read"))]
 Writer = Annotated[Caller, Depends(writer_of)]
 Manager = Annotated[Caller, Depends(scoped("operate"))]
-Operator = Annotated[Caller, Depends(operator_of)]
+Operator = Annotated[Caller, Depends(operating("operate"))]
 
 
 async def read_model(request: Request, model: type[Model]) -> Model:

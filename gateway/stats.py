@@ -80,7 +80,7 @@ class Counted:
 def operation_of(scope: Any) -> str:
     """Name the operation that a request was routed to, as the API's reference does."""
     route = scope.get("route")
-    if (named := getattr(route, "unique_id", None)) is not None:
+    if (named := getattr(route, "operation_id", None)) is not None:
         return str(named)
     endpoint = scope.get("endpoint")
     return getattr(endpoint, "__name__", OTHER)
