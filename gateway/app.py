@@ -15,7 +15,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from gateway import bulk, cluster, consumers, dead_letters, deliveries, endpoints, health, jobs, log, schedules, timers
+from gateway import (
+    bulk,
+    cluster,
+    consumers,
+    dead_letters,
+    deliveries,
+    endpoints,
+    health,
+    jobs,
+    log,
+    page,
+    schedules,
+    timers,
+)
 from gateway.callers import Anyone, KeyHolders
 from gateway.combining import Combiner
 from gateway.creating import CREATE, TIMERS, create_timer
@@ -96,6 +109,7 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
     app.add_middleware(KeptSlashes)
     app.state.stats = stats
     app.router.routes.append(Route(TIMERS, create_timer, methods=["POST"]))
+    app.router.routes.append(Route(page.PATH, page.docs, methods=["GET"]))
     for router in ROUTERS:
         app.include_router(router, dependencies=[Depends(unconditional)])
     app.include_router(timers.router)

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from gateway.answers.log import RecordAnswer
 from gateway.answers.timers import ScheduledAnswer, WaitedAnswer
-from gateway.bodies import JSON, read_object
+from gateway.bodies import read_object
 from gateway.callers import Caller
 from gateway.idempotency import REPLAYED, differs, in_flight, request_of
 from gateway.parts import caller_of, gateway_of

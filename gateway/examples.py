@@ -1,4 +1,4 @@
-"""Make the example of a body from those of its fields: each answer of the reference has one, and none is written twice."""
+"""Make the example of an answer from those of its fields, so that each has one, and none is written twice."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -6,8 +6,9 @@ from typing import Any
 
 Schema = Mapping[str, Any]
 NULL = {"type": "null"}
-BY_KEY, BY_NAME = {"name": None}, {"timer_key": None}
-ENDS = {
+BY_KEY: Mapping[str, Any] = {"name": None}
+BY_NAME: Mapping[str, Any] = {"timer_key": None}
+ENDS: Mapping[str, Mapping[str, Any]] = {
     "cancel": {"state": "CANCELED", "due_date": None},
     "pause": {"state": "PAUSED", "due_date": None},
     "resume": {"state": "PENDING", "due_date": None},

@@ -109,7 +109,7 @@ def openapi_of(app: FastAPI, routers: Sequence[APIRouter], more: Mapping[str, Ma
     needs = {_name_of(route): _needs_of(route) for router in routers for route in router.routes}
     for path, operations in said["paths"].items():
         for method, operation in operations.items():
-            operation |= needs.get(operation["operationId"], {})
+            operation.update(needs.get(operation["operationId"], {}))
             _complete(operation, path, method, schemas)
     return said
 
