@@ -90,7 +90,7 @@ CASES = [
          loop_lag(growing(300), within_a_quarter=growing(297)),
          ("ShardclockGatewayLoopBlocked", "ShardclockGatewayLoopBlocked")),
     Case("a machine that paused for a while", "ShardclockGatewayLoopBlocked",
-         loop_lag(growing(300), within_a_quarter=f"{growing(300, 40)} 12295+300x100")),
+         loop_lag(growing(300), within_a_quarter=f"{growing(300, 43)} 13195+300x100")),
     Case("a loop that stood still until twenty minutes ago", "ShardclockGatewayLoopBlocked",
          loop_lag(growing(300), within_a_quarter=f"{growing(297, 30)} {297 * 31}+300x100"), at="50m"),
 ]  # fmt: skip
