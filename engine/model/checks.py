@@ -86,7 +86,7 @@ def _check_start(node: Node, definition: Definition) -> Iterator[str]:
     match node.trigger, scope.kind:
         case Timer(kind=TimerKind.DURATION), Kind.PROCESS:
             yield "a process starts at a timeDate or in a timeCycle, not after a timeDuration"
-        case (Error() | Escalation()), Kind.PROCESS:
+        case ((Error() | Escalation()), Kind.PROCESS):
             yield "a process isn't started by an error or an escalation; begin an event sub-process with it"
         case trigger, Kind.EVENT_SUBPROCESS:
             yield from _check_waiting(node, trigger)
@@ -178,7 +178,7 @@ def _check_event_based(node: Node, definition: Definition) -> Iterator[str]:
         if target is None:
             continue
         if target.kind not in {Kind.CATCH, Kind.RECEIVE}:
-            yield f"its flow {flow.flow_id} leads to a {target.tag}; after it come events that are caught, and receive tasks"
+            yield f"its flow {flow.flow_id} leads to a {target.tag}; it may lead to a receiveTask or an event that waits"
         elif len(target.incoming) > 1:
             yield f"{target.node_id} comes after it, and has another incoming flow; it may have none"
         elif target.boundaries:

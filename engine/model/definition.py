@@ -151,7 +151,7 @@ class Script:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Another process, started as a child. `passes_all` says whether the child gets all variables, and gives all back."""
+    """Another process, started as a child. It may get all variables that are seen, and give all of its own back."""
 
     process_id: Text
     passes_all_in: bool = True

@@ -68,7 +68,9 @@ def _feel_of(text: str, written: str) -> str:
             return juel
         if feel := FEEL_FOR.get(juel):
             return feel
-        raise Unreadable(f"{shortened(written)} has {juel.strip()!r}, which only Camunda 7 reads; write it in FEEL, after an =")
+        raise Unreadable(
+            f"{shortened(written)} has {juel.strip()!r}, which only Camunda 7 reads; write it in FEEL, after an ="
+        )
 
     negated = re.fullmatch(r"\s*(?:!|not\b)\s*([\w.]+)\s*", text)
     return f"not({negated[1]})" if negated else JUEL_PART.sub(part, text)

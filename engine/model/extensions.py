@@ -177,7 +177,9 @@ def check_listeners(element: Element) -> None:
     for extensions in element.findall(bpmn("extensionElements")):
         for child in extensions:
             if local_name(child) in LISTENERS:
-                raise Unreadable(f"it has {local_name(child)}, which aren't called here; use a task or an event instead")
+                raise Unreadable(
+                    f"it has {local_name(child)}, which aren't called here; use a task or an event instead"
+                )
 
 
 def _required(element: Element, name: str) -> str:

@@ -169,7 +169,9 @@ class _Process:
             incoming[flow.target].append(flow.flow_id)
             for end in (flow.source, flow.target):
                 if end not in self.nodes:
-                    self.problems.append(Problem(flow.flow_id, f"it leads to or from {shortened(end)}, which isn't there"))
+                    self.problems.append(
+                        Problem(flow.flow_id, f"it leads to or from {shortened(end)}, which isn't there")
+                    )
         inside, attached = self._grouped("scope_id"), self._grouped("attached_to")
         for node_id, node in self.nodes.items():
             node["outgoing"], node["incoming"] = tuple(outgoing[node_id]), tuple(incoming[node_id])

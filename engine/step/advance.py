@@ -193,5 +193,6 @@ def _stop(step: Stepping) -> None:
         if step.alive(entry.scope):
             token = step.add(entry.node_id, entry.scope)
             step.raise_incident(
-                token, f"the instance entered {ENTRIES_MAX:,} nodes without waiting; resolve this to go on as many again"
+                token,
+                f"the instance entered {ENTRIES_MAX:,} nodes without waiting; resolve this to go on as many again",
             )

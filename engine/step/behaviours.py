@@ -12,7 +12,7 @@ from engine.step.loops import begin_loop, variables_of_execution
 from engine.step.state import ROOT, Json, Phase, Token
 from engine.step.stepping import Entry, Stepping
 from engine.step.variables import Unanswerable, assign, text_for, visible
-from timers.moment import canonical_moment, parse_due_date
+from timers.moment import parse_due_date
 from timers.refusal import InvalidTimer, shortened
 
 
@@ -35,7 +35,7 @@ def enter(step: Stepping, entry: Entry) -> None:
 def begin_node(step: Stepping, token: Token, results: Mapping[str, Json] | None = None) -> None:
     """Do what a token has to do at its node; what an incident stopped goes on where it was."""
     node = step.node_of(token)
-    is_body = node.loop is not None and not step.is_inner(token)
+    is_body = step.is_body(token)
     try:
         if token.phase == Phase.ENTERED:
             if not is_body:
@@ -90,9 +90,7 @@ def _open_job(step: Stepping, token: Token, node: Node) -> None:
     work = node.work
     retries = _whole(step.value(work.retries, token)) if work.retries else None
     job_type = _text(step, token, work.job_type, "the job's type")
-    step.emit(
-        JobOpened(token.key, node.node_id, job_type, retries, work.headers, visible(step.instance, token))
-    )
+    step.emit(JobOpened(token.key, node.node_id, job_type, retries, work.headers, visible(step.instance, token)))
 
 
 def _open_task(step: Stepping, token: Token, node: Node) -> None:

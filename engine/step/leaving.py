@@ -8,10 +8,12 @@ from engine.step.state import Json, Phase, Token
 from engine.step.stepping import Stepping
 from engine.step.variables import Unanswerable, assign, is_true, spread
 
+
 def finish(step: Stepping, token: Token, results: Mapping[str, Json] | None = None) -> None:
     """Let a token go on, with the results of its node's work."""
     if results:
-        if step.node_of(token).outputs or step.is_inner(token):
+        is_mapped = step.node_of(token).outputs and not step.is_body(token)
+        if is_mapped or step.is_inner(token):
             token.variables.update(results)
         else:
             spread(results, step.instance, token)
@@ -25,7 +27,8 @@ def leave(step: Stepping, token: Token) -> None:
     is_inner = step.is_inner(token)
     try:
         if token.phase == Phase.IS_DONE:
-            _map_outputs(step, token, node)
+            if not step.is_body(token):
+                _map_outputs(step, token, node)
             token.phase = Phase.LEAVES
         if is_inner:
             _collect(step, token, node)
@@ -59,8 +62,7 @@ def _map_outputs(step: Stepping, token: Token, node: Node) -> None:
 def _collect(step: Stepping, token: Token, node: Node) -> None:
     """Keep the result of one execution of a multi-instance activity."""
     body = step.alive(token.scope)
-    assert body and body.loop and node.loop, "an execution of a multi-instance activity is inside its token"
-    if node.loop.output_item:
+    if body is not None and body.loop and node.loop and node.loop.output_item:
         number = token.variables["loopCounter"]
         assert isinstance(number, int), "each execution has its number"
         body.loop.outputs[number - 1] = step.value(node.loop.output_item, token)

@@ -23,8 +23,7 @@ def begin_loop(step: Stepping, token: Token, loop: Loop) -> None:
 
 def go_on_with_loop(step: Stepping, token: Token) -> None:
     """Begin what is next of a multi-instance activity, or let it go on when all is done."""
-    loop, state = step.node_of(token).loop, token.loop
-    assert loop and state, "a token with a loop's state is at an activity with a loop"
+    loop, state = _loop_of(step, token)
     running = len(step.instance.children(token.key))
     try:
         if _is_completed(step, token, running):
@@ -49,8 +48,7 @@ def variables_of_execution(token: Token, loop: Loop, number: int) -> dict[str, J
 
 
 def _is_completed(step: Stepping, token: Token, running: int) -> bool:
-    loop, state = step.node_of(token).loop, token.loop
-    assert loop and state, "a token with a loop's state is at an activity with a loop"
+    loop, state = _loop_of(step, token)
     completed = state.next - running
     if completed == len(state.items):
         return True
@@ -63,6 +61,13 @@ def _is_completed(step: Stepping, token: Token, running: int) -> bool:
         "numberOfTerminatedInstances": 0,
     }
     return is_true(loop.completion, step.instance, token, now=step.now)
+
+
+def _loop_of(step: Stepping, token: Token) -> tuple[Loop, LoopState]:
+    loop = step.node_of(token).loop
+    assert loop, "only an activity with a loop has executions"
+    assert token.loop, "its token knows how far they have come"
+    return loop, token.loop
 
 
 def _items(step: Stepping, token: Token, loop: Loop) -> list[Json]:

@@ -7,12 +7,13 @@ token has a key that is never used again, so that whoever answers a token that i
 import json
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 ROOT = 1
 STATE_BYTES_MAX = 1024 * 1024
+FIELDS = 8  # of a written token
 
 
 class Phase(IntEnum):
@@ -83,7 +84,9 @@ def write_state(instance: Instance) -> str:
     errors:  StateTooLarge
     """
     tokens = [_written(token) for token in instance.tokens.values()]
-    text = json.dumps({"k": instance.next_key, "c": int(instance.is_child), "t": tokens}, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(
+        {"k": instance.next_key, "c": int(instance.is_child), "t": tokens}, separators=(",", ":"), ensure_ascii=False
+    )
     if len(text) > STATE_BYTES_MAX // 4 and len(text.encode()) > STATE_BYTES_MAX:
         raise StateTooLarge(
             f"the instance has {len(text.encode()):,} bytes of state, and may have {STATE_BYTES_MAX:,};"
@@ -95,7 +98,8 @@ def write_state(instance: Instance) -> str:
 def read_state(text: str) -> Instance:
     """Read what `write_state` wrote."""
     stored = json.loads(text)
-    return Instance({key: _read(key, *rest) for key, *rest in stored["t"]}, stored["k"], is_child=bool(stored["c"]))
+    tokens = {fields[0]: _read(fields) for fields in stored["t"]}
+    return Instance(tokens, stored["k"], is_child=bool(stored["c"]))
 
 
 def _written(token: Token) -> list[object]:
@@ -108,9 +112,8 @@ def _written(token: Token) -> list[object]:
     return [token.key, token.node_id, token.scope, token.phase, *fields]
 
 
-def _read(
-    key: int, node_id: str, scope: int, phase: int, variables=0, flags: int = 0, arrived=0, loop=0
-) -> Token:
+def _read(fields: list[Any]) -> Token:
+    key, node_id, scope, phase, variables, flags, arrived, loop = fields + [0] * (FIELDS - len(fields))
     return Token(
         key, node_id, scope, Phase(phase),
         has_incident=bool(flags & 1), is_interrupted=bool(flags & 2),

@@ -54,6 +54,10 @@ class Stepping:
         scope = self.alive(token.scope)
         return scope is not None and scope.node_id == token.node_id
 
+    def is_body(self, token: Token) -> bool:
+        """Say whether a token is a multi-instance activity's own, which contains its executions."""
+        return self.node_of(token).loop is not None and not self.is_inner(token)
+
     def value(self, text: Text, token: Token) -> Json:
         """Evaluate a text or an expression, as a token sees it.
 
@@ -73,9 +77,7 @@ class Stepping:
         self.emit(Passed(token.key, node_id, Change.ENTERED))
         return token
 
-    def plan(
-        self, node_id: str, scope: int, results: Mapping[str, Json] | None = None, *, number: int = 0
-    ) -> None:
+    def plan(self, node_id: str, scope: int, results: Mapping[str, Json] | None = None, *, number: int = 0) -> None:
         """Let a token enter a node, in its turn."""
         self.entries.append(Entry(node_id, scope, results, number))
 

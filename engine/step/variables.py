@@ -85,9 +85,7 @@ def spread(variables: Mapping[str, Json], instance: Instance, token: Token) -> N
         next(known, instance.tokens[ROOT]).variables[name] = value
 
 
-def assign(
-    assignments: Iterable[Assignment], into: Token, evaluate: Callable[[Text], Json]
-) -> None:
+def assign(assignments: Iterable[Assignment], into: Token, evaluate: Callable[[Text], Json]) -> None:
     """Write the values of mappings into a token's variables, one after the other.
 
     errors:  Unanswerable  an expression took too long

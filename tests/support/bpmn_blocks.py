@@ -102,7 +102,11 @@ class Written:
             text += f'<boundaryEvent id="{boundary}" attachedToRef="{node_id}" cancelActivity="{cancels}">{event}'
             text += "</boundaryEvent>" + body + flows(f"{boundary}>{begun}")
             # What runs beside has an end of its own; what interrupts goes on where the sub-process would have.
-            text += f'<endEvent id="{boundary}o"/>' + flows(f"{ended}>{boundary}o") if kind == "beside" else flows(f"{ended}>{after}")
+            text += (
+                f'<endEvent id="{boundary}o"/>' + flows(f"{ended}>{boundary}o")
+                if kind == "beside"
+                else flows(f"{ended}>{after}")
+            )
         return node_id, after, text
 
 
@@ -153,7 +157,9 @@ class Scope:
                 self._start_sub(block, then)
             case _:
                 parts = [
-                    part for part, chosen in zip(block.inside, block.chosen, strict=True) if chosen or block.kind == "all"
+                    part
+                    for part, chosen in zip(block.inside, block.chosen, strict=True)
+                    if chosen or block.kind == "all"
                 ]
                 self._start_all(parts, then)
 

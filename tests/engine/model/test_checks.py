@@ -67,7 +67,7 @@ REFUSED = [
     (START + f'<endEvent id="e">{TEN_MINUTES}</endEvent>', "s>e", "e: an end event waits for nothing"),
     (START + f'<intermediateThrowEvent id="e">{TEN_MINUTES}</intermediateThrowEvent>', "s>e", "e: it throws nothing that can be thrown"),
     (START + '<eventBasedGateway id="g"/><task id="a"/>', "s>g g>a", "g: it has fewer than two outgoing flows"),
-    (START + '<eventBasedGateway id="g"/><task id="a"/>', "s>g g>a", "g: its flow g-a leads to a task; after it come events"),
+    (START + '<eventBasedGateway id="g"/><task id="a"/>', "s>g g>a", "g: its flow g-a leads to a task; it may lead to"),
     # What tasks need.
     (START + '<serviceTask id="a"/>', "s>a", "a: nothing says who does it; name a zeebe:taskDefinition's type"),
     (START + '<serviceTask id="a" camunda:class="org.acme.Pay"/>', "s>a", "a: camunda:class='org.acme.Pay' is Java"),

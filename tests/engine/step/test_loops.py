@@ -64,6 +64,24 @@ def test_a_completion_condition_ends_the_rest() -> None:
     assert played.history.count("ax") == 2
 
 
+def test_output_mappings_of_an_execution_write_inside_the_activity() -> None:
+    characteristics = (
+        "<multiInstanceLoopCharacteristics><extensionElements>"
+        '<zeebe:loopCharacteristics inputCollection="=items" outputCollection="all" outputElement="=doubled"/>'
+        "</extensionElements></multiInstanceLoopCharacteristics>"
+    )
+    task = (
+        '<serviceTask id="a"><extensionElements><zeebe:taskDefinition type="a"/><zeebe:ioMapping>'
+        '<zeebe:input source="=null" target="doubled"/><zeebe:output source="=result * 2" target="doubled"/>'
+        f"</zeebe:ioMapping></extensionElements>{characteristics}</serviceTask>"
+    )
+    played = Played(definition(f'<startEvent id="s"/>{task}', connected="s>a"), {"items": [1, 2]})
+    for number in (1, 2):
+        assert played.send(Completed(jobs(played)[number].token, {"result": number}))
+    assert played.ended
+    assert played.ended.variables == {"items": [1, 2], "all": [None, None]}
+
+
 def test_camunda_7_counts() -> None:
     characteristics = (
         "<multiInstanceLoopCharacteristics><loopCardinality>3</loopCardinality></multiInstanceLoopCharacteristics>"
