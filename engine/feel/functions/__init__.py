@@ -1,0 +1,10 @@
+"""Gather the functions that every expression may call, by subject."""
+
+from engine.feel.functions import contexts, conversion, dates, lists, numbers, ranges, texts
+from engine.feel.functions.registry import FUNCTIONS, Builtin
+
+FUNCTION_NAMES = frozenset(FUNCTIONS) | {"is defined"}  # which the compiler makes, since it asks about a name
+
+__all__ = [
+    "FUNCTIONS", "FUNCTION_NAMES", "Builtin", "contexts", "conversion", "dates", "lists", "numbers", "ranges", "texts",
+]  # fmt: skip
