@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum, auto
 
-from engine.model.expressions import Text
 from engine.feel import Expression
+from engine.model.expressions import Text
 
 
 class Kind(StrEnum):

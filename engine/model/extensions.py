@@ -7,8 +7,8 @@ errors:  Unreadable  what is written can't be read, or only an engine in Java ca
 
 from xml.etree.ElementTree import Element
 
-from engine.model.definition import Assignment, Call, Job, Loop, Script, Text, UserWork
-from engine.model.expressions import Unreadable, read_expression, read_text
+from engine.model.definition import Assignment, Call, Job, Loop, Script, UserWork
+from engine.model.expressions import Text, Unreadable, read_expression, read_text
 from engine.model.names import ZEEBE, bpmn, camunda_attribute, camunda_children, local_name, text_of, zeebe_child
 from timers.refusal import shortened
 

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 from engine.model.definition import Kind, Node
 
-
 JOINS = frozenset({Kind.PARALLEL, Kind.INCLUSIVE})
 
 

@@ -1,5 +1,6 @@
 """Read what an event waits for or throws: exactly one timer, message, signal, error, escalation or termination."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
@@ -13,7 +14,11 @@ from timers.schedule import parse_schedule
 
 SUFFIX = "EventDefinition"
 TIMES = {"timeDate": TimerKind.DATE, "timeDuration": TimerKind.DURATION, "timeCycle": TimerKind.CYCLE}
-READ_BY = {TimerKind.DATE: parse_due_date, TimerKind.DURATION: parse_duration, TimerKind.CYCLE: parse_schedule}
+READ_BY: dict[TimerKind, Callable[[str], object]] = {
+    TimerKind.DATE: parse_due_date,
+    TimerKind.DURATION: parse_duration,
+    TimerKind.CYCLE: parse_schedule,
+}
 
 
 @dataclass(frozen=True, slots=True)

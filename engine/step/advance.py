@@ -81,9 +81,14 @@ def _take(step: Stepping, signal: Signal) -> bool:
             return _cancel(step)
         case Moved():
             return _move(step, signal)
-    token = step.alive(signal.token)
-    if token is None:
-        return False
+        case _:
+            token = step.alive(signal.token)
+            return token is not None and _take_for(step, token, signal)
+
+
+def _take_for(
+    step: Stepping, token: Token, signal: Happened | Completed | Failed | ErrorThrown | Retried | VariablesSet
+) -> bool:
     match signal:
         case Happened(_, node_id, variables):
             return happen(step, token, node_id, variables)
@@ -92,7 +97,8 @@ def _take(step: Stepping, signal: Signal) -> bool:
             return True
         case Retried():
             return _retry(step, token)
-    return _answer(step, token, signal)
+        case _:
+            return _answer(step, token, signal)
 
 
 def _answer(step: Stepping, token: Token, signal: Completed | Failed | ErrorThrown) -> bool:

@@ -1,9 +1,9 @@
 """Open what a node waits for, and let what happened act on the tokens around it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from engine.model.definition import Error, Escalation, Kind, Message, Node, Signal, Timer
-from engine.model.expressions import Unreadable
+from engine.model.definition import Error, Escalation, Kind, Message, Node, Signal, Timer, TimerKind
+from engine.model.expressions import Text, Unreadable
 from engine.model.triggers import check_time
 from engine.step.effects import Effect, MessageOpened, SignalOpened, TimerOpened, WaitClosed
 from engine.step.leaving import finish
@@ -37,7 +37,7 @@ def wait_for(step: Stepping, token: Token, node_ids: list[str]) -> None:
 
 
 def _opened(step: Stepping, token: Token, node: Node) -> Iterator[Effect]:
-    def text(written: object, meant: str) -> str:
+    def text(written: Text, meant: str) -> str:
         return text_for(written, step.instance, token, now=step.now, meant=f"{meant} of {node.node_id}")
 
     match node.trigger:
@@ -52,7 +52,7 @@ def _opened(step: Stepping, token: Token, node: Node) -> Iterator[Effect]:
             pass  # errors and escalations come from inside
 
 
-def _checked(kind: object, text: str) -> str:
+def _checked(kind: TimerKind, text: str) -> str:
     try:
         check_time(kind, text)
     except Unreadable as error:
@@ -108,12 +108,17 @@ def catch(step: Stepping, thrower: Token, thrown: Error | Escalation, payload: P
     return False
 
 
-def _catching(step: Stepping, thrown: Error | Escalation, node_ids: object) -> Node | None:
+def _catching(step: Stepping, thrown: Error | Escalation, node_ids: Iterable[str]) -> Node | None:
     """Find the node that catches a code; one that names the code comes before one that catches all."""
-    nodes = [step.definition.nodes[node_id] for node_id in node_ids]
-    same = [node for node in nodes if isinstance(node.trigger, type(thrown))]
-    exact = [node for node in same if node.trigger.code == thrown.code]
-    return next(iter(exact + [node for node in same if node.trigger.code is None]), None)
+    catches_all = None
+    for node_id in node_ids:
+        node = step.definition.nodes[node_id]
+        if isinstance(node.trigger, Error | Escalation) and type(node.trigger) is type(thrown):
+            if node.trigger.code == thrown.code:
+                return node
+            if node.trigger.code is None:
+                catches_all = catches_all or node
+    return catches_all
 
 
 def _leave_by(step: Stepping, token: Token, boundary: Node, payload: Payload) -> None:

@@ -93,6 +93,12 @@ class Played:
         return read_state(self.state)
 
     @property
+    def result(self) -> Ended:
+        """Return how the instance has ended."""
+        assert self.ended, f"it still waits for {self.waits}"
+        return self.ended
+
+    @property
     def waits(self) -> list[str]:
         """List the nodes that wait, in the order in which they began."""
         return [node_id for _, node_id in self.open]

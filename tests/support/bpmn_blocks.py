@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from random import Random
 
 from tests.support.bpmn import flows, job, timer
@@ -76,7 +77,7 @@ class Written:
 
     def _row(self, block: Block) -> tuple[str, str, str]:
         parts = [self.write(part) for part in block.inside]
-        links = [f"{before[1]}>{after[0]}" for before, after in zip(parts, parts[1:], strict=False)]
+        links = [f"{before[1]}>{after[0]}" for before, after in pairwise(parts)]
         return parts[0][0], parts[-1][1], "".join(part[2] for part in parts) + flows(" ".join(links))
 
     def _divided(self, block: Block) -> tuple[str, str, str]:
@@ -150,7 +151,7 @@ class Scope:
     def _start(self, block: Block, then: Callable[[], None]) -> None:
         match block.kind:
             case "task" | "timer":
-                self.waits[block.node_id] = lambda: (self.waits.pop(block.node_id), then())[1]
+                self._wait(block.node_id, then)
             case "row":
                 self._start_row(block.inside, then)
             case "sub":
@@ -187,13 +188,27 @@ class Scope:
             for name in names:
                 self.waits.pop(name, None)
 
-        def interrupt(kind: str) -> Callable[[], None]:
-            return lambda: (close(), self._start(followed[kind], then))[1]
+        def end() -> None:
+            close()
+            then()
 
-        inner = Scope(self, lambda: (close(), then())[1], interrupt("error") if "error" in followed else None)
+        def interrupt(kind: str) -> Callable[[], None]:
+            def go_on() -> None:
+                close()
+                self._start(followed[kind], then)
+
+            return go_on
+
+        inner = Scope(self, end, interrupt("error") if "error" in followed else None)
         if "interrupts" in followed:
             self.waits[f"{block.node_id}interrupts"] = interrupt("interrupts")
         if "beside" in followed:
-            name = f"{block.node_id}beside"
-            self.waits[name] = lambda: (self.waits.pop(name), self.run(followed["beside"]))[1]
+            self._wait(f"{block.node_id}beside", lambda: self.run(followed["beside"]))
         inner.run(block.inside[0])
+
+    def _wait(self, name: str, then: Callable[[], None]) -> None:
+        def go_on() -> None:
+            del self.waits[name]
+            then()
+
+        self.waits[name] = go_on

@@ -51,5 +51,9 @@ def test_the_timers_of_a_model_are_those_that_were_counted_by_hand() -> None:
     assert counted
     for name, expected in counted.items():
         nodes = {n.node_id: n for each in read_model((MODELS / name).read_bytes()) for n in each.nodes.values()}
-        timers = {key: node for key, node in nodes.items() if isinstance(node.trigger, Timer)}
-        assert {key: (node.trigger.kind, node.is_interrupting) for key, node in timers.items()} == expected
+        timers = {
+            key: (node.trigger.kind, node.is_interrupting)
+            for key, node in nodes.items()
+            if isinstance(node.trigger, Timer)
+        }
+        assert timers == expected

@@ -113,7 +113,7 @@ def test_a_message_brings_its_variables() -> None:
     opened = played.open[played.token("b"), "b"]
     assert opened == MessageOpened(opened.token, "b", "paid", "42")
     assert played.happen("b", amount=10)
-    assert played.ended and played.ended.variables == {"order": 42, "amount": 10}
+    assert played.result.variables == {"order": 42, "amount": 10}
 
 
 def test_a_signal_is_waited_for_by_its_name() -> None:
@@ -129,7 +129,7 @@ def test_an_error_is_caught_by_its_code_or_by_all(reference: str) -> None:
     played = with_boundary(f"<errorEventDefinition {reference}/>")
     assert played.send(ErrorThrown(played.token("a"), "E1", variables={"why": "stolen"}))
     assert played.history[-6:] == ["ax", "b+", "b-", "o+", "o-", "p-"]
-    assert played.ended and played.ended.variables == {"order": 42, "why": "stolen"}
+    assert played.result.variables == {"order": 42, "why": "stolen"}
 
 
 def test_another_error_is_not_caught() -> None:

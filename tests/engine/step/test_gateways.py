@@ -78,8 +78,8 @@ def test_an_inclusive_gateway_waits_for_those_that_can_still_come() -> None:
 def test_an_inclusive_gateway_goes_on_when_what_could_come_has_ended_elsewhere() -> None:
     played = Played(
         definition(
-            f'<startEvent id="s"/><inclusiveGateway id="g"/>{job("a")}{job("b")}<exclusiveGateway id="x" default="x-o"/>'
-            '<inclusiveGateway id="j"/><endEvent id="e"/><endEvent id="o"/>',
+            f'<startEvent id="s"/><inclusiveGateway id="g"/>{job("a")}{job("b")}'
+            '<exclusiveGateway id="x" default="x-o"/><inclusiveGateway id="j"/><endEvent id="e"/><endEvent id="o"/>',
             connected="s>g g>a[true] g>b[true] a>j b>x x>j[back] x>o j>e",
         )
     )
@@ -120,7 +120,7 @@ def test_of_the_events_after_an_event_gateway_the_first_wins_and_the_others_are_
     token = played.token("late")
     assert played.happen("paid", amount=10)
     assert played.history[-6:] == ["g-", "paid+", "paid-", "b+", "b-", "p-"]
-    assert played.ended and played.ended.variables == {"order": 42, "amount": 10}
+    assert played.result.variables == {"order": 42, "amount": 10}
     assert not played.send(Happened(token, "late")), "the timer came too late"
 
 

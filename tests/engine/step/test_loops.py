@@ -31,7 +31,7 @@ def test_all_at_once_and_the_results_stand_in_the_order_of_the_items() -> None:
     assert [job.variables["item"] for job in jobs(played).values()] == ["x", "y", "z"]
     for number in (3, 1, 2):
         assert played.send(Completed(jobs(played)[number].token, {"result": number * 10}))
-    assert played.ended and played.ended.variables == {"items": ["x", "y", "z"], "results": [10, 20, 30]}
+    assert played.result.variables == {"items": ["x", "y", "z"], "results": [10, 20, 30]}
     assert played.history[-4:] == ["a-", "e+", "e-", "p-"]
 
 
@@ -41,12 +41,12 @@ def test_one_after_the_other() -> None:
     assert played.send(Completed(jobs(played)[1].token, {"result": 1}))
     assert list(jobs(played)) == [2]
     assert played.send(Completed(jobs(played)[2].token, {"result": 2}))
-    assert played.ended and played.ended.variables["results"] == [1, 2]
+    assert played.result.variables["results"] == [1, 2]
 
 
 def test_no_items_are_no_executions() -> None:
     played = looped(items=[])
-    assert played.ended and played.ended.variables == {"items": [], "results": []}
+    assert played.result.variables == {"items": [], "results": []}
 
 
 def test_what_is_no_list_is_an_incident() -> None:
@@ -60,7 +60,7 @@ def test_a_completion_condition_ends_the_rest() -> None:
     played = looped(inside=condition, items=[1, 2, 3, 4])
     for number in (2, 4):
         assert played.send(Completed(jobs(played)[number].token, {"result": number}))
-    assert played.ended and played.ended.variables["results"] == [None, 2, None, 4]
+    assert played.result.variables["results"] == [None, 2, None, 4]
     assert played.history.count("ax") == 2
 
 

@@ -34,7 +34,7 @@ def walk(seed: int) -> Outcome | None:
             ended.append(Outcome.CANCELED)
             break
     assert ended, f"{seed}: no end after {MOVES_MAX} moves"
-    assert played.ended and played.ended.outcome == ended[0], seed
+    assert played.result.outcome == ended[0], seed
     assert not played.instance.tokens
     assert not played.incidents
     return ended[0]
