@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from engine.feel.budget import Budget
 from engine.feel.code import Code, Place, Scope, cost_of, height_called
-from engine.feel.compile_values import found, is_found
+from engine.feel.compile_values import is_found
 from engine.feel.functions import FUNCTION_NAMES, FUNCTIONS
 from engine.feel.functions.registry import Builtin, call_first, overloads
 from engine.feel.ranges import items_of, steps_of
@@ -16,6 +16,8 @@ from engine.feel.syntax import Call, FeelType, FunctionOf, Loop, Name, Path, Spa
 from engine.feel.types import ANY, fitted
 from engine.feel.values import FeelValue, Function, Range, as_list
 from timers.refusal import shortened
+
+CALL_STEPS = 3
 
 Domain = tuple[str, Code, bool]  # the variable, its values, and whether they are the bare span of `1..3`
 
@@ -45,7 +47,7 @@ def compile_function(node: FunctionOf, place: Place) -> Code:
         def call(budget: Budget, arguments: list[FeelValue]) -> FeelValue:
             if len(arguments) != len(names):
                 return None
-            budget.spend(cost)
+            budget.spend(CALL_STEPS + cost)
             budget.enter(height)
             values = _fitted(arguments, types, budget)
             answer = None if values is None else body(scope.within(dict(zip(names, values, strict=True))))
@@ -126,9 +128,9 @@ def _turns(domains: list[Domain], scope: Scope) -> Iterator[Scope | None]:
         yield None
         return
     for item in items:
-        scope.budget.spend(1)
         inner = scope.within({name: item})
         if rest:
+            scope.budget.spend(1)
             yield from _turns(rest, inner)
         else:
             yield inner
@@ -159,9 +161,7 @@ def _call_of_ours(candidates: list[Builtin], arguments: list[Code], names: tuple
     if names is not None:
         order = [names.index(parameter.name) for parameter in candidates[0].parameters]
         arguments = [arguments[index] for index in order]
-        if candidates[0].takes_any_number:
-            listed = arguments[0]
-            candidates, arguments = candidates[:1], [lambda scope: listed(scope)]
+        candidates = candidates[:1]
     if len(candidates) > 1:
         return lambda scope: call_first(candidates, scope.budget, [argument(scope) for argument in arguments])
     only = candidates[0]

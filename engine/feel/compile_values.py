@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine.feel.budget import Budget
 from engine.feel.code import Code, Place, Scope, cost_of
 from engine.feel.functions import FUNCTIONS
 from engine.feel.functions.dates import property_of
 from engine.feel.functions.registry import call_first, overloads
-from engine.feel.budget import Budget
 from engine.feel.syntax import Condition, Constant, ContextOf, Filter, ListOf, Name, Path, Span, Test
 from engine.feel.values import OPEN, FeelValue, Function, Range, Unlike, as_list
 

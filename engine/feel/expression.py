@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 
 from engine.feel import compile_loops, compile_operators, compile_values, syntax
@@ -11,9 +11,10 @@ from engine.feel.code import Code, Place, Scope
 from engine.feel.functions import FUNCTION_NAMES
 from engine.feel.parser import parse
 from engine.feel.refusal import TooLong
+from engine.feel.source import longest_first
 from engine.feel.values import FeelValue
 
-COMPILERS = {
+COMPILERS: Mapping[type, Callable[..., Code]] = {
     syntax.Constant: compile_values.compile_constant,
     syntax.Name: compile_values.compile_name,
     syntax.Path: compile_values.compile_path,
@@ -35,6 +36,7 @@ COMPILERS = {
 }
 # Names with spaces of the parts of dates and ranges.
 PARTS = ("time offset", "start included", "end included")
+OUR_NAMES = longest_first([*FUNCTION_NAMES, *PARTS], {})
 
 
 class Expression:
@@ -47,9 +49,7 @@ class Expression:
         self.names = names
         self._code = code
 
-    def evaluate(
-        self, variables: Mapping[str, FeelValue], *, now: datetime, steps_max: int = STEPS_MAX
-    ) -> FeelValue:
+    def evaluate(self, variables: Mapping[str, FeelValue], *, now: datetime, steps_max: int = STEPS_MAX) -> FeelValue:
         """Evaluate the expression; what goes wrong within it is null, as FEEL has it.
 
         shape:   `now` is aware; it is what `now()` and `today()` return
@@ -69,7 +69,7 @@ def compile_expression(text: str, known_names: Collection[str] = frozenset()) ->
 
     errors:  NotFeel  it is no expression of our FEEL; show its sentence to the author
     """
-    node = parse(text, [*FUNCTION_NAMES, *PARTS, *known_names])
+    node = parse(text, {**OUR_NAMES, **longest_first(known_names, OUR_NAMES)})
     free: set[str] = set()
     code = Place(text, COMPILERS, free).code(node)
     return Expression(text, frozenset(free), code)

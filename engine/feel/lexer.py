@@ -7,8 +7,7 @@ names with spaces that it knows.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from engine.feel.refusal import NotFeel
 
@@ -36,8 +35,7 @@ SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 Kind = Literal["number", "word", "quoted", "text", "sign", "end"]
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """Hold one piece of a text, where it begins and where it ends.
 
     shape:   `text` is what the piece means: a text without its quotes and escapes, a name without its backquotes

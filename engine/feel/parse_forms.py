@@ -98,7 +98,8 @@ def _primary(source: Source) -> Node:
             return _word(source)
         case "sign":
             return _bracketed(source)
-    source.refuse("the text ends where a value is due; write one, or leave out the operator before it")
+        case "end":
+            return source.refuse("the text ends where a value is due; write one, or leave out the operator before it")
 
 
 def _word(source: Source) -> Node:
@@ -144,7 +145,7 @@ def _bracketed(source: Source) -> Node:
         case "@":
             return _at_literal(source)
     source.index -= 1
-    source.refuse(f"{source.found()} where a value is due; write one before it, or leave it out")
+    return source.refuse(f"{source.found()} where a value is due; write one before it, or leave it out")
 
 
 def _parenthesized(source: Source) -> Node:

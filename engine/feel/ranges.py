@@ -46,7 +46,7 @@ def steps_of(start: FeelValue, end: FeelValue, budget: Budget) -> list[FeelValue
 
 
 def items_of(span: Range, budget: Budget) -> list[FeelValue] | None:
-    """List the whole numbers or dates of a range from its start up; None if it has an end that is open, or backwards."""
+    """List the whole numbers or dates of a range from its start up; None if an end is open, or before the start."""
     first, last = _number(span.start), _number(span.end)
     if first is None or last is None or first > last:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NoReturn
 
 from engine.feel.lexer import Token, tokens_of, words_of
@@ -13,21 +13,21 @@ from timers.refusal import shortened
 NESTING_MAX = 40  # each takes about ten of Python's 1,000 frames to parse
 
 Parse = Callable[["Source"], Node]
+# Names of several words by the first of them, the longest first.
+KnownNames = Mapping[str, Sequence[tuple[tuple[str, ...], str]]]
 
 
 class Source:
     """Hold a text's tokens, the place that has been read up to, and the names with spaces that are known there."""
 
-    def __init__(self, text: str, known_names: Iterable[str], *, expression: Parse, operation: Parse) -> None:
+    def __init__(self, text: str, known_names: KnownNames, *, expression: Parse, operation: Parse) -> None:
         self.text = text
         self._expression = expression
         self._operation = operation
         self.tokens = tokens_of(text)
         self.index = 0
         self.nesting = 0
-        self.known: dict[str, list[tuple[tuple[str, ...], str]]] = {}
-        for name in known_names:
-            self.learn(name)
+        self.known = dict(known_names)
 
     def expression(self) -> Node:
         """Parse a whole expression within another.
@@ -87,12 +87,7 @@ class Source:
 
     def learn(self, name: str) -> None:
         """Note a name with spaces or signs, so that it is read as one name from here on."""
-        words = words_of(name)
-        if len(words) > 1:
-            names = self.known.setdefault(words[0], [])
-            if (words, name) not in names:
-                names.append((words, name))
-                names.sort(key=lambda known: -len(known[0]))
+        self.known |= longest_first([name], self.known)
 
     def known_name(self) -> str | None:
         """Read the longest of the known names with spaces that stands here, if there is one."""
@@ -106,3 +101,16 @@ class Source:
     def found(self) -> str:
         """Name what stands next, for a refusal."""
         return "the text ends" if self.token.kind == "end" else f"{shortened(self.token.text)} stands"
+
+
+def longest_first(names: Iterable[str], known: KnownNames) -> dict[str, list[tuple[tuple[str, ...], str]]]:
+    """List the names of several words, among those that are known, by the first of their words."""
+    changed: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+    for name in names:
+        words = words_of(name)
+        if len(words) > 1:
+            beside = changed.get(words[0]) or [*known.get(words[0], ())]
+            if (words, name) not in beside:
+                beside.append((words, name))
+            changed[words[0]] = sorted(beside, key=lambda one: -len(one[0]))
+    return changed

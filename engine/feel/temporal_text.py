@@ -84,8 +84,10 @@ def checked(value: Value) -> Value | None:
             return value if abs(months) <= MONTHS_MAX else None
         case Elapsed(ns):
             return value if abs(ns) <= ELAPSED_NS_MAX else None
-        case Date(year) | DateTime(Date(year)):
-            return value if abs(year) <= YEAR_MAX else None
+        case Date():
+            return value if abs(value.year) <= YEAR_MAX else None
+        case DateTime():
+            return value if abs(value.date.year) <= YEAR_MAX else None
     return value
 
 

@@ -148,9 +148,11 @@ def property_of(value: FeelValue, name: str) -> FeelValue:
             return _time_part(Time(value.ns, value.zone), value.offset_s, name) if part is None else part
         case Time():
             return _time_part(value, value.offset_s, name)
-        case Months(months):
+        case Months():
+            months = value.months
             return _signed({"years": abs(months) // 12, "months": abs(months) % 12}.get(name), months)
-        case Elapsed(ns):
+        case Elapsed():
+            ns = value.ns
             seconds = abs(ns) // SECOND_NS
             parts = {"days": seconds // 86_400, "hours": seconds // 3_600 % 24, "minutes": seconds // 60 % 60}
             return _signed({**parts, "seconds": seconds % 60}.get(name), ns)

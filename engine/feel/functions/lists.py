@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cmp_to_key
 
-from engine.feel.arithmetic import CONTEXT, Number, add, divide, finite, multiply, subtract
+from engine.feel.arithmetic import CONTEXT, Number, add, clamped, divide, finite, multiply, subtract
 from engine.feel.budget import Budget
 from engine.feel.functions.registry import builtin, counted
 from engine.feel.temporal import Elapsed, Months
-from engine.feel.values import NUMBER, FeelValue, Function, as_list, equal, identity, less
+from engine.feel.values import NUMBER, FeelValue, Function, as_list, equal, identity, kind_of, less, order_key
 
 Items = list[FeelValue]
 
@@ -99,6 +99,7 @@ def stddev(budget: Budget, items: Items) -> FeelValue:
     if numbers is None or len(numbers) < 2:
         return None
     average = mean(budget, items)
+    budget.spend(4 * len(numbers))
     squares: FeelValue = 0
     for number in numbers:
         distance = subtract(number, average, budget)
@@ -148,7 +149,7 @@ def sublist(budget: Budget, items: Items, start: Number, length: Number | None =
     first = _index(items, start)
     if first is None or (length is not None and length < 0):
         return None
-    part = items[first : None if length is None else first + int(length)]
+    part = items[first : None if length is None else first + clamped(length)]
     budget.spend_on_list(len(part))
     return part
 
@@ -258,14 +259,20 @@ def index_of(budget: Budget, items: Items, match: FeelValue) -> Items:
 def partition(budget: Budget, items: Items, size: Number) -> Items | None:
     """Cut a list into lists of a size; the last one may be shorter."""
     budget.spend_on_list(len(items))
-    step = int(size)
+    step = clamped(size)
     return [items[start : start + step] for start in range(0, len(items), step)] if step > 0 else None
 
 
 @counted("sort", "list: list")
 def sort(budget: Budget, items: Items) -> Items | None:
     """Put items in their order; null if they have none."""
-    return _sorted(budget, items, less)
+    budget.spend_on_list(len(items))
+    keys = [order_key(item) for item in items]
+    families = {(kind_of(item), key and key[0]) for item, key in zip(items, keys, strict=True)}
+    if len(families) > 1 or None in keys:
+        return None
+    order = sorted(range(len(items)), key=lambda index: keys[index][1])  # type: ignore[index] # of one kind
+    return [items[index] for index in order]
 
 
 @counted("sort", "list: list, precedes: function")
@@ -287,9 +294,7 @@ def _sorted(budget: Budget, items: Items, precedes: Callable[[FeelValue, FeelVal
     return None if True in answers else result
 
 
-def _first_of(
-    budget: Budget, items: Items, is_before: Callable[[FeelValue, FeelValue], bool | None]
-) -> FeelValue:
+def _first_of(budget: Budget, items: Items, is_before: Callable[[FeelValue, FeelValue], bool | None]) -> FeelValue:
     budget.spend_on_list(len(items))
     if not items:
         return None
@@ -304,10 +309,10 @@ def _first_of(
     return first
 
 
-def _numbers(budget: Budget, items: Iterable[FeelValue]) -> list[Number] | None:
+def _numbers(budget: Budget, items: Items) -> list[Number] | None:
+    budget.spend_on_list(len(items))
     numbers: list[Number] = []
     for item in items:
-        budget.spend(1)
         if type(item) not in NUMBER:
             return None
         numbers.append(item)  # type: ignore[arg-type] # its type is one of a number's
@@ -316,7 +321,7 @@ def _numbers(budget: Budget, items: Iterable[FeelValue]) -> list[Number] | None:
 
 def _index(items: Items, position: Number) -> int | None:
     """Turn a position into Python's index; None if there is no such item."""
-    index = int(position)
+    index = clamped(position)
     if not index or abs(index) > len(items):
         return None
     return index - 1 if index > 0 else len(items) + index
