@@ -191,6 +191,6 @@ def _has(value: FeelValue, key: str) -> bool:
 
 
 def _unknown(text: str, function: Name) -> NotFeel:
-    close = get_close_matches(function.name, FUNCTION_NAMES, n=1)
+    close = get_close_matches(function.name, FUNCTION_NAMES, n=1, cutoff=0.8)
     way_out = f"did you mean {close[0]}?" if close else "the page on FEEL lists all of them"
     return NotFeel(text, function.position, f"there is no function {shortened(function.name)}; {way_out}")

@@ -13,9 +13,9 @@ from engine.feel.refusal import NotFeel
 
 TEXT_CHARS_MAX = 32_768
 
-# The characters of names in DMN 1.5's grammar, rules 27 to 29, without its additional symbols.
+# The characters of names in DMN 1.5's grammar, rules 27 to 29, without ? and its additional symbols.
 NAME_START = (
-    "?A-Z_a-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f\u2c00-\u2fef"
+    "A-Z_a-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f\u2c00-\u2fef"
     "\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
 )
 NAME_PART = NAME_START + "0-9\u00b7\u0300-\u036f\u203f-\u2040$"
@@ -113,6 +113,8 @@ def _unknown(text: str, position: int) -> NotFeel:
         return NotFeel(text, position, "a name begins here and does not end; write a ` after it, on the same line")
     if char == "!":
         return NotFeel(text, position, "there is no operator !; write != for unlike, and not(…) for the opposite")
+    if char == "?":
+        return NotFeel(text, position, "? for the tested value is not supported; write a name, as in x in [1..10]")
     if text.startswith(("&", "|", "%", "^"), position):
         return NotFeel(text, position, f"there is no operator {char}; write and, or, modulo(…) or **")
     return NotFeel(text, position, f"{char!r} has no meaning in FEEL; leave it out, or write it within quotes")

@@ -63,6 +63,8 @@ def parse_test(source: Source) -> Node:
     if source.at(*COMPARISONS):
         operator = source.take().text
         return Test(operator, source.operation())
+    if source.at("not") and source.ahead().text == "(":
+        source.refuse("not(…) to the right of in is not supported; write not(x in …)")
     return source.operation()
 
 
@@ -79,7 +81,7 @@ def parse_tests(source: Source) -> tuple[Node, ...]:
 
 
 def _listed_test(source: Source) -> Node:
-    return parse_test(source) if source.at(*COMPARISONS) else source.expression()
+    return parse_test(source) if source.at("not", *COMPARISONS) else source.expression()
 
 
 def _primary(source: Source) -> Node:

@@ -72,6 +72,8 @@ def _comparison(source: Source) -> Node:
     while source.token.kind in {"sign", "word"}:
         if source.at(*COMPARISONS):
             operator = source.take().text
+            if source.at("="):
+                source.refuse("there is no operator ==; write one = for equal")
             left = Binary(operator, left, _operation(source))
         elif source.taken("between"):
             low = _operation(source)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
+from engine.feel.arithmetic import CONTEXT, clamped
 from engine.feel.budget import Budget
 from engine.feel.temporal import Date
 from engine.feel.values import OPEN, FeelValue, Range, Unlike, equal, less
@@ -72,8 +75,8 @@ def _number(end: FeelValue) -> int | None:
     match end:
         case bool():
             return None
-        case int():
-            return end
+        case int() | Decimal():
+            return clamped(end) if end == CONTEXT.to_integral_value(end) else None
         case Date():
             return end.number
     return None

@@ -78,7 +78,7 @@ class Source:
         errors:  NotFeel  another token stands here
         """
         if not self.at(text):
-            self.refuse(f"{text} is missing here, {what_for}")
+            self.refuse(f"{text!r} is missing here, {what_for}")
         return self.take()
 
     def refuse(self, rule: str, token: Token | None = None) -> NoReturn:

@@ -19,6 +19,7 @@ MONTHS = (
     "December",
 )  # fmt: skip
 TEXT_STEPS = 10
+WHOLE_MAX = 10**12
 DAY = "date: date | date and time"
 
 
@@ -198,4 +199,4 @@ def _day(value: Date | DateTime) -> Date:
 
 def _whole(number: Number) -> int | None:
     """Return a number without decimals as an int, if it is one of a calendar's size."""
-    return int(number) if abs(number) < 10**12 and number == int(number) else None
+    return int(number) if -WHOLE_MAX < number < WHOLE_MAX and number == int(number) else None

@@ -181,7 +181,10 @@ def union(budget: Budget, arguments: Items) -> Items | None:
 @counted("distinct values", "list: list")
 def distinct_values(budget: Budget, items: Items) -> Items:
     """Keep the first of each value."""
-    return list({identity(item, budget): item for item in reversed(items)}.values())[::-1]
+    first: dict[object, FeelValue] = {}
+    for item in items:
+        first.setdefault(identity(item, budget), item)
+    return list(first.values())
 
 
 @counted("duplicate values", "list: list")
