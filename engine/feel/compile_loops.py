@@ -69,7 +69,7 @@ def compile_call(node: Call, place: Place) -> Code:
         name = node.function.name
         if name == "is defined" and len(node.arguments) == 1:
             return _is_defined(node.arguments[0], place)
-        if name not in FUNCTIONS:
+        if name not in FUNCTION_NAMES:
             raise _unknown(place.text, node.function)
         return _call_of_ours(overloads(name, len(arguments), node.names), arguments, node.names)
     function, names = place.code(node.function), node.names
