@@ -138,6 +138,10 @@ def _quotient(left: Number, right: Number) -> Number | None:
     return finite(CONTEXT.divide(left, right)) if right else None
 
 
+def _power(left: Number, right: Number) -> Number | None:
+    return finite(CONTEXT.power(left, right)) if right else 1
+
+
 def _rules(*declared: tuple[tuple[type, ...], tuple[type, ...], Rule]) -> dict[tuple[type, type], Rule]:
     """Spread rules over the pairs of types that they are for; of two for one pair the first counts."""
     rules: dict[tuple[type, type], Rule] = {}
@@ -180,4 +184,4 @@ QUOTIENTS = _rules(
     ((Months,), (Months,), lambda left, right: _quotient(left.months, right.months)),
     ((Elapsed,), (Elapsed,), lambda left, right: _quotient(left.ns, right.ns)),
 )
-POWERS = _rules((NUMBERS, NUMBERS, lambda left, right: finite(CONTEXT.power(left, right))))
+POWERS = _rules((NUMBERS, NUMBERS, _power))

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from engine.feel.budget import Budget
 from engine.feel.code import Code, Place, Scope, cost_of, height_called
 from engine.feel.compile_values import is_found
-from engine.feel.functions import FUNCTION_NAMES, FUNCTIONS
+from engine.feel.functions import FUNCTION_NAMES
 from engine.feel.functions.registry import Builtin, call_first, overloads
 from engine.feel.ranges import items_of, steps_of
 from engine.feel.refusal import NotFeel

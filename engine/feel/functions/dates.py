@@ -10,7 +10,15 @@ from engine.feel.budget import Budget
 from engine.feel.calendar import CYCLE_YEARS, days_in_month, exists
 from engine.feel.functions.registry import builtin, counted
 from engine.feel.temporal import SECOND_NS, Date, DateTime, Elapsed, Months, Time
-from engine.feel.temporal_text import OFFSET_S_MAX, checked, parse_date, parse_date_time, parse_duration, parse_time
+from engine.feel.temporal_text import (
+    OFFSET_S_MAX,
+    checked,
+    is_zone,
+    parse_date,
+    parse_date_time,
+    parse_duration,
+    parse_time,
+)
 from engine.feel.values import FeelValue
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -84,6 +92,14 @@ def date_and_time(budget: Budget, value: str | DateTime | Date) -> DateTime | No
 def date_and_time_of(day: Date | DateTime, clock: Time) -> DateTime:
     """Join a day and a time; the time's zone counts."""
     return DateTime(_day(day), clock.ns, clock.zone)
+
+
+@builtin("date and time", "date: date and time, timezone: string")
+def date_and_time_in(moment: DateTime, timezone: str) -> DateTime | None:
+    """Read a moment on the clock of a zone; null for a moment without one, and for a zone that there is not."""
+    if moment.zone is None or not is_zone(timezone):
+        return None
+    return checked(moment.on_clock_of(timezone))
 
 
 @counted("duration", "from: string | years and months duration | days and time duration")

@@ -92,7 +92,9 @@ def test_what_looks_endless_may_also_just_be_quick(text: str) -> None:
     assert time.process_time() - began_s < SECONDS_MAX
 
 
-@pytest.mark.parametrize("text", ["[" * 10_000, "a" + ".b" * 10_000, "1" + "+1" * 10_000, "a[1" * 5_000, '"' + "\\" * 9_999])
+@pytest.mark.parametrize(
+    "text", ["[" * 10_000, "a" + ".b" * 10_000, "1" + "+1" * 10_000, "a[1" * 5_000, '"' + "\\" * 9_999]
+)
 def test_a_text_is_refused_as_soon(text: str) -> None:
     began_s = time.process_time()
 

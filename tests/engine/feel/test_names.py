@@ -9,7 +9,7 @@ from tests.support.feel import NOW, json_of, value_of
 @pytest.mark.parametrize(
     ("text", "names"),
     [
-        ("amount > 100 and order.status = \"paid\"", {"amount", "order"}),
+        ('amount > 100 and order.status = "paid"', {"amount", "order"}),
         ("for i in items return i + rate", {"items", "rate"}),
         ("{a: x, b: a + y}", {"x", "y"}),
         ("function(a) a + b", {"b"}),
