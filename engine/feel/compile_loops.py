@@ -7,12 +7,12 @@ from difflib import get_close_matches
 
 from engine.feel.budget import Budget
 from engine.feel.code import Code, Place, Scope, cost_of, height_called
-from engine.feel.compile_values import is_found
+from engine.feel.compile_values import found, is_found
 from engine.feel.functions import FUNCTION_NAMES
 from engine.feel.functions.registry import Builtin, call_first, overloads
 from engine.feel.ranges import items_of, steps_of
 from engine.feel.refusal import NotFeel
-from engine.feel.syntax import Call, FeelType, FunctionOf, Loop, Name, Path, Span
+from engine.feel.syntax import Call, FeelType, FunctionOf, Loop, Name, Node, Path, Span
 from engine.feel.types import ANY, fitted
 from engine.feel.values import FeelValue, Function, Range, as_list
 from timers.refusal import shortened
@@ -65,14 +65,14 @@ def compile_call(node: Call, place: Place) -> Code:
     errors:  NotFeel  there is no function of that name
     """
     arguments = [place.code(argument) for argument in node.arguments]
-    if isinstance(node.function, Name) and node.function.name not in place.bound:
+    if isinstance(node.function, Name) and node.function.name not in place.bound | place.coming:
         name = node.function.name
         if name == "is defined" and len(node.arguments) == 1:
             return _is_defined(node.arguments[0], place)
         if name not in FUNCTION_NAMES:
             raise _unknown(place.text, node.function)
         return _call_of_ours(overloads(name, len(arguments), node.names), arguments, node.names)
-    function, names = place.code(node.function), node.names
+    function, names = _called(node.function, place), node.names
 
     def code(scope: Scope) -> FeelValue:
         called = function(scope)
@@ -87,6 +87,13 @@ def compile_call(node: Call, place: Place) -> Code:
         return called.call(scope.budget, values)
 
     return code
+
+
+def _called(node: Node, place: Place) -> Code:
+    if isinstance(node, Name) and node.name in place.coming - place.bound:
+        name = node.name  # no variable may stand for it, since none is a function
+        return lambda scope: found(scope, name)
+    return place.code(node)
 
 
 def _for(domains: list[Domain], body: Code, cost: int) -> Code:

@@ -100,12 +100,11 @@ def compile_list(node: ListOf, place: Place) -> Code:
 
 def compile_context(node: ContextOf, place: Place) -> Code:
     """Compile `{key: value, …}`."""
-    entries = []
+    codes = []
+    place = place.within(coming=[key for key, _ in node.entries])
     for key, value in node.entries:
-        # A function may call itself by its key, and the entries after it.
+        codes.append((key, place.code(value)))
         place = place.within(key)
-        entries.append((key, value))
-    codes = [(key, place.code(value)) for key, value in entries]
 
     def code(scope: Scope) -> FeelValue:
         made: dict[str, FeelValue] = {}

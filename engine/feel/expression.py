@@ -9,9 +9,9 @@ from engine.feel import compile_loops, compile_operators, compile_values, syntax
 from engine.feel.budget import STEPS_MAX, Budget
 from engine.feel.code import Code, Place, Scope
 from engine.feel.functions import FUNCTION_NAMES
+from engine.feel.names import KnownNames
 from engine.feel.parser import parse
 from engine.feel.refusal import TooLong
-from engine.feel.source import longest_first
 from engine.feel.values import FeelValue
 
 COMPILERS: Mapping[type, Callable[..., Code]] = {
@@ -36,7 +36,7 @@ COMPILERS: Mapping[type, Callable[..., Code]] = {
 }
 # Names with spaces of the parts of dates and ranges.
 PARTS = ("time offset", "start included", "end included")
-OUR_NAMES = longest_first([*FUNCTION_NAMES, *PARTS], {})
+OUR_NAMES = KnownNames([*FUNCTION_NAMES, *PARTS])
 
 
 class Expression:
@@ -69,7 +69,7 @@ def compile_expression(text: str, known_names: Collection[str] = frozenset()) ->
 
     errors:  NotFeel  it is no expression of our FEEL; show its sentence to the author
     """
-    node = parse(text, {**OUR_NAMES, **longest_first(known_names, OUR_NAMES)})
+    node = parse(text, OUR_NAMES.and_others(known_names))
     free: set[str] = set()
     code = Place(text, COMPILERS, free).code(node)
     return Expression(text, frozenset(free), code)

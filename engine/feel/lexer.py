@@ -21,6 +21,7 @@ NAME_START = (
 NAME_PART = NAME_START + "0-9\u00b7\u0300-\u036f\u203f-\u2040$"
 TOKEN = re.compile(
     r"(?P<space>(?:[\s\ufeff]|//[^\n\r]*|/\*.*?\*/)+)"
+    r"|(?P<open>/\*)"
     r"|(?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?)"
     rf"|(?P<word>[{NAME_START}][{NAME_PART}]*)"
     r"|`(?P<quoted>[^`\n]+)`"
@@ -58,7 +59,7 @@ def tokens_of(text: str) -> list[Token]:
     position = 0
     while position < len(text):
         match = TOKEN.match(text, position)
-        if match is None:
+        if match is None or match.lastgroup == "open":
             raise _unknown(text, position)
         position = match.end()
         if (kind := match.lastgroup) != "space":
@@ -107,14 +108,15 @@ def _meant(escape: re.Match[str]) -> str:
 
 def _unknown(text: str, position: int) -> NotFeel:
     char = text[position]
-    if char == '"':
-        return NotFeel(text, position, 'a text begins here and does not end; write a " after it')
-    if char == "`":
-        return NotFeel(text, position, "a name begins here and does not end; write a ` after it, on the same line")
-    if char == "!":
-        return NotFeel(text, position, "there is no operator !; write != for unlike, and not(…) for the opposite")
-    if char == "?":
-        return NotFeel(text, position, "? for the tested value is not supported; write a name, as in x in [1..10]")
-    if text.startswith(("&", "|", "%", "^"), position):
-        return NotFeel(text, position, f"there is no operator {char}; write and, or, modulo(…) or **")
-    return NotFeel(text, position, f"{char!r} has no meaning in FEEL; leave it out, or write it within quotes")
+    rule = HINTS.get(char, f"{char!r} has no meaning in FEEL; leave it out, or write it within quotes")
+    return NotFeel(text, position, rule)
+
+
+HINTS = {
+    '"': 'a text begins here and does not end; write a " after it',
+    "`": "a name begins here and does not end; write a ` after it, on the same line",
+    "/": "a comment begins here and does not end; write */ after it",
+    "?": "? for the tested value is not supported; write a name, as in x in [1..10]",
+    "!": "there is no operator !; write != for unlike, and not(…) for the opposite",
+    **{char: f"there is no operator {char}; write and, or, modulo(…) or **" for char in "&|%^"},
+}

@@ -37,6 +37,8 @@ KEYWORDS = frozenset(
 # What may begin an expression besides words, numbers and texts; so a [ before none of them ends a range.
 STARTS = ("(", "[", "{", "-", "@")
 DOMAINS_MAX = 10
+ENTRIES_MAX = 1_000
+PARAMETERS_MAX = 50
 VALUE_WORDS = frozenset({"every", "false", "for", "function", "if", "null", "some", "true"})
 
 
@@ -200,19 +202,21 @@ def _at_literal(source: Source) -> Constant:
 
 
 def _context(source: Source) -> ContextOf:
-    entries: list[tuple[str, Node]] = []
+    entries: dict[str, Node] = {}
     while not source.at("}"):
         token = source.token
         key = source.take().text if token.kind in {"text", "quoted"} else _words(source, ":")
-        if any(key == other for other, _ in entries):
+        if key in entries:
             source.refuse(f"the key {shortened(key)} is there twice; leave one out", token)
         source.expect(":", "between a key and its value; write {key: value}")
-        entries.append((key, source.expression()))
+        entries[key] = source.expression()
         source.learn(key)
+        if len(entries) > ENTRIES_MAX:
+            source.refuse(f"a context has more than {ENTRIES_MAX:,} entries here; join several with context merge")
         if not source.taken(","):
             break
     source.expect("}", "after the entries of a context")
-    return ContextOf(tuple(entries))
+    return ContextOf(tuple(entries.items()))
 
 
 def _condition(source: Source) -> Condition:
@@ -247,6 +251,8 @@ def _function(source: Source) -> FunctionOf:
         name = source.take().text if source.token.kind == "quoted" else _words(source, ":", ",", ")")
         source.learn(name)
         parameters.append((name, parse_type(source) if source.taken(":") else None))
+        if len(parameters) > PARAMETERS_MAX:
+            source.refuse(f"a function has more than {PARAMETERS_MAX} parameters; pass a context")
         if not source.taken(","):
             break
     source.expect(")", "after the parameters of a function")

@@ -6,9 +6,10 @@ the text itself makes, and `known_names`. Any other is written in backquotes.
 
 from __future__ import annotations
 
+from engine.feel.names import KnownNames
 from engine.feel.parse_forms import COMPARISONS, parse_operand, parse_test, parse_tests
 from engine.feel.parse_types import parse_type
-from engine.feel.source import KnownNames, Source
+from engine.feel.source import Source
 from engine.feel.syntax import Between, Binary, In, InstanceOf, Logic, Negation, Node, children_of
 
 # All of them join from left to right, `**` too; a sign binds tighter than any.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from typing import NoReturn
 
-from engine.feel.lexer import Token, tokens_of, words_of
+from engine.feel.lexer import Token, tokens_of
+from engine.feel.names import KnownNames
 from engine.feel.refusal import NotFeel
 from engine.feel.syntax import Node
 from timers.refusal import shortened
@@ -13,8 +14,6 @@ from timers.refusal import shortened
 NESTING_MAX = 40  # each takes about ten of Python's 1,000 frames to parse
 
 Parse = Callable[["Source"], Node]
-# Names of several words by the first of them, the longest first.
-KnownNames = Mapping[str, Sequence[tuple[tuple[str, ...], str]]]
 
 
 class Source:
@@ -27,7 +26,7 @@ class Source:
         self.tokens = tokens_of(text)
         self.index = 0
         self.nesting = 0
-        self.known = dict(known_names)
+        self.known = known_names
 
     def expression(self) -> Node:
         """Parse a whole expression within another.
@@ -87,30 +86,16 @@ class Source:
 
     def learn(self, name: str) -> None:
         """Note a name with spaces or signs, so that it is read as one name from here on."""
-        self.known |= longest_first([name], self.known)
+        self.known.learn(name)
 
     def known_name(self) -> str | None:
         """Read the longest of the known names with spaces that stands here, if there is one."""
-        for words, name in self.known.get(self.token.text, ()):
-            found = self.tokens[self.index : self.index + len(words)]
-            if [token.text for token in found] == list(words) and all(t.kind in {"word", "sign"} for t in found):
-                self.index += len(words)
-                return name
-        return None
+        match = self.known.match(self.tokens, self.index)
+        if match is None:
+            return None
+        self.index += match[1]
+        return match[0]
 
     def found(self) -> str:
         """Name what stands next, for a refusal."""
         return "the text ends" if self.token.kind == "end" else f"{shortened(self.token.text)} stands"
-
-
-def longest_first(names: Iterable[str], known: KnownNames) -> dict[str, list[tuple[tuple[str, ...], str]]]:
-    """List the names of several words, among those that are known, by the first of their words."""
-    changed: dict[str, list[tuple[tuple[str, ...], str]]] = {}
-    for name in names:
-        words = words_of(name)
-        if len(words) > 1:
-            beside = changed.get(words[0]) or [*known.get(words[0], ())]
-            if (words, name) not in beside:
-                beside.append((words, name))
-            changed[words[0]] = sorted(beside, key=lambda one: -len(one[0]))
-    return changed

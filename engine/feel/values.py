@@ -137,7 +137,7 @@ def identity(value: FeelValue, budget: Budget, depth: int = 0) -> object:
         case Unlike():
             return "unlike", identity(value.value, budget, depth + 1)
     key = order_key(value)
-    return (kind_of(value), *(key or (value,)))
+    return (kind_of(value), *(key or (value if isinstance(value, bool) else id(value),)))
 
 
 def _equal_lists(left: list[FeelValue], right: list[FeelValue], budget: Budget, depth: int) -> bool:

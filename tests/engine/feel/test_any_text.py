@@ -19,15 +19,14 @@ PIECES = [
     "satisfies", "and", "or", "between", "instance", "of", "number", "function", "x", "s", "l", "c", "n", "item",
     "partial", "not", *sorted(FUNCTION_NAMES),
 ]  # fmt: skip
+OPERATORS = ["+", "-", "*", "/", "**", "=", "!=", "<", ">=", "and", "or", "in >"]
 FORMS = [
-    "{0} + {1}", "{0} - {1}", "{0} * {1}", "{0} / {1}", "{0} ** {1}", "-{0}", "{0} = {1}", "{0} < {1}", "{0} >= {1}",
-    "{0} and {1}", "{0} or {1}", "if {0} then {1} else {2}", "[{0}, {1}, {2}]", "[{0}..{1}]", "({0}..{1})",
-    "(>= {0})", "{0} in {1}", "{0} in ({1}, {2})", "{0} in < {1}", "{0} between {1} and {2}", "({0})[{1}]", "({0}).a",
-    "{{a: {0}, b: {1}}}", "for i in {0} return {1}", "for i in {0}..{1} return {2}", "some i in {0} satisfies {1}",
-    "{0} instance of list<number>", "(function(x, y) {0})({1}, {2})",
-    *(f"{name}({{0}})" for name in sorted(FUNCTION_NAMES)),
-    *(f"{name}({{0}}, {{1}})" for name in sorted(FUNCTION_NAMES)),
-    *(f"{name}({{0}}, {{1}}, {{2}})" for name in sorted(FUNCTION_NAMES)),
+    *(f"({{0}}) {operator} ({{1}})" for operator in OPERATORS),
+    "-({0})", "if {0} then {1} else {2}", "[{0}, {1}, {2}]", "[({0})..({1})]", "(({0})..({1}))", "(>= ({0}))",
+    "({0}) in [{1}, {2}]", "({0}) in (({1}), ({2}))", "({0}) between ({1}) and ({2})", "({0})[{1}]", "({0}).a",
+    "{{a: {0}, b: {1}}}", "for i in {0} return {1}", "for i in ({0})..({1}) return {2}",
+    "some i in {0} satisfies {1}", "({0}) instance of list<number>", "(function(x, y) {0})({1}, {2})",
+    *(f"{name}({', '.join(['{0}', '{1}', '{2}'][:count])})" for name in sorted(FUNCTION_NAMES) for count in (1, 2, 3)),
 ]  # fmt: skip
 LEAVES = [
     "1", "0", "-3", "2.5", "1e6000", "1e-6000", '"a"', '""', '"2026-01-31"', '"(a+)+"', '@"P1Y"', '@"-PT1H"',
