@@ -12,7 +12,7 @@ STEPS_MAX = 100_000
 LIST_ITEMS_MAX = 100_000
 TEXT_CHARS_MAX = 1_048_576
 VALUE_DEPTH_MAX = 100  # lists and contexts within each other
-CALL_HEIGHT_MAX = 250  # nodes above each other in all functions that are being called; Python allows 1,000 frames
+CALL_HEIGHT_MAX = 400  # nodes above each other in all functions that are being called; Python allows 1,000 frames
 PATTERN_TIME_S = 0.05  # of all patterns of one evaluation together
 NODES_PER_STEP = 10
 TEXT_CHARS_PER_STEP = 256
@@ -44,7 +44,9 @@ class Budget:
     def spend_on_text(self, chars: int) -> None:
         """Take the steps that a text of so many characters costs, and refuse one that is too long."""
         if chars > TEXT_CHARS_MAX:
-            raise TooLong(f"the expression makes a text of {chars:,} characters; a text has at most {TEXT_CHARS_MAX:,}")
+            raise TooLong(
+                f"the expression makes a string of {chars:,} characters; a string has at most {TEXT_CHARS_MAX:,}"
+            )
         self.spend(chars // TEXT_CHARS_PER_STEP)
 
     def spend_on_list(self, items: int) -> None:

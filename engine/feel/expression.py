@@ -52,7 +52,8 @@ class Expression:
     def evaluate(self, variables: Mapping[str, FeelValue], *, now: datetime, steps_max: int = STEPS_MAX) -> FeelValue:
         """Evaluate the expression; what goes wrong within it is null, as FEEL has it.
 
-        shape:   `now` is aware; it is what `now()` and `today()` return
+        shape:   `variables` are values of FEEL: pass those of JSON through `from_json`. `now` is aware; it is what
+                 `now()` and `today()` return
         units:   a step is about a microsecond
         errors:  TooLong  it passes a bound of steps, length, depth or time; Unmet  its `assert` does not hold
         """

@@ -113,7 +113,7 @@ def _unknown(text: str, position: int) -> NotFeel:
 
 
 HINTS = {
-    '"': 'a text begins here and does not end; write a " after it',
+    '"': 'a string begins here and does not end; write a " after it',
     "`": "a name begins here and does not end; write a ` after it, on the same line",
     "/": "a comment begins here and does not end; write */ after it",
     "?": "? for the tested value is not supported; write a name, as in x in [1..10]",

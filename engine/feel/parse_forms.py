@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Literal
 
-from engine.feel.arithmetic import CONTEXT, DIGITS, EXPONENT_MAX
 from engine.feel.functions import FUNCTION_NAMES
+from engine.feel.parse_literals import parse_at_literal, parse_number
 from engine.feel.parse_types import parse_type
 from engine.feel.source import Source
 from engine.feel.syntax import (
@@ -25,7 +24,6 @@ from engine.feel.syntax import (
     Span,
     Test,
 )
-from engine.feel.temporal_text import parse_temporal
 from timers.refusal import shortened
 
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
@@ -90,8 +88,7 @@ def _primary(source: Source) -> Node:
     token = source.token
     match token.kind:
         case "number":
-            source.take()
-            return Constant(_number(source, token.text))
+            return parse_number(source)
         case "text":
             source.take()
             return Constant(token.text)
@@ -125,16 +122,6 @@ def _word(source: Source) -> Node:
     return Name(token.text, token.position)
 
 
-def _number(source: Source, text: str) -> int | Decimal:
-    if text.isdecimal() and len(text) <= DIGITS:
-        return int(text)
-    number = CONTEXT.create_decimal(text)
-    if not number.is_finite():
-        source.index -= 1
-        source.refuse(f"{shortened(text)} is too large; numbers have exponents up to {EXPONENT_MAX:,}")
-    return number
-
-
 def _bracketed(source: Source) -> Node:
     token = source.take()
     match token.text:
@@ -147,7 +134,7 @@ def _bracketed(source: Source) -> Node:
         case "{":
             return _context(source)
         case "@":
-            return _at_literal(source)
+            return parse_at_literal(source)
     source.index -= 1
     return source.refuse(f"{source.found()} where a value is due; write one before it, or leave it out")
 
@@ -189,16 +176,6 @@ def _ends_range(source: Source) -> bool:
     if after.kind == "sign":
         return after.text not in STARTS
     return after.kind == "end" or (after.kind == "word" and after.text in KEYWORDS - VALUE_WORDS)
-
-
-def _at_literal(source: Source) -> Constant:
-    token = source.take()
-    value = parse_temporal(token.text) if token.kind == "text" else None
-    if value is None:
-        source.refuse(
-            f'{shortened(token.text)} after @ is no date, time or duration; write @"2026-01-31" or @"PT15M"', token
-        )
-    return Constant(value)
 
 
 def _context(source: Source) -> ContextOf:

@@ -28,7 +28,7 @@ REFUSED = [
     ("1 instance 2", 12, "'of' is missing here, after instance; write x instance of number"),
     ("1 instance of int", 15, "'int' stands where a type is due; the types are Any, Null, boolean, number"),
     ('@"2026-13-01"', 2, "'2026-13-01' after @ is no date, time or duration; write @\"2026-01-31\""),
-    ('"abc', 1, 'a text begins here and does not end; write a " after it'),
+    ('"abc', 1, 'a string begins here and does not end; write a " after it'),
     ("1 /* abc", 3, "a comment begins here and does not end; write */ after it"),
     ("`abc", 1, "a name begins here and does not end; write a ` after it"),
     (r'"\uD800"', 1, "half a character is escaped here; write \\U and six digits for a whole one"),
