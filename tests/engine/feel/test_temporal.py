@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engine.feel import compile_expression
@@ -36,6 +36,18 @@ def test_days_are_counted_as_python_counts_them(day: date) -> None:
 
     assert number == day.toordinal() - EPOCH
     assert day_of(number) == (day.year, day.month, day.day)
+
+
+@given(st.integers(1, 9999), st.integers(0, 13), st.integers(0, 32))
+@example(2000, 2, 29)
+@example(1900, 2, 29)
+def test_a_day_exists_if_python_knows_it(year: int, month: int, day: int) -> None:
+    try:
+        known = bool(date(year, month, day))
+    except ValueError:
+        known = False
+
+    assert exists(year, month, day) is known
 
 
 @given(st.integers(-(10**12), 10**12))
