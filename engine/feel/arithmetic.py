@@ -6,6 +6,8 @@ have at most 34 digits: the results are the same, and they come sooner.
 
 from collections.abc import Callable
 from decimal import ROUND_HALF_EVEN, Context, Decimal
+from itertools import product
+from typing import Any
 
 from engine.feel.budget import Budget
 from engine.feel.calendar import months_on
@@ -18,108 +20,45 @@ DIGITS = 34
 EXPONENT_MAX = 6_144
 INT_END = 10**DIGITS
 POWER_STEPS = 50
+POSITION_MAX = 10**15  # Python takes a millisecond to write out a number of 6,000 digits
 CONTEXT = Context(prec=DIGITS, rounding=ROUND_HALF_EVEN, Emin=-6_143, Emax=EXPONENT_MAX, clamp=1, traps=[])
 
 Number = int | Decimal
-Operation = Callable[[FeelValue, FeelValue, Budget], FeelValue]
+Rule = Callable[[Any, Any], FeelValue]
 
 
 def add(left: FeelValue, right: FeelValue, budget: Budget) -> FeelValue:
     """Add two numbers, join two texts, or move a date, a time or a duration by a duration."""
-    match left, right:
-        case bool(), _:
-            return None
-        case _, bool():
-            return None
-        case int(), int():
-            return whole(left + right)
-        case (int() | Decimal()), (int() | Decimal()):
-            return finite(CONTEXT.add(left, right))
-        case str(), str():
-            budget.spend_on_text(len(left) + len(right))
-            return left + right
-        case Months(), Months():
-            return checked(Months(left.months + right.months))
-        case Elapsed(), Elapsed():
-            return checked(Elapsed(left.ns + right.ns))
-        case (Months() | Elapsed()), (Date() | DateTime() | Time()):
-            return _moved(right, left, 1)
-        case (Date() | DateTime() | Time()), (Months() | Elapsed()):
-            return _moved(left, right, 1)
-    return None
+    if isinstance(left, str) and isinstance(right, str):
+        budget.spend_on_text(len(left) + len(right))
+        return left + right
+    rule = SUMS.get((type(left), type(right)))
+    return rule(left, right) if rule else None
 
 
 def subtract(left: FeelValue, right: FeelValue, budget: Budget) -> FeelValue:  # noqa: ARG001 as all operations
     """Subtract two numbers or durations, move a date or time back, or find the time between two of them."""
-    match left, right:
-        case bool(), _:
-            return None
-        case _, bool():
-            return None
-        case int(), int():
-            return whole(left - right)
-        case (int() | Decimal()), (int() | Decimal()):
-            return finite(CONTEXT.subtract(left, right))
-        case Months(), Months():
-            return checked(Months(left.months - right.months))
-        case Elapsed(), Elapsed():
-            return checked(Elapsed(left.ns - right.ns))
-        case (Date() | DateTime() | Time()), (Months() | Elapsed()):
-            return _moved(left, right, -1)
-        case Time(), Time():
-            return _between(left, right)
-        case (Date() | DateTime()), (Date() | DateTime()):
-            return _between(*(midnight(end) if isinstance(end, Date) else end for end in (left, right)))
-    return None
+    rule = DIFFERENCES.get((type(left), type(right)))
+    return rule(left, right) if rule else None
 
 
-def multiply(left: FeelValue, right: FeelValue, budget: Budget) -> FeelValue:
+def multiply(left: FeelValue, right: FeelValue, budget: Budget) -> FeelValue:  # noqa: ARG001 as all operations
     """Multiply two numbers, or a duration by a number."""
-    match left, right:
-        case bool(), _:
-            return None
-        case _, bool():
-            return None
-        case int(), int():
-            return whole(left * right)
-        case (int() | Decimal()), (int() | Decimal()):
-            return finite(CONTEXT.multiply(left, right))
-        case (Months() | Elapsed()), (int() | Decimal()):
-            return _scaled(left, CONTEXT.multiply, right)
-        case (int() | Decimal()), (Months() | Elapsed()):
-            return multiply(right, left, budget)
-    return None
+    rule = PRODUCTS.get((type(left), type(right)))
+    return rule(left, right) if rule else None
 
 
 def divide(left: FeelValue, right: FeelValue, budget: Budget) -> FeelValue:  # noqa: ARG001 as all operations
     """Divide two numbers, a duration by a number, or two durations of one kind; a division by zero is null."""
-    match left, right:
-        case bool(), _:
-            return None
-        case _, bool():
-            return None
-        case (int() | Decimal()), (int() | Decimal()):
-            return finite(CONTEXT.divide(left, right)) if right else None
-        case (Months() | Elapsed()), (int() | Decimal()):
-            return _scaled(left, CONTEXT.divide, right) if right else None
-        case Months(), Months():
-            return finite(CONTEXT.divide(left.months, right.months)) if right.months else None
-        case Elapsed(), Elapsed():
-            return finite(CONTEXT.divide(CONTEXT.create_decimal(left.ns), right.ns)) if right.ns else None
-    return None
+    rule = QUOTIENTS.get((type(left), type(right)))
+    return rule(left, right) if rule else None
 
 
 def power(left: FeelValue, right: FeelValue, budget: Budget) -> FeelValue:
     """Raise a number to the power of another; null where that is no real number."""
-    match left, right:
-        case bool(), _:
-            return None
-        case _, bool():
-            return None
-        case (int() | Decimal()), (int() | Decimal()):
-            budget.spend(POWER_STEPS)
-            return finite(CONTEXT.power(left, right))
-    return None
+    budget.spend(POWER_STEPS)
+    rule = POWERS.get((type(left), type(right)))
+    return rule(left, right) if rule else None
 
 
 def negate(value: FeelValue) -> FeelValue:
@@ -139,6 +78,11 @@ def negate(value: FeelValue) -> FeelValue:
 def whole(number: int) -> Number:
     """Round a whole number to 34 digits; most have fewer."""
     return number if -INT_END < number < INT_END else finite(CONTEXT.create_decimal(number)) or 0
+
+
+def clamped(number: Number) -> int:
+    """Drop a number's decimals, and of one that is too large for any position all but its sign."""
+    return int(max(min(number, POSITION_MAX), -POSITION_MAX))
 
 
 def finite(number: Decimal) -> Decimal | None:
@@ -180,12 +124,64 @@ def _between(left: Time | DateTime, right: Time | DateTime) -> Elapsed | None:
     return checked(Elapsed(left.ns - right.ns - offsets_s * 1_000_000_000))
 
 
-def _scaled(
-    length: Months | Elapsed, scale: Callable[[Decimal, Number], Decimal], factor: Number
-) -> FeelValue:
+def _scaled(length: Months | Elapsed, scale: Callable[[Decimal, Number], Decimal], factor: Number) -> FeelValue:
     """Multiply or divide a duration; parts of a month or of a nanosecond are dropped."""
     amount = length.months if isinstance(length, Months) else length.ns
     scaled = finite(scale(Decimal(amount), factor))
     if scaled is None or scaled.adjusted() > DIGITS:
         return None
-    return checked(Months(int(scaled)) if isinstance(length, Months) else Elapsed(int(scaled)))
+    amount = int(scaled)
+    return checked(Months(amount)) if isinstance(length, Months) else checked(Elapsed(amount))
+
+
+def _quotient(left: Number, right: Number) -> Number | None:
+    return finite(CONTEXT.divide(left, right)) if right else None
+
+
+def _power(left: Number, right: Number) -> Number | None:
+    return finite(CONTEXT.power(left, right)) if right else 1
+
+
+def _rules(*declared: tuple[tuple[type, ...], tuple[type, ...], Rule]) -> dict[tuple[type, type], Rule]:
+    """Spread rules over the pairs of types that they are for; of two for one pair the first counts."""
+    rules: dict[tuple[type, type], Rule] = {}
+    for lefts, rights, rule in declared:
+        for pair in product(lefts, rights):
+            rules.setdefault(pair, rule)
+    return rules
+
+
+INT, NUMBERS, LENGTHS, POINTS = (int,), (int, Decimal), (Months, Elapsed), (Date, DateTime, Time)
+SUMS = _rules(
+    (INT, INT, lambda left, right: whole(left + right)),
+    (NUMBERS, NUMBERS, lambda left, right: finite(CONTEXT.add(left, right))),
+    ((Months,), (Months,), lambda left, right: checked(Months(left.months + right.months))),
+    ((Elapsed,), (Elapsed,), lambda left, right: checked(Elapsed(left.ns + right.ns))),
+    (POINTS, LENGTHS, lambda left, right: _moved(left, right, 1)),
+    (LENGTHS, POINTS, lambda left, right: _moved(right, left, 1)),
+)
+DIFFERENCES = _rules(
+    (INT, INT, lambda left, right: whole(left - right)),
+    (NUMBERS, NUMBERS, lambda left, right: finite(CONTEXT.subtract(left, right))),
+    ((Months,), (Months,), lambda left, right: checked(Months(left.months - right.months))),
+    ((Elapsed,), (Elapsed,), lambda left, right: checked(Elapsed(left.ns - right.ns))),
+    (POINTS, LENGTHS, lambda left, right: _moved(left, right, -1)),
+    ((Time,), (Time,), _between),
+    ((DateTime,), (DateTime,), _between),
+    ((DateTime,), (Date,), lambda left, right: _between(left, midnight(right))),
+    ((Date,), (DateTime,), lambda left, right: _between(midnight(left), right)),
+    ((Date,), (Date,), lambda left, right: _between(midnight(left), midnight(right))),
+)
+PRODUCTS = _rules(
+    (INT, INT, lambda left, right: whole(left * right)),
+    (NUMBERS, NUMBERS, lambda left, right: finite(CONTEXT.multiply(left, right))),
+    (LENGTHS, NUMBERS, lambda left, right: _scaled(left, CONTEXT.multiply, right)),
+    (NUMBERS, LENGTHS, lambda left, right: _scaled(right, CONTEXT.multiply, left)),
+)
+QUOTIENTS = _rules(
+    (NUMBERS, NUMBERS, _quotient),
+    (LENGTHS, NUMBERS, lambda left, right: _scaled(left, CONTEXT.divide, right) if right else None),
+    ((Months,), (Months,), lambda left, right: _quotient(left.months, right.months)),
+    ((Elapsed,), (Elapsed,), lambda left, right: _quotient(left.ns, right.ns)),
+)
+POWERS = _rules((NUMBERS, NUMBERS, _power))

@@ -1,6 +1,6 @@
 """Count the steps of one evaluation, and hold the bounds that no expression passes.
 
-A step is about a microsecond of work: one turn of a loop, ten nodes of its body, one item of a list that a function
+A step is about a microsecond of work: one turn of a loop, ten nodes of its body, four items of a list that a function
 reads, or 256 characters of a text that is made or compared.
 """
 
@@ -12,10 +12,11 @@ STEPS_MAX = 100_000
 LIST_ITEMS_MAX = 100_000
 TEXT_CHARS_MAX = 1_048_576
 VALUE_DEPTH_MAX = 100  # lists and contexts within each other
-CALL_HEIGHT_MAX = 250  # nodes above each other in all functions that are being called; Python allows 1,000 frames
+CALL_HEIGHT_MAX = 400  # nodes above each other in all functions that are being called; Python allows 1,000 frames
 PATTERN_TIME_S = 0.05  # of all patterns of one evaluation together
 NODES_PER_STEP = 10
 TEXT_CHARS_PER_STEP = 256
+ITEMS_PER_STEP = 4
 
 
 class Budget:
@@ -44,7 +45,7 @@ class Budget:
         """Take the steps that a text of so many characters costs, and refuse one that is too long."""
         if chars > TEXT_CHARS_MAX:
             raise TooLong(
-                f"the expression makes a text of {chars:,} characters; a text has at most {TEXT_CHARS_MAX:,}"
+                f"the expression makes a string of {chars:,} characters; a string has at most {TEXT_CHARS_MAX:,}"
             )
         self.spend(chars // TEXT_CHARS_PER_STEP)
 
@@ -52,7 +53,7 @@ class Budget:
         """Take the steps that a list of so many items costs, and refuse one that is too long."""
         if items > LIST_ITEMS_MAX:
             raise TooLong(f"the expression makes a list of {shown(items)} items; a list has at most {LIST_ITEMS_MAX:,}")
-        self.spend(items)
+        self.spend(items // ITEMS_PER_STEP)
 
     def enter(self, height: int) -> None:
         """Begin a call of a function whose body has this height.
@@ -71,9 +72,7 @@ class Budget:
 def check_depth(depth: int) -> None:
     """Refuse a value whose lists and contexts lie too deep within each other."""
     if depth > VALUE_DEPTH_MAX:
-        raise TooLong(
-            f"a value has more than {VALUE_DEPTH_MAX} lists and contexts within each other; make it flatter"
-        )
+        raise TooLong(f"a value has more than {VALUE_DEPTH_MAX} lists and contexts within each other; make it flatter")
 
 
 def shown(number: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from engine.feel.budget import NODES_PER_STEP, Budget
@@ -33,13 +33,15 @@ Code = Callable[[Scope], FeelValue]
 class Place:
     """Hold what is known where a node stands: the names that the text binds there, and how nodes are compiled.
 
-    shape:   `free` gathers the names that nothing in the text binds
+    shape:   `free` gathers the names that nothing in the text binds before they are read. `coming` are those that a
+             context binds later: a function that is called then sees them
     """
 
     text: str
     compilers: Mapping[type, Callable[..., Code]]
     free: set[str]
     bound: frozenset[str] = frozenset()
+    coming: frozenset[str] = frozenset()
     is_outermost: bool = True
     has_partial: bool = False
 
@@ -47,10 +49,15 @@ class Place:
         """Compile a node that stands here."""
         return self.compilers[type(node)](node, self)
 
-    def within(self, *names: str) -> Place:
+    def within(self, *names: str, coming: Iterable[str] = ()) -> Place:
         """Go where the text binds some more names, or where a filter's items may bring any."""
-        bound = self.bound.union(names)
-        return replace(self, bound=bound, is_outermost=False, has_partial=self.has_partial or "partial" in names)
+        return replace(
+            self,
+            bound=self.bound.union(names),
+            coming=self.coming.union(coming),
+            is_outermost=False,
+            has_partial=self.has_partial or "partial" in names,
+        )
 
 
 def cost_of(node: Node) -> int:

@@ -8,14 +8,16 @@ from difflib import get_close_matches
 from engine.feel.budget import Budget
 from engine.feel.code import Code, Place, Scope, cost_of, height_called
 from engine.feel.compile_values import found, is_found
-from engine.feel.functions import FUNCTION_NAMES, FUNCTIONS
+from engine.feel.functions import FUNCTION_NAMES
 from engine.feel.functions.registry import Builtin, call_first, overloads
 from engine.feel.ranges import items_of, steps_of
 from engine.feel.refusal import NotFeel
-from engine.feel.syntax import Call, FeelType, FunctionOf, Loop, Name, Path, Span
+from engine.feel.syntax import Call, FeelType, FunctionOf, Loop, Name, Node, Path, Span
 from engine.feel.types import ANY, fitted
 from engine.feel.values import FeelValue, Function, Range, as_list
 from timers.refusal import shortened
+
+CALL_STEPS = 3
 
 Domain = tuple[str, Code, bool]  # the variable, its values, and whether they are the bare span of `1..3`
 
@@ -45,7 +47,7 @@ def compile_function(node: FunctionOf, place: Place) -> Code:
         def call(budget: Budget, arguments: list[FeelValue]) -> FeelValue:
             if len(arguments) != len(names):
                 return None
-            budget.spend(cost)
+            budget.spend(CALL_STEPS + cost)
             budget.enter(height)
             values = _fitted(arguments, types, budget)
             answer = None if values is None else body(scope.within(dict(zip(names, values, strict=True))))
@@ -63,14 +65,14 @@ def compile_call(node: Call, place: Place) -> Code:
     errors:  NotFeel  there is no function of that name
     """
     arguments = [place.code(argument) for argument in node.arguments]
-    if isinstance(node.function, Name) and node.function.name not in place.bound:
+    if isinstance(node.function, Name) and node.function.name not in place.bound | place.coming:
         name = node.function.name
         if name == "is defined" and len(node.arguments) == 1:
             return _is_defined(node.arguments[0], place)
-        if name not in FUNCTIONS:
+        if name not in FUNCTION_NAMES:
             raise _unknown(place.text, node.function)
         return _call_of_ours(overloads(name, len(arguments), node.names), arguments, node.names)
-    function, names = place.code(node.function), node.names
+    function, names = _called(node.function, place), node.names
 
     def code(scope: Scope) -> FeelValue:
         called = function(scope)
@@ -85,6 +87,13 @@ def compile_call(node: Call, place: Place) -> Code:
         return called.call(scope.budget, values)
 
     return code
+
+
+def _called(node: Node, place: Place) -> Code:
+    if isinstance(node, Name) and node.name in place.coming - place.bound:
+        name = node.name  # no variable may stand for it, since none is a function
+        return lambda scope: found(scope, name)
+    return place.code(node)
 
 
 def _for(domains: list[Domain], body: Code, cost: int) -> Code:
@@ -126,9 +135,9 @@ def _turns(domains: list[Domain], scope: Scope) -> Iterator[Scope | None]:
         yield None
         return
     for item in items:
-        scope.budget.spend(1)
         inner = scope.within({name: item})
         if rest:
+            scope.budget.spend(1)
             yield from _turns(rest, inner)
         else:
             yield inner
@@ -159,9 +168,7 @@ def _call_of_ours(candidates: list[Builtin], arguments: list[Code], names: tuple
     if names is not None:
         order = [names.index(parameter.name) for parameter in candidates[0].parameters]
         arguments = [arguments[index] for index in order]
-        if candidates[0].takes_any_number:
-            listed = arguments[0]
-            candidates, arguments = candidates[:1], [lambda scope: listed(scope)]
+        candidates = candidates[:1]
     if len(candidates) > 1:
         return lambda scope: call_first(candidates, scope.budget, [argument(scope) for argument in arguments])
     only = candidates[0]
@@ -191,6 +198,6 @@ def _has(value: FeelValue, key: str) -> bool:
 
 
 def _unknown(text: str, function: Name) -> NotFeel:
-    close = get_close_matches(function.name, FUNCTION_NAMES, n=1)
+    close = get_close_matches(function.name, FUNCTION_NAMES, n=1, cutoff=0.8)
     way_out = f"did you mean {close[0]}?" if close else "the page on FEEL lists all of them"
     return NotFeel(text, function.position, f"there is no function {shortened(function.name)}; {way_out}")

@@ -14,7 +14,6 @@ from engine.feel.types import is_instance
 from engine.feel.values import NUMBER, FeelValue, equal, less
 
 OPERATIONS = {
-    "+": arithmetic.add,
     "-": arithmetic.subtract,
     "*": arithmetic.multiply,
     "/": arithmetic.divide,
@@ -25,24 +24,8 @@ OPERATIONS = {
 def compile_binary(node: Binary, place: Place) -> Code:
     """Compile arithmetic or a comparison."""
     left, right = place.code(node.left), place.code(node.right)
-    match node.operator:
-        case "=":
-            return _equality(left, right)
-        case "!=":
-            same = _equality(left, right)
-            return lambda scope: _opposite(same(scope))
-        case "<":
-            return _order(left, right)
-        case ">":
-            return _order(right, left)
-        case "<=":
-            above = _order(right, left)
-            return lambda scope: _opposite(above(scope))
-        case ">=":
-            below = _order(left, right)
-            return lambda scope: _opposite(below(scope))
-        case "+":
-            return _sum(left, right)
+    if make := SHORT_WAYS.get(node.operator):
+        return make(left, right)
     operation = OPERATIONS[node.operator]
     return lambda scope: operation(left(scope), right(scope), scope.budget)
 
@@ -160,6 +143,21 @@ def _logic_of_two(left: Code, right: Code, *, decisive: bool) -> Code:
         return other if first is other and second is other else None
 
     return code
+
+
+def _not(code: Code) -> Code:
+    return lambda scope: _opposite(code(scope))
+
+
+SHORT_WAYS: dict[str, Callable[[Code, Code], Code]] = {
+    "+": _sum,
+    "=": _equality,
+    "!=": lambda left, right: _not(_equality(left, right)),
+    "<": _order,
+    ">": lambda left, right: _order(right, left),
+    "<=": lambda left, right: _not(_order(right, left)),
+    ">=": lambda left, right: _not(_order(left, right)),
+}
 
 
 def _test(node: Test, place: Place) -> Callable[[Scope, FeelValue], bool | None]:

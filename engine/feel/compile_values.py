@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine.feel.budget import Budget
 from engine.feel.code import Code, Place, Scope, cost_of
 from engine.feel.functions import FUNCTIONS
 from engine.feel.functions.dates import property_of
 from engine.feel.functions.registry import call_first, overloads
-from engine.feel.budget import Budget
 from engine.feel.syntax import Condition, Constant, ContextOf, Filter, ListOf, Name, Path, Span, Test
 from engine.feel.values import OPEN, FeelValue, Function, Range, Unlike, as_list
 
@@ -100,12 +100,11 @@ def compile_list(node: ListOf, place: Place) -> Code:
 
 def compile_context(node: ContextOf, place: Place) -> Code:
     """Compile `{key: value, …}`."""
-    entries = []
+    codes = []
+    place = place.within(coming=[key for key, _ in node.entries])
     for key, value in node.entries:
-        # A function may call itself by its key, and the entries after it.
+        codes.append((key, place.code(value)))
         place = place.within(key)
-        entries.append((key, value))
-    codes = [(key, place.code(value)) for key, value in entries]
 
     def code(scope: Scope) -> FeelValue:
         made: dict[str, FeelValue] = {}

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 
 from engine.feel import compile_loops, compile_operators, compile_values, syntax
 from engine.feel.budget import STEPS_MAX, Budget
 from engine.feel.code import Code, Place, Scope
 from engine.feel.functions import FUNCTION_NAMES
+from engine.feel.names import KnownNames
 from engine.feel.parser import parse
 from engine.feel.refusal import TooLong
 from engine.feel.values import FeelValue
 
-COMPILERS = {
+COMPILERS: Mapping[type, Callable[..., Code]] = {
     syntax.Constant: compile_values.compile_constant,
     syntax.Name: compile_values.compile_name,
     syntax.Path: compile_values.compile_path,
@@ -35,6 +36,7 @@ COMPILERS = {
 }
 # Names with spaces of the parts of dates and ranges.
 PARTS = ("time offset", "start included", "end included")
+OUR_NAMES = KnownNames([*FUNCTION_NAMES, *PARTS])
 
 
 class Expression:
@@ -47,12 +49,11 @@ class Expression:
         self.names = names
         self._code = code
 
-    def evaluate(
-        self, variables: Mapping[str, FeelValue], *, now: datetime, steps_max: int = STEPS_MAX
-    ) -> FeelValue:
+    def evaluate(self, variables: Mapping[str, FeelValue], *, now: datetime, steps_max: int = STEPS_MAX) -> FeelValue:
         """Evaluate the expression; what goes wrong within it is null, as FEEL has it.
 
-        shape:   `now` is aware; it is what `now()` and `today()` return
+        shape:   `variables` are values of FEEL: pass those of JSON through `from_json`. `now` is aware; it is what
+                 `now()` and `today()` return
         units:   a step is about a microsecond
         errors:  TooLong  it passes a bound of steps, length, depth or time; Unmet  its `assert` does not hold
         """
@@ -69,7 +70,7 @@ def compile_expression(text: str, known_names: Collection[str] = frozenset()) ->
 
     errors:  NotFeel  it is no expression of our FEEL; show its sentence to the author
     """
-    node = parse(text, [*FUNCTION_NAMES, *PARTS, *known_names])
+    node = parse(text, OUR_NAMES.and_others(known_names))
     free: set[str] = set()
     code = Place(text, COMPILERS, free).code(node)
     return Expression(text, frozenset(free), code)

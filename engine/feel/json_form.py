@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime
+import sys
+from datetime import UTC, datetime
 from decimal import Decimal
 
 from engine.feel.arithmetic import CONTEXT, INT_END, whole
@@ -14,8 +15,9 @@ from engine.feel.temporal_text import temporal_text
 from engine.feel.text import text_of
 from engine.feel.values import FeelValue, Range, Unlike
 
-NODES_MAX = 1_000_000
-NEVER = datetime.max  # what a value is written at does not matter
+NODES_MAX = 250_000
+FLOAT_MAX = sys.float_info.max
+NEVER = datetime(1970, 1, 1, tzinfo=UTC)  # what a value is written at does not matter
 
 
 def from_json(value: object) -> FeelValue:
@@ -32,12 +34,12 @@ def to_json(value: FeelValue) -> object:
 
     shape:   a whole number is an int, any other the nearest float; a date, time, duration or range is its text; a
              function is null
-    errors:  TooLong  it has more than a million parts, or they lie too deep within each other
+    errors:  TooLong  it has more than 250,000 parts, or they lie too deep within each other
     """
     return _Writer().written(value, 0)
 
 
-def _read(value: object, depth: int) -> FeelValue:
+def _read(value: object, depth: int) -> FeelValue:  # noqa: PLR0911 - one for each kind
     check_depth(depth)
     match value:
         case None | bool() | str():
@@ -61,7 +63,7 @@ class _Writer:
     def __init__(self) -> None:
         self.left = NODES_MAX
 
-    def written(self, value: FeelValue, depth: int) -> object:
+    def written(self, value: FeelValue, depth: int) -> object:  # noqa: PLR0911 - one for each kind
         check_depth(depth)
         self.left -= 1
         if self.left < 0:
@@ -84,4 +86,6 @@ class _Writer:
 
 def _number(number: Decimal) -> int | float:
     is_whole = number == number.to_integral_value() and abs(number) < INT_END
+    if abs(number) > FLOAT_MAX:
+        raise TooLong(f"a number is over {FLOAT_MAX:.0e}, the largest that JSON's readers know; return a smaller one")
     return int(number) if is_whole else float(number)

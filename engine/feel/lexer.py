@@ -7,21 +7,21 @@ names with spaces that it knows.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from engine.feel.refusal import NotFeel
 
 TEXT_CHARS_MAX = 32_768
 
-# The characters of names in DMN 1.5's grammar, rules 27 to 29, without its additional symbols.
+# The characters of names in DMN 1.5's grammar, rules 27 to 29, without ? and its additional symbols.
 NAME_START = (
-    "?A-Z_a-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f\u2c00-\u2fef"
+    "A-Z_a-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02ff\u0370-\u037d\u037f-\u1fff\u200c-\u200d\u2070-\u218f\u2c00-\u2fef"
     "\u3001-\ud7ff\uf900-\ufdcf\ufdf0-\ufffd\U00010000-\U000effff"
 )
 NAME_PART = NAME_START + "0-9\u00b7\u0300-\u036f\u203f-\u2040$"
 TOKEN = re.compile(
     r"(?P<space>(?:[\s\ufeff]|//[^\n\r]*|/\*.*?\*/)+)"
+    r"|(?P<open>/\*)"
     r"|(?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+(?:[eE][+-]?[0-9]+)?)"
     rf"|(?P<word>[{NAME_START}][{NAME_PART}]*)"
     r"|`(?P<quoted>[^`\n]+)`"
@@ -36,8 +36,7 @@ SURROGATES = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 Kind = Literal["number", "word", "quoted", "text", "sign", "end"]
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """Hold one piece of a text, where it begins and where it ends.
 
     shape:   `text` is what the piece means: a text without its quotes and escapes, a name without its backquotes
@@ -60,7 +59,7 @@ def tokens_of(text: str) -> list[Token]:
     position = 0
     while position < len(text):
         match = TOKEN.match(text, position)
-        if match is None:
+        if match is None or match.lastgroup == "open":
             raise _unknown(text, position)
         position = match.end()
         if (kind := match.lastgroup) != "space":
@@ -109,12 +108,15 @@ def _meant(escape: re.Match[str]) -> str:
 
 def _unknown(text: str, position: int) -> NotFeel:
     char = text[position]
-    if char == '"':
-        return NotFeel(text, position, 'a text begins here and does not end; write a " after it')
-    if char == "`":
-        return NotFeel(text, position, "a name begins here and does not end; write a ` after it, on the same line")
-    if char == "!":
-        return NotFeel(text, position, "there is no operator !; write != for unlike, and not(…) for the opposite")
-    if text.startswith(("&", "|", "%", "^"), position):
-        return NotFeel(text, position, f"there is no operator {char}; write and, or, modulo(…) or **")
-    return NotFeel(text, position, f"{char!r} has no meaning in FEEL; leave it out, or write it within quotes")
+    rule = HINTS.get(char, f"{char!r} has no meaning in FEEL; leave it out, or write it within quotes")
+    return NotFeel(text, position, rule)
+
+
+HINTS = {
+    '"': 'a string begins here and does not end; write a " after it',
+    "`": "a name begins here and does not end; write a ` after it, on the same line",
+    "/": "a comment begins here and does not end; write */ after it",
+    "?": "? for the tested value is not supported; write a name, as in x in [1..10]",
+    "!": "there is no operator !; write != for unlike, and not(…) for the opposite",
+    **{char: f"there is no operator {char}; write and, or, modulo(…) or **" for char in "&|%^"},
+}

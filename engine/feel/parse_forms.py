@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Literal
 
-from engine.feel.arithmetic import CONTEXT, DIGITS, EXPONENT_MAX
 from engine.feel.functions import FUNCTION_NAMES
+from engine.feel.parse_literals import parse_at_literal, parse_number
 from engine.feel.parse_types import parse_type
 from engine.feel.source import Source
 from engine.feel.syntax import (
@@ -25,7 +24,6 @@ from engine.feel.syntax import (
     Span,
     Test,
 )
-from engine.feel.temporal_text import parse_temporal
 from timers.refusal import shortened
 
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
@@ -37,6 +35,8 @@ KEYWORDS = frozenset(
 # What may begin an expression besides words, numbers and texts; so a [ before none of them ends a range.
 STARTS = ("(", "[", "{", "-", "@")
 DOMAINS_MAX = 10
+ENTRIES_MAX = 1_000
+PARAMETERS_MAX = 50
 VALUE_WORDS = frozenset({"every", "false", "for", "function", "if", "null", "some", "true"})
 
 
@@ -63,6 +63,8 @@ def parse_test(source: Source) -> Node:
     if source.at(*COMPARISONS):
         operator = source.take().text
         return Test(operator, source.operation())
+    if source.at("not") and source.ahead().text == "(":
+        source.refuse("not(…) to the right of in is not supported; write not(x in …)")
     return source.operation()
 
 
@@ -79,15 +81,14 @@ def parse_tests(source: Source) -> tuple[Node, ...]:
 
 
 def _listed_test(source: Source) -> Node:
-    return parse_test(source) if source.at(*COMPARISONS) else source.expression()
+    return parse_test(source) if source.at("not", *COMPARISONS) else source.expression()
 
 
 def _primary(source: Source) -> Node:
     token = source.token
     match token.kind:
         case "number":
-            source.take()
-            return Constant(_number(source, token.text))
+            return parse_number(source)
         case "text":
             source.take()
             return Constant(token.text)
@@ -98,7 +99,8 @@ def _primary(source: Source) -> Node:
             return _word(source)
         case "sign":
             return _bracketed(source)
-    source.refuse("the text ends where a value is due; write one, or leave out the operator before it")
+        case "end":
+            return source.refuse("the text ends where a value is due; write one, or leave out the operator before it")
 
 
 def _word(source: Source) -> Node:
@@ -120,16 +122,6 @@ def _word(source: Source) -> Node:
     return Name(token.text, token.position)
 
 
-def _number(source: Source, text: str) -> int | Decimal:
-    if text.isdecimal() and len(text) <= DIGITS:
-        return int(text)
-    number = CONTEXT.create_decimal(text)
-    if not number.is_finite():
-        source.index -= 1
-        source.refuse(f"{shortened(text)} is too large; numbers have exponents up to {EXPONENT_MAX:,}")
-    return number
-
-
 def _bracketed(source: Source) -> Node:
     token = source.take()
     match token.text:
@@ -142,9 +134,9 @@ def _bracketed(source: Source) -> Node:
         case "{":
             return _context(source)
         case "@":
-            return _at_literal(source)
+            return parse_at_literal(source)
     source.index -= 1
-    source.refuse(f"{source.found()} where a value is due; write one before it, or leave it out")
+    return source.refuse(f"{source.found()} where a value is due; write one before it, or leave it out")
 
 
 def _parenthesized(source: Source) -> Node:
@@ -186,30 +178,22 @@ def _ends_range(source: Source) -> bool:
     return after.kind == "end" or (after.kind == "word" and after.text in KEYWORDS - VALUE_WORDS)
 
 
-def _at_literal(source: Source) -> Constant:
-    token = source.take()
-    value = parse_temporal(token.text) if token.kind == "text" else None
-    if value is None:
-        source.refuse(
-            f'{shortened(token.text)} after @ is no date, time or duration; write @"2026-01-31" or @"PT15M"', token
-        )
-    return Constant(value)
-
-
 def _context(source: Source) -> ContextOf:
-    entries: list[tuple[str, Node]] = []
+    entries: dict[str, Node] = {}
     while not source.at("}"):
         token = source.token
         key = source.take().text if token.kind in {"text", "quoted"} else _words(source, ":")
-        if any(key == other for other, _ in entries):
+        if key in entries:
             source.refuse(f"the key {shortened(key)} is there twice; leave one out", token)
         source.expect(":", "between a key and its value; write {key: value}")
-        entries.append((key, source.expression()))
+        entries[key] = source.expression()
         source.learn(key)
+        if len(entries) > ENTRIES_MAX:
+            source.refuse(f"a context has more than {ENTRIES_MAX:,} entries here; join several with context merge")
         if not source.taken(","):
             break
     source.expect("}", "after the entries of a context")
-    return ContextOf(tuple(entries))
+    return ContextOf(tuple(entries.items()))
 
 
 def _condition(source: Source) -> Condition:
@@ -244,6 +228,8 @@ def _function(source: Source) -> FunctionOf:
         name = source.take().text if source.token.kind == "quoted" else _words(source, ":", ",", ")")
         source.learn(name)
         parameters.append((name, parse_type(source) if source.taken(":") else None))
+        if len(parameters) > PARAMETERS_MAX:
+            source.refuse(f"a function has more than {PARAMETERS_MAX} parameters; pass a context")
         if not source.taken(","):
             break
     source.expect(")", "after the parameters of a function")

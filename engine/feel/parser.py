@@ -6,8 +6,7 @@ the text itself makes, and `known_names`. Any other is written in backquotes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
+from engine.feel.names import KnownNames
 from engine.feel.parse_forms import COMPARISONS, parse_operand, parse_test, parse_tests
 from engine.feel.parse_types import parse_type
 from engine.feel.source import Source
@@ -18,7 +17,7 @@ PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "**": 3}
 HEIGHT_MAX = 120  # each takes one or two of Python's 1,000 frames to evaluate
 
 
-def parse(text: str, known_names: Iterable[str]) -> Node:
+def parse(text: str, known_names: KnownNames) -> Node:
     """Parse a text.
 
     errors:  NotFeel  it is no expression, or one that is too deep
@@ -31,7 +30,9 @@ def parse(text: str, known_names: Iterable[str]) -> Node:
         source.refuse(f"{source.found()} where an operator or the end is due; leave it out, or add what is missing")
     source.index = 0
     if height_of(node) > HEIGHT_MAX:
-        source.refuse(f"it joins more than {HEIGHT_MAX} operations one after another; split it into several expressions")
+        source.refuse(
+            f"it joins more than {HEIGHT_MAX} operations one after another; split it into several expressions"
+        )
     return node
 
 
@@ -72,6 +73,8 @@ def _comparison(source: Source) -> Node:
     while source.token.kind in {"sign", "word"}:
         if source.at(*COMPARISONS):
             operator = source.take().text
+            if source.at("="):
+                source.refuse("there is no operator ==; write one = for equal")
             left = Binary(operator, left, _operation(source))
         elif source.taken("between"):
             low = _operation(source)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
+from engine.feel.arithmetic import CONTEXT, clamped
 from engine.feel.budget import Budget
 from engine.feel.temporal import Date
 from engine.feel.values import OPEN, FeelValue, Range, Unlike, equal, less
@@ -46,7 +49,7 @@ def steps_of(start: FeelValue, end: FeelValue, budget: Budget) -> list[FeelValue
 
 
 def items_of(span: Range, budget: Budget) -> list[FeelValue] | None:
-    """List the whole numbers or dates of a range from its start up; None if it has an end that is open, or backwards."""
+    """List the whole numbers or dates of a range from its start up; None if an end is open, or before the start."""
     first, last = _number(span.start), _number(span.end)
     if first is None or last is None or first > last:
         return None
@@ -72,8 +75,8 @@ def _number(end: FeelValue) -> int | None:
     match end:
         case bool():
             return None
-        case int():
-            return end
+        case int() | Decimal():
+            return clamped(end) if end == CONTEXT.to_integral_value(end) else None
         case Date():
             return end.number
     return None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NoReturn
 
-from engine.feel.lexer import Token, tokens_of, words_of
+from engine.feel.lexer import Token, tokens_of
+from engine.feel.names import KnownNames
 from engine.feel.refusal import NotFeel
 from engine.feel.syntax import Node
 from timers.refusal import shortened
@@ -18,16 +19,14 @@ Parse = Callable[["Source"], Node]
 class Source:
     """Hold a text's tokens, the place that has been read up to, and the names with spaces that are known there."""
 
-    def __init__(self, text: str, known_names: Iterable[str], *, expression: Parse, operation: Parse) -> None:
+    def __init__(self, text: str, known_names: KnownNames, *, expression: Parse, operation: Parse) -> None:
         self.text = text
         self._expression = expression
         self._operation = operation
         self.tokens = tokens_of(text)
         self.index = 0
         self.nesting = 0
-        self.known: dict[str, list[tuple[tuple[str, ...], str]]] = {}
-        for name in known_names:
-            self.learn(name)
+        self.known = known_names
 
     def expression(self) -> Node:
         """Parse a whole expression within another.
@@ -78,7 +77,7 @@ class Source:
         errors:  NotFeel  another token stands here
         """
         if not self.at(text):
-            self.refuse(f"{text} is missing here, {what_for}")
+            self.refuse(f"{text!r} is missing here, {what_for}")
         return self.take()
 
     def refuse(self, rule: str, token: Token | None = None) -> NoReturn:
@@ -87,21 +86,15 @@ class Source:
 
     def learn(self, name: str) -> None:
         """Note a name with spaces or signs, so that it is read as one name from here on."""
-        words = words_of(name)
-        if len(words) > 1:
-            names = self.known.setdefault(words[0], [])
-            if (words, name) not in names:
-                names.append((words, name))
-                names.sort(key=lambda known: -len(known[0]))
+        self.known.learn(name)
 
     def known_name(self) -> str | None:
         """Read the longest of the known names with spaces that stands here, if there is one."""
-        for words, name in self.known.get(self.token.text, ()):
-            found = self.tokens[self.index : self.index + len(words)]
-            if [token.text for token in found] == list(words) and all(t.kind in {"word", "sign"} for t in found):
-                self.index += len(words)
-                return name
-        return None
+        match = self.known.match(self.tokens, self.index)
+        if match is None:
+            return None
+        self.index += match[1]
+        return match[0]
 
     def found(self) -> str:
         """Name what stands next, for a refusal."""

@@ -188,37 +188,32 @@ Node = (
 )
 
 
-def children_of(node: Node) -> tuple[Node, ...]:
-    """List the nodes directly below a node."""
-    match node:
-        case Path(base):
-            return (base,)
-        case Filter(base, condition):
-            return base, condition
-        case Call(function, arguments):
-            return function, *arguments
-        case Negation(operand) | Test(_, operand):
-            return (operand,)
-        case Binary(_, left, right):
-            return left, right
-        case Logic(_, operands):
-            return operands
-        case Between(value, low, high):
-            return value, low, high
-        case In(value, tests):
-            return value, *tests
-        case Span(start, end):
-            return start, end
-        case ListOf(items):
-            return items
-        case ContextOf(entries):
-            return tuple(value for _, value in entries)
-        case Condition(test, yes, no):
-            return test, yes, no
-        case Loop(_, domains, body):
-            return *(domain for _, domain in domains), body
-        case FunctionOf(_, body):
-            return (body,)
-        case InstanceOf(value):
-            return (value,)
-    return ()
+def children_of(node: Node) -> list[Node]:
+    """List the nodes directly below a node, in the order of the text."""
+    found: list[Node] = []
+    for field in CHILD_FIELDS.get(type(node), ()):
+        child = getattr(node, field)
+        parts = child if isinstance(child, tuple) else (child,)
+        # Entries and domains are pairs of a name and a node.
+        found += [part[1] if isinstance(part, tuple) else part for part in parts]
+    return found
+
+
+CHILD_FIELDS: dict[type, tuple[str, ...]] = {
+    Path: ("base",),
+    Filter: ("base", "condition"),
+    Call: ("function", "arguments"),
+    Negation: ("operand",),
+    Binary: ("left", "right"),
+    Logic: ("operands",),
+    Between: ("value", "low", "high"),
+    In: ("value", "tests"),
+    Test: ("operand",),
+    Span: ("start", "end"),
+    ListOf: ("items",),
+    ContextOf: ("entries",),
+    Condition: ("test", "yes", "no"),
+    Loop: ("domains", "body"),
+    FunctionOf: ("body",),
+    InstanceOf: ("value",),
+}

@@ -97,11 +97,19 @@ class DateTime:
 
     def plus(self, ns: int) -> DateTime:
         """Add elapsed time, and read the result on the same zone's clock."""
-        if not isinstance(self.zone, str):
-            return at_local(self.local_ns + ns, self.zone)
-        utc_ns = self.utc_ns + ns
-        day, rest_ns = divmod(utc_ns, DAY_NS)
-        return at_local(utc_ns + utc_offset_s(self.zone, day, rest_ns // SECOND_NS) * SECOND_NS, self.zone)
+        if isinstance(self.zone, str):
+            return at_moment(self.utc_ns + ns, self.zone)
+        return at_local(self.local_ns + ns, self.zone)
+
+    def on_clock_of(self, zone: str) -> DateTime:
+        """Read the same moment on the clock of another zone."""
+        return at_moment(self.utc_ns, zone)
+
+
+def at_moment(utc_ns: int, zone: str) -> DateTime:
+    """Make the date-time that a zone's clock shows so many nanoseconds after 1970-01-01T00:00Z."""
+    day, ns = divmod(utc_ns, DAY_NS)
+    return at_local(utc_ns + utc_offset_s(zone, day, ns // SECOND_NS) * SECOND_NS, zone)
 
 
 def at_local(local_ns: int, zone: Zone) -> DateTime:

@@ -84,9 +84,20 @@ def checked(value: Value) -> Value | None:
             return value if abs(months) <= MONTHS_MAX else None
         case Elapsed(ns):
             return value if abs(ns) <= ELAPSED_NS_MAX else None
-        case Date(year) | DateTime(Date(year)):
-            return value if abs(year) <= YEAR_MAX else None
+        case Date():
+            return value if abs(value.year) <= YEAR_MAX else None
+        case DateTime():
+            return value if abs(value.date.year) <= YEAR_MAX else None
     return value
+
+
+def is_zone(name: str) -> bool:
+    """Say whether IANA has a zone of that name."""
+    try:
+        zone_of(name)
+    except InvalidTimer:
+        return False
+    return True
 
 
 def temporal_text(value: Temporal) -> str:
@@ -113,7 +124,7 @@ def _clock(text: str) -> tuple[int, Zone] | None:
     if minute > 59 or second > 59 or ns > DAY_NS:
         return None
     if match["zone"]:
-        return (ns, match["zone"]) if _is_zone(match["zone"]) else None
+        return (ns, match["zone"]) if is_zone(match["zone"]) else None
     if match["offset"] is None:
         return ns, None
     offset_s = _offset_s(match["offset"])
@@ -128,14 +139,6 @@ def _offset_s(text: str) -> int | None:
     if minutes > 59 or seconds > 59 or offset_s > OFFSET_S_MAX:
         return None
     return -offset_s if text[0] == "-" else offset_s
-
-
-def _is_zone(name: str) -> bool:
-    try:
-        zone_of(name)
-    except InvalidTimer:
-        return False
-    return True
 
 
 def _fraction_ns(digits: str | None) -> int:

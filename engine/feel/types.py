@@ -10,22 +10,13 @@ ANY = FeelType("Any")
 def is_instance(value: FeelValue, wanted: FeelType, budget: Budget) -> bool:
     """Say whether a value has a type; null has the type Null alone."""
     budget.spend(1)
-    if value is None:
-        return wanted.kind == "Null"
-    if wanted.kind == "Any":
-        return True
-    if kind_of(value) != wanted.kind:
-        return False
-    match value:
-        case list() if wanted.item:
-            item = wanted.item
-            return all(fits(one, item, budget) for one in value)
-        case dict():
-            return all(key in value and fits(value[key], of, budget) for key, of in wanted.entries)
-        case Range() if wanted.item:
-            item = wanted.item
-            return all(end is OPEN or fits(end, item, budget) for end in (value.start, value.end))
-    return True
+    if value is None or wanted.kind == "Any":
+        return value is not None or wanted.kind == "Null"
+    if isinstance(value, dict) and wanted.kind == "context":
+        return all(key in value and fits(value[key], of, budget) for key, of in wanted.entries)
+    return kind_of(value) == wanted.kind and all(
+        wanted.item is None or fits(part, wanted.item, budget) for part in _parts(value)
+    )
 
 
 def fits(value: FeelValue, wanted: FeelType, budget: Budget) -> bool:
@@ -45,3 +36,12 @@ def fitted(value: FeelValue, wanted: FeelType, budget: Budget) -> FeelValue:
     if wanted.kind == "list" and fits([value], wanted, budget):
         return [value]
     return None
+
+
+def _parts(value: FeelValue) -> list[FeelValue]:
+    match value:
+        case list():
+            return value
+        case Range(start, end):
+            return [end for end in (start, end) if end is not OPEN]
+    return []

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from engine.feel.budget import TEXT_CHARS_PER_STEP, Budget, check_depth
-from engine.feel.temporal import Date, DateTime, Elapsed, Months, Time
+from engine.feel.temporal import SECOND_NS, Date, DateTime, Elapsed, Months, Time
 
 FeelValue = object  # as listed above; `object`, so that mypy makes us look before we use one
 
@@ -89,20 +90,12 @@ def equal(left: FeelValue, right: FeelValue, budget: Budget, depth: int = 0) -> 
     """
     if left is None or right is None:
         return left is right
-    kind = KINDS.get(type(left))
-    if kind is None or kind != KINDS.get(type(right)):
+    if KINDS.get(type(left)) != KINDS.get(type(right)) or kind_of(left) == "unknown":
         return None
     budget.spend(1)
     check_depth(depth)
-    match kind:
-        case "list":
-            return _equal_lists(left, right, budget, depth)
-        case "context":
-            return _equal_contexts(left, right, budget, depth)
-        case "range":
-            return _equal_ranges(left, right, budget, depth)
-        case "string":
-            return _equal_texts(left, right, budget)
+    if compare := EQUALITIES.get(type(left)):
+        return compare(left, right, budget, depth)
     left_key, right_key = order_key(left), order_key(right)
     return bool(left == right if left_key is None else left_key == right_key)
 
@@ -118,28 +111,13 @@ def less(left: FeelValue, right: FeelValue) -> bool | None:
     return is_less
 
 
-def order_key(value: FeelValue) -> tuple[object, ...] | None:
+def order_key(value: FeelValue) -> tuple[object, Any] | None:
     """Return what orders a value among its kind: a family and a number or text; None if it has no order.
 
     shape:   values of two families, such as times with and without a zone, have no order and are not equal
     """
-    match value:
-        case bool():
-            return None
-        case int() | Decimal() | str():
-            return None, value
-        case Date():
-            return None, value.number
-        case Time():
-            offset_s = value.offset_s
-            return offset_s is None, value.ns - (offset_s or 0) * 1_000_000_000
-        case DateTime():
-            return value.zone is None, value.utc_ns
-        case Months():
-            return None, value.months
-        case Elapsed():
-            return None, value.ns
-    return None
+    make = ORDER_KEYS.get(type(value))
+    return make(value) if make else None
 
 
 def identity(value: FeelValue, budget: Budget, depth: int = 0) -> object:
@@ -159,47 +137,65 @@ def identity(value: FeelValue, budget: Budget, depth: int = 0) -> object:
         case Unlike():
             return "unlike", identity(value.value, budget, depth + 1)
     key = order_key(value)
-    return (kind_of(value), *(key or (value,)))
+    return (kind_of(value), *(key or (value if isinstance(value, bool) else id(value),)))
 
 
-def _equal_lists(left: object, right: object, budget: Budget, depth: int) -> bool:
-    assert isinstance(left, list)
-    assert isinstance(right, list)
+def _equal_lists(left: list[FeelValue], right: list[FeelValue], budget: Budget, depth: int) -> bool:
     return left is right or (
         len(left) == len(right)
         and all(equal(mine, other, budget, depth + 1) is True for mine, other in zip(left, right, strict=True))
     )
 
 
-def _equal_contexts(left: object, right: object, budget: Budget, depth: int) -> bool:
-    assert isinstance(left, dict)
-    assert isinstance(right, dict)
+def _equal_contexts(left: dict[str, FeelValue], right: dict[str, FeelValue], budget: Budget, depth: int) -> bool:
     return left is right or (
         left.keys() == right.keys()
         and all(equal(item, right[key], budget, depth + 1) is True for key, item in left.items())
     )
 
 
-def _equal_ranges(left: object, right: object, budget: Budget, depth: int) -> bool:
-    if isinstance(left, Range) and isinstance(right, Range):
-        return (
-            (left.has_start, left.has_end) == (right.has_start, right.has_end)
-            and _equal_ends(left.start, right.start, budget, depth)
-            and _equal_ends(left.end, right.end, budget, depth)
-        )
-    if isinstance(left, Unlike) and isinstance(right, Unlike):
-        return equal(left.value, right.value, budget, depth + 1) is True
-    return False
+def _equal_ranges(left: Range, right: FeelValue, budget: Budget, depth: int) -> bool:
+    return (
+        isinstance(right, Range)
+        and (left.has_start, left.has_end) == (right.has_start, right.has_end)
+        and _equal_ends(left.start, right.start, budget, depth)
+        and _equal_ends(left.end, right.end, budget, depth)
+    )
 
 
-def _equal_ends(left: object, right: object, budget: Budget, depth: int) -> bool:
-    return left is right if OPEN in (left, right) else equal(left, right, budget, depth + 1) is True
+def _equal_ends(left: FeelValue, right: FeelValue, budget: Budget, depth: int) -> bool:
+    return (
+        left is right
+        if isinstance(left, Open) or isinstance(right, Open)
+        else equal(left, right, budget, depth + 1) is True
+    )
 
 
-def _equal_texts(left: object, right: object, budget: Budget) -> bool:
-    assert isinstance(left, str)
-    assert isinstance(right, str)
+def _equal_unlikes(left: Unlike, right: FeelValue, budget: Budget, depth: int) -> bool:
+    return isinstance(right, Unlike) and equal(left.value, right.value, budget, depth + 1) is True
+
+
+def _equal_texts(left: str, right: str, budget: Budget, depth: int) -> bool:  # noqa: ARG001 as all of them
     if len(left) != len(right):
         return False
     budget.spend(len(left) // TEXT_CHARS_PER_STEP)
     return left == right
+
+
+EQUALITIES: dict[type, Callable[[Any, Any, Budget, int], bool]] = {
+    list: _equal_lists,
+    dict: _equal_contexts,
+    Range: _equal_ranges,
+    Unlike: _equal_unlikes,
+    str: _equal_texts,
+}
+ORDER_KEYS: dict[type, Callable[[Any], tuple[object, Any]]] = {
+    int: lambda number: (None, number),
+    Decimal: lambda number: (None, number),
+    str: lambda text: (None, text),
+    Date: lambda date: (None, date.number),
+    Time: lambda time: (time.zone is None, time.ns - (time.offset_s or 0) * SECOND_NS),
+    DateTime: lambda moment: (moment.zone is None, moment.utc_ns),
+    Months: lambda length: (None, length.months),
+    Elapsed: lambda length: (None, length.ns),
+}

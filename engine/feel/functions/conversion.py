@@ -19,7 +19,7 @@ POINTS = {None, ",", "."}
 
 
 @builtin("not", "negand: boolean")
-def opposite(negand: bool) -> bool:  # noqa: FBT001 the value is the argument
+def opposite(negand: bool) -> bool:
     """Turn true into false and false into true."""
     return not negand
 

@@ -10,7 +10,15 @@ from engine.feel.budget import Budget
 from engine.feel.calendar import CYCLE_YEARS, days_in_month, exists
 from engine.feel.functions.registry import builtin, counted
 from engine.feel.temporal import SECOND_NS, Date, DateTime, Elapsed, Months, Time
-from engine.feel.temporal_text import OFFSET_S_MAX, checked, parse_date, parse_date_time, parse_duration, parse_time
+from engine.feel.temporal_text import (
+    OFFSET_S_MAX,
+    checked,
+    is_zone,
+    parse_date,
+    parse_date_time,
+    parse_duration,
+    parse_time,
+)
 from engine.feel.values import FeelValue
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
@@ -19,6 +27,7 @@ MONTHS = (
     "December",
 )  # fmt: skip
 TEXT_STEPS = 10
+WHOLE_MAX = 10**12
 DAY = "date: date | date and time"
 
 
@@ -85,6 +94,14 @@ def date_and_time_of(day: Date | DateTime, clock: Time) -> DateTime:
     return DateTime(_day(day), clock.ns, clock.zone)
 
 
+@builtin("date and time", "date: date and time, timezone: string")
+def date_and_time_in(moment: DateTime, timezone: str) -> DateTime | None:
+    """Read a moment on the clock of a zone; null for a moment without one, and for a zone that there is not."""
+    if moment.zone is None or not is_zone(timezone):
+        return None
+    return checked(moment.on_clock_of(timezone))
+
+
 @counted("duration", "from: string | years and months duration | days and time duration")
 def duration(budget: Budget, value: str | Months | Elapsed) -> Months | Elapsed | None:
     """Read a duration."""
@@ -148,9 +165,11 @@ def property_of(value: FeelValue, name: str) -> FeelValue:
             return _time_part(Time(value.ns, value.zone), value.offset_s, name) if part is None else part
         case Time():
             return _time_part(value, value.offset_s, name)
-        case Months(months):
+        case Months():
+            months = value.months
             return _signed({"years": abs(months) // 12, "months": abs(months) % 12}.get(name), months)
-        case Elapsed(ns):
+        case Elapsed():
+            ns = value.ns
             seconds = abs(ns) // SECOND_NS
             parts = {"days": seconds // 86_400, "hours": seconds // 3_600 % 24, "minutes": seconds // 60 % 60}
             return _signed({**parts, "seconds": seconds % 60}.get(name), ns)
@@ -196,4 +215,4 @@ def _day(value: Date | DateTime) -> Date:
 
 def _whole(number: Number) -> int | None:
     """Return a number without decimals as an int, if it is one of a calendar's size."""
-    return int(number) if abs(number) < 10**12 and number == int(number) else None
+    return int(number) if -WHOLE_MAX < number < WHOLE_MAX and number == int(number) else None

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, ROUND_DOWN, ROUND_FLOOR, ROUND_HALF_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, ROUND_UP
-from decimal import Decimal
+from decimal import (
+    ROUND_CEILING,
+    ROUND_DOWN,
+    ROUND_FLOOR,
+    ROUND_HALF_DOWN,
+    ROUND_HALF_EVEN,
+    ROUND_HALF_UP,
+    ROUND_UP,
+    Decimal,
+)
 
 from engine.feel.arithmetic import CONTEXT, POWER_STEPS, Number, finite, negate
 from engine.feel.budget import Budget

@@ -5,8 +5,11 @@ What XPath does not know is refused, since Python would read it as something els
 
 from __future__ import annotations
 
+import re
 import time
+from collections.abc import Iterator
 from functools import lru_cache
+from typing import NamedTuple, Protocol
 
 import regex
 
@@ -14,36 +17,69 @@ from engine.feel.budget import PATTERN_TIME_S, Budget
 from engine.feel.refusal import TooLong
 
 PATTERN_CHARS_MAX = 1_000
-COUNT_MAX = 1_000
+PATTERN_STEPS = 10
+EXPANDED_CHARS_MAX = 10_000  # with each part as often as its counts say; Python compiles it in about 20 ms
 FLAGS = {"s": regex.DOTALL, "m": regex.MULTILINE, "i": regex.IGNORECASE, "x": 0, "q": 0}
 # XPath's names of blocks, as IsBasicLatin, are Python's with In.
-CLASS_ESCAPE = regex.compile(r"\\([pP])\{(?:Is([A-Za-z0-9-]+)|([A-Z][a-z]?))\}")
-ESCAPE = regex.compile(r"\\[nrt\\|.?*+(){}\-\[\]^$sSdDwW]")
+CLASS_ESCAPE = re.compile(r"\\([pP])\{(?:Is([A-Za-z0-9-]+)|([A-Z][a-z]?))\}")
+ESCAPE = re.compile(r"\\[nrt\\|.?*+(){}\-\[\]^$sSdDwW]")
 NAME_ESCAPES = {"i": r"[\p{L}_:]", "I": r"[^\p{L}_:]", "c": r"[\p{L}\p{N}_:.\-]", "C": r"[^\p{L}\p{N}_:.\-]"}
-COUNT = regex.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
-GROUP_NUMBER = regex.compile(r"\\([1-9][0-9]?)")
-REPLACEMENT = regex.compile(r"\\([\\$])|\$([0-9])|([\\$])")
-
-Pattern = regex.Pattern[str]
+COUNT = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
+GROUP_NUMBER = re.compile(r"\\([1-9][0-9]?)")
+REPLACEMENT = re.compile(r"\\([\\$])|\$([0-9])|([\\$])")
 
 
-@lru_cache(maxsize=256)
-def compiled(pattern: str, flags: str) -> Pattern | None:
-    """Compile a pattern; None if XPath has no such pattern, or no such flag.
+class Match(Protocol):
+    """What we use of a match of `regex`, which has no types of its own."""
+
+    def __getitem__(self, group: int) -> str: ...
+    def start(self) -> int: ...
+    def end(self) -> int: ...
+
+
+class Pattern(Protocol):
+    """What we use of a pattern of `regex`."""
+
+    groups: int
+
+    def search(self, text: str, *, timeout: float) -> Match | None: ...
+    def finditer(self, text: str, *, timeout: float) -> Iterator[Match]: ...
+
+
+def compiled(pattern: str, flags: str, budget: Budget) -> Pattern | None:
+    """Compile a pattern; None if XPath has no such pattern or flag, or if its counts make it too large.
 
     shape:   flags are any of s, m, i, x (spaces mean nothing) and q (the pattern is plain text)
     errors:  TooLong  the pattern is too long to compile
     """
     if len(pattern) > PATTERN_CHARS_MAX:
         raise TooLong(f"a pattern has {len(pattern):,} characters; it has at most {PATTERN_CHARS_MAX:,}")
+    found = _compiled(pattern, flags)
+    if found is None:
+        return None
+    budget.spend(found.steps)
+    return found.pattern
+
+
+class _Compiled(NamedTuple):
+    pattern: Pattern
+    steps: int
+
+
+@lru_cache(maxsize=256)
+def _compiled(pattern: str, flags: str) -> _Compiled | None:
     if set(flags) - FLAGS.keys():
         return None
     bits = regex.VERSION1
     for flag in flags:
         bits |= FLAGS[flag]
-    translated = regex.escape(pattern) if "q" in flags else _translated(pattern, flags)
+    parts = [regex.escape(pattern)] if "q" in flags else _translated(pattern, flags)
+    if parts is None or (chars := _expanded_chars(parts)) > EXPANDED_CHARS_MAX:
+        return None
     try:
-        return None if translated is None else regex.compile(translated, bits)
+        # The steps are those of compiling, also where it is compiled already: so that a result depends on no history.
+        found: Pattern = regex.compile("".join(parts), bits)
+        return _Compiled(found, PATTERN_STEPS + len(pattern) // 4 + chars // 4)
     except (regex.error, ValueError, OverflowError, RecursionError):
         return None
 
@@ -97,20 +133,20 @@ def replaced(pattern: Pattern, text: str, replacement: str, budget: Budget) -> s
 
 
 class _Clock:
-    """Take the time of a search from what the evaluation may spend on patterns."""
+    """Take the time of a search from what the evaluation may spend on patterns: the processor's, as `regex` does."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
         self.began_s = 0.0
 
     def __enter__(self) -> float:
-        self.began_s = time.perf_counter()
+        self.began_s = time.thread_time()
         if self.budget.pattern_s <= 0:
             raise _too_slow()
         return self.budget.pattern_s
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.budget.pattern_s -= time.perf_counter() - self.began_s
+        self.budget.pattern_s -= time.thread_time() - self.began_s
         if kind is TimeoutError:
             raise _too_slow()
 
@@ -139,40 +175,58 @@ def _pieces(replacement: str, groups: int) -> list[str | int] | None:
     return [*pieces, replacement[start:]]
 
 
-def _translated(pattern: str, flags: str) -> str | None:
+def _translated(pattern: str, flags: str) -> list[str] | None:
     if "x" in flags:
         pattern = _without_spaces(pattern)
     parts: list[str] = []
     place, brackets, groups = 0, 0, 0
     while place < len(pattern):
-        char = pattern[place]
-        part, width = char, 1
-        if char == "\\":
+        if pattern[place] == "\\":
             part, width = _escape(pattern, place, groups=0 if brackets else groups)
         elif brackets:
-            if char == "[":
-                # Only a class that is taken away, as in [a-z-[aeiou]], may stand within another.
-                if not parts or parts[-1] != "-":
-                    return None
-                parts[-1] = "--"
-                brackets += 1
-                if pattern[place + 1 : place + 2] == "^":
-                    part, width = "[^", 2
-            elif char == "]":
-                brackets -= 1
-            elif char in "&|~" or pattern.startswith("--", place):
-                part = f"\\{char}"
+            part, width, brackets = _within_class(pattern, place, brackets)
+            if part.startswith("[") and parts.pop() != "-":
+                return None  # only a class that is taken away, as in [a-z-[aeiou]], may stand within another
         else:
             part, width, brackets = _plain(pattern, place, flags)
-            groups += char == "(" and part == "("
+            groups += part == "("
         if width == 0:
             return None
-        parts.append(part)
+        parts.append(part if not part.startswith("[") or not brackets > 1 else f"--{part}")
         place += width
-    return None if brackets else "".join(parts)
+    return None if brackets else parts
 
 
-def _plain(pattern: str, place: int, flags: str) -> tuple[str, int, int]:
+def _within_class(pattern: str, place: int, brackets: int) -> tuple[str, int, int]:
+    """Translate a character within a class: the part, how many characters it was, and the brackets now open."""
+    char = pattern[place]
+    if char == "[":
+        return ("[^", 2, brackets + 1) if pattern.startswith("[^", place) else ("[", 1, brackets + 1)
+    if char == "]":
+        return char, 1, brackets - 1
+    # Python would read two of these as an operation on sets.
+    is_sign = char in "&|~" or pattern.startswith("--", place)
+    return f"\\{char}" if is_sign else char, 1, brackets
+
+
+def _expanded_chars(parts: list[str]) -> int:
+    """Count the parts of a pattern, each as often as the counts after it and after its groups say."""
+    groups, last = [0], 0
+    for part in parts:
+        if part in {"(", "(?:"}:
+            groups.append(0)
+        elif part == ")" and len(groups) > 1:
+            last = groups.pop()
+            groups[-1] += last
+        elif count := COUNT.fullmatch(part):
+            groups[-1] += last * max(int(count[1]), int(count[3] or 0))
+        else:
+            last = 1
+            groups[-1] += 1
+    return sum(groups)
+
+
+def _plain(pattern: str, place: int, flags: str) -> tuple[str, int, int]:  # noqa: PLR0911 - one for each sign
     """Translate a character outside of classes: the part, how many characters it was, and the brackets now open."""
     char = pattern[place]
     if char == "[":
@@ -181,7 +235,7 @@ def _plain(pattern: str, place: int, flags: str) -> tuple[str, int, int]:
         return r"[^\n\r]", 1, 0
     if char == "{":
         count = COUNT.match(pattern, place)
-        if count is None or max(int(count[1]), int(count[3] or 0)) > COUNT_MAX:
+        if count is None:
             return "", 0, 0
         is_possessive = pattern.startswith("+", count.end())
         return count[0], 0 if is_possessive else len(count[0]), 0

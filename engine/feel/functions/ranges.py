@@ -23,7 +23,7 @@ def _end(value: FeelValue) -> Side:
 
 def _precedes(first: Side, second: Side) -> Answer:
     """Say whether a side lies before another; None if they have no order, or one of them is open."""
-    if OPEN in (first[0], second[0]):
+    if first[0] is OPEN or second[0] is OPEN:
         return None
     before, after = less(first[0], second[0]), less(second[0], first[0])
     if before is None or after is None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from engine.feel.budget import Budget
-from engine.feel.values import FeelValue, kind_of
+from engine.feel.values import KINDS, FeelValue, kind_of
 
 Implementation = Callable[..., FeelValue]
 Made = TypeVar("Made", bound=Implementation)
@@ -24,14 +24,16 @@ class Parameter:
 
     name: str
     kinds: frozenset[str]
+    types: frozenset[type]
     takes_null: bool
 
     @staticmethod
     def declared(text: str) -> Parameter:
         """Read `name: kind`."""
         name, _, kind = text.partition(":")
-        kinds = kind.strip().removesuffix("?").split(" | ")
-        return Parameter(name.strip(), frozenset(kinds) - {"Any"}, takes_null=kind.endswith("?") or "Any" in kinds)
+        kinds = frozenset(kind.strip().removesuffix("?").split(" | "))
+        types = frozenset(type_ for type_, name_ in KINDS.items() if name_ in kinds)
+        return Parameter(name.strip(), kinds - {"Any"}, types, takes_null=kind.endswith("?") or "Any" in kinds)
 
     def fit(self, value: FeelValue) -> tuple[FeelValue, bool]:
         """Return the value as the parameter takes it, and whether it does; a list of one stands for its item."""
@@ -69,6 +71,9 @@ class Builtin:
             arguments = [arguments]
         fitted = []
         for parameter, argument in zip(self.parameters, arguments, strict=True):
+            if type(argument) in parameter.types:
+                fitted.append(argument)
+                continue
             value, is_fit = parameter.fit(argument)
             if not is_fit:
                 return None

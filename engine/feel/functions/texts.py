@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.feel.arithmetic import Number
+from engine.feel.arithmetic import Number, clamped
 from engine.feel.budget import Budget
 from engine.feel.functions import patterns
 from engine.feel.functions.registry import builtin, counted
@@ -21,8 +21,8 @@ def substring(string: str, start: Number, length: Number | None = None) -> str |
     """Cut out a part; the first character has the position 1, the last one -1."""
     if start == 0 or (length is not None and length < 1):
         return None
-    first = int(start) - 1 if start > 0 else len(string) + int(start)
-    last = len(string) if length is None else first + int(length)
+    first = clamped(start) - 1 if start > 0 else len(string) + clamped(start)
+    last = len(string) if length is None else first + clamped(length)
     return string[max(first, 0) : max(last, 0)]
 
 
@@ -90,30 +90,30 @@ def ends_with(string: str, match: str) -> bool:
 @counted("matches", "input: string, pattern: string, flags: string?")
 def matches(budget: Budget, text: str, pattern: str, flags: str | None = None) -> bool | None:
     """Say whether a pattern is found in a text."""
-    compiled = patterns.compiled(pattern, flags or "")
-    return None if compiled is None else patterns.is_found(compiled, text, budget)
+    compiled = patterns.compiled(pattern, flags or "", budget)
+    return patterns.is_found(compiled, text, budget) if compiled else None
 
 
 @counted("replace", "input: string, pattern: string, replacement: string")
 @counted("replace", "input: string, pattern: string, replacement: string, flags: string?")
 def replace(budget: Budget, text: str, pattern: str, replacement: str, flags: str | None = None) -> str | None:
     """Put a text in the place of all that a pattern finds; $1 there is what its first group found."""
-    compiled = patterns.compiled(pattern, flags or "")
-    return None if compiled is None else patterns.replaced(compiled, text, replacement, budget)
+    compiled = patterns.compiled(pattern, flags or "", budget)
+    return patterns.replaced(compiled, text, replacement, budget) if compiled else None
 
 
 @counted("split", "string: string, delimiter: string")
 def split(budget: Budget, string: str, delimiter: str) -> list[str] | None:
     """Cut a text wherever a pattern is found."""
-    compiled = patterns.compiled(delimiter, "")
-    return None if compiled is None else patterns.split(compiled, string, budget)
+    compiled = patterns.compiled(delimiter, "", budget)
+    return patterns.split(compiled, string, budget) if compiled else None
 
 
 @counted("extract", "string: string, pattern: string")
 def extract(budget: Budget, string: str, pattern: str) -> list[str] | None:
     """List all that a pattern finds."""
-    compiled = patterns.compiled(pattern, "")
-    return None if compiled is None else patterns.found(compiled, string, budget)
+    compiled = patterns.compiled(pattern, "", budget)
+    return patterns.found(compiled, string, budget) if compiled else None
 
 
 @counted("string join", "list: list")

@@ -4,6 +4,7 @@ import csv
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -51,7 +52,12 @@ SERVICE_ROWS = {
 }
 
 # The rows where we answer otherwise, and why.
-DIFFERS: dict[str, str] = {}
+DIGITS = "Times are compared with all their digits, and not in whole seconds."
+LEFT_OUT = "The file leaves out the type that the result does not fit."
+DIFFERS = {
+    "0068-feel-equality/time_005/time_005": DIGITS,
+    "0082-feel-coercion/decision_context_03/decision_context_03": LEFT_OUT,
+}
 
 
 def rows() -> list[Row]:
@@ -65,7 +71,7 @@ def rows() -> list[Row]:
 ROWS = rows()
 needs_cases = pytest.mark.skipif(not CASES.exists(), reason=f"no cases at {CASES}")
 # A row may read the result of another decision by its name: of its model's, which some models share.
-BY_DECISION = {row["id"].split("/")[-1]: row for row in ROWS}
+BY_DECISION = {row["id"].rpartition("/")[2]: row for row in ROWS}
 
 
 @needs_cases
@@ -76,9 +82,10 @@ def test_every_row_is_there_and_every_difference_is_a_rows() -> None:
 
 @needs_cases
 def test_nearly_all_rows_of_each_folder_hold() -> None:
-    all_of = Counter(folder_of(row_id) for row_id in (row["id"] for row in ROWS))
-    differing = Counter(folder_of(row_id) for row_id in DIFFERS)
+    all_of = Counter(folder_of(row["id"]) for row in ROWS)
+    differing = Counter(folder_of(row_id) for row_id, reason in DIFFERS.items() if reason != LEFT_OUT)
     assert {folder: count for folder, count in differing.items() if 1 - count / all_of[folder] < SHARE_MIN} == {}
+    assert len(DIFFERS) == 2
 
 
 @pytest.mark.parametrize("folder", sorted({row["id"].split("/")[0] for row in ROWS}))
@@ -98,7 +105,7 @@ def test_what_is_said_to_differ_differs(row: Row) -> None:
 
 def folder_of(row_id: str) -> str:
     """Return the folder of a row."""
-    return row_id.split("/")[0]
+    return row_id.split("/", maxsplit=1)[0]
 
 
 def agrees(row: Row) -> bool:
@@ -138,24 +145,20 @@ def read(typed: object) -> FeelValue:
     value = typed.get("value")
     if value is None:
         return None
-    match typed["type"]:
-        case "list":
-            return [read(item) for item in value]
-        case "context":
-            return {key: read(item) for key, item in value.items()}
-        case "decimal" | "double" | "integer":
-            return Decimal(value)
-        case "boolean":
-            return value == "true"
-        case "date":
-            return parse_date(value)
-        case "time":
-            return parse_time(value)
-        case "dateTime":
-            return parse_date_time(value)
-        case "duration":
-            return parse_duration(value)
-    return value
+    return READERS[typed["type"]](value)
+
+
+READERS: dict[str, Callable[..., FeelValue]] = {
+    "list": lambda items: [read(item) for item in items],
+    "context": lambda entries: {key: read(item) for key, item in entries.items()},
+    "string": str,
+    "decimal": Decimal,
+    "boolean": "true".__eq__,
+    "date": parse_date,
+    "time": parse_time,
+    "dateTime": parse_date_time,
+    "duration": parse_duration,
+}
 
 
 def same(ours: FeelValue, theirs: FeelValue) -> bool:
