@@ -9,8 +9,18 @@ Not supported: names with spaces that the text does not make and that are neithe
 """
 
 from engine.feel.expression import Expression, compile_expression
-from engine.feel.json_form import from_json, to_json
+from engine.feel.json_form import Json, from_json, to_json
 from engine.feel.refusal import NotFeel, TooLong, Unmet
 from engine.feel.values import FeelValue
 
-__all__ = ["Expression", "FeelValue", "NotFeel", "TooLong", "Unmet", "compile_expression", "from_json", "to_json"]
+__all__ = [
+    "Expression",
+    "FeelValue",
+    "Json",
+    "NotFeel",
+    "TooLong",
+    "Unmet",
+    "compile_expression",
+    "from_json",
+    "to_json",
+]

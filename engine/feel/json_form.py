@@ -6,6 +6,7 @@ import math
 import sys
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import TypeAlias
 
 from engine.feel.arithmetic import CONTEXT, INT_END, whole
 from engine.feel.budget import Budget, check_depth
@@ -14,6 +15,8 @@ from engine.feel.temporal import Date, DateTime, Elapsed, Months, Time
 from engine.feel.temporal_text import temporal_text
 from engine.feel.text import text_of
 from engine.feel.values import FeelValue, Range, Unlike
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
 NODES_MAX = 250_000
 FLOAT_MAX = sys.float_info.max
@@ -29,7 +32,7 @@ def from_json(value: object) -> FeelValue:
     return _read(value, 0)
 
 
-def to_json(value: FeelValue) -> object:
+def to_json(value: FeelValue) -> Json:
     """Turn a value into what Python's `json` writes.
 
     shape:   a whole number is an int, any other the nearest float; a date, time, duration or range is its text; a
@@ -63,7 +66,7 @@ class _Writer:
     def __init__(self) -> None:
         self.left = NODES_MAX
 
-    def written(self, value: FeelValue, depth: int) -> object:  # noqa: PLR0911 - one for each kind
+    def written(self, value: FeelValue, depth: int) -> Json:  # noqa: PLR0911 - one for each kind
         check_depth(depth)
         self.left -= 1
         if self.left < 0:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from engine.feel import Json
 from engine.model.definition import SCOPES, Definition, Error, Kind
 from engine.step.behaviours import begin_node, enter, throw_error
 from engine.step.effects import Effect, Ended, Outcome
@@ -22,7 +23,7 @@ from engine.step.signals import (
     Signal,
     VariablesSet,
 )
-from engine.step.state import ROOT, Instance, Json, Phase, Token
+from engine.step.state import ROOT, Instance, Phase, Token
 from engine.step.stepping import Stepping
 
 # More entries into nodes in one step are a circle of nodes that wait for nothing.

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
+from engine.feel import Json
 from engine.model.definition import Call, Error, Escalation, Job, Kind, Node, Script, Signal, Terminate, UserWork
 from engine.model.expressions import Text
 from engine.step.effects import ChildOpened, Ended, JobOpened, Outcome, SignalThrown, TaskOpened
 from engine.step.events import catch, wait_for, watch
 from engine.step.leaving import finish
 from engine.step.loops import begin_loop, variables_of_execution
-from engine.step.state import ROOT, Json, Phase, Token
+from engine.step.state import ROOT, Phase, Token
 from engine.step.stepping import Entry, Stepping
 from engine.step.variables import Unanswerable, assign, text_for, visible
 from timers.moment import parse_due_date

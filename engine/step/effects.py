@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum, auto
 
+from engine.feel import Json
 from engine.model.definition import TimerKind
-from engine.step.state import Json
 
 
 class Change(StrEnum):

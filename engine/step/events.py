@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from engine.feel import Json
 from engine.model.definition import Error, Escalation, Kind, Message, Node, Signal, Timer, TimerKind
 from engine.model.expressions import Text, Unreadable
 from engine.model.triggers import check_time
 from engine.step.effects import Effect, MessageOpened, SignalOpened, TimerOpened, WaitClosed
 from engine.step.leaving import finish
-from engine.step.state import Json, Phase, Token
+from engine.step.state import Phase, Token
 from engine.step.stepping import Stepping
 from engine.step.variables import Unanswerable, text_for
 

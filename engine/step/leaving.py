@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
+from engine.feel import Json
 from engine.model.definition import Flow, Kind, Node
 from engine.step.effects import Ended, Outcome
-from engine.step.state import Json, Phase, Token
+from engine.step.state import Phase, Token
 from engine.step.stepping import Stepping
 from engine.step.variables import Unanswerable, assign, is_true, spread
 

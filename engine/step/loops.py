@@ -1,8 +1,9 @@
 """Execute an activity once for each item of a list: one after the other, or all at once."""
 
+from engine.feel import Json
 from engine.model.definition import Loop
 from engine.step.leaving import finish
-from engine.step.state import Json, LoopState, Phase, Token
+from engine.step.state import LoopState, Phase, Token
 from engine.step.stepping import Stepping
 from engine.step.variables import Unanswerable, is_true
 from timers.refusal import shortened

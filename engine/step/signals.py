@@ -8,7 +8,7 @@ no more, is stale.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from engine.step.state import Json
+from engine.feel import Json
 
 Variables = Mapping[str, Json]
 

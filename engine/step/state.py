@@ -7,9 +7,9 @@ token has a key that is never used again, so that whoever answers a token that i
 import json
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, TypeAlias
+from typing import Any
 
-Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+from engine.feel import Json
 
 ROOT = 1
 STATE_BYTES_MAX = 1024 * 1024

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import NamedTuple
 
+from engine.feel import Json
 from engine.model.definition import Definition, Kind, Node
 from engine.model.expressions import Text
 from engine.step.effects import Change, Effect, IncidentRaised, IncidentResolved, Passed, WaitClosed
-from engine.step.state import Instance, Json, Token
+from engine.step.state import Instance, Token
 from engine.step.variables import value_of
 
 WAITING = frozenset({Kind.JOB, Kind.USER, Kind.RECEIVE, Kind.CATCH, Kind.EVENT_BASED, Kind.CALL})

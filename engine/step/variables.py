@@ -8,10 +8,10 @@ to the process.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 
-from engine.feel import Expression, TooLong, from_json, to_json
+from engine.feel import Expression, Json, TooLong, Unmet, from_json, to_json
 from engine.model.definition import Assignment
 from engine.model.expressions import Text
-from engine.step.state import ROOT, Instance, Json, Token
+from engine.step.state import ROOT, Instance, Token
 from timers.refusal import shortened
 
 
@@ -22,15 +22,15 @@ class Unanswerable(ValueError):
 def value_of(text: Text, instance: Instance, token: Token, *, now: datetime) -> Json:
     """Evaluate what a model wrote as text or as an expression, as JSON.
 
-    errors:  Unanswerable  the expression took too long
+    errors:  Unanswerable  the expression passed a bound, or an assertion in it does not hold
     """
-    return text if isinstance(text, str) else to_json(_evaluated(text, instance, token, now=now))
+    return text if isinstance(text, str) else _evaluated(text, instance, token, now=now)
 
 
 def is_true(condition: Expression, instance: Instance, token: Token, *, now: datetime) -> bool:
     """Say whether a condition is true; null and every other value are not.
 
-    errors:  Unanswerable  the expression took too long
+    errors:  Unanswerable  as of `value_of`
     """
     return _evaluated(condition, instance, token, now=now) is True
 
@@ -48,16 +48,16 @@ def text_for(text: Text, instance: Instance, token: Token, *, now: datetime, mea
     raise Unanswerable(f"{meant} is {shortened(value)}, not a text; correct the variable or the model")
 
 
-def _evaluated(expression: Expression, instance: Instance, token: Token, *, now: datetime) -> object:
-    seen = {}
-    for name in expression.names:
-        for scope in scopes_of(instance, token):
-            if name in scope.variables:
-                seen[name] = from_json(scope.variables[name])
-                break
+def _evaluated(expression: Expression, instance: Instance, token: Token, *, now: datetime) -> Json:
     try:
-        return expression.evaluate(seen, now=now)
-    except TooLong as error:
+        seen = {}
+        for name in expression.names:
+            for scope in scopes_of(instance, token):
+                if name in scope.variables:
+                    seen[name] = from_json(scope.variables[name])
+                    break
+        return to_json(expression.evaluate(seen, now=now))
+    except (TooLong, Unmet) as error:
         raise Unanswerable(str(error)) from None
 
 
@@ -88,7 +88,7 @@ def spread(variables: Mapping[str, Json], instance: Instance, token: Token) -> N
 def assign(assignments: Iterable[Assignment], into: Token, evaluate: Callable[[Text], Json]) -> None:
     """Write the values of mappings into a token's variables, one after the other.
 
-    errors:  Unanswerable  an expression took too long
+    errors:  Unanswerable  as of `value_of`
     """
     for assignment in assignments:
         _place(into.variables, assignment.target, evaluate(assignment.source))

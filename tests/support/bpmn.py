@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from engine.feel import Json
 from engine.model import Definition, read_model
 from engine.step import Instance, advance, begin, read_state, write_state
 from engine.step.effects import (
@@ -25,7 +26,6 @@ from engine.step.effects import (
     WaitClosed,
 )
 from engine.step.signals import Completed, Happened, Retried, Signal
-from engine.step.state import Json
 
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
 HEAD = (

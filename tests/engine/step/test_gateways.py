@@ -124,6 +124,17 @@ def test_of_the_events_after_an_event_gateway_the_first_wins_and_the_others_are_
     assert not played.send(Happened(token, "late")), "the timer came too late"
 
 
+def test_an_expression_that_never_ends_is_an_incident() -> None:
+    played = Played(
+        definition(
+            f'<startEvent id="s"/><exclusiveGateway id="g"/>{ABC}',
+            connected="s>g g>a[count(for i in 1..100000000 return i) = 1] g>b[true]",
+        )
+    )
+    (incident,) = played.incidents.values()
+    assert "100,000" in incident.sentence
+
+
 def test_a_circle_without_a_wait_is_an_incident() -> None:
     played = Played(definition('<startEvent id="s"/><task id="a"/><task id="b"/>', connected="s>a a>b b>a"))
     (incident,) = played.incidents.values()

@@ -24,7 +24,7 @@ def test_a_job_waits_with_all_variables_and_its_end_ends_the_instance() -> None:
     assert played.complete("a", paid=True)
     assert played.history[4:] == ["a-", "e+", "e-", "p-"]
     assert played.result.outcome == Outcome.COMPLETED
-    assert played.ended.variables == {"order": 42, "paid": True}
+    assert played.result.variables == {"order": 42, "paid": True}
     assert not played.open
 
 
