@@ -28,6 +28,7 @@ from cli import (
     schedule,
     status,
     targets,
+    tenants,
     verbs,
 )
 from cli.options import in_options
@@ -86,6 +87,7 @@ app.add_typer(deliveries.deliveries, name="deliveries")
 app.add_typer(endpoints.endpoints, name="endpoints")
 app.add_typer(jobs.jobs, name="jobs")
 app.add_typer(keys.keys, name="keys")
+app.add_typer(tenants.tenants, name="tenants")
 
 EXITS: dict[type[Exception], int] = {
     Refusal: BAD_INPUT,

@@ -12,8 +12,8 @@ from starlette.requests import Request
 from gateway.bodies import read_object
 from gateway.callers import Caller, Callers
 from gateway.combining import Combiner
-from gateway.limits import Limits
 from gateway.problems import NOT_ALLOWED, REFUSED, Problem
+from gateway.quotas import Quotas
 from gateway.settings import GatewaySettings
 from gateway.waiting import Waiters
 from sql.pool import Pool
@@ -34,7 +34,7 @@ class Gateway:
     combiner: Combiner
     waiters: Waiters
     callers: Callers
-    limits: Limits
+    quotas: Quotas
     streams: asyncio.Semaphore
 
 
@@ -63,23 +63,25 @@ def scoped(scope: str) -> Callable[..., Caller]:
     return require
 
 
-def operator_of(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
-    """Make sure that the caller acts for the whole installation, not for one tenant.
+def operating(scope: str) -> Callable[..., Caller]:
+    """Make the dependency of a route that is about the whole installation, not about one tenant."""
 
-    errors:  Problem  it does not
-    """
-    caller.require("operate")
-    if not caller.is_operator:
-        raise Problem(NOT_ALLOWED, f"the key {caller.key}… is a tenant's; use a key that was made with --all-tenants")
-    return caller
+    def require(caller: Annotated[Caller, Depends(scoped(scope))]) -> Caller:
+        if not caller.is_operator:
+            shown = f"the key {caller.key}…"
+            raise Problem(NOT_ALLOWED, f"{shown} is a tenant's; use a key that was made with --all-tenants")
+        return caller
+
+    return require
 
 
-def writer_of(request: Request, caller: Annotated[Caller, Depends(scoped("write"))]) -> Caller:
+async def writer_of(request: Request, caller: Annotated[Caller, Depends(scoped("write"))]) -> Caller:
     """Make sure that the caller may write, and writes no more than it may.
 
-    errors:  Problem  it may not, or has written too much
+    errors:  Problem           it may not, or has written too much
+             StoreUnavailable  nobody can tell now how much it may
     """
-    gateway_of(request).limits.take(caller.tenant_id)
+    await gateway_of(request).quotas.take_writes(caller.tenant_id)
     return caller
 
 
@@ -100,7 +102,8 @@ Asking = Annotated[Caller, Depends(caller_of)]
 Reader = Annotated[Caller, Depends(scoped("read"))]
 Writer = Annotated[Caller, Depends(writer_of)]
 Manager = Annotated[Caller, Depends(scoped("operate"))]
-Operator = Annotated[Caller, Depends(operator_of)]
+Operator = Annotated[Caller, Depends(operating("operate"))]
+Admin = Annotated[Caller, Depends(operating("admin"))]
 
 
 async def read_model(request: Request, model: type[Model]) -> Model:

@@ -144,7 +144,7 @@ grant select on
     shardclock.timers, shardclock.timer_history, shardclock.command_log, shardclock.log_writers, shardclock.consumers,
     shardclock.deliveries, shardclock.dead_letters, shardclock.handlers, shardclock.records_aside, shardclock.holders,
     shardclock.beats, shardclock.presence, shardclock.coordination, shardclock.leadership, shardclock.identity,
-    shardclock.scale, shardclock.zones, shardclock.jobs, shardclock.job_runs
+    shardclock.scale, shardclock.zones, shardclock.jobs, shardclock.job_runs, shardclock.tenants
 to shardclock_reader, shardclock_scheduler, shardclock_shard;
 grant select on
     sequence shardclock.timer_key_seq, shardclock.position_seq, shardclock.canceled_seq, shardclock.rescheduled_seq,
@@ -225,6 +225,8 @@ grant update on sequence shardclock.position_seq to shardclock_shard;
 grant execute on function
     shardclock.adopt, shardclock.ensure_log_partitions, shardclock.rehome_log_default, shardclock.drop_log_partition
 to shardclock_shard;
+-- `tenants set` and `tenants remove`.
+grant insert, update, delete on shardclock.tenants to shardclock_shard;
 -- `consumers reset` and `consumers drop`.
 grant insert, update, delete on shardclock.consumers, shardclock.records_aside to shardclock_shard;
 grant execute on function shardclock.reset_group to shardclock_shard;
@@ -292,6 +294,7 @@ begin
     grant select, insert, update on shardclock.idempotent_requests to shardclock_gateway;
     grant delete on shardclock.consumers, shardclock.records_aside to shardclock_gateway;
     grant execute on function shardclock.reset_group to shardclock_gateway;
+    grant insert, update, delete on shardclock.tenants to shardclock_gateway;
     -- Its callers act on their deliveries, dead letters and endpoints.
     grant insert, update, delete on shardclock.deliveries to shardclock_gateway;
     grant insert, delete on shardclock.dead_letters to shardclock_gateway;

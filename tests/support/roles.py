@@ -38,6 +38,7 @@ COMMANDS = {
         "dead-letters",
         "deliveries",
         "endpoints",
+        "tenants",
     ),
     "scheduler": ("schedule", "cancel", "reschedule", "pause", "resume", "run-now", "jobs"),
     "gateway": ("gateway",),
