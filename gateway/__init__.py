@@ -24,7 +24,8 @@ is decided here is only how HTTP says it: who asks, what a body may be, and whic
     log        read the log, by pages or as it grows
     consumers  groups that read it, each record at least once
     deliveries, dead_letters, endpoints, jobs   what firings do
-    cluster, tenants   the cluster and its tenants, as an operator sees them
+    cluster, tenants, audit   the cluster, its tenants, and who did what, as an operator sees them
+    recording  what operators do is recorded in the audit
     parts      what every route uses
     answers    what is answered: the models of the API's reference
     reference  that reference, OpenAPI

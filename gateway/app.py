@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gateway import (
+    audit,
     bulk,
     cluster,
     consumers,
@@ -39,6 +40,7 @@ from gateway.parts import Gateway, sentence_of, unconditional
 from gateway.paths import KeptSlashes
 from gateway.problems import BROKEN, CONFLICT, NOT_FOUND, REFUSED, TOO_LATE, WRONG_METHOD, Problem, unavailable
 from gateway.quotas import Quotas
+from gateway.recording import Recorded
 from gateway.reference import openapi_of
 from gateway.settings import GatewaySettings
 from gateway.stats import Counted, RequestStats, reporting
@@ -62,7 +64,7 @@ OF_VALUES = ("22", "23")  # classes of SQLSTATE: a value that can't be, or that 
 # Those of bulk come first: its paths would be a timer's, too.
 ROUTERS = (
     health.router, bulk.router, schedules.router, log.router, deliveries.router, dead_letters.router, endpoints.router,
-    jobs.router, consumers.router, cluster.router, tenants.router,
+    jobs.router, consumers.router, cluster.router, tenants.router, audit.router,
 )  # fmt: skip
 
 
@@ -104,6 +106,7 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
         redirect_slashes=False,
     )
     app.add_middleware(KeptSlashes)
+    app.add_middleware(Recorded)
     app.add_middleware(Counted, stats=stats)
     app.state.stats = stats
     app.router.routes.append(Route(TIMERS, create, methods=["POST"]))

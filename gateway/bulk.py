@@ -21,7 +21,7 @@ from gateway.asked import Chosen
 from gateway.bodies import NDJSON, read_body
 from gateway.callers import Caller
 from gateway.creating import TIMERS, timer_of
-from gateway.parts import Gateway, Here, Writer, read_model, scoped
+from gateway.parts import BulkWriter, Gateway, Here, read_model, scoped
 from gateway.problems import MORE_MATCH, REFUSED, TOO_LARGE, TRY_AGAIN, Problem, unavailable
 from gateway.quotas import Room
 from gateway.reference import body_of
@@ -138,7 +138,7 @@ Token = Annotated[str | None, Query(description="of the dry run; good for ten mi
 
 def _add_route(verb: str, sentence: str) -> None:
     async def change_timers(
-        request: Request, gateway: Here, caller: Writer, dry_run: DryRun = False, token: Token = None
+        request: Request, gateway: Here, caller: BulkWriter, dry_run: DryRun = False, token: Token = None
     ) -> CountedAnswer | BulkAnswer:
         asked = await read_model(request, BulkChangeBody)
         what = f"{caller.tenant_id}\n{verb}\n{asked.model_dump_json()}"

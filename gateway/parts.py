@@ -14,6 +14,7 @@ from gateway.callers import Caller, Callers
 from gateway.combining import Combiner
 from gateway.problems import NOT_ALLOWED, REFUSED, Problem
 from gateway.quotas import Quotas
+from gateway.recording import RECORDED_SCOPES, begin_act, note_body
 from gateway.settings import GatewaySettings
 from gateway.waiting import Waiters
 from sql.pool import Pool
@@ -54,10 +55,12 @@ async def caller_of(request: Request) -> Caller:
 
 
 def scoped(scope: str) -> Callable[..., Caller]:
-    """Make the dependency of a route: who asks, if that may do it."""
+    """Make the dependency of a route: who asks, if that may do it; what operators do is recorded."""
 
-    def require(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
+    def require(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
         caller.require(scope)
+        if scope in RECORDED_SCOPES:
+            begin_act(request, caller, tenant_id=caller.tenant_id)
         return caller
 
     return require
@@ -66,10 +69,12 @@ def scoped(scope: str) -> Callable[..., Caller]:
 def operating(scope: str) -> Callable[..., Caller]:
     """Make the dependency of a route that is about the whole installation, not about one tenant."""
 
-    def require(caller: Annotated[Caller, Depends(scoped(scope))]) -> Caller:
+    def require(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
+        caller.require(scope)
         if not caller.is_operator:
             shown = f"the key {caller.key}…"
             raise Problem(NOT_ALLOWED, f"{shown} is a tenant's; use a key that was made with --all-tenants")
+        begin_act(request, caller, tenant_id=None)
         return caller
 
     return require
@@ -82,6 +87,12 @@ async def writer_of(request: Request, caller: Annotated[Caller, Depends(scoped("
              StoreUnavailable  nobody can tell now how much it may
     """
     await gateway_of(request).quotas.take_writes(caller.tenant_id)
+    return caller
+
+
+async def bulk_writer_of(request: Request, caller: Annotated[Caller, Depends(writer_of)]) -> Caller:
+    """Make sure that the caller may write; a change of all timers that a filter finds is recorded as an operator's."""
+    begin_act(request, caller, tenant_id=caller.tenant_id)
     return caller
 
 
@@ -101,6 +112,7 @@ Here = Annotated[Gateway, Depends(gateway_of)]
 Asking = Annotated[Caller, Depends(caller_of)]
 Reader = Annotated[Caller, Depends(scoped("read"))]
 Writer = Annotated[Caller, Depends(writer_of)]
+BulkWriter = Annotated[Caller, Depends(bulk_writer_of)]
 Manager = Annotated[Caller, Depends(scoped("operate"))]
 Operator = Annotated[Caller, Depends(operating("operate"))]
 Admin = Annotated[Caller, Depends(operating("admin"))]
@@ -112,6 +124,7 @@ async def read_model(request: Request, model: type[Model]) -> Model:
     errors:  Problem  names the field at fault, its value and the rule
     """
     fields = await read_object(request, within_s=gateway_of(request).settings.gateway_body_s, may_be_empty=True)
+    note_body(request, fields)
     try:
         return model.model_validate(fields)
     except ValidationError as error:

@@ -192,6 +192,10 @@ grant execute on function
     shardclock.resume_job, shardclock.unknown_job
 to shardclock_scheduler, shardclock_shard;
 
+-- Operators' verbs leave a record in the audit, which nobody but the owner may change. Who operates may read it.
+grant execute on function shardclock.record_act to shardclock_shard, shardclock_scheduler;
+grant select on shardclock.audit to shardclock_shard;
+
 -- Running shards and the coordinator, and operating them: `up`, `scale`, `ramp`, `switch`, `leave`, `release`.
 grant insert, update, delete on shardclock.timers to shardclock_shard;
 grant insert on shardclock.command_log to shardclock_shard;
@@ -290,7 +294,7 @@ begin
     loop
         execute format('grant %s on %s to shardclock_gateway', given.rights, given.name);
     end loop;
-    grant select on shardclock.api_keys to shardclock_gateway;
+    grant select on shardclock.api_keys, shardclock.audit to shardclock_gateway;
     grant select, insert, update on shardclock.idempotent_requests to shardclock_gateway;
     grant delete on shardclock.consumers, shardclock.records_aside to shardclock_gateway;
     grant execute on function shardclock.reset_group to shardclock_gateway;
@@ -311,4 +315,4 @@ $$;
 
 -- Granted to nobody: shardclock.check_timer and shardclock.mark_log_writer, which only triggers call;
 -- shardclock.check_nobody_keeps, which only the functions that make and drop days call; the log's partitions, which are
--- read through the log, and those of idempotent_requests; and to write api_keys, which only the owner does.
+-- read through the log, and those of idempotent_requests; and to write api_keys or audit, which only the owner does.

@@ -49,6 +49,7 @@ NEEDS = {
     ],
     "admin": [
         ("GET", "/v1/tenants"), ("GET", "/v1/tenants/n"), ("PUT", "/v1/tenants/n"), ("DELETE", "/v1/tenants/n"),
+        ("GET", "/v1/audit"),
     ],
 }  # fmt: skip
 ROUTES = [(scope, method, path) for scope, routes in NEEDS.items() for method, path in routes]
@@ -145,7 +146,7 @@ def _template(path: str) -> str:
 async def test_a_tenants_key_is_no_operators(locked: Api, owner: Session) -> None:
     key = await key_of(owner, "ada", "admin")
     for method, path in NEEDS["operate"] + NEEDS["admin"]:
-        if not path.startswith(("/v1/jobs", "/v1/cluster", "/v1/consumers", "/v1/tenants")):
+        if not path.startswith(("/v1/jobs", "/v1/cluster", "/v1/consumers", "/v1/tenants", "/v1/audit")):
             continue  # each tenant has its own
         (await locked.ask(method, path, {}, **bearing(key))).assert_problem("not-allowed", 403, "--all-tenants")
 

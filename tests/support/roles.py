@@ -39,6 +39,7 @@ COMMANDS = {
         "deliveries",
         "endpoints",
         "tenants",
+        "audit",
     ),
     "scheduler": ("schedule", "cancel", "reschedule", "pause", "resume", "run-now", "jobs"),
     "gateway": ("gateway",),
