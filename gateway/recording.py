@@ -34,7 +34,7 @@ CALLED = {
     "consumers seek": "consumers reset",
     "consumers remove": "consumers drop",
 }
-ACT = "act"  # of a request's state
+ADDRESS_CHARACTERS_MAX = 100  # a proxy on this machine may say anything
 
 
 def verb_of(method: str, path: str) -> str:
@@ -57,17 +57,16 @@ def begin_act(request: Request, caller: Caller, *, tenant_id: str | None) -> Non
     which = {
         name: with_slashes(value) if isinstance(value, str) else value for name, value in request.path_params.items()
     }
-    setattr(request.state, ACT, NewAct(
-        "api", verb, shown({**which, **request.query_params}), tenant_id, caller.key, caller.name,
-        None if request.client is None else request.client.host,
-    ))  # fmt: skip
+    what = shown({**which, **request.query_params})
+    address = None if request.client is None else request.client.host[:ADDRESS_CHARACTERS_MAX]
+    request.state.act = NewAct("api", verb, what, tenant_id, caller.key, caller.name, address)
 
 
 def note_body(request: Request, fields: dict[str, object]) -> None:
     """Add what a request's body asks for to what is recorded of it, if it is recorded."""
-    act: NewAct | None = getattr(request.state, ACT, None)
+    act: NewAct | None = getattr(request.state, "act", None)
     if act is not None:
-        setattr(request.state, ACT, replace(act, what={**act.what, **shown(fields)}))
+        request.state.act = replace(act, what={**act.what, **shown(fields)})
 
 
 class Recorded:
@@ -87,7 +86,7 @@ class Recorded:
         async def recording(message: Message) -> None:
             nonlocal is_replaced
             if message["type"] == "http.response.start":
-                unrecorded = await _end_act(scope, state.pop(ACT, None), message["status"])
+                unrecorded = await _end_act(scope, state.pop("act", None), message["status"])
                 if unrecorded is not None:
                     is_replaced = True
                     await unrecorded.answer()(scope, receive, send)
@@ -97,7 +96,7 @@ class Recorded:
         try:
             await self._app(scope, receive, recording)
         except Exception:
-            await _end_act(scope, state.pop(ACT, None), HTTPStatus.INTERNAL_SERVER_ERROR)
+            await _end_act(scope, state.pop("act", None), HTTPStatus.INTERNAL_SERVER_ERROR)
             raise
 
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
-from gateway.answers.tenants import StandingAnswer, TenantAnswer, TenantsAnswer
+from gateway.answers.tenants import ShownTenantAnswer, TenantAnswer, TenantsAnswer
 from gateway.parts import Admin, Here, read_model
 from gateway.paths import Name
 from gateway.reference import body_of
@@ -37,12 +37,12 @@ async def list_all(gateway: Here, _: Admin, limit: Annotated[int, Query(ge=1, le
 
 
 @router.get("/{tenant}")
-async def get_tenant(tenant: Name, gateway: Here, _: Admin) -> StandingAnswer:
+async def get_tenant(tenant: Name, gateway: Here, _: Admin) -> ShownTenantAnswer:
     """Show what a tenant may have, and what it has; one that nobody has heard of has nothing."""
     async with gateway.pool.session() as session:
-        standing = await use_cases.show(session, tenant)
+        shown = await use_cases.show(session, tenant)
     usual, waiters = gateway.settings.usual_limits, gateway.quotas.count_waiting(tenant)
-    return StandingAnswer.of(standing, usual=usual, waiters=waiters)
+    return ShownTenantAnswer.of(shown, usual=usual, waiters=waiters)
 
 
 @router.put("/{tenant}", openapi_extra=body_of(WantedLimits))

@@ -33,7 +33,7 @@ class NoOwnLimits(Refusal):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ShownTenant:
     """What a tenant may have, and what it has; without `own` it has the limits of the gateways' settings."""
 
     tenant_id: str
@@ -42,7 +42,7 @@ class Standing:
     endpoints: int
 
 
-async def show(session: Session, tenant_id: str) -> Standing:
+async def show(session: Session, tenant_id: str) -> ShownTenant:
     """Show what a tenant may have, and what it has.
 
     errors:  InvalidLimit      no tenant can have this name
@@ -51,7 +51,7 @@ async def show(session: Session, tenant_id: str) -> Standing:
     _check_name(tenant_id)
     own = await list_tenants(session, tenant_id=tenant_id, limit=1)
     pending = await measure_pending(session, tenant_id)
-    return Standing(tenant_id, own[0] if own else None, pending, await count_endpoints(session, tenant_id))
+    return ShownTenant(tenant_id, own[0] if own else None, pending, await count_endpoints(session, tenant_id))
 
 
 async def set_own(session: Session, tenant_id: str, given: Mapping[str, float | None]) -> Tenant:

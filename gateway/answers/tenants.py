@@ -7,7 +7,7 @@ from typing import Self
 from pydantic import Field
 
 from gateway.answers.answer import Answer
-from service.tenants import Standing
+from service.tenants import ShownTenant
 from sql.tenants.tenants import Limits, Tenant
 
 
@@ -55,7 +55,7 @@ class UsedAnswer(Answer):
     waiters: int = Field(description="at the gateway that answers")
 
 
-class StandingAnswer(Answer):
+class ShownTenantAnswer(Answer):
     """What a tenant may have, and what it has."""
 
     tenant_id: str = Field(examples=["acme"])
@@ -64,9 +64,9 @@ class StandingAnswer(Answer):
     used: UsedAnswer
 
     @classmethod
-    def of(cls, standing: Standing, *, usual: Limits, waiters: int) -> Self:
+    def of(cls, shown: ShownTenant, *, usual: Limits, waiters: int) -> Self:
         """Make it of what was found."""
-        used = UsedAnswer(**asdict(standing.pending), endpoints=standing.endpoints, waiters=waiters)
-        own = standing.own
+        used = UsedAnswer(**asdict(shown.pending), endpoints=shown.endpoints, waiters=waiters)
+        own = shown.own
         limits = LimitsAnswer.of(usual if own is None else own.limits)
-        return cls(tenant_id=standing.tenant_id, own=own is not None, limits=limits, used=used)
+        return cls(tenant_id=shown.tenant_id, own=own is not None, limits=limits, used=used)

@@ -13,7 +13,7 @@ from cli.app import app
 from cli.recording import VERBS, commands_of
 from sql.session import StoreUnavailable
 from tests.support.cli_asserts import DONE, NOT_DONE, NOT_THERE
-from tests.support.factories import add_timers, query, value
+from tests.support.factories import add_timers, value
 from tests.support.program import Shell
 
 # What changes nothing, or is no operator's verb: schedules and changes of one timer are their client's.
@@ -105,7 +105,7 @@ def test_what_is_done_and_can_not_be_recorded_is_told(shell: Shell) -> None:
         done = shell("tenants", "set", "acme", "--timers", 5)
     assert done.code == NOT_THERE
     assert done.err == "shardclock: tenants set is done, and that is not in the audit: no answer\n"
-    assert asyncio.run(query(shell.dsn, "select tenant_id from shardclock.tenants")) == [("acme",)]
+    assert asyncio.run(value(shell.dsn, "select tenant_id from shardclock.tenants")) == "acme"
 
 
 def test_a_verb_that_fails_half_way_is_recorded_as_one_that_may_be_done(shell: Shell) -> None:

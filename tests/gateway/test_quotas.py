@@ -15,7 +15,7 @@ from gateway import quotas
 from gateway.quotas import LOOK_S, STALE_S, Quotas
 from sql.pool import Pool
 from sql.session import Session, StoreUnavailable
-from sql.tenants.tenants import Limits, set_limits
+from sql.tenants.tenants import Limits, Pending, set_limits
 from tests.support.factories import BOUND_S, add_timers, query, value
 from tests.support.gateways import NDJSON, Api, Said, serving
 from tests.support.roles import as_role
@@ -211,7 +211,7 @@ async def test_a_look_that_takes_long_is_not_soon_followed_by_another(dsn: str) 
     async def slow(*_: object) -> tuple[Limits, object]:
         nonlocal now_s
         now_s += 2.0
-        return Limits(timers_max=5), quotas.Pending()
+        return Limits(timers_max=5), Pending()
 
     async with (
         Pool(as_role(dsn, "gateway"), application="test", size=1, timeout_s=BOUND_S, wait_s=BOUND_S) as pool,

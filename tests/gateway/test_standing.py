@@ -54,11 +54,11 @@ def test_a_timer_without_a_payload_needs_no_bytes() -> None:
 def test_what_was_not_written_gives_its_room_back() -> None:
     standing = standing_of(Limits(timers_max=1))
     standing.take(ONE)
-    assert standing.is_full
+    assert standing.exceeded_by(ONE) == ("timers", 1)
 
     standing.settle(ONE, was_written=False)
 
-    assert not standing.is_full
+    assert standing.exceeded_by(ONE) is None
     assert (standing.has("timers"), standing.has("payload_bytes")) == (0, 0)
 
 
