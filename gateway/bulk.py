@@ -88,7 +88,7 @@ async def create_timers(request: Request, gateway: Here, caller: Scheduler) -> R
     if len(lines) > LINES_MAX:
         raise Problem(TOO_LARGE, f"the body has {len(lines):,} lines; send at most {LINES_MAX:,} at once")
     await gateway.quotas.take_writes(caller.tenant_id, len(lines))
-    async with gateway.quotas.room(caller.tenant_id) as room:
+    with await gateway.quotas.room(caller.tenant_id) as room:
         outcomes = await _schedule(gateway, caller, lines, room)
     text = "".join(f"{outcome.model_dump_json(exclude_none=True)}\n" for outcome in outcomes)
     return Response(text, media_type=NDJSON)

@@ -75,7 +75,7 @@ async def schedule(request: Request, timer: NewTimer, asked: IdempotentRequest |
 
 
 async def _write(gateway: Gateway, timer: NewTimer, asked: IdempotentRequest | None) -> Scheduled:
-    async with gateway.quotas.room(timer.tenant_id) as room:
+    with await gateway.quotas.room(timer.tenant_id) as room:
         room.take(timer)
         outcome = await gateway.combiner.schedule(timer, asked)
         room.settle(timer, outcome)

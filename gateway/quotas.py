@@ -69,20 +69,15 @@ class Quotas:
         limits = await self.limits_of(tenant_id)
         self._rates.take(tenant_id, limits.rate_per_s, count)
 
-    @asynccontextmanager
-    async def room(self, tenant_id: str) -> AsyncIterator["Room"]:
-        """Lend, for the length of a block, the room that a tenant has for more pending timers.
+    async def room(self, tenant_id: str) -> "Room":
+        """Return the room that a tenant has for more pending timers, for the length of a block.
 
         errors:  StoreUnavailable  nobody can tell now what it may
         """
         standing = await self._standing_of(tenant_id)
-        if standing.is_full and standing.is_due(self._clock()):
+        if standing.limits.are_of_pending and standing.is_full and standing.is_due(self._clock()):
             await self._look_at(standing)  # some may have fired since
-        room = Room(standing, clock=self._clock)
-        try:
-            yield room
-        finally:
-            room.close()
+        return Room(standing, clock=self._clock)
 
     @asynccontextmanager
     async def waiting(self, tenant_id: str) -> AsyncIterator[None]:
@@ -158,18 +153,31 @@ class Quotas:
 
 
 class Room:
-    """What one request takes of the room that its tenant has; a timer that was not written gives it back."""
+    """What one request takes of the room that its tenant has; a timer that was not written gives it back.
+
+    At the end of a block all is kept of which it is not known whether it was written.
+    """
 
     def __init__(self, standing: Standing, *, clock: Callable[[], float]) -> None:
         self._standing = standing
         self._clock = clock
         self._taken: dict[int, NewTimer] = {}
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for timer in self._taken.values():
+            self._standing.settle(_size_of(timer), was_written=True)
+        self._taken.clear()
+
     def take(self, timer: NewTimer) -> None:
         """Take room for one more timer.
 
         errors:  Problem  its tenant has as much as it may have; it says when to ask again
         """
+        if not self._standing.limits.are_of_pending:
+            return
         size = _size_of(timer)
         quota = self._standing.exceeded_by(size)
         if quota is not None:
@@ -187,12 +195,6 @@ class Room:
             return
         is_new = isinstance(outcome, Scheduled) and outcome.outcome == "created" and not outcome.replayed
         self._standing.settle(_size_of(timer), was_written=is_new)
-
-    def close(self) -> None:
-        """Keep the room of all timers of which it is not known whether they were written."""
-        for timer in self._taken.values():
-            self._standing.settle(_size_of(timer), was_written=True)
-        self._taken.clear()
 
 
 def too_many_endpoints(tenant_id: str, most: int) -> Problem:
