@@ -1,7 +1,7 @@
 -- Counts a tenant's pending timers, also paused ones, and the bytes of their payloads, up to a number of timers.
 --
 -- in:    :tenant_id text (not default, which is in no index), :most bigint
--- out:   timers bigint, payload_bytes bigint (of the timers that were counted, as JSON text)
+-- out:   timers bigint, payload_bytes bigint (of the timers that were counted, written as JSON)
 -- locks: nothing
 -- index: timers_by_tenant, at most :most rows
 select count(*) as timers, coalesce(sum(octet_length(t.payload::text)), 0)::bigint as payload_bytes

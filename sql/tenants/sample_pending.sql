@@ -4,7 +4,7 @@
 -- neighbours late: a client that schedules several timers at a time gives them neighbouring keys.
 --
 -- in:    :tenant_id text, :most bigint: so many timers, of whichever tenant, are read at most
--- out:   timers bigint, payload_bytes bigint (as JSON text), estimated boolean (false: the table has fewer than :most
+-- out:   timers bigint, payload_bytes bigint (written as JSON), estimated boolean (false: the table has fewer than :most
 --        timers, and all of them were counted)
 -- locks: nothing
 -- index: timers_by_slot, at most :most rows
