@@ -47,7 +47,7 @@ async def get_tenant(tenant: Name, gateway: Here, _: Admin) -> ShownTenantAnswer
 
 @router.put("/{tenant}", openapi_extra=body_of(WantedLimits))
 async def put_limits(tenant: Name, request: Request, gateway: Here, _: Admin) -> TenantAnswer:
-    """Give a tenant limits of its own; gateways hold it to them within two seconds."""
+    """Give a tenant limits of its own; a gateway holds it to them from its next look on, about a second later."""
     wanted = await read_model(request, WantedLimits)
     async with gateway.pool.session() as session:
         return TenantAnswer.of(await use_cases.set_own(session, tenant, wanted.model_dump()))
