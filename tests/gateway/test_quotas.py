@@ -81,6 +81,18 @@ async def test_room_that_a_cancel_makes_is_found_by_the_next_look(dsn: str, api:
         assert (await api.post("/v1/timers", HOUR, **ACME)).status == 201
 
 
+async def test_what_another_gateway_lets_in_is_found_by_the_next_look(dsn: str, api: Api) -> None:
+    await limit(dsn, timers_max=2)
+    async with serving(dsn) as other:
+        for gateway in (api, other, api):  # the last one knows nothing yet of what the other has let in
+            assert (await gateway.post("/v1/timers", HOUR, **ACME)).status == 201
+        for gateway in (api, other):
+            with moved_clock(gateway) as ahead_s:
+                ahead_s[0] += 60 * LOOK_S
+                assert_over(await gateway.post("/v1/timers", HOUR, **ACME), "timers", 2, "and has 3;")
+    assert await pending(dsn) == 3
+
+
 async def test_bytes_of_payloads_are_limited_as_the_json_that_they_are(dsn: str, api: Api) -> None:
     await limit(dsn, payload_bytes_max=20)
 
