@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 import regex
 
@@ -29,21 +28,8 @@ GROUP_NUMBER = re.compile(r"\\([1-9][0-9]?)")
 REPLACEMENT = re.compile(r"\\([\\$])|\$([0-9])|([\\$])")
 
 
-class Match(Protocol):
-    """What we use of a match of `regex`, which has no types of its own."""
-
-    def __getitem__(self, group: int) -> str: ...
-    def start(self) -> int: ...
-    def end(self) -> int: ...
-
-
-class Pattern(Protocol):
-    """What we use of a pattern of `regex`."""
-
-    groups: int
-
-    def search(self, text: str, *, timeout: float) -> Match | None: ...
-    def finditer(self, text: str, *, timeout: float) -> Iterator[Match]: ...
+Pattern: TypeAlias = "regex.Pattern[str]"
+Match: TypeAlias = "regex.Match[str]"
 
 
 def compiled(pattern: str, flags: str, budget: Budget) -> Pattern | None:
@@ -78,7 +64,7 @@ def _compiled(pattern: str, flags: str) -> _Compiled | None:
         return None
     try:
         # The steps are those of compiling, also where it is compiled already: so that a result depends on no history.
-        found: Pattern = regex.compile("".join(parts), bits)
+        found = regex.compile("".join(parts), bits)
         return _Compiled(found, PATTERN_STEPS + len(pattern) // 4 + chars // 4)
     except (regex.error, ValueError, OverflowError, RecursionError):
         return None
