@@ -10,7 +10,7 @@ BOMB = (
     '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">'
     '<!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;&b;&b;">]><definitions>&c;</definitions>'
 )
-FILE = '<!DOCTYPE x [<!ENTITY f SYSTEM "file:///etc/hostname">]><definitions>&f;</definitions>'
+FILE = '<!DOCTYPE x [<!ENTITY f SYSTEM "/etc/hostname">]><definitions>&f;</definitions>'
 PROCESS = '<process id="p" isExecutable="true">'
 STRANGER = '<startEvent id="s"/><x:task xmlns:x="http://example.com/x" id="t"/>'
 

@@ -13,7 +13,7 @@ from tests.support.bpmn_blocks import ERROR, Scope, Written, drawn
 MOVES_MAX = 200
 
 
-def walk(seed: int) -> Outcome | None:
+def play(seed: int) -> Outcome | None:
     """Play a process until it ends; None: an error that nobody caught stopped it."""
     random = Random(seed)
     block = drawn(random, depth=random.randint(1, 4), numbers=count())
@@ -59,7 +59,7 @@ def move(random: Random, played: Played, expected: Scope) -> bool:
 
 
 def outcomes(seeds: range) -> set[Outcome | None]:
-    return {walk(seed) for seed in seeds}
+    return {play(seed) for seed in seeds}
 
 
 def test_a_few_hundred_random_processes_wait_and_end_as_a_second_interpreter_says() -> None:
