@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gateway import (
+    audit,
     bulk,
     cluster,
     consumers,
@@ -27,18 +28,20 @@ from gateway import (
     log,
     page,
     schedules,
+    tenants,
     timers,
 )
 from gateway.callers import Anyone, KeyHolders
 from gateway.combining import Combiner
 from gateway.creating import CREATE, TIMERS, create_timer
 from gateway.idempotency import forgetting
-from gateway.limits import Limits
 from gateway.log import STREAMS_MAX
 from gateway.parts import Gateway, sentence_of, unconditional
 from gateway.paths import KeptSlashes
 from gateway.places import Places
 from gateway.problems import BROKEN, CONFLICT, NOT_FOUND, REFUSED, TOO_LATE, WRONG_METHOD, Problem, unavailable
+from gateway.quotas import Quotas
+from gateway.recording import Recorded
 from gateway.reference import openapi_of
 from gateway.settings import GatewaySettings
 from gateway.stats import Counted, RequestStats, reporting
@@ -47,6 +50,7 @@ from gateway.watching import watching
 from service.endpoints import EndpointConflict, UnknownEndpoint
 from service.jobs import UnknownJob
 from service.single_change import NotChanged, UnknownTimer
+from service.tenants import NoOwnLimits
 from sql.dsn import Dsn
 from sql.pool import Pool
 from sql.session import NOT_ALLOWED, StatementRefused, StoreUnavailable
@@ -62,7 +66,7 @@ OF_VALUES = ("22", "23")  # classes of SQLSTATE: a value that can't be, or that 
 # Those of bulk come first: its paths would be a timer's, too.
 ROUTERS = (
     health.router, bulk.router, schedules.router, log.router, deliveries.router, dead_letters.router, endpoints.router,
-    jobs.router, consumers.router, cluster.router,
+    jobs.router, consumers.router, cluster.router, tenants.router, audit.router,
 )  # fmt: skip
 
 
@@ -83,13 +87,13 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
             Pool(dsn, application="shardclock gateway health", size=1, timeout_s=READY_S, wait_s=READY_S) as looking,
             Combiner(pool) as combiner,
             Waiters(dsn) as waiters,
+            Quotas(pool, settings.usual_limits) as quotas,
             forgetting(pool),
             watching(looking) as watched,
         ):
             callers = KeyHolders(pool) if needs_keys else Anyone()
-            limits = Limits(settings.gateway_rate_per_s)
             app.state.gateway = Gateway(
-                settings, pool, looking, combiner, waiters, callers, limits, Places(STREAMS_MAX)
+                settings, pool, looking, combiner, waiters, callers, quotas, Places(STREAMS_MAX)
             )
             async with reporting(app.state.gateway, stats, watched):
                 yield
@@ -105,6 +109,7 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
         redirect_slashes=False,
         generate_unique_id_function=lambda route: route.name,
     )
+    app.add_middleware(Recorded)
     app.add_middleware(Counted, stats=stats)  # within the next, which makes the scope that is routed
     app.add_middleware(KeptSlashes)
     app.state.stats = stats
@@ -175,6 +180,7 @@ HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, An
     NotChanged: _not_changed,
     UnknownJob: _not_found,
     UnknownEndpoint: _not_found,
+    NoOwnLimits: _not_found,
     EndpointConflict: _conflict,
     Refusal: _refused,
     RequestValidationError: _invalid,

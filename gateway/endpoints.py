@@ -12,10 +12,11 @@ from gateway.callers import Caller
 from gateway.parts import Here, Manager, Reader, read_model
 from gateway.paths import Name
 from gateway.problems import CONFLICT, Problem
+from gateway.quotas import too_many_endpoints
 from gateway.reference import body_of
 from service import endpoints as use_cases
 from service.endpoints import Done, EndpointChange, StillNamed, UnknownEndpoint
-from sql.endpoints.endpoints import EndpointName, list_endpoints
+from sql.endpoints.endpoints import EndpointName, EndpointsFull, list_endpoints
 from timers.refusal import shortened
 
 LISTED_MAX = 1_000
@@ -93,8 +94,12 @@ async def add(request: Request, gateway: Here, caller: Manager) -> SecretAnswer:
         policy=asked.policy.model_dump(exclude_unset=True),
         rules=gateway.settings.endpoint_rules,
     )
+    most = (await gateway.quotas.limits_of(caller.tenant_id)).endpoints_max
     async with gateway.pool.session() as session:
-        return SecretAnswer.of(await use_cases.add(session, wanted))
+        try:
+            return SecretAnswer.of(await use_cases.add(session, wanted, most=most))
+        except EndpointsFull:
+            raise too_many_endpoints(caller.tenant_id, most or 0) from None
 
 
 @router.get("/{name}", operation_id="get_endpoint")

@@ -9,11 +9,12 @@ from typing import Any
 from urllib.parse import quote
 
 from gateway.examples import example_of
-from gateway.problems import MEDIA_TYPE
+from gateway.refusals import ALWAYS, WITH_KEY
 
 BASE = "http://127.0.0.1:9841"
 # What stands for a name in a path; keys have examples of their own.
-NAMES = {"name": "order-4711", "group": "billing", "timer_key": 20514}
+NAMES = {"name": "order-4711", "group": "billing", "tenant": "acme", "timer_key": 20514}
+OF_ALL = {kind.name for kind in WITH_KEY | ALWAYS}  # without a link: it would be a tenth of the page
 OF_TAGS = {"endpoints": {"name": "billing"}, "jobs": {"name": "refresh"}}
 CODE = re.compile(r"`([^`]+)`")
 Said = Mapping[str, Any]
@@ -166,8 +167,10 @@ def _answers(said: Said) -> Iterator[str]:
 
 
 def _problems(said: Said) -> str:
-    links = ", ".join(f'<a href="#problem-{name}">{name}</a>' for name in said["x-problems"])
-    return f"<h4>Problems</h4>\n<p><code>{MEDIA_TYPE}</code>: {links}</p>"
+    names = ", ".join(
+        name if name in OF_ALL else f'<a href="#problem-{name}">{name}</a>' for name in said["x-problems"]
+    )
+    return f'<h4><a href="#problems">Problems</a></h4>\n<p>{names}</p>'
 
 
 def curl_of(path: str, method: str, said: Said, schemas: Mapping[str, Said]) -> str:
@@ -176,7 +179,8 @@ def curl_of(path: str, method: str, said: Said, schemas: Mapping[str, Said]) -> 
     query = []
     for parameter in said.get("parameters", ()):
         if parameter["in"] == "path":
-            path = path.replace(f"{{{parameter['name']}}}", quote(str(names[parameter["name"]]), safe=""))
+            name = parameter["name"]
+            path = path.replace(f"{{{name}}}", quote(str(names.get(name, name)), safe=""))
         elif parameter["in"] == "query" and parameter.get("required"):
             query.append(f"{parameter['name']}={quote(str(_example_of(parameter, schemas)), safe='')}")
     words = ["curl", "-sf", BASE + path + (f"?{'&'.join(query)}" if query else "")]

@@ -11,9 +11,10 @@ from starlette.requests import Request
 from gateway.bodies import read_object
 from gateway.callers import Caller, Callers
 from gateway.combining import Combiner
-from gateway.limits import Limits
 from gateway.places import Places
 from gateway.problems import NOT_ALLOWED, REFUSED, Problem
+from gateway.quotas import Quotas
+from gateway.recording import RECORDED_SCOPES, begin_act, note_body
 from gateway.reference import FOR_ALL_TENANTS, SCOPE
 from gateway.settings import GatewaySettings
 from gateway.waiting import Waiters
@@ -35,7 +36,7 @@ class Gateway:
     combiner: Combiner
     waiters: Waiters
     callers: Callers
-    limits: Limits
+    quotas: Quotas
     streams: Places
 
 
@@ -57,10 +58,12 @@ async def caller_of(request: Request) -> Caller:
 
 
 def scoped(scope: str) -> Callable[..., Caller]:
-    """Make the dependency of a route: who asks, if that may do it."""
+    """Make the dependency of a route: who asks, if that may do it; what operators do is recorded."""
 
-    def require(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
+    def require(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
         caller.require(scope)
+        if scope in RECORDED_SCOPES:
+            begin_act(request, caller, tenant_id=caller.tenant_id)
         return caller
 
     require.__dict__[SCOPE] = scope
@@ -70,22 +73,31 @@ def scoped(scope: str) -> Callable[..., Caller]:
 def operating(scope: str) -> Callable[..., Caller]:
     """Make the dependency of a route that is about the whole installation, not about one tenant."""
 
-    def require(caller: Annotated[Caller, Depends(scoped(scope))]) -> Caller:
+    def require(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
+        caller.require(scope)
         if not caller.is_operator:
             shown = f"the key {caller.key}…"
             raise Problem(NOT_ALLOWED, f"{shown} is a tenant's; use a key that was made with --all-tenants")
+        begin_act(request, caller, tenant_id=None)
         return caller
 
-    require.__dict__[FOR_ALL_TENANTS] = True
+    require.__dict__.update({SCOPE: scope, FOR_ALL_TENANTS: True})
     return require
 
 
-def writer_of(request: Request, caller: Annotated[Caller, Depends(scoped("write"))]) -> Caller:
+async def writer_of(request: Request, caller: Annotated[Caller, Depends(scoped("write"))]) -> Caller:
     """Make sure that the caller may write, and writes no more than it may.
 
-    errors:  Problem  it may not, or has written too much
+    errors:  Problem           it may not, or has written too much
+             StoreUnavailable  nobody can tell now how much it may
     """
-    gateway_of(request).limits.take(caller.tenant_id)
+    await gateway_of(request).quotas.take_writes(caller.tenant_id)
+    return caller
+
+
+async def bulk_writer_of(request: Request, caller: Annotated[Caller, Depends(writer_of)]) -> Caller:
+    """Make sure that the caller may write; a change of all timers that a filter finds is recorded as an operator's."""
+    begin_act(request, caller, tenant_id=caller.tenant_id)
     return caller
 
 
@@ -105,8 +117,10 @@ Here = Annotated[Gateway, Depends(gateway_of)]
 Asking = Annotated[Caller, Depends(caller_of)]
 Reader = Annotated[Caller, Depends(scoped("read"))]
 Writer = Annotated[Caller, Depends(writer_of)]
+BulkWriter = Annotated[Caller, Depends(bulk_writer_of)]
 Manager = Annotated[Caller, Depends(scoped("operate"))]
 Operator = Annotated[Caller, Depends(operating("operate"))]
+Admin = Annotated[Caller, Depends(operating("admin"))]
 
 
 async def read_model(request: Request, model: type[Model]) -> Model:
@@ -115,6 +129,7 @@ async def read_model(request: Request, model: type[Model]) -> Model:
     errors:  Problem  names the field at fault, its value and the rule
     """
     fields = await read_object(request, within_s=gateway_of(request).settings.gateway_body_s, may_be_empty=True)
+    note_body(request, fields)
     try:
         return model.model_validate(fields)
     except ValidationError as error:
