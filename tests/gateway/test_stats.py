@@ -90,6 +90,7 @@ async def test_a_report_is_one_that_the_exporter_takes(api: Api) -> None:
     watched = Watched(keys_expiring=3)
     watched.loop_lag.add(0.002)
     stats, samples = api.app.state.stats, samples_of_gateway(api.gateway)
+    stats.throttle("Acme GmbH")
     report = Report(
         "gateway-1",
         samples=[*samples_of_requests(stats), *samples, *samples_of_watched(watched)],
@@ -102,6 +103,7 @@ async def test_a_report_is_one_that_the_exporter_takes(api: Api) -> None:
     assert (found["gateways", ()], found["waiters_max", ()], found["log_streams_max", ()]) == (1, 20_000, 200)
     assert found["gateway_sessions_lent", ()] >= 2
     assert found["keys_expiring", ()] == 3
+    assert found["requests_throttled", ("Acme GmbH",)] == 1
     assert {histogram.labels for histogram in read.histograms} == {("create_timer",), ("list_timers",), ()}
 
 
