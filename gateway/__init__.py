@@ -28,7 +28,10 @@ is decided here is only how HTTP says it: who asks, what a body may be, and whic
     recording  what operators do is recorded in the audit
     parts      what every route uses
     answers    what is answered: the models of the API's reference
-    reference  that reference, OpenAPI
+    reference, examples, refusals   that reference, OpenAPI: with examples, and the problems of each operation
+    page, page_parts   the same as a page for people
     health     whether it works
     stats, families   how many requests, and how long they took
+    watching   what no request tells: whether the loop stands still, which keys expire
+    places     so many at once, and no more
 """

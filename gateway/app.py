@@ -1,6 +1,5 @@
 """Put the parts of a gateway together, and say by which problem each error is answered."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import cache, partial
@@ -27,17 +26,19 @@ from gateway import (
     health,
     jobs,
     log,
+    page,
     schedules,
     tenants,
     timers,
 )
 from gateway.callers import Anyone, KeyHolders
 from gateway.combining import Combiner
-from gateway.creating import CREATE, TIMERS, create
+from gateway.creating import CREATE, TIMERS, create_timer
 from gateway.idempotency import forgetting
 from gateway.log import STREAMS_MAX
 from gateway.parts import Gateway, sentence_of, unconditional
 from gateway.paths import KeptSlashes
+from gateway.places import Places
 from gateway.problems import BROKEN, CONFLICT, NOT_FOUND, REFUSED, TOO_LATE, WRONG_METHOD, Problem, unavailable
 from gateway.quotas import Quotas
 from gateway.recording import Recorded
@@ -45,6 +46,7 @@ from gateway.reference import openapi_of
 from gateway.settings import GatewaySettings
 from gateway.stats import Counted, RequestStats, reporting
 from gateway.waiting import Waiters
+from gateway.watching import watching
 from service.endpoints import EndpointConflict, UnknownEndpoint
 from service.jobs import UnknownJob
 from service.single_change import NotChanged, UnknownTimer
@@ -87,13 +89,14 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
             Waiters(dsn) as waiters,
             Quotas(pool, settings.usual_limits) as quotas,
             forgetting(pool),
-            reporting(stats, pool, combiner, waiters, socket_path=settings.metrics_socket),
+            watching(looking) as watched,
         ):
             callers = KeyHolders(pool) if needs_keys else Anyone()
             app.state.gateway = Gateway(
-                settings, pool, looking, combiner, waiters, callers, quotas, asyncio.Semaphore(STREAMS_MAX)
+                settings, pool, looking, combiner, waiters, callers, quotas, Places(STREAMS_MAX)
             )
-            yield
+            async with reporting(app.state.gateway, stats, watched):
+                yield
 
     app = FastAPI(
         title="Shardclock",
@@ -104,17 +107,20 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
         redoc_url=None,
         exception_handlers=HANDLERS,
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
     )
-    app.add_middleware(KeptSlashes)
     app.add_middleware(Recorded)
-    app.add_middleware(Counted, stats=stats)
+    app.add_middleware(Counted, stats=stats)  # within the next, which makes the scope that is routed
+    app.add_middleware(KeptSlashes)
     app.state.stats = stats
-    app.router.routes.append(Route(TIMERS, create, methods=["POST"]))
+    app.router.routes.append(Route(TIMERS, create_timer, methods=["POST"]))
+    app.router.routes.append(Route(page.PATH, page.docs, methods=["GET"]))
     for router in ROUTERS:
         app.include_router(router, dependencies=[Depends(unconditional)])
     app.include_router(timers.router)
     # Made when it is first asked for, which a start need not wait for; to replace the method is FastAPI's own way.
-    app.openapi = cache(partial(openapi_of, app, {TIMERS: {"post": CREATE}}))  # type: ignore[method-assign]
+    described = partial(openapi_of, app, [*ROUTERS, timers.router], {TIMERS: {"post": CREATE}})
+    app.openapi = cache(described)  # type: ignore[method-assign]
     return app
 
 

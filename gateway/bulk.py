@@ -40,6 +40,18 @@ CHANGED_MAX = 100_000  # by one request
 TOKEN_S = 600
 TOKEN = re.compile(r"([0-9]{1,9})-([0-9]{1,12})-([0-9a-f]{16})-[0-9a-f]{24}")
 RETRY = Retry(attempts=3)
+LINES = '{"delay":"PT15M","name":"order-4711"}\n{"due_date":"2030-01-31T08:00:00Z"}\n'
+LINES_ANSWERED = (
+    '{"line":1,"outcome":"created","timer_key":20514,"due_date":"2027-01-31T08:00:00Z"}\n'
+    '{"line":2,"outcome":"created","timer_key":20515,"due_date":"2030-01-31T08:00:00Z"}\n'
+)
+CHOSEN = {"filter": {"name_prefix": "order-"}}
+EXAMPLES = {
+    "cancel": {**CHOSEN, "reason": "the shop is closed"},
+    "pause": {**CHOSEN, "reason": "the shop is closed"},
+    "resume": CHOSEN,
+    "shift": {**CHOSEN, "shift": "PT1H"},
+}
 
 # Who may write; the route counts its lines itself.
 Scheduler = Annotated[Caller, Depends(scoped("write"))]
@@ -73,8 +85,8 @@ class BulkChangeBody(BaseModel):
 @router.post(
     "",
     response_class=Response,
-    responses={200: {"content": {NDJSON: {"schema": Line.model_json_schema()}}}},
-    openapi_extra=body_of(NewTimer, but=("tenant_id",), media_type=NDJSON),
+    responses={200: {"content": {NDJSON: {"schema": Line.model_json_schema(), "example": LINES_ANSWERED}}}},
+    openapi_extra=body_of(NewTimer, but=("tenant_id",), media_type=NDJSON, example=LINES),
 )
 async def create_timers(request: Request, gateway: Here, caller: Scheduler) -> Response:
     """Schedule up to 10,000 timers: a line of JSON for each, and a line with its outcome for each, in that order.
@@ -166,7 +178,7 @@ def _add_route(verb: str, sentence: str) -> None:
         operation_id=f"{verb}_timers",
         summary=sentence,
         description=f"{sentence} First with `dry_run`, which counts them and gives a token; then with that token.",
-        openapi_extra=body_of(BulkChangeBody, is_needed=False),
+        openapi_extra=body_of(BulkChangeBody, is_needed=False, example=EXAMPLES[verb]),
     )(change_timers)
 
 

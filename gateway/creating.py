@@ -11,12 +11,12 @@ from starlette.responses import JSONResponse, Response
 
 from gateway.answers.log import RecordAnswer
 from gateway.answers.timers import ScheduledAnswer, WaitedAnswer
-from gateway.bodies import JSON, read_object
+from gateway.bodies import read_object
 from gateway.callers import Caller
 from gateway.idempotency import REPLAYED, differs, in_flight, request_of
 from gateway.parts import Gateway, caller_of, gateway_of
 from gateway.problems import NAME_TAKEN, REFUSED, Problem
-from gateway.reference import WAIT, body_of
+from gateway.reference import WAIT, answer_of, body_of
 from gateway.waiting import wait_s_of
 from sql.clients.pending import NameTaken, Refused, RequestDiffers, RequestInFlight, Scheduled
 from sql.requests.requests import IdempotentRequest
@@ -24,6 +24,7 @@ from timers.model import NewTimer
 from timers.refusal import InvalidTimer
 
 TIMERS = "/v1/timers"
+WAITED = answer_of(ScheduledAnswer, WaitedAnswer)
 CREATE = {
     "tags": ["timers"],
     "summary": "Create Timer",
@@ -31,17 +32,19 @@ CREATE = {
     "operationId": "create_timer",
     "parameters": [WAIT],
     "responses": {
-        "201": {"description": "It is stored.", "content": {JSON: {"schema": ScheduledAnswer.model_json_schema()}}},
-        "200": {
-            "description": "It has taken the place of a timer of its name, or that one stays.",
-            "content": {JSON: {"schema": ScheduledAnswer.model_json_schema()}},
-        },
+        "201": {**WAITED, "description": "It is stored."},
+        "200": {**WAITED, "description": "It has taken the place of a timer of its name, or that one stays."},
     },
-    **body_of(NewTimer, but=("tenant_id",)),
+    "security": [{"key": ["write"]}],
+    **body_of(
+        NewTimer,
+        but=("tenant_id",),
+        example={"delay": "PT15M", "name": "order-4711", "payload": {"order": 4711}},
+    ),
 }
 
 
-async def create(request: Request) -> Response:
+async def create_timer(request: Request) -> Response:
     """Schedule a timer, with a key that Postgres draws."""
     gateway = gateway_of(request)
     caller = await caller_of(request)

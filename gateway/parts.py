@@ -1,6 +1,5 @@
 """What every route uses: the parts of one gateway, who asks, and how long it waits."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
@@ -12,9 +11,11 @@ from starlette.requests import Request
 from gateway.bodies import read_object
 from gateway.callers import Caller, Callers
 from gateway.combining import Combiner
+from gateway.places import Places
 from gateway.problems import NOT_ALLOWED, REFUSED, Problem
 from gateway.quotas import Quotas
 from gateway.recording import RECORDED_SCOPES, begin_act, note_body
+from gateway.reference import FOR_ALL_TENANTS, SCOPE
 from gateway.settings import GatewaySettings
 from gateway.waiting import Waiters
 from sql.pool import Pool
@@ -36,7 +37,7 @@ class Gateway:
     waiters: Waiters
     callers: Callers
     quotas: Quotas
-    streams: asyncio.Semaphore
+    streams: Places
 
 
 def gateway_of(request: Request) -> Gateway:
@@ -51,7 +52,9 @@ async def caller_of(request: Request) -> Caller:
     errors:  Problem           there is no such key
              StoreUnavailable  nobody can tell now
     """
-    return await gateway_of(request).callers.caller_of(request.headers)
+    caller = await gateway_of(request).callers.caller_of(request.headers)
+    request.state.tenant_id = caller.tenant_id  # so that who counts the answer knows whose it is
+    return caller
 
 
 def scoped(scope: str) -> Callable[..., Caller]:
@@ -63,6 +66,7 @@ def scoped(scope: str) -> Callable[..., Caller]:
             begin_act(request, caller, tenant_id=caller.tenant_id)
         return caller
 
+    require.__dict__[SCOPE] = scope
     return require
 
 
@@ -77,6 +81,8 @@ def operating(scope: str) -> Callable[..., Caller]:
         begin_act(request, caller, tenant_id=None)
         return caller
 
+    require.__dict__[SCOPE] = scope
+    require.__dict__[FOR_ALL_TENANTS] = True
     return require
 
 

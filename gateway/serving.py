@@ -7,6 +7,7 @@ import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import structlog
 import uvicorn
 import uvloop
 
@@ -22,6 +23,7 @@ from sql.session import Session, StoreUnavailable
 STOP_S = 10  # for requests that have begun
 IDLE_S = 75  # longer than balancers keep an idle connection
 BACKLOG = 2_048
+TEND_S = 1.0
 Tell = Callable[[str], None]
 
 
@@ -32,15 +34,15 @@ class _Server(uvicorn.Server):
         yield
 
 
-def run(settings: GatewaySettings, dsn: Dsn | str, *, tell: Tell, ready: Callable[[], None] = lambda: None) -> None:
+def run(settings: GatewaySettings, dsn: Dsn | str, *, tell: Tell, tend: Callable[[], None] = lambda: None) -> None:
     """Serve on a loop of its own, as `serve` does."""
-    uvloop.run(serve(settings, dsn, tell=tell, ready=ready))
+    uvloop.run(serve(settings, dsn, tell=tell, tend=tend))
 
 
 async def serve(
-    settings: GatewaySettings, dsn: Dsn | str, *, tell: Tell, ready: Callable[[], None] = lambda: None
+    settings: GatewaySettings, dsn: Dsn | str, *, tell: Tell, tend: Callable[[], None] = lambda: None
 ) -> None:
-    """Serve until SIGINT or SIGTERM; call `ready` when nothing is in the way any more.
+    """Serve until SIGINT or SIGTERM; call `tend` when nothing is in the way any more, and every second from then on.
 
     errors:  CannotServe  the port is taken, others could reach a gateway without keys, or the database has another
                           schema or gives the role too few rights
@@ -73,12 +75,26 @@ async def serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
-    ready()
+    tend()
     tell(
         f"HTTP API at {_url_of(listener, is_tls=config.is_ssl)}"
         + ("" if needs_keys else ", without API keys: for all on this machine")
     )
-    await server.serve(sockets=[listener])
+    tending = asyncio.create_task(_keep_on(tend), name="tending")
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        tending.cancel()
+
+
+async def _keep_on(tend: Callable[[], None]) -> None:
+    """Tend what stands beside the server: in a thread, because that may wait, and requests must not."""
+    while True:
+        await asyncio.sleep(TEND_S)
+        try:
+            await asyncio.to_thread(tend)
+        except Exception as error:  # noqa: BLE001 - what stands beside the server ends no request
+            structlog.get_logger().error("what stands beside the gateway was not tended", exc_info=error)
 
 
 def needs_keys_of(settings: GatewaySettings) -> bool:

@@ -45,7 +45,7 @@ async def get_tenant(tenant: Name, gateway: Here, _: Admin) -> ShownTenantAnswer
     return ShownTenantAnswer.of(shown, usual=usual, waiters=waiters)
 
 
-@router.put("/{tenant}", openapi_extra=body_of(WantedLimits))
+@router.put("/{tenant}", openapi_extra=body_of(WantedLimits, example={"timers_max": 100_000, "rate_per_s": 50}))
 async def put_limits(tenant: Name, request: Request, gateway: Here, _: Admin) -> TenantAnswer:
     """Give a tenant limits of its own; a gateway holds it to them from its next look on, about a second later."""
     wanted = await read_model(request, WantedLimits)

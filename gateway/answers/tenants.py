@@ -14,11 +14,11 @@ from sql.tenants.tenants import Limits, Tenant
 class LimitsAnswer(Answer):
     """What a tenant may have; null is no limit."""
 
-    timers_max: int | None = Field(description="pending timers")
-    payload_bytes_max: int | None = Field(description="bytes of their payloads, as JSON text")
-    waiters_max: int | None = Field(description="callers who wait for an end, at each gateway")
-    endpoints_max: int | None
-    rate_per_s: float | None = Field(description="writes a second, at each gateway")
+    timers_max: int | None = Field(examples=[100_000], description="pending timers")
+    payload_bytes_max: int | None = Field(examples=[None], description="bytes of their payloads, as JSON text")
+    waiters_max: int | None = Field(examples=[100], description="callers who wait for an end, at each gateway")
+    endpoints_max: int | None = Field(examples=[20])
+    rate_per_s: float | None = Field(examples=[50], description="writes a second, at each gateway")
 
     @classmethod
     def of(cls, limits: Limits) -> Self:
@@ -31,7 +31,7 @@ class TenantAnswer(Answer):
 
     tenant_id: str = Field(examples=["acme"])
     limits: LimitsAnswer
-    changed_at: datetime
+    changed_at: datetime = Field(examples=["2027-01-31T08:00:00Z"])
 
     @classmethod
     def of(cls, tenant: Tenant) -> Self:
@@ -48,18 +48,20 @@ class TenantsAnswer(Answer):
 class UsedAnswer(Answer):
     """What a tenant has of what is limited."""
 
-    timers: int = Field(description="pending timers, paused ones counted")
-    payload_bytes: int
-    estimated: bool = Field(description="whether these two are estimates, of more than 100,000 timers")
-    endpoints: int
-    waiters: int = Field(description="at the gateway that answers")
+    timers: int = Field(examples=[812], description="pending timers, paused ones counted")
+    payload_bytes: int = Field(examples=[40_600])
+    estimated: bool = Field(
+        examples=[False], description="whether these two are estimates, of more than 100,000 timers"
+    )
+    endpoints: int = Field(examples=[2])
+    waiters: int = Field(examples=[0], description="at the gateway that answers")
 
 
 class ShownTenantAnswer(Answer):
     """What a tenant may have, and what it has."""
 
     tenant_id: str = Field(examples=["acme"])
-    own: bool = Field(description="false: the limits are those of the gateway's settings")
+    own: bool = Field(examples=[True], description="false: the limits are those of the gateway's settings")
     limits: LimitsAnswer
     used: UsedAnswer
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator
 
@@ -15,6 +16,7 @@ from sql.keys.keys import WantedKey
 from sql.session import Session
 from tests.support.factories import BOUND_S, pending_rows
 from tests.support.gateways import NDJSON, Api, serving
+from tests.support.openapi import PAGE
 from tests.support.sql_client import session as session_of
 
 HOUR = {"delay": "PT1H"}
@@ -53,6 +55,17 @@ NEEDS = {
     ],
 }  # fmt: skip
 ROUTES = [(scope, method, path) for scope, routes in NEEDS.items() for method, path in routes]
+
+
+def test_the_reference_says_which_scope_each_route_needs() -> None:
+    said = {
+        (method.upper(), re.sub(r"\{\w+\}", "X", path)): operation["security"][0]["key"][0]
+        for path, methods in json.loads(PAGE.read_text(encoding="utf-8"))["paths"].items()
+        for method, operation in methods.items()
+        if "security" in operation
+    }
+    needed = {(method, re.sub(r"/(7|n)(?=/|$)", "/X", path)): scope for scope, method, path in ROUTES}
+    assert said == needed
 
 
 @pytest.fixture
