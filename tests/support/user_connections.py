@@ -46,7 +46,7 @@ class UserConnection(ABC):
     async def _rows(self, statement: str) -> Any: ...
 
     @abstractmethod
-    def count(self, monkeypatch: Any) -> Callable[[], int]:
+    def count(self, patch: Any) -> Callable[[], int]:
         """Begin to count the statements that are sent; the answer tells how many."""
 
 
@@ -57,7 +57,7 @@ class OfPsycopg(UserConnection):
         cursor = await settled(self.connection.execute(statement))
         return await settled(cursor.fetchall()) if cursor.description else []
 
-    def count(self, monkeypatch: Any) -> Callable[[], int]:
+    def count(self, patch: Any) -> Callable[[], int]:
         """Count what cursors execute, by the one way that all of them take."""
         sent: list[Any] = []
         kind = psycopg.Cursor if isinstance(self.connection, psycopg.Connection) else psycopg.AsyncCursor
@@ -67,7 +67,7 @@ class OfPsycopg(UserConnection):
             sent.append(args)
             return execute(self, *args, **more)
 
-        monkeypatch.setattr(kind, "execute", counted)
+        patch.setattr(kind, "execute", counted)
         return lambda: len(sent)
 
 
@@ -96,8 +96,9 @@ class OfAsyncpg(UserConnection):
     async def _rows(self, statement: str) -> Any:
         return await self.connection.fetch(statement)
 
-    def count(self, monkeypatch: Any) -> Callable[[], int]:
+    def count(self, patch: Any) -> Callable[[], int]:
         """Count what the connection logs."""
+        del patch  # there is a way of asyncpg's own
         sent: list[Any] = []
         self.connection.add_query_logger(sent.append)
         return lambda: len(sent)
@@ -114,8 +115,9 @@ class OfSqlalchemy(UserConnection):
         result = await settled(self.connection.execute(sqlalchemy.text(statement.replace(":", r"\:"))))
         return result.all() if result.returns_rows else []
 
-    def count(self, monkeypatch: Any) -> Callable[[], int]:
+    def count(self, patch: Any) -> Callable[[], int]:
         """Count what the engine's cursors execute."""
+        del patch  # there is a way of SQLAlchemy's own
         sent: list[Any] = []
         event.listen(self._engine, "before_cursor_execute", lambda *told: sent.append(told))
         return lambda: len(sent)
@@ -185,9 +187,7 @@ async def sqlalchemy_session(dsn: str) -> AsyncIterator[UserConnection]:
 @asynccontextmanager
 async def sqlalchemy_async_connection(dsn: str) -> AsyncIterator[UserConnection]:
     """Open a connection of SQLAlchemy with an event loop, over psycopg."""
-    engine = create_async_engine(
-        "postgresql+psycopg://", async_creator=lambda: psycopg.AsyncConnection.connect(dsn)
-    )
+    engine = create_async_engine("postgresql+psycopg://", async_creator=lambda: psycopg.AsyncConnection.connect(dsn))
     async with engine.connect() as connection:
         assert isinstance(connection, AsyncConnection)
         yield OfSqlalchemy(connection, engine=engine.sync_engine)

@@ -1,5 +1,6 @@
 """Write what is asked of a statement: one JSON object. Nothing here sends it."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,6 +12,11 @@ from shardclock.refusal import shown
 from shardclock.sql.refusals import refused
 
 DEFAULT_TENANT = "default"
+# In JSON of ASCII characters: an escaped NUL, or an escaped half of a surrogate pair without its other half. Two
+# backslashes are one of the text, so an escape has an odd number of them.
+UNSTORABLE = re.compile(
+    r"(?<!\\)(?:\\\\)*+\\u(?:0000|d[89ab][0-9a-f]{2}(?!\\ud[c-f])|(?<!\\ud[89ab][0-9a-f]{2}\\u)d[c-f])"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,4 +125,10 @@ def _require_known(fields: Mapping[str, object], kind: type) -> None:
 
 def _written(fields: Mapping[str, object]) -> str:
     # ASCII alone, so that it arrives whatever encoding the user's connection has.
-    return json_of(fields, ascii_only=True)
+    text = json_of(fields, ascii_only=True)
+    if UNSTORABLE.search(text):
+        faulty = next(it for it in fields if UNSTORABLE.search(json_of({it: fields[it]}, ascii_only=True)))
+        raise refused(
+            f"{faulty} holds a NUL character or half of a surrogate pair, which Postgres can't store; leave it out"
+        )
+    return text
