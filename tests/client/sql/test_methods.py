@@ -78,6 +78,18 @@ async def test_on_conflict_says_what_becomes_of_a_name_that_is_taken(one: UserCo
         await one.ask("schedule", delay="PT1H", on_conflict="ignore")
 
 
+async def test_of_several_with_a_name_the_pending_one_is_found_or_else_the_last(one: UserConnection) -> None:
+    keys = []
+    for _ in range(3):
+        keys.append((await one.ask("schedule", delay="PT1H", name="n")).timer_key)
+        found = await one.ask("get", name="n")
+        assert (found.timer_key, found.state) == (keys[-1], "PENDING")
+        await one.ask("cancel", name="n")
+        await one.commit()
+        found = await one.ask("get", name="n")
+        assert (found.timer_key, found.state) == (keys[-1], "CANCELED")
+
+
 async def test_a_schedule_is_made_and_gets_another_rule(one: UserConnection) -> None:
     made = await one.ask("put", name="standup", schedule="0 8 * * MON", zone="Europe/Berlin", missed="skip")
     found = await one.ask("get", timer_key=made.timer_key)

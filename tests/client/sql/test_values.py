@@ -127,6 +127,7 @@ def test_what_a_user_has_made_of_psycopg_changes_nothing(odd_psycopg: psycopg.Co
     assert (made.due_date, found.due_date, found.state) == (LATE, LATE, "PAUSED")
     assert (found.name, found.payload) == ("é", {"a": "é"})
     assert found.created_at.tzinfo is not None
+    assert asked.schedule(delay="PT1H", payload={"a": "€", "b": "😀"}).outcome == "created"
 
 
 async def test_what_a_user_has_made_of_asyncpg_changes_nothing(dsn: str) -> None:
