@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from operator import index
 
 from shardclock.api.changes import named
@@ -17,6 +17,7 @@ DEFAULT_TENANT = "default"
 UNSTORABLE = re.compile(
     r"(?<!\\)(?:\\\\)*+\\u(?:0000|d[89ab][0-9a-f]{2}(?!\\ud[c-f])|(?<!\\ud[89ab][0-9a-f]{2}\\u)d[c-f])"
 )
+FINER = re.compile(r"[.,][0-9]{6}[0-9]*[1-9]")  # than a microsecond
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +108,12 @@ def _with_moment(fields: Mapping[str, object]) -> dict[str, object]:
 def _moment_of(given: object) -> datetime:
     if isinstance(given, datetime):
         return given
+    text = given if isinstance(given, str) else ""
     try:
-        return datetime.fromisoformat(given if isinstance(given, str) else "")
-    except ValueError:
+        moment = datetime.fromisoformat(text)
+        # Python cuts what is finer off; a timer is never early.
+        return moment + timedelta(microseconds=1) if FINER.search(text) else moment
+    except (ValueError, OverflowError):
         raise refused(
             f"due_date {shown(given)} is not an ISO 8601 date-time; write it like 2026-01-31T08:00:00Z, or give a"
             " datetime"
