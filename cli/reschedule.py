@@ -35,7 +35,7 @@ from cli.output import Json, tell
 from cli.single import change_one
 from service.bulk_change import Change
 from service.moves import Destination, destination_of, move
-from service.single_change import RESCHEDULED
+from shardclock.api.changes import RESCHEDULED
 from sql.clients.history import Filter
 from sql.clients.verbs import Shift, TimerRef, shift_timers
 from timers.refusal import InvalidTimer, shortened

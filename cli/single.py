@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable
 from cli.output import DONE, NOT_DONE, print_json, print_table, tell
 from cli.session import with_session
 from service import single_change
-from service.single_change import NotChanged, Outcomes
+from service.single_change import NotChanged
+from shardclock.api.changes import Outcomes
 from sql.clients.verbs import TimerRef
 from sql.session import Session
 

@@ -29,7 +29,7 @@ from cli.options import (
 from cli.output import Json
 from cli.single import change_one
 from service.bulk_change import PAGE_RETRY, Change
-from service.single_change import CANCELED, PAUSED, RESUMED, RUN
+from shardclock.api.changes import CANCELED, PAUSED, RESUMED, RUN
 from sql.clients.history import Filter
 from sql.clients.verbs import (
     TimerRef,

@@ -15,7 +15,7 @@ from gateway.parts import Gateway, Here, Manager, Reader, read_model
 from gateway.problems import NOT_FOUND, TOO_LATE, Problem
 from gateway.reference import body_of
 from service.deliveries import AT_ONCE_MAX, LISTED_MAX, Answer, cancel, page_of, retry, retry_many
-from service.single_change import UNKNOWN
+from shardclock.api.changes import UNKNOWN
 from sql.clients.verbs import TimerRef
 from sql.deliveries.find import DeliveryFilter
 from sql.session import Session

@@ -81,7 +81,8 @@ def operating(scope: str) -> Callable[..., Caller]:
         begin_act(request, caller, tenant_id=None)
         return caller
 
-    require.__dict__.update({SCOPE: scope, FOR_ALL_TENANTS: True})
+    require.__dict__[SCOPE] = scope
+    require.__dict__[FOR_ALL_TENANTS] = True
     return require
 
 

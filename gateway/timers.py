@@ -30,7 +30,8 @@ from gateway.waiting import find_ends, wait_s_of
 from service.explain import explain, gather
 from service.filters import moment_of
 from service.moves import destination_of, move
-from service.single_change import CANCELED, PAUSED, RESCHEDULED, RESUMED, RUN, Outcomes, change_one
+from service.single_change import change_one
+from shardclock.api.changes import CANCELED, PAUSED, RESCHEDULED, RESUMED, RUN, Outcomes
 from sql.clients.history import TimerState, find_timers, lock_timer, records_of
 from sql.clients.verbs import TimerRef, cancel_timer, pause_timer, resume_timer, run_timer
 from sql.metrics.status import read_clock

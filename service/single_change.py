@@ -1,41 +1,17 @@
 """Change one timer: ask for it, and say what the state that is answered means.
 
-A verb answers with the state that the timer has afterwards, whether it did anything or not. `Outcomes` says which of
-those states are what was asked for.
+What each state means to a verb stands in `shardclock.api.changes`: the client over SQL says the same.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import datetime
 
 from service.outlook import outlook_of
+from shardclock.api.changes import UNKNOWN, Outcomes, no_timer
 from sql.clients.history import read_upcoming
 from sql.clients.verbs import TimerRef
 from sql.session import Session
-
-UNKNOWN = "UNKNOWN"
-
-
-@dataclass(frozen=True, slots=True)
-class Outcomes:
-    """What is said of each state in which a change leaves its timer.
-
-    `done` has the states that mean success, each with the word to print. `advice` has other states, each with what the
-    user can do. With `shows_date`, for changes that move a timer, its new due date is read, too.
-    """
-
-    done: Mapping[str, str]
-    advice: Mapping[str, str] = field(default_factory=dict)
-    shows_date: bool = False
-
-
-CANCELED = Outcomes({"CANCELED": "CANCELED"})
-PAUSED = Outcomes({"PAUSED": "PAUSED"})
-RESUMED = Outcomes({"PENDING": "PENDING"})
-RUN = Outcomes(
-    {"RESCHEDULED": "due now", "PENDING": "due already"}, advice={"PAUSED": "is paused: resume it first, then run it"}
-)
-RESCHEDULED = Outcomes({"RESCHEDULED": "RESCHEDULED"}, shows_date=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +35,7 @@ class UnknownTimer(NotChanged):
     """There is no such timer, pending or ended."""
 
     def __init__(self, which: TimerRef) -> None:
-        super().__init__(f"there is no timer {which}, pending or ended", UNKNOWN)
+        super().__init__(no_timer(which), UNKNOWN)
 
 
 async def change_one(
@@ -78,9 +54,7 @@ async def change_one(
         return Changed(state, outcomes.done[state], due_date)
     if state == UNKNOWN:
         raise UnknownTimer(which)
-    if state in outcomes.advice:
-        raise NotChanged(f"timer {which} {outcomes.advice[state]}", state)
-    raise NotChanged(f"too late: timer {which} is {state} already", state)
+    raise NotChanged(outcomes.why_not(which, state), state)
 
 
 async def _due_date(session: Session, which: TimerRef) -> datetime | None:

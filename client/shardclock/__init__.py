@@ -18,6 +18,11 @@ A job is run again and again, one run at a time, each in a process of its own.
 A client of the HTTP API, with the extra `http`; `Client` is the same without an event loop. All that belongs to it is
 in `shardclock.http`.
 
+    shardclock.sql.timers(connection).schedule(delay="PT15M", target="order.expired", payload={"order": 42})
+
+The same in the transaction that is open on a connection of yours, with `import shardclock.sql`. What both clients have
+in common is in `shardclock.api`.
+
 `timer` is what a handler gets, `handler` declares it (with `policy`, `durations` and `signature`), `app` finds the
 handlers of a module, `calling` calls them (with `payload` and `deadline`), `outcome` says how an attempt ended (with
 `raised`, `result` and `reason`), `testing` calls them in a user's tests. `jobs` declares a job (with `job_policy`),

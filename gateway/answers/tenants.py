@@ -6,7 +6,7 @@ from typing import Self
 
 from pydantic import Field
 
-from gateway.answers.answer import MOMENT, Answer
+from gateway.answers.answer import Answer
 from service.tenants import ShownTenant
 from sql.tenants.tenants import Limits, Tenant
 
@@ -15,10 +15,10 @@ class LimitsAnswer(Answer):
     """What a tenant may have; null is no limit."""
 
     timers_max: int | None = Field(examples=[100_000], description="pending timers")
-    payload_bytes_max: int | None = Field(description="bytes of their payloads, as JSON text")
-    waiters_max: int | None = Field(description="callers who wait for an end, at each gateway")
-    endpoints_max: int | None
-    rate_per_s: float | None = Field(examples=[50.0], description="writes a second, at each gateway")
+    payload_bytes_max: int | None = Field(examples=[None], description="bytes of their payloads, as JSON text")
+    waiters_max: int | None = Field(examples=[100], description="callers who wait for an end, at each gateway")
+    endpoints_max: int | None = Field(examples=[20])
+    rate_per_s: float | None = Field(examples=[50], description="writes a second, at each gateway")
 
     @classmethod
     def of(cls, limits: Limits) -> Self:
@@ -31,7 +31,7 @@ class TenantAnswer(Answer):
 
     tenant_id: str = Field(examples=["acme"])
     limits: LimitsAnswer
-    changed_at: datetime = MOMENT
+    changed_at: datetime = Field(examples=["2027-01-31T08:00:00Z"])
 
     @classmethod
     def of(cls, tenant: Tenant) -> Self:
@@ -49,11 +49,11 @@ class UsedAnswer(Answer):
     """What a tenant has of what is limited."""
 
     timers: int = Field(examples=[812], description="pending timers, paused ones counted")
-    payload_bytes: int = Field(examples=[20_300])
+    payload_bytes: int = Field(examples=[40_600])
     estimated: bool = Field(
         examples=[False], description="whether these two are estimates, of more than 100,000 timers"
     )
-    endpoints: int = Field(examples=[1])
+    endpoints: int = Field(examples=[2])
     waiters: int = Field(examples=[0], description="at the gateway that answers")
 
 

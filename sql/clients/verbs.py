@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
+from shardclock.api.changes import named
 from sql.session import NOT_ALLOWED, Session, StatementRefused
 from timers.duration import Duration
 from timers.refusal import InvalidTimer
@@ -26,7 +27,7 @@ class TimerRef:
 
     def __str__(self) -> str:
         """Write it for people."""
-        return str(self.timer_key) if self.name is None else f"{self.name!r} of tenant {self.tenant_id!r}"
+        return named(self.timer_key, self.name, self.tenant_id)
 
 
 @dataclass(frozen=True, slots=True)

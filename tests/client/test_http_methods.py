@@ -13,8 +13,8 @@ import pytest
 from pydantic import BaseModel
 
 from shardclock import AsyncClient
+from shardclock.api.fields import Length, New
 from shardclock.http import NotFound, async_client
-from shardclock.http.asked import Length, New
 from tests.support.factories import BOUND_S, HolderClient, add_holder, pending_rows, value
 from tests.support.gateways import Api
 from tests.support.waiting import eventually

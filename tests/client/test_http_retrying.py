@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from gateway.combining import Combiner
 from shardclock import AsyncClient
+from shardclock.api.errors import Problem
+from shardclock.api.fields import New
 from shardclock.http import InFlight, Line, NoAnswer, Refused, Unavailable
-from shardclock.http.asked import New
-from shardclock.http.errors import Problem
 from shardclock.http.retrying import PAUSE_S, PAUSE_S_MAX, Patience, pause_s_after, retry_after_s_of
 from sql.session import StoreUnavailable
 from tests.support.factories import BOUND_S, pending_rows, value

@@ -182,7 +182,7 @@ def test_the_client_s_wheel_brings_its_package_alone(wheels: dict[str, Path]) ->
     shipped = {
         path.relative_to(ROOT / "client").as_posix()
         for path in package.rglob("*")
-        if path.suffix == ".py" or path.name == "py.typed"
+        if path.suffix in {".py", ".sql"} or path.name == "py.typed"
     }
     assert _files_of(wheels["client"]) == shipped
 

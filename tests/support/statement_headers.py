@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 from sql.statements import SUBJECTS
 from tests.support import ROOT
@@ -25,9 +26,14 @@ class Header:
 
     @classmethod
     def of(cls, name: str) -> Header:
+        """Read the header of a statement of the server's."""
+        return cls.in_file(FILES[name])
+
+    @classmethod
+    def in_file(cls, path: Path) -> Header:
         """Read a header: a sentence, an empty comment line, then the sections."""
-        comment = re.match(r"(?:--.*\n)+", FILES[name].read_text())
-        assert comment, f"{name}.sql has no header"
+        comment = re.match(r"(?:--.*\n)+", path.read_text())
+        assert comment, f"{path.name} has no header"
         sentence, _, rest = comment.group().partition("\n--\n")
         parts = re.split(r"^-- (\w+): +", rest, flags=re.MULTILINE)
         texts = [re.sub(r"\n--\s+", " ", part).strip() for part in parts[2::2]]

@@ -1,24 +1,35 @@
-"""Write the client without an event loop from the one that has one: python -m tests.support.unasync."""
+"""Write the clients without an event loop from those that have one: python -m tests.support.unasync."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import unasync
 
 from tests.support import ROOT
 
-FOLDER = ROOT / "client" / "shardclock" / "http"
-NAMES = ("sending", "client")
+FOLDER = ROOT / "client" / "shardclock"
+# asyncpg has no client without an event loop, so `sql/async_asyncpg.py` is alone.
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "http": ("sending", "client"),
+    "sql": ("timers", "psycopg", "sqlalchemy"),
+}
 HEAD = "# Written by `make docs` from {source}: change that, and write this anew.\n"
 REPLACED: Mapping[str, str] = {
     "AsyncBulk": "Bulk",
     "AsyncClient": "Client",
+    "AsyncConnection": "Connection",
+    "AsyncCursor": "Cursor",
+    "AsyncDriver": "Driver",
+    "AsyncExecutor": "Executor",
+    "AsyncPsycopg": "Psycopg",
     "AsyncSender": "Sender",
+    "AsyncSqlalchemy": "Sqlalchemy",
+    "AsyncTimers": "Timers",
     "AsyncTries": "Tries",
     "aclose": "close",
     "aread": "read",
@@ -30,24 +41,28 @@ REPLACED: Mapping[str, str] = {
 
 def read_files() -> dict[Path, str]:
     """Write the text of each file, by its path."""
-    with tempfile.TemporaryDirectory(prefix="shardclock-test-") as folder:
-        source, target = Path(folder) / "source", Path(folder) / "target"
+    return {path: text for folder, names in NAMES.items() for path, text in _read_folder(FOLDER / folder, names)}
+
+
+def _read_folder(folder: Path, names: Sequence[str]) -> Iterator[tuple[Path, str]]:
+    with tempfile.TemporaryDirectory(prefix="shardclock-test-") as scratch:
+        source, target = Path(scratch) / "source", Path(scratch) / "target"
         source.mkdir()
         rule = unasync.Rule(f"{source}/", f"{target}/", additional_replacements=dict(REPLACED))
-        for name in NAMES:
-            text = (FOLDER / f"async_{name}.py").read_text(encoding="utf-8")
+        for name in names:
+            text = (folder / f"async_{name}.py").read_text(encoding="utf-8")
             (source / f"sync_{name}.py").write_text(HEAD.format(source=f"async_{name}.py") + text, encoding="utf-8")
         unasync.unasync_files([str(path) for path in sorted(source.iterdir())], [rule])
-        return {FOLDER / path.name: _formatted(path) for path in sorted(target.iterdir())}
+        for path in sorted(target.iterdir()):
+            yield folder / path.name, _formatted(path, folder / path.name)
 
 
-def _formatted(path: Path) -> str:
+def _formatted(path: Path, final: Path) -> str:
     """Sort the imports again, whose names have changed, and break the lines again, which are shorter."""
     text = path.read_text(encoding="utf-8")
     for command in (["check", "--quiet", "--fix-only", "--select", "I", "-"], ["format", "-"]):
-        name = str(FOLDER / path.name)
         done = subprocess.run(
-            [sys.executable, "-m", "ruff", *command, "--stdin-filename", name],
+            [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(final)],
             input=text,
             cwd=ROOT,
             capture_output=True,

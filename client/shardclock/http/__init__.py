@@ -8,12 +8,13 @@ It needs the extra `http` of the distribution: `pip install 'shardclock-client[h
     async_client   the methods; `sync_client` is written from it
     async_sending  connections, attempts and pauses; `sync_sending` is written from it
     asked          what is asked: path, query, body
-    answers        what is answered
-    errors         why something was not done, by class
     problems       read that from an answer, or from none
     retrying       whether a request is sent again, and when
     parts          many timers, a few thousand with each request
     place          where the gateway is, and the key
+
+What timers are asked and answered with, and the classes of errors, stand in `shardclock.api`: the client over SQL has
+the same ones.
 """
 
 try:
@@ -26,7 +27,7 @@ except ModuleNotFoundError as missing:
         " install it: pip install 'shardclock-client[http]'"
     ) from None
 
-from shardclock.http.answers import (
+from shardclock.api.answers import (
     Acted,
     BulkChanged,
     Changed,
@@ -39,9 +40,7 @@ from shardclock.http.answers import (
     Scheduled,
     TimerState,
 )
-from shardclock.http.asked import Chosen, Destination, Letters, New, Put
-from shardclock.http.async_client import AsyncBulk, AsyncClient
-from shardclock.http.errors import (
+from shardclock.api.errors import (
     ApiError,
     Broken,
     Conflict,
@@ -61,6 +60,9 @@ from shardclock.http.errors import (
     TooMany,
     Unavailable,
 )
+from shardclock.api.fields import Destination, New, Put
+from shardclock.http.asked import Chosen, Letters
+from shardclock.http.async_client import AsyncBulk, AsyncClient
 from shardclock.http.sync_client import Bulk, Client
 
 __all__ = [

@@ -1,15 +1,14 @@
 """Write what is asked of a gateway: path, query and body. Nothing here sends it."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from typing import Any, TypedDict
+from typing import TypedDict
 from urllib.parse import quote
 from uuid import uuid4
 
 from pydantic_core import to_jsonable_python
 
+from shardclock.api.fields import Length, Moment, json_of, require_one
 from shardclock.durations import seconds_of
 from shardclock.refusal import shown
 
@@ -17,47 +16,6 @@ TIMERS = "/v1/timers"
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
 DOTS = {".": "%2E", "..": "%2E%2E"}  # else they would lead elsewhere
-
-Length = str | timedelta
-Moment = str | datetime
-
-
-class Put(TypedDict, total=False):
-    """Hold what a timer is: exactly one of the first three, and what travels with it; docs/schedule.md says all of it.
-
-    A length is an ISO 8601 duration or a timedelta; a moment is a datetime, with an offset or beside a `zone`, or text.
-    The payload is any JSON value, or a pydantic model.
-    """
-
-    delay: Length
-    due_date: Moment
-    schedule: str
-    zone: str
-    missed: str
-    target: str
-    payload: Any
-    timer_type: str
-    process_instance_key: int
-    element_instance_key: int
-    target_element_id: str
-
-
-class New(Put, total=False):
-    """Hold what a new timer is; `on_conflict` says what becomes of it if a pending timer has its name."""
-
-    name: str
-    on_conflict: str
-
-
-class Destination(TypedDict, total=False):
-    """Hold where a timer is moved to: exactly one of the first four, with `zone` and `missed` beside a rule."""
-
-    due_date: Moment
-    delay: Length
-    shift: Length
-    schedule: str
-    zone: str
-    missed: str
 
 
 class Chosen(TypedDict, total=False):
@@ -138,8 +96,7 @@ def timer_path(timer_key: int | None, name: str | None, *verb: str) -> str:
 
     errors:  TypeError  it is named by nothing, or in two ways
     """
-    if (timer_key is None) == (name is None):
-        raise TypeError("a timer is named by timer_key= or by name=: give exactly one of them")
+    require_one(timer_key, name)
     which = f"{timer_key:d}" if name is None else f"by-name/{segment(name)}"
     return "/".join((TIMERS, which, *verb))
 
@@ -150,15 +107,11 @@ def segment(name: str) -> str:
 
 
 def body_of(fields: Mapping[str, object]) -> bytes:
-    """Write fields as a JSON object; one that is None is left out.
-
-    Moments and lengths of time are written as ISO 8601 has them, also in a payload.
+    """Write fields as the JSON of a body; one that is None is left out.
 
     errors:  ValueError, TypeError  a value has no form in JSON
     """
-    given = {name: value for name, value in fields.items() if value is not None}
-    text = json.dumps(given, default=to_jsonable_python, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-    return text.encode()
+    return json_of(fields).encode()
 
 
 def query_of(**query: object) -> dict[str, str | int]:

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
-from shardclock.http.answers import Line
-from shardclock.http.asked import NDJSON, TIMERS, Asked, New, body_of
-from shardclock.http.errors import PREFIX, ApiError, Problem, error_of
+from shardclock.api.answers import Line
+from shardclock.api.errors import PREFIX, ApiError, Problem, error_of
+from shardclock.api.fields import New
+from shardclock.http.asked import NDJSON, TIMERS, Asked, body_of
 from shardclock.http.problems import foreign_error
 
 LINES_MAX = 10_000  # the gateway's own bound

@@ -5,8 +5,8 @@ import ssl
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from shardclock.api.errors import OWN_MEMBERS, PREFIX, UNKNOWN, ApiError, Problem, error_of
 from shardclock.http.asked import Asked
-from shardclock.http.errors import OWN_MEMBERS, PREFIX, UNKNOWN, ApiError, Problem, error_of
 from shardclock.http.place import URL_VARIABLE, Place
 from shardclock.http.retrying import retry_after_s_of
 from shardclock.reason import one_line

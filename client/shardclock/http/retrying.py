@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from shardclock.http.errors import Problem
+from shardclock.api.errors import Problem
 
 PAUSE_S = 0.1  # the first pause at most; each further one at most twice as long
 PAUSE_S_MAX = 5.0

@@ -11,9 +11,7 @@ from typing import Any, Self, TypeVar, Unpack
 
 from pydantic import ValidationError
 
-from shardclock.durations import seconds_of
-from shardclock.http import asked as ask
-from shardclock.http.answers import (
+from shardclock.api.answers import (
     Acted,
     Answer,
     BulkChanged,
@@ -35,8 +33,11 @@ from shardclock.http.answers import (
     TimersPage,
     TimerState,
 )
-from shardclock.http.asked import Asked, Chosen, Destination, Length, Letters, Moment, New, Put
-from shardclock.http.errors import ApiError
+from shardclock.api.errors import ApiError
+from shardclock.api.fields import Destination, Length, Moment, New, Put
+from shardclock.durations import seconds_of
+from shardclock.http import asked as ask
+from shardclock.http.asked import Asked, Chosen, Letters
 from shardclock.http.parts import Part, parts_of
 from shardclock.http.place import place_of
 from shardclock.http.problems import foreign_error, no_answer

@@ -10,8 +10,8 @@ from time import monotonic
 
 import httpx2
 
+from shardclock.api.errors import ApiError
 from shardclock.http.asked import Asked
-from shardclock.http.errors import ApiError
 from shardclock.http.place import Place
 from shardclock.http.problems import foreign_error, no_answer, problem_error
 from shardclock.http.retrying import Patience, pause_s_after

@@ -1,4 +1,4 @@
-"""Hold what a gateway answers. Fields that are not known here are left out, so a newer gateway may have more."""
+"""Hold what is answered. Fields that are not known here are left out, so a newer gateway may have more."""
 
 from datetime import datetime
 from typing import Any
@@ -49,7 +49,7 @@ class TimerState(Answer):
     """Hold one timer, pending or ended.
 
     shape:   `state` is PENDING or PAUSED, or how it ended: TRIGGERED, CANCELED or SKIPPED. `etag` is for `move`, and
-             None in a list
+             None in a list, and over SQL
     """
 
     timer_key: int
@@ -77,7 +77,7 @@ class Changed(Answer):
     """Hold a timer after a change that was done.
 
     shape:   `state` is PENDING, PAUSED or CANCELED, or RESCHEDULED of one that was moved, which is pending; `due_date`
-             is of one that was moved
+             is of one that was moved, and None over SQL: there `get` shows it
     """
 
     timer_key: int | None

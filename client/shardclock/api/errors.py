@@ -1,4 +1,4 @@
-"""Say why a gateway did not do what was asked: one class for each sort of problem that a program decides on."""
+"""Say why something was not done: one class for each sort of problem that a program decides on."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,8 +14,8 @@ MAY_BE_DONE = "it may be done, so look before you ask for it again"
 class Problem:
     """One thing that was not done, or may not have been.
 
-    shape:   `type` stays the same for ever; `status` is HTTP's, 0 if there was no answer; `detail` is one sentence;
-             `members` are what this sort of problem has beside
+    shape:   `type` stays the same for ever; `status` is HTTP's, 0 if there was no answer, and over SQL; `detail` is one
+             sentence; `members` are what this sort of problem has beside
     units:   `retry_after_s` is how long the gateway wants to be left alone, in seconds
     """
 
@@ -29,7 +29,7 @@ class Problem:
 
 
 class ApiError(Exception):
-    """Tell that something was not done, in the gateway's own sentence: the value, the rule and the way out.
+    """Tell that something was not done, in one sentence of Shardclock's: the value, the rule and the way out.
 
     A sort of problem that this client does not know has this class, too.
     """
@@ -48,7 +48,7 @@ class ApiError(Exception):
 
     @property
     def status(self) -> int:
-        """Return the status of HTTP; 0 if no answer came."""
+        """Return the status of HTTP; 0 if no answer came, and over SQL."""
         return self.problem.status
 
     @property
@@ -72,7 +72,7 @@ class NoKey(ApiError):
 
 
 class NotAllowed(ApiError):
-    """Tell that the API key may not do this (403)."""
+    """Tell that the API key, or the role in Postgres, may not do this (403)."""
 
 
 class NotFound(ApiError):

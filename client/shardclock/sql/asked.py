@@ -1,0 +1,138 @@
+"""Write what is asked of a statement: one JSON object. Nothing here sends it."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from operator import index
+
+from shardclock.api.changes import named
+from shardclock.api.fields import Destination, New, Put, json_of, require_one
+from shardclock.refusal import shown
+from shardclock.sql.refusals import refused
+
+DEFAULT_TENANT = "default"
+# In JSON of ASCII characters: an escaped NUL, or an escaped half of a surrogate pair without its other half. Two
+# backslashes are one of the text, so an escape has an odd number of them.
+UNSTORABLE = re.compile(
+    r"(?<!\\)(?:\\\\)*+\\u(?:0000|d[89ab][0-9a-f]{2}(?!\\ud[c-f])|(?<!\\ud[89ab][0-9a-f]{2}\\u)d[c-f])"
+)
+FINER = re.compile(r"[.,][0-9]{6}[0-9]*[1-9]")  # than a microsecond
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """Name one timer of a tenant: by its key, or by its name.
+
+    errors:  TypeError  it is named by nothing or in two ways, or the key is no whole number
+    """
+
+    timer_key: int | None
+    name: str | None
+    tenant_id: str
+
+    def __post_init__(self) -> None:
+        """Refuse what names no timer."""
+        require_one(self.timer_key, self.name)
+        if self.timer_key is not None:
+            index(self.timer_key)
+
+    def __str__(self) -> str:
+        """Write it for people."""
+        return named(self.timer_key, self.name, self.tenant_id)
+
+    @property
+    def fields(self) -> Mapping[str, object]:
+        """Give it as the statements take it."""
+        return {"timer_key": self.timer_key, "name": self.name, "tenant_id": self.tenant_id}
+
+
+def schedule(timer: New, tenant_id: str) -> str:
+    """Ask for a new timer.
+
+    errors:  Refused                its due date is no moment
+             TypeError, ValueError  it has an unknown field, or a value without a form in JSON
+    """
+    _require_known(timer, New)
+    return _written({**_with_moment(timer), "tenant_id": tenant_id})
+
+
+def put(name: str, timer: Put, tenant_id: str) -> str:
+    """Ask for the timer of a name, or for what takes its place.
+
+    errors:  as `schedule`
+    """
+    _require_known(timer, Put)
+    return _written({**_with_moment(timer), "name": name, "on_conflict": "replace", "tenant_id": tenant_id})
+
+
+def find(which: Which) -> str:
+    """Ask for one timer as it is."""
+    return _written(which.fields)
+
+
+def change(verb: str, which: Which, **more: object) -> str:
+    """Ask for a change of one timer."""
+    return _written({"verb": verb, **which.fields, **more})
+
+
+def move(which: Which, to: Destination) -> str:
+    """Ask for a timer to be moved.
+
+    errors:  as `schedule`
+    """
+    _require_known(to, Destination)
+    fields = _with_moment(to)
+    if to.get("due_date") is not None:
+        fields.pop("zone", None)  # it is the zone of the local date, and no new one of the timer
+    return change("move", which, **fields)
+
+
+def _with_moment(fields: Mapping[str, object]) -> dict[str, object]:
+    """Write a due date with its offset, which no session's settings can read otherwise, or as local to its zone."""
+    given = fields.get("due_date")
+    if given is None:
+        return dict(fields)
+    rest = {name: value for name, value in fields.items() if name != "due_date"}
+    moment = _moment_of(given)
+    if moment.tzinfo is not None:
+        return rest | {"due_date": moment.isoformat()}
+    clock = fields.get("zone")
+    if clock is None:
+        raise refused(
+            f"due_date {shown(given)} has no offset from UTC; add one, such as Z or +01:00, or give its zone= beside it"
+        )
+    return rest | {"local_due_date": moment.isoformat(), "clock": clock}
+
+
+def _moment_of(given: object) -> datetime:
+    if isinstance(given, datetime):
+        return given
+    text = given if isinstance(given, str) else ""
+    try:
+        moment = datetime.fromisoformat(text)
+        # Python cuts what is finer off; a timer is never early.
+        return moment + timedelta(microseconds=1) if FINER.search(text) else moment
+    except (ValueError, OverflowError):
+        raise refused(
+            f"due_date {shown(given)} is not an ISO 8601 date-time; write it like 2026-01-31T08:00:00Z, or give a"
+            " datetime"
+        ) from None
+
+
+def _require_known(fields: Mapping[str, object], kind: type) -> None:
+    known = kind.__annotations__
+    for name in fields:
+        if name not in known:
+            raise TypeError(f"{shown(name)} is not a field here; the fields are {', '.join(sorted(known))}")
+
+
+def _written(fields: Mapping[str, object]) -> str:
+    # ASCII alone, so that it arrives whatever encoding the user's connection has.
+    text = json_of(fields, ascii_only=True)
+    if UNSTORABLE.search(text):
+        faulty = next(it for it in fields if UNSTORABLE.search(json_of({it: fields[it]}, ascii_only=True)))
+        raise refused(
+            f"{faulty} holds a NUL character or half of a surrogate pair, which Postgres can't store; leave it out"
+        )
+    return text

@@ -1,0 +1,32 @@
+"""Lend tests connections and sessions as users have them, with the rights of a scheduler alone."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.support.factories import query
+from tests.support.roles import as_role
+from tests.support.user_connections import KINDS, UserConnection, psycopg_plain
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: kind.__name__)
+async def user(request: pytest.FixtureRequest, dsn: str) -> AsyncIterator[UserConnection]:
+    """Give a user's connection or session, of each kind in turn."""
+    async with request.param(as_role(dsn, "scheduler")) as user:
+        yield user
+
+
+@pytest.fixture
+async def one(dsn: str) -> AsyncIterator[UserConnection]:
+    """Give a user's connection of one kind, for what does not depend on the kind."""
+    async with psycopg_plain(as_role(dsn, "scheduler")) as user:
+        yield user
+
+
+@pytest.fixture
+async def orders(dsn: str) -> None:
+    """Make a table of the user's own."""
+    await query(dsn, "create table orders (number bigint)")
+    await query(dsn, "grant select, insert on orders to public")

@@ -1,0 +1,197 @@
+"""Each method over SQL does what its name says, and tells why not."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from shardclock.sql import Changed, Conflict, NameTaken, NotAllowed, NotFound, Refused, Scheduled, TooLate, timers
+from tests.support.factories import add_timers, pending_keys, pending_rows, query
+from tests.support.roles import as_role
+from tests.support.user_connections import UserConnection, psycopg_plain
+
+MORNING = datetime(2030, 1, 31, 8, tzinfo=UTC)
+
+
+async def test_a_timer_lives_through_all_that_is_done_to_one(user: UserConnection) -> None:
+    made = await user.ask("schedule", due_date=MORNING, name="n", payload={"order": 42}, timer_type="BOUNDARY")
+    key = made.timer_key
+    assert made == Scheduled(timer_key=key, due_date=MORNING, outcome="created")
+
+    found = await user.ask("get", timer_key=key)
+    assert found == await user.ask("get", name="n")
+    assert (found.state, found.tenant_id, found.name, found.due_date) == ("PENDING", "default", "n", MORNING)
+    assert (found.payload, found.timer_type, found.target, found.etag) == ({"order": 42}, "BOUNDARY", "log", None)
+
+    moved = await user.ask("move", timer_key=key, shift=timedelta(hours=-1))
+    assert moved == Changed(timer_key=key, name=None, state="RESCHEDULED")
+    assert (await user.ask("get", name="n")).due_date == MORNING - timedelta(hours=1)
+    assert (await user.ask("pause", name="n", reason="strike")).state == "PAUSED"
+    paused = await user.ask("get", name="n")
+    assert (paused.state, paused.due_date) == ("PAUSED", MORNING - timedelta(hours=1))
+    assert (await user.ask("resume", timer_key=key)).state == "PENDING"
+    assert (await user.ask("run", name="n")) == Changed(timer_key=None, name="n", state="RESCHEDULED")
+    assert (await user.ask("cancel", timer_key=key, reason="paid")).state == "CANCELED"
+    ended = await user.ask("get", timer_key=key)
+    assert (ended.state, ended.detail["reason"]) == ("CANCELED", "paid")
+    assert ended.ended_at.tzinfo is not None
+
+
+async def test_each_reason_has_a_class_and_the_driver_s_error_is_its_cause(user: UserConnection) -> None:
+    with pytest.raises(NotFound, match=r"^there is no timer 'n' of tenant 'default', pending or ended$") as missing:
+        await user.ask("get", name="n")
+    assert (missing.value.members, missing.value.__cause__) == ({"state": "UNKNOWN"}, None)
+    await user.ask("schedule", delay="PT1H", name="n")
+    await user.commit()
+
+    with pytest.raises(NameTaken, match=r'^name "n" is taken by a pending timer of tenant "default": choose') as taken:
+        await user.ask("schedule", delay="PT1H", name="n")
+    assert taken.value.members == {"sqlstate": "23505"}
+    assert taken.value.__cause__ is not None
+    await user.rollback()
+
+    with pytest.raises(Refused, match=r'^delay "15m" is not an ISO 8601 duration: write it like PT15M or P3DT12H$'):
+        await user.ask("schedule", delay="15m")
+    await user.rollback()
+
+    await user.ask("cancel", name="n")
+    with pytest.raises(TooLate, match=r"^too late: timer 'n' of tenant 'default' is CANCELED already$") as late:
+        await user.ask("pause", name="n")
+    assert (late.value.state, late.value.type, late.value.status) == (
+        "CANCELED",
+        "urn:shardclock:problem:too-late",
+        0,
+    )
+    await user.commit()
+
+
+async def test_on_conflict_says_what_becomes_of_a_name_that_is_taken(one: UserConnection, dsn: str) -> None:
+    first = await one.ask("schedule", due_date=MORNING, name="n")
+    same = await one.ask("schedule", delay="PT1H", name="n", on_conflict="ignore")
+    assert (same.timer_key, same.due_date, same.outcome) == (first.timer_key, MORNING, "unchanged")
+    other = await one.ask("schedule", due_date=MORNING, name="n", payload=1, on_conflict="replace")
+    assert other.outcome == "replaced"
+    assert (await one.ask("put", name="n", due_date=MORNING, payload=1)).outcome == "unchanged"
+    assert (await one.ask("put", name="m", due_date=MORNING)).outcome == "created"
+    with pytest.raises(Refused, match="goes with a name"):
+        await one.ask("schedule", delay="PT1H", on_conflict="ignore")
+
+
+async def test_of_several_with_a_name_the_pending_one_is_found_or_else_the_last(one: UserConnection) -> None:
+    keys = []
+    for _ in range(3):
+        keys.append((await one.ask("schedule", delay="PT1H", name="n")).timer_key)
+        found = await one.ask("get", name="n")
+        assert (found.timer_key, found.state) == (keys[-1], "PENDING")
+        await one.ask("cancel", name="n")
+        await one.commit()
+        found = await one.ask("get", name="n")
+        assert (found.timer_key, found.state) == (keys[-1], "CANCELED")
+
+
+async def test_a_schedule_is_made_and_gets_another_rule(one: UserConnection) -> None:
+    made = await one.ask("put", name="standup", schedule="0 8 * * MON", zone="Europe/Berlin", missed="skip")
+    found = await one.ask("get", timer_key=made.timer_key)
+    assert (found.schedule, found.zone, found.missed) == ("0 8 * * MON", "Europe/Berlin", "skip")
+
+    with pytest.raises(Conflict, match=f"^timer {made.timer_key} has no date yet: a running cluster plans"):
+        await one.ask("move", name="standup", shift="PT1H")
+    await one.rollback()
+
+    await one.ask("schedule", name="hourly", schedule="R/PT1H")
+    assert (await one.ask("move", name="hourly", schedule="R/PT2H", zone="Asia/Tokyo")).state == "RESCHEDULED"
+    found = await one.ask("get", name="hourly")
+    assert (found.schedule, found.zone, found.missed) == ("R/PT2H", "Asia/Tokyo", "fire_once")
+
+
+async def test_a_run_under_one_operation_runs_once(one: UserConnection) -> None:
+    await one.ask("schedule", name="hourly", schedule="R/PT1H")
+    before = (await one.ask("get", name="hourly")).due_date
+
+    states = [(await one.ask("run", name="hourly", operation="deploy-17")).state for _ in range(2)]
+
+    assert states == ["RESCHEDULED", "RESCHEDULED"]
+    assert (await one.ask("get", name="hourly")).due_date < before
+    runs = await one.fetch("select count(*) from shardclock.command_log where detail ->> 'operation' = 'deploy-17'")
+    assert runs == [(1,)]
+
+
+async def test_a_paused_timer_is_told_to_be_resumed_before_it_is_run(one: UserConnection) -> None:
+    await one.ask("schedule", delay="PT1H", name="n")
+    await one.ask("pause", name="n")
+
+    with pytest.raises(TooLate, match=r"is paused: resume it first, then run it$") as paused:
+        await one.ask("run", name="n")
+
+    assert paused.value.state == "PAUSED"
+
+
+@pytest.mark.parametrize("method", ["get", "move", "cancel", "pause", "resume", "run"])
+async def test_a_timer_of_another_tenant_is_not_there(one: UserConnection, dsn: str, method: str) -> None:
+    (key,) = await add_timers(dsn, 1, "now() + interval '1 hour'", tenant_id="'acme'", name="'n'")
+    before = await pending_rows(dsn)
+    to = {"shift": "PT1H"} if method == "move" else {}
+
+    for which in ({"timer_key": key}, {"name": "n"}, {"timer_key": key + 1}):
+        with pytest.raises(NotFound, match="there is no timer"):
+            await one.ask(method, **which, **to)
+    await one.commit()
+
+    assert await pending_rows(dsn) == before
+    one.tenant = "acme"
+    await one.ask("get", timer_key=key)
+    if method != "get":
+        await one.ask(method, timer_key=key, **to)
+
+
+async def test_an_ended_timer_of_another_tenant_is_not_there(one: UserConnection, dsn: str) -> None:
+    (key,) = await add_timers(dsn, 1, "now() + interval '1 hour'", tenant_id="'acme'")
+    await query(dsn, f"select shardclock.cancel_timer({key})")
+
+    with pytest.raises(NotFound):
+        await one.ask("cancel", timer_key=key)
+
+    one.tenant = "acme"
+    assert (await one.ask("cancel", timer_key=key)).state == "CANCELED"
+    with pytest.raises(TooLate):
+        await one.ask("resume", timer_key=key)
+
+
+async def test_a_role_that_may_not_is_told_what_to_grant(dsn: str) -> None:
+    async with psycopg_plain(as_role(dsn, "consumer")) as user:
+        with pytest.raises(
+            NotAllowed, match=r"^permission denied .*; grant the role that is connected shardclock_sched"
+        ):
+            await user.ask("schedule", delay="PT1H")
+
+
+async def test_a_timer_is_named_in_one_way(one: UserConnection) -> None:
+    for which in ({}, {"timer_key": 1, "name": "n"}):
+        with pytest.raises(TypeError, match="named by timer_key= or by name=: give exactly one"):
+            await one.ask("cancel", **which)
+    with pytest.raises(TypeError):
+        await one.ask("cancel", timer_key="1")
+    with pytest.raises(TypeError, match=r"'nmae' is not a field here; the fields are delay, due_date, .*, name,"):
+        await one.ask("schedule", delay="PT1H", nmae="n")
+    assert repr(timers(one.connection, tenant="acme")) == "<Timers of tenant 'acme'>"
+
+
+async def test_what_is_refused_without_asking_postgres_leaves_the_transaction_as_it_was(
+    one: UserConnection, dsn: str
+) -> None:
+    made = await one.ask("schedule", delay="PT1H")
+    for due_date in ("tomorrow", "", "2031-13-01T00:00:00Z", "2031-01-31T08:00", 20310131, datetime(2031, 1, 31)):  # noqa: DTZ001 - it is refused
+        with pytest.raises(Refused, match=r"^due_date .*(not an ISO 8601 date-time|has no offset from UTC)"):
+            await one.ask("schedule", due_date=due_date)
+    for text in ("a\0b", "\ud83d", "\ude00", "\ude00\ud83d", "\\\0"):
+        with pytest.raises(Refused, match=r"^payload holds a NUL character or half of a surrogate pair"):
+            await one.ask("schedule", delay="PT1H", payload=[text])
+    for text in ("\\u0000", "😀", "\\\\ud83d"):
+        await one.ask("schedule", delay="PT1H", name=text, on_conflict="replace")
+        await one.ask("cancel", name=text)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        await one.ask("schedule", delay="PT1H", payload=float("nan"))
+    await one.commit()
+
+    assert await pending_keys(dsn) == [made.timer_key]

@@ -1,0 +1,94 @@
+"""The statements of the client over SQL are what their headers say, and search by index."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import asyncpg
+import pytest
+
+from shardclock.sql.asked import Which, change, find
+from shardclock.sql.statement import PLACE, statement
+from tests.support import ROOT
+from tests.support.factories import BOUND_S, add_timers, query, value
+from tests.support.plans import is_scan, nodes_of, rows_read
+from tests.support.statement_headers import Header
+
+FOLDER = ROOT / "client" / "shardclock" / "sql" / "statements"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.sql"))
+DEFAULTS = {"target", "timer_type", "zone", "missed"}
+
+
+def test_there_are_three() -> None:
+    assert NAMES == ["change", "get", "schedule"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_statement_opens_with_a_sentence_and_names_its_input_output_locks_and_index(name: str) -> None:
+    header = Header.in_file(FOLDER / f"{name}.sql")
+
+    assert re.match(r"[A-Z].*[.]\Z", header.sentence, re.DOTALL)
+    assert list(header.sections) == ["in", "out", "locks", "index"]
+    assert header.parameters == [("asked", "text")]
+    assert header.columns == [("answer", "text")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_statement_has_nothing_that_a_library_reads_as_a_place(name: str) -> None:
+    text = statement(name).text
+
+    assert text.count(PLACE) == 1
+    assert not re.search(r"%|\$|\?|(?<![:\w]):(?!asked\b)\w|--", text)
+
+
+async def test_postgres_agrees_with_every_header(each_dsn: str) -> None:
+    connection = await asyncpg.connect(each_dsn, timeout=BOUND_S)
+    try:
+        for name in NAMES:
+            prepared = await connection.prepare(statement(name).with_place("$1"))
+            assert [it.name for it in prepared.get_parameters()] == ["text"]
+            assert [(it.name, it.type.name) for it in prepared.get_attributes()] == [("answer", "text")]
+    finally:
+        await connection.close(timeout=BOUND_S)
+
+
+async def test_what_is_left_out_has_the_default_that_the_function_has(dsn: str) -> None:
+    declared = await value(dsn, "select pg_get_function_arguments('shardclock.schedule_timer'::regproc)")
+    said = dict(re.findall(r"asked ->> '(\w+)', '(\w+)'\)", statement("schedule").text))
+
+    assert said.keys() == DEFAULTS | {"on_conflict"}
+    for name, default in said.items():
+        assert f"{name} text DEFAULT '{default}'::text" in declared
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plans", ["force_custom_plan", "force_generic_plan"])
+async def test_one_timer_is_found_by_index_among_many(dsn: str, plans: str) -> None:
+    await add_timers(dsn, 5_000, "now() + i * interval '1 minute'", name="'n' || i")
+    await query(
+        dsn,
+        "select count(*) from (select shardclock.cancel_timer(name => 'n' || i) from generate_series(1, 2500) i) x",
+    )
+    await query(dsn, "analyze shardclock.timers, shardclock.command_log")
+    pending = await value(dsn, "select min(timer_key) from shardclock.timers")
+    ended = await value(dsn, "select min(timer_key) from shardclock.command_log")
+    asked = [Which(pending, None, "default"), Which(ended, None, "default"), Which(None, "n7", "default")]
+    connection = await asyncpg.connect(dsn, timeout=BOUND_S, server_settings={"plan_cache_mode": plans})
+    try:
+        for name in ("get", "change"):
+            await connection.execute(f"prepare {name} as {statement(name).with_place('$1')}")
+        for which in asked:
+            assert await read_by(connection, "get", find(which)) <= 3
+            assert await read_by(connection, "change", change("cancel", which)) <= 3
+    finally:
+        await connection.close(timeout=BOUND_S)
+
+
+async def read_by(connection: asyncpg.Connection, name: str, asked: str) -> float:
+    """Count the rows that a statement reads, without those that its functions do."""
+    text = asked.replace("'", "''")
+    explained = await connection.fetchval(f"explain (analyze, format json) execute {name} ('{text}')")
+    plan: dict[str, Any] = json.loads(explained)[0]["Plan"]
+    return sum(rows_read(node) for node in nodes_of(plan) if is_scan(node) and "Relation Name" in node)
