@@ -7,7 +7,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-SUBJECTS = ("claims", "clients", "cluster", "deliveries", "endpoints", "jobs", "keys", "log", "metrics", "requests")
+SUBJECTS = (
+    "claims", "clients", "clock", "cluster", "deliveries", "endpoints", "jobs", "keys", "log", "metrics", "requests",
+)  # fmt: skip
 # A parameter: a colon that is not part of a cast (`::`), and the name behind it.
 PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
 
