@@ -23,6 +23,8 @@ from sql.session import Session
 if TYPE_CHECKING:
     from shardclock import AsyncClient
 
+# `ensure_log_partitions` makes the days of a week ahead. It takes a while, and then all statements are planned again.
+LOG_DAYS_AHEAD = 7
 FOUND_MAX = 10_000
 PAGE = 500
 
@@ -39,6 +41,7 @@ class SteppedCluster:
         self._session = session
         self._keepers = keepers
         self._now = now
+        self._log_made_on = now.date()
         self._is_moving = False
 
     @cached_property
@@ -109,12 +112,12 @@ class SteppedCluster:
         return due
 
     async def _go_to(self, moment: datetime) -> None:
-        is_new_day = moment.astimezone(UTC).date() != self._now.astimezone(UTC).date()
         if moment != self._now:
             await move(self._session, moment)
             self._now = moment
-        if is_new_day:
+        if (moment.date() - self._log_made_on).days > LOG_DAYS_AHEAD:
             await ensure_log_partitions(self._session)
+            self._log_made_on = moment.date()
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

@@ -280,10 +280,11 @@ async def test_sql_sees_the_moved_clock_too(sc: SteppedCluster) -> None:
 async def test_each_day_of_the_log_has_its_partition(sc: SteppedCluster) -> None:
     await sc.client.schedule(name="daily", schedule="R/P1D")
 
-    await sc.advance("P20D")
+    for length in ("P8D", "P12D"):  # the first goes to the day after those that are made ahead
+        await sc.advance(length)
+        assert await value(sc.dsn, "select count(*) from shardclock.command_log_default") == 0
 
     assert len(await fired(sc)) == 20
-    assert await value(sc.dsn, "select count(*) from shardclock.command_log_default") == 0
 
 
 async def test_who_waits_for_an_end_hears_of_it(sc: SteppedCluster) -> None:
