@@ -26,6 +26,19 @@ MODULE = "tests.support.stepped_app"
 APP, JOB = f"{MODULE}:note,{MODULE}:note_plainly", f"{MODULE}:refresh"
 BEGIN = datetime(2026, 3, 27, 12, tzinfo=UTC)  # two days before a summer time begins
 DAY = timedelta(days=1)
+REFUSE = """
+do $do$
+begin
+    create function public.refuse() returns trigger language plpgsql as $$
+    begin
+        raise exception 'it is poison' using errcode = 'data_exception';
+    end
+    $$;
+    create trigger poison before insert on shardclock.command_log for each row
+    when (new.name = 'poison' and new.intent = 'TRIGGERED') execute function public.refuse();
+end
+$do$
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -212,6 +225,18 @@ async def test_a_timer_that_the_test_has_locked_is_told(sc: SteppedCluster) -> N
 
     await sc.advance("PT0S")
     assert [name for name, _ in await fired(sc)] == ["locked"]
+
+
+async def test_a_timer_at_fault_fails_alone_as_on_a_cluster(sc: SteppedCluster) -> None:
+    await query(sc.dsn, REFUSE)
+    for name in ("a", "poison", "b"):
+        await sc.client.schedule(name=name, delay="PT1H")
+    await query(sc.dsn, "select shardclock.schedule_timer(name => 'never', schedule => '0 0 30 2 *')")
+
+    await sc.advance("PT2H")
+
+    assert sorted(name or "" for name, _ in await fired(sc)) == ["a", "b"]
+    assert sorted(it.name or "" for it in await sc.log() if it.intent == "PAUSED") == ["never", "poison"]
 
 
 async def test_a_handler_can_t_move_the_clock(sc: SteppedCluster) -> None:
