@@ -126,7 +126,7 @@ async def test_a_table_that_is_smaller_than_the_sample_is_counted(crowded: str) 
         assert await measure_pending(gateway, "default") == Pending(20_000, 0)
 
 
-async def test_a_sample_walks_the_slots_by_their_index(crowded: str) -> None:
+async def test_a_sample_reads_the_slots_by_their_index(crowded: str) -> None:
     connection = await asyncpg.connect(as_role(crowded, "gateway"), server_settings=CLIENT_PLANS)
     try:
         asked = statement("sample_pending").with_values({"tenant_id": "default", "most": SAMPLE_TIMERS})
