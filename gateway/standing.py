@@ -69,9 +69,11 @@ class Standing:
         """Begin a look: what is written from now on may not be in its count."""
         self._meanwhile = Pending()
 
-    def end(self, limits: Limits, counted: Pending, now_s: float, *, next_s: float) -> None:
-        """Take what a look has found."""
-        self.limits, self._counted, self._since = limits, counted, self._meanwhile
+    def end(self, limits: Limits, counted: Pending | None, now_s: float, *, next_s: float) -> None:
+        """Take what a look has found; without a count, the last one and what was written since go on."""
+        if counted is not None:
+            self._counted, self._since = counted, self._meanwhile
+        self.limits = limits
         self.looked_at_s, self._next_s = now_s, next_s
 
     def begin_again_at(self, next_s: float) -> None:

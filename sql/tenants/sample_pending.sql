@@ -9,10 +9,10 @@
 -- locks: nothing
 -- index: timers_by_slot, at most :most rows
 with read as materialized (
-    select t.slot, t.tenant_id, case when t.tenant_id = :tenant_id then t.payload end as payload
+    select s.place, t.tenant_id, case when t.tenant_id = :tenant_id then t.payload end as payload
     from generate_series(0, 839) as s (place)
     cross join lateral (
-        select t.slot, t.tenant_id, t.payload
+        select t.tenant_id, t.payload
         from shardclock.timers t
         where t.slot = (s.place * 89) % 840
         offset 0 -- reads slot by slot: without it this could be a join that reads the whole table
@@ -20,13 +20,20 @@ with read as materialized (
     limit :most
 ),
 size as materialized (
-    -- The last slot of a sample was perhaps not read to its end, so it counts as half a slot.
-    select count(*) >= :most as is_cut, 840 / (count(distinct r.slot) - 0.5) as weight from read r
+    select count(*) >= :most as is_cut, coalesce(max(r.place), 0) as last from read r
+),
+share as materialized (
+    -- The last slot was perhaps not read to its end, so it is left out; if it is the only one, it counts as a half.
+    select
+        s.is_cut,
+        case when s.is_cut and s.last > 0 then s.last else 840 end as places,
+        case when not s.is_cut then 1.0 when s.last > 0 then 840.0 / s.last else 2 * 840.0 end as weight
+    from size s
 )
 select
-    (count(r.slot) * w.weight)::bigint as timers,
-    (coalesce(sum(octet_length(r.payload::text)), 0) * w.weight)::bigint as payload_bytes,
-    w.is_cut as estimated
-from (select s.is_cut, case when s.is_cut then s.weight else 1.0 end as weight from size s) w
-left join read r on r.tenant_id = :tenant_id
-group by w.weight, w.is_cut
+    (count(r.place) * s.weight)::bigint as timers,
+    (coalesce(sum(octet_length(r.payload::text)), 0) * s.weight)::bigint as payload_bytes,
+    s.is_cut as estimated
+from share s
+left join read r on r.tenant_id = :tenant_id and r.place < s.places
+group by s.weight, s.is_cut

@@ -77,7 +77,7 @@ async def test_room_that_a_cancel_makes_is_found_by_the_next_look(dsn: str, api:
         assert (await api.post("/v1/timers/by-name/n/cancel", **ACME)).status == 200
         assert (await api.post("/v1/timers", HOUR, **ACME)).status == 429  # nobody has looked since
 
-        ahead_s[0] += 60 * LOOK_S
+        ahead_s[0] += STALE_S - 1  # time for another look, and the last one is still relied on
         assert (await api.post("/v1/timers", HOUR, **ACME)).status == 201
 
 
@@ -207,7 +207,7 @@ async def test_a_tenant_without_a_quota_of_timers_is_never_counted(dsn: str, api
 async def test_a_look_that_fails_is_noticed_only_when_what_is_known_is_too_old(dsn: str, api: Api) -> None:
     await limit(dsn, timers_max=10)
     assert (await api.post("/v1/timers", HOUR, **ACME)).status == 201
-    failing = mock.patch.object(quotas, "measure_pending", side_effect=StoreUnavailable("the look took too long"))
+    failing = mock.patch.object(quotas, "find_limits", side_effect=StoreUnavailable("the look took too long"))
     with moved_clock(api) as ahead_s, failing:
         ahead_s[0] = STALE_S - 1
         assert (await api.post("/v1/timers", HOUR, **ACME)).status == 201
@@ -217,19 +217,31 @@ async def test_a_look_that_fails_is_noticed_only_when_what_is_known_is_too_old(d
     assert await pending(dsn) == 3
 
 
+async def test_a_count_that_takes_too_long_refuses_nobody_for_whom_the_last_one_has_room(dsn: str, api: Api) -> None:
+    await limit(dsn, timers_max=3)
+    failing = mock.patch.object(quotas, "measure_pending", side_effect=StoreUnavailable("the count took too long"))
+    with moved_clock(api) as ahead_s:
+        assert (await api.post("/v1/timers", HOUR, **ACME)).status == 201
+        with failing:
+            ahead_s[0] += STALE_S + 1
+            assert [(await api.post("/v1/timers", HOUR, **ACME)).status for _ in range(3)] == [201, 201, 429]
+    assert await pending(dsn) == 3
+
+
 async def test_a_look_that_takes_long_is_not_soon_followed_by_another(dsn: str) -> None:
     now_s = 0.0
 
-    async def slow(*_: object) -> tuple[Limits, object]:
+    async def slow(*_: object, **__: object) -> Pending:
         nonlocal now_s
         now_s += 2.0
-        return Limits(timers_max=5), Pending()
+        return Pending()
 
     async with (
         Pool(as_role(dsn, "gateway"), application="test", size=1, timeout_s=BOUND_S, wait_s=BOUND_S) as pool,
         Quotas(pool, Limits(), clock=lambda: now_s) as held,
     ):
-        with mock.patch.object(quotas, "_measure", slow):
+        await limit(dsn, timers_max=5)
+        with mock.patch.object(quotas, "measure_pending", slow):
             await held.limits_of("acme")
         (standing,) = held._standings.values()
         assert standing.again_in_s(now_s) == 40

@@ -77,6 +77,17 @@ def test_what_is_written_while_a_look_is_under_way_counts_until_the_next_look_en
     assert standing.has("timers") == 2 + 1
 
 
+def test_a_look_without_a_count_takes_the_limits_and_keeps_the_last_count() -> None:
+    standing = standing_of(Limits(timers_max=10), Pending(3, 30))
+    standing.take(ONE)
+    standing.settle(ONE, was_written=True)
+    standing.begin()
+    standing.end(Limits(timers_max=4), None, 101.0, next_s=102.0)
+
+    assert standing.has("timers") == 4
+    assert standing.is_full
+
+
 def test_a_look_that_fails_forgets_nothing() -> None:
     standing = standing_of(Limits(timers_max=10))
     standing.take(ONE)
