@@ -8,6 +8,7 @@ settings; 3 no answer from Postgres or Ray; 4 the schema needs `shardclock migra
     options   the options that several commands share
     output    tables, JSON and messages
     session   the database session of a command
+    recording what operators do is recorded in the audit
 
 Every other module holds a few commands (`run`, `schedule`, `verbs` …), or what several of them need (`single` for one
 timer, `bulk` for many). A command reads its options, calls a use case of `service` or a statement of `sql`, and prints

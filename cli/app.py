@@ -10,6 +10,7 @@ import typer
 from pydantic import ValidationError
 
 from cli import (
+    audit,
     consumers,
     database,
     dead_letters,
@@ -28,10 +29,12 @@ from cli import (
     schedule,
     status,
     targets,
+    tenants,
     verbs,
 )
 from cli.options import in_options
 from cli.output import BAD_INPUT, NOT_DONE, NOT_THERE, WRONG_SCHEMA, out, tell
+from cli.recording import NotRecorded, record_verbs
 from cluster.running import ClusterFailed
 from cluster.settings import InvalidSettings, unknown_settings
 from embedded.server import EmbeddedPostgresError
@@ -75,7 +78,7 @@ for command in (
     scaling.scale, scaling.forecast, ramp.ramp, handover.switch, handover.leave, release.release,
     schedule.schedule, inspect.preview, inspect.list_, inspect.show, explain.explain,
     verbs.cancel, reschedule.reschedule, verbs.pause, verbs.resume, verbs.run_now,
-    status.tail, status.status, targets.targets,
+    status.tail, status.status, targets.targets, audit.audit,
 ):  # fmt: skip
     # `ramp -1` is a wrong rate, `scale -1` a wrong number: neither is an unknown option. psql checks its own options.
     context = {"ignore_unknown_options": command in (ramp.ramp, scaling.scale, database.psql)}
@@ -86,6 +89,8 @@ app.add_typer(deliveries.deliveries, name="deliveries")
 app.add_typer(endpoints.endpoints, name="endpoints")
 app.add_typer(jobs.jobs, name="jobs")
 app.add_typer(keys.keys, name="keys")
+app.add_typer(tenants.tenants, name="tenants")
+record_verbs(app)
 
 EXITS: dict[type[Exception], int] = {
     Refusal: BAD_INPUT,
@@ -98,6 +103,7 @@ EXITS: dict[type[Exception], int] = {
     CannotListen: NOT_THERE,
     CannotServe: NOT_THERE,
     LacksRights: NOT_THERE,
+    NotRecorded: NOT_THERE,
     AppRefused: BAD_INPUT,
     TablesInUse: NOT_DONE,
     WrongSchema: WRONG_SCHEMA,

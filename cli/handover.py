@@ -77,7 +77,9 @@ def leave(
     settings, host = load_settings(), socket.gethostname()
     if (
         not yes
-        and (last := with_session(partial(_last_shards, host=host, silent_s=settings.coordinator.silent_s)))
+        and (
+            last := with_session(partial(_last_shards, host=host, silent_s=settings.coordinator.silent_s), is_look=True)
+        )
         and not _confirms(last, host)
     ):
         return NOT_DONE

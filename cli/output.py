@@ -17,7 +17,7 @@ from sql.log.records import LogRecord
 
 DONE, NOT_DONE, BAD_INPUT, NOT_THERE, WRONG_SCHEMA = range(5)
 # Fields that are read as JSON texts, and printed as the JSON that they are.
-JSON_TEXTS = ("payload", "detail", "failures", "config", "policy", "result")
+JSON_TEXTS = ("payload", "detail", "failures", "config", "policy", "result", "what")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 

@@ -81,7 +81,7 @@ def gateway() -> int:
         )
         try:
             own = settings.gateway.model_copy(update={"metrics_socket": exporting.socket_path})
-            run(own, database.dsn, tell=tell, ready=exporting.tend)
+            run(own, database.dsn, tell=tell, tend=exporting.tend)
         finally:
             exporting.stop()
     return DONE

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from cli.recording import recorded
 from cluster.database import open_database
 from cluster.settings import load_settings
 from sql.dsn import Dsn
@@ -13,13 +14,18 @@ from sql.session import Session
 T = TypeVar("T")
 
 
-def with_session(work: Callable[[Session], Awaitable[T]], *, plans: dict[str, str] | None = None) -> T:
-    """Check the schema of the settings' database, then do a command's work on it, with these planner settings."""
+def with_session(
+    work: Callable[[Session], Awaitable[T]], *, plans: dict[str, str] | None = None, is_look: bool = False
+) -> T:
+    """Check the schema of the settings' database, then do a command's work on it, with these planner settings.
+
+    What a verb of an operator does is recorded in the audit, unless it `is_look`: it only looks before it acts.
+    """
 
     async def do(dsn: Dsn) -> T:
         async with Session(dsn, application="shardclock", timeout_s=30.0, plans=plans) as session:
             await require_current(session)
-            return await work(session)
+            return await work(session) if is_look else await recorded(session, work)
 
     with open_database(load_settings()) as database:
         return asyncio.run(do(database.dsn))

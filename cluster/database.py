@@ -8,6 +8,7 @@ from itertools import count
 from cluster.settings import Settings
 from embedded.server import EmbeddedPostgres
 from sql.backoff import Backoff
+from sql.clock.moved import require_real_clock
 from sql.cluster.rights import require_rights
 from sql.dsn import Dsn
 from sql.migrate import migrate, require_current
@@ -79,12 +80,13 @@ def open_database(settings: Settings) -> Iterator[Database]:
 async def wait_until_ready(database: Database, *, tell: Callable[[str], None]) -> None:
     """Wait for Postgres, telling the user so, and check its schema and our rights.
 
-    errors:  WrongSchema  names the command that repairs it
+    errors:  WrongSchema  names the command that repairs it, or says that a test moves the database's clock
              LacksRights  names the grant that is missing
     """
     async with Session(database.dsn, application="shardclock up") as session:
         for failures in count(1):
             try:
+                await require_real_clock(session)
                 await require_rights(session)
                 await require_current(session)
             except StoreUnavailable as error:

@@ -9,7 +9,8 @@ import os
 import shutil
 import stat
 import tempfile
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
@@ -65,8 +66,21 @@ def remove_abandoned() -> list[Path]:
     return removed
 
 
+@contextmanager
+def left_behind(kind: str) -> Iterator[list[Path]]:
+    """Name the directories of a kind whose owners have ended, though others may use them; they are ours for a block."""
+    with ExitStack() as open_files:
+        found = sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}{kind}-*"))
+        yield [path for path in found if _has_no_owner(path, open_files)]
+
+
 def _is_abandoned(path: Path, open_files: ExitStack) -> bool:
     """Say whether a directory is abandoned; its lock is then ours until the files are closed."""
+    # The children of a killed process may outlive it: most for a moment, Postgres for long.
+    return _has_no_owner(path, open_files) and not any(_names(process, path) for process in psutil.process_iter())
+
+
+def _has_no_owner(path: Path, open_files: ExitStack) -> bool:
     try:
         found = path.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
@@ -75,8 +89,7 @@ def _is_abandoned(path: Path, open_files: ExitStack) -> bool:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False
-    # The children of a killed process may outlive it: most for a moment, Postgres for long.
-    return not any(_names(process, path) for process in psutil.process_iter())
+    return True
 
 
 def _names(process: psutil.Process, path: Path) -> bool:

@@ -6,7 +6,9 @@ is decided here is only how HTTP says it: who asks, what a body may be, and whic
     serving    run it: `shardclock gateway`
     app        put the parts together
     settings   its numbers
-    limits     how much one tenant may ask for
+    quotas     how much one tenant may have
+    standing   how much of that it has, as one gateway knows it
+    limits     how many writes a second
     callers    whose request this is, and whether it may
     problems   what is answered when something is not done
     bodies     read a body, bounded
@@ -22,10 +24,14 @@ is decided here is only how HTTP says it: who asks, what a body may be, and whic
     log        read the log, by pages or as it grows
     consumers  groups that read it, each record at least once
     deliveries, dead_letters, endpoints, jobs   what firings do
-    cluster    the cluster, as an operator sees it
+    cluster, tenants, audit   the cluster, its tenants, and who did what, as an operator sees them
+    recording  what operators do is recorded in the audit
     parts      what every route uses
     answers    what is answered: the models of the API's reference
-    reference  that reference, OpenAPI
+    reference, examples, refusals   that reference, OpenAPI: with examples, and the problems of each operation
+    page, page_parts   the same as a page for people
     health     whether it works
     stats, families   how many requests, and how long they took
+    watching   what no request tells: whether the loop stands still, which keys expire
+    places     so many at once, and no more
 """

@@ -1,6 +1,5 @@
 """Put the parts of a gateway together, and say by which problem each error is answered."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import cache, partial
@@ -16,23 +15,42 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from gateway import bulk, cluster, consumers, dead_letters, deliveries, endpoints, health, jobs, log, schedules, timers
+from gateway import (
+    audit,
+    bulk,
+    cluster,
+    consumers,
+    dead_letters,
+    deliveries,
+    endpoints,
+    health,
+    jobs,
+    log,
+    page,
+    schedules,
+    tenants,
+    timers,
+)
 from gateway.callers import Anyone, KeyHolders
 from gateway.combining import Combiner
-from gateway.creating import CREATE, TIMERS, create
+from gateway.creating import CREATE, TIMERS, create_timer
 from gateway.idempotency import forgetting
-from gateway.limits import Limits
 from gateway.log import STREAMS_MAX
 from gateway.parts import Gateway, sentence_of, unconditional
 from gateway.paths import KeptSlashes
+from gateway.places import Places
 from gateway.problems import BROKEN, CONFLICT, NOT_FOUND, REFUSED, TOO_LATE, WRONG_METHOD, Problem, unavailable
+from gateway.quotas import Quotas
+from gateway.recording import Recorded
 from gateway.reference import openapi_of
 from gateway.settings import GatewaySettings
 from gateway.stats import Counted, RequestStats, reporting
 from gateway.waiting import Waiters
+from gateway.watching import watching
 from service.endpoints import EndpointConflict, UnknownEndpoint
 from service.jobs import UnknownJob
 from service.single_change import NotChanged, UnknownTimer
+from service.tenants import NoOwnLimits
 from sql.dsn import Dsn
 from sql.pool import Pool
 from sql.session import NOT_ALLOWED, StatementRefused, StoreUnavailable
@@ -48,7 +66,7 @@ OF_VALUES = ("22", "23")  # classes of SQLSTATE: a value that can't be, or that 
 # Those of bulk come first: its paths would be a timer's, too.
 ROUTERS = (
     health.router, bulk.router, schedules.router, log.router, deliveries.router, dead_letters.router, endpoints.router,
-    jobs.router, consumers.router, cluster.router,
+    jobs.router, consumers.router, cluster.router, tenants.router, audit.router,
 )  # fmt: skip
 
 
@@ -69,15 +87,16 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
             Pool(dsn, application="shardclock gateway health", size=1, timeout_s=READY_S, wait_s=READY_S) as looking,
             Combiner(pool) as combiner,
             Waiters(dsn) as waiters,
+            Quotas(pool, settings.usual_limits) as quotas,
             forgetting(pool),
-            reporting(stats, pool, combiner, waiters, socket_path=settings.metrics_socket),
+            watching(looking) as watched,
         ):
             callers = KeyHolders(pool) if needs_keys else Anyone()
-            limits = Limits(settings.gateway_rate_per_s)
             app.state.gateway = Gateway(
-                settings, pool, looking, combiner, waiters, callers, limits, asyncio.Semaphore(STREAMS_MAX)
+                settings, pool, looking, combiner, waiters, callers, quotas, Places(STREAMS_MAX)
             )
-            yield
+            async with reporting(app.state.gateway, stats, watched):
+                yield
 
     app = FastAPI(
         title="Shardclock",
@@ -88,16 +107,20 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
         redoc_url=None,
         exception_handlers=HANDLERS,
         redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
     )
+    app.add_middleware(Recorded)
+    app.add_middleware(Counted, stats=stats)  # within the next, which makes the scope that is routed
     app.add_middleware(KeptSlashes)
-    app.add_middleware(Counted, stats=stats)
     app.state.stats = stats
-    app.router.routes.append(Route(TIMERS, create, methods=["POST"]))
+    app.router.routes.append(Route(TIMERS, create_timer, methods=["POST"]))
+    app.router.routes.append(Route(page.PATH, page.docs, methods=["GET"]))
     for router in ROUTERS:
         app.include_router(router, dependencies=[Depends(unconditional)])
     app.include_router(timers.router)
     # Made when it is first asked for, which a start need not wait for; to replace the method is FastAPI's own way.
-    app.openapi = cache(partial(openapi_of, app, {TIMERS: {"post": CREATE}}))  # type: ignore[method-assign]
+    described = partial(openapi_of, app, [*ROUTERS, timers.router], {TIMERS: {"post": CREATE}})
+    app.openapi = cache(described)  # type: ignore[method-assign]
     return app
 
 
@@ -157,6 +180,7 @@ HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, An
     NotChanged: _not_changed,
     UnknownJob: _not_found,
     UnknownEndpoint: _not_found,
+    NoOwnLimits: _not_found,
     EndpointConflict: _conflict,
     Refusal: _refused,
     RequestValidationError: _invalid,

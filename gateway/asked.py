@@ -22,6 +22,10 @@ class Reason(BaseModel):
     reason: str | None = Field(None, max_length=1_000, description="kept in the record", examples=["order was paid"])
 
 
+PAID = {"reason": "order was paid"}
+MAINTENANCE = {"reason": "maintenance"}
+
+
 class Chosen(BaseModel):
     """Which timers are meant; what is not given leaves none out."""
 

@@ -21,8 +21,9 @@ from gateway.asked import Chosen
 from gateway.bodies import NDJSON, read_body
 from gateway.callers import Caller
 from gateway.creating import TIMERS, timer_of
-from gateway.parts import Gateway, Here, Writer, read_model, scoped
+from gateway.parts import BulkWriter, Gateway, Here, read_model, scoped
 from gateway.problems import MORE_MATCH, REFUSED, TOO_LARGE, TRY_AGAIN, Problem, unavailable
+from gateway.quotas import Room
 from gateway.reference import body_of
 from service.bulk_change import BulkBroken, BulkChange, Change
 from service.bulk_import import ImportBroken, write_lines
@@ -39,6 +40,18 @@ CHANGED_MAX = 100_000  # by one request
 TOKEN_S = 600
 TOKEN = re.compile(r"([0-9]{1,9})-([0-9]{1,12})-([0-9a-f]{16})-[0-9a-f]{24}")
 RETRY = Retry(attempts=3)
+LINES = '{"delay":"PT15M","name":"order-4711"}\n{"due_date":"2030-01-31T08:00:00Z"}\n'
+LINES_ANSWERED = (
+    '{"line":1,"outcome":"created","timer_key":20514,"due_date":"2027-01-31T08:00:00Z"}\n'
+    '{"line":2,"outcome":"created","timer_key":20515,"due_date":"2030-01-31T08:00:00Z"}\n'
+)
+CHOSEN = {"filter": {"name_prefix": "order-"}}
+EXAMPLES = {
+    "cancel": {**CHOSEN, "reason": "the shop is closed"},
+    "pause": {**CHOSEN, "reason": "the shop is closed"},
+    "resume": CHOSEN,
+    "shift": {**CHOSEN, "shift": "PT1H"},
+}
 
 # Who may write; the route counts its lines itself.
 Scheduler = Annotated[Caller, Depends(scoped("write"))]
@@ -72,26 +85,28 @@ class BulkChangeBody(BaseModel):
 @router.post(
     "",
     response_class=Response,
-    responses={200: {"content": {NDJSON: {"schema": Line.model_json_schema()}}}},
-    openapi_extra=body_of(NewTimer, but=("tenant_id",), media_type=NDJSON),
+    responses={200: {"content": {NDJSON: {"schema": Line.model_json_schema(), "example": LINES_ANSWERED}}}},
+    openapi_extra=body_of(NewTimer, but=("tenant_id",), media_type=NDJSON, example=LINES),
 )
 async def create_timers(request: Request, gateway: Here, caller: Scheduler) -> Response:
     """Schedule up to 10,000 timers: a line of JSON for each, and a line with its outcome for each, in that order.
 
-    Blank lines are left out. A line that is refused fails alone. A request that is sent again schedules its timers
-    again, unless each line has a name, with `on_conflict` `ignore`.
+    Blank lines are left out. A line that is refused fails alone, and so does one for which its tenant's quota has no
+    room. A request that is sent again schedules its timers again, unless each line has a name, with `on_conflict`
+    `ignore`.
     """
     body = await read_body(request, NDJSON, bytes_max=LINES_BYTES_MAX, within_s=gateway.settings.gateway_body_s)
     lines = [(number, line) for number, line in enumerate(body.split(b"\n"), start=1) if line.strip()]
     if len(lines) > LINES_MAX:
         raise Problem(TOO_LARGE, f"the body has {len(lines):,} lines; send at most {LINES_MAX:,} at once")
-    gateway.limits.take(caller.tenant_id, len(lines))
-    outcomes = await _schedule(gateway, caller, lines)
+    await gateway.quotas.take_writes(caller.tenant_id, len(lines))
+    with await gateway.quotas.room(caller.tenant_id) as room:
+        outcomes = await _schedule(gateway, caller, lines, room)
     text = "".join(f"{outcome.model_dump_json(exclude_none=True)}\n" for outcome in outcomes)
     return Response(text, media_type=NDJSON)
 
 
-async def _schedule(gateway: Gateway, caller: Caller, lines: Sequence[tuple[int, bytes]]) -> list[Line]:
+async def _schedule(gateway: Gateway, caller: Caller, lines: Sequence[tuple[int, bytes]], room: Room) -> list[Line]:
     """Schedule lines, and say what became of each.
 
     errors:  Problem  Postgres gave no answer, and no line was written for certain
@@ -99,12 +114,19 @@ async def _schedule(gateway: Gateway, caller: Caller, lines: Sequence[tuple[int,
     found: dict[int, Line] = {}
 
     def read(line: bytes) -> NewTimer:
-        return timer_of(read_line(line), caller)
+        timer = timer_of(read_line(line), caller)
+        try:
+            room.take(timer)
+        except Problem as over_quota:
+            raise InvalidTimer(str(over_quota)) from None
+        return timer
 
     async with gateway.pool.session() as session, aclosing(write_lines(session, lines, read, retry=RETRY)) as parts:
         try:
             async for part in parts:
                 found |= {number: _line(number, outcome) for number, outcome in part.outcomes.items()}
+                for number, timer in part.timers.items():
+                    room.settle(timer, part.outcomes[number])
         except ImportBroken as broken:
             why = str(broken.__cause__)
             if not any(line.timer_key for line in found.values()):
@@ -128,7 +150,7 @@ Token = Annotated[str | None, Query(description="of the dry run; good for ten mi
 
 def _add_route(verb: str, sentence: str) -> None:
     async def change_timers(
-        request: Request, gateway: Here, caller: Writer, dry_run: DryRun = False, token: Token = None
+        request: Request, gateway: Here, caller: BulkWriter, dry_run: DryRun = False, token: Token = None
     ) -> CountedAnswer | BulkAnswer:
         asked = await read_model(request, BulkChangeBody)
         what = f"{caller.tenant_id}\n{verb}\n{asked.model_dump_json()}"
@@ -156,7 +178,7 @@ def _add_route(verb: str, sentence: str) -> None:
         operation_id=f"{verb}_timers",
         summary=sentence,
         description=f"{sentence} First with `dry_run`, which counts them and gives a token; then with that token.",
-        openapi_extra=body_of(BulkChangeBody, is_needed=False),
+        openapi_extra=body_of(BulkChangeBody, is_needed=False, example=EXAMPLES[verb]),
     )(change_timers)
 
 

@@ -15,6 +15,7 @@ from starlette.datastructures import Headers
 
 from gateway.problems import NO_KEY, NOT_ALLOWED, NOT_FOUND, REFUSED, Problem
 from service.keys import SCOPES, UnknownKey, allows, authenticate
+from sql.keys.keys import ApiKey
 from sql.pool import Pool
 from timers.model import NAME_CHARS_MAX, NAME_RULE
 from timers.refusal import shortened
@@ -29,7 +30,7 @@ KNOWN_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks: a tenant, with the scopes of its key; `key` is what is shown of the key, None without keys.
+    """Who asks: a tenant, with the scopes of its key; `key` is what is shown of the key, with its name.
 
     An operator acts for the whole installation, and for any tenant that it names.
     """
@@ -37,7 +38,8 @@ class Caller:
     tenant_id: str
     scopes: Collection[str]
     is_operator: bool
-    key: str | None = None
+    key: str | None = None  # without keys there is none
+    name: str | None = None
 
     def require(self, scope: str) -> None:
         """Refuse what the key may not do.
@@ -80,20 +82,21 @@ class KeyHolders:
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._known: dict[bytes, tuple[str | None, Collection[str], str, float]] = {}
+        self._known: dict[bytes, tuple[ApiKey, float]] = {}
 
     async def caller_of(self, headers: Headers) -> Caller:
         """Return the tenant of the key; a key of an operator acts for the tenant that the request names."""
         scheme, _, text = headers.get("authorization", "").partition(" ")
         if scheme.lower() != BEARER or not text:
             raise _unauthorized("each request needs an API key: send it as Authorization: Bearer sck_…")
-        tenant_id, scopes, prefix = await self._look_up(text.strip())
-        named = _tenant_named(headers)
+        key = await self._look_up(text.strip())
+        tenant_id, named = key.tenant_id, _tenant_named(headers)
         if tenant_id is not None and named not in (None, tenant_id):
             raise Problem(NOT_FOUND, f"{TENANT_HEADER} {shortened(named)}: your key knows no such tenant")
-        return Caller(tenant_id or named or DEFAULT_TENANT, scopes, is_operator=tenant_id is None, key=prefix)
+        tenant_id = tenant_id or named or DEFAULT_TENANT
+        return Caller(tenant_id, key.scopes, is_operator=key.tenant_id is None, key=key.prefix, name=key.name)
 
-    async def _look_up(self, text: str) -> tuple[str | None, Collection[str], str]:
+    async def _look_up(self, text: str) -> ApiKey:
         digest, now_s = hashlib.sha256(text.encode()).digest(), time.monotonic()
         known = self._known.get(digest)
         if known is None or known[-1] < now_s:
@@ -105,9 +108,8 @@ class KeyHolders:
                 raise _unauthorized(str(error)) from None
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
-            known = (key.tenant_id, key.scopes, key.prefix, now_s + KNOWN_S)
-            self._known[digest] = known
-        return known[:3]
+            known = self._known[digest] = (key, now_s + KNOWN_S)
+        return known[0]
 
 
 def is_loopback(host: str) -> bool:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from gateway.answers.log import GroupAnswer, GroupsAnswer, LeaseAnswer, PlaceAnswer, RecordAnswer
+from gateway.answers.log import LEASE_TOKEN, GroupAnswer, GroupsAnswer, LeaseAnswer, PlaceAnswer, RecordAnswer
 from gateway.asked import seconds_of
 from gateway.parts import Here, Operator, read_model
 from gateway.paths import Name
@@ -66,9 +66,10 @@ async def list_consumers(gateway: Here, _: Operator) -> GroupsAnswer:
 
 @router.post(
     "/{group}/lease",
+    operation_id="lease_records",
     response_model=LeaseAnswer,
     responses={204: {"description": "There is nothing to do now."}},
-    openapi_extra=body_of(Wanted, is_needed=False),
+    openapi_extra=body_of(Wanted, is_needed=False, example={"limit": 100, "lease": "PT30S"}),
 )
 async def lease(group: Name, request: Request, gateway: Here, _: Operator) -> Response:
     """Lease the next records of a group, which begins at the start of the log if it is new."""
@@ -93,7 +94,11 @@ async def lease(group: Name, request: Request, gateway: Here, _: Operator) -> Re
     return JSONResponse(answer.model_dump(mode="json"))
 
 
-@router.post("/{group}/acknowledge", openapi_extra=body_of(Done))
+@router.post(
+    "/{group}/acknowledge",
+    operation_id="acknowledge_records",
+    openapi_extra=body_of(Done, example={"token": LEASE_TOKEN.examples[0], "position": 812}),
+)
 async def acknowledge(group: Name, request: Request, gateway: Here, _: Operator) -> PlaceAnswer:
     """Record that the work is done up to a record, and keep the lease or give it back."""
     asked = await read_model(request, Done)
@@ -110,7 +115,7 @@ async def acknowledge(group: Name, request: Request, gateway: Here, _: Operator)
     return PlaceAnswer(position=moved.position, token=None if keep_s is None else _token_of(moved))
 
 
-@router.post("/{group}/seek", openapi_extra=body_of(Seek))
+@router.post("/{group}/seek", operation_id="seek_consumer", openapi_extra=body_of(Seek, example={"to": "start"}))
 async def seek(group: Name, request: Request, gateway: Here, _: Operator) -> PlaceAnswer:
     """Let a group read on from another place, or in other partitions."""
     asked = await read_model(request, Seek)
@@ -122,7 +127,7 @@ async def seek(group: Name, request: Request, gateway: Here, _: Operator) -> Pla
     return PlaceAnswer(position=position, token=None)
 
 
-@router.delete("/{group}", status_code=204)
+@router.delete("/{group}", operation_id="drop_consumer", status_code=204)
 async def drop(group: Name, gateway: Here, _: Operator) -> None:
     """Forget a group, and the records that it has set aside."""
     async with gateway.pool.session() as session:

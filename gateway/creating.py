@@ -11,12 +11,12 @@ from starlette.responses import JSONResponse, Response
 
 from gateway.answers.log import RecordAnswer
 from gateway.answers.timers import ScheduledAnswer, WaitedAnswer
-from gateway.bodies import JSON, read_object
+from gateway.bodies import read_object
 from gateway.callers import Caller
 from gateway.idempotency import REPLAYED, differs, in_flight, request_of
-from gateway.parts import caller_of, gateway_of
+from gateway.parts import Gateway, caller_of, gateway_of
 from gateway.problems import NAME_TAKEN, REFUSED, Problem
-from gateway.reference import WAIT, body_of
+from gateway.reference import WAIT, answer_of, body_of
 from gateway.waiting import wait_s_of
 from sql.clients.pending import NameTaken, Refused, RequestDiffers, RequestInFlight, Scheduled
 from sql.requests.requests import IdempotentRequest
@@ -24,6 +24,7 @@ from timers.model import NewTimer
 from timers.refusal import InvalidTimer
 
 TIMERS = "/v1/timers"
+WAITED = answer_of(ScheduledAnswer, WaitedAnswer)
 CREATE = {
     "tags": ["timers"],
     "summary": "Create Timer",
@@ -31,22 +32,24 @@ CREATE = {
     "operationId": "create_timer",
     "parameters": [WAIT],
     "responses": {
-        "201": {"description": "It is stored.", "content": {JSON: {"schema": ScheduledAnswer.model_json_schema()}}},
-        "200": {
-            "description": "It has taken the place of a timer of its name, or that one stays.",
-            "content": {JSON: {"schema": ScheduledAnswer.model_json_schema()}},
-        },
+        "201": {**WAITED, "description": "It is stored."},
+        "200": {**WAITED, "description": "It has taken the place of a timer of its name, or that one stays."},
     },
-    **body_of(NewTimer, but=("tenant_id",)),
+    "security": [{"key": ["write"]}],
+    **body_of(
+        NewTimer,
+        but=("tenant_id",),
+        example={"delay": "PT15M", "name": "order-4711", "payload": {"order": 4711}},
+    ),
 }
 
 
-async def create(request: Request) -> Response:
+async def create_timer(request: Request) -> Response:
     """Schedule a timer, with a key that Postgres draws."""
     gateway = gateway_of(request)
     caller = await caller_of(request)
     caller.require("write")
-    gateway.limits.take(caller.tenant_id)
+    await gateway.quotas.take_writes(caller.tenant_id)
     fields = await read_object(request, within_s=gateway.settings.gateway_body_s)
     return await schedule(request, timer_of(fields, caller), request_of(request, caller, fields))
 
@@ -56,23 +59,32 @@ async def schedule(request: Request, timer: NewTimer, asked: IdempotentRequest |
 
     With `wait` in its query, the answer comes when the timer has ended, or when that time is over.
 
-    errors:  Problem           it is refused, or its name is taken
+    errors:  Problem           it is refused, its name is taken, or its tenant has as many as it may have
              StoreUnavailable  the outcome is unknown
     """
     gateway = gateway_of(request)
     if "if-match" in request.headers:
         raise Problem(REFUSED, "If-Match is not heeded here: it goes with PATCH, and with the verbs of a timer")
     wait_s = wait_s_of(request.query_params.get("wait"))
-    if wait_s is not None:
-        gateway.waiters.require_room()
-    outcome = await gateway.combiner.schedule(timer, asked)
-    if isinstance(outcome, Refused):
-        raise problem_of(outcome, asked)
     if wait_s is None:
+        outcome = await _write(gateway, timer, asked)
         return _answer(outcome, ScheduledAnswer.of(outcome))
-    end = await gateway.waiters.end_of(outcome.timer_key, request, within_s=wait_s)
+    gateway.waiters.require_room()
+    async with gateway.quotas.waiting(timer.tenant_id):
+        outcome = await _write(gateway, timer, asked)
+        end = await gateway.waiters.end_of(outcome.timer_key, request, within_s=wait_s)
     scheduled = ScheduledAnswer.of(outcome).model_dump()
     return _answer(outcome, WaitedAnswer(**scheduled, end=RecordAnswer.of(end) if end else None))
+
+
+async def _write(gateway: Gateway, timer: NewTimer, asked: IdempotentRequest | None) -> Scheduled:
+    with await gateway.quotas.room(timer.tenant_id) as room:
+        room.take(timer)
+        outcome = await gateway.combiner.schedule(timer, asked)
+        room.settle(timer, outcome)
+    if isinstance(outcome, Refused):
+        raise problem_of(outcome, asked)
+    return outcome
 
 
 def timer_of(fields: Mapping[str, object], caller: Caller) -> NewTimer:

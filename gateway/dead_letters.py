@@ -62,7 +62,9 @@ async def list_dead_letters(
     return DeadLettersAnswer(dead_letters=[DeadLetterAnswer.of(letter) for letter in letters])
 
 
-@router.post("/redrive", openapi_extra=body_of(Redriven, is_needed=False))
+@router.post(
+    "/redrive", openapi_extra=body_of(Redriven, is_needed=False, example={"target": "webhook:billing", "per_s": 50})
+)
 async def redrive_dead_letters(
     request: Request, gateway: Here, caller: Manager, dry_run: DryRun = False
 ) -> ActedAnswer:
@@ -73,7 +75,10 @@ async def redrive_dead_letters(
     return ActedAnswer.of(acted)
 
 
-@router.post("/discard", openapi_extra=body_of(Discarded, is_needed=False))
+@router.post(
+    "/discard",
+    openapi_extra=body_of(Discarded, is_needed=False, example={"target": "webhook:billing", "reason": "sent by hand"}),
+)
 async def discard_dead_letters(
     request: Request, gateway: Here, caller: Manager, dry_run: DryRun = False
 ) -> ActedAnswer:

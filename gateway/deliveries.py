@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from gateway.answers.deliveries import DeliveriesAnswer, DeliveryAnswer, DeliveryStateAnswer, RetriedAnswer
-from gateway.asked import Reason, find_own
+from gateway.asked import PAID, Reason, find_own
 from gateway.callers import Caller
 from gateway.parts import Gateway, Here, Manager, Reader, read_model
 from gateway.problems import NOT_FOUND, TOO_LATE, Problem
@@ -56,7 +56,9 @@ async def list_deliveries(gateway: Here, caller: Reader, wanted: Annotated[Listi
     return DeliveriesAnswer(deliveries=[DeliveryAnswer.of(it) for it in page.deliveries], next=page.next)
 
 
-@router.post("/retry", openapi_extra=body_of(Waiting, is_needed=False))
+@router.post(
+    "/retry", openapi_extra=body_of(Waiting, is_needed=False, example={"target": "webhook:billing", "failing": True})
+)
 async def retry_deliveries(
     request: Request,
     gateway: Here,
@@ -77,7 +79,7 @@ async def retry_delivery(timer_key: Key, gateway: Here, caller: Manager) -> Deli
         return _done(await retry(session, timer_key))
 
 
-@router.post("/{timer_key:key}/cancel", openapi_extra=body_of(Reason, is_needed=False))
+@router.post("/{timer_key:key}/cancel", openapi_extra=body_of(Reason, is_needed=False, example=PAID))
 async def cancel_delivery(timer_key: Key, request: Request, gateway: Here, caller: Manager) -> DeliveryStateAnswer:
     """End a delivery that nobody has in hand: its target is not called any more."""
     why = await read_model(request, Reason)

@@ -7,18 +7,20 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from gateway.answers.endpoints import EndpointAnswer, EndpointsAnswer, SaidAnswer, SecretAnswer, TriedAnswer
-from gateway.asked import Reason
+from gateway.asked import MAINTENANCE, Reason
 from gateway.callers import Caller
 from gateway.parts import Here, Manager, Reader, read_model
 from gateway.paths import Name
 from gateway.problems import CONFLICT, Problem
+from gateway.quotas import too_many_endpoints
 from gateway.reference import body_of
 from service import endpoints as use_cases
 from service.endpoints import Done, EndpointChange, StillNamed, UnknownEndpoint
-from sql.endpoints.endpoints import EndpointName, list_endpoints
+from sql.endpoints.endpoints import EndpointName, EndpointsFull, list_endpoints
 from timers.refusal import shortened
 
 LISTED_MAX = 1_000
+BILLING = {"name": "billing", "url": "https://billing.example.com/hooks"}
 BY_HAND = "by hand"  # why an endpoint is disabled, for whoever finds it, if nobody said
 
 router = APIRouter(prefix="/v1/endpoints", tags=["endpoints"])
@@ -68,7 +70,7 @@ class Rotation(BaseModel):
     asymmetric: bool = False
 
 
-@router.get("")
+@router.get("", operation_id="list_endpoints")
 async def list_all(
     gateway: Here, caller: Reader, limit: Annotated[int, Query(ge=1, le=LISTED_MAX)] = 100
 ) -> EndpointsAnswer:
@@ -78,7 +80,7 @@ async def list_all(
     return EndpointsAnswer(endpoints=[EndpointAnswer.of(endpoint) for endpoint in found])
 
 
-@router.post("", status_code=201, openapi_extra=body_of(NewEndpoint))
+@router.post("", operation_id="add_endpoint", status_code=201, openapi_extra=body_of(NewEndpoint, example=BILLING))
 async def add(request: Request, gateway: Here, caller: Manager) -> SecretAnswer:
     """Add an endpoint; `secret`, with which its receiver verifies webhooks, is not shown again."""
     asked = await read_model(request, NewEndpoint)
@@ -92,11 +94,15 @@ async def add(request: Request, gateway: Here, caller: Manager) -> SecretAnswer:
         policy=asked.policy.model_dump(exclude_unset=True),
         rules=gateway.settings.endpoint_rules,
     )
+    most = (await gateway.quotas.limits_of(caller.tenant_id)).endpoints_max
     async with gateway.pool.session() as session:
-        return SecretAnswer.of(await use_cases.add(session, wanted))
+        try:
+            return SecretAnswer.of(await use_cases.add(session, wanted, most=most))
+        except EndpointsFull:
+            raise too_many_endpoints(caller.tenant_id, most or 0) from None
 
 
-@router.get("/{name}")
+@router.get("/{name}", operation_id="get_endpoint")
 async def get(name: Name, gateway: Here, caller: Reader) -> EndpointAnswer:
     """Show an endpoint."""
     async with gateway.pool.session() as session:
@@ -106,7 +112,11 @@ async def get(name: Name, gateway: Here, caller: Reader) -> EndpointAnswer:
     return EndpointAnswer.of(found[0])
 
 
-@router.patch("/{name}", openapi_extra=body_of(ChangedEndpoint))
+@router.patch(
+    "/{name}",
+    operation_id="change_endpoint",
+    openapi_extra=body_of(ChangedEndpoint, example={"policy": {"concurrency": 20}}),
+)
 async def change(name: Name, request: Request, gateway: Here, caller: Manager) -> SaidAnswer:
     """Change an endpoint; what is on its way is sent as it is from then on, too."""
     asked = await read_model(request, ChangedEndpoint)
@@ -116,14 +126,18 @@ async def change(name: Name, request: Request, gateway: Here, caller: Manager) -
     return SaidAnswer.of(done)
 
 
-@router.delete("/{name}")
+@router.delete("/{name}", operation_id="remove_endpoint")
 async def remove(name: Name, gateway: Here, caller: Manager, force: Force = False) -> SaidAnswer:
     """Remove an endpoint: deliveries on their way to it become dead letters."""
     async with gateway.pool.session() as session:
         return _unless_named(await use_cases.remove(session, _key(name, caller), though_named=force))
 
 
-@router.post("/{name}/disable", openapi_extra=body_of(Reason, is_needed=False))
+@router.post(
+    "/{name}/disable",
+    operation_id="disable_endpoint",
+    openapi_extra=body_of(Reason, is_needed=False, example=MAINTENANCE),
+)
 async def disable(name: Name, request: Request, gateway: Here, caller: Manager, force: Force = False) -> SaidAnswer:
     """Send nothing more to an endpoint: its deliveries become dead letters, and no new timer may name it."""
     asked = await read_model(request, Reason)
@@ -132,14 +146,18 @@ async def disable(name: Name, request: Request, gateway: Here, caller: Manager, 
     return _unless_named(done)
 
 
-@router.post("/{name}/enable")
+@router.post("/{name}/enable", operation_id="enable_endpoint")
 async def enable(name: Name, gateway: Here, caller: Manager) -> SaidAnswer:
     """Send to an endpoint again that was disabled, or answered 410."""
     async with gateway.pool.session() as session:
         return SaidAnswer.of(await use_cases.enable(session, _key(name, caller)))
 
 
-@router.post("/{name}/rotate", openapi_extra=body_of(Rotation, is_needed=False))
+@router.post(
+    "/{name}/rotate",
+    operation_id="rotate_endpoint",
+    openapi_extra=body_of(Rotation, is_needed=False, example={"asymmetric": False}),
+)
 async def rotate(name: Name, request: Request, gateway: Here, caller: Manager) -> SecretAnswer:
     """Add a secret, which is shown once; until the rotation ends, webhooks are signed with the old ones, too."""
     asked = await read_model(request, Rotation)
@@ -147,14 +165,14 @@ async def rotate(name: Name, request: Request, gateway: Here, caller: Manager) -
         return SecretAnswer.of(await use_cases.rotate(session, _key(name, caller), asymmetric=asked.asymmetric))
 
 
-@router.post("/{name}/end-rotation")
+@router.post("/{name}/end-rotation", operation_id="end_rotation")
 async def end_rotation(name: Name, gateway: Here, caller: Manager) -> SaidAnswer:
     """Drop all secrets of an endpoint but the newest."""
     async with gateway.pool.session() as session:
         return SaidAnswer.of(await use_cases.end_rotation(session, _key(name, caller)))
 
 
-@router.post("/{name}/test")
+@router.post("/{name}/test", operation_id="test_endpoint")
 async def test(name: Name, gateway: Here, caller: Manager) -> TriedAnswer:
     """Send one webhook from the gateway now, and show what the endpoint answers."""
     key, rules = _key(name, caller), gateway.settings.endpoint_rules

@@ -1,12 +1,21 @@
 """The metrics that gateways report."""
 
+import re
+
 from metrics.family import OTHER, Family, Label
 
 SECONDS_EDGES = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
 # The names of operations are those of the API's reference, so they are as many as it has.
 OPERATION = Label("operation", frozenset([OTHER]), is_open=True)
-STATUS = Label("status", frozenset(["1xx", "2xx", "3xx", "4xx", "5xx"]))
+# Those that say whose fault it is stand by themselves: a tenant asks for too much, Postgres or a place is missing.
+ALONE = frozenset([429, 503])
+STATUS = Label("status", frozenset(["1xx", "2xx", "3xx", "4xx", "5xx", *map(str, ALONE)]))
+# A tenant's name may be longer and stranger; then it is `other`.
+TENANT = Label("tenant", frozenset([OTHER]), is_open=True, open_value=re.compile(r"[^\x00-\x1f\x7f]{1,64}"))
+TENANTS_NAMED_MAX = 20  # by one gateway
+# Beyond 0.25 s a caller feels that the loop stood still.
+LOOP_EDGES = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 
 FAMILIES = (
     Family("requests", "counter", "Requests that were answered, by operation and kind of status.", (OPERATION, STATUS)),
@@ -17,9 +26,25 @@ FAMILIES = (
         (OPERATION,),
         SECONDS_EDGES,
     ),
+    Family("requests_throttled", "counter", "Requests that were answered 429, by the tenant that asks.", (TENANT,)),
     Family("creates_combined", "counter", "Timers that were created one by one."),
     Family("create_batches", "counter", "Transactions in which they were written: fewer, as more come at once."),
     Family("requests_in_flight", "gauge", "Requests that are being answered.", summed=True),
+    Family("gateways", "gauge", "Gateways that report.", summed=True),
     Family("waiters", "gauge", "Callers that wait for the end of a timer.", summed=True),
+    Family("waiters_max", "gauge", "So many may wait.", summed=True),
+    Family(
+        "waiters_behind_seconds",
+        "gauge",
+        "Since when the log has not been read to its end for those that wait; 0 if nobody waits.",
+        summed=True,  # of several on one node, one that stands still is seen
+    ),
+    Family("log_streams", "gauge", "Callers that follow the log.", summed=True),
+    Family("log_streams_max", "gauge", "So many may follow it.", summed=True),
     Family("gateway_sessions_in_use", "gauge", "Connections to Postgres that are in use.", summed=True),
+    Family("gateway_sessions_lent", "counter", "Times that a request got a connection to Postgres."),
+    Family("gateway_session_wait_seconds", "counter", "How long those requests waited for it, in all."),
+    Family("gateway_sessions_missed", "counter", "Requests that got none in time, and were answered 503."),
+    Family("gateway_loop_lag_seconds", "histogram", "How late the event loop was, ten times a second.", (), LOOP_EDGES),
+    Family("keys_expiring", "gauge", "API keys that expire within two weeks, and that no newer one replaces."),
 )

@@ -1,7 +1,9 @@
 """Whether the gateway works: for whoever starts, balances and watches it."""
 
 from fastapi import APIRouter
+from pydantic import Field
 
+from gateway.answers.answer import Answer
 from gateway.parts import Here
 from gateway.problems import unavailable
 from sql.migrate import WrongSchema, require_current
@@ -9,18 +11,24 @@ from sql.migrate import WrongSchema, require_current
 router = APIRouter(tags=["health"])
 
 
+class HealthAnswer(Answer):
+    """All is well."""
+
+    status: str = Field("ok", examples=["ok"])
+
+
 @router.get("/healthz")
-async def healthz() -> dict[str, str]:
+async def healthz() -> HealthAnswer:
     """Say that this process answers."""
-    return {"status": "ok"}
+    return HealthAnswer()
 
 
 @router.get("/readyz")
-async def readyz(gateway: Here) -> dict[str, str]:
+async def readyz(gateway: Here) -> HealthAnswer:
     """Say whether it can do its work: Postgres answers, and has the schema that is needed."""
     async with gateway.looking.session() as session:
         try:
             await require_current(session)
         except WrongSchema as error:
             raise unavailable(str(error)) from None
-    return {"status": "ok"}
+    return HealthAnswer()

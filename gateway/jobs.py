@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from gateway.answers.jobs import JobAnswer, JobsAnswer, JobStateAnswer, RunAnswer, RunsAnswer, StartedAnswer
-from gateway.asked import Reason
+from gateway.asked import MAINTENANCE, Reason
 from gateway.parts import Here, Operator, read_model
 from gateway.paths import Name
 from gateway.reference import body_of
@@ -17,13 +17,15 @@ from timers.payload import payload_of
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
+SINCE = {"config": {"since": "2027-01-01"}}
+
 
 class Config(BaseModel):
     """What a job's runs are told."""
 
     model_config = ConfigDict(extra="forbid")
 
-    config: object = Field(None, examples=[{"since": "2027-01-01"}], description="a JSON value")
+    config: object = Field(None, examples=[SINCE["config"]], description="a JSON value")
 
 
 @router.get("")
@@ -49,7 +51,7 @@ async def list_runs(
         return RunsAnswer(runs=[RunAnswer.of(run) for run in await use_cases.history_of(session, name, limit=limit)])
 
 
-@router.post("/{name}/run", openapi_extra=body_of(Config, is_needed=False), status_code=202)
+@router.post("/{name}/run", openapi_extra=body_of(Config, is_needed=False, example=SINCE), status_code=202)
 async def run_job(name: Name, request: Request, gateway: Here, _: Operator) -> StartedAnswer:
     """Start a job now; `timer_key` names the start. A configuration that is given is for this run alone."""
     asked = await read_model(request, Config)
@@ -58,7 +60,7 @@ async def run_job(name: Name, request: Request, gateway: Here, _: Operator) -> S
         return StartedAnswer(timer_key=await use_cases.run_job(session, name, config=config))
 
 
-@router.post("/{name}/cancel", openapi_extra=body_of(Reason, is_needed=False))
+@router.post("/{name}/cancel", openapi_extra=body_of(Reason, is_needed=False, example=MAINTENANCE))
 async def cancel_job(name: Name, request: Request, gateway: Here, _: Operator) -> JobStateAnswer:
     """Tell the present run of a job to end."""
     asked = await read_model(request, Reason)
@@ -66,7 +68,7 @@ async def cancel_job(name: Name, request: Request, gateway: Here, _: Operator) -
         return JobStateAnswer(state=await use_cases.cancel_job(session, name, reason=asked.reason))
 
 
-@router.post("/{name}/disable", openapi_extra=body_of(Reason, is_needed=False))
+@router.post("/{name}/disable", openapi_extra=body_of(Reason, is_needed=False, example=MAINTENANCE))
 async def disable_job(name: Name, request: Request, gateway: Here, _: Operator) -> JobStateAnswer:
     """Keep a job from starting, and tell its present run to end."""
     asked = await read_model(request, Reason)
@@ -81,7 +83,7 @@ async def enable_job(name: Name, gateway: Here, _: Operator) -> JobStateAnswer:
         return JobStateAnswer(state=await use_cases.enable_job(session, name))
 
 
-@router.put("/{name}/config", openapi_extra=body_of(Config))
+@router.put("/{name}/config", openapi_extra=body_of(Config, example=SINCE))
 async def configure_job(name: Name, request: Request, gateway: Here, _: Operator) -> JobAnswer:
     """Give a job another configuration, which its next run has."""
     asked = await read_model(request, Config)

@@ -20,6 +20,7 @@ EVENTS = "text/event-stream"
 STREAMS_MAX = 200  # of one gateway
 READ_MAX = 500
 POLL_S = 0.1
+AN_EVENT = 'id: 812\nevent: TRIGGERED\ndata: {"position":812,"intent":"TRIGGERED","timer_key":20514}\n\n'
 QUIET_S = 15.0  # then a comment is sent, so that nobody between us takes the connection for dead
 
 router = APIRouter(prefix="/v1/log", tags=["log"])
@@ -42,7 +43,7 @@ async def read_page(
     return LogAnswer(records=own, next=records[-1].position if records else after)
 
 
-@router.get("/stream", response_class=StreamingResponse, responses={200: {"content": {EVENTS: {}}}})
+@router.get("/stream", response_class=StreamingResponse, responses={200: {"content": {EVENTS: {"example": AN_EVENT}}}})
 async def stream_log(
     request: Request,
     gateway: Here,
@@ -57,7 +58,7 @@ async def stream_log(
     if start is None:
         async with gateway.pool.session() as session:
             start = await log_end(session)
-    if gateway.streams.locked():
+    if gateway.streams.is_full:
         raise unavailable(f"{STREAMS_MAX} follow the log here already; ask another gateway")
     return StreamingResponse(
         _events(request, gateway, caller, start), media_type=EVENTS, headers={"Cache-Control": "no-store"}
@@ -66,9 +67,9 @@ async def stream_log(
 
 async def _events(request: Request, gateway: Gateway, caller: Caller, position: int) -> AsyncIterator[str]:
     clock = asyncio.get_running_loop().time
-    if gateway.streams.locked():
+    if gateway.streams.is_full:
         return  # others were quicker
-    async with gateway.streams:
+    with gateway.streams.one():
         yield ": the log follows\n\n"
         said_at_s = clock()
         while not gateway.waiters.is_stopping and await _is_known(request, gateway):

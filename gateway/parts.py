@@ -1,6 +1,5 @@
 """What every route uses: the parts of one gateway, who asks, and how long it waits."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
@@ -12,8 +11,11 @@ from starlette.requests import Request
 from gateway.bodies import read_object
 from gateway.callers import Caller, Callers
 from gateway.combining import Combiner
-from gateway.limits import Limits
+from gateway.places import Places
 from gateway.problems import NOT_ALLOWED, REFUSED, Problem
+from gateway.quotas import Quotas
+from gateway.recording import RECORDED_SCOPES, begin_act, note_body
+from gateway.reference import FOR_ALL_TENANTS, SCOPE
 from gateway.settings import GatewaySettings
 from gateway.waiting import Waiters
 from sql.pool import Pool
@@ -34,8 +36,8 @@ class Gateway:
     combiner: Combiner
     waiters: Waiters
     callers: Callers
-    limits: Limits
-    streams: asyncio.Semaphore
+    quotas: Quotas
+    streams: Places
 
 
 def gateway_of(request: Request) -> Gateway:
@@ -50,36 +52,53 @@ async def caller_of(request: Request) -> Caller:
     errors:  Problem           there is no such key
              StoreUnavailable  nobody can tell now
     """
-    return await gateway_of(request).callers.caller_of(request.headers)
-
-
-def scoped(scope: str) -> Callable[..., Caller]:
-    """Make the dependency of a route: who asks, if that may do it."""
-
-    def require(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
-        caller.require(scope)
-        return caller
-
-    return require
-
-
-def operator_of(caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
-    """Make sure that the caller acts for the whole installation, not for one tenant.
-
-    errors:  Problem  it does not
-    """
-    caller.require("operate")
-    if not caller.is_operator:
-        raise Problem(NOT_ALLOWED, f"the key {caller.key}… is a tenant's; use a key that was made with --all-tenants")
+    caller = await gateway_of(request).callers.caller_of(request.headers)
+    request.state.tenant_id = caller.tenant_id  # so that who counts the answer knows whose it is
     return caller
 
 
-def writer_of(request: Request, caller: Annotated[Caller, Depends(scoped("write"))]) -> Caller:
+def scoped(scope: str) -> Callable[..., Caller]:
+    """Make the dependency of a route: who asks, if that may do it; what operators do is recorded."""
+
+    def require(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
+        caller.require(scope)
+        if scope in RECORDED_SCOPES:
+            begin_act(request, caller, tenant_id=caller.tenant_id)
+        return caller
+
+    require.__dict__[SCOPE] = scope
+    return require
+
+
+def operating(scope: str) -> Callable[..., Caller]:
+    """Make the dependency of a route that is about the whole installation, not about one tenant."""
+
+    def require(request: Request, caller: Annotated[Caller, Depends(caller_of)]) -> Caller:
+        caller.require(scope)
+        if not caller.is_operator:
+            shown = f"the key {caller.key}…"
+            raise Problem(NOT_ALLOWED, f"{shown} is a tenant's; use a key that was made with --all-tenants")
+        begin_act(request, caller, tenant_id=None)
+        return caller
+
+    require.__dict__[SCOPE] = scope
+    require.__dict__[FOR_ALL_TENANTS] = True
+    return require
+
+
+async def writer_of(request: Request, caller: Annotated[Caller, Depends(scoped("write"))]) -> Caller:
     """Make sure that the caller may write, and writes no more than it may.
 
-    errors:  Problem  it may not, or has written too much
+    errors:  Problem           it may not, or has written too much
+             StoreUnavailable  nobody can tell now how much it may
     """
-    gateway_of(request).limits.take(caller.tenant_id)
+    await gateway_of(request).quotas.take_writes(caller.tenant_id)
+    return caller
+
+
+async def bulk_writer_of(request: Request, caller: Annotated[Caller, Depends(writer_of)]) -> Caller:
+    """Make sure that the caller may write; a change of all timers that a filter finds is recorded as an operator's."""
+    begin_act(request, caller, tenant_id=caller.tenant_id)
     return caller
 
 
@@ -99,8 +118,10 @@ Here = Annotated[Gateway, Depends(gateway_of)]
 Asking = Annotated[Caller, Depends(caller_of)]
 Reader = Annotated[Caller, Depends(scoped("read"))]
 Writer = Annotated[Caller, Depends(writer_of)]
+BulkWriter = Annotated[Caller, Depends(bulk_writer_of)]
 Manager = Annotated[Caller, Depends(scoped("operate"))]
-Operator = Annotated[Caller, Depends(operator_of)]
+Operator = Annotated[Caller, Depends(operating("operate"))]
+Admin = Annotated[Caller, Depends(operating("admin"))]
 
 
 async def read_model(request: Request, model: type[Model]) -> Model:
@@ -109,6 +130,7 @@ async def read_model(request: Request, model: type[Model]) -> Model:
     errors:  Problem  names the field at fault, its value and the rule
     """
     fields = await read_object(request, within_s=gateway_of(request).settings.gateway_body_s, may_be_empty=True)
+    note_body(request, fields)
     try:
         return model.model_validate(fields)
     except ValidationError as error:

@@ -38,8 +38,9 @@ class KeptSlashes:
         await self._app(scope, receive, send)
 
 
-def _with_slashes(segment: str) -> str:
+def with_slashes(segment: str) -> str:
+    """Write a part of a path as its caller did."""
     return segment.replace(SLASH, "/")
 
 
-Name = Annotated[str, Path(max_length=NAME_CHARS_MAX), AfterValidator(_with_slashes)]
+Name = Annotated[str, Path(max_length=NAME_CHARS_MAX), AfterValidator(with_slashes)]

@@ -45,13 +45,15 @@ TOO_LARGE = Kind("too-large", HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is 
 WRONG_MEDIA_TYPE = Kind("wrong-media-type", HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body has another form")
 REFUSED = Kind("refused", HTTPStatus.UNPROCESSABLE_ENTITY, "What is asked for is refused")
 TOO_MANY = Kind("too-many", HTTPStatus.TOO_MANY_REQUESTS, "The tenant asks for too much")
+OVER_QUOTA = Kind("over-quota", HTTPStatus.TOO_MANY_REQUESTS, "The tenant has as much as it may have")
 OTHER_REQUEST = Kind("other-request", HTTPStatus.UNPROCESSABLE_ENTITY, "The idempotency key is another request's")
 TRY_AGAIN = Kind("unavailable", HTTPStatus.SERVICE_UNAVAILABLE, "Postgres does not answer")
 BROKEN = Kind("broken", HTTPStatus.INTERNAL_SERVER_ERROR, "The gateway has failed")
 
 KINDS = (
     UNREADABLE, NO_KEY, NOT_ALLOWED, NOT_FOUND, WRONG_METHOD, TOO_SLOW, TOO_LATE, NAME_TAKEN, IN_FLIGHT, MORE_MATCH,
-    CONFLICT, STALE, TOO_LARGE, WRONG_MEDIA_TYPE, REFUSED, OTHER_REQUEST, TOO_MANY, TRY_AGAIN, BROKEN,
+    CONFLICT, STALE, TOO_LARGE, WRONG_MEDIA_TYPE, REFUSED, OTHER_REQUEST, TOO_MANY, OVER_QUOTA,
+    TRY_AGAIN, BROKEN,
 )  # fmt: skip
 
 

@@ -6,14 +6,18 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import structlog
 import uvicorn
 import uvloop
+from fastapi import FastAPI
 
 from gateway.app import make_app
 from gateway.callers import is_loopback
 from gateway.protocol import BoundedProtocol
 from gateway.settings import CannotServe, GatewaySettings
+from sql.clock.moved import require_real_clock
 from sql.cluster.rights import LacksRights, require_gateway_rights
 from sql.dsn import Dsn
 from sql.migrate import WrongSchema, require_current
@@ -22,25 +26,28 @@ from sql.session import Session, StoreUnavailable
 STOP_S = 10  # for requests that have begun
 IDLE_S = 75  # longer than balancers keep an idle connection
 BACKLOG = 2_048
+TEND_S = 1.0
 Tell = Callable[[str], None]
 
 
-class _Server(uvicorn.Server):
+class Server(uvicorn.Server):
+    """Serve until told to, and leave signals to whoever runs it."""
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave signals to `serve`, which ends with success when it is told to stop."""
+        """Take none: `serve` ends with success when it is told to stop."""
         yield
 
 
-def run(settings: GatewaySettings, dsn: Dsn | str, *, tell: Tell, ready: Callable[[], None] = lambda: None) -> None:
+def run(settings: GatewaySettings, dsn: Dsn | str, *, tell: Tell, tend: Callable[[], None] = lambda: None) -> None:
     """Serve on a loop of its own, as `serve` does."""
-    uvloop.run(serve(settings, dsn, tell=tell, ready=ready))
+    uvloop.run(serve(settings, dsn, tell=tell, tend=tend))
 
 
 async def serve(
-    settings: GatewaySettings, dsn: Dsn | str, *, tell: Tell, ready: Callable[[], None] = lambda: None
+    settings: GatewaySettings, dsn: Dsn | str, *, tell: Tell, tend: Callable[[], None] = lambda: None
 ) -> None:
-    """Serve until SIGINT or SIGTERM; call `ready` when nothing is in the way any more.
+    """Serve until SIGINT or SIGTERM; call `tend` when nothing is in the way any more, and every second from then on.
 
     errors:  CannotServe  the port is taken, others could reach a gateway without keys, or the database has another
                           schema or gives the role too few rights
@@ -48,22 +55,10 @@ async def serve(
     needs_keys = needs_keys_of(settings)
     await _require_store(dsn, tell)
     app = make_app(settings, dsn, needs_keys=needs_keys)
-    config = uvicorn.Config(
-        app,
-        loop="none",  # `run` has chosen it
-        http=BoundedProtocol,
-        ws="none",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_keep_alive=IDLE_S,
-        timeout_graceful_shutdown=STOP_S,
-        ssl_certfile=settings.gateway_tls_cert,
-        ssl_keyfile=settings.gateway_tls_key,
-    )
+    config = config_of(app, settings)
     _load(config, settings)
-    listener = _listen(settings.gateway_host, settings.gateway_port)
-    server = _Server(config)
+    listener = listen(settings.gateway_host, settings.gateway_port)
+    server = Server(config)
 
     def stop() -> None:
         server.should_exit = True
@@ -73,12 +68,44 @@ async def serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
-    ready()
+    tend()
     tell(
         f"HTTP API at {_url_of(listener, is_tls=config.is_ssl)}"
         + ("" if needs_keys else ", without API keys: for all on this machine")
     )
-    await server.serve(sockets=[listener])
+    tending = asyncio.create_task(_keep_on(tend), name="tending")
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        tending.cancel()
+
+
+async def _keep_on(tend: Callable[[], None]) -> None:
+    """Tend what stands beside the server: in a thread, because that may wait, and requests must not."""
+    while True:
+        await asyncio.sleep(TEND_S)
+        try:
+            await asyncio.to_thread(tend)
+        except Exception as error:  # noqa: BLE001 - what stands beside the server ends no request
+            structlog.get_logger().error("what stands beside the gateway was not tended", exc_info=error)
+
+
+def config_of(app: FastAPI, settings: GatewaySettings, **more: Any) -> uvicorn.Config:
+    """Say how an application is served, on the loop that runs already."""
+    return uvicorn.Config(
+        app,
+        loop="none",
+        http=BoundedProtocol,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=IDLE_S,
+        timeout_graceful_shutdown=STOP_S,
+        ssl_certfile=settings.gateway_tls_cert,
+        ssl_keyfile=settings.gateway_tls_key,
+        **more,
+    )
 
 
 def needs_keys_of(settings: GatewaySettings) -> bool:
@@ -99,6 +126,7 @@ async def _require_store(dsn: Dsn | str, tell: Tell) -> None:
     """Look whether the database can be worked with; if it is away now, that is no reason not to start."""
     async with Session(dsn, application="shardclock gateway") as session:
         try:
+            await require_real_clock(session)
             await require_gateway_rights(session)
             await require_current(session)
         except (LacksRights, WrongSchema) as error:
@@ -107,7 +135,11 @@ async def _require_store(dsn: Dsn | str, tell: Tell) -> None:
             tell(f"Postgres does not answer ({error}): requests are answered 503 until it does")
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """Listen on a port, which 0 leaves to the system.
+
+    errors:  CannotServe  it is taken, or the host is no address of this machine
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listener = socket.create_server((host, port), family=family, backlog=BACKLOG)

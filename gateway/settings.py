@@ -4,6 +4,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sql.tenants.tenants import Limits
 from webhooks.addresses import listed, networks_of
 from webhooks.endpoint import EndpointRules
 
@@ -34,12 +35,37 @@ class GatewaySettings(BaseModel):
     gateway_tls_cert: Path | None = Field(None, description="a file with its certificate; none: it speaks plain HTTP")
     gateway_tls_key: Path | None = Field(None, description="and the file with its private key")
     gateway_rate_per_s: float | None = Field(
-        None, gt=0, description="writes a second of one tenant, lines of many counted each; none: without a limit"
+        None,
+        gt=0,
+        description="writes a second of a tenant without limits of its own, lines of many counted each; none: no limit",
+    )
+    gateway_timers_max: int | None = Field(
+        None, ge=0, description="pending timers of such a tenant; none: without a limit"
+    )
+    gateway_payload_bytes_max: int | None = Field(
+        None, ge=0, description="bytes of their payloads, of such a tenant; none: without a limit"
+    )
+    gateway_waiters_max: int | None = Field(
+        None, ge=0, description="callers of such a tenant that wait at one gateway; none: without a limit"
+    )
+    gateway_endpoints_max: int | None = Field(
+        None, ge=0, description="endpoints of such a tenant; none: without a limit"
     )
     gateway_sessions: int = Field(16, ge=2, le=200, description="connections to Postgres at most, of one gateway")
     gateway_wait_s: float = Field(0.8, gt=0, le=60, description="for a free connection, before it answers 503")
     gateway_timeout_s: float = Field(5.0, gt=0, le=60, description="for an answer of Postgres, before it answers 503")
     gateway_body_s: float = Field(10.0, gt=0, description="for a request's body to arrive whole")
+
+    @property
+    def usual_limits(self) -> Limits:
+        """Return what a tenant may have that has no limits of its own."""
+        return Limits(
+            self.gateway_timers_max,
+            self.gateway_payload_bytes_max,
+            self.gateway_waiters_max,
+            self.gateway_endpoints_max,
+            self.gateway_rate_per_s,
+        )
 
     @property
     def endpoint_rules(self) -> EndpointRules:

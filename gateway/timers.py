@@ -16,11 +16,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from gateway.answers.log import RecordAnswer, RecordsAnswer
-from gateway.answers.timers import ChangedAnswer, ExplainedAnswer, ScheduledAnswer, TimerAnswer, TimersAnswer
-from gateway.asked import Chosen, Reason, find_own
+from gateway.answers.timers import ChangedAnswer, ExplainedAnswer, TimerAnswer, TimersAnswer
+from gateway.asked import PAID, Chosen, Reason, find_own
 from gateway.bodies import read_object
 from gateway.callers import Caller
-from gateway.creating import TIMERS, schedule, timer_of
+from gateway.creating import TIMERS, WAITED, schedule, timer_of
 from gateway.idempotency import once, request_of
 from gateway.parts import Asking, Here, Reader, Writer, gateway_of, read_model
 from gateway.paths import Name
@@ -83,9 +83,16 @@ async def list_timers(gateway: Here, caller: Reader, wanted: Annotated[Listing, 
 
 @router.put(
     "/by-name/{name}",
-    response_model=ScheduledAnswer,
-    responses={201: {"model": ScheduledAnswer}},
-    openapi_extra={"parameters": [WAIT], **body_of(NewTimer, but=("tenant_id", "name", "on_conflict"))},
+    response_model=None,
+    responses={200: WAITED, 201: WAITED},
+    openapi_extra={
+        "parameters": [WAIT],
+        **body_of(
+            NewTimer,
+            but=("tenant_id", "name", "on_conflict"),
+            example={"schedule": "0 8 * * MON", "zone": "Europe/Berlin"},
+        ),
+    },
 )
 async def put_timer(name: Name, request: Request, gateway: Here, caller: Writer) -> Response:
     """Make the timer of a name, or replace it."""
@@ -172,7 +179,8 @@ def _add_end(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
             key = (await find_own(session, which, caller)).timer_key
             end = (await find_ends(session, [key])).get(key)
         if end is None and wait_s:
-            end = await gateway.waiters.end_of(key, request, within_s=wait_s)
+            async with gateway.quotas.waiting(caller.tenant_id):
+                end = await gateway.waiters.end_of(key, request, within_s=wait_s)
         if end is None:
             return Response(status_code=HTTPStatus.NO_CONTENT)
         return JSONResponse(RecordAnswer.of(end).model_dump(mode="json"))
@@ -183,7 +191,10 @@ def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
     which_is = Annotated[TimerRef, Depends(which_of)]
 
     @router.patch(
-        path, operation_id=f"move_timer{suffix}", response_model=ChangedAnswer, openapi_extra=body_of(NewDate)
+        path,
+        operation_id=f"move_timer{suffix}",
+        response_model=ChangedAnswer,
+        openapi_extra=body_of(NewDate, example={"shift": "PT1H"}),
     )
     async def move_timer(which: which_is, request: Request, caller: Writer) -> Response:
         """Move a timer to a moment, by a delay from now, by a shift, or to another rule.
@@ -198,7 +209,7 @@ def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
         f"{path}/cancel",
         operation_id=f"cancel_timer{suffix}",
         response_model=ChangedAnswer,
-        openapi_extra=body_of(Reason, is_needed=False),
+        openapi_extra=body_of(Reason, is_needed=False, example=PAID),
     )
     async def cancel(which: which_is, request: Request, caller: Writer) -> Response:
         """Cancel a pending timer; if it has fired already, say so."""
@@ -210,7 +221,7 @@ def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
         f"{path}/pause",
         operation_id=f"pause_timer{suffix}",
         response_model=ChangedAnswer,
-        openapi_extra=body_of(Reason, is_needed=False),
+        openapi_extra=body_of(Reason, is_needed=False, example=PAID),
     )
     async def pause(which: which_is, request: Request, caller: Writer) -> Response:
         """Keep a pending timer from firing until it is resumed."""

@@ -5,6 +5,7 @@ and no connection, and hears of an end wherever it was written.
 """
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Collection
 from contextlib import suppress
@@ -87,6 +88,7 @@ class Waiters:
         self._new: dict[_Waiter, int] = {}  # of which timer, for whom nobody has looked yet
         self._count = 0
         self._reader: asyncio.Task[None] | None = None
+        self._read_at_s = 0.0  # when the log was last read to its end, or began to be
         self._is_stopping = False
 
     async def __aenter__(self) -> Self:
@@ -107,6 +109,11 @@ class Waiters:
     def count(self) -> int:
         """Count those who wait now."""
         return self._count
+
+    @property
+    def behind_s(self) -> float:
+        """Say for how long the log has not been read to its end; 0 if nobody waits."""
+        return time.monotonic() - self._read_at_s if self._waiting else 0.0
 
     @property
     def is_stopping(self) -> bool:
@@ -141,6 +148,7 @@ class Waiters:
         self._new[waiter] = timer_key
         self._count += 1
         if self._reader is None or self._reader.done():
+            self._read_at_s = time.monotonic()
             self._reader = asyncio.create_task(self._read(), name="log reader")
         try:
             with suppress(TimeoutError):
@@ -171,6 +179,8 @@ class Waiters:
             except StoreUnavailable:
                 await asyncio.sleep(AWAY_S)
                 continue
+            if len(records) < READ_MAX:
+                self._read_at_s = time.monotonic()
             for record in records:
                 if record.timer_key in self._waiting and is_end(record):
                     self._tell(record)

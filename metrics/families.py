@@ -173,7 +173,7 @@ READ = by_name(
 # What the exporter says about itself.
 OF_EXPORTER = by_name(
     Family("build_info", "gauge", "The release of Shardclock that serves these metrics.", (VERSION,)),
-    Family("exporter_sources", "gauge", "Shards, workers and coordinators of this node that report."),
+    Family("exporter_sources", "gauge", "Shards, workers, coordinators and gateways of this node that report."),
     Family("exporter_reports", "counter", "Reports that were accepted."),
     Family("exporter_reports_refused", "counter", "Datagrams that were not one of our reports."),
 )

@@ -29,10 +29,11 @@ class Label:
     name: str
     values: frozenset[str]
     is_open: bool = False
+    open_value: re.Pattern[str] = OPEN_VALUE  # of an open label, what users may name one
 
     def accepts(self, value: str) -> bool:
         """Say whether it can have this value."""
-        return value in self.values or (self.is_open and OPEN_VALUE.fullmatch(value) is not None)
+        return value in self.values or (self.is_open and self.open_value.fullmatch(value) is not None)
 
 
 # The label's value for a holder without slots: it may still sweep, and fire what it leases.

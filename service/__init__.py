@@ -14,6 +14,8 @@ they take values, and return values or raise. None needs Ray, so all of them wor
     jobs         look at jobs and their runs, and change what they do
     job_file     many jobs from a file: all become as it describes them, or none does
     keys         the keys by which the HTTP API knows its callers: make, rotate and revoke one, and say whose one is
+    tenants      what tenants may have, and what they have
+    audit        what is recorded of what operators do
     consumers    where a consumer group reads on
     filters      which timers are meant
     moves        where a pending timer is moved to

@@ -147,13 +147,14 @@ def drawn_secret(*, asymmetric: bool) -> str:
     return new_key_pair() if asymmetric else new_secret()
 
 
-async def add(session: Session, endpoint: StoredEndpoint) -> NewSecret:
+async def add(session: Session, endpoint: StoredEndpoint, *, most: int | None = None) -> NewSecret:
     """Add an endpoint that `new_endpoint` has checked.
 
-    errors:  EndpointConflict  its tenant has one of this name
+    errors:  EndpointsFull     its tenant has `most` endpoints; nothing was added
+             EndpointConflict  its tenant has one of this name
              StoreUnavailable  the outcome is unknown: look whether it is there
     """
-    if not await add_endpoint(session, endpoint):
+    if not await add_endpoint(session, endpoint, most=most):
         raise EndpointConflict(
             f"tenant {shortened(endpoint.tenant_id)} has an endpoint {shortened(endpoint.name)}: choose another name"
         )

@@ -47,7 +47,9 @@ HAND_BACK_S = 1.0
 class Shard:
     """Lease and fire the timers of one shard, until it is drained or declared dead."""
 
-    def __init__(self, incarnation: Incarnation, settings: ShardSettings, dsn: Dsn | str) -> None:
+    def __init__(
+        self, incarnation: Incarnation, settings: ShardSettings, dsn: Dsn | str, *, clock: PostgresClock | None = None
+    ) -> None:
         self.holder = incarnation.holder
         self.stats = ShardStats()
         self._settings = settings
@@ -63,7 +65,7 @@ class Shard:
             for use in ("claims", "fires")
         )
         self._heartbeat = Heartbeat(incarnation, dsn, timeout_s=settings.statement_timeout_s)
-        self._clock = PostgresClock()
+        self._clock = clock or PostgresClock()
         self._queue = TimerQueue()
         self._locked = LockedTimers(lease_s=settings.lease_s, timers_max=settings.queue_max)
         self._planner = ClaimPlanner(settings)
@@ -134,6 +136,10 @@ class Shard:
     async def fire_turn(self) -> float:
         """Make one turn of the fire loop: wait until the soonest timer is due, then fire what is due."""
         await self._queue.until_due(self._clock.now_s)
+        await self._fire_due()
+        return 0.0
+
+    async def _fire_due(self) -> None:
         due = self._queue.pop_due(self._clock.now_s(), self._settings.fire_batch)
         if due:
             try:
@@ -142,7 +148,6 @@ class Shard:
                 # The outcome is unknown. Sending the same timers again settles it: those that fired match no row.
                 self._queue.add(due)
                 raise
-        return 0.0
 
     async def _recall(self) -> None:
         """Read which timers we lease, if a claim's answer was lost: others can't fire them before the lease ends."""

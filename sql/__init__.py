@@ -7,6 +7,7 @@ this package imports the library that connects to Postgres:
 
     claims/   what a shard does to rows of `timers`: claim, plan, fire
     clients/  what clients do: schedule, change, find
+    clock/    a clock that a test moves
     cluster/  which holders there are and which coordinator leads; the database's identity; rights
     deliveries/  what workers do: claim, settle; handlers and dead letters
     endpoints/  where webhooks are sent
@@ -21,5 +22,6 @@ this package imports the library that connects to Postgres:
     retry       repeat calls that are safe to repeat
     backoff     how long to wait before another try
     migrate     bring the schema up to date, or check that this program can work with it
+    copies      whole databases, as copies of another
     dsn         where the database is, without showing its password
 """

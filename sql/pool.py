@@ -1,6 +1,7 @@
 """Some sessions on one database, lent one at a time to whoever asks; those who ask wait for a short time only."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Self
@@ -14,11 +15,17 @@ class PoolEmpty(StoreUnavailable):
 
 
 class Pool:
-    """Keep `size` sessions, each opened when it is first lent."""
+    """Keep `size` sessions, each opened when it is first lent.
+
+    units:   `waited_s` is what all who have got a session have waited for it, `missed` counts those who got none
+    """
 
     def __init__(self, dsn: Dsn | str, *, application: str, size: int, timeout_s: float, wait_s: float) -> None:
         self._wait_s = wait_s
         self._size = size
+        self.lendings = 0
+        self.waited_s = 0.0
+        self.missed = 0
         self._sessions = [
             Session(dsn, application=application, timeout_s=timeout_s, plans=CLIENT_PLANS) for _ in range(size)
         ]
@@ -44,11 +51,15 @@ class Pool:
 
         errors:  PoolEmpty  none was free in time
         """
+        begun_s = time.monotonic()
         try:
             async with asyncio.timeout(self._wait_s):
                 session = await self._free.get()
         except TimeoutError:
+            self.missed += 1
             raise PoolEmpty(f"all {self._size} sessions on Postgres are in use; ask again in a moment") from None
+        self.lendings += 1
+        self.waited_s += time.monotonic() - begun_s
         try:
             yield session
         finally:

@@ -144,7 +144,7 @@ grant select on
     shardclock.timers, shardclock.timer_history, shardclock.command_log, shardclock.log_writers, shardclock.consumers,
     shardclock.deliveries, shardclock.dead_letters, shardclock.handlers, shardclock.records_aside, shardclock.holders,
     shardclock.beats, shardclock.presence, shardclock.coordination, shardclock.leadership, shardclock.identity,
-    shardclock.scale, shardclock.zones, shardclock.jobs, shardclock.job_runs
+    shardclock.scale, shardclock.zones, shardclock.jobs, shardclock.job_runs, shardclock.tenants
 to shardclock_reader, shardclock_scheduler, shardclock_shard;
 grant select on
     sequence shardclock.timer_key_seq, shardclock.position_seq, shardclock.canceled_seq, shardclock.rescheduled_seq,
@@ -192,6 +192,10 @@ grant execute on function
     shardclock.resume_job, shardclock.unknown_job
 to shardclock_scheduler, shardclock_shard;
 
+-- Operators' verbs leave a record in the audit, which nobody but the owner may change. Who operates may read it.
+grant execute on function shardclock.record_act to shardclock_shard, shardclock_scheduler;
+grant select on shardclock.audit to shardclock_shard;
+
 -- Running shards and the coordinator, and operating them: `up`, `scale`, `ramp`, `switch`, `leave`, `release`.
 grant insert, update, delete on shardclock.timers to shardclock_shard;
 grant insert on shardclock.command_log to shardclock_shard;
@@ -225,6 +229,8 @@ grant update on sequence shardclock.position_seq to shardclock_shard;
 grant execute on function
     shardclock.adopt, shardclock.ensure_log_partitions, shardclock.rehome_log_default, shardclock.drop_log_partition
 to shardclock_shard;
+-- `tenants set` and `tenants remove`.
+grant insert, update, delete on shardclock.tenants to shardclock_shard;
 -- `consumers reset` and `consumers drop`.
 grant insert, update, delete on shardclock.consumers, shardclock.records_aside to shardclock_shard;
 grant execute on function shardclock.reset_group to shardclock_shard;
@@ -288,10 +294,11 @@ begin
     loop
         execute format('grant %s on %s to shardclock_gateway', given.rights, given.name);
     end loop;
-    grant select on shardclock.api_keys to shardclock_gateway;
+    grant select on shardclock.api_keys, shardclock.audit to shardclock_gateway;
     grant select, insert, update on shardclock.idempotent_requests to shardclock_gateway;
     grant delete on shardclock.consumers, shardclock.records_aside to shardclock_gateway;
     grant execute on function shardclock.reset_group to shardclock_gateway;
+    grant insert, update, delete on shardclock.tenants to shardclock_gateway;
     -- Its callers act on their deliveries, dead letters and endpoints.
     grant insert, update, delete on shardclock.deliveries to shardclock_gateway;
     grant insert, delete on shardclock.dead_letters to shardclock_gateway;
@@ -308,4 +315,4 @@ $$;
 
 -- Granted to nobody: shardclock.check_timer and shardclock.mark_log_writer, which only triggers call;
 -- shardclock.check_nobody_keeps, which only the functions that make and drop days call; the log's partitions, which are
--- read through the log, and those of idempotent_requests; and to write api_keys, which only the owner does.
+-- read through the log, and those of idempotent_requests; and to write api_keys or audit, which only the owner does.

@@ -219,6 +219,34 @@ ALTER TABLE shardclock.api_keys ALTER COLUMN key_id ADD GENERATED ALWAYS AS IDEN
     CACHE 1
 );
 
+CREATE TABLE shardclock.audit (
+    act_id bigint NOT NULL,
+    recorded_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    role text NOT NULL,
+    interface text NOT NULL,
+    key_prefix text,
+    key_name text,
+    tenant_id text,
+    verb text NOT NULL,
+    what jsonb NOT NULL,
+    outcome text NOT NULL,
+    address text,
+    CONSTRAINT interface_is_known CHECK ((interface = ANY (ARRAY['api'::text, 'cli'::text]))),
+    CONSTRAINT outcome_is_known CHECK ((outcome = ANY (ARRAY['done'::text, 'not done'::text, 'failed'::text]))),
+    CONSTRAINT texts_are_short CHECK ((GREATEST(length(key_prefix), length(key_name), length(tenant_id), length(address)) <= 200)),
+    CONSTRAINT verb_is_1_to_100_characters CHECK (((length(verb) >= 1) AND (length(verb) <= 100))),
+    CONSTRAINT what_is_a_short_object CHECK (((jsonb_typeof(what) = 'object'::text) AND (octet_length((what)::text) <= 16384)))
+);
+
+ALTER TABLE shardclock.audit ALTER COLUMN act_id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME shardclock.audit_act_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE shardclock.beats (
     holder bigint NOT NULL,
     seen_at timestamp with time zone DEFAULT now() NOT NULL,
@@ -446,6 +474,19 @@ CREATE TABLE shardclock.scale (
     CONSTRAINT wanted_is_1_to_840 CHECK (((wanted >= 1) AND (wanted <= 840)))
 );
 
+CREATE TABLE shardclock.tenants (
+    tenant_id text NOT NULL,
+    timers_max bigint,
+    payload_bytes_max bigint,
+    waiters_max bigint,
+    endpoints_max bigint,
+    rate_per_s double precision,
+    changed_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT limits_are_not_negative CHECK ((LEAST(timers_max, payload_bytes_max, waiters_max, endpoints_max) >= 0)),
+    CONSTRAINT rate_is_within_bounds CHECK (((rate_per_s >= (0.001)::double precision) AND (rate_per_s <= (1000000)::double precision))),
+    CONSTRAINT tenant_id_is_1_to_200_characters CHECK ((((length(tenant_id) >= 1) AND (length(tenant_id) <= 200)) AND (tenant_id !~ '[[:cntrl:]]'::text)))
+);
+
 CREATE VIEW shardclock.timer_history AS
  SELECT timers.timer_key,
         CASE
@@ -516,6 +557,9 @@ ALTER TABLE ONLY shardclock.api_keys
 ALTER TABLE ONLY shardclock.api_keys
     ADD CONSTRAINT api_keys_pkey PRIMARY KEY (key_id);
 
+ALTER TABLE ONLY shardclock.audit
+    ADD CONSTRAINT audit_pkey PRIMARY KEY (act_id);
+
 ALTER TABLE ONLY shardclock.beats
     ADD CONSTRAINT beats_pkey PRIMARY KEY (holder, seen_at);
 
@@ -567,6 +611,9 @@ ALTER TABLE ONLY shardclock.records_aside
 ALTER TABLE ONLY shardclock.scale
     ADD CONSTRAINT scale_pkey PRIMARY KEY (role);
 
+ALTER TABLE ONLY shardclock.tenants
+    ADD CONSTRAINT tenants_pkey PRIMARY KEY (tenant_id);
+
 ALTER TABLE ONLY shardclock.timers
     ADD CONSTRAINT timers_pkey PRIMARY KEY (timer_key);
 
@@ -574,6 +621,8 @@ ALTER TABLE ONLY shardclock.zones
     ADD CONSTRAINT zones_pkey PRIMARY KEY (zone);
 
 CREATE INDEX api_keys_by_name ON shardclock.api_keys USING btree (name, tenant_id);
+
+CREATE INDEX audit_by_age ON shardclock.audit USING btree (recorded_at, act_id);
 
 CREATE INDEX command_log_by_name ON ONLY shardclock.command_log USING btree (tenant_id, name, recorded_at) WHERE (name IS NOT NULL);
 
@@ -691,6 +740,7 @@ ALTER TABLE ONLY shardclock.holders
 -- plain_length(text)  0004_dates.sql
 -- plan_job(shardclock.jobs, timestamp with time zone)  0011_jobs.sql
 -- read_log(bigint, integer, integer, integer, bigint)  0002_command_log.sql
+-- record_act(text, text, text, text, text, jsonb, text, text)  0017_audit.sql
 -- redrive_dead_letters(bigint[], integer)  0009_deliveries.sql
 -- refused_job(jsonb)  0015_job_files.sql
 -- rehome_log_default()  0002_command_log.sql

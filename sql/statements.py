@@ -7,7 +7,10 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-SUBJECTS = ("claims", "clients", "cluster", "deliveries", "endpoints", "jobs", "keys", "log", "metrics", "requests")
+SUBJECTS = (
+    "audit", "claims", "clients", "clock", "cluster", "deliveries", "endpoints", "jobs", "keys", "log", "metrics",
+    "requests", "tenants",
+)  # fmt: skip
 # A parameter: a colon that is not part of a cast (`::`), and the name behind it.
 PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")
 

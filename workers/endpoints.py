@@ -11,7 +11,7 @@ from sql.session import Session
 from webhooks.addresses import Networks
 from webhooks.endpoint import EndpointRules
 from webhooks.sender import Sender, SenderSettings
-from workers.endpoint_line import EndpointLine
+from workers.endpoint_line import EndpointLine, Send
 from workers.stats import WorkerStats
 
 NEW_PLACES = 10  # taken of an endpoint of which nothing is known yet
@@ -31,13 +31,16 @@ class Endpoints:
         settle: Callable[[Sequence[Settlement]], None],
         now: Callable[[], datetime],
         stats: WorkerStats,
+        send: Send | None = None,
     ) -> None:
+        """Keep what a line needs; without `send`, a sender of its own is opened with the first delivery."""
         self.asked = asyncio.Event()
         self._rules = EndpointRules(http, networks)
         self._settle = settle
         self._now = now
         self._stats = stats
         self._lines: dict[Lane, EndpointLine] = {}
+        self._send = send
         self._sender: Sender | None = None
 
     @property
@@ -95,13 +98,14 @@ class Endpoints:
             await self._sender.close()
 
     def _line(self, lane: Lane) -> EndpointLine:
-        if self._sender is None:
+        if self._send is None:
             self._sender = Sender(SenderSettings(), networks=self._rules.networks)
+            self._send = self._sender.send
         key = EndpointName(lane.tenant_id, lane.target.removeprefix(WEBHOOK))
         return EndpointLine(
             key,
             self._rules,
-            send=self._sender.send,
+            send=self._send,
             settle=self._settle,
             now=self._now,
             ask=self.asked.set,

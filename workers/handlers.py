@@ -1,11 +1,13 @@
 """The deliveries of handlers in one worker: one line for each handler."""
 
 import asyncio
+import random
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
 from sql.deliveries.claim import Claim, ClaimedDelivery
 from sql.deliveries.settle import Settlement
+from workers.attempts import Jitter
 from workers.handler import HandlerSpec
 from workers.line import Line
 from workers.process import HandlerProcess
@@ -24,9 +26,11 @@ class Handlers:
         held: Callable[[Sequence[ClaimedDelivery]], list[ClaimedDelivery]],
         now: Callable[[], datetime],
         stats: WorkerStats,
+        jitter: Jitter = random.uniform,
     ) -> None:
         self._lines = {
-            spec.target: Line(spec, start=start, settle=settle, held=held, now=now, stats=stats) for spec in specs
+            spec.target: Line(spec, start=start, settle=settle, held=held, now=now, stats=stats, jitter=jitter)
+            for spec in specs
         }
         self._running: list[asyncio.Task[None]] = []
 

@@ -1,6 +1,7 @@
 """The deliveries of one handler in one worker: those that wait, those that are being called, and the suspects."""
 
 import asyncio
+import random
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
@@ -12,7 +13,7 @@ from shardclock import Failed
 from sql.backoff import Backoff
 from sql.deliveries.claim import Claim, ClaimedDelivery
 from sql.deliveries.settle import Settlement
-from workers.attempts import ended_uncalled, settlement_of
+from workers.attempts import Jitter, ended_uncalled, settlement_of
 from workers.bucket import Bucket
 from workers.handler import HandlerSpec
 from workers.process import HandlerProcess
@@ -38,8 +39,10 @@ class Line:
         held: Callable[[Sequence[ClaimedDelivery]], list[ClaimedDelivery]],
         now: Callable[[], datetime],
         stats: WorkerStats,
+        jitter: Jitter = random.uniform,
     ) -> None:
         self.spec = spec
+        self._jitter = jitter
         self._settle = settle
         self._held = held
         self._now = now
@@ -183,7 +186,9 @@ class Line:
         self._tell(called)
         self._settle(
             [
-                settlement_of(delivery, outcome, self.spec.policy, now=now, duration_s=called.each_s)
+                settlement_of(
+                    delivery, outcome, self.spec.policy, now=now, duration_s=called.each_s, jitter=self._jitter
+                )
                 for delivery, outcome in zip(called.chunk, called.outcomes, strict=True)
             ]
         )

@@ -1,14 +1,14 @@
-"""The process in which a handler runs: a Ray actor that imports the user's code. It decides nothing."""
+"""The process in which a handler runs: a Ray actor that imports the user's code. It decides nothing.
+
+Ray is imported where it is used: a worker in a user's test has no part of it, and need not wait a second for it.
+"""
 
 import asyncio
 import pickle
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
-
-import ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from typing import Any, Protocol, Self
 
 from shardclock import (
     COMPLETED,
@@ -44,6 +44,11 @@ class CallResult:
     outcomes: Sequence[Outcome]
     took_s: float
 
+    @classmethod
+    def of(cls, outcomes: Sequence[Outcome | None], took_s: float) -> Self:
+        """Read what `Calls.call` has returned."""
+        return cls([COMPLETED if outcome is None else outcome for outcome in outcomes], took_s)
+
 
 class ProcessDied(Exception):
     """A process of the user's code is gone; the message says how it ended, as far as that is known."""
@@ -68,25 +73,21 @@ class HandlerProcess(Protocol):
         """End the process at once."""
 
 
-class HandlerActor:
-    """Import an app and call one of its handlers."""
+class Calls:
+    """Call one handler in this process."""
 
-    def __init__(self, modules: str, directory: str, target: str, calls_max: int, priority: int) -> None:
-        prepare_to_import(directory, priority=priority)
-        self._handler = find_handlers(modules.split(","))[target]
+    def __init__(self, handler: Handler, calls_max: int) -> None:
+        self._handler = handler
         # More calls may wait here than run. A plain function has the process to itself.
-        self._room = asyncio.Semaphore(calls_max if self._handler.is_async else 1)
+        self._room = asyncio.Semaphore(calls_max if handler.is_async else 1)
 
-    async def ready(self) -> None:
-        """Answer once the user's code is imported."""
-
-    async def call(self, envelopes: bytes) -> tuple[list[Outcome | None], float]:
+    async def call(self, envelopes: Iterable[Envelope]) -> tuple[list[Outcome | None], float]:
         """Call the handler for each timer: a plain function one by one, an async function for all at once.
 
-        shape:   the envelopes come pickled; outcomes, None for a plain success, and the seconds that the handler took.
-                 Those that had no time to begin have no outcome
+        shape:   outcomes, None for a plain success, and the seconds that the handler took. Those that had no time to
+                 begin have no outcome
         """
-        handler, timers = self._handler, [Timer(*envelope) for envelope in pickle.loads(envelopes)]  # noqa: S301 - ours
+        handler, timers = self._handler, [Timer(*envelope) for envelope in envelopes]
         if handler.is_async and not handler.takes_batch:
             began_s = time.perf_counter()
             outcomes = await self._call_each(timers)
@@ -122,6 +123,24 @@ class HandlerActor:
             self._room.release()
 
 
+class HandlerActor:
+    """Import an app and call one of its handlers."""
+
+    def __init__(self, modules: str, directory: str, target: str, calls_max: int, priority: int) -> None:
+        prepare_to_import(directory, priority=priority)
+        self._calls = Calls(find_handlers(modules.split(","))[target], calls_max)
+
+    async def ready(self) -> None:
+        """Answer once the user's code is imported."""
+
+    async def call(self, envelopes: bytes) -> tuple[list[Outcome | None], float]:
+        """Call the handler for each timer, as `Calls` does.
+
+        shape:   the envelopes come pickled
+        """
+        return await self._calls.call(pickle.loads(envelopes))  # noqa: S301 - ours
+
+
 class RayHandlerProcess:
     """One handler's process on this node, or wherever Ray has the resources that the handler asks for.
 
@@ -129,6 +148,9 @@ class RayHandlerProcess:
     """
 
     def __init__(self, spec: HandlerSpec, *, modules: str, directory: str, resource: str | None = None) -> None:
+        import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
         asks = spec.policy.num_cpus is not None or spec.policy.memory_mib is not None
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
         self._actor: Any = (
@@ -158,10 +180,12 @@ class RayHandlerProcess:
         # As bytes: Ray's own pickler asks Python about each object in them.
         envelopes = pickle.dumps([envelope_of(delivery) for delivery in deliveries], pickle.HIGHEST_PROTOCOL)
         outcomes, took_s = await answer_of(self._actor.call.remote(envelopes), whose="handler")
-        return CallResult([COMPLETED if outcome is None else outcome for outcome in outcomes], took_s)
+        return CallResult.of(outcomes, took_s)
 
     def kill(self) -> None:
         """End the process at once."""
+        import ray
+
         ray.kill(self._actor)
 
 
@@ -170,6 +194,8 @@ async def answer_of(reference: Any, *, whose: str) -> Any:
 
     errors:  ProcessDied  the process ended before it answered
     """
+    import ray
+
     try:
         return await reference
     except ray.exceptions.RayError as error:  # not only RayActorError: the memory monitor's is none

@@ -8,7 +8,6 @@ from typing import Any
 import structlog
 
 from jobs.spec import JobSpec
-from keepers.clock import PostgresClock
 from keepers.heartbeat import Heartbeat
 from keepers.loops import Loops, one_line
 from metrics.report import Reporter
@@ -30,6 +29,7 @@ from workers.runs.runner import JobRunner, RunnerSettings
 from workers.settings import WorkerSettings
 from workers.settler import Settler
 from workers.stats import WorkerGauges, WorkerStats, report_of
+from workers.surroundings import Surroundings
 
 CALLS_END_S = 1.0  # how long calls that are under way may take to end at a drain
 HAND_BACK_S = 1.0  # handing back may take this long: without Postgres the leases run out by themselves
@@ -54,7 +54,9 @@ class Worker:
         jobs: Sequence[JobSpec] = (),
         start: Callable[[HandlerSpec], HandlerProcess],
         start_run: Callable[[Needs], RunProcess],
+        surroundings: Surroundings | None = None,
     ) -> None:
+        around = surroundings or Surroundings()
         self.holder = incarnation.holder
         self.stats = WorkerStats(spec.target for spec in handlers)
         self._settings = settings
@@ -68,7 +70,7 @@ class Worker:
         self._searches = session("searches", timeout_s=SEARCH_TIMEOUT_S)
         self._hints = HintListener(session("hints"), DELIVERIES)
         self._heartbeat = Heartbeat(incarnation, dsn, timeout_s=settings.statement_timeout_s)
-        self._clock = PostgresClock()
+        self._clock = around.clock
         self._hand = Hand()
         self._settler = Settler(
             session("settles", SETTLE_PLANS),
@@ -91,6 +93,7 @@ class Worker:
             held=self._held,
             now=self._clock.now,
             stats=self.stats,
+            jitter=around.jitter,
         )
         self._endpoints = Endpoints(
             http=settings.webhook_http,
@@ -98,9 +101,12 @@ class Worker:
             settle=self._settle_soon,
             now=self._clock.now,
             stats=self.stats,
+            send=around.send,
         )
         limits = RunnerSettings(settings.run_places, settings.run_lease_s, settings.delivery_poll_s)
-        self._runner = JobRunner(self.holder, jobs, limits, start=start_run, session=session, log=self._log)
+        self._runner = JobRunner(
+            self.holder, jobs, limits, start=start_run, session=session, log=self._log, jitter=around.jitter
+        )
         self._claim_soon = asyncio.Event()
         self._search_soon = asyncio.Event()
         self._is_full = False  # something has no place for another delivery

@@ -1,7 +1,10 @@
-"""Call handlers and make runs of jobs in unit tests as a worker does, without a cluster.
+"""Call handlers and make runs of jobs in unit tests as a worker does; or run a cluster, and move its clock.
 
     assert call(remind, {"order": 7}) == Completed()
     assert run_of(refresh, {"city": "Rome"}) == Completed(3)
+
+    async with cluster(app="reminders") as sc:  # needs the server's distribution, too
+        await sc.advance("P3D")
 
 A payload goes through JSON on its way, as in production. A plain handler has no timeout here: in production its process
 is ended.
@@ -23,7 +26,10 @@ from shardclock.jobs import Job, declared_jobs
 from shardclock.outcome import Outcome
 from shardclock.refusal import InvalidHandler, shown
 from shardclock.signature import FunctionOfTimer
+from shardclock.stepping import SteppedCluster, cluster
 from shardclock.timer import Timer
+
+__all__ = ["SteppedCluster", "acall", "acall_batch", "call", "call_batch", "cluster", "run_of", "timer"]
 
 
 def timer(payload: Any = None, **facts: Any) -> Timer[Any]:

@@ -1,4 +1,4 @@
-"""What all answers share: their base, examples of keys and moments, and how a moment is written."""
+"""What all answers share: their base, examples of what many have, and how a moment is written."""
 
 import json
 from datetime import datetime
@@ -10,6 +10,12 @@ from timers.moment import canonical_moment
 
 KEY = Field(examples=[20514])
 DUE = Field(examples=["2027-01-31T08:00:00Z"])
+MOMENT = Field(examples=["2027-01-31T08:00:00.004Z"])
+NAME = Field(examples=["order-4711"])
+TENANT = Field(examples=["default"])
+PAYLOAD = Field(examples=[{"order": 4711}])
+NEXT = Field(examples=["eyJ0IjoyMDUxNH0"], description="the next request's `after`; null: there are no more")
+MORE = Field(examples=[False], description="whether others are left")
 
 
 class Answer(BaseModel):

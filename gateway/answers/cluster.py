@@ -6,7 +6,7 @@ from typing import Self
 
 from pydantic import Field
 
-from gateway.answers.answer import Answer
+from gateway.answers.answer import MOMENT, Answer
 from sql.cluster.holders import SHARD, WORKER, Holder
 from sql.metrics.forecast import Forecast
 from sql.metrics.status import Status
@@ -16,14 +16,14 @@ class KeeperAnswer(Answer):
     """A shard or a worker, and which part of the slots it keeps."""
 
     holder: str = Field(examples=["7d40eda6502a1f43"])
-    cluster_id: str
-    host: str
-    pid: int
-    part: int | None = Field(description="null: it keeps none")
-    part_count: int | None
-    held: int = Field(description="timers leased, or deliveries in hand")
-    started_at: datetime
-    seen_at: datetime
+    cluster_id: str = Field(examples=["5f1d7a9b03c2e846"])
+    host: str = Field(examples=["node-1"])
+    pid: int = Field(examples=[4242])
+    part: int | None = Field(examples=[0], description="null: it keeps none")
+    part_count: int | None = Field(examples=[2])
+    held: int = Field(examples=[120], description="timers leased, or deliveries in hand")
+    started_at: datetime = MOMENT
+    seen_at: datetime = MOMENT
     suspended_at: datetime | None
 
     @classmethod
@@ -36,25 +36,28 @@ class KeeperAnswer(Answer):
 class ClusterAnswer(Answer):
     """The cluster, as an operator sees it."""
 
-    pending: int
-    paused: int
-    overdue: int = Field(description="an estimate, if there are more than about 170,000")
-    oldest_overdue_s: float
-    left_by_outage: int
-    ramp_per_s: int | None
-    lag_p50_ms: float | None = Field(description="of the firings among the last thousand records")
-    lag_p99_ms: float | None
-    shards_wanted: int
-    workers_wanted: int
-    deliveries: int
-    dead_letters: int
-    leader_alive: bool
-    server_time: datetime
+    pending: int = Field(examples=[10_000])
+    paused: int = Field(examples=[3])
+    overdue: int = Field(examples=[0], description="an estimate, if there are more than about 170,000")
+    oldest_overdue_s: float = Field(examples=[0.0])
+    left_by_outage: int = Field(examples=[0])
+    ramp_per_s: int | None = Field(examples=[2_000])
+    lag_p50_ms: float | None = Field(examples=[1.9], description="of the firings among the last thousand records")
+    lag_p99_ms: float | None = Field(examples=[4.2])
+    shards_wanted: int = Field(examples=[2])
+    workers_wanted: int = Field(examples=[2])
+    deliveries: int = Field(examples=[12])
+    dead_letters: int = Field(examples=[0])
+    leader_alive: bool = Field(examples=[True])
+    server_time: datetime = MOMENT
     hold: str | None = Field(description="why nothing may fire; null: it may")
     shards: list[KeeperAnswer]
     workers: list[KeeperAnswer]
-    timers_per_minute: list[int] = Field(description="due in each of the next 15 minutes")
-    peak_per_s: float
+    timers_per_minute: list[int] = Field(
+        examples=[[600, 600, 612, 600, 600, 600, 0, 0, 0, 0, 0, 0, 0, 0, 0]],
+        description="due in each of the next 15 minutes",
+    )
+    peak_per_s: float = Field(examples=[14.5])
 
     @classmethod
     def of(cls, status: Status, keepers: Sequence[Holder], coming: Forecast, hold: str | None) -> Self:

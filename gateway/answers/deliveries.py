@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from gateway.answers.answer import DUE, KEY, Answer, value_of
+from gateway.answers.answer import DUE, KEY, MOMENT, MORE, NAME, NEXT, PAYLOAD, TENANT, Answer, value_of
 from service.dead_letters import Acted
 from service.deliveries import Retried
 from sql.deliveries.dead_letters import DeadLetter
@@ -18,12 +18,12 @@ class DeliveryAnswer(Answer):
 
     timer_key: int = KEY
     target: str = Field(examples=["webhook:billing"])
-    tenant_id: str
-    name: str | None
-    state: str
-    failed_attempts: int
-    next_attempt_at: datetime
-    last_error: str | None
+    tenant_id: str = TENANT
+    name: str | None = NAME
+    state: str = Field(examples=["WAITING"])
+    failed_attempts: int = Field(examples=[1])
+    next_attempt_at: datetime = MOMENT
+    last_error: str | None = Field(examples=["it answered 503"])
 
     @classmethod
     def of(cls, delivery: FoundDelivery) -> Self:
@@ -35,22 +35,22 @@ class DeliveriesAnswer(Answer):
     """Some deliveries, by target, what is due first coming first."""
 
     deliveries: list[DeliveryAnswer]
-    next: str | None = Field(description="the next request's `after`; null: there are no more")
+    next: str | None = NEXT
 
 
 class DeliveryStateAnswer(Answer):
     """The state that a delivery has now."""
 
     state: str = Field(examples=["DISCARDED"])
-    said: str
+    said: str = Field(examples=["the delivery of timer 20514 is DISCARDED"], description="the same for people")
 
 
 class RetriedAnswer(Answer):
     """Which deliveries are due now, or would be."""
 
-    timer_keys: list[int]
-    said: str
-    more: bool = Field(description="whether others are left")
+    timer_keys: list[int] = Field(examples=[[20514, 20517]])
+    said: str = Field(examples=["2 deliveries are due now"], description="the same for people")
+    more: bool = MORE
 
     @classmethod
     def of(cls, retried: Retried) -> Self:
@@ -63,16 +63,19 @@ class DeadLetterAnswer(Answer):
 
     timer_key: int = KEY
     target: str = Field(examples=["webhook:billing"])
-    tenant_id: str
-    name: str | None
-    occurrence: int
+    tenant_id: str = TENANT
+    name: str | None = NAME
+    occurrence: int = Field(examples=[1])
     due_date: datetime = DUE
-    fired_at: datetime
-    died_at: datetime
-    failed_attempts: int
-    reason: str
-    payload: Any
-    failures: Any = Field(description="how each of the last attempts failed")
+    fired_at: datetime = MOMENT
+    died_at: datetime = Field(examples=["2027-02-02T08:00:00Z"])
+    failed_attempts: int = Field(examples=[20])
+    reason: str = Field(examples=["it answered 503"])
+    payload: Any = PAYLOAD
+    failures: Any = Field(
+        examples=[[{"attempt": 20, "at": "2027-02-02T08:00:00Z", "reason": "it answered 503"}]],
+        description="how each of the last attempts failed",
+    )
 
     @classmethod
     def of(cls, letter: DeadLetter) -> Self:
@@ -90,10 +93,12 @@ class DeadLettersAnswer(Answer):
 class ActedAnswer(Answer):
     """What was done with dead letters, or would be."""
 
-    timer_keys: list[int] = Field(description="of those that were changed, the first that was given up coming first")
+    timer_keys: list[int] = Field(
+        examples=[[20514, 20517]], description="of those that were changed, the first that was given up coming first"
+    )
     said: str = Field(examples=["2 dead letters discarded"], description="the same for people")
-    more: bool = Field(description="whether others are left")
-    again_in_s: int = Field(description="after so many seconds the others may be acted on")
+    more: bool = MORE
+    again_in_s: int = Field(examples=[0], description="after so many seconds the others may be acted on")
 
     @classmethod
     def of(cls, acted: Acted) -> Self:

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from gateway.answers.answer import Answer
+from gateway.answers.answer import MOMENT, TENANT, Answer
 from service.endpoints import Done, NewSecret
 from sql.endpoints.endpoints import WEBHOOK, ListedEndpoint
 
@@ -15,15 +15,15 @@ class EndpointAnswer(Answer):
     """Where webhooks are sent."""
 
     name: str = Field(examples=["billing"])
-    tenant_id: str
+    tenant_id: str = TENANT
     target: str = Field(examples=["webhook:billing"])
-    url: str
-    policy: Any
-    added_at: datetime
-    changed_at: datetime
+    url: str = Field(examples=["https://billing.example.com/hooks"])
+    policy: Any = Field(examples=[{"concurrency": 50}], description="what is not as usual")
+    added_at: datetime = MOMENT
+    changed_at: datetime = MOMENT
     disabled_at: datetime | None
     disabled_why: str | None
-    waiting: int = Field(description="deliveries that are on their way there")
+    waiting: int = Field(examples=[0], description="deliveries that are on their way there")
 
     @classmethod
     def of(cls, endpoint: ListedEndpoint) -> Self:
@@ -40,8 +40,8 @@ class EndpointsAnswer(Answer):
 class SaidAnswer(Answer):
     """What was done; `changed` is false if it was so already."""
 
-    said: str
-    changed: bool
+    said: str = Field(examples=["endpoint webhook:billing is disabled"], description="the same for people")
+    changed: bool = Field(examples=[True])
 
     @classmethod
     def of(cls, done: Done) -> Self:
@@ -52,8 +52,8 @@ class SaidAnswer(Answer):
 class SecretAnswer(Answer):
     """What was done, and what the receiver verifies webhooks with, which is not shown again."""
 
-    said: str
-    secret: str
+    said: str = Field(examples=["endpoint webhook:billing added"], description="the same for people")
+    secret: str = Field(examples=["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"])
 
     @classmethod
     def of(cls, made: NewSecret) -> Self:
@@ -64,6 +64,6 @@ class SecretAnswer(Answer):
 class TriedAnswer(Answer):
     """What an endpoint answered to a test."""
 
-    delivered: bool
-    said: str
-    duration_s: float
+    delivered: bool = Field(examples=[True])
+    said: str = Field(examples=["it answered 204"])
+    duration_s: float = Field(examples=[0.12])

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from gateway.answers.answer import KEY, Answer, value_of
+from gateway.answers.answer import KEY, MOMENT, Answer, value_of
 from sql.jobs.history import JobRun
 from sql.jobs.jobs import Job
 
@@ -14,18 +14,18 @@ class JobAnswer(Answer):
     """A job, with all that is known of it."""
 
     name: str = Field(examples=["refresh"])
-    function: str
+    function: str = Field(examples=["shop.jobs.refresh"])
     state: str = Field(examples=["SCHEDULED"])
-    every_s: float | None
+    every_s: float | None = Field(examples=[900.0])
     schedule: str | None
-    zone: str
-    missed: str
-    overlap: str
-    priority: int
-    config: Any
-    policy: Any
-    next_start: datetime | None
-    waiting: int
+    zone: str = Field(examples=["UTC"])
+    missed: str = Field(examples=["fire_once"])
+    overlap: str = Field(examples=["skip"])
+    priority: int = Field(examples=[1])
+    config: Any = Field(examples=[{"since": "2027-01-01"}])
+    policy: Any = Field(examples=[{"max_runtime_s": 300}])
+    next_start: datetime | None = MOMENT
+    waiting: int = Field(examples=[0])
     retry_at: datetime | None
     run_id: str | None
     run_attempt: int | None
@@ -37,13 +37,13 @@ class JobAnswer(Answer):
     last_success: datetime | None
     last_outcome: str | None
     last_reason: str | None
-    runs: int
-    successes: int
-    failures: int
-    crashes: int
-    consecutive_failures: int
-    p50_s: float | None
-    p99_s: float | None
+    runs: int = Field(examples=[96])
+    successes: int = Field(examples=[95])
+    failures: int = Field(examples=[1])
+    crashes: int = Field(examples=[0])
+    consecutive_failures: int = Field(examples=[0])
+    p50_s: float | None = Field(examples=[41.0])
+    p99_s: float | None = Field(examples=[88.5])
     disabled_at: datetime | None
     disabled_why: str | None
 
@@ -76,17 +76,17 @@ class RunAnswer(Answer):
     """One run of a job, or a start that was skipped."""
 
     run_id: str = Field(examples=["4711.2"])
-    job: str
-    outcome: str | None = Field(description="null: it has not ended")
-    attempt: int
-    scheduled_at: datetime
-    started_at: datetime
+    job: str = Field(examples=["refresh"])
+    outcome: str | None = Field(examples=["SUCCEEDED"], description="null: it has not ended")
+    attempt: int = Field(examples=[1])
+    scheduled_at: datetime = MOMENT
+    started_at: datetime = MOMENT
     running_at: datetime | None
     ended_at: datetime | None
-    duration_s: float | None
+    duration_s: float | None = Field(examples=[41.2])
     reason: str | None
     traceback: str | None
-    result: Any
+    result: Any = Field(examples=[{"rows": 1200}])
     progress: float | None
     message: str | None
     log: str | None = Field(description="the last lines that it printed")

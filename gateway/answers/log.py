@@ -5,26 +5,28 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from gateway.answers.answer import DUE, KEY, Answer, value_of
+from gateway.answers.answer import DUE, KEY, MOMENT, NAME, PAYLOAD, TENANT, Answer, value_of
 from sql.log.groups import Group
 from sql.log.records import LogRecord
+
+LEASE_TOKEN = Field(examples=["WzAsIDEsIDgwMCwgMCwgODEyLCA3XQ=="])
 
 
 class RecordAnswer(Answer):
     """One event of a timer or of its delivery, as it stands in the log."""
 
     position: int = Field(examples=[812])
-    recorded_at: datetime
+    recorded_at: datetime = MOMENT
     intent: str = Field(examples=["TRIGGERED"])
     timer_key: int = KEY
-    tenant_id: str
-    name: str | None
+    tenant_id: str = TENANT
+    name: str | None = NAME
     due_date: datetime = DUE
-    occurrence: int
+    occurrence: int = Field(examples=[1])
     schedule: str | None
-    target: str
-    payload: Any
-    detail: Any
+    target: str = Field(examples=["log"])
+    payload: Any = PAYLOAD
+    detail: Any = Field(examples=[None], description="what this intent adds, such as the reason of a cancel")
 
     @classmethod
     def of(cls, record: LogRecord) -> Self:
@@ -50,13 +52,13 @@ class GroupAnswer(Answer):
     """A group that reads the log, and how far behind it is."""
 
     group: str = Field(examples=["billing"])
-    partitions: int
-    position: int
-    lag_records: int
-    lag_s: float = Field(description="the age of the oldest record that is not done")
-    idle_s: float | None
-    failures: int
-    set_aside: int
+    partitions: int = Field(examples=[1])
+    position: int = Field(examples=[812], description="up to which its work is done")
+    lag_records: int = Field(examples=[3])
+    lag_s: float = Field(examples=[0.2], description="the age of the oldest record that is not done")
+    idle_s: float | None = Field(examples=[0.1])
+    failures: int = Field(examples=[0])
+    set_aside: int = Field(examples=[0])
     error: str | None
 
     @classmethod
@@ -76,13 +78,13 @@ class LeaseAnswer(Answer):
     """Some records to work on, and the token by which they are acknowledged."""
 
     records: list[RecordAnswer]
-    token: str
-    partition: int
-    lease_s: float
+    token: str = LEASE_TOKEN
+    partition: int = Field(examples=[0])
+    lease_s: float = Field(examples=[30.0])
 
 
 class PlaceAnswer(Answer):
     """Where a group is; the token of the lease if it was kept."""
 
-    position: int
+    position: int = Field(examples=[812])
     token: str | None

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from gateway.answers.answer import DUE, KEY, Answer, value_of
+from gateway.answers.answer import DUE, KEY, MOMENT, NAME, NEXT, PAYLOAD, TENANT, Answer, value_of
 from gateway.answers.log import RecordAnswer
 from sql.clients.history import TimerState
 from sql.clients.pending import Scheduled
@@ -42,22 +42,22 @@ class TimerAnswer(Answer):
     state: str = Field(
         examples=["PENDING"], description="PENDING or PAUSED, or how it ended: TRIGGERED, CANCELED or SKIPPED"
     )
-    tenant_id: str = Field(examples=["default"])
-    name: str | None = Field(examples=["order-4711"])
+    tenant_id: str = TENANT
+    name: str | None = NAME
     due_date: datetime = DUE
     schedule: str | None = Field(examples=["0 8 * * MON"])
     zone: str | None = Field(examples=["Europe/Berlin"])
     missed: str | None = Field(examples=["fire_once"])
     occurrence: int = Field(examples=[1], description="which of its schedule's occurrences this is")
     target: str = Field(examples=["log"], description="what its firing calls")
-    payload: Any = Field(examples=[{"order": 4711}])
+    payload: Any = PAYLOAD
     timer_type: str = Field(examples=["USER"])
     process_instance_key: int | None
     element_instance_key: int | None
     target_element_id: str | None
-    created_at: datetime
+    created_at: datetime = MOMENT
     ended_at: datetime | None
-    detail: Any = Field(description="what its last record adds")
+    detail: Any = Field(examples=[None], description="what its last record adds")
 
     @classmethod
     def of(cls, timer: TimerState) -> Self:
@@ -73,33 +73,33 @@ class TimersAnswer(Answer):
     """Some of the timers that were found."""
 
     timers: list[TimerAnswer]
-    next: str | None = Field(description="the next request's `after`; null: there are no more")
+    next: str | None = NEXT
 
 
 class ChangedAnswer(Answer):
     """A timer after a change that was done."""
 
     timer_key: int | None = KEY
-    name: str | None = Field(examples=["order-4711"])
-    state: str = Field(examples=["CANCELED"])
-    due_date: datetime | None = Field(None, description="of a timer that was moved")
+    name: str | None = NAME
+    state: str = Field(examples=["PENDING"], description="the state that it has now")
+    due_date: datetime | None = Field(None, examples=["2027-01-31T09:00:00Z"], description="of a timer that was moved")
 
 
 class ExplainedAnswer(Answer):
     """Why a timer fired when it did, or why it did not."""
 
-    moment: datetime
+    moment: datetime = MOMENT
     verdict: str = Field(examples=["FIRED"])
-    why: str
+    why: str = Field(examples=["it fired at 2027-01-31T08:00:00.004Z, 4 ms after its due date"])
     records: list[RecordAnswer]
 
 
 class OccurrenceAnswer(Answer):
     """One occurrence that a rule will have."""
 
-    number: int
+    number: int = Field(examples=[1])
     due_date: datetime = DUE
-    local: str = Field(description="the same on the clock of its zone")
+    local: str = Field(examples=["2027-01-31T09:00:00+01:00"], description="the same on the clock of its zone")
     note: str | None = Field(description="what a change of that clock does to it")
 
     @classmethod
@@ -117,13 +117,13 @@ class PreviewAnswer(Answer):
 class CountedAnswer(Answer):
     """How many timers a verb would change, and the token that the real request brings."""
 
-    matched: int
-    token: str
+    matched: int = Field(examples=[2])
+    token: str = Field(examples=["2-1801382400-5f1d7a9b03c2e846-9c1be3f0d2a4761508c7e5aa"])
 
 
 class BulkAnswer(Answer):
     """What became of many timers."""
 
-    matched: int = Field(description="that the filter found")
-    changed: int = Field(description="of those; the others had ended or changed meanwhile")
-    unsure: int = Field(description="so many more may have been changed: the answer was lost")
+    matched: int = Field(examples=[2], description="that the filter found")
+    changed: int = Field(examples=[2], description="of those; the others had ended or changed meanwhile")
+    unsure: int = Field(examples=[0], description="so many more may have been changed: the answer was lost")

@@ -7,9 +7,14 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from sql.session import Session
+from sql.statements import statement
 
 WEBHOOK = "webhook:"  # how targets begin that are endpoints
 COUNTED_MAX = 10_000  # timers of one endpoint: more need not be told apart
+
+
+class EndpointsFull(Exception):
+    """Tells that a tenant has as many endpoints as it may have."""
 
 
 class EndpointName(NamedTuple):
@@ -101,23 +106,40 @@ async def list_endpoints(
     return [ListedEndpoint(**{**dict(row), "policy": json.loads(row["policy"])}) for row in rows]
 
 
-async def add_endpoint(session: Session, endpoint: StoredEndpoint) -> bool:
+async def add_endpoint(session: Session, endpoint: StoredEndpoint, *, most: int | None = None) -> bool:
     """Add an endpoint; False if its tenant has one of this name.
 
-    errors:  StoreUnavailable  the outcome is unknown: look whether it is there
-    source:  sql/endpoints/add_endpoint.sql
+    errors:  EndpointsFull     its tenant has `most` endpoints; nothing was added
+             StoreUnavailable  the outcome is unknown: look whether it is there
+    source:  sql/endpoints/add_endpoint.sql, sql/endpoints/lock_endpoints_of.sql, sql/endpoints/count_endpoints.sql
     """
-    return bool(
-        await session.rows(
-            "add_endpoint",
-            tenant_id=endpoint.tenant_id,
-            name=endpoint.name,
-            url=endpoint.url,
-            headers=json.dumps(dict(endpoint.headers)),
-            secrets=list(endpoint.secrets),
-            policy=json.dumps(dict(endpoint.policy)),
+    async with session.transaction() as connection:
+        if most is not None:
+            # The lock is a statement of its own: the next one sees what was committed while this one waited.
+            await connection.execute(*statement("lock_endpoints_of").with_values({"tenant_id": endpoint.tenant_id}))
+            if await count_endpoints(session, endpoint.tenant_id) >= most:
+                raise EndpointsFull
+        return bool(
+            await session.rows(
+                "add_endpoint",
+                tenant_id=endpoint.tenant_id,
+                name=endpoint.name,
+                url=endpoint.url,
+                headers=json.dumps(dict(endpoint.headers)),
+                secrets=list(endpoint.secrets),
+                policy=json.dumps(dict(endpoint.policy)),
+            )
         )
-    )
+
+
+async def count_endpoints(session: Session, tenant_id: str) -> int:
+    """Count the endpoints of a tenant, also disabled ones.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/endpoints/count_endpoints.sql
+    """
+    (row,) = await session.rows("count_endpoints", tenant_id=tenant_id)
+    return int(row["endpoints"])
 
 
 async def set_secrets(

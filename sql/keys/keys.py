@@ -121,6 +121,18 @@ async def list_keys(
     return [_key_of(row) for row in await session.rows("list_keys", tenant_id=tenant_id, prefix=prefix, limit=limit)]
 
 
+async def count_expiring(session: Session, within: Duration, *, now: datetime | None = None) -> int:
+    """Count the live keys that expire within a time, and that no newer key of their name replaces.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/keys/count_expiring.sql
+    """
+    row = await session.row("count_expiring", within=str(within), now=now)
+    assert row is not None, "a count is one row"
+    found: int = row["keys"]
+    return found
+
+
 async def revoke_key(session: Session, prefix: str) -> ApiKey | None:
     """Revoke a key; None if there is none, or it was revoked before.
 

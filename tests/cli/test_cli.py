@@ -332,8 +332,8 @@ def test_ctrl_c_ends_a_tail_quietly(shell: Shell) -> None:
 HELPED = [
     "up", "gateway", "demo", "migrate", "exporter", "dsn", "psql", "scale", "forecast", "ramp", "switch", "leave",
     "release", "schedule", "preview", "list", "show", "explain", "cancel", "reschedule",
-    "pause", "resume", "run-now", "tail", "status", "targets", "consumers", "dead-letters", "deliveries", "endpoints",
-    "jobs", "keys",
+    "pause", "resume", "run-now", "tail", "status", "targets", "audit", "consumers", "dead-letters", "deliveries",
+    "endpoints", "jobs", "keys", "tenants",
 ]  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator
 
@@ -15,6 +16,7 @@ from sql.keys.keys import WantedKey
 from sql.session import Session
 from tests.support.factories import BOUND_S, pending_rows
 from tests.support.gateways import NDJSON, Api, serving
+from tests.support.openapi import PAGE
 from tests.support.sql_client import session as session_of
 
 HOUR = {"delay": "PT1H"}
@@ -47,8 +49,23 @@ NEEDS = {
         ("GET", "/v1/jobs"), ("GET", "/v1/jobs/n"), ("GET", "/v1/jobs/n/runs"), ("PUT", "/v1/jobs/n/config"),
         *(("POST", f"/v1/jobs/n/{verb}") for verb in ("run", "cancel", "disable", "enable")),
     ],
+    "admin": [
+        ("GET", "/v1/tenants"), ("GET", "/v1/tenants/n"), ("PUT", "/v1/tenants/n"), ("DELETE", "/v1/tenants/n"),
+        ("GET", "/v1/audit"),
+    ],
 }  # fmt: skip
 ROUTES = [(scope, method, path) for scope, routes in NEEDS.items() for method, path in routes]
+
+
+def test_the_reference_says_which_scope_each_route_needs() -> None:
+    said = {
+        (method.upper(), re.sub(r"\{\w+\}", "X", path)): operation["security"][0]["key"][0]
+        for path, methods in json.loads(PAGE.read_text(encoding="utf-8"))["paths"].items()
+        for method, operation in methods.items()
+        if "security" in operation
+    }
+    needed = {(method, re.sub(r"/(7|n)(?=/|$)", "/X", path)): scope for scope, method, path in ROUTES}
+    assert said == needed
 
 
 @pytest.fixture
@@ -115,7 +132,8 @@ async def test_a_key_with_another_secret_is_none(locked: Api, owner: Session) ->
 
 
 async def test_each_route_needs_its_scope_and_a_key(locked: Api, owner: Session) -> None:
-    less = {"write": await key_of(owner, None, "read"), "operate": await key_of(owner, None, "write")}
+    below = {"write": "read", "operate": "write", "admin": "operate"}
+    less = {scope: await key_of(owner, None, lower) for scope, lower in below.items()}
     for scope, method, path in ROUTES:
         (await locked.ask(method, path)).assert_problem("no-key", 401)
         if scope in less:
@@ -134,13 +152,14 @@ async def test_each_route_of_the_reference_is_among_those(locked: Api) -> None:
 def _template(path: str) -> str:
     """Write a path as the reference does."""
     path = path.replace("/consumers/n", "/consumers/{group}").replace("/by-name/n", "/by-name/{name}")
+    path = path.replace("/tenants/n", "/tenants/{tenant}")
     return re.sub(r"/(jobs|endpoints)/n\b", r"/\1/{name}", path).replace("/7", "/{timer_key}")
 
 
 async def test_a_tenants_key_is_no_operators(locked: Api, owner: Session) -> None:
     key = await key_of(owner, "ada", "admin")
-    for method, path in NEEDS["operate"]:
-        if not path.startswith(("/v1/jobs", "/v1/cluster", "/v1/consumers")):
+    for method, path in NEEDS["operate"] + NEEDS["admin"]:
+        if not path.startswith(("/v1/jobs", "/v1/cluster", "/v1/consumers", "/v1/tenants", "/v1/audit")):
             continue  # each tenant has its own
         (await locked.ask(method, path, {}, **bearing(key))).assert_problem("not-allowed", 403, "--all-tenants")
 

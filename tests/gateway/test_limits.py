@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from gateway.limits import BURST_S, Limits
+from gateway.limits import BURST_S, RateLimits
 from gateway.problems import Problem
 from tests.support.factories import value
 from tests.support.gateways import NDJSON, Api, serving
@@ -23,11 +23,11 @@ class Clock:
         return self.now_s
 
 
-def taken(limits: Limits, tenant: str, *, most: int = 1_000) -> int:
+def taken(limits: RateLimits, tenant: str, per_s: float | None = 8.0, *, most: int = 1_000) -> int:
     """Take one after the other until it is refused; say how many were."""
     for number in range(most):
         try:
-            limits.take(tenant)
+            limits.take(tenant, per_s)
         except Problem:
             return number
     return most
@@ -35,7 +35,7 @@ def taken(limits: Limits, tenant: str, *, most: int = 1_000) -> int:
 
 def test_a_burst_is_taken_at_once_and_then_as_many_a_second_as_may_be() -> None:
     clock = Clock()
-    limits = Limits(8.0, clock=clock)
+    limits = RateLimits(clock=clock)
 
     assert taken(limits, "ada") == 8 * BURST_S
     assert taken(limits, "bob") == 8 * BURST_S
@@ -46,8 +46,8 @@ def test_a_burst_is_taken_at_once_and_then_as_many_a_second_as_may_be() -> None:
 
 def test_many_at_once_are_taken_by_one_who_has_taken_nothing_and_paid_for_later() -> None:
     clock = Clock()
-    limits = Limits(8.0, clock=clock)
-    limits.take("ada", 80)
+    limits = RateLimits(clock=clock)
+    limits.take("ada", 8.0, 80)
 
     clock.now_s += 7.0
     assert taken(limits, "ada") == 0
@@ -56,7 +56,7 @@ def test_many_at_once_are_taken_by_one_who_has_taken_nothing_and_paid_for_later(
 
 
 def test_without_a_limit_there_is_none() -> None:
-    assert taken(Limits(None), "ada") == 1_000
+    assert taken(RateLimits(), "ada", None) == 1_000
 
 
 async def test_a_tenant_beyond_its_limit_is_told_when_to_ask_again_and_others_are_not(dsn: str) -> None:

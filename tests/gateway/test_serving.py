@@ -8,7 +8,8 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -17,10 +18,11 @@ import pytest
 
 from cluster.gateway import MODULE, GatewayProcess
 from cluster.settings import load_settings
+from gateway import serving
 from gateway.serving import serve
 from gateway.settings import CannotServe, GatewaySettings
 from sql.dsn import Dsn
-from tests.support.cli_asserts import NOT_THERE, assert_refused
+from tests.support.cli_asserts import DOWN, NOT_THERE, assert_refused
 from tests.support.factories import BOUND_S, query
 from tests.support.gateway_process import gateway_process
 from tests.support.gateways import reads_log
@@ -141,6 +143,46 @@ async def test_what_would_make_each_answer_a_500_is_refused_at_the_start(dsn: st
 
     for word in words:
         assert word in str(refused.value)
+
+
+@pytest.mark.slow
+def test_a_metrics_port_that_is_taken_is_said_once_and_taken_when_it_is_free() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        with gateway_process(DOWN, SHARDCLOCK_METRICS_PORT=port) as (url, process):
+            assert asyncio.run(get(f"{url}/healthz")) == 200  # it serves meanwhile
+            other.close()
+            assert process.stderr is not None
+            bound = threading.Timer(BOUND_S, process.kill)
+            bound.start()
+            said = list(until_metrics(process.stderr))
+            bound.cancel()
+
+    assert said[-1].strip() == f"metrics at http://127.0.0.1:{port}/metrics"
+    assert [line for line in said[:-1] if "metrics port" in line] == []  # that was said before it served
+
+
+def until_metrics(lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        yield line
+        if "metrics at" in line:
+            return
+
+
+async def test_what_stands_beside_the_server_is_tended_again_also_after_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(serving, "TEND_S", 0.0)
+    turns = 0
+
+    def tend() -> None:
+        nonlocal turns
+        turns += 1
+        assert turns > 1, "the first turn fails"
+
+    task = asyncio.create_task(serving._keep_on(tend))
+    await eventually(lambda: turns > 2)
+    task.cancel()
 
 
 def test_without_keys_nobody_elsewhere_is_served(shell: Shell) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from cluster.families import REPORTED
-from gateway.stats import report_of
-from metrics.report import decode, encode
+from gateway.families import FAMILIES, TENANTS_NAMED_MAX
+from gateway.stats import RequestStats, histograms_of, samples_of_gateway, samples_of_requests, samples_of_watched
+from gateway.watching import Watched
+from metrics.report import Report, decode, encode
 from tests.support.exporting import ask, exporting
 from tests.support.gateways import Api, serving
 from tests.support.waiting import eventually
@@ -23,25 +25,96 @@ async def test_requests_are_counted_by_operation_and_status(dsn: str, api: Api) 
 
     stats = api.app.state.stats
     counted = dict(stats.answered)
-    assert counted["create", "2xx"] == 2
-    assert counted["create", "4xx"] == 1
+    assert counted["create_timer", "2xx"] == 2
+    assert counted["create_timer", "4xx"] == 1
     assert counted["get_timer_by_name", "2xx"] == 1
     assert counted["other", "4xx"] == 1
-    assert sum(stats.took["create"].counts) == 2  # who waits is not slow
+    assert sum(stats.took["create_timer"].counts) == 2  # who waits is not slow
     assert stats.in_flight == 0
+
+
+async def test_a_name_with_a_slash_is_counted_where_it_is_routed(api: Api) -> None:
+    await api.post("/v1/timers", {**HOUR, "name": "a/b"})
+    assert (await api.get("/v1/timers/by-name/a%2Fb")).status == 200
+
+    assert dict(api.app.state.stats.answered)["get_timer_by_name", "2xx"] == 1
+
+
+async def test_operations_are_counted_by_the_names_of_the_reference(api: Api) -> None:
+    for path in ("/healthz", "/readyz", "/v1/jobs", "/v1/endpoints", "/v1/consumers", "/v1/log", "/v1/cluster"):
+        await api.get(path)
+    await api.post("/v1/timers", HOUR)
+
+    named = {said["operationId"] for path in api.app.openapi()["paths"].values() for said in path.values()}
+    counted = {operation for operation, _ in api.app.state.stats.answered}
+    assert len(counted) == 8
+    assert counted <= named
+
+
+async def test_a_503_and_a_429_are_told_from_other_failures_and_a_429_by_its_tenant(dsn: str) -> None:
+    async with serving(dsn, gateway_rate_per_s=0.5, gateway_sessions=2, gateway_wait_s=0.1) as api:
+        acme = api.with_headers(Shardclock_Tenant="Acme GmbH")
+        assert [(await acme.post("/v1/timers", HOUR)).status for _ in range(3)] == [201, 429, 429]
+        async with api.gateway.pool.session(), api.gateway.pool.session():
+            assert (await api.get("/v1/timers")).status == 503
+
+        stats = api.app.state.stats
+        assert stats.answered["create_timer", "429"] == 2
+        assert stats.answered["list_timers", "503"] == 1
+        assert dict(stats.throttled) == {"Acme GmbH": 2}
+        assert api.gateway.pool.missed == 1
+
+
+def test_only_so_many_tenants_are_told_by_name() -> None:
+    stats = RequestStats()
+    for number in range(TENANTS_NAMED_MAX + 5):
+        stats.throttle(f"t{number}")
+    stats.throttle("t3")
+    stats.throttle("x" * 65)
+
+    assert len(stats.throttled) == TENANTS_NAMED_MAX + 1
+    assert (stats.throttled["t3"], stats.throttled["other"]) == (2, 6)
+
+
+def test_a_name_that_no_label_can_have_is_other() -> None:
+    stats = RequestStats()
+    stats.throttle("x" * 65)
+
+    assert dict(stats.throttled) == {"other": 1}
 
 
 async def test_a_report_is_one_that_the_exporter_takes(api: Api) -> None:
     await asyncio.gather(*(api.post("/v1/timers", HOUR) for _ in range(20)))
     await api.get("/v1/timers")
 
-    gateway = api.gateway
-    report = report_of("gateway-1", api.app.state.stats, gateway.pool, gateway.combiner, gateway.waiters)
+    watched = Watched(keys_expiring=3)
+    watched.loop_lag.add(0.002)
+    stats, samples = api.app.state.stats, samples_of_gateway(api.gateway)
+    stats.throttle("Acme GmbH")
+    report = Report(
+        "gateway-1",
+        samples=[*samples_of_requests(stats), *samples, *samples_of_watched(watched)],
+        histograms=histograms_of(stats, watched),
+    )
     read = decode(encode(report), REPORTED)
     found = {(sample.name, tuple(sample.labels)): sample.value for sample in read.samples}
-    assert found["requests", ("create", "2xx")] == found["creates_combined", ()] == 20
+    assert found["requests", ("create_timer", "2xx")] == found["creates_combined", ()] == 20
     assert 1 <= found["create_batches", ()] <= 20
-    assert {histogram.labels[0] for histogram in read.histograms} == {"create", "list_timers"}
+    assert (found["gateways", ()], found["waiters_max", ()], found["log_streams_max", ()]) == (1, 20_000, 200)
+    assert found["gateway_sessions_lent", ()] >= 2
+    assert found["keys_expiring", ()] == 3
+    assert found["requests_throttled", ("Acme GmbH",)] == 1
+    assert {histogram.labels for histogram in read.histograms} == {("create_timer",), ("list_timers",), ()}
+
+
+async def test_each_family_of_gateways_is_reported(api: Api) -> None:
+    await api.get("/v1/timers")
+    stats, watched = api.app.state.stats, Watched(keys_expiring=0)
+    stats.throttle("acme")
+
+    samples = [*samples_of_requests(stats), *samples_of_gateway(api.gateway), *samples_of_watched(watched)]
+    told = {it.name for it in samples} | {it.name for it in histograms_of(stats, watched)}
+    assert told == {family.name for family in FAMILIES}
 
 
 async def test_the_exporter_shows_what_a_gateway_did(dsn: str) -> None:
@@ -50,6 +123,6 @@ async def test_the_exporter_shows_what_a_gateway_did(dsn: str) -> None:
             await api.post("/v1/timers", HOUR)
 
             async def is_shown() -> bool:
-                return (await ask(exporter.address)).numbers("requests_total") == {("create", "2xx"): 1.0}
+                return (await ask(exporter.address)).numbers("requests_total") == {("create_timer", "2xx"): 1.0}
 
             await eventually(is_shown)

@@ -225,3 +225,17 @@ async def test_who_goes_away_while_postgres_is_away_waits_no_longer(dsn: str) ->
             await eventually(lambda: api.gateway.waiters.count == 1)
             task.cancel()
             await eventually(lambda: api.gateway.waiters.count == 0, within_s=20)
+
+
+async def test_for_how_long_a_gateway_has_not_read_the_log_for_those_that_wait_is_known(api: Api) -> None:
+    waiters = api.gateway.waiters
+    assert waiters.behind_s == 0
+    key = (await api.post("/v1/timers", HOUR)).json["timer_key"]
+    with mock.patch.object(waiting, "read_log", side_effect=StoreUnavailable("it is away")):
+        task = asyncio.create_task(api.get(f"/v1/timers/{key}/end?wait=PT30S"))
+        await eventually(lambda: waiters.behind_s > 0.5)
+
+    await eventually(lambda: 0 < waiters.behind_s < 0.5)
+    await api.post(f"/v1/timers/{key}/cancel")
+    assert (await task).json["intent"] == "CANCELED"
+    await eventually(lambda: waiters.behind_s == 0)

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 import shards.families
 import workers.families
 from cluster.families import REPORTED
-from gateway.families import OPERATION
+from gateway.families import OPERATION, TENANT
 from metrics.families import OF_EXPORTER, READ
 from metrics.family import JOB_NAME, LOOP, PREFIX, SHARD, TARGET_NAME, Family
 from metrics.page import metrics_of, of_exporter
@@ -148,6 +148,7 @@ def test_every_label_has_a_known_and_small_set_of_values(family: Family) -> None
         [TARGET_NAME],
         [JOB_NAME],
         [OPERATION],  # as many as the API has
+        [TENANT],  # those that are throttled, 20 of a gateway
     ), "users name these"
     series = math.prod(len(label.values) for label in family.labels if label != SHARD)
     assert series <= 30, "for each shard at most so many"

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from tests.support import ROOT
-from tests.support.alert_cases import CASES, Case
+from tests.support.alert_cases import CASES as OF_CLUSTERS
+from tests.support.alert_cases import Case
+from tests.support.gateway_alert_cases import CASES as OF_GATEWAYS
 from tests.support.prometheus import promtool
 from tests.support.rules import RUNBOOKS, alerts, rule_file, rule_test, rule_tests, rules, sped_up
 
 ALERTS = alerts()
+CASES = [*OF_CLUSTERS, *OF_GATEWAYS]
 LONG = ("13h", "21h")  # of data take promtool some seconds
 
 
@@ -76,7 +79,7 @@ def test_no_case_is_about_an_alert_that_is_not_there() -> None:
 @pytest.mark.parametrize("alert", ALERTS.values(), ids=ALERTS)
 def test_each_alert_says_how_urgent_it_is_and_what_to_do(alert: dict[str, Any]) -> None:
     said = alert["annotations"]
-    assert alert["labels"]["severity"] in ("page", "ticket")
+    assert alert["labels"]["severity"] in ("page", "ticket", "info")
     words = said["summary"] + said["description"]
     assert "$labels.job" in words
     assert "$value" in words

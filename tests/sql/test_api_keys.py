@@ -9,7 +9,17 @@ from datetime import timedelta
 
 import pytest
 
-from sql.keys.keys import ApiKey, Proof, WantedKey, list_keys, live_key, make_key, revoke_key, rotate_key
+from sql.keys.keys import (
+    ApiKey,
+    Proof,
+    WantedKey,
+    count_expiring,
+    list_keys,
+    live_key,
+    make_key,
+    revoke_key,
+    rotate_key,
+)
 from sql.session import NOT_ALLOWED, Session, StatementRefused
 from sql.statements import statement
 from tests.support.sql_client import session
@@ -223,3 +233,29 @@ async def test_a_gateway_reads_keys_and_makes_rotates_and_revokes_none(owner: Se
             await attempt
         assert refused.value.sqlstate == NOT_ALLOWED
     assert await live_key(gateway, "aaaaaaaa") is not None
+
+
+async def test_what_expires_soon_is_counted_unless_it_is_replaced_or_meant_to_end(
+    owner: Session, gateway: Session
+) -> None:
+    fortnight, quarter = parse_duration("P14D"), parse_duration("P90D")
+    key = await made(owner, "a", replace(SHOP, lifetime=quarter))
+    await made(owner, "b", replace(SHOP, name="nightly", lifetime=parse_duration("P27D")))  # meant to end
+    await made(owner, "c", replace(SHOP, name="for ever"))
+    assert key.expires_at is not None
+
+    async def counted(**before_its_end: float) -> int:
+        assert key.expires_at is not None
+        return await count_expiring(gateway, fortnight, now=key.expires_at - timedelta(**before_its_end))
+
+    assert [await counted(days=15), await counted(days=13), await counted(days=0)] == [0, 1, 0]
+    assert await count_expiring(gateway, fortnight, now=key.created_at + timedelta(days=20)) == 0
+
+    await made(owner, "d", replace(SHOP, tenant_id="initech", lifetime=None))
+    assert await counted(days=13) == 1, "another tenant's key of that name replaces none"
+    await made(owner, "e")
+    assert await counted(days=13) == 0
+    await revoke_key(owner, "eeeeeeee")
+    assert await counted(days=13) == 1
+    await revoke_key(owner, "aaaaaaaa")
+    assert await counted(days=13) == 0

@@ -111,6 +111,7 @@ NOT_FOR_UP = {
     "delete on shardclock.dead_letters",
     "delete on shardclock.endpoints",
     "delete on shardclock.records_aside",
+    "delete on shardclock.tenants",
     "execute on function shardclock.cancel_delivery",
     "execute on function shardclock.cancel_job",
     "execute on function shardclock.configure_job",
@@ -120,6 +121,7 @@ NOT_FOR_UP = {
     "execute on function shardclock.find_keys",
     "execute on function shardclock.find_timers",
     "execute on function shardclock.lock_delivery",
+    "execute on function shardclock.record_act",
     "execute on function shardclock.redrive_dead_letters",
     "execute on function shardclock.reset_group",
     "execute on function shardclock.retry_deliveries",
@@ -128,11 +130,15 @@ NOT_FOR_UP = {
     "insert on shardclock.consumers",
     "insert on shardclock.endpoints",
     "insert on shardclock.records_aside",
+    "insert on shardclock.tenants",
+    "select on shardclock.audit",
+    "select on shardclock.tenants",
     "select on shardclock.timer_history",
     "select on shardclock.zones",
     "update on sequence shardclock.position_seq",
     "update on shardclock.consumers",
     "update on shardclock.records_aside",
+    "update on shardclock.tenants",
 }
 GRANTED = """
     select lower(a.privilege_type) || ' on ' || case c.relkind when 'S' then 'sequence ' else '' end

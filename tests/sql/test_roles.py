@@ -325,6 +325,8 @@ async def test_a_gateway_may_all_that_a_scheduler_may_and_what_the_api_needs(any
         "deliveries": {"insert", "update", "delete"},
         "dead_letters": {"insert", "delete"},
         "endpoints": {"select", "insert", "update", "delete"},
+        "tenants": {"insert", "update", "delete"},
+        "audit": {"select"},
         **{name: {"execute"} for name in ACTS},
         "find_requests": {"execute"},
         "forget_requests": {"execute"},

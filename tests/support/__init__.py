@@ -61,6 +61,9 @@ Rules and pages:
     cron_rules       draw cron rules and zones at random, and step through a rule
     doc_blocks       find the code blocks of the README and the docs
 
+Processes:
+    feel             evaluate FEEL, always at the same moment
+
 The suite itself:
     covered          print how much of each package was run
 

@@ -59,6 +59,30 @@ def lag(fired: str, in_time: str, *, asked: str = "ahead") -> dict[str, str]:
     }
 
 
+def requests(status: str, values: str, operation: str = "create_timer") -> dict[str, str]:
+    """Let the gateways of both nodes answer requests of one operation."""
+    return tables("requests_total", values, operation=operation, status=status)
+
+
+def answered(requests: str, *, within_a_second: str, operation: str = "create_timer") -> dict[str, str]:
+    """Let them take some time for it: 5 s, if it is not a second."""
+    return {
+        **tables("request_seconds_bucket", within_a_second, operation=operation, le="1.0"),
+        **tables("request_seconds_bucket", requests, operation=operation, le="5.0"),
+        **tables("request_seconds_bucket", requests, operation=operation, le="+Inf"),
+        **tables("request_seconds_count", requests, operation=operation),
+    }
+
+
+def loop_lag(looks: str, *, within_a_quarter: str) -> dict[str, str]:
+    """Let their event loops be late, some of the looks by no more than 0.25 s."""
+    return {
+        **tables("gateway_loop_lag_seconds_bucket", within_a_quarter, le="0.25"),
+        **tables("gateway_loop_lag_seconds_bucket", looks, le="+Inf"),
+        **tables("gateway_loop_lag_seconds_count", looks),
+    }
+
+
 HEALTHY: dict[str, str] = {
     **lag(growing(100), growing(99.8)),
     **shards("timers_fired_total", growing(100)),
@@ -87,6 +111,20 @@ HEALTHY: dict[str, str] = {
     **tables("job_max_runtime_seconds", steady(3_600), job_name="refresh"),
     **tables("job_consecutive_crashes", steady(0), job_name="refresh"),
     **tables("job_waiting_seconds", steady(0.2), job_name="refresh"),
+    **tables("gateways", steady(1)),
+    **requests("2xx", growing(100)),
+    **requests("4xx", growing(5)),
+    **requests("5xx", growing(0.6)),
+    **requests("503", growing(0.6)),
+    **answered(growing(100), within_a_second=growing(99.8)),
+    **tables("requests_throttled_total", growing(1), tenant="acme"),
+    **tables("keys_expiring", steady(0)),
+    **tables("waiters", steady(400)),
+    **tables("waiters_max", steady(20_000)),
+    **tables("waiters_behind_seconds", steady(0.06)),
+    **tables("log_streams", steady(12)),
+    **tables("log_streams_max", steady(200)),
+    **loop_lag(growing(300), within_a_quarter=growing(299.9)),
     **tables("forecast_peak_timers_per_second", steady(500)),
     **tables("capacity_timers_per_second", steady(2000)),
     **tables("log_partitions_ahead", steady(8)),

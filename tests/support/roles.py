@@ -38,6 +38,8 @@ COMMANDS = {
         "dead-letters",
         "deliveries",
         "endpoints",
+        "tenants",
+        "audit",
     ),
     "scheduler": ("schedule", "cancel", "reschedule", "pause", "resume", "run-now", "jobs"),
     "gateway": ("gateway",),

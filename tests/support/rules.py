@@ -41,6 +41,13 @@ def alerts() -> dict[str, dict[str, Any]]:
     return {rule["alert"]: rule for rule in rules() if "alert" in rule}
 
 
+@cache
+def of_group(name: str) -> frozenset[str]:
+    """Name the alerts of one group."""
+    groups = yaml.load(rule_file(), Loader=LOADER)["groups"]
+    return frozenset(rule["alert"] for group in groups if group["name"] == name for rule in group["rules"])
+
+
 def sped_up(text: str, factor: int) -> str:
     """Divide every wait, window, offset and age in minutes by a factor; keep counts, ratios and seconds unchanged."""
     text = WINDOW.sub(lambda found: f"[{_shorter(found[1], found[2], factor)}{_step(found, factor)}]", text)

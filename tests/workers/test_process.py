@@ -130,7 +130,7 @@ async def test_a_handler_that_is_slow_is_not_begun_for_all_of_a_message(
     outcomes, _ = await actor.call(envelopes)
 
     assert len(outcomes) == 1
-    assert actor._room._value == calls_max, "what was reserved is free again"
+    assert actor._calls._room._value == calls_max, "what was reserved is free again"
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,44 @@
 import asyncio
 import signal
 import threading
+from collections.abc import Iterable
 
-from shardclock import CallOutcome, Failed, JobCall, RunOrder, Seen, find_jobs
+from shardclock import CallOutcome, Failed, Job, JobCall, RunOrder, Seen, find_jobs
 from workers.importing import prepare_to_import
+
+
+class Runs:
+    """Make runs of an app's jobs in this process, one at a time."""
+
+    def __init__(self, jobs: Iterable[Job]) -> None:
+        self._jobs = {job.reference: job for job in jobs}
+        self._call: JobCall | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Say whether a run is being made."""
+        return self._call is not None
+
+    async def run(self, order: RunOrder) -> tuple[CallOutcome, Seen]:
+        """Make a run, in a thread of its own: whatever it does, a look at it is answered."""
+        job = self._jobs.get(order.function)
+        if job is None:
+            return Failed(f"the app of this process has no job {order.function}"), Seen()
+        call = self._call = JobCall(job, order)
+        try:
+            outcome = await _in_a_thread(call)
+        finally:
+            self._call = None
+        return outcome, call.look()
+
+    def look(self) -> Seen:
+        """Say what the run has said so far."""
+        return Seen() if self._call is None else self._call.look()
+
+    def cancel(self) -> None:
+        """Tell the run to end."""
+        if self._call is not None:
+            self._call.cancel()
 
 
 class RunActor:
@@ -13,37 +48,28 @@ class RunActor:
 
     def __init__(self, modules: str, directory: str, priority: int) -> None:
         prepare_to_import(directory, priority=priority)
-        self._jobs = {job.reference: job for job in find_jobs(modules.split(",")).values()}
-        self._call: JobCall | None = None
+        self._runs = Runs(find_jobs(modules.split(",")).values())
 
     async def ready(self) -> None:
         """Answer once the user's code is imported."""
 
     async def run(self, order: RunOrder, lives_s: float) -> tuple[CallOutcome, Seen]:
-        """Make a run, in a thread of its own: whatever it does, a look at it is answered."""
-        job = self._jobs.get(order.function)
-        if job is None:
-            return Failed(f"the app of this process has no job {order.function}"), Seen()
-        call = self._call = JobCall(job, order)
+        """Make a run."""
         live_for(lives_s)
         try:
-            outcome = await _in_a_thread(call)
+            return await self._runs.run(order)
         finally:
-            self._call = None
             live_for(None)
-        return outcome, call.look()
 
     async def look(self, lives_s: float) -> Seen:
         """Say what the run has said so far, and let it live on."""
-        if self._call is None:
-            return Seen()
-        live_for(lives_s)
-        return self._call.look()
+        if self._runs.is_running:
+            live_for(lives_s)
+        return self._runs.look()
 
     async def cancel(self) -> None:
         """Tell the run to end."""
-        if self._call is not None:
-            self._call.cancel()
+        self._runs.cancel()
 
 
 def live_for(lives_s: float | None) -> None:

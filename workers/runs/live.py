@@ -1,10 +1,11 @@
 """One run, from its begin to its end: it is started, told to end, or killed."""
 
 import asyncio
+import random
 import time
 from collections.abc import Awaitable, Callable
 
-from jobs.ending import Asked, Ending, crash_of, ending_of
+from jobs.ending import Asked, Ending, Jitter, crash_of, ending_of
 from jobs.states import RunOutcome
 from shardclock import CallOutcome, Canceled, JobPolicy, RunOrder, Seen
 from sql.jobs.runs import BegunRun, EndedRun, SaidOfRun
@@ -33,6 +34,7 @@ class LiveRun:
         lease_until_s: float,
         called: Callable[["LiveRun"], None],
         ends: Callable[["LiveRun", str], None],
+        jitter: Jitter = random.uniform,
     ) -> None:
         self.run = run
         self.policy = policy
@@ -46,6 +48,7 @@ class LiveRun:
         self._tells_called = called
         self._is_called = False
         self._ends = ends
+        self._jitter = jitter
         self._seen = Seen()
         self._reported = Seen()
         self._report_at_s = 0.0
@@ -156,7 +159,7 @@ class LiveRun:
             return  # the call of the run says what became of it
 
     def _judged(self, outcome: CallOutcome) -> Ending:
-        ending = ending_of(outcome, self.policy, attempt=self.run.attempt, asked=self._asked)
+        ending = ending_of(outcome, self.policy, attempt=self.run.attempt, asked=self._asked, jitter=self._jitter)
         if ending.outcome is RunOutcome.CANCELED and self._asked_why:
             return Ending(RunOutcome.CANCELED, reason=f"{self._asked_why}; {ending.reason}")
         return ending
@@ -164,4 +167,4 @@ class LiveRun:
     def _died(self, how: str) -> Ending:
         if self._asked is not None:
             return self._judged(Canceled(how))
-        return crash_of(how, self.policy, attempt=self.run.attempt)
+        return crash_of(how, self.policy, attempt=self.run.attempt, jitter=self._jitter)

@@ -3,9 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import ray
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
 from shardclock import CallOutcome, JobPolicy, RunOrder, Seen
 from workers.process import LEAST_SHARE, answer_of
 from workers.runs.actor import RunActor
@@ -73,6 +70,9 @@ class RayRunProcess:
     """
 
     def __init__(self, needs: Needs, *, modules: str, directory: str, resource: str | None = None) -> None:
+        import ray
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
         self._actor: Any = (
             ray.remote(RunActor)
@@ -119,4 +119,6 @@ class RayRunProcess:
 
     def kill(self) -> None:
         """End the process at once."""
+        import ray  # late, as in workers.process
+
         ray.kill(self._actor)

@@ -1,13 +1,14 @@
 """All runs that a worker makes: it begins them, watches them, and ends them."""
 
 import asyncio
+import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from structlog.typing import FilteringBoundLogger
 
-from jobs.ending import Asked, Ending, crash_of
+from jobs.ending import Asked, Ending, Jitter, crash_of
 from jobs.policy import policy_of
 from jobs.spec import InvalidJob, JobSpec
 from jobs.states import JobState, RunOutcome
@@ -60,6 +61,7 @@ class JobRunner:
         start: Callable[[Needs], RunProcess],
         session: Callable[[str], Session],
         log: FilteringBoundLogger,
+        jitter: Jitter = random.uniform,
     ) -> None:
         self.soon = asyncio.Event()
         self.begun = self.lost = 0
@@ -70,6 +72,7 @@ class JobRunner:
         self._gate = HintGate(settings.poll_s)
         self._runs, self._watches = session("runs"), session("watches")
         self._log = log
+        self._jitter = jitter
         self._live: dict[Claim, LiveRun] = {}
         self._making: dict[Claim, asyncio.Task[None]] = {}
         self._renewed_s: dict[Claim, float] = {}
@@ -119,6 +122,13 @@ class JobRunner:
                 await report_runs(self._watches, said)
         await self._tend()
         return WATCH_S
+
+    async def until_ended(self) -> None:
+        """Wait until no run is under way, and write how all of them ended."""
+        while self._making or self._ended:
+            if self._making:
+                await asyncio.wait(self._making.values(), return_when=asyncio.FIRST_COMPLETED)
+            await self.turn(may_begin=False)
 
     def stop(self) -> set[asyncio.Task[None]]:
         """Begin no more, and tell what runs to end; return the runs that are under way."""
@@ -172,7 +182,8 @@ class JobRunner:
 
     def _find_crashed(self, run: BegunRun, policy: JobPolicy) -> None:
         reason = "its worker was lost"
-        ending = crash_of(reason, policy, attempt=run.attempt, lease_left_s=run.lease_left.total_seconds())
+        lease_left_s = run.lease_left.total_seconds()
+        ending = crash_of(reason, policy, attempt=run.attempt, lease_left_s=lease_left_s, jitter=self._jitter)
         self._log.warning("run crashed", job=run.job, run=run.run_id, attempt=run.attempt, reason=reason)
         self._ended.append(EndedRun(run, ending))
 
@@ -185,6 +196,7 @@ class JobRunner:
             lease_until_s=sent_s + self._settings.lease_s - MARGIN_S,
             called=lambda it: self._say(it, JobState.RUNNING, None),
             ends=lambda it, why: self._say(it, JobState.TERMINATING, why),
+            jitter=self._jitter,
         )
         self.begun += 1
         self._renewed_s[run.claim] = sent_s

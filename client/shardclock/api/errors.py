@@ -131,6 +131,22 @@ class TooMany(ApiError):
     """Tell that the tenant writes more than it may (429): nothing was done."""
 
 
+class OverQuota(ApiError):
+    """Tell that the tenant has as much of something as it may have (429): nothing was done."""
+
+    @property
+    def quota(self) -> str | None:
+        """Return of what: timers, payload_bytes, waiters or endpoints."""
+        quota: str | None = self.members.get("quota")
+        return quota
+
+    @property
+    def limit(self) -> int | None:
+        """Return how much of it the tenant may have."""
+        limit: int | None = self.members.get("limit")
+        return limit
+
+
 class Unavailable(ApiError):
     """Tell that Postgres or the gateway gave no answer in time (503): it may have been done, or not."""
 
@@ -157,6 +173,7 @@ BY_NAME: Mapping[str, type[ApiError]] = {
     "refused": Refused,
     "other-request": OtherRequest,
     "too-many": TooMany,
+    "over-quota": OverQuota,
     "unavailable": Unavailable,
     "no-answer": NoAnswer,  # the client's own
     "broken": Broken,

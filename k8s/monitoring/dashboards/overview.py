@@ -1,6 +1,6 @@
 """Are timers on time, is anything overdue, which shards are there, and what is coming?"""
 
-from k8s.monitoring.dashboards.api import API
+from k8s.monitoring.dashboards.gateway import GATEWAY
 from k8s.monitoring.dashboards.quantiles import FIRE_LAG, quantile
 from k8s.monitoring.dashboards.spec import BarChart, Dashboard, Heatmap, Query, Row, Stat, TimeSeries
 
@@ -261,5 +261,5 @@ BUDGET = Row(
 OVERVIEW = Dashboard(
     name="overview",
     description="Are timers on time, is anything overdue, who is there, and what is coming.",
-    rows=[HEADLINE, LAG, DUE, OUTAGE, COMING, BUDGET, API],
+    rows=[HEADLINE, LAG, DUE, OUTAGE, COMING, BUDGET, *GATEWAY],
 )

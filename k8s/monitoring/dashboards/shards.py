@@ -45,7 +45,7 @@ HEADLINE = Row(
         ),
         Stat(
             "Sources",
-            "Shards, workers and coordinators that report to the exporters.",
+            "Shards, workers, coordinators and gateways that report to the exporters.",
             unit="none",
             queries=[Query('sum(shardclock_exporter_sources{job="$job"})')],
         ),

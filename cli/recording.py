@@ -1,0 +1,154 @@
+"""Record in the audit what operators do: the one seam that each of their commands passes.
+
+`record_verbs` wraps the commands, and `cli.session` writes the record in the session that did the work. What a command
+refuses before it asks the database leaves no record.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any, TypeVar
+
+import typer
+
+from cli.output import DONE
+from service import audit
+from service.audit import shown
+from sql.audit.acts import NewAct, record_act
+from sql.session import Session, StatementRefused, StoreUnavailable
+from timers.refusal import Refusal
+
+T = TypeVar("T")
+Options = Mapping[str, Any]
+Command = Callable[..., Any]
+NO_MATTER = frozenset({"as_json", "wait"})  # options that change only what is printed, and when
+RECORD_S = 5.0  # after a command was interrupted, or Postgres is away, nobody waits longer
+
+
+class NotRecorded(Exception):
+    """What was done is not in the audit; the message says why."""
+
+
+def _always(_: Options) -> bool:
+    return True
+
+
+def _if_yes(given: Options) -> bool:
+    return bool(given["yes"])
+
+
+def _if_many(given: Options) -> bool:
+    return bool(given["yes"] and (given["all_timers"] or given["process_instance"]))
+
+
+def _if_given(*names: str) -> Callable[[Options], bool]:
+    return lambda given: any(given[name] is not None for name in names)
+
+
+# The verbs of operators, and with which options each does something. A change of one timer is its client's, and the
+# command log has it.
+VERBS: Mapping[str, Callable[[Options], bool]] = {
+    "scale": _if_given("asked", "least", "most", "target"),
+    "ramp": _if_given("per_second"),
+    "switch": _always,
+    "leave": _always,
+    "release": _if_yes,
+    "cancel": _if_many,
+    "pause": _if_many,
+    "resume": _if_many,
+    "reschedule": _if_many,
+    "consumers reset": _if_yes,
+    "consumers drop": _if_yes,
+    "dead-letters redrive": _if_yes,
+    "dead-letters discard": _if_yes,
+    "deliveries retry": lambda given: given["timer_key"] is not None or bool(given["yes"]),
+    "deliveries cancel": _always,
+    "endpoints add": _always,
+    "endpoints change": _always,
+    "endpoints rotate": _always,
+    "endpoints test": _always,
+    "endpoints enable": _always,
+    "endpoints disable": _always,
+    "endpoints remove": _always,
+    "jobs add": _always,
+    "jobs remove": _always,
+    "jobs apply": lambda given: not given["dry_run"],
+    "jobs run": _always,
+    "jobs cancel": _always,
+    "jobs disable": _always,
+    "jobs enable": _always,
+    "jobs configure": _always,
+    "keys add": _always,
+    "keys rotate": _always,
+    "keys revoke": _always,
+    "tenants set": _always,
+    "tenants remove": _always,
+}
+_ACT: ContextVar[NewAct | None] = ContextVar("act", default=None)
+
+
+def record_verbs(app: typer.Typer) -> None:
+    """Let each verb of an operator leave a record."""
+    for name, command in commands_of(app):
+        if name in VERBS and command.callback is not None:
+            command.callback = _recorded(name, command.callback)
+
+
+def commands_of(app: typer.Typer, *, before: str = "") -> Iterator[tuple[str, "typer.models.CommandInfo"]]:
+    """List all commands of a program with their names, such as "endpoints add"."""
+    for command in app.registered_commands:
+        assert command.callback is not None
+        name = command.name or command.callback.__name__.replace("_", "-")
+        yield f"{before}{name}", command
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        yield from commands_of(group.typer_instance, before=f"{before}{group.name} ")
+
+
+async def recorded(session: Session, work: Callable[[Session], Awaitable[T]]) -> T:
+    """Do a command's work, and record how it ended, if the command is a verb of an operator.
+
+    errors:  NotRecorded  it is done, and not in the audit
+             whatever the work raises
+    """
+    act = _ACT.get()
+    if act is None:
+        return await work(session)
+    try:
+        result = await work(session)
+    except (Refusal, StatementRefused):
+        await _try_to_record(session, act, audit.NOT_DONE)
+        raise
+    except (Exception, asyncio.CancelledError):
+        await _try_to_record(session, act, audit.FAILED)
+        raise
+    is_done = result is None or result == DONE
+    why = await _try_to_record(session, act, audit.DONE if is_done else audit.NOT_DONE)
+    if why is not None:
+        raise NotRecorded(f"{act.verb} is {'done' if is_done else 'not done'}, and that is not in the audit: {why}")
+    return result
+
+
+async def _try_to_record(session: Session, act: NewAct, outcome: str) -> str | None:
+    """Record how an act ended; return why that could not be."""
+    try:
+        async with asyncio.timeout(RECORD_S):
+            await record_act(session, act, outcome)
+    except (StoreUnavailable, StatementRefused, TimeoutError) as error:
+        return str(error) or "Postgres gave no answer in time"
+    return None
+
+
+def _recorded(verb: str, command: Command) -> Command:
+    @wraps(command)
+    def acting(**options: Any) -> Any:
+        asked = {name: value for name, value in options.items() if name not in NO_MATTER}
+        act = NewAct("cli", verb, shown(asked), options.get("tenant")) if VERBS[verb](options) else None
+        before = _ACT.set(act)
+        try:
+            return command(**options)
+        finally:
+            _ACT.reset(before)
+
+    return acting

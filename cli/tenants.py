@@ -1,0 +1,152 @@
+"""The commands about tenants of the HTTP API: list what they may have, show one, set and remove its limits."""
+
+from typing import Annotated
+
+import typer
+
+from cli.output import DONE, Json, print_json, print_table, tell
+from cli.session import with_session
+from service import tenants as use_cases
+from service.tenants import LISTED_MAX, NoOwnLimits
+from sql.session import Session
+from sql.tenants.tenants import LIMITS, Limits, Tenant, list_tenants
+from timers.refusal import Refusal, shortened
+
+OFF = "off"  # no limit
+# The options for limits, in the words of the columns.
+OPTIONS = {
+    "timers_max": "--timers",
+    "payload_bytes_max": "--payload-bytes",
+    "waiters_max": "--waiters",
+    "endpoints_max": "--endpoints",
+    "rate_per_s": "--rate",
+}
+HEADINGS = ["timers", "payload bytes", "waiters", "endpoints", "writes a second"]
+
+NUMBER = f"N|{OFF}"
+
+Which = Annotated[str, typer.Argument(metavar="TENANT", show_default=False)]
+
+tenants = typer.Typer(
+    help="List the tenants that have limits of their own; the subcommands show, set and remove those of one.",
+    invoke_without_command=True,
+)
+
+
+@tenants.callback()
+def list_all(context: typer.Context, as_json: Json = False) -> int | None:
+    """List the tenants that have limits of their own; the subcommands show, set and remove those of one."""
+    return list_(as_json=as_json) if context.invoked_subcommand is None else None
+
+
+@tenants.command(name="list")
+def list_(
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=LISTED_MAX, help="At most N.")] = 100,
+    as_json: Json = False,
+) -> int:
+    """List the tenants that have limits of their own."""
+
+    async def do(session: Session) -> int:
+        found = await list_tenants(session, limit=limit)
+        if as_json:
+            print_json(found)
+        elif found:
+            print_table("", ["tenant", *HEADINGS, "set"], [_row(tenant) for tenant in found])
+        else:
+            tell("no tenant has limits of its own; all have those of the gateways' settings")
+        return DONE
+
+    return with_session(do)
+
+
+@tenants.command()
+def show(tenant: Which, as_json: Json = False) -> int:
+    """Show what a tenant may have, and what it has."""
+
+    async def do(session: Session) -> int:
+        found = await use_cases.show(session, tenant)
+        if as_json:
+            own = None if found.own is None else found.own.limits
+            print_json({"tenant_id": tenant, "limits": own, "used": found.pending, "endpoints": found.endpoints})
+            return DONE
+        about = "about " if found.pending.estimated else ""
+        has = [f"{about}{found.pending.timers:,}", f"{about}{found.pending.payload_bytes:,}", None]
+        may = _words(found.own.limits if found.own else Limits())
+        print_table("", ["", *HEADINGS], [("may have", *may), ("has", *has, f"{found.endpoints:,}", None)])
+        if found.own is None:
+            tell(f"tenant {shortened(tenant)} has no limits of its own: those of the gateways' settings hold")
+        return DONE
+
+    return with_session(do)
+
+
+@tenants.command(name="set")
+def set_(
+    tenant: Which,
+    timers: Annotated[str | None, typer.Option("--timers", metavar=NUMBER, help="Pending timers.")] = None,
+    payload_bytes: Annotated[
+        str | None, typer.Option("--payload-bytes", metavar=NUMBER, help="Bytes of their payloads, as JSON text.")
+    ] = None,
+    waiters: Annotated[
+        str | None, typer.Option("--waiters", metavar=NUMBER, help="Callers who wait for an end, at each gateway.")
+    ] = None,
+    endpoints: Annotated[str | None, typer.Option("--endpoints", metavar=NUMBER, help="Endpoints.")] = None,
+    rate: Annotated[
+        str | None, typer.Option("--rate", metavar=NUMBER, help="Writes a second, at each gateway.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Set limits of a tenant's own; what is not given stays as it was set before, or is no limit."""
+    texts = dict(zip(LIMITS, (timers, payload_bytes, waiters, endpoints, rate), strict=True))
+    given = {name: _read(name, text) for name, text in texts.items() if text is not None}
+    if not given:
+        raise Refusal(f"say which limit is set: give one of {', '.join(OPTIONS.values())}")
+
+    async def do(session: Session) -> int:
+        now = await use_cases.set_own(session, tenant, given)
+        if as_json:
+            print_json(now)
+        else:
+            print_table("", ["tenant", *HEADINGS, "set"], [_row(now)])
+        return DONE
+
+    return with_session(do)
+
+
+@tenants.command()
+def remove(tenant: Which, as_json: Json = False) -> int:
+    """Remove a tenant's own limits: it has those of the gateways' settings. Nothing else of it is removed."""
+
+    async def do(session: Session) -> int:
+        sentence = await use_cases.remove_own(session, tenant)
+        if as_json:
+            print_json({"done": sentence})
+        else:
+            tell(sentence)
+        return DONE
+
+    try:
+        return with_session(do)
+    except NoOwnLimits as refusal:
+        raise Refusal(f"{refusal}: `shardclock tenants` lists those that have") from None
+
+
+def _read(name: str, text: str) -> float | None:
+    """Read a limit: a number, or that there is none.
+
+    errors:  Refusal  it is neither
+    """
+    if text == OFF:
+        return None
+    try:
+        return float(text) if name == "rate_per_s" else int(text)
+    except ValueError:
+        raise Refusal(f"{OPTIONS[name]} {shortened(text)} is refused: give a number, or {OFF} for no limit") from None
+
+
+def _row(tenant: Tenant) -> tuple[object, ...]:
+    return tenant.tenant_id, *_words(tenant.limits), tenant.changed_at
+
+
+def _words(limits: Limits) -> list[str]:
+    return ["no limit" if limit is None else f"{limit:,}" for limit in (getattr(limits, name) for name in LIMITS)]

@@ -1,0 +1,57 @@
+"""A user's app in the test's own process."""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+from jobs.spec import JobSpec, check_rule
+from shardclock import Handler, Job, describe, describe_jobs, find_declared
+from sql.deliveries.handlers import declare_handlers
+from sql.jobs.declare import declare_jobs
+from sql.session import Session
+from workers.handler import HandlerSpec
+
+
+@dataclass(frozen=True, slots=True)
+class AppHere:
+    """Hold the handlers and jobs of an app, as it declares them and as a worker knows them."""
+
+    handlers: dict[str, Handler]
+    jobs: dict[str, Job]
+
+    @classmethod
+    def found(cls, modules: str) -> Self:
+        """Import an app, named as for `shardclock up --app`; without a name it has nothing.
+
+        errors:  InvalidHandler  it can't be imported, declares nothing, or declares something wrong
+                 InvalidJob      a job has a rule that is refused
+        """
+        if not modules:
+            return cls({}, {})
+        found = find_declared(modules.split(","))
+        app = cls(found.handlers, found.jobs)
+        for job in app.job_specs:
+            check_rule(job)
+        return app
+
+    @property
+    def specs(self) -> list[HandlerSpec]:
+        """Return the handlers as a worker knows them."""
+        return [HandlerSpec.of(it) for it in describe(self.handlers.values())]
+
+    @property
+    def unpaced_specs(self) -> list[HandlerSpec]:
+        """Return the same without their rates: a clock that stands still allows one call, and never another."""
+        return [replace(it, policy=replace(it.policy, rate_per_s=None)) for it in self.specs]
+
+    @property
+    def job_specs(self) -> list[JobSpec]:
+        """Return the jobs as a worker knows them."""
+        return [JobSpec.of(it) for it in describe_jobs(self.jobs.values())]
+
+    async def declare(self, session: Session) -> None:
+        """Let the database know them, as `shardclock up` does.
+
+        errors:  StoreUnavailable  the outcome is unknown: call again
+        """
+        await declare_handlers(session, [it.declared() for it in self.specs])
+        await declare_jobs(session, self.job_specs)

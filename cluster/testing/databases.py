@@ -1,0 +1,100 @@
+"""A database for each test: a copy of a migrated one, in a Postgres that lives as long as this process."""
+
+import asyncio
+import atexit
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+from cluster.scratch import Scratch, left_behind, remove_abandoned
+from embedded.server import EmbeddedPostgres
+from sql.clock.moved import install
+from sql.copies import create_database, drop_database, forgo_safety
+from sql.migrate import migrate
+from sql.session import Session
+
+KIND, DATA = "testing", "data"  # of the directories, and in each of them
+TEMPLATE = "template_of_tests"
+TIMEOUT_S = 60.0  # a copy waits for two checkpoints, on a machine that may be busy with other tests
+
+
+class Databases:
+    """Keep a Postgres with a migrated template, whose clock can be moved, and lend copies of it."""
+
+    def __init__(self) -> None:
+        stop_abandoned()
+        self._scratch = Scratch.make(KIND)
+        self._server: EmbeddedPostgres | None = None
+        try:
+            self._server = EmbeddedPostgres.start(self._scratch.path / DATA)
+            self._admin_dsn = self._server.dsn
+            asyncio.run(self._make_template())
+        except BaseException:
+            self.close()
+            raise
+
+    @asynccontextmanager
+    async def lend(self) -> AsyncIterator[str]:
+        """Lend a database for the length of a block.
+
+        errors:  StoreUnavailable  Postgres does not answer: it was killed, or the machine is out of something
+        """
+        name = f"test_{uuid4().hex}"
+        async with self._admin() as admin:
+            await create_database(admin, name, template=TEMPLATE)
+        try:
+            yield self._dsn_of(name)
+        finally:
+            async with self._admin() as admin:
+                await drop_database(admin, name)
+
+    def close(self) -> None:
+        """Stop the server, and remove its files."""
+        if self._server is not None:
+            self._server.close()
+        self._scratch.remove()
+
+    async def _make_template(self) -> None:
+        async with self._admin() as admin:
+            await forgo_safety(admin)
+            await create_database(admin, TEMPLATE)
+        dsn = self._dsn_of(TEMPLATE)
+        async with Session(dsn, application="shardclock testing", timeout_s=TIMEOUT_S) as session:
+            await install(session)
+        await migrate(dsn)
+
+    def _admin(self) -> Session:
+        return Session(self._admin_dsn, application="shardclock testing", timeout_s=TIMEOUT_S)
+
+    def _dsn_of(self, name: str) -> str:
+        return self._admin_dsn.replace("/postgres?", f"/{name}?", 1)
+
+
+def stop_abandoned() -> None:
+    """Stop the servers of processes that were killed, and remove their files: nothing else ever would."""
+    with left_behind(KIND) as paths:
+        for path in paths:
+            if EmbeddedPostgres.at(path / DATA).is_running():
+                EmbeddedPostgres.start(path / DATA).close()  # whoever uses it last stops it
+    remove_abandoned()
+
+
+_lock = threading.Lock()
+_databases: list[Databases] = []
+
+
+async def databases() -> Databases:
+    """Return those of this process; they are made when they are asked for first, in about a second.
+
+    errors:  EmbeddedPostgresError  Postgres can't be started here; it says why
+    """
+    return await asyncio.to_thread(_made)  # starting a server waits for other processes
+
+
+def _made() -> Databases:
+    with _lock:
+        if not _databases:
+            _databases.append(Databases())
+            atexit.register(_databases[0].close)
+        return _databases[0]

@@ -1,0 +1,116 @@
+"""The shard and the worker of a cluster in a test: they keep all slots, and act when they are told to."""
+
+import os
+import random
+import secrets
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from cluster.testing.app import AppHere
+from cluster.testing.webhooks import EVERYWHERE, WebhookBook
+from keepers.clock import PostgresClock
+from shards.settings import ShardSettings
+from shards.stepped import SteppedShard
+from sql.cluster.holders import SHARD, WORKER, Incarnation, assign
+from sql.cluster.leadership import lead
+from sql.session import Session
+from workers.here import HandlerHere, RunHere
+from workers.settings import WorkerSettings
+from workers.stepped import SteppedWorker
+from workers.surroundings import Surroundings
+
+# The database belongs to this installation. So the shards and workers of a cluster that connects to it by mistake are
+# on hold there: docs/decisions/0016-a-copy-does-not-fire.md.
+IDENTITY = "shardclock.testing"
+LEASE_S = 3_600.0  # for whoever stops a handler in a debugger: the worker's own clock goes on meanwhile
+TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Keepers:
+    """Hold what acts in one cluster."""
+
+    shard: SteppedShard
+    worker: SteppedWorker
+    book: WebhookBook
+
+    async def step(self) -> None:
+        """Fire what is due, then call and settle what has fired."""
+        await self.shard.step()
+        await self.worker.step()
+
+    async def finish(self) -> None:
+        """Wait for what a step that was broken off has left in hand."""
+        await self.worker.finish()
+
+
+@asynccontextmanager
+async def keeping(
+    dsn: str, session: Session, app: AppHere, book: WebhookBook, chance: random.Random
+) -> AsyncIterator[Keepers]:
+    """Run the keepers of a database for the length of a block, as the only ones."""
+    keepers = Keepers(_shard(dsn), _worker(dsn, app, book, chance), book)
+    try:
+        await keepers.shard.begin()
+        await keepers.worker.begin()
+        await _assign_all(session, keepers)
+        yield keepers
+    finally:
+        await keepers.worker.end()
+        await keepers.shard.end()
+
+
+async def _assign_all(session: Session, keepers: Keepers) -> None:
+    """Give each of them all slots, as a coordinator that leads."""
+    leader = keepers.shard.holder
+    leading = await lead(session, leader, cluster_id=IDENTITY, lease_s=LEASE_S, fresh=True, identity=IDENTITY)
+    parts = {keepers.shard.holder: 0, keepers.worker.holder: 0}
+    assigned = await assign(session, leader=leader, term=leading.term, parts=parts, part_count=1)
+    assert assigned, "nobody else leads in a database that was made just now"
+
+
+def _shard(dsn: str) -> SteppedShard:
+    settings = ShardSettings(identity=IDENTITY, statement_timeout_s=TIMEOUT_S)
+    return SteppedShard(_incarnation(SHARD), settings, dsn, clock=_clock())
+
+
+def _worker(dsn: str, app: AppHere, book: WebhookBook, chance: random.Random) -> SteppedWorker:
+    settings = WorkerSettings(
+        identity=IDENTITY,
+        delivery_lease_s=LEASE_S,
+        run_lease_s=LEASE_S,
+        statement_timeout_s=TIMEOUT_S,
+        webhook_http=True,
+        webhook_allow=EVERYWHERE,
+    )
+    return SteppedWorker(
+        _incarnation(WORKER),
+        settings,
+        app.unpaced_specs,
+        dsn,
+        jobs=app.job_specs,
+        start=partial(HandlerHere, handlers=app.handlers),
+        start_run=partial(RunHere, jobs=app.jobs),
+        surroundings=Surroundings(_clock(), chance.uniform, book.send),
+    )
+
+
+def _clock() -> PostgresClock:
+    """Make a clock that shows what Postgres has answered last: its own does not go on meanwhile."""
+    return PostgresClock(monotonic=lambda: 0.0)
+
+
+def _incarnation(role: str) -> Incarnation:
+    return Incarnation(
+        holder=secrets.randbits(63),
+        role=role,
+        cluster_id=IDENTITY,
+        actor_name=IDENTITY,
+        node_id=IDENTITY,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        identity=IDENTITY,
+    )

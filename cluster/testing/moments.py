@@ -1,0 +1,79 @@
+"""To which moment the clock goes, and when the rounds of one moment are given up: pure decisions."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from sql.clock.moved import NextDue
+from timers.duration import later, parse_duration
+from timers.zone import UTC_ZONE
+
+ROUNDS_MAX = 1_000  # of firings at one moment; each takes thousands of timers, and some milliseconds
+STUCK_ROUNDS_MAX = 50  # with the same thing still due
+PAUSE_S = 0.01  # before a round for what the last one could not take
+
+
+class EndlessMoment(Exception):
+    """What fires schedules more for the same moment, again and again; the message names the timer."""
+
+
+class StuckTimer(Exception):
+    """Something is due, and can't fire; the message names it."""
+
+
+def target_of(now: datetime, by: str | timedelta | None, to: datetime | None) -> datetime:
+    """Return the moment to which the clock is to be moved.
+
+    shape:   aware, in UTC
+    units:   the date half of a length in text is calendar time, in UTC
+    errors:  ValueError    not exactly one of the two is given, the moment has no time zone, or it lies in the past
+             InvalidTimer  the length can't be read
+    """
+    if (by is None) == (to is None):
+        raise ValueError('advance takes a length of time, such as "P3D", or to=, a moment: give exactly one of them')
+    if to is not None and to.utcoffset() is None:
+        raise ValueError(f"{to.isoformat()} has no time zone; give it one, such as tzinfo=UTC")
+    target = to if to is not None else _later(now, by or timedelta())
+    if target < now:
+        raise ValueError(f"{target.isoformat()} is before {now.isoformat()}: the clock goes forward alone")
+    return target.astimezone(UTC)
+
+
+def _later(now: datetime, by: str | timedelta) -> datetime:
+    return now + by if isinstance(by, timedelta) else later(now, parse_duration(by), UTC_ZONE)
+
+
+@dataclass(slots=True)
+class Moment:
+    """Count the rounds of one moment."""
+
+    now: datetime
+    _rounds: int = 0
+    _same: int = 0
+    _last: NextDue | None = None
+
+    def begin_round(self, due: NextDue) -> float:
+        """Begin a round because something is due; return how long to wait before it.
+
+        errors:  EndlessMoment  there were too many rounds, and each found something new
+                 StuckTimer     the same was due in too many rounds
+        """
+        self._rounds += 1
+        self._same = self._same + 1 if due == self._last else 0
+        self._last = due
+        if self._same >= STUCK_ROUNDS_MAX:
+            raise StuckTimer(
+                f"{_name_of(due)} is due at {due.due_at.isoformat()} and can't be taken: most likely a transaction of"
+                " the test has locked it; end that transaction before the clock is moved"
+            )
+        if self._rounds > ROUNDS_MAX:
+            raise EndlessMoment(
+                f"{self.now.isoformat()} does not end: after {ROUNDS_MAX:,} rounds of firings {_name_of(due)} is due at"
+                " the same moment; let whatever schedules it again give it a delay, or cancel it"
+            )
+        return PAUSE_S if self._same else 0.0
+
+
+def _name_of(due: NextDue) -> str:
+    name = "" if due.name is None else f' "{due.name}"'
+    kind = f"the delivery of timer {due.timer_key}{name}" if due.claims else f"timer {due.timer_key}{name}"
+    return f"{kind} (target {due.target})"

@@ -1,0 +1,90 @@
+"""Count days and months in the Gregorian calendar of any year, since Python's own ends at the year 9999."""
+
+from datetime import datetime, timedelta
+from functools import lru_cache
+
+from timers.zone import zone_of
+
+YEAR_MAX = 999_999_999
+MONTH_DAYS = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+CYCLE_YEARS = 400
+CYCLE_DAYS = 146_097  # the calendar repeats after 400 years, days of the week too
+MARCH_1_YEAR_0 = -719_468  # in days since 1970-01-01
+ANY_YEAR = 2000  # in which a time without a date reads the offset of its zone
+
+
+def days_in_month(year: int, month: int) -> int:
+    """Return how many days a month has."""
+    is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    return 29 if month == 2 and is_leap else MONTH_DAYS[month - 1]
+
+
+def exists(year: int, month: int, day: int) -> bool:
+    """Say whether there is such a day, in the years that FEEL knows."""
+    return abs(year) <= YEAR_MAX and 1 <= month <= 12 and 1 <= day <= days_in_month(year, month)
+
+
+def day_number(year: int, month: int, day: int) -> int:
+    """Count the days from 1970-01-01 to a day; before it they are negative.
+
+    source:  years that begin in March, so that the leap day comes last
+    """
+    year -= month <= 2
+    cycle, year_of_cycle = divmod(year, CYCLE_YEARS)
+    day_of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+    day_of_cycle = year_of_cycle * 365 + year_of_cycle // 4 - year_of_cycle // 100 + day_of_year
+    return cycle * CYCLE_DAYS + day_of_cycle + MARCH_1_YEAR_0
+
+
+def day_of(number: int) -> tuple[int, int, int]:
+    """Find the year, month and day that `day_number` counts."""
+    cycle, day_of_cycle = divmod(number - MARCH_1_YEAR_0, CYCLE_DAYS)
+    leap_days = day_of_cycle // 1_460 - day_of_cycle // 36_524 + day_of_cycle // 146_096
+    year_of_cycle = (day_of_cycle - leap_days) // 365
+    day_of_year = day_of_cycle - (365 * year_of_cycle + year_of_cycle // 4 - year_of_cycle // 100)
+    month_from_march = (5 * day_of_year + 2) // 153
+    month = (month_from_march + 2) % 12 + 1
+    day = day_of_year - (153 * month_from_march + 2) // 5 + 1
+    return cycle * CYCLE_YEARS + year_of_cycle + (month <= 2), month, day
+
+
+def months_on(year: int, month: int, day: int, months: int) -> tuple[int, int, int]:
+    """Add months to a day; a day that its month lacks becomes that month's last."""
+    year, month = divmod(year * 12 + month - 1 + months, 12)
+    return year, month + 1, min(day, days_in_month(year, month + 1))
+
+
+def local_offset_s(zone: str, day: int, second: int) -> int:
+    """Return a zone's offset from UTC at a time of its own clock; of a time that comes twice, the first is meant."""
+    return _offset_s(zone, _within_python(day), second, is_utc=False)
+
+
+def utc_offset_s(zone: str, day: int, second: int) -> int:
+    """Return a zone's offset at a moment, given as a day and a second of UTC."""
+    return _offset_s(zone, _within_python(day), second, is_utc=True)
+
+
+def standard_offset_s(zone: str) -> int:
+    """Return a zone's offset without summer time, for a time that has no date."""
+    moment = datetime(ANY_YEAR, 1, 1, tzinfo=zone_of(zone))
+    return _seconds((moment.utcoffset() or timedelta(0)) - (moment.dst() or timedelta(0)))
+
+
+@lru_cache(maxsize=1_024)
+def _offset_s(zone: str, day: int, second: int, *, is_utc: bool) -> int:
+    local = datetime(1970, 1, 1) + timedelta(days=day, seconds=second)  # noqa: DTZ001 the clock of the zone is meant
+    clock = zone_of(zone)
+    moment = clock.fromutc(local.replace(tzinfo=clock)) if is_utc else local.replace(tzinfo=clock)
+    return _seconds(moment.utcoffset() or timedelta(0))
+
+
+def _within_python(day: int) -> int:
+    """Move a day outside of Python's years to one within them that has the same place in the calendar's cycle."""
+    first, last = -719_000, 2_932_000  # a few months within the years 1 and 9999
+    if day < first:
+        return day + CYCLE_DAYS * -((day - first) // CYCLE_DAYS)
+    return day - CYCLE_DAYS * -((last - day) // CYCLE_DAYS) if day > last else day
+
+
+def _seconds(length: timedelta) -> int:
+    return length.days * 86_400 + length.seconds

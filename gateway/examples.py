@@ -1,0 +1,61 @@
+"""Make the example of an answer from those of its fields, so that each has one, and none is written twice."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+Schema = Mapping[str, Any]
+NULL = {"type": "null"}
+BY_KEY: Mapping[str, Any] = {"name": None}
+BY_NAME: Mapping[str, Any] = {"timer_key": None}
+ENDS: Mapping[str, Mapping[str, Any]] = {
+    "cancel": {"state": "CANCELED", "due_date": None},
+    "pause": {"state": "PAUSED", "due_date": None},
+    "resume": {"state": "PENDING", "due_date": None},
+    "run": {"state": "PENDING", "due_date": None},
+    "move": {"state": "PENDING"},
+}
+ONE_LETTER = {"timer_keys": [20514]}
+# What an operation answers else than others whose answer has the same model.
+OWN: Mapping[str, Mapping[str, Any]] = {
+    **{f"{verb}_timer": {**fields, **BY_KEY} for verb, fields in ENDS.items()},
+    **{f"{verb}_timer_by_name": {**fields, **BY_NAME} for verb, fields in ENDS.items()},
+    "retry_delivery": {"state": "DUE", "said": "the next attempt of timer 20514's delivery is due now"},
+    "redrive_dead_letters": {"said": "put back: 2 dead letters are due again"},
+    "redrive_dead_letter": {"said": "put back: 1 dead letter is due again", **ONE_LETTER},
+    "discard_dead_letter": {"said": "1 dead letter discarded", **ONE_LETTER},
+    "change_endpoint": {"said": "endpoint webhook:billing has concurrency 20"},
+    "remove_endpoint": {"said": "endpoint webhook:billing is removed"},
+    "enable_endpoint": {"said": "endpoint webhook:billing is enabled"},
+    "end_rotation": {"said": "endpoint webhook:billing signs with its newest secret alone"},
+    "rotate_endpoint": {"said": "endpoint webhook:billing signs with 2 secrets"},
+    "disable_job": {"state": "DISABLED"},
+    "enable_job": {"state": "SCHEDULED"},
+}
+
+
+class NoExample(LookupError):
+    """A field has no example, and nothing that could stand for one; the message names it."""
+
+
+def example_of(schema: Schema, schemas: Mapping[str, Schema], *, of: str = "it") -> Any:
+    """Make an example of a schema, by its own example or those of its parts.
+
+    shape:   what may be null, and has no example, is null; `schemas` are the models that are referred to
+    errors:  NoExample  names the field; give it `examples`
+    """
+    if examples := schema.get("examples"):
+        return examples[0]
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        return example_of(schemas[name], schemas, of=name)
+    if "properties" in schema:
+        return {name: example_of(part, schemas, of=f"{of}.{name}") for name, part in schema["properties"].items()}
+    if schema.get("type") == "array":
+        return [example_of(schema["items"], schemas, of=of)]
+    for choice in schema.get("anyOf", ()):
+        with suppress(NoExample):
+            return example_of(choice, schemas, of=of)
+    if schema.get("type") == "null" or NULL in schema.get("anyOf", ()):
+        return None
+    raise NoExample(f"{of} has no example; give the field `examples`")

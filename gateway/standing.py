@@ -1,0 +1,85 @@
+"""How one tenant stands at one gateway: what it may have, what it had at the last look, and what was let in since."""
+
+from dataclasses import dataclass, field
+from math import ceil
+
+from sql.tenants.tenants import Limits, Pending
+
+
+@dataclass(slots=True, eq=False)
+class Standing:
+    """One tenant at one gateway.
+
+    What it has is what the last look counted, what was written since that look began, and what is being written now.
+    What was written while a look was under way may be in its count or not, and is added until the next one ends: so
+    one gateway alone never lets in too much.
+    """
+
+    tenant_id: str
+    limits: Limits = field(default_factory=Limits)
+    waiting: int = 0
+    looked_at_s: float | None = None
+    _next_s: float = 0.0
+    _counted: Pending = field(default_factory=Pending)
+    _since: Pending = field(default_factory=Pending)
+    _meanwhile: Pending = field(default_factory=Pending)  # written since the look that is under way began
+    _in_flight: Pending = field(default_factory=Pending)
+
+    @property
+    def is_in_use(self) -> bool:
+        """Say whether something would be forgotten with it."""
+        return self.waiting > 0 or self._in_flight.timers > 0
+
+    @property
+    def is_full(self) -> bool:
+        """Say whether not even a timer without a payload has room."""
+        return self.exceeded_by(Pending(1, 0)) is not None
+
+    def is_due(self, now_s: float) -> bool:
+        """Say whether it is time for another look."""
+        return now_s >= self._next_s
+
+    def again_in_s(self, now_s: float) -> int:
+        """Say in how many seconds, at least one, a look may find more room."""
+        return max(1, ceil(self._next_s - now_s))
+
+    def has(self, quota: str) -> int:
+        """Say how much it has of a quota, `timers` or `payload_bytes`."""
+        parts = (self._counted, self._since, self._in_flight)
+        return sum(int(getattr(part, quota)) for part in parts)
+
+    def exceeded_by(self, size: Pending) -> tuple[str, int] | None:
+        """Find the quota in which it has no room for so much more, and its limit; None: there is room."""
+        for quota, limit in (("timers", self.limits.timers_max), ("payload_bytes", self.limits.payload_bytes_max)):
+            if limit is not None and self.has(quota) + getattr(size, quota) > limit and getattr(size, quota):
+                return quota, limit
+        return None
+
+    def take(self, size: Pending) -> None:
+        """Count what is being written from now on."""
+        self._in_flight = _sum(self._in_flight, size)
+
+    def settle(self, size: Pending, *, was_written: bool) -> None:
+        """Count what is no longer being written: it was, or it was not."""
+        self._in_flight = _sum(self._in_flight, size, sign=-1)
+        if was_written:
+            self._since, self._meanwhile = _sum(self._since, size), _sum(self._meanwhile, size)
+
+    def begin(self) -> None:
+        """Begin a look: what is written from now on may not be in its count."""
+        self._meanwhile = Pending()
+
+    def end(self, limits: Limits, counted: Pending | None, now_s: float, *, next_s: float) -> None:
+        """Take what a look has found; without a count, the last one and what was written since go on."""
+        if counted is not None:
+            self._counted, self._since = counted, self._meanwhile
+        self.limits = limits
+        self.looked_at_s, self._next_s = now_s, next_s
+
+    def begin_again_at(self, next_s: float) -> None:
+        """Put the next look off, because one has failed."""
+        self._next_s = next_s
+
+
+def _sum(one: Pending, other: Pending, *, sign: int = 1) -> Pending:
+    return Pending(one.timers + sign * other.timers, one.payload_bytes + sign * other.payload_bytes)

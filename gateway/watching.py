@@ -1,0 +1,61 @@
+"""Watch what no request tells: whether the event loop stands still, and how many API keys expire soon."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+from gateway.families import LOOP_EDGES
+from metrics.buckets import Buckets
+from sql.keys.keys import count_expiring
+from sql.pool import Pool
+from sql.session import StatementRefused, StoreUnavailable
+from timers.duration import parse_duration
+
+TICK_S = 0.1
+KEYS_S = 60.0  # between two looks for keys: the alert about them has two weeks
+SOON = parse_duration("P14D")
+
+
+@dataclass(slots=True)
+class Watched:
+    """What was seen since the start: how late the loop was, and the last count of keys, None if there is none."""
+
+    loop_lag: Buckets = field(default_factory=partial(Buckets, LOOP_EDGES))
+    keys_expiring: int | None = None
+
+
+@asynccontextmanager
+async def watching(looking: Pool) -> AsyncIterator[Watched]:
+    """Watch during a block; `looking` is not the pool of the requests, which need all of theirs."""
+    watched = Watched()
+    tasks = [
+        asyncio.create_task(_measure_lag(watched.loop_lag), name="loop lag"),
+        asyncio.create_task(_count_keys(watched, looking), name="expiring keys"),
+    ]
+    try:
+        yield watched
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _measure_lag(lag: Buckets) -> None:
+    """Ask to be woken again and again, and measure by how much that comes too late."""
+    clock = asyncio.get_running_loop().time
+    while True:
+        due_s = clock() + TICK_S
+        await asyncio.sleep(TICK_S)
+        lag.add(max(0.0, clock() - due_s))
+
+
+async def _count_keys(watched: Watched, looking: Pool) -> None:
+    while True:
+        try:
+            async with looking.session() as session:
+                watched.keys_expiring = await count_expiring(session, SOON)
+        except (StoreUnavailable, StatementRefused):
+            watched.keys_expiring = None  # other alerts say that Postgres is away
+        await asyncio.sleep(KEYS_S)

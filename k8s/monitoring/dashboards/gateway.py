@@ -1,0 +1,182 @@
+"""The rows about gateways: what is asked of the HTTP API, what fails, how long it takes, and how full they are."""
+
+from k8s.monitoring.dashboards.quantiles import quantile
+from k8s.monitoring.dashboards.spec import Query, Row, Stat, TimeSeries
+
+TOOK = 'shardclock_request_seconds_bucket{job="$job"}[$__rate_interval]'
+LOOP_LAG = 'shardclock_gateway_loop_lag_seconds_bucket{job="$job"}[$__rate_interval]'
+# Each begins with what is there from the first request on, so that nothing wrong is shown as zero, not as no data.
+FAILED = (
+    'sum by (operation) (rate(shardclock_requests_total{job="$job", status=~"5xx|503"}[$__rate_interval]))'
+    ' or sum by (operation) (rate(shardclock_requests_total{job="$job"}[$__rate_interval])) * 0'
+)
+THROTTLED = (
+    'sum by (tenant) (rate(shardclock_requests_throttled_total{job="$job"}[$__rate_interval]))'
+    ' or sum(shardclock_gateways{job="$job"}) * 0'
+)
+
+REQUESTS = Row(
+    title="Gateway",
+    panels=[
+        TimeSeries(
+            "Requests",
+            (
+                "Answered in a second, by kind of status. 503: Postgres, a connection or a place is missing. 429: a"
+                " tenant asks for too much. 5xx: the gateway has failed."
+            ),
+            unit="cps",
+            queries=[
+                Query('sum by (status) (rate(shardclock_requests_total{job="$job"}[$__rate_interval]))', "{{status}}")
+            ],
+            runbooks=["ShardclockRequestsUnavailable"],
+        ),
+        TimeSeries(
+            "Requests, by operation",
+            "Answered in a second, by operation: the names are those of the API's reference.",
+            unit="cps",
+            queries=[
+                Query(
+                    'sum by (operation) (rate(shardclock_requests_total{job="$job"}[$__rate_interval]))',
+                    "{{operation}}",
+                )
+            ],
+        ),
+        TimeSeries(
+            "Errors, by operation",
+            "Share of the requests that were answered 500 or 503.",
+            unit="percentunit",
+            queries=[
+                Query(
+                    (
+                        f"({FAILED}) /"
+                        ' sum by (operation) (rate(shardclock_requests_total{job="$job"}[$__rate_interval]))'
+                    ),
+                    "{{operation}}",
+                )
+            ],
+            runbooks=["ShardclockRequestsBroken", "ShardclockRequestsUnavailable"],
+        ),
+        TimeSeries(
+            "Duration, by operation",
+            "99 % of the requests were answered within this time; those that wait for an end are left out.",
+            unit="s",
+            log=True,
+            from_zero=False,
+            queries=[Query(quantile(0.99, TOOK, by="le, operation"), "{{operation}}")],
+            runbooks=["ShardclockRequestsSlow"],
+        ),
+    ],
+)
+
+WORK = Row(
+    panels=[
+        TimeSeries(
+            "Duration",
+            "Half and 99 % of all requests were answered within this time; those that wait for an end are left out.",
+            unit="s",
+            log=True,
+            from_zero=False,
+            queries=[Query(quantile(0.5, TOOK), "p50"), Query(quantile(0.99, TOOK), "p99")],
+            runbooks=["ShardclockRequestsSlow"],
+        ),
+        TimeSeries(
+            "Creates written together",
+            "Timers that one transaction writes, of those that are created one by one: more come together under load.",
+            unit="short",
+            queries=[
+                Query(
+                    (
+                        'sum(rate(shardclock_creates_combined_total{job="$job"}[$__rate_interval])) /'
+                        ' sum(rate(shardclock_create_batches_total{job="$job"}[$__rate_interval]))'
+                    ),
+                    "timers",
+                )
+            ],
+        ),
+        TimeSeries(
+            "Waits for a connection",
+            "How long a request waits on the mean until it gets a connection to Postgres. None in time: it is a 503.",
+            unit="s",
+            queries=[
+                Query(
+                    (
+                        'sum(rate(shardclock_gateway_session_wait_seconds_total{job="$job"}[$__rate_interval])) /'
+                        ' sum(rate(shardclock_gateway_sessions_lent_total{job="$job"}[$__rate_interval]))'
+                    ),
+                    "mean",
+                )
+            ],
+            runbooks=["ShardclockRequestsUnavailable", "ShardclockRequestsSlow"],
+        ),
+        TimeSeries(
+            "Under way",
+            "Requests that are being answered, connections to Postgres in use, and requests a second that get none.",
+            unit="short",
+            queries=[
+                Query('sum(shardclock_requests_in_flight{job="$job"})', "requests"),
+                Query('sum(shardclock_gateway_sessions_in_use{job="$job"})', "connections"),
+                Query('sum(rate(shardclock_gateway_sessions_missed_total{job="$job"}[$__rate_interval]))', "get none"),
+            ],
+            runbooks=["ShardclockRequestsUnavailable"],
+        ),
+    ],
+)
+
+PLACES = Row(
+    panels=[
+        TimeSeries(
+            "Waiting and following",
+            "Share of the places that are taken: of those to wait for a timer's end, and of those to follow the log.",
+            unit="percentunit",
+            width=5,
+            queries=[
+                Query('sum(shardclock_waiters{job="$job"}) / sum(shardclock_waiters_max{job="$job"})', "wait"),
+                Query(
+                    'sum(shardclock_log_streams{job="$job"}) / sum(shardclock_log_streams_max{job="$job"})', "follow"
+                ),
+            ],
+            runbooks=["ShardclockGatewayNearlyFull"],
+        ),
+        TimeSeries(
+            "Ends told late",
+            "For how long a gateway has not read the log to its end for those that wait there.",
+            unit="s",
+            width=5,
+            queries=[Query('max by (instance) (shardclock_waiters_behind_seconds{job="$job"})', "{{instance}}")],
+            runbooks=["ShardclockWaitersBehind"],
+        ),
+        TimeSeries(
+            "The loop's lag",
+            "99 % and 99.9 % of the looks at a gateway's event loop found it late by no more: requests wait for it.",
+            unit="s",
+            width=5,
+            log=True,
+            from_zero=False,
+            queries=[Query(quantile(0.99, LOOP_LAG), "p99"), Query(quantile(0.999, LOOP_LAG), "p99.9")],
+            runbooks=["ShardclockGatewayLoopBlocked"],
+        ),
+        TimeSeries(
+            "Throttled",
+            "Requests a second that were answered 429, by tenant; of each gateway 20 tenants are told by name.",
+            unit="cps",
+            width=5,
+            queries=[Query(THROTTLED, "{{tenant}}")],
+            runbooks=["ShardclockTenantThrottled"],
+        ),
+        Stat(
+            "Gateways, keys",
+            "Gateways that report, and API keys that expire within two weeks and are not replaced.",
+            unit="none",
+            width=4,
+            sparkline=False,
+            shows="value_and_name",
+            queries=[
+                Query('sum(shardclock_gateways{job="$job"})', "gateways"),
+                Query('max(shardclock_keys_expiring{job="$job"})', "keys that expire"),
+            ],
+            runbooks=["ShardclockNoGateway", "ShardclockKeysExpire"],
+        ),
+    ],
+)
+
+GATEWAY = (REQUESTS, WORK, PLACES)

@@ -1,0 +1,101 @@
+"""What tenants of the HTTP API may have: look at it, and at what they have; set it, and take it back.
+
+The gateways hold the limits: docs/decisions/0046-quotas.md.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sql.endpoints.endpoints import count_endpoints
+from sql.session import Session
+from sql.tenants.tenants import (
+    LIMITS,
+    Pending,
+    Tenant,
+    list_tenants,
+    measure_pending,
+    remove_limits,
+    set_limits,
+)
+from timers.model import BIGINT_MAX, NAME_CHARS_MAX, NAME_RULE
+from timers.refusal import Refusal, shortened
+
+RATE_LEAST, RATE_MOST = 0.001, 1_000_000
+LISTED_MAX = 10_000
+
+
+class InvalidLimit(Refusal):
+    """Refuse a limit that can't be, or the name of a tenant that can't be."""
+
+
+class NoOwnLimits(Refusal):
+    """Refuse to take back what a tenant does not have: limits of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTenant:
+    """What a tenant may have, and what it has; without `own` it has the limits of the gateways' settings."""
+
+    tenant_id: str
+    own: Tenant | None
+    pending: Pending
+    endpoints: int
+
+
+async def show(session: Session, tenant_id: str) -> ShownTenant:
+    """Show what a tenant may have, and what it has.
+
+    errors:  InvalidLimit      no tenant can have this name
+             StoreUnavailable  no answer in time
+    """
+    _check_name(tenant_id)
+    own = await list_tenants(session, tenant_id=tenant_id, limit=1)
+    pending = await measure_pending(session, tenant_id)
+    return ShownTenant(tenant_id, own[0] if own else None, pending, await count_endpoints(session, tenant_id))
+
+
+async def set_own(session: Session, tenant_id: str, given: Mapping[str, float | None]) -> Tenant:
+    """Set some of a tenant's own limits, by their names, None for no limit; those that are not given stay.
+
+    errors:  InvalidLimit      a limit or the tenant's name is refused, or no limit is given
+             StoreUnavailable  the outcome is unknown: call again
+    """
+    _check_name(tenant_id)
+    if not given:
+        raise InvalidLimit(f"tenant {shortened(tenant_id)} is left as it is: say which limit is set")
+    return await set_limits(session, tenant_id, {name: _checked(name, limit) for name, limit in given.items()})
+
+
+async def remove_own(session: Session, tenant_id: str) -> str:
+    """Take a tenant's own limits back: it has those of the gateways' settings from then on. Return a sentence.
+
+    errors:  NoOwnLimits       it has none
+             StoreUnavailable  the outcome is unknown: call again
+    """
+    if not await remove_limits(session, tenant_id):
+        raise NoOwnLimits(f"tenant {shortened(tenant_id)} has no limits of its own")
+    return f"tenant {shortened(tenant_id)} has the limits of the gateways' settings"
+
+
+def _check_name(tenant_id: str) -> None:
+    if not (1 <= len(tenant_id) <= NAME_CHARS_MAX and tenant_id.isprintable()):
+        raise InvalidLimit(f"tenant {shortened(tenant_id)} is refused: it must be {NAME_RULE}")
+
+
+def _checked(name: str, limit: float | None) -> float | None:
+    """Return a limit as it is stored.
+
+    errors:  InvalidLimit  it is out of its bounds
+    """
+    assert name in LIMITS, name
+    if limit is None:
+        return None
+    if name == "rate_per_s":
+        if RATE_LEAST <= limit <= RATE_MOST:
+            return float(limit)
+        rule = f"a number from {RATE_LEAST:g} to {RATE_MOST:,}"
+    else:
+        if isinstance(limit, int) and 0 <= limit <= BIGINT_MAX:
+            return limit
+        rule = "a whole number, 0 or more"
+    raise InvalidLimit(f"{name} {shortened(limit)} is refused: it must be {rule}, or nothing for no limit")

@@ -1,0 +1,32 @@
+"""A shard that acts when it is told to, and not in loops: for a test that moves the clock by hand."""
+
+from shards.shard import Shard
+from sql.claims.claim import Scan
+from sql.session import StatementRefused
+
+
+class SteppedShard(Shard):
+    """Fire what is due, step by step; all that a step does is the shard's own."""
+
+    async def begin(self) -> None:
+        """Register the holder."""
+        await self.beat_turn()
+
+    async def step(self) -> None:
+        """Fire what is due: plain timers by the claim itself, schedules once they are leased.
+
+        Nothing is leased ahead, and nothing counts as left by an outage: the clock stands still until all has fired.
+
+        errors:  StoreUnavailable  the outcome is unknown: the next step fires what is left
+        """
+        await self._recall()
+        everything_due = Scan("own", 0.0, self._settings.claim_batch)
+        try:
+            await self._scan(everything_due)
+        except StatementRefused:
+            await self._scan(everything_due)  # from now on scans only lease, so that what is at fault fails alone
+        await self._fire_due()
+
+    async def end(self) -> None:
+        """End the holder, which frees all its timers."""
+        await self._hand_back()

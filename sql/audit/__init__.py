@@ -1,0 +1,1 @@
+"""The audit: what operators did, one record for each verb."""

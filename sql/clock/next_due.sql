@@ -1,0 +1,27 @@
+-- Finds what is due next: a timer, or the next attempt of a delivery. For the small database of a test: it reads all.
+--
+-- in:    nothing
+-- out:   due_at timestamptz, timer_key bigint, name text or null, target text, claims integer (0: a timer that has not
+--        fired; else how often its delivery was claimed, plus one); no row: nothing is pending
+-- locks: nothing
+-- index: none
+select n.due_at, n.timer_key, n.name, n.target, n.claims
+from (
+    (
+        select t.due_date as due_at, t.timer_key, t.name, t.target, 0 as claims
+        from shardclock.timers t
+        order by t.due_date, t.timer_key
+        limit 1
+    )
+    union all
+    (
+        -- What a worker has in hand is free when its lease has run out; a job that rests begins no run before.
+        select greatest(d.next_attempt_at, d.claimed_until, j.not_before), d.timer_key, d.name, d.target, d.claims + 1
+        from shardclock.deliveries d
+        left join shardclock.jobs j on d.target = 'job:' || j.name
+        order by 1, 2
+        limit 1
+    )
+) n
+order by n.due_at, n.timer_key
+limit 1

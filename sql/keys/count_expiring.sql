@@ -1,0 +1,22 @@
+-- Counts the live API keys that expire soon, and that no other live key of their name outlives. A key that was made for
+-- less than twice that time is left out: it is meant to end.
+--
+-- in:    :within text (ISO 8601): how soon, :now timestamptz or null
+-- out:   keys bigint, one row
+-- locks: nothing
+-- index: none: the whole table, which has a few rows for each tenant; api_keys_by_name for each that expires soon
+select count(*) as keys
+from shardclock.api_keys k
+cross join (select coalesce(:now::timestamptz, now()), :within::text::interval) as soon (moment, within)
+where k.revoked_at is null
+    and k.expires_at > soon.moment
+    and k.expires_at <= soon.moment + soon.within
+    and k.expires_at - k.created_at >= 2 * soon.within
+    and not exists (
+        select
+        from shardclock.api_keys n
+        where n.name = k.name
+            and n.tenant_id is not distinct from k.tenant_id
+            and n.revoked_at is null
+            and coalesce(n.expires_at > k.expires_at, true)
+    )

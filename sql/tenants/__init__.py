@@ -1,0 +1,1 @@
+"""What tenants of the HTTP API may have, and what they have."""

@@ -1,0 +1,15 @@
+-- Counts a tenant's pending timers, also paused ones, and the bytes of their payloads, up to a number of timers.
+--
+-- in:    :tenant_id text (not default, which is in no index), :most bigint
+-- out:   timers bigint, payload_bytes bigint (of the timers that were counted, written as JSON)
+-- locks: nothing
+-- index: timers_by_tenant, at most :most rows
+select count(*) as timers, coalesce(sum(octet_length(t.payload::text)), 0)::bigint as payload_bytes
+from (
+    select t.payload
+    from shardclock.timers t
+    where t.tenant_id = :tenant_id
+        -- Said so that the planner can see that the index has all of them.
+        and t.tenant_id <> 'default'
+    limit :most
+) t

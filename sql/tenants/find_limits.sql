@@ -1,0 +1,10 @@
+-- Finds the limits of a tenant that has limits of its own.
+--
+-- in:    :tenant_id text
+-- out:   timers_max bigint or null: no limit, payload_bytes_max bigint or null, waiters_max bigint or null,
+--        endpoints_max bigint or null, rate_per_s double precision or null; one row, or none
+-- locks: nothing
+-- index: tenants_pkey, one probe
+select t.timers_max, t.payload_bytes_max, t.waiters_max, t.endpoints_max, t.rate_per_s
+from shardclock.tenants t
+where t.tenant_id = :tenant_id

@@ -1,0 +1,39 @@
+-- Estimates a tenant's pending timers, also paused ones, and the bytes of their payloads, from a sample of slots.
+--
+-- Keys come from one sequence, so each slot has about the same share of each tenant. The stride visits all slots, and
+-- neighbours late: a client that schedules several timers at a time gives them neighbouring keys.
+--
+-- in:    :tenant_id text, :most bigint: so many timers, of whichever tenant, are read at most
+-- out:   timers bigint, payload_bytes bigint (written as JSON), estimated boolean (false: the table has fewer than :most
+--        timers, and all of them were counted)
+-- locks: nothing
+-- index: timers_by_slot, at most :most rows
+with read as materialized (
+    select s.place, t.tenant_id, case when t.tenant_id = :tenant_id then t.payload end as payload
+    from generate_series(0, 839) as s (place)
+    cross join lateral (
+        select t.tenant_id, t.payload
+        from shardclock.timers t
+        where t.slot = (s.place * 89) % 840
+        offset 0 -- reads slot by slot: without it this could be a join that reads the whole table
+    ) t
+    limit :most
+),
+size as materialized (
+    select count(*) >= :most as is_cut, coalesce(max(r.place), 0) as last from read r
+),
+share as materialized (
+    -- The last slot was perhaps not read to its end, so it is left out; if it is the only one, it counts as a half.
+    select
+        s.is_cut,
+        case when s.is_cut and s.last > 0 then s.last else 840 end as places,
+        case when not s.is_cut then 1.0 when s.last > 0 then 840.0 / s.last else 2 * 840.0 end as weight
+    from size s
+)
+select
+    (count(r.place) * s.weight)::bigint as timers,
+    (coalesce(sum(octet_length(r.payload::text)), 0) * s.weight)::bigint as payload_bytes,
+    s.is_cut as estimated
+from share s
+left join read r on r.tenant_id = :tenant_id and r.place < s.places
+group by s.weight, s.is_cut

@@ -1,0 +1,27 @@
+-- Gives a tenant limits of its own, or changes some of them.
+--
+-- in:    :tenant_id text, :given text[]: which limits are set, by their columns' names; the others stay, :timers_max
+--        bigint or null: no limit, :payload_bytes_max bigint or null, :waiters_max bigint or null, :endpoints_max bigint
+--        or null, :rate_per_s double precision or null
+-- out:   tenant_id text, timers_max bigint or null, payload_bytes_max bigint or null, waiters_max bigint or null,
+--        endpoints_max bigint or null, rate_per_s double precision or null, changed_at timestamptz; one row
+-- locks: the tenant's row
+-- index: tenants_pkey
+insert into shardclock.tenants as t (
+    tenant_id, timers_max, payload_bytes_max, waiters_max, endpoints_max, rate_per_s
+)
+values (
+    :tenant_id, :timers_max::bigint, :payload_bytes_max::bigint, :waiters_max::bigint, :endpoints_max::bigint,
+    :rate_per_s::double precision
+)
+on conflict (tenant_id) do update
+set timers_max = case when 'timers_max' = any (:given::text[]) then excluded.timers_max else t.timers_max end,
+    payload_bytes_max = case
+        when 'payload_bytes_max' = any (:given) then excluded.payload_bytes_max else t.payload_bytes_max
+    end,
+    waiters_max = case when 'waiters_max' = any (:given) then excluded.waiters_max else t.waiters_max end,
+    endpoints_max = case when 'endpoints_max' = any (:given) then excluded.endpoints_max else t.endpoints_max end,
+    rate_per_s = case when 'rate_per_s' = any (:given) then excluded.rate_per_s else t.rate_per_s end,
+    changed_at = now()
+returning
+    t.tenant_id, t.timers_max, t.payload_bytes_max, t.waiters_max, t.endpoints_max, t.rate_per_s, t.changed_at

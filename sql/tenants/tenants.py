@@ -1,0 +1,118 @@
+"""The limits of tenants, as they are stored, and what tenants have of what is limited."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
+from typing import Any
+
+from sql.session import Record, Session
+
+# Without a name that has an index of its own: docs/decisions/0046-quotas.md.
+UNINDEXED = "default"
+EXACT_MAX = 100_000  # timers that are counted one by one
+SAMPLE_TIMERS = 200_000  # of all tenants, that an estimate reads
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a tenant may have; None is no limit.
+
+    units:   `waiters_max` and `rate_per_s` are for each gateway, the others for the whole installation
+    """
+
+    timers_max: int | None = None
+    payload_bytes_max: int | None = None
+    waiters_max: int | None = None
+    endpoints_max: int | None = None
+    rate_per_s: float | None = None
+
+    @property
+    def are_of_pending(self) -> bool:
+        """Say whether pending timers must be counted to know whether one more may be scheduled."""
+        return self.timers_max is not None or self.payload_bytes_max is not None
+
+
+LIMITS = tuple(field.name for field in fields(Limits))
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A tenant that has limits of its own."""
+
+    tenant_id: str
+    limits: Limits
+    changed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """What a tenant has pending, paused timers counted; `payload_bytes` are those of JSON text."""
+
+    timers: int = 0
+    payload_bytes: int = 0
+    estimated: bool = False
+
+
+async def list_tenants(session: Session, *, tenant_id: str | None = None, limit: int) -> list[Tenant]:
+    """List the tenants that have limits of their own, by name.
+
+    shape:   at most `limit`
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/tenants/list_tenants.sql
+    """
+    return [_tenant_of(row) for row in await session.rows("list_tenants", tenant_id=tenant_id, limit=limit)]
+
+
+async def find_limits(session: Session, tenant_id: str) -> Limits | None:
+    """Find a tenant's own limits; None if it has none of its own.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/tenants/find_limits.sql
+    """
+    row = await session.row("find_limits", tenant_id=tenant_id)
+    return None if row is None else _limits_of(row)
+
+
+async def set_limits(session: Session, tenant_id: str, given: Mapping[str, Any]) -> Tenant:
+    """Set some of a tenant's limits, by their names; the others stay, and a new tenant has none of them.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/tenants/set_limits.sql
+    """
+    row = await session.row("set_limits", tenant_id=tenant_id, given=list(given), **asdict(Limits(**given)))
+    assert row is not None, "the statement returns what it writes"
+    return _tenant_of(row)
+
+
+async def remove_limits(session: Session, tenant_id: str) -> bool:
+    """Remove a tenant's own limits; False if it has none.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/tenants/remove_limits.sql
+    """
+    return bool(await session.rows("remove_limits", tenant_id=tenant_id))
+
+
+async def measure_pending(session: Session, tenant_id: str, *, timers_max: int | None = None) -> Pending:
+    """Count what a tenant has pending: one by one up to 100,000 timers, estimated if there are more.
+
+    With `timers_max`, of more timers than that many nothing more is told than that they are so many.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/tenants/count_pending.sql, sql/tenants/sample_pending.sql
+    """
+    if tenant_id != UNINDEXED:
+        most = EXACT_MAX if timers_max is None else min(EXACT_MAX, max(1, timers_max))
+        (row,) = await session.rows("count_pending", tenant_id=tenant_id, most=most)
+        if row["timers"] < most or most == timers_max:
+            return Pending(*row)
+    (row,) = await session.rows("sample_pending", tenant_id=tenant_id, most=SAMPLE_TIMERS)
+    return Pending(*row)
+
+
+def _limits_of(row: Record) -> Limits:
+    return Limits(*(row[name] for name in LIMITS))
+
+
+def _tenant_of(row: Record) -> Tenant:
+    return Tenant(row["tenant_id"], _limits_of(row), row["changed_at"])

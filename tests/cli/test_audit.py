@@ -1,0 +1,133 @@
+"""Prove that each verb of an operator on the command line leaves one record, and that looks leave none."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from cli import recording
+from cli.app import app
+from cli.recording import VERBS, commands_of
+from sql.session import StoreUnavailable
+from tests.support.cli_asserts import DONE, NOT_DONE, NOT_THERE
+from tests.support.factories import add_timers, value
+from tests.support.program import Shell
+
+# What changes nothing, or is no operator's verb: schedules and changes of one timer are their client's.
+OTHERS = {
+    "up", "gateway", "demo", "migrate", "exporter", "dsn", "psql", "forecast", "schedule", "preview", "list", "show",
+    "explain", "run-now", "tail", "status", "targets", "audit", "consumers aside", "deliveries show", "jobs list",
+    "jobs show", "jobs history", "jobs logs", "tenants list", "tenants show",
+}  # fmt: skip
+SECRET = "whsec_" + "aHVudGVyMmh1bnRlcjJodW50ZXIyaHVudGVyMg=="
+URL = "https://billing.example.com/hooks?token=hunter2"
+
+
+def acts(shell: Shell) -> list[dict[str, Any]]:
+    """Read the audit, the oldest record first."""
+    listed: list[dict[str, Any]] = shell("audit", "--json").json
+    return listed[::-1]
+
+
+def test_each_command_is_a_verb_of_operators_or_known_to_be_none() -> None:
+    names = [name for name, _ in commands_of(app)]
+
+    assert len(set(names)) == len(names)
+    assert set(names) - OTHERS == set(VERBS)
+    assert set(names) - set(VERBS) == OTHERS
+
+
+def test_a_record_says_who_did_what_and_how_it_ended(shell: Shell) -> None:
+    shell("tenants", "set", "acme", "--timers", 5)
+    shell("ramp", 100)
+    prefix = shell("keys", "add", "on-call", "--all-tenants", "--scope", "admin", "--json").json["prefix"]
+    shell("keys", "revoke", prefix)
+    shell("keys", "revoke", prefix)
+    shell("jobs", "disable", "nightly")
+
+    found = [(act["role"], act["verb"], act["what"], act["outcome"]) for act in acts(shell)]
+    assert found == [
+        ("test_shard", "tenants set", {"tenant": "acme", "timers": "5"}, "done"),
+        ("test_shard", "ramp", {"per_second": "100"}, "done"),
+        ("test_owner", "keys add", {"name": "on-call", "scopes": ["admin"], "all_tenants": True}, "done"),
+        ("test_owner", "keys revoke", {"prefix": prefix}, "done"),
+        ("test_owner", "keys revoke", {"prefix": prefix}, "not done"),
+        ("test_scheduler", "jobs disable", {"name": "nightly"}, "not done"),
+    ]
+    assert {act["interface"] for act in acts(shell)} == {"cli"}
+    lines = shell("audit", "--limit", 1).out.splitlines()
+    assert [line.split()[-1] for line in lines] == ["outcome", "done"]
+
+
+def test_a_command_that_only_looks_leaves_no_record(shell: Shell) -> None:
+    asyncio.run(add_timers(shell.dsn, 2))
+    for words in (
+        ["scale"], ["ramp"], ["tenants"], ["tenants", "show", "acme"], ["keys"], ["endpoints"], ["jobs"], ["status"],
+        ["cancel", "--all"], ["dead-letters", "redrive", "--all"], ["consumers", "reset", "g", "--to", "start"],
+        ["release"], ["schedule", "--in", "1h", "--name", "n"], ["cancel", "--name", "n"], ["audit"],
+    ):  # fmt: skip
+        shell(*words)
+
+    assert acts(shell) == []
+    assert shell("audit").err == "no operator has done anything yet\n"
+    assert shell("audit", "--since", "2020-01-01T00:00Z").err == "no operator has done anything since\n"
+
+
+def test_a_change_of_many_timers_leaves_one_record(shell: Shell) -> None:
+    asyncio.run(add_timers(shell.dsn, 3, tenant_id="'acme'"))
+
+    assert shell("cancel", "--all", "--tenant", "acme", "--yes", "--reason", "a mistake").code == DONE
+
+    (act,) = acts(shell)
+    assert (act["verb"], act["tenant_id"], act["outcome"]) == ("cancel", "acme", "done")
+    assert act["what"] == {"tenant": "acme", "all_timers": True, "yes": True, "reason": "a mistake"}
+
+
+def test_no_secret_is_recorded(shell: Shell) -> None:
+    added = shell(
+        "endpoints", "add", "billing", "--url", URL, "--header", "x-token: hunter2", "--secret", "-",
+        stdin=SECRET.encode(),
+    )  # fmt: skip
+    assert added.code == DONE, added.err
+    shell("jobs", "configure", "refresh", '{"password": "hunter2"}')
+
+    assert acts(shell)[0]["what"] == {
+        "name": "billing", "url": "…", "headers": "…", "secret": "…", "tenant": "default"
+    }  # fmt: skip
+    assert "hunter2" not in shell("audit", "--json").out + shell("audit").out
+
+
+def test_what_is_done_and_can_not_be_recorded_is_told(shell: Shell) -> None:
+    with mock.patch.object(recording, "record_act", side_effect=StoreUnavailable("no answer")):
+        done = shell("tenants", "set", "acme", "--timers", 5)
+    assert done.code == NOT_THERE
+    assert done.err == "shardclock: tenants set is done, and that is not in the audit: no answer\n"
+    assert asyncio.run(value(shell.dsn, "select tenant_id from shardclock.tenants")) == "acme"
+
+
+def test_a_verb_that_fails_half_way_is_recorded_as_one_that_may_be_done(shell: Shell) -> None:
+    with mock.patch("cli.tenants.use_cases.set_own", side_effect=StoreUnavailable("no answer")):
+        assert shell("tenants", "set", "acme", "--timers", 5).code == NOT_THERE
+    assert [act["outcome"] for act in acts(shell)] == ["failed"]
+
+
+def test_a_host_that_leaves_is_recorded_once(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def moved(*_: object, **__: object) -> int:
+        return 0
+
+    monkeypatch.setattr("cli.handover.move_away", moved)
+    assert shell("leave", "--within", 1).code == DONE
+    assert [act["verb"] for act in acts(shell)] == ["leave"]
+
+
+def test_records_from_a_moment_on_are_listed(shell: Shell) -> None:
+    for rate in (1, 2, 3):
+        shell("ramp", rate)
+    second = acts(shell)[1]["recorded_at"]
+
+    assert [act["what"]["per_second"] for act in shell("audit", "--since", second, "--json").json] == ["3", "2"]
+    assert shell("consumers", "drop", "nobody", "--yes").code == NOT_DONE
+    assert asyncio.run(value(shell.dsn, "select count(*) from shardclock.audit")) == 4

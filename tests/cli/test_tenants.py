@@ -1,0 +1,68 @@
+"""Prove that commands list, show, set and remove what tenants may have, and that what is wrong sets nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.support.cli_asserts import DONE, assert_refused
+from tests.support.factories import add_timers
+from tests.support.program import Shell
+
+
+def test_limits_are_set_one_by_one_and_listed(shell: Shell) -> None:
+    assert shell("tenants").err == "no tenant has limits of its own; all have those of the gateways' settings\n"
+
+    done = shell("tenants", "set", "acme", "--timers", 1_000, "--rate", 2.5)
+    assert done.code == DONE
+    assert done.out.splitlines()[0].startswith("tenant  timers  payload bytes  waiters")
+    shell("tenants", "set", "acme", "--timers", "off", "--payload-bytes", 5_000, "--waiters", 2, "--endpoints", 0)
+
+    for listed in (shell("tenants", "--json"), shell("tenants", "list", "--json")):
+        (acme,) = listed.json
+        assert (acme["tenant_id"], acme["limits"]) == (
+            "acme",
+            {"timers_max": None, "payload_bytes_max": 5_000, "waiters_max": 2, "endpoints_max": 0, "rate_per_s": 2.5},
+        )
+    assert shell("tenants").out.splitlines()[1].startswith("acme    no limit  5,000")
+    assert shell("tenants", "set", "acme", "--rate", 4, "--json").json["limits"]["rate_per_s"] == 4.0
+
+
+def test_what_a_tenant_has_is_shown_beside_what_it_may_have(shell: Shell) -> None:
+    asyncio.run(add_timers(shell.dsn, 3, tenant_id="'acme'", payload="'[1]'"))
+
+    shown = shell("tenants", "show", "acme")
+    assert shown.err == "tenant 'acme' has no limits of its own: those of the gateways' settings hold\n"
+    assert shown.out.splitlines()[2].split()[:3] == ["has", "3", "9"]
+    shell("tenants", "set", "acme", "--timers", 5)
+    assert shell("tenants", "show", "acme").out.splitlines()[1].split()[:3] == ["may", "have", "5"]
+    found = shell("tenants", "show", "acme", "--json").json
+    assert found["limits"]["timers_max"] == 5
+    assert (found["used"], found["endpoints"]) == ({"timers": 3, "payload_bytes": 9, "estimated": False}, 0)
+
+
+def test_removed_limits_are_gone_and_nothing_else_is(shell: Shell) -> None:
+    asyncio.run(add_timers(shell.dsn, 3, tenant_id="'acme'"))
+    shell("tenants", "set", "acme", "--timers", 1)
+
+    assert shell("tenants", "remove", "acme").err == "tenant 'acme' has the limits of the gateways' settings\n"
+    assert_refused(shell("tenants", "remove", "acme"), "'acme' has no limits of its own: `shardclock tenants` lists")
+    assert shell("tenants", "--json").json == []
+    assert shell("tenants", "show", "acme", "--json").json["used"]["timers"] == 3
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ([], "say which limit is set: give one of --timers, --payload-bytes, --waiters, --endpoints, --rate"),
+        (["--timers", "many"], "--timers 'many' is refused: give a number, or off for no limit"),
+        (["--timers", "1.5"], "--timers '1.5' is refused"),
+        (["--timers", "-1"], "timers_max -1 is refused: it must be a whole number, 0 or more"),
+        (["--rate", "0"], "rate_per_s 0.0 is refused: it must be a number from 0.001 to 1,000,000"),
+        (["--rate", "nan"], "rate_per_s"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence_and_sets_nothing(shell: Shell, wrong: list[str], sentence: str) -> None:
+    assert_refused(shell("tenants", "set", "acme", *wrong), sentence)
+    assert shell("tenants", "--json").json == []

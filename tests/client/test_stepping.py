@@ -1,0 +1,55 @@
+"""The client finds the cluster whose clock a test moves, and says what is missing where there is none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+import cluster.testing
+import shardclock.testing
+from tests.support import ROOT
+from tests.support.installed import tell_installed
+
+WITHOUT_SERVER = """
+import shardclock.testing
+try:
+    shardclock.testing.cluster()
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_the_server_says_by_an_entry_point_where_its_cluster_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell_installed(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    asked = []
+    monkeypatch.setattr(cluster.testing, "cluster", lambda app, **more: asked.append((app, more)))
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+
+    shardclock.testing.cluster("reminders", now=begin, seed=7)
+
+    assert asked == [("reminders", {"now": begin, "seed": 7})]
+
+
+def test_without_the_server_it_says_what_to_install(tmp_path: Path) -> None:
+    tell_installed(tmp_path)
+    (points,) = tmp_path.glob("*.dist-info/entry_points.txt")
+    points.write_text("")
+
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_SERVER],
+        env={"PYTHONPATH": f"{tmp_path}:{ROOT / 'client'}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "no server that brings it is installed here: install the distribution shardclock 0.1.0" in done.stdout

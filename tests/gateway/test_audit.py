@@ -1,0 +1,182 @@
+"""Prove that each verb of an operator leaves one record by whichever route, and that no secret is in one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from gateway import recording
+from gateway.recording import WORK, verb_of
+from service import keys as use_cases
+from sql.keys.keys import WantedKey
+from sql.session import Session, StoreUnavailable
+from tests.support.factories import query, value
+from tests.support.gateways import Api, serving
+from tests.support.sql_client import session as session_of
+
+HOUR = {"delay": "PT1H"}
+URL = "https://billing.example.com/hooks?token=hunter2"
+SECRET = "whsec_" + "aHVudGVyMmh1bnRlcjJodW50ZXIyaHVudGVyMg=="
+
+
+@pytest.fixture
+async def locked(dsn: str) -> AsyncIterator[Api]:
+    """Ask a gateway that needs keys."""
+    async with serving(dsn, needs_keys=True) as api:
+        yield api
+
+
+@pytest.fixture
+async def owner(dsn: str) -> AsyncIterator[Session]:
+    """Give a session that may make keys."""
+    async with session_of(dsn, "owner") as session:
+        yield session
+
+
+async def audited(dsn: str) -> list[dict[str, Any]]:
+    """Read the audit, the oldest record first."""
+    rows = await query(dsn, "select * from shardclock.audit order by act_id")
+    return [{**dict(row), "what": json.loads(row["what"])} for row in rows]
+
+
+async def bearer(owner: Session, tenant: str | None, scope: str) -> dict[str, str]:
+    """Make a key named after its scope, and return the header that brings it."""
+    made = await use_cases.make(owner, WantedKey(tenant, scope, (scope,)))
+    return {"Authorization": f"Bearer {made.text}"}
+
+
+async def operations(api: Api) -> list[tuple[str, str]]:
+    """List what the reference has that may change something, as a method and a path each."""
+    paths = (await api.get("/openapi.json")).json["paths"]
+    return [(method.upper(), path) for path, methods in paths.items() for method in methods if method != "get"]
+
+
+def filled(path: str) -> str:
+    """Fill in a path's template."""
+    path = path.replace("{timer_key}", "7").replace("{group}", "n")
+    return path.replace("{name}", "n").replace("{tenant}", "n")
+
+
+async def test_each_route_that_a_writer_may_not_use_leaves_a_record_and_so_does_each_change_of_many(
+    dsn: str, locked: Api, owner: Session
+) -> None:
+    writer, admin = await bearer(owner, None, "write"), await bearer(owner, None, "admin")
+    left: dict[str, int] = {}
+    for method, path in await operations(locked):
+        is_operators = (await locked.ask(method, filled(path), {}, **writer)).status == 403
+        before = len(await audited(dsn))
+        await locked.ask(method, filled(path), {}, **admin)
+        left[f"{method} {path}"] = len(await audited(dsn)) - before
+        expected = is_operators or path.startswith("/v1/timers/bulk/")
+        assert left[f"{method} {path}"] == int(expected and verb_of(method, path) not in WORK), (method, path)
+    assert sum(left.values()) > 25
+    assert {act["key_name"] for act in await audited(dsn)} == {"admin"} | {"write"}
+
+
+async def test_a_record_says_who_did_what_from_where_and_how_it_ended(dsn: str, locked: Api, owner: Session) -> None:
+    key = await bearer(owner, None, "admin")
+    acme = {"Shardclock_Tenant": "acme", **key}
+
+    await locked.put("/v1/tenants/a%2Fb", {"timers_max": 5}, **key)
+    await locked.post("/v1/endpoints/billing/disable?force=true", {"reason": "gone"}, **acme)
+
+    limits, disabled = await audited(dsn)
+    prefix = key["Authorization"].split("_")[1]
+    assert (limits["key_prefix"], limits["key_name"], limits["address"]) == (prefix, "admin", "127.0.0.1")
+    assert (limits["role"], limits["interface"]) == ("test_gateway", "api")
+    assert (limits["verb"], limits["tenant_id"], limits["outcome"]) == ("tenants set", None, "done")
+    assert limits["what"] == {"tenant": "a/b", "timers_max": 5}
+    assert (disabled["verb"], disabled["tenant_id"], disabled["outcome"]) == ("endpoints disable", "acme", "not done")
+    assert disabled["what"] == {"name": "billing", "force": "true", "reason": "gone"}
+
+
+async def test_no_secret_is_recorded(dsn: str, api: Api) -> None:
+    added = await api.post(
+        "/v1/endpoints",
+        {
+            "name": "billing",
+            "url": URL,
+            "secret": SECRET,
+            "headers": {"x-token": "hunter2"},
+            "policy": {"timeout_s": 5},
+        },
+    )
+    assert added.status == 201
+    await api.patch("/v1/endpoints/billing", {"url": URL, "headers": {"x-token": "hunter2"}})
+    await api.put("/v1/jobs/refresh/config", {"config": {"password": "hunter2"}})
+    await api.post("/v1/jobs/refresh/run", {"config": "hunter2"})
+
+    acts = await audited(dsn)
+    assert [act["verb"] for act in acts] == ["endpoints add", "endpoints change", "jobs configure", "jobs run"]
+    assert acts[0]["what"] == {"name": "billing", "url": "…", "secret": "…", "headers": "…", "policy": {"timeout_s": 5}}
+    assert "hunter2" not in json.dumps(acts, default=str)
+    assert SECRET not in json.dumps(acts, default=str)
+
+
+async def test_who_looks_schedules_or_may_not_leaves_no_record(dsn: str, locked: Api, owner: Session) -> None:
+    admin, writer = await bearer(owner, None, "admin"), await bearer(owner, "acme", "write")
+
+    for path in ("/v1/tenants", "/v1/audit", "/v1/jobs", "/v1/cluster", "/v1/endpoints"):
+        assert (await locked.get(path, **admin)).status == 200
+    await locked.post("/v1/timers", {**HOUR, "name": "n"}, **writer)
+    await locked.post("/v1/timers/by-name/n/cancel", **writer)
+    (await locked.put("/v1/tenants/acme", {}, **writer)).assert_problem("not-allowed", 403)
+    (await locked.put("/v1/tenants/acme", {})).assert_problem("no-key", 401)
+
+    assert await audited(dsn) == []
+
+
+async def test_a_tenants_key_leaves_records_of_its_tenant(dsn: str, locked: Api, owner: Session) -> None:
+    key = await bearer(owner, "acme", "operate")
+
+    await locked.post("/v1/dead-letters/discard", {"reason": "old"}, **key)
+
+    (act,) = await audited(dsn)
+    assert (act["verb"], act["tenant_id"], act["key_name"]) == ("dead-letters discard", "acme", "operate")
+
+
+async def test_what_is_done_and_can_not_be_recorded_is_not_answered_as_if_all_were_well(dsn: str, api: Api) -> None:
+    with mock.patch.object(recording, "record_act", side_effect=StoreUnavailable("no answer")):
+        done = await api.put("/v1/tenants/acme", {"timers_max": 5})
+        done.assert_problem("unavailable", 503, "it is done, and not in the audit (no answer)")
+        refused = await api.ask("DELETE", "/v1/tenants/nobody")
+        refused.assert_problem("not-found", 404)
+    assert await value(dsn, "select tenant_id from shardclock.tenants") == "acme"
+
+
+async def test_a_verb_that_fails_is_recorded_as_one_that_may_be_done(dsn: str, api: Api) -> None:
+    for error in (StoreUnavailable("no answer"), RuntimeError("a fault of ours")):
+        with mock.patch("gateway.tenants.use_cases.set_own", side_effect=error):
+            assert (await api.put("/v1/tenants/acme", {"timers_max": 5})).status in (500, 503)
+    assert [act["outcome"] for act in await audited(dsn)] == ["failed", "failed"]
+
+
+async def test_the_audit_is_read_the_newest_first_from_a_moment_on(dsn: str, api: Api) -> None:
+    for tenant in ("one", "two", "three"):
+        await api.put(f"/v1/tenants/{tenant}", {"timers_max": 1})
+
+    listed = (await api.get("/v1/audit?limit=2")).json["acts"]
+    assert [act["what"]["tenant"] for act in listed] == ["three", "two"]
+    since = listed[1]["recorded_at"].replace("+", "%2B")
+    assert (await api.get(f"/v1/audit?since={since}")).json["acts"] == listed
+    (await api.get("/v1/audit?since=soon")).assert_problem("refused", 422, "since 'soon'")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "verb"),
+    [
+        ("POST", "/v1/endpoints", "endpoints add"),
+        ("PATCH", "/v1/endpoints/{name}", "endpoints change"),
+        ("POST", "/v1/dead-letters/{timer_key}/redrive", "dead-letters redrive"),
+        ("PUT", "/v1/tenants/{tenant}", "tenants set"),
+        ("DELETE", "/v1/consumers/{group}", "consumers drop"),
+        ("PUT", "/v1/jobs/{name}/config", "jobs configure"),
+        ("POST", "/v1/timers/bulk/shift", "reschedule"),
+    ],
+)
+def test_a_verb_has_the_name_that_the_command_line_gives_it(method: str, path: str, verb: str) -> None:
+    assert verb_of(method, path) == verb

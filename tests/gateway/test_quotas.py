@@ -1,0 +1,285 @@
+"""Prove that a tenant gets what it may have and no more, that others notice nothing, and that no create counts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from gateway import quotas
+from gateway.quotas import LOOK_S, STALE_S, Quotas
+from sql.pool import Pool
+from sql.session import Session, StoreUnavailable
+from sql.tenants.tenants import Limits, Pending, set_limits
+from tests.support.factories import BOUND_S, add_timers, query, value
+from tests.support.gateways import NDJSON, Api, Said, serving
+from tests.support.roles import as_role
+from tests.support.sql_client import session as session_of
+from tests.support.waiting import eventually
+
+HOUR = {"delay": "PT1H"}
+ACME = {"Shardclock_Tenant": "acme"}
+URL = "https://billing.example.com/hooks"
+
+
+async def limit(dsn: str, tenant: str = "acme", **limits: float | None) -> None:
+    """Give a tenant limits of its own."""
+    async with session_of(dsn, "shard") as operator:
+        await set_limits(operator, tenant, limits)
+
+
+async def pending(dsn: str, tenant: str = "acme") -> int:
+    """Count a tenant's pending timers."""
+    return int(await value(dsn, "select count(*) from shardclock.timers where tenant_id = $1", tenant))
+
+
+@contextmanager
+def moved_clock(api: Api) -> Iterator[list[float]]:
+    """Let a test move the clock of a gateway's quotas: the first item is by how many seconds it is ahead."""
+    ahead_s, clock = [0.0], api.gateway.quotas._clock
+
+    def moved() -> float:
+        return clock() + ahead_s[0]
+
+    with mock.patch.object(api.gateway.quotas, "_clock", moved):
+        yield ahead_s
+
+
+def assert_over(said: Said, quota: str, most: int, *words: str) -> None:
+    """Assert that a request was refused because of a quota."""
+    said.assert_problem("over-quota", 429, *words)
+    assert (said.json["quota"], said.json["limit"]) == (quota, most)
+    assert int(said.headers["Retry-After"]) >= 1
+
+
+async def test_a_tenant_schedules_as_many_timers_as_it_may_have_and_others_notice_nothing(dsn: str, api: Api) -> None:
+    await limit(dsn, timers_max=3)
+    await add_timers(dsn, 1, "now() + interval '1 hour'", tenant_id="'acme'")
+
+    done = await asyncio.gather(*(api.post("/v1/timers", HOUR, **ACME) for _ in range(20)))
+
+    assert sorted(it.status for it in done) == [201] * 2 + [429] * 18
+    assert await pending(dsn) == 3
+    refused = next(it for it in done if it.status == 429)
+    assert_over(refused, "timers", 3, "'acme' may have 3 pending timers, and has 3;", "cancel some")
+    assert (await api.post("/v1/timers", HOUR)).status == 201
+
+
+async def test_room_that_a_cancel_makes_is_found_by_the_next_look(dsn: str, api: Api) -> None:
+    await limit(dsn, timers_max=1)
+    with moved_clock(api) as ahead_s:
+        assert (await api.post("/v1/timers", {**HOUR, "name": "n"}, **ACME)).status == 201
+        assert (await api.post("/v1/timers/by-name/n/cancel", **ACME)).status == 200
+        assert (await api.post("/v1/timers", HOUR, **ACME)).status == 429  # nobody has looked since
+
+        ahead_s[0] += STALE_S - 1  # time for another look, and the last one is still relied on
+        assert (await api.post("/v1/timers", HOUR, **ACME)).status == 201
+
+
+async def test_what_another_gateway_lets_in_is_found_by_the_next_look(dsn: str, api: Api) -> None:
+    await limit(dsn, timers_max=2)
+    async with serving(dsn) as other:
+        for gateway in (api, other, api):  # the last one knows nothing yet of what the other has let in
+            assert (await gateway.post("/v1/timers", HOUR, **ACME)).status == 201
+        for gateway in (api, other):
+            with moved_clock(gateway) as ahead_s:
+                ahead_s[0] += 60 * LOOK_S
+                assert_over(await gateway.post("/v1/timers", HOUR, **ACME), "timers", 2, "and has 2;")
+    assert await pending(dsn) == 3
+
+
+async def test_bytes_of_payloads_are_limited_as_the_json_that_they_are(dsn: str, api: Api) -> None:
+    await limit(dsn, payload_bytes_max=20)
+
+    assert (await api.post("/v1/timers", {**HOUR, "payload": "x" * 8}, **ACME)).status == 201
+    over = await api.post("/v1/timers", {**HOUR, "payload": "y" * 9}, **ACME)
+    assert_over(over, "payload_bytes", 20, "20 bytes of pending payloads, and has 10;")
+    assert (await api.post("/v1/timers", {**HOUR, "payload": "ä" * 4}, **ACME)).status == 201
+    assert (await api.post("/v1/timers", HOUR, **ACME)).status == 201
+
+
+async def test_lines_over_a_quota_fail_alone(dsn: str, api: Api) -> None:
+    await limit(dsn, timers_max=3)
+    lines = [HOUR, {"delay": "soon"}, HOUR, HOUR, HOUR]
+    body = b"\n".join(json.dumps(line).encode() for line in lines)
+
+    done = await api.post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"], **ACME)
+
+    assert [line["outcome"] for line in done.lines] == ["created", "refused", "created", "created", "refused"]
+    assert "'acme' may have 3 pending timers" in done.lines[-1]["why"]
+    assert await pending(dsn) == 3
+
+
+@pytest.mark.parametrize("path", ["/v1/timers", "/v1/timers/bulk"])
+async def test_what_was_not_written_leaves_room(dsn: str, api: Api, path: str) -> None:
+    await limit(dsn, timers_max=2)
+    named = {**HOUR, "name": "n", "on_conflict": "ignore"}
+
+    async def schedule(line: dict[str, Any]) -> None:
+        if path == "/v1/timers":
+            await api.post(path, line, **ACME)
+        else:
+            await api.post(path, json.dumps(line).encode(), Content_Type=NDJSON["Content-Type"], **ACME)
+
+    for _ in range(5):
+        await schedule(named)
+    await schedule(HOUR)
+    assert await pending(dsn) == 2
+
+
+async def test_as_many_callers_of_a_tenant_wait_at_a_gateway_as_may(dsn: str, api: Api) -> None:
+    await limit(dsn, waiters_max=2)
+    waiting = [asyncio.create_task(api.post("/v1/timers?wait=PT30S", HOUR, **ACME)) for _ in range(2)]
+    await eventually(lambda: api.gateway.waiters.count == 2)
+    before = await pending(dsn)
+
+    over = await api.post("/v1/timers?wait=PT30S", HOUR, **ACME)
+    assert_over(over, "waiters", 2, "'acme' may have 2 callers who wait at this gateway")
+    key = await value(dsn, "select min(timer_key) from shardclock.timers")
+    assert_over(await api.get(f"/v1/timers/{key}/end?wait=PT30S", **ACME), "waiters", 2, "without wait")
+    assert await pending(dsn) == before == 2, "who may not wait has scheduled nothing"
+    assert (await api.post("/v1/timers?wait=PT0.1S", HOUR)).status == 201
+
+    api.stop()
+    assert [it.status for it in await asyncio.gather(*waiting)] == [201, 201]
+    assert api.gateway.quotas.count_waiting("acme") == 0
+
+
+async def test_of_endpoints_that_are_added_at_once_as_many_are_as_may_be(dsn: str, api: Api) -> None:
+    await limit(dsn, endpoints_max=2)
+
+    done = await asyncio.gather(*(api.post("/v1/endpoints", {"name": f"e{n}", "url": URL}, **ACME) for n in range(8)))
+
+    assert sorted(it.status for it in done) == [201] * 2 + [429] * 6
+    assert_over(next(it for it in done if it.status == 429), "endpoints", 2, "may have 2 endpoints", "remove one")
+    assert (await api.post("/v1/endpoints", {"name": "e", "url": URL})).status == 201
+
+
+async def test_a_tenant_has_the_settings_limits_until_it_has_its_own_which_are_then_all(dsn: str) -> None:
+    async with serving(dsn, gateway_timers_max=1, gateway_rate_per_s=1_000.0) as api:
+        assert [(await api.post("/v1/timers", HOUR, **ACME)).status for _ in range(2)] == [201, 429]
+        await limit(dsn, waiters_max=5)
+        with moved_clock(api) as ahead_s:
+            ahead_s[0] += 60 * LOOK_S
+            assert [(await api.post("/v1/timers", HOUR, **ACME)).status for _ in range(2)] == [201, 201]
+        assert (await api.gateway.quotas.limits_of("acme")) == Limits(waiters_max=5)
+
+
+async def test_each_tenant_has_its_own_rate(dsn: str, api: Api) -> None:
+    await limit(dsn, rate_per_s=1.0)
+
+    done = [await api.post("/v1/timers", HOUR, **ACME) for _ in range(6)]
+
+    assert [it.status for it in done[:2]] == [201, 201]
+    done[-1].assert_problem("too-many", 429, "'acme' may write 1 a second here")
+    assert [(await api.post("/v1/timers", HOUR)).status for _ in range(6)] == [201] * 6
+
+
+async def test_however_many_are_scheduled_a_tenant_is_looked_at_once_a_pause(dsn: str, api: Api) -> None:
+    await limit(dsn, timers_max=1_000)
+    sent: list[str] = []
+    rows = Session.rows
+
+    async def noting(self: Session, name: str, /, **values: object) -> object:
+        sent.append(name)
+        return await rows(self, name, **values)
+
+    with mock.patch.object(Session, "rows", noting), moved_clock(api) as ahead_s:
+        for _ in range(2):
+            done = await asyncio.gather(*(api.post("/v1/timers", HOUR, **ACME) for _ in range(30)))
+            assert {it.status for it in done} == {201}
+            ahead_s[0] += 60 * LOOK_S
+    assert sent.count("find_limits") <= 2 + 1
+    assert sent.count("count_pending") == sent.count("find_limits")
+
+
+async def test_a_tenant_without_a_quota_of_timers_is_never_counted(dsn: str, api: Api) -> None:
+    await limit(dsn, rate_per_s=1_000.0, endpoints_max=3)
+    with mock.patch.object(quotas, "measure_pending", side_effect=AssertionError("it was counted")):
+        assert [(await api.post("/v1/timers", HOUR, **ACME)).status for _ in range(3)] == [201] * 3
+
+
+async def test_a_look_that_fails_is_noticed_only_when_what_is_known_is_too_old(dsn: str, api: Api) -> None:
+    await limit(dsn, timers_max=10)
+    assert (await api.post("/v1/timers", HOUR, **ACME)).status == 201
+    failing = mock.patch.object(quotas, "find_limits", side_effect=StoreUnavailable("the look took too long"))
+    with moved_clock(api) as ahead_s, failing:
+        ahead_s[0] = STALE_S - 1
+        assert (await api.post("/v1/timers", HOUR, **ACME)).status == 201
+        ahead_s[0] = STALE_S + 1
+        (await api.post("/v1/timers", HOUR, **ACME)).assert_problem("unavailable", 503, "the look took too long")
+    assert (await api.post("/v1/timers", HOUR, **ACME)).status == 201
+    assert await pending(dsn) == 3
+
+
+async def test_a_count_that_takes_too_long_refuses_nobody_for_whom_the_last_one_has_room(dsn: str, api: Api) -> None:
+    await limit(dsn, timers_max=3)
+    failing = mock.patch.object(quotas, "measure_pending", side_effect=StoreUnavailable("the count took too long"))
+    with moved_clock(api) as ahead_s:
+        assert (await api.post("/v1/timers", HOUR, **ACME)).status == 201
+        with failing:
+            ahead_s[0] += STALE_S + 1
+            assert [(await api.post("/v1/timers", HOUR, **ACME)).status for _ in range(3)] == [201, 201, 429]
+    assert await pending(dsn) == 3
+
+
+async def test_a_look_that_takes_long_is_not_soon_followed_by_another(dsn: str) -> None:
+    now_s = 0.0
+
+    async def slow(*_: object, **__: object) -> Pending:
+        nonlocal now_s
+        now_s += 2.0
+        return Pending()
+
+    async with (
+        Pool(as_role(dsn, "gateway"), application="test", size=1, timeout_s=BOUND_S, wait_s=BOUND_S) as pool,
+        Quotas(pool, Limits(), clock=lambda: now_s) as held,
+    ):
+        await limit(dsn, timers_max=5)
+        with mock.patch.object(quotas, "measure_pending", slow):
+            await held.limits_of("acme")
+        (standing,) = held._standings.values()
+        assert standing.again_in_s(now_s) == 40
+
+
+async def test_operators_see_and_set_what_a_tenant_may_have(dsn: str, api: Api) -> None:
+    wanted = {"timers_max": 5, "rate_per_s": 2.5}
+    set_ = await api.put("/v1/tenants/acme", wanted)
+    assert (set_.status, set_.json["tenant_id"]) == (200, "acme")
+    assert set_.json["limits"] == {"payload_bytes_max": None, "waiters_max": None, "endpoints_max": None, **wanted}
+
+    await api.post("/v1/timers", {**HOUR, "payload": [1, 2]}, **ACME)
+    shown = (await api.get("/v1/tenants/acme")).json
+    assert (shown["own"], shown["limits"]) == (True, set_.json["limits"])
+    assert shown["used"] == {"timers": 1, "payload_bytes": 6, "estimated": False, "endpoints": 0, "waiters": 0}
+    assert [it["tenant_id"] for it in (await api.get("/v1/tenants")).json["tenants"]] == ["acme"]
+    assert (await api.put("/v1/tenants/acme", {"waiters_max": 1})).json["limits"]["timers_max"] is None
+
+    assert (await api.ask("DELETE", "/v1/tenants/acme")).status == 204
+    (await api.ask("DELETE", "/v1/tenants/acme")).assert_problem("not-found", 404, "'acme' has no limits of its own")
+    shown = (await api.get("/v1/tenants/acme")).json
+    assert (shown["own"], shown["limits"]["timers_max"], shown["used"]["timers"]) == (False, None, 1)
+    assert await query(dsn, "select from shardclock.tenants") == []
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"timers_max": -1}, {"timers_max": 1.5}, {"timers_max": True}, {"rate_per_s": 0}, {"colour": 1},
+        {"waiters_max": 2**63},
+    ],
+    ids=str,
+)  # fmt: skip
+async def test_a_limit_that_can_not_be_is_refused_and_sets_nothing(dsn: str, api: Api, body: dict[str, object]) -> None:
+    (await api.put("/v1/tenants/acme", body)).assert_problem("refused", 422, next(iter(body)))
+    assert await query(dsn, "select from shardclock.tenants") == []
+
+
+async def test_a_tenant_whose_name_has_a_slash_is_one(api: Api) -> None:
+    assert (await api.put("/v1/tenants/a%2Fb", {"timers_max": 1})).json["tenant_id"] == "a/b"
+    assert (await api.get("/v1/tenants/a%2Fb")).json["own"] is True

@@ -1,0 +1,58 @@
+"""Prove that a loop which stands still is seen, and that keys which expire soon are counted."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from gateway import watching
+from gateway.families import LOOP_EDGES
+from gateway.watching import watching as watch
+from sql.keys.keys import Proof, WantedKey, make_key
+from sql.pool import Pool
+from sql.session import Session
+from tests.support.roles import as_role
+from tests.support.sql_client import session as session_of
+from tests.support.waiting import eventually
+from timers.duration import parse_duration
+
+AWAY = "postgresql://nobody@127.0.0.1:1/none"
+
+
+@pytest.fixture
+async def owner(dsn: str) -> AsyncIterator[Session]:
+    """Give a session of who may make keys."""
+    async with session_of(dsn, "owner") as session:
+        yield session
+
+
+def looking(dsn: str) -> Pool:
+    """Look at a database as a gateway's health check does."""
+    return Pool(dsn, application="test", size=1, timeout_s=1.0, wait_s=1.0)
+
+
+async def test_a_loop_that_stands_still_is_seen() -> None:
+    async with looking(AWAY) as pool, watch(pool) as watched:
+        await eventually(lambda: sum(watched.loop_lag.counts) >= 2)
+        time.sleep(0.5)  # noqa: ASYNC251 - the fault itself
+        above = LOOP_EDGES.index(0.25) + 1
+        await eventually(lambda: sum(watched.loop_lag.counts[above:]) >= 1)
+
+
+async def test_keys_that_expire_soon_are_counted(dsn: str, owner: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "KEYS_S", 0.01)
+    wanted = WantedKey("acme", "webshop", ("read",), parse_duration("P90D"))
+    async with looking(as_role(dsn, "gateway")) as pool, watch(pool) as watched:
+        await eventually(lambda: watched.keys_expiring == 0)
+        await make_key(owner, wanted, Proof("aaaaaaaa", 32 * b"a"), now=datetime.now(UTC) - timedelta(days=80))
+
+        await eventually(lambda: watched.keys_expiring == 1)
+
+
+async def test_without_postgres_no_count_is_told() -> None:
+    async with looking(AWAY) as pool, watch(pool) as watched:
+        await eventually(lambda: sum(watched.loop_lag.counts) >= 1)
+        assert watched.keys_expiring is None

@@ -1,0 +1,94 @@
+"""Prove that a clock which tests move is a database's own, and that nothing serves such a database by mistake."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from cluster.database import Database, wait_until_ready
+from cluster.testing import SteppedCluster, cluster
+from gateway.serving import serve
+from gateway.settings import CannotServe, GatewaySettings
+from shards.settings import ShardSettings
+from shards.stepped import SteppedShard
+from sql.clock.moved import ClockMoved, move, require_real_clock
+from sql.cluster.holders import beat
+from sql.dsn import Dsn
+from sql.session import QUEUE_PLANS, Session, StatementRefused
+from tests.support import ROOT
+from tests.support.factories import query, value
+from tests.support.shard_pool import incarnation
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+NOT_MOVED = re.compile(
+    r"(?<!')\b(?:current_timestamp|current_date|current_time|localtimestamp|localtime|timeofday)\b|'(?:now|today)'",
+    re.IGNORECASE,
+)
+CLOCKS = ("now()", "pg_catalog.now()", "clock_timestamp()", "statement_timestamp()", "transaction_timestamp()")
+
+
+@pytest.fixture
+async def sc() -> AsyncIterator[SteppedCluster]:
+    """Run a cluster whose clock is moved."""
+    async with cluster(now=BEGIN) as made:
+        yield made
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+async def test_each_clock_of_the_database_shows_what_it_was_set_to(sc: SteppedCluster, clock: str) -> None:
+    await sc.advance(timedelta(days=400_000, microseconds=1))
+
+    assert await value(sc.dsn, f"select {clock}") == BEGIN + timedelta(days=400_000, microseconds=1)
+
+
+async def test_a_scan_stops_at_what_is_due_by_the_moved_clock(sc: SteppedCluster) -> None:
+    async with Session(sc.dsn, application="test", plans=QUEUE_PLANS) as session, session.connection() as connection:
+        plan = await connection.fetch("explain select from shardclock.timers where slot = 1 and due_date <= now()")
+
+    assert [row[0].strip() for row in plan if "Cond" in row[0]] == ["Index Cond: ((slot = 1) AND (due_date <= now()))"]
+
+
+def test_our_sql_asks_no_clock_that_can_t_be_moved() -> None:
+    texts = {path: path.read_text() for path in (ROOT / "sql").rglob("*.sql") if path.name != "schema.sql"}
+
+    assert {path.name: found for path, text in texts.items() if (found := NOT_MOVED.findall(text))} == {}
+
+
+async def test_a_database_of_a_cluster_has_postgres_s_own_clock(dsn: str) -> None:
+    async with Session(dsn, application="test") as session:
+        await require_real_clock(session)
+
+        with pytest.raises(StatementRefused):
+            await move(session, BEGIN)
+    assert await value(dsn, "select now()") > BEGIN
+
+
+async def test_up_refuses_a_database_whose_clock_is_moved(sc: SteppedCluster) -> None:
+    with pytest.raises(ClockMoved, match=r"a test moves the clock of this database .* SHARDCLOCK_DSN"):
+        await wait_until_ready(Database(Dsn(sc.dsn)), tell=lambda _: None)
+
+
+async def test_a_gateway_refuses_a_database_whose_clock_is_moved(sc: SteppedCluster) -> None:
+    with pytest.raises(CannotServe, match="a test moves the clock"):
+        await serve(GatewaySettings(gateway_port=0), sc.dsn, tell=lambda _: None)
+
+
+async def test_a_shard_of_a_cluster_is_on_hold_there_and_fires_nothing(sc: SteppedCluster) -> None:
+    stranger = SteppedShard(incarnation(), ShardSettings(), sc.dsn)
+    await stranger.begin()
+    await query(sc.dsn, "update shardclock.holders set part = 0, part_count = 1 where holder = $1", stranger.holder)
+    await query(sc.dsn, "select shardclock.schedule_timer(delay => 'PT0S')")
+
+    await stranger.step()
+    async with Session(sc.dsn, application="test") as session:
+        answer = await beat(session, stranger.holder, held=0)
+    await stranger.end()
+
+    assert await value(sc.dsn, "select count(*) from shardclock.timers") == 1
+    assert answer is not None
+    assert (
+        answer.hold_reason == "the database belongs to shardclock.testing, and the cluster has no SHARDCLOCK_IDENTITY"
+    )

@@ -1,0 +1,153 @@
+"""Write BPMN models in a few lines, and play instances of them by hand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from engine.feel import Json
+from engine.model import Definition, read_model
+from engine.step import Instance, advance, begin, read_state, write_state
+from engine.step.effects import (
+    Change,
+    ChildOpened,
+    Effect,
+    Ended,
+    IncidentRaised,
+    IncidentResolved,
+    JobOpened,
+    MessageOpened,
+    Passed,
+    SignalOpened,
+    SignalThrown,
+    TaskOpened,
+    TimerOpened,
+    WaitClosed,
+)
+from engine.step.signals import Completed, Happened, Retried, Signal
+
+NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
+HEAD = (
+    '<definitions xmlns="http://www.omg.org/spec/BPMN/20100524/MODEL"'
+    ' xmlns:zeebe="http://camunda.org/schema/zeebe/1.0" xmlns:camunda="http://camunda.org/schema/1.0/bpmn">'
+)
+FLOW = re.compile(r"([^\s>\[]+)>([^\s\[]+)(?:\[([^\]]*)\])?")
+MARKS = {Change.ENTERED: "+", Change.LEFT: "-", Change.TERMINATED: "x"}
+Opened = TimerOpened | MessageOpened | SignalOpened | JobOpened | TaskOpened | ChildOpened
+
+
+def flows(text: str) -> str:
+    """Write sequence flows, given as `a>b`, with a condition as `a>b[x > 1]`; the id is `a>b` too."""
+    return "".join(_flow(*found) for found in FLOW.findall(text))
+
+
+def _flow(source: str, target: str, condition: str) -> str:
+    escaped = condition.replace("&", "&amp;").replace("<", "&lt;")
+    inside = f"<conditionExpression>={escaped}</conditionExpression>" if condition else ""
+    return f'<sequenceFlow id="{source}-{target}" sourceRef="{source}" targetRef="{target}">{inside}</sequenceFlow>'
+
+
+def model(elements: str, *, connected: str = "", beside: str = "", process_id: str = "p") -> bytes:
+    """Write a model of one process; `beside` are messages, signals, errors and escalations."""
+    process = f'<process id="{process_id}" isExecutable="true">{elements}{flows(connected)}</process>'
+    return f"{HEAD}{beside}{process}</definitions>".encode()
+
+
+def definition(elements: str, *, connected: str = "", beside: str = "") -> Definition:
+    """Read a model of one process."""
+    return read_model(model(elements, connected=connected, beside=beside))[0]
+
+
+def job(node_id: str, inside: str = "", *, tag: str = "serviceTask") -> str:
+    """Write a task that somebody else does; the job's type is the task's id."""
+    extensions = f'<extensionElements><zeebe:taskDefinition type="{node_id}"/></extensionElements>'
+    return f'<{tag} id="{node_id}">{extensions}{inside}</{tag}>'
+
+
+def timer(kind: str, text: str) -> str:
+    """Write a timer's definition."""
+    return f"<timerEventDefinition><{kind}>{text}</{kind}></timerEventDefinition>"
+
+
+class Played:
+    """An instance that a test plays by hand: each step's state is written and read again.
+
+    shape:   `history` has a word for each node entered (`a+`), left (`a-`) or terminated (`ax`)
+    """
+
+    def __init__(self, played: Definition, variables: Mapping[str, Json] | None = None, **begun: object) -> None:
+        self.definition = played
+        self.history: list[str] = []
+        self.open: dict[tuple[int, str], Opened] = {}
+        self.incidents: dict[int, IncidentRaised] = {}
+        self.thrown: list[SignalThrown] = []
+        self.ended: Ended | None = None
+        instance, step = begin(played, variables or {}, now=NOW, **begun)  # type: ignore[arg-type]
+        self.state = write_state(instance)
+        self._follow(step.effects)
+
+    @property
+    def instance(self) -> Instance:
+        """Read the state again, as whoever takes the next signal does."""
+        return read_state(self.state)
+
+    @property
+    def result(self) -> Ended:
+        """Return how the instance has ended."""
+        assert self.ended, f"it still waits for {self.waits}"
+        return self.ended
+
+    @property
+    def waits(self) -> list[str]:
+        """List the nodes that wait, in the order in which they began."""
+        return [node_id for _, node_id in self.open]
+
+    def send(self, signal: Signal) -> bool:
+        """Send a signal; False: it is stale, and has changed nothing."""
+        instance = self.instance
+        step = advance(self.definition, instance, signal, now=NOW)
+        if step.is_stale:
+            assert not step.effects
+            assert write_state(instance) == self.state
+            return False
+        self.state = write_state(instance)
+        self._follow(step.effects)
+        return True
+
+    def token(self, node_id: str) -> int:
+        """Find the token for which a node waits."""
+        return next(token for token, waiting in self.open if waiting == node_id)
+
+    def happen(self, node_id: str, **variables: Json) -> bool:
+        """Let a timer, a message or a signal come for which a node waits."""
+        return self.send(Happened(self.token(node_id), node_id, variables))
+
+    def complete(self, node_id: str, **variables: Json) -> bool:
+        """Complete a task."""
+        return self.send(Completed(self.token(node_id), variables))
+
+    def retry(self) -> bool:
+        """Resolve the only incident."""
+        (token,) = self.incidents
+        return self.send(Retried(token))
+
+    def _follow(self, effects: tuple[Effect, ...]) -> None:
+        for effect in effects:
+            match effect:
+                case Passed(_, node_id, change):
+                    self.history.append(f"{node_id}{MARKS[change]}")
+                case WaitClosed(token, node_id):
+                    gone = [key for key in self.open if key[0] == token and node_id in (None, key[1])]
+                    for key in gone:
+                        del self.open[key]
+                case IncidentRaised(token):
+                    self.incidents[token] = effect
+                case IncidentResolved(token):
+                    del self.incidents[token]
+                case SignalThrown():
+                    self.thrown.append(effect)
+                case Ended():
+                    self.ended = effect
+                case _:
+                    self.open[effect.token, effect.node_id] = effect

@@ -1,0 +1,20 @@
+"""Evaluate FEEL in tests, always at the same moment."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from engine.feel import FeelValue, compile_expression, from_json, to_json
+
+NOW = datetime(2031, 1, 31, 8, tzinfo=UTC)
+
+
+def value_of(text: str, **variables: object) -> FeelValue:
+    """Evaluate a text with variables that are given as JSON has them."""
+    expression = compile_expression(text)
+    return expression.evaluate({name: from_json(value) for name, value in variables.items()}, now=NOW)
+
+
+def json_of(text: str, **variables: object) -> object:
+    """Evaluate a text, and return the value as JSON has it."""
+    return to_json(value_of(text, **variables))

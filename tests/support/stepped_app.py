@@ -1,0 +1,57 @@
+"""An app for tests that move the clock: it writes down what it was called for, and does what a test has told it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from threading import current_thread, main_thread
+from typing import Any
+
+import shardclock
+
+Told = Callable[[shardclock.Timer[Any]], Awaitable[Any]]
+
+
+async def nothing(_: shardclock.Timer[Any]) -> None:
+    """Do nothing more."""
+
+
+@dataclass
+class Book:
+    """What the app was called for: payloads, attempts and moments; and what it does."""
+
+    called: list[tuple[Any, int, datetime]] = field(default_factory=list)
+    starts: list[datetime] = field(default_factory=list)
+    plain_was_in_main_thread: bool | None = None
+    does: Told = nothing
+    run_does: Callable[[], Any] = lambda: None
+
+
+book = Book()
+
+
+def clear() -> None:
+    """Begin a new page."""
+    book.__init__()  # type: ignore[misc]
+
+
+@shardclock.on_timer("stepped.noted", max_attempts=3, retry_min="PT10S", retry_max="PT10M")
+async def note(timer: shardclock.Timer[Any]) -> Any:
+    """Write down a call, and do what the test has told."""
+    book.called.append((timer.payload, timer.attempt, timer.fired_at))
+    return await book.does(timer)
+
+
+@shardclock.on_timer("stepped.plain", rate_per_s=0.001)
+def note_plainly(timer: shardclock.Timer[Any]) -> None:
+    """Write down in which thread a plain function runs."""
+    book.called.append((timer.payload, timer.attempt, timer.fired_at))
+    book.plain_was_in_main_thread = current_thread() is main_thread()
+
+
+@shardclock.job("stepped.refreshed", every="PT15M", max_runtime="PT1M", max_retries=2, retry_period="PT1M")
+def refresh(run: shardclock.Run[Any]) -> Any:
+    """Write down a start."""
+    book.starts.append(run.scheduled_at)
+    return book.run_does()

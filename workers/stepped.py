@@ -1,0 +1,51 @@
+"""A worker that acts when it is told to, and not in loops: for a test that moves the clock by hand."""
+
+import asyncio
+import time
+
+from workers.worker import Worker
+
+
+class SteppedWorker(Worker):
+    """Call what is due, step by step; all that a step does is the worker's own."""
+
+    _endpoint_loop: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Register the holder, and begin to call what the steps will claim."""
+        self._handlers.begin()
+        await self.beat_turn()
+        self._endpoint_loop = asyncio.create_task(
+            self._loops.until_stopped("endpoints", self.endpoint_turn, self._endpoints.asked), name="endpoints"
+        )
+
+    async def step(self) -> None:
+        """Claim what is due, call it, and settle how each attempt and each run has ended.
+
+        errors:  StoreUnavailable  what is in hand is called again when its lease has run out
+        """
+        again = True
+        while again:
+            again = await self._claim(self._searches, self._planner.search(self._scan()), time.monotonic())
+            await self.finish()
+        if self._runner.has_jobs:
+            await self.run_turn()
+            await self.finish()
+
+    async def finish(self) -> None:
+        """Wait until nothing is in hand, and settle how it has ended.
+
+        errors:  as `step`
+        """
+        while len(self._hand):
+            await self._settler.turn()
+        await self._runner.until_ended()
+
+    async def end(self) -> None:
+        """Break off what is being called, and end the holder."""
+        self._stop()
+        if self._endpoint_loop is not None:
+            await self._endpoint_loop
+        await self._let_calls_end()
+        await self._handlers.close()
+        await self._hand_back()
