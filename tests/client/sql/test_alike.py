@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import subprocess
 import sys
@@ -12,14 +13,15 @@ import asyncpg
 import psycopg
 import pytest
 import sqlalchemy
-from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session, async_sessionmaker, create_async_engine
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 import shardclock.http
 import shardclock.sql
 from shardclock import AsyncClient
 from shardclock.sql import ApiError, AsyncTimers, Timers, timers
 from tests.support import ROOT
+from tests.support.factories import pending_keys
 from tests.support.roles import as_role
 from tests.support.user_connections import UserConnection
 
@@ -124,6 +126,33 @@ def _typed(
     assert_type(timers(session), Timers)
     assert_type(timers(awaited), AsyncTimers)
     assert_type(timers(of_asyncpg), AsyncTimers)
+
+
+async def test_what_wraps_or_extends_a_session_is_one(dsn: str) -> None:
+    class Own(Session):
+        """As Flask-SQLAlchemy and SQLModel have one."""
+
+    where = as_role(dsn, "scheduler")
+    engine = sqlalchemy.create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(where))
+    scoped = scoped_session(sessionmaker(engine))
+    with Own(engine) as session:
+        assert timers(session).schedule(delay="PT1H").outcome == "created"
+    assert timers(scoped).schedule(delay="PT1H").outcome == "created"
+    scoped.remove()
+    engine.dispose()
+    awaited = create_async_engine("postgresql+asyncpg://", async_creator=lambda: asyncpg.connect(where))
+    async_scoped = async_scoped_session(async_sessionmaker(awaited), scopefunc=asyncio.current_task)
+    assert (await timers(async_scoped).schedule(delay="PT1H")).outcome == "created"
+    await async_scoped.remove()
+    await awaited.dispose()
+    assert await pending_keys(dsn) == [], "nobody has committed"
+
+
+def test_on_a_connection_that_commits_by_itself_a_timer_is_there_at_once(dsn: str) -> None:
+    with psycopg.connect(as_role(dsn, "scheduler"), autocommit=True) as connection:
+        made = timers(connection).schedule(delay="PT1H")
+        with psycopg.connect(as_role(dsn, "scheduler")) as other:
+            assert timers(other).get(timer_key=made.timer_key).state == "PENDING"
 
 
 async def test_what_is_no_connection_is_refused(dsn: str) -> None:
