@@ -14,10 +14,12 @@ from engine.model.definition import (
     Message,
     Node,
     Signal,
+    Terminate,
     Timer,
     TimerKind,
     Trigger,
 )
+from engine.model.paths import INCLUSIVE_JOINS_MAX
 from engine.model.refusal import Problem
 from timers.refusal import shortened
 
@@ -53,12 +55,19 @@ def _check_flows(node: Node, definition: Definition) -> Iterator[str]:
             yield f"its flow {flow.flow_id} has a condition; a {node.tag}'s flows have none"
     if node.default_flow and node.default_flow not in {flow.flow_id for flow in node.outgoing}:
         yield f"its default flow {shortened(node.default_flow)} does not leave it; choose one that does"
+    if node.default_flow and node.kind in WITHOUT_CONDITIONS:
+        yield f"it has a default flow, and a {node.tag}'s flows have no conditions; leave it out"
+    if node.loop and (node.kind not in ACTIVITIES or node.tag.endswith("Event")):
+        yield "it is executed once for each of many; only tasks, sub-processes and call activities can be"
     if node.tag == "endEvent" and node.outgoing:
         yield "it is an end event with an outgoing flow; leave the flow out"
 
 
 def _check_process(node: Node, definition: Definition) -> Iterator[str]:
     plain = [start for start in _starts_in(node, definition) if start.trigger is None]
+    joins = {join.node_id for join in definition.joins.values() if join.kind == Kind.INCLUSIVE}
+    if len(joins) > INCLUSIVE_JOINS_MAX:
+        yield f"it has {len(joins):,} inclusive gateways that join; it may have {INCLUSIVE_JOINS_MAX}"
     if len(plain) > 1:
         yield f"it has {len(plain)} start events without a trigger; it may have one"
     if not plain and not definition.starts:
@@ -86,7 +95,7 @@ def _check_start(node: Node, definition: Definition) -> Iterator[str]:
     match node.trigger, scope.kind:
         case Timer(kind=TimerKind.DURATION), Kind.PROCESS:
             yield "a process starts at a timeDate or in a timeCycle, not after a timeDuration"
-        case ((Error() | Escalation()), Kind.PROCESS):
+        case ((Error() | Escalation() | Terminate()), Kind.PROCESS):
             yield "a process isn't started by an error or an escalation; begin an event sub-process with it"
         case trigger, Kind.EVENT_SUBPROCESS:
             yield from _check_waiting(node, trigger)
@@ -181,8 +190,8 @@ def _check_event_based(node: Node, definition: Definition) -> Iterator[str]:
             yield f"its flow {flow.flow_id} leads to a {target.tag}, not to a receiveTask or an event that waits"
         elif len(target.incoming) > 1:
             yield f"{target.node_id} comes after it, and has another incoming flow; it may have none"
-        elif target.boundaries:
-            yield f"{target.node_id} comes after it, and has boundary events; it may have none"
+        elif target.boundaries or target.loop:
+            yield f"{target.node_id} comes after it, and has boundary events or a loop; it may have neither"
 
 
 def _starts_in(node: Node, definition: Definition) -> list[Node]:

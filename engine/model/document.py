@@ -11,6 +11,7 @@ from engine.model.refusal import InvalidModel, Problem
 MODEL_BYTES_MAX = 4 * 1024 * 1024
 DEPTH_MAX = 100
 ELEMENTS_MAX = 50_000
+NAMESPACE_CHARS_MAX = 1_000  # each element's name is kept with it
 
 
 def read_document(text: bytes) -> Element:
@@ -31,7 +32,10 @@ def read_document(text: bytes) -> Element:
 def _within_bounds(text: bytes) -> Element:
     depth = elements = 0
     root: Element | None = None
-    for event, element in ElementTree.iterparse(BytesIO(text), events=("start", "end"), forbid_dtd=True):
+    for event, element in ElementTree.iterparse(BytesIO(text), events=("start", "end", "start-ns"), forbid_dtd=True):
+        if event == "start-ns":
+            _check_namespace(element[1])
+            continue
         if event == "end":
             depth -= 1
             continue
@@ -44,6 +48,11 @@ def _within_bounds(text: bytes) -> Element:
             raise _refused(f"the model has more than {ELEMENTS_MAX:,} elements; divide it by call activities")
     assert root is not None, "a document without an element is not XML"
     return root
+
+
+def _check_namespace(uri: str) -> None:
+    if len(uri) > NAMESPACE_CHARS_MAX:
+        raise _refused(f"the model has a namespace of {len(uri):,} characters; it may have {NAMESPACE_CHARS_MAX:,}")
 
 
 def _refused(sentence: str) -> InvalidModel:

@@ -14,8 +14,10 @@ EXPRESSION_CHARS_MAX = 10_000
 Text = str | Expression
 
 JUEL = re.compile(r"[$#]\{(.*)\}", re.DOTALL)
-# A string stands as it is; the rest is an operator that FEEL writes in another way.
-JUEL_PART = re.compile(r"""'[^']*'|"[^"]*"|==|!=|&&|\|\||!|\b(?:eq|ne|lt|gt|le|ge|div|mod|empty)\b|\w+\s*\(|\?|%""")
+# A string stands as it is; the rest is an operator that FEEL writes in another way, or a call.
+JUEL_PART = re.compile(
+    r"""'[^']*'|"[^"]*"|==|!=|&&|\|\||!|\b(?:eq|ne|lt|gt|le|ge|div|mod|empty)\b|(?<!\w)\w+\s*\(|\?|%"""
+)
 FEEL_FOR = {
     "==": "=", "eq": "=", "ne": "!=", "lt": "<", "gt": ">", "le": "<=", "ge": ">=", "&&": " and ", "||": " or ",
     "div": "/",
@@ -32,11 +34,13 @@ def read_text(written: str) -> Text:
     errors:  Unreadable  it is one, and not one that we can evaluate
     """
     text = written.strip()
+    if len(text) > EXPRESSION_CHARS_MAX:
+        raise Unreadable(f"a text has {len(text):,} characters; it may have {EXPRESSION_CHARS_MAX:,}: shorten it")
     if text.startswith("="):
         return _compiled(text[1:])
     if found := JUEL.fullmatch(text):
         return _compiled(_feel_of(found[1], text))
-    if JUEL.search(text):
+    if "${" in text or "#{" in text:
         raise Unreadable(f"{shortened(text)} mixes text and an expression; write it whole in FEEL, after an =")
     return text
 
@@ -51,8 +55,6 @@ def read_expression(written: str) -> Expression:
 
 
 def _compiled(text: str) -> Expression:
-    if len(text) > EXPRESSION_CHARS_MAX:
-        raise Unreadable(f"an expression has {len(text):,} characters; it may have {EXPRESSION_CHARS_MAX:,}")
     try:
         return compile_expression(text)
     except NotFeel as error:

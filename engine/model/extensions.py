@@ -9,9 +9,19 @@ from xml.etree.ElementTree import Element
 
 from engine.model.definition import Assignment, Call, Job, Loop, Script, UserWork
 from engine.model.expressions import Text, Unreadable, read_expression, read_text
-from engine.model.names import ZEEBE, bpmn, camunda_attribute, camunda_children, local_name, text_of, zeebe_child
+from engine.model.names import (
+    ZEEBE,
+    bpmn,
+    camunda_attribute,
+    camunda_children,
+    is_true,
+    local_name,
+    text_of,
+    zeebe_child,
+)
 from timers.refusal import shortened
 
+PATH_PARTS_MAX = 20
 IN_JAVA = ("class", "delegateExpression", "expression")
 # Camunda 8's listeners are jobs of their own, Camunda 7's are Java: a model that needs them would run otherwise here.
 LISTENERS = ("executionListeners", "taskListeners", "executionListener", "taskListener")
@@ -80,8 +90,8 @@ def read_call(element: Element) -> Call:
     if (called := zeebe_child(element, "calledElement")) is not None:
         return Call(
             read_text(_required(called, "processId")),
-            passes_all_in=called.get("propagateAllParentVariables", "true") == "true",
-            passes_all_out=called.get("propagateAllChildVariables", "true") == "true",
+            passes_all_in=is_true(called.get("propagateAllParentVariables", "true")),
+            passes_all_out=is_true(called.get("propagateAllChildVariables", "true")),
         )
     if not (process_id := element.get("calledElement")):
         raise Unreadable("nothing says which process is called; name a zeebe:calledElement's processId")
@@ -162,7 +172,7 @@ def _loop(loop: Element, extension: Element) -> Loop:
     if bool(items) == bool(count):
         raise Unreadable("a multi-instance needs either a collection or a cardinality; it has both, or neither")
     return Loop(
-        is_sequential=loop.get("isSequential") == "true",
+        is_sequential=is_true(loop.get("isSequential")),
         items=read_expression(items) if items else None,
         count=read_text(count) if count else None,
         item_name=extension.get("inputElement"),
@@ -194,6 +204,6 @@ def _optional(written: str | None) -> Text | None:
 
 def _path(target: str) -> tuple[str, ...]:
     path = tuple(target.split("."))
-    if all(path):
+    if all(path) and len(path) <= PATH_PARTS_MAX:
         return path
     raise Unreadable(f"{shortened(target)} is not the name of a variable; write one such as order or order.total")

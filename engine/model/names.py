@@ -51,3 +51,8 @@ def camunda_attribute(element: Element, name: str) -> str | None:
     """Find an attribute of Camunda 7 or its kin."""
     found = (element.get(f"{{{space}}}{name}") for space in CAMUNDA_7)
     return next((value for value in found if value is not None), None)
+
+
+def is_true(written: str | None) -> bool:
+    """Read a boolean of XML Schema; what is not there is false."""
+    return (written or "").strip() in {"true", "1"}

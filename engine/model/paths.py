@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from engine.model.definition import Kind, Node
 
+INCLUSIVE_JOINS_MAX = 500  # each is kept with all from which it can be reached
 JOINS = frozenset({Kind.PARALLEL, Kind.INCLUSIVE})
 
 
@@ -22,6 +23,8 @@ def upstream_of(nodes: Mapping[str, Node]) -> dict[str, frozenset[str]]:
     """
     before = _predecessors(nodes)
     joins = [node for node in nodes.values() if node.kind == Kind.INCLUSIVE and len(node.incoming) > 1]
+    if len(joins) > INCLUSIVE_JOINS_MAX:
+        return {}  # the checks refuse it
     return {join.node_id: _reaching(join.node_id, before) for join in joins}
 
 

@@ -19,7 +19,7 @@ from engine.model.extensions import (
     read_script,
     read_user_work,
 )
-from engine.model.names import BPMN, bpmn, local_name, namespace, text_of
+from engine.model.names import BPMN, bpmn, is_true, local_name, namespace, text_of
 from engine.model.paths import joins_of, upstream_of
 from engine.model.refusal import InvalidModel, Problem
 from engine.model.triggers import SUFFIX, Shared, read_message, read_trigger
@@ -59,7 +59,7 @@ def read_model(text: bytes) -> tuple[Definition, ...]:
         raise InvalidModel(Problem("", f"the model begins with {shortened(root.tag)}, not with BPMN 2.0's definitions"))
     shared = Shared({child.get("id", ""): child for child in root})
     processes = root.findall(bpmn("process"))
-    readings = [_Process(process, shared) for process in processes if process.get("isExecutable") == "true"]
+    readings = [_Process(process, shared) for process in processes if is_true(process.get("isExecutable"))]
     problems = []
     if not readings:
         # What else is wrong is told as well, so that marking the process isn't followed by the next refusal.
@@ -80,7 +80,7 @@ class _Process:
     shared: Shared
     problems: list[Problem] = field(default_factory=list)
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
-    flows: list[Flow] = field(default_factory=list)
+    flows: dict[str, Flow] = field(default_factory=dict)
 
     def read(self) -> Definition:
         process_id = self._id_of(self.element)
@@ -118,7 +118,7 @@ class _Process:
 
     def _read_node(self, element: Element, kind: Kind, *, scope_id: str) -> None:
         if kind == Kind.SUBPROCESS:
-            is_event = element.get("triggeredByEvent") == "true"
+            is_event = is_true(element.get("triggeredByEvent"))
             self._read_scope(element, Kind.EVENT_SUBPROCESS if is_event else kind, scope_id=scope_id)
         else:
             self._add(element, kind, scope_id)
@@ -127,7 +127,7 @@ class _Process:
         node: dict[str, Any] = {
             "node_id": self._id_of(element), "kind": kind, "tag": local_name(element),
             "name": element.get("name", ""), "scope_id": scope_id, "default_flow": element.get("default"),
-            "is_interrupting": element.get("cancelActivity", element.get("isInterrupting", "true")) != "false",
+            "is_interrupting": is_true(element.get("cancelActivity", element.get("isInterrupting", "true"))),
             "attached_to": element.get("attachedToRef"),
         }  # fmt: skip
         if node["node_id"] in self.nodes:
@@ -153,18 +153,21 @@ class _Process:
 
     def _read_flow(self, element: Element) -> None:
         condition = text_of(element.find(bpmn("conditionExpression")))
+        flow_id = self._id_of(element)
+        if flow_id in self.nodes or flow_id in self.flows:
+            self._problem(element, f"the id {shortened(flow_id)} stands twice; give each element its own")
         flow = Flow(
-            element.get("id", ""),
+            flow_id,
             source=element.get("sourceRef", ""),
             target=element.get("targetRef", ""),
             condition=read_expression(condition) if condition else None,
         )
-        self.flows.append(flow)
+        self.flows[flow_id] = flow
 
     def _connect(self) -> None:
         """Tell each node its flows, boundary events and inner starts."""
         outgoing, incoming = defaultdict(list), defaultdict(list)
-        for flow in self.flows:
+        for flow in self.flows.values():
             outgoing[flow.source].append(flow)
             incoming[flow.target].append(flow.flow_id)
             for end in (flow.source, flow.target):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from engine.feel import Json
-from engine.model.definition import SCOPES, Definition, Error, Kind
+from engine.model.definition import SCOPES, Call, Definition, Error, Kind
 from engine.step.behaviours import begin_node, enter, throw_error
 from engine.step.effects import Effect, Ended, Outcome
 from engine.step.events import happen
@@ -108,7 +108,8 @@ def _answer(step: Stepping, token: Token, signal: Completed | Failed | ErrorThro
         return False
     match signal:
         case Completed(_, variables):
-            finish(step, token, variables)
+            is_kept = not isinstance(node.work, Call) or node.work.passes_all_out or bool(node.outputs)
+            finish(step, token, variables if is_kept else {})
         case Failed(_, reason):
             step.raise_incident(token, reason)
         case ErrorThrown(_, code, reason, variables):
@@ -129,7 +130,7 @@ def _move(step: Stepping, moved: Moved) -> bool:
     """Terminate tokens and begin others, all or nothing."""
     ending = [step.alive(key) for key in moved.terminated]
     scopes = [_scope_for(step, node_id) for node_id in moved.begun]
-    if None in ending or None in scopes:
+    if None in ending or None in scopes or any(step.is_inside(scope, ending) for scope in scopes if scope):
         return False
     for node_id, scope in zip(moved.begun, scopes, strict=True):
         assert scope
@@ -145,7 +146,11 @@ def _scope_for(step: Stepping, node_id: str) -> Token | None:
     node = step.definition.nodes.get(node_id)
     if node is None:
         return None
-    found = [token for token in step.instance.tokens.values() if token.node_id == node.scope_id and not token.loop]
+    found = [
+        token
+        for token in step.instance.tokens.values()
+        if token.node_id == node.scope_id and token.phase == Phase.WAITS and not step.is_body(token)
+    ]
     return found[0] if len(found) == 1 else None
 
 

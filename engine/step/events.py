@@ -71,14 +71,18 @@ def happen(step: Stepping, token: Token, node_id: str, payload: Payload) -> bool
         return False
     if node_id == token.node_id:
         return _happen_here(step, token, node, payload)
-    if waiting.kind == Kind.EVENT_BASED and any(flow.target == node_id for flow in waiting.outgoing):
+    if (
+        waiting.kind == Kind.EVENT_BASED
+        and token.phase == Phase.WAITS
+        and any(flow.target == node_id for flow in waiting.outgoing)
+    ):
         step.end(token)
         step.plan(node_id, token.scope, payload)
         return True
     if node_id in waiting.boundaries and not step.is_inner(token):
         _leave_by(step, token, node, payload)
         return True
-    if node.scope_id in waiting.event_subprocesses and not token.is_interrupted:
+    if node.scope_id in waiting.event_subprocesses and _begins_inside(step, token):
         _begin_event_subprocess(step, token, node, payload)
         return True
     return False
@@ -98,7 +102,7 @@ def catch(step: Stepping, thrower: Token, thrown: Error | Escalation, payload: P
     """
     at: Token | None = thrower
     while at is not None:
-        if at is not thrower and not at.is_interrupted and (start := _catching(step, thrown, _starts_of(step, at))):
+        if at is not thrower and _begins_inside(step, at) and (start := _catching(step, thrown, _starts_of(step, at))):
             _begin_event_subprocess(step, at, start, payload)
             return True
         boundaries = () if step.is_inner(at) else step.node_of(at).boundaries
@@ -107,6 +111,11 @@ def catch(step: Stepping, thrower: Token, thrown: Error | Escalation, payload: P
             return True
         at = step.alive(at.scope)
     return False
+
+
+def _begins_inside(step: Stepping, scope: Token) -> bool:
+    """Say whether an event may still begin an event sub-process inside a scope."""
+    return scope.phase == Phase.WAITS and not scope.is_interrupted and not step.is_body(scope)
 
 
 def _catching(step: Stepping, thrown: Error | Escalation, node_ids: Iterable[str]) -> Node | None:

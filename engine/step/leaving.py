@@ -7,7 +7,7 @@ from engine.model.definition import Flow, Kind, Node
 from engine.step.effects import Ended, Outcome
 from engine.step.state import Phase, Token
 from engine.step.stepping import Stepping
-from engine.step.variables import Unanswerable, assign, is_true, spread
+from engine.step.variables import Unanswerable, assign, is_true, spread, visible
 
 
 def finish(step: Stepping, token: Token, results: Mapping[str, Json] | None = None) -> None:
@@ -55,9 +55,18 @@ def arrive(step: Stepping, flow: Flow, scope_key: int) -> None:
 
 
 def _map_outputs(step: Stepping, token: Token, node: Node) -> None:
+    """Write the outputs where they are known; those of one execution of many stay within the activity."""
     scope = step.alive(token.scope)
-    if scope is not None:
+    if scope is None or not node.outputs:
+        return
+    if step.is_inner(token):
         assign(node.outputs, scope, lambda source: step.value(source, token))
+        return
+    heads = {assignment.target[0] for assignment in node.outputs if len(assignment.target) > 1}
+    seen = visible(step.instance, scope) if heads else {}
+    outputs = Token(0, "", 0, variables={name: value for name, value in seen.items() if name in heads})
+    assign(node.outputs, outputs, lambda source: step.value(source, token))
+    spread(outputs.variables, step.instance, token)
 
 
 def _collect(step: Stepping, token: Token, node: Node) -> None:

@@ -1,7 +1,7 @@
 """Hold one step: the instance that it changes, the nodes that tokens are about to enter, and what follows."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -58,6 +58,13 @@ class Stepping:
     def is_body(self, token: Token) -> bool:
         """Say whether a token is a multi-instance activity's own, which contains its executions."""
         return self.node_of(token).loop is not None and not self.is_inner(token)
+
+    def is_inside(self, token: Token, others: Sequence[Token | None]) -> bool:
+        """Say whether a token is one of others, or is contained in one of them."""
+        at: Token | None = token
+        while at is not None and at not in others:
+            at = self.alive(at.scope)
+        return at is not None
 
     def value(self, text: Text, token: Token) -> Json:
         """Evaluate a text or an expression, as a token sees it.

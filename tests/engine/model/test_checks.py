@@ -7,6 +7,7 @@ from tests.support.bpmn import job, model, timer
 
 SHARED = '<message id="m" name="paid"/><error id="x"/><escalation id="c"/><signal id="g"/>'
 START = '<startEvent id="s"/>'
+TWICE = "<multiInstanceLoopCharacteristics><loopCardinality>2</loopCardinality></multiInstanceLoopCharacteristics>"
 TEN_MINUTES = timer("timeDuration", "PT10M")
 CYCLE = timer("timeCycle", "R/PT10M")
 
@@ -92,6 +93,14 @@ REFUSED = [
     ),
     (START + '<eventBasedGateway id="g"/><task id="a"/>', "s>g g>a", "g: it has fewer than two outgoing flows"),
     (START + '<eventBasedGateway id="g"/><task id="a"/>', "s>g g>a", "g: its flow g-a leads to a task, not to"),
+    (
+        START + '<parallelGateway id="g" default="g-a"/><task id="a"/>',
+        "s>g g>a",
+        "g: it has a default flow, and a parallel",
+    ),
+    ('<startEvent id="s"><terminateEventDefinition/></startEvent>', "", "s: a process isn't started by an error"),
+    (START.replace("/>", f">{TWICE}</startEvent>"), "", "s: it is executed once for each"),
+    (START + '<userTask id="b" camunda:assignee="' + "${" * 6_000 + '"/>', "", "b: a text has 12,000 characters"),
     # What tasks need.
     (START + '<serviceTask id="a"/>', "s>a", "a: nothing says who does it; name a zeebe:taskDefinition's type"),
     (START + '<serviceTask id="a" camunda:class="org.acme.Pay"/>', "s>a", "a: camunda:class='org.acme.Pay' is Java"),
@@ -134,3 +143,23 @@ def test_an_expression_that_is_none_is_refused_where_it_stands() -> None:
     with pytest.raises(InvalidModel) as refused:
         read_model(model(START + '<exclusiveGateway id="g"/><task id="a"/>', connected="s>g g>a[1 +]"))
     assert refused.value.problems[0].element_id == "g-a"
+
+
+def test_flows_have_ids_of_their_own() -> None:
+    flow = '<sequenceFlow id="f" sourceRef="s" targetRef="a"/>'
+    with pytest.raises(InvalidModel, match="the id 'f' stands twice"):
+        read_model(model(START + '<task id="a"/>' + flow + flow))
+    with pytest.raises(InvalidModel, match="a sequenceFlow has no id"):
+        read_model(model(START + '<task id="a"/>' + flow.replace('id="f" ', "")))
+
+
+def test_too_many_inclusive_joins_are_refused() -> None:
+    gates = "".join(f'<inclusiveGateway id="g{number}"/>' for number in range(502))
+    condition = "<conditionExpression>=true</conditionExpression>"
+    links = "".join(
+        f'<sequenceFlow id="{side}{number}" sourceRef="g{number}" targetRef="g{number + 1}">{condition}</sequenceFlow>'
+        for number in range(501)
+        for side in "ab"
+    )
+    with pytest.raises(InvalidModel, match="501 inclusive gateways that join; it may have 500"):
+        read_model(model(START + gates + links, connected="s>g0"))

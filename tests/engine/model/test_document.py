@@ -29,6 +29,7 @@ STRANGER = '<startEvent id="s"/><x:task xmlns:x="http://example.com/x" id="t"/>'
         (b"<a>" * (DEPTH_MAX + 1) + b"</a>" * (DEPTH_MAX + 1), f"nested more than {DEPTH_MAX} deep"),
         (b"<a>" * 10_000, f"nested more than {DEPTH_MAX} deep"),
         (b"<a>" + b"<b/>" * ELEMENTS_MAX + b"</a>", f"has more than {ELEMENTS_MAX:,} elements"),
+        (b'<a xmlns:z="http://' + b"z" * 1_001 + b'"/>', "a namespace of 1,008 characters"),
         (b"<definitions/>", "begins with 'definitions', not with BPMN 2.0's definitions"),
         (b'<definitions xmlns="http://example.com/other"/>', "not with BPMN 2.0's definitions"),
         (f"{HEAD}</definitions>".encode(), 'has no process with isExecutable="true"'),

@@ -132,6 +132,25 @@ def test_inputs_are_seen_by_the_task_alone_and_outputs_by_all() -> None:
     assert played.result.variables == {"order": {"total": 10, "receipt": "r-1"}}
 
 
+def test_outputs_go_to_the_nearest_scope_that_has_the_variable() -> None:
+    mapping = (
+        "<extensionElements><zeebe:taskDefinition type='a'/><zeebe:ioMapping>"
+        "<zeebe:output source='=r' target='total'/><zeebe:output source='=r' target='order.total'/>"
+        "</zeebe:ioMapping></extensionElements>"
+    )
+    inside = f'<startEvent id="is"/><serviceTask id="a">{mapping}</serviceTask>'
+    played = Played(
+        definition(
+            f'<startEvent id="s"/><subProcess id="u">{inside}'
+            '<sequenceFlow id="f" sourceRef="is" targetRef="a"/></subProcess>',
+            connected="s>u",
+        ),
+        {"total": 0, "order": {"id": 7}},
+    )
+    assert played.complete("a", r=5)
+    assert played.result.variables == {"total": 5, "order": {"id": 7, "total": 5}}
+
+
 def test_variables_can_be_set_at_a_waiting_token() -> None:
     played = Played(STRAIGHT)
     assert played.send(VariablesSet(1, {"set": "later"}))
