@@ -6,7 +6,7 @@ from datetime import datetime
 
 from engine.feel import Json
 from engine.model.definition import SCOPES, Call, Definition, Error, Kind
-from engine.step.behaviours import begin_node, enter, throw_error
+from engine.step.behaviours import begin_node, enter, number_execution, throw_error
 from engine.step.effects import Effect, Ended, Outcome
 from engine.step.events import happen
 from engine.step.joins import join
@@ -25,6 +25,7 @@ from engine.step.signals import (
 )
 from engine.step.state import ROOT, Instance, Phase, Token
 from engine.step.stepping import Stepping
+from engine.step.variables import spread
 
 # More entries into nodes in one step are a circle of nodes that wait for nothing.
 ENTRIES_MAX = 10_000
@@ -51,7 +52,7 @@ def begin(
 
     errors:  ValueError  the process has no such start event
     """
-    instance = Instance(is_child=is_child)
+    instance = Instance(is_child=is_child, start=start)
     step = Stepping(definition, instance, now)
     first = definition.root.start if start is None else start
     if first not in definition.root.starts:
@@ -59,9 +60,6 @@ def begin(
     root = step.add(definition.process_id, 0)
     root.variables = dict(variables)
     begin_node(step, root)
-    if start is not None:
-        step.entries.clear()
-        step.plan(start, root.key, {})
     _run(step)
     return instance, Step(tuple(step.effects))
 
@@ -202,8 +200,12 @@ def _stop(step: Stepping) -> None:
     """Let each token that would go on wait for somebody who looks at the model."""
     while step.entries:
         entry = step.entries.popleft()
-        if step.alive(entry.scope):
+        if scope := step.alive(entry.scope):
             token = step.add(entry.node_id, entry.scope)
+            number_execution(token, scope, step.node_of(token), entry.number)
+            if entry.results is not None:
+                spread(entry.results, step.instance, token)
+                token.phase = Phase.ENTERED if step.node_of(token).kind == Kind.EVENT_SUBPROCESS else Phase.IS_DONE
             step.raise_incident(
                 token,
                 f"the instance entered {ENTRIES_MAX:,} nodes without waiting; resolve this to go on as many again",

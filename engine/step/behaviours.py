@@ -24,13 +24,18 @@ def enter(step: Stepping, entry: Entry) -> None:
         return
     node = step.definition.nodes[entry.node_id]
     token = step.add(entry.node_id, entry.scope)
-    if entry.number:
-        assert node.loop, "only executions of a multi-instance activity have numbers"
-        token.variables = variables_of_execution(scope, node.loop, entry.number)
+    number_execution(token, scope, node, entry.number)
     if entry.results is None or node.kind == Kind.EVENT_SUBPROCESS:
         begin_node(step, token, entry.results)
     else:
         finish(step, token, entry.results)
+
+
+def number_execution(token: Token, scope: Token, node: Node, number: int) -> None:
+    """Give one execution of a multi-instance activity its number and its item."""
+    if number:
+        assert node.loop, "only executions of a multi-instance activity have numbers"
+        token.number, token.variables = number, variables_of_execution(scope, node.loop, number)
 
 
 def begin_node(step: Stepping, token: Token, results: Mapping[str, Json] | None = None) -> None:
@@ -51,6 +56,7 @@ def begin_node(step: Stepping, token: Token, results: Mapping[str, Json] | None 
             _behave(step, token, node, results)
     except Unanswerable as error:
         token.phase = min(token.phase, Phase.IS_WATCHED)
+        token.variables.update(results or {})  # so that an event sub-process has them when it goes on
         step.raise_incident(token, str(error))
 
 
@@ -64,7 +70,9 @@ def _behave(step: Stepping, token: Token, node: Node, results: Mapping[str, Json
 
 
 def _begin_scope(step: Stepping, token: Token, node: Node) -> None:
-    if node.start:
+    if node.kind == Kind.PROCESS and step.instance.start:
+        step.plan(step.instance.start, token.key, {})
+    elif node.start:
         step.plan(node.start, token.key)
 
 

@@ -73,9 +73,7 @@ def _collect(step: Stepping, token: Token, node: Node) -> None:
     """Keep the result of one execution of a multi-instance activity."""
     body = step.alive(token.scope)
     if body is not None and body.loop and node.loop and node.loop.output_item:
-        number = token.variables["loopCounter"]
-        assert isinstance(number, int), "each execution has its number"
-        body.loop.outputs[number - 1] = step.value(node.loop.output_item, token)
+        body.loop.outputs[token.number - 1] = step.value(node.loop.output_item, token)
 
 
 def _chosen(step: Stepping, token: Token, node: Node) -> Iterator[Flow]:

@@ -13,7 +13,7 @@ from engine.feel import Json
 
 ROOT = 1
 STATE_BYTES_MAX = 1024 * 1024
-FIELDS = 8  # of a written token
+FIELDS = 9  # of a written token
 
 
 class Phase(IntEnum):
@@ -44,7 +44,7 @@ class Token:
     """One execution of one node.
 
     shape:   `scope` is the key of the token that contains it, 0 for the process. `arrived` are flows whose tokens wait
-             at a join inside this scope
+             at a join inside this scope. `number` tells the executions of a multi-instance activity apart, from 1
     """
 
     key: int
@@ -56,18 +56,21 @@ class Token:
     variables: dict[str, Json] = field(default_factory=dict)
     arrived: list[str] = field(default_factory=list)
     loop: LoopState | None = None
+    number: int = 0
 
 
 @dataclass(slots=True)
 class Instance:
     """All tokens of an instance, by their keys; none when it has ended.
 
-    shape:   `is_child` says whether a call activity of another instance waits for it
+    shape:   `is_child` says whether a call activity of another instance waits for it; `start` is the start event at
+             which it began, None for the one without a trigger
     """
 
     tokens: dict[int, Token] = field(default_factory=dict)
     next_key: int = ROOT
     is_child: bool = False
+    start: str | None = None
 
     def children(self, key: int) -> list[Token]:
         """List the tokens directly inside a scope."""
@@ -85,7 +88,9 @@ def write_state(instance: Instance) -> str:
     """
     tokens = [_written(token) for token in instance.tokens.values()]
     text = json.dumps(
-        {"k": instance.next_key, "c": int(instance.is_child), "t": tokens}, separators=(",", ":"), ensure_ascii=False
+        {"k": instance.next_key, "c": int(instance.is_child), "s": instance.start, "t": tokens},
+        separators=(",", ":"),
+        ensure_ascii=False,
     )
     if len(text) > STATE_BYTES_MAX // 4 and len(text.encode()) > STATE_BYTES_MAX:
         raise StateTooLarge(
@@ -99,23 +104,23 @@ def read_state(text: str) -> Instance:
     """Read what `write_state` wrote."""
     stored = json.loads(text)
     tokens = {fields[0]: _read(fields) for fields in stored["t"]}
-    return Instance(tokens, stored["k"], is_child=bool(stored["c"]))
+    return Instance(tokens, stored["k"], is_child=bool(stored["c"]), start=stored["s"])
 
 
 def _written(token: Token) -> list[object]:
     """Write a token: what most tokens don't have is left out, from the end."""
     flags = token.has_incident + 2 * token.is_interrupted
     loop = token.loop and [token.loop.items, token.loop.outputs, token.loop.next]
-    fields = [token.variables or 0, flags, token.arrived or 0, loop or 0]
+    fields = [token.variables or 0, flags, token.arrived or 0, loop or 0, token.number]
     while fields and not fields[-1]:
         fields.pop()
     return [token.key, token.node_id, token.scope, token.phase, *fields]
 
 
 def _read(fields: list[Any]) -> Token:
-    key, node_id, scope, phase, variables, flags, arrived, loop = fields + [0] * (FIELDS - len(fields))
+    key, node_id, scope, phase, variables, flags, arrived, loop, number = fields + [0] * (FIELDS - len(fields))
     return Token(
         key, node_id, scope, Phase(phase),
         has_incident=bool(flags & 1), is_interrupted=bool(flags & 2),
-        variables=variables or {}, arrived=arrived or [], loop=LoopState(*loop) if loop else None,
+        variables=variables or {}, arrived=arrived or [], loop=LoopState(*loop) if loop else None, number=number,
     )  # fmt: skip

@@ -4,7 +4,7 @@ import pytest
 
 from engine.model.definition import TimerKind
 from engine.step.effects import MessageOpened, SignalOpened, TimerOpened
-from engine.step.signals import Completed, ErrorThrown, Happened
+from engine.step.signals import Completed, ErrorThrown, Happened, VariablesSet
 from tests.support.bpmn import Played, definition, job, timer
 
 SHARED = (
@@ -218,6 +218,21 @@ def test_an_event_sub_process_catches_an_error_of_its_scope() -> None:
     assert played.waits == ["nj"]
     assert played.send(ErrorThrown(played.token("nj"), "E9"))
     assert played.incidents, "an error inside an event sub-process isn't caught by it again"
+
+
+def test_an_instance_that_was_begun_by_an_event_goes_on_from_there_after_an_incident() -> None:
+    message = event_subprocess("n", '<messageEventDefinition messageRef="m"/>')
+    begun = '<startEvent id="g"><signalEventDefinition signalRef="g"/></startEvent>'
+    played = Played(
+        definition(f'<startEvent id="s"/>{begun}{job("a")}{job("b")}{message}', connected="s>a g>b", beside=SHARED),
+        {"order": None},
+        start="g",
+    )
+    (incident,) = played.incidents.values()
+    assert incident.node_id == "p"
+    assert played.send(VariablesSet(1, {"order": 42}))
+    assert played.retry()
+    assert played.waits == ["ns", "b"]
 
 
 def test_a_terminate_end_event_ends_its_whole_scope() -> None:

@@ -82,6 +82,14 @@ def test_output_mappings_of_an_execution_write_inside_the_activity() -> None:
     assert played.ended.variables == {"items": [1, 2], "all": [None, None]}
 
 
+def test_no_worker_can_take_an_execution_for_another() -> None:
+    played = looped(items=["x", "y"])
+    tokens = {number: opened.token for number, opened in jobs(played).items()}
+    assert played.send(Completed(tokens[1], {"result": 1, "loopCounter": 99}))
+    assert played.send(Completed(tokens[2], {"result": 2, "loopCounter": "x"}))
+    assert played.result.variables["results"] == [1, 2]
+
+
 def test_camunda_7_counts() -> None:
     characteristics = (
         "<multiInstanceLoopCharacteristics><loopCardinality>3</loopCardinality></multiInstanceLoopCharacteristics>"
