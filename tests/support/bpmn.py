@@ -32,6 +32,12 @@ HEAD = (
     '<definitions xmlns="http://www.omg.org/spec/BPMN/20100524/MODEL"'
     ' xmlns:zeebe="http://camunda.org/schema/zeebe/1.0" xmlns:camunda="http://camunda.org/schema/1.0/bpmn">'
 )
+# What a process can wait for, throw and catch: `beside` it in its model.
+SHARED = (
+    '<message id="m" name="paid"><extensionElements><zeebe:subscription correlationKey="=order"/></extensionElements>'
+    '</message><signal id="g" name="stop"/><error id="x" errorCode="E1"/><error id="y" errorCode="E2"/>'
+    '<escalation id="c" escalationCode="C1"/>'
+)
 FLOW = re.compile(r"([^\s>\[]+)>([^\s\[]+)(?:\[([^\]]*)\])?")
 MARKS = {Change.ENTERED: "+", Change.LEFT: "-", Change.TERMINATED: "x"}
 Opened = TimerOpened | MessageOpened | SignalOpened | JobOpened | TaskOpened | ChildOpened
@@ -63,6 +69,13 @@ def job(node_id: str, inside: str = "", *, tag: str = "serviceTask") -> str:
     """Write a task that somebody else does; the job's type is the task's id."""
     extensions = f'<extensionElements><zeebe:taskDefinition type="{node_id}"/></extensionElements>'
     return f'<{tag} id="{node_id}">{extensions}{inside}</{tag}>'
+
+
+def event_subprocess(node_id: str, event: str, inside: str = "", *, interrupts: bool = True) -> str:
+    """Write an event sub-process: its start event has the letter s after its id, its job j."""
+    start = f'<startEvent id="{node_id}s" isInterrupting="{str(interrupts).lower()}">{event}</startEvent>'
+    flow = f'<sequenceFlow id="{node_id}f" sourceRef="{node_id}s" targetRef="{node_id}j"/>'
+    return f'<subProcess id="{node_id}" triggeredByEvent="true">{start}{job(node_id + "j")}{flow}{inside}</subProcess>'
 
 
 def timer(kind: str, text: str) -> str:

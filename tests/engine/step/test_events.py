@@ -5,13 +5,8 @@ import pytest
 from engine.model.definition import TimerKind
 from engine.step.effects import MessageOpened, SignalOpened, TimerOpened
 from engine.step.signals import Completed, ErrorThrown, Happened, VariablesSet
-from tests.support.bpmn import Played, definition, job, timer
+from tests.support.bpmn import SHARED, Played, definition, event_subprocess, job, timer
 
-SHARED = (
-    '<message id="m" name="paid"><extensionElements><zeebe:subscription correlationKey="=order"/></extensionElements>'
-    '</message><signal id="g" name="stop"/><error id="x" errorCode="E1"/><error id="y" errorCode="E2"/>'
-    '<escalation id="c" escalationCode="C1"/>'
-)
 TEN_MINUTES = timer("timeDuration", "PT10M")
 
 
@@ -19,13 +14,6 @@ def boundary(node_id: str, of: str, event: str, *, interrupts: bool = True) -> s
     """Write a boundary event."""
     cancels = str(interrupts).lower()
     return f'<boundaryEvent id="{node_id}" attachedToRef="{of}" cancelActivity="{cancels}">{event}</boundaryEvent>'
-
-
-def event_subprocess(node_id: str, event: str, inside: str = "", *, interrupts: bool = True) -> str:
-    """Write an event sub-process: its start event has the letter s after its id, its job j."""
-    start = f'<startEvent id="{node_id}s" isInterrupting="{str(interrupts).lower()}">{event}</startEvent>'
-    flow = f'<sequenceFlow id="{node_id}f" sourceRef="{node_id}s" targetRef="{node_id}j"/>'
-    return f'<subProcess id="{node_id}" triggeredByEvent="true">{start}{job(node_id + "j")}{flow}{inside}</subProcess>'
 
 
 def with_boundary(event: str, *, interrupts: bool = True) -> Played:

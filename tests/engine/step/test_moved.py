@@ -1,8 +1,7 @@
 """Somebody moves tokens, or changes what an incident has stopped, and no token is lost or made up by that."""
 
 from engine.step.signals import ErrorThrown, Happened, Moved, VariablesSet
-from tests.engine.step.test_events import SHARED, event_subprocess
-from tests.support.bpmn import Played, definition, job
+from tests.support.bpmn import SHARED, Played, definition, event_subprocess, job
 
 INSIDE = f'<startEvent id="is"/>{job("a")}{job("b")}<sequenceFlow id="f" sourceRef="is" targetRef="a"/>'
 MESSAGE = '<messageEventDefinition messageRef="m"/>'
