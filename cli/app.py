@@ -21,6 +21,7 @@ from cli import (
     inspect,
     jobs,
     keys,
+    processes,
     ramp,
     release,
     reschedule,
@@ -29,6 +30,7 @@ from cli import (
     schedule,
     status,
     targets,
+    tasks,
     tenants,
     verbs,
 )
@@ -78,7 +80,7 @@ for command in (
     scaling.scale, scaling.forecast, ramp.ramp, handover.switch, handover.leave, release.release,
     schedule.schedule, inspect.preview, inspect.list_, inspect.show, explain.explain,
     verbs.cancel, reschedule.reschedule, verbs.pause, verbs.resume, verbs.run_now,
-    status.tail, status.status, targets.targets, audit.audit,
+    processes.deploy, status.tail, status.status, targets.targets, audit.audit,
 ):  # fmt: skip
     # `ramp -1` is a wrong rate, `scale -1` a wrong number: neither is an unknown option. psql checks its own options.
     context = {"ignore_unknown_options": command in (ramp.ramp, scaling.scale, database.psql)}
@@ -89,6 +91,8 @@ app.add_typer(deliveries.deliveries, name="deliveries")
 app.add_typer(endpoints.endpoints, name="endpoints")
 app.add_typer(jobs.jobs, name="jobs")
 app.add_typer(keys.keys, name="keys")
+app.add_typer(processes.processes, name="processes")
+app.add_typer(tasks.tasks, name="tasks")
 app.add_typer(tenants.tenants, name="tenants")
 record_verbs(app)
 

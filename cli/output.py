@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass
 from datetime import datetime
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
@@ -36,8 +36,17 @@ def print_json(value: Any) -> None:
     sys.stdout.flush()
 
 
+@dataclass(frozen=True, slots=True)
+class Verbatim:
+    """JSON that is a user's own: no field of it is one of ours, whatever its name."""
+
+    value: Any
+
+
 def plain(value: Any) -> Any:
     """Convert our records to JSON's types; moments become ISO 8601 text in UTC, holders 16 hex digits."""
+    if isinstance(value, Verbatim):
+        return value.value
     if is_dataclass(value) and not isinstance(value, type):
         return {name: _field(name, item) for name, item in asdict(value).items()}
     if isinstance(value, dict):

@@ -35,7 +35,7 @@ def _asked(wanted: str) -> Asked:
     """Read `4`, `shards=4` or `workers=4`."""
     role, _, number = wanted.rpartition("=")
     if role not in ("", *(f"{known}s" for known in ROLES)):
-        raise typer.BadParameter(f"{wanted}: there is no role {role!r} to scale; say shards=4, or workers=4")
+        raise typer.BadParameter(f"{wanted}: there is no role {role!r} to scale; say shards=4, workers=4 or engines=2")
     try:
         return Asked(role.removesuffix("s") or SHARD, int(number))
     except ValueError:
@@ -47,8 +47,8 @@ def scale(
         Asked | None,
         typer.Argument(
             parser=_asked,
-            metavar="[[shards=|workers=]NUMBER]",
-            help="How many shards or workers are wanted, 1 to 840; ends a policy.",
+            metavar="[[shards=|workers=|engines=]NUMBER]",
+            help="How many shards, workers or engines are wanted, 1 to 840; ends a policy.",
             show_default=False,
         ),
     ] = None,
@@ -65,7 +65,7 @@ def scale(
     ] = 0.0,
     as_json: Json = False,
 ) -> int:
-    """Show or set how many shards or workers the cluster runs; shards may follow the forecast, between bounds."""
+    """Show or set how many shards, workers or engines there are; shards may follow the forecast, between bounds."""
     role, number = asked or (SHARD, None)
     is_policy = (least, most, target) != (None, None, None)
     if asked is not None and is_policy:

@@ -14,7 +14,7 @@ from cli.session import with_session
 from cluster.settings import load_settings
 from service.hold import living_of, read_hold
 from service.words import counted
-from sql.cluster.holders import SHARD, WORKER, Holder, list_holders
+from sql.cluster.holders import ENGINE, SHARD, WORKER, Holder, list_holders
 from sql.log.records import LogRecord, follow, log_end
 from sql.metrics.status import Status, read_status
 from sql.session import Session, StoreUnavailable
@@ -78,6 +78,7 @@ def status(as_json: Json = False) -> int:
         keepers = await list_holders(session)
         holders = [holder for holder in keepers if holder.role == SHARD]
         workers = [holder for holder in keepers if holder.role == WORKER]
+        engines = [holder for holder in keepers if holder.role == ENGINE]
         settings = load_settings()
         hold = await read_hold(session, settings.identity or "", silent_s=settings.coordinator.silent_s)
         if as_json:
@@ -89,11 +90,13 @@ def status(as_json: Json = False) -> int:
                     "hold": hold.why if hold else None,
                     "shards": [_json_of(holder) for holder in holders],
                     "workers": [_json_of_worker(worker) for worker in workers],
+                    "engines": [_json_of_engine(engine) for engine in engines],
                 }
             )
         else:
             _print_status(state, holders, living_of(holders, settings.coordinator.silent_s))
             _print_workers(state, workers)
+            _print_engines(engines)
             if hold:
                 out.print(f"\n{hold.line}", style="red", markup=False, soft_wrap=True)
         return DONE
@@ -162,6 +165,13 @@ def _print_workers(state: Status, workers: Sequence[Holder]) -> None:
         tell("no worker is running: start one with `shardclock up`, with `--app` if handlers are wanted")
 
 
+def _print_engines(engines: Sequence[Holder]) -> None:
+    """Show who drives instances of processes, if anybody does."""
+    if engines:
+        columns = ["engine", "cluster", "holder", "node", "host", "pid", "", "seen"]
+        print_table("\nprocesses", columns, [_keeper_row(engine) for engine in engines])
+
+
 def _counted_up_to(number: int) -> str:
     return f"{number:,}{' or more' if number >= COUNTED_MAX else ''}"
 
@@ -189,6 +199,11 @@ def _json_of(holder: Holder) -> dict[str, object]:
 def _json_of_worker(holder: Holder) -> dict[str, object]:
     said = asdict(holder)
     return {"worker": said.pop("part"), "worker_count": said.pop("part_count"), "in_hand": said.pop("held"), **said}
+
+
+def _json_of_engine(holder: Holder) -> dict[str, object]:
+    said = asdict(holder)
+    return {"engine": said.pop("part"), "engine_count": said.pop("part_count"), **said}
 
 
 def _keeper_row(holder: Holder) -> tuple[object, ...]:

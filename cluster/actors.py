@@ -12,6 +12,7 @@ import structlog
 from cluster import logs
 from cluster.node import NoDatabase, dsn_of_node
 from coordinator import actor as coordinators
+from engine import actor as engines
 from shards import actor as shards
 from sql.dsn import Dsn, InvalidDsn
 from workers import actor as workers
@@ -27,6 +28,14 @@ class ShardActor(shards.ShardActor):
 
 class WorkerActor(workers.WorkerActor):
     """Keep a worker, in a process of its own with our log format."""
+
+    def __init__(self, *args: Any) -> None:
+        logs.configure()
+        super().__init__(*args, dsn=_dsn_here())
+
+
+class EngineActor(engines.EngineActor):
+    """Keep an engine, in a process of its own with our log format."""
 
     def __init__(self, *args: Any) -> None:
         logs.configure()

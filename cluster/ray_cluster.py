@@ -195,14 +195,15 @@ def _make_coordinator(settings: Settings, cluster_id: str, app: App | None) -> A
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    from cluster.actors import CoordinatorActor, ShardActor, WorkerActor
+    from cluster.actors import CoordinatorActor, EngineActor, ShardActor, WorkerActor
     from coordinator.fleet import Spawner
-    from sql.cluster.holders import SHARD, WORKER
+    from sql.cluster.holders import ENGINE, SHARD, WORKER
 
     resource = settings.worker.worker_resource
     spawners = [
         Spawner(SHARD, ShardActor, settings.shard, cluster_id, resource),
         Spawner(WORKER, WorkerActor, WorkerConfig(settings.worker, app or NO_APP), cluster_id, resource),
+        Spawner(ENGINE, EngineActor, settings.engine, cluster_id, resource),
     ]
     home = ray.get_runtime_context().get_node_id()
     return (

@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from coordinator.settings import CoordinatorSettings
+from engine.settings import EngineSettings
 from gateway.settings import GatewaySettings
 from metrics.report import SOCKET_PATH_MAX
 from shards.settings import ShardSettings
@@ -31,6 +32,7 @@ OF_CLIENT = frozenset({"API_KEY", "API_URL"})
 PARTS: Mapping[str, type[BaseModel]] = {
     "shard": ShardSettings,
     "worker": WorkerSettings,
+    "engine": EngineSettings,
     "coordinator": CoordinatorSettings,
     "gateway": GatewaySettings,
 }
@@ -80,6 +82,7 @@ class Settings(BaseModel):
 
     shard: ShardSettings = Field(default_factory=ShardSettings, description="what each shard is told")
     worker: WorkerSettings = Field(default_factory=WorkerSettings, description="what each worker is told")
+    engine: EngineSettings = Field(default_factory=EngineSettings, description="what each engine is told")
     coordinator: CoordinatorSettings = Field(
         default_factory=CoordinatorSettings, description="what the coordinator is told"
     )

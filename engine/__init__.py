@@ -1,5 +1,13 @@
-"""Run processes: read BPMN models (`model`), evaluate FEEL (`feel`), advance instances by signals (`step`).
+"""Drive processes: take the signals that are due, advance their instances in memory, and write all that follows.
 
-All of it is pure: no clock, no database, no Ray. A step is a function of the definition, the state and a signal, so it
-can be repeated after a conflict, and tested without waiting for anything.
+An engine is a slot keeper. It claims nothing: it reads signals and instances, lets `bpmn` advance these, and writes the
+whole batch in one statement, which leaves out each instance that somebody has advanced since.
+
+inbox        what a signal in the database says
+advancing    the signals of one instance, one after the other, and what follows from them as rows
+outbox       the rows
+definitions  compiled models, kept in memory
+runner       one turn: take, advance, write; what can't be taken fails alone
+engine       the keeper: its loops
+stats        what is counted, and `families` its metrics
 """

@@ -27,6 +27,7 @@ from gateway import (
     jobs,
     log,
     page,
+    processes,
     schedules,
     tenants,
     timers,
@@ -49,6 +50,7 @@ from gateway.waiting import Waiters
 from gateway.watching import watching
 from service.endpoints import EndpointConflict, UnknownEndpoint
 from service.jobs import UnknownJob
+from service.processes import UnknownProcess
 from service.single_change import NotChanged, UnknownTimer
 from service.tenants import NoOwnLimits
 from sql.dsn import Dsn
@@ -66,7 +68,7 @@ OF_VALUES = ("22", "23")  # classes of SQLSTATE: a value that can't be, or that 
 # Those of bulk come first: its paths would be a timer's, too.
 ROUTERS = (
     health.router, bulk.router, schedules.router, log.router, deliveries.router, dead_letters.router, endpoints.router,
-    jobs.router, consumers.router, cluster.router, tenants.router, audit.router,
+    jobs.router, processes.router, consumers.router, cluster.router, tenants.router, audit.router,
 )  # fmt: skip
 
 
@@ -180,6 +182,7 @@ HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, An
     NotChanged: _not_changed,
     UnknownJob: _not_found,
     UnknownEndpoint: _not_found,
+    UnknownProcess: _not_found,
     NoOwnLimits: _not_found,
     EndpointConflict: _conflict,
     Refusal: _refused,

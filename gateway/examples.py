@@ -31,6 +31,7 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "rotate_endpoint": {"said": "endpoint webhook:billing signs with 2 secrets"},
     "disable_job": {"state": "DISABLED"},
     "enable_job": {"state": "SCHEDULED"},
+    "claim_task": {"state": "ASSIGNED"},
 }
 
 

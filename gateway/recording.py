@@ -31,6 +31,9 @@ CALLED = {
     "timers bulk resume": "resume",
     "timers bulk shift": "reschedule",
     "jobs config": "jobs configure",
+    "processes add": "deploy",
+    "instances move": "processes move",
+    "instances resolve": "processes resolve",
     "consumers seek": "consumers reset",
     "consumers remove": "consumers drop",
 }

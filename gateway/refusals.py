@@ -51,6 +51,7 @@ OWN: Mapping[str, Collection[Kind]] = {
     **{name: {CONFLICT} for name in ("enable_endpoint", "rotate_endpoint", "end_rotation", "test_endpoint")},
     "add_endpoint": {CONFLICT, OVER_QUOTA},
     "lease_records": {CONFLICT},
+    "claim_task": {CONFLICT},
     "acknowledge_records": {CONFLICT},
 }
 

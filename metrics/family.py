@@ -56,6 +56,8 @@ LOOP = Label(
             "runs",
             "searches",
             "settles",
+            "steps",
+            "tends",
             "watches",
         ]
     ),

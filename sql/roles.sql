@@ -144,7 +144,10 @@ grant select on
     shardclock.timers, shardclock.timer_history, shardclock.command_log, shardclock.log_writers, shardclock.consumers,
     shardclock.deliveries, shardclock.dead_letters, shardclock.handlers, shardclock.records_aside, shardclock.holders,
     shardclock.beats, shardclock.presence, shardclock.coordination, shardclock.leadership, shardclock.identity,
-    shardclock.scale, shardclock.zones, shardclock.jobs, shardclock.job_runs, shardclock.tenants
+    shardclock.scale, shardclock.zones, shardclock.jobs, shardclock.job_runs, shardclock.tenants,
+    shardclock.definitions, shardclock.instances, shardclock.instance_steps, shardclock.incidents,
+    shardclock.subscriptions, shardclock.messages, shardclock.tasks, shardclock.task_acts,
+    shardclock.process_starts
 to shardclock_reader, shardclock_scheduler, shardclock_shard;
 grant select on
     sequence shardclock.timer_key_seq, shardclock.position_seq, shardclock.canceled_seq, shardclock.rescheduled_seq,
@@ -190,6 +193,31 @@ to shardclock_scheduler, shardclock_shard;
 grant execute on function
     shardclock.log_of_job, shardclock.plan_job, shardclock.next_start, shardclock.drop_job_timer, shardclock.stop_job,
     shardclock.resume_job, shardclock.unknown_job
+to shardclock_scheduler, shardclock_shard;
+
+-- Deploying models, and what drives instances, in an application's own transaction.
+grant insert, update on shardclock.definitions, shardclock.messages to shardclock_scheduler;
+grant insert, update, delete on shardclock.subscriptions to shardclock_scheduler;
+grant update on shardclock.tasks to shardclock_scheduler;
+grant insert on shardclock.task_acts, shardclock.process_starts, shardclock.deliveries to shardclock_scheduler;
+grant execute on function
+    shardclock.deploy_model, shardclock.delete_definition, shardclock.start_process, shardclock.cancel_instance,
+    shardclock.set_variables, shardclock.resolve_incident, shardclock.move_tokens, shardclock.claim_task,
+    shardclock.complete_task, shardclock.publish_message, shardclock.throw_signal
+to shardclock_scheduler;
+grant execute on function
+    shardclock.check_variables, shardclock.open_starts, shardclock.close_starts, shardclock.tenant_of_instance,
+    shardclock.signal_instance
+to shardclock_scheduler;
+-- Engines, which have the shards' role, advance instances.
+grant insert, update, delete on
+    shardclock.instances, shardclock.incidents, shardclock.tasks, shardclock.subscriptions
+to shardclock_shard;
+grant insert, delete on shardclock.instance_steps to shardclock_shard;
+grant update, delete on shardclock.messages, shardclock.process_starts to shardclock_shard;
+grant insert, delete on shardclock.task_acts to shardclock_shard;
+grant execute on function shardclock.correlate_waiting to shardclock_shard;
+grant execute on function shardclock.send_signal, shardclock.find_definition, shardclock.lock_message
 to shardclock_scheduler, shardclock_shard;
 
 -- Operators' verbs leave a record in the audit, which nobody but the owner may change. Who operates may read it.

@@ -189,8 +189,29 @@ CREATE TABLE shardclock.handlers (
     declared_at timestamp with time zone DEFAULT now() NOT NULL,
     withdrawn_at timestamp with time zone,
     CONSTRAINT target_is_a_handler CHECK (((target <> 'log'::text) AND (target !~~ 'webhook:%'::text))),
-    CONSTRAINT target_is_no_job CHECK ((target !~~ 'job:%'::text))
+    CONSTRAINT target_is_no_job CHECK ((target !~~ 'job:%'::text)),
+    CONSTRAINT target_is_no_process CHECK ((target !~~ 'process:%'::text))
 );
+
+CREATE TABLE shardclock.instances (
+    instance_key bigint NOT NULL,
+    definition_key bigint NOT NULL,
+    parent_key bigint,
+    parent_token bigint,
+    version bigint NOT NULL,
+    started_at timestamp with time zone DEFAULT now() NOT NULL,
+    ended_at timestamp with time zone,
+    tenant_id text NOT NULL,
+    process_id text NOT NULL,
+    outcome text,
+    error_code text,
+    state text,
+    result jsonb,
+    CONSTRAINT end_is_whole CHECK (((num_nonnulls(ended_at, outcome) = ANY (ARRAY[0, 2])) AND ((ended_at IS NULL) = (state IS NOT NULL)))),
+    CONSTRAINT outcome_is_known CHECK ((outcome = ANY (ARRAY['COMPLETED'::text, 'CANCELED'::text, 'ERROR'::text]))),
+    CONSTRAINT parent_is_whole CHECK (((parent_key IS NULL) = (parent_token IS NULL)))
+)
+WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_cost_delay='0');
 
 CREATE TABLE shardclock.api_keys (
     key_id bigint NOT NULL,
@@ -309,6 +330,24 @@ CREATE TABLE shardclock.dead_letters (
     failures jsonb
 );
 
+CREATE TABLE shardclock.definitions (
+    definition_key bigint NOT NULL,
+    tenant_id text NOT NULL,
+    process_id text NOT NULL,
+    version integer NOT NULL,
+    name text NOT NULL,
+    resource text NOT NULL,
+    digest bytea NOT NULL,
+    model bytea NOT NULL,
+    starts jsonb NOT NULL,
+    deployed_at timestamp with time zone DEFAULT now() NOT NULL,
+    deleted_at timestamp with time zone,
+    CONSTRAINT digest_is_of_sha256 CHECK ((octet_length(digest) = 32)),
+    CONSTRAINT model_is_at_most_4_mib CHECK ((octet_length(model) <= 4194304)),
+    CONSTRAINT process_id_is_1_to_200_characters CHECK (((length(process_id) >= 1) AND (length(process_id) <= 200))),
+    CONSTRAINT tenant_id_is_1_to_200_characters CHECK (((length(tenant_id) >= 1) AND (length(tenant_id) <= 200)))
+);
+
 CREATE TABLE shardclock.holders (
     holder bigint NOT NULL,
     role text DEFAULT 'shard'::text NOT NULL,
@@ -352,6 +391,24 @@ CREATE TABLE shardclock.identity (
     adopted_at timestamp with time zone,
     CONSTRAINT identity_is_one_row CHECK (singleton),
     CONSTRAINT name_is_1_to_63_characters CHECK ((name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'::text))
+);
+
+CREATE TABLE shardclock.incidents (
+    instance_key bigint NOT NULL,
+    token bigint NOT NULL,
+    signal_key bigint DEFAULT 0 NOT NULL,
+    node_id text NOT NULL,
+    sentence text NOT NULL,
+    raised_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+
+CREATE TABLE shardclock.instance_steps (
+    instance_key bigint NOT NULL,
+    version bigint NOT NULL,
+    stepped_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    holder bigint NOT NULL,
+    signals jsonb NOT NULL,
+    passes jsonb NOT NULL
 );
 
 CREATE TABLE shardclock.job_runs (
@@ -414,6 +471,17 @@ CREATE VIEW shardclock.log_writers AS
            FROM ours t
           WHERE ((t.locktype = 'relation'::text) AND ((t.pid = m.pid) OR (t.pid IS NULL)))))));
 
+CREATE TABLE shardclock.messages (
+    message_key bigint NOT NULL,
+    published_at timestamp with time zone DEFAULT now() NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    tenant_id text NOT NULL,
+    name text NOT NULL,
+    correlation text NOT NULL,
+    correlated text[] DEFAULT '{}'::text[] NOT NULL,
+    variables jsonb NOT NULL
+);
+
 CREATE TABLE shardclock.migrations (
     version integer NOT NULL,
     name text NOT NULL,
@@ -453,6 +521,15 @@ CREATE VIEW shardclock.presence AS
          LIMIT 1) b)
   WHERE (h.ended_at IS NULL);
 
+CREATE TABLE shardclock.process_starts (
+    tenant_id text NOT NULL,
+    idempotency_key text NOT NULL,
+    process_id text NOT NULL,
+    instance_key bigint NOT NULL,
+    asked_at timestamp with time zone DEFAULT now() NOT NULL,
+    CONSTRAINT idempotency_key_is_1_to_255_characters CHECK (((length(idempotency_key) >= 1) AND (length(idempotency_key) <= 255)))
+);
+
 CREATE TABLE shardclock.records_aside (
     group_name text NOT NULL,
     "position" bigint NOT NULL,
@@ -472,6 +549,70 @@ CREATE TABLE shardclock.scale (
     CONSTRAINT policy_is_whole CHECK (((wanted_min IS NULL) = (wanted_max IS NULL))),
     CONSTRAINT target_per_s_is_positive CHECK ((target_per_s > 0)),
     CONSTRAINT wanted_is_1_to_840 CHECK (((wanted >= 1) AND (wanted <= 840)))
+);
+
+CREATE TABLE shardclock.subscriptions (
+    subscription_key bigint NOT NULL,
+    instance_key bigint,
+    token bigint,
+    definition_key bigint,
+    opened_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    taken_by bigint,
+    is_once boolean NOT NULL,
+    kind text NOT NULL,
+    tenant_id text NOT NULL,
+    name text NOT NULL,
+    correlation text,
+    process_id text NOT NULL,
+    node_id text NOT NULL,
+    CONSTRAINT kind_is_known CHECK ((kind = ANY (ARRAY['message'::text, 'signal'::text]))),
+    CONSTRAINT subscriber_is_one CHECK ((num_nonnulls(instance_key, definition_key) = 1))
+);
+
+ALTER TABLE shardclock.subscriptions ALTER COLUMN subscription_key ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME shardclock.subscriptions_subscription_key_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE shardclock.task_acts (
+    act_id bigint NOT NULL,
+    task_key bigint NOT NULL,
+    instance_key bigint NOT NULL,
+    acted_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    act text NOT NULL,
+    who text NOT NULL,
+    detail jsonb DEFAULT '{}'::jsonb NOT NULL,
+    CONSTRAINT act_is_known CHECK ((act = ANY (ARRAY['CREATED'::text, 'ASSIGNED'::text, 'COMPLETED'::text, 'CANCELED'::text])))
+);
+
+ALTER TABLE shardclock.task_acts ALTER COLUMN act_id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME shardclock.task_acts_act_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE shardclock.tasks (
+    task_key bigint NOT NULL,
+    instance_key bigint NOT NULL,
+    token bigint NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    due_date timestamp with time zone,
+    completed_at timestamp with time zone,
+    tenant_id text NOT NULL,
+    process_id text NOT NULL,
+    node_id text NOT NULL,
+    name text NOT NULL,
+    assignee text,
+    candidate_groups text[] DEFAULT '{}'::text[] NOT NULL,
+    candidate_users text[] DEFAULT '{}'::text[] NOT NULL,
+    form_key text
 );
 
 CREATE TABLE shardclock.tenants (
@@ -572,6 +713,9 @@ ALTER TABLE ONLY shardclock.coordination
 ALTER TABLE ONLY shardclock.dead_letters
     ADD CONSTRAINT dead_letters_pkey PRIMARY KEY (timer_key);
 
+ALTER TABLE ONLY shardclock.definitions
+    ADD CONSTRAINT definitions_pkey PRIMARY KEY (definition_key);
+
 ALTER TABLE ONLY shardclock.deliveries
     ADD CONSTRAINT deliveries_pkey PRIMARY KEY (timer_key);
 
@@ -590,6 +734,15 @@ ALTER TABLE ONLY shardclock.idempotent_requests
 ALTER TABLE ONLY shardclock.identity
     ADD CONSTRAINT identity_pkey PRIMARY KEY (singleton);
 
+ALTER TABLE ONLY shardclock.incidents
+    ADD CONSTRAINT incidents_pkey PRIMARY KEY (instance_key, token, signal_key);
+
+ALTER TABLE ONLY shardclock.instance_steps
+    ADD CONSTRAINT instance_steps_pkey PRIMARY KEY (instance_key, version);
+
+ALTER TABLE ONLY shardclock.instances
+    ADD CONSTRAINT instances_pkey PRIMARY KEY (instance_key);
+
 ALTER TABLE ONLY shardclock.job_runs
     ADD CONSTRAINT job_runs_pkey PRIMARY KEY (timer_key, claims);
 
@@ -602,14 +755,32 @@ ALTER TABLE ONLY shardclock.leadership
 ALTER TABLE ONLY shardclock.log_days
     ADD CONSTRAINT log_days_pkey PRIMARY KEY (day);
 
+ALTER TABLE ONLY shardclock.messages
+    ADD CONSTRAINT messages_pkey PRIMARY KEY (message_key);
+
 ALTER TABLE ONLY shardclock.migrations
     ADD CONSTRAINT migrations_pkey PRIMARY KEY (version);
+
+ALTER TABLE ONLY shardclock.process_starts
+    ADD CONSTRAINT process_starts_pkey PRIMARY KEY (tenant_id, idempotency_key);
 
 ALTER TABLE ONLY shardclock.records_aside
     ADD CONSTRAINT records_aside_pkey PRIMARY KEY (group_name, "position");
 
 ALTER TABLE ONLY shardclock.scale
     ADD CONSTRAINT scale_pkey PRIMARY KEY (role);
+
+ALTER TABLE ONLY shardclock.subscriptions
+    ADD CONSTRAINT subscriptions_pkey PRIMARY KEY (subscription_key);
+
+ALTER TABLE ONLY shardclock.task_acts
+    ADD CONSTRAINT task_acts_pkey PRIMARY KEY (act_id);
+
+ALTER TABLE ONLY shardclock.tasks
+    ADD CONSTRAINT tasks_by_token UNIQUE (instance_key, token);
+
+ALTER TABLE ONLY shardclock.tasks
+    ADD CONSTRAINT tasks_pkey PRIMARY KEY (task_key);
 
 ALTER TABLE ONLY shardclock.tenants
     ADD CONSTRAINT tenants_pkey PRIMARY KEY (tenant_id);
@@ -634,11 +805,19 @@ CREATE INDEX command_log_in_order ON ONLY shardclock.command_log USING btree ("p
 
 CREATE INDEX dead_letters_by_target ON shardclock.dead_letters USING btree (target, tenant_id, died_at);
 
+CREATE UNIQUE INDEX definitions_by_process ON shardclock.definitions USING btree (tenant_id, process_id, version);
+
 CREATE INDEX deliveries_by_lane ON shardclock.deliveries USING btree (target, tenant_id, next_attempt_at, timer_key);
 
 CREATE INDEX deliveries_failing ON shardclock.deliveries USING btree (target, tenant_id, next_attempt_at, timer_key) WHERE (failed_attempts > 0);
 
+CREATE INDEX deliveries_of_children ON shardclock.deliveries USING btree (name) WHERE ((target = 'process:instance'::text) AND (name IS NOT NULL));
+
 CREATE INDEX deliveries_of_jobs ON shardclock.deliveries USING btree (next_attempt_at, timer_key) WHERE (target ~~ 'job:%'::text);
+
+CREATE INDEX deliveries_of_processes ON shardclock.deliveries USING btree (next_attempt_at, timer_key) WHERE (target = 'process:instance'::text);
+
+CREATE INDEX deliveries_of_service_tasks ON shardclock.deliveries USING btree (process_instance_key, element_instance_key) WHERE (timer_type = 'SERVICE_TASK'::text);
 
 CREATE INDEX holders_ended ON shardclock.holders USING btree (ended_at) WHERE (ended_at IS NOT NULL);
 
@@ -646,7 +825,33 @@ CREATE INDEX holders_suspended ON shardclock.holders USING btree (suspended_at) 
 
 CREATE INDEX idempotent_requests_by_age ON ONLY shardclock.idempotent_requests USING btree (created_at);
 
+CREATE INDEX instances_by_end ON shardclock.instances USING btree (ended_at) WHERE (ended_at IS NOT NULL);
+
+CREATE INDEX instances_by_parent ON shardclock.instances USING btree (parent_key, parent_token) WHERE (parent_key IS NOT NULL);
+
+CREATE INDEX instances_by_process ON shardclock.instances USING btree (tenant_id, process_id, instance_key);
+
+CREATE INDEX instances_of_parents_by_start ON shardclock.instances USING btree (started_at) WHERE (parent_key IS NOT NULL);
+
 CREATE INDEX job_runs_by_job ON shardclock.job_runs USING btree (job, started_at);
+
+CREATE INDEX messages_by_age ON shardclock.messages USING btree (expires_at);
+
+CREATE INDEX messages_by_name ON shardclock.messages USING btree (tenant_id, name, correlation, message_key);
+
+CREATE INDEX process_starts_by_age ON shardclock.process_starts USING btree (asked_at);
+
+CREATE INDEX subscriptions_by_definition ON shardclock.subscriptions USING btree (definition_key) WHERE (definition_key IS NOT NULL);
+
+CREATE INDEX subscriptions_by_instance ON shardclock.subscriptions USING btree (instance_key, token) WHERE (instance_key IS NOT NULL);
+
+CREATE INDEX subscriptions_by_name ON shardclock.subscriptions USING btree (tenant_id, kind, name, correlation);
+
+CREATE INDEX task_acts_by_instance ON shardclock.task_acts USING btree (instance_key);
+
+CREATE INDEX task_acts_by_task ON shardclock.task_acts USING btree (task_key, act_id);
+
+CREATE INDEX tasks_by_tenant ON shardclock.tasks USING btree (tenant_id, task_key);
 
 CREATE UNIQUE INDEX timers_by_name_prefix ON shardclock.timers USING btree (tenant_id, name text_pattern_ops) WHERE (name IS NOT NULL);
 
@@ -678,7 +883,8 @@ ALTER TABLE ONLY shardclock.holders
 -- apply_job(jsonb)  0015_job_files.sql
 -- out_of_range(timestamp with time zone, text)  0001_timers.sql
 -- broken_rule(shardclock.timers)  0001_timers.sql
--- cancel_delivery(bigint, text)  0014_targets.sql
+-- cancel_delivery(bigint, text)  0018_processes.sql
+-- cancel_instance(bigint, text)  0018_processes.sql
 -- cancel_job(text, text)  0012_job_verbs.sql
 -- cancel_process_instance(bigint, text)  0006_verbs.sql
 -- change_timer(text, bigint, text, text, text)  0006_verbs.sql
@@ -693,12 +899,19 @@ ALTER TABLE ONLY shardclock.holders
 -- check_one_timer(bigint, text)  0006_verbs.sql
 -- check_schedule(text)  0004_dates.sql
 -- check_timer()  0001_timers.sql
+-- check_variables(jsonb)  0018_processes.sql
 -- check_zone(text)  0004_dates.sql
+-- claim_task(bigint, text, text)  0018_processes.sql
 -- named_clock(timestamp with time zone, text)  0004_dates.sql
 -- clock_of(timestamp with time zone, text)  0004_dates.sql
+-- close_starts(bigint)  0018_processes.sql
+-- complete_task(bigint, jsonb, text)  0018_processes.sql
 -- configure_job(text, jsonb)  0012_job_verbs.sql
+-- correlate_waiting(bigint[])  0018_processes.sql
 -- declare_job(jsonb)  0012_job_verbs.sql
 -- delay_from_now(text, text, text)  0004_dates.sql
+-- delete_definition(bigint, text)  0018_processes.sql
+-- deploy_model(text, text, bytea, bytea, jsonb)  0018_processes.sql
 -- described_job(jsonb)  0015_job_files.sql
 -- disable_job(text, text)  0012_job_verbs.sql
 -- discard_dead_letters(bigint[], text)  0009_deliveries.sql
@@ -708,6 +921,7 @@ ALTER TABLE ONLY shardclock.holders
 -- ended_as(bigint, text, text)  0006_verbs.sql
 -- ensure_log_partitions(integer)  0002_command_log.sql
 -- ensure_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)  0005_schedule.sql
+-- find_definition(text, text, integer)  0018_processes.sql
 -- find_keys(text, text, text, timestamp with time zone, timestamp with time zone, bigint, bigint, integer, text)  0014_targets.sql
 -- find_requests(text[], text[], timestamp with time zone)  0013_api.sql
 -- find_timers(text, text, text, text, timestamp with time zone, timestamp with time zone, bigint, text, integer, text)  0014_targets.sql
@@ -717,21 +931,24 @@ ALTER TABLE ONLY shardclock.holders
 -- hold_reason(text)  0003_cluster.sql
 -- is_free(bigint, timestamp with time zone, timestamp with time zone, interval, bigint[])  0001_timers.sql
 -- is_same_timer(shardclock.timers, shardclock.timers)  0005_schedule.sql
--- kind_of_target(text)  0009_deliveries.sql
+-- kind_of_target(text)  0018_processes.sql
 -- late_since(timestamp with time zone, timestamp with time zone, timestamp with time zone, bigint)  0001_timers.sql
 -- to_utc(timestamp without time zone, text)  0004_dates.sql
 -- later(timestamp with time zone, interval, text)  0004_dates.sql
 -- lock_delivery(bigint)  0014_targets.sql
+-- lock_message(text, text, text)  0018_processes.sql
 -- log_horizon()  0002_command_log.sql
 -- log_of_job(text, text, bigint, jsonb)  0011_jobs.sql
 -- log_replaced(shardclock.timers, bigint)  0005_schedule.sql
 -- mark_log_writer()  0002_command_log.sql
 -- mend_job_waits(bigint)  0015_job_files.sql
 -- move_timers(bigint[], timestamp with time zone, interval, text)  0006_verbs.sql
--- named_target(shardclock.timers, shardclock.timers)  0009_deliveries.sql
+-- move_tokens(bigint, bigint[], text[], text)  0018_processes.sql
+-- named_target(shardclock.timers, shardclock.timers)  0018_processes.sql
 -- new_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text)  0005_schedule.sql
 -- next_start(double precision, timestamp with time zone)  0011_jobs.sql
 -- open_group(text, integer)  0008_consumers.sql
+-- open_starts(bigint, boolean)  0018_processes.sql
 -- origin()  0003_cluster.sql
 -- parse_delay(text, text)  0004_dates.sql
 -- pause_timer(bigint, text, text, text)  0006_verbs.sql
@@ -739,6 +956,7 @@ ALTER TABLE ONLY shardclock.holders
 -- pending_key(bigint, text, text)  0006_verbs.sql
 -- plain_length(text)  0004_dates.sql
 -- plan_job(shardclock.jobs, timestamp with time zone)  0011_jobs.sql
+-- publish_message(text, text, jsonb, text, interval)  0018_processes.sql
 -- read_log(bigint, integer, integer, integer, bigint)  0002_command_log.sql
 -- record_act(text, text, text, text, text, jsonb, text, text)  0017_audit.sql
 -- redrive_dead_letters(bigint[], integer)  0009_deliveries.sql
@@ -748,6 +966,7 @@ ALTER TABLE ONLY shardclock.holders
 -- request_slot(timestamp with time zone)  0013_api.sql
 -- reschedule_timer(bigint, text, text, timestamp with time zone, text, text, text, text, text)  0006_verbs.sql
 -- reset_group(text, bigint, integer)  0008_consumers.sql
+-- resolve_incident(bigint, bigint, text)  0018_processes.sql
 -- resume_job(shardclock.jobs)  0011_jobs.sql
 -- resume_timer(bigint, text, text)  0006_verbs.sql
 -- resume_timers(bigint[])  0006_verbs.sql
@@ -758,10 +977,16 @@ ALTER TABLE ONLY shardclock.holders
 -- was_run(text, bigint, text, text)  0006_verbs.sql
 -- run_timers(bigint[], text)  0006_verbs.sql
 -- schedule_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)  0005_schedule.sql
+-- send_signal(bigint, text, jsonb, bigint, text)  0018_processes.sql
+-- set_variables(bigint, jsonb, bigint, text)  0018_processes.sql
 -- shift_length(text)  0004_dates.sql
 -- shift_timers(bigint[], text, text)  0006_verbs.sql
+-- signal_instance(bigint, text, jsonb, bigint)  0018_processes.sql
+-- start_process(text, jsonb, text, integer, text)  0018_processes.sql
 -- stop_job(shardclock.jobs, text)  0011_jobs.sql
+-- tenant_of_instance(bigint, text)  0018_processes.sql
 -- tend_jobs(bigint)  0011_jobs.sql
+-- throw_signal(text, jsonb, text)  0018_processes.sql
 -- unknown_job(text, text)  0011_jobs.sql
 -- unknown_target(text, text)  0011_jobs.sql
 -- with_failure(jsonb, integer, text, bigint, timestamp with time zone)  0009_deliveries.sql

@@ -9,7 +9,7 @@ from typing import Any
 
 SUBJECTS = (
     "audit", "claims", "clients", "clock", "cluster", "deliveries", "endpoints", "jobs", "keys", "log", "metrics",
-    "requests", "tenants",
+    "processes", "requests", "tenants",
 )  # fmt: skip
 # A parameter: a colon that is not part of a cast (`::`), and the name behind it.
 PARAMETER = re.compile(r"(?<![:\w]):([a-z]\w*)")

@@ -41,7 +41,7 @@ from shardclock.job_policy import JobPolicy
 from shardclock.jobs import Job, job
 from shardclock.outcome import COMPLETED, Completed, Discarded, Failed, Outcome, RetryLater
 from shardclock.policy import Policy
-from shardclock.raised import Discard, Partly, RetryIn
+from shardclock.raised import BpmnError, Discard, Partly, RetryIn
 from shardclock.refusal import InvalidHandler
 from shardclock.run import Cancelled, Run
 from shardclock.timer import Timer
@@ -56,6 +56,7 @@ OF_HTTP = ("ApiError", "AsyncClient", "Client")
 
 __all__ = [
     "COMPLETED",
+    "BpmnError",
     "CallOutcome",
     "Canceled",
     "Cancelled",

@@ -15,7 +15,7 @@ from shardclock.refusal import InvalidHandler, shown
 from shardclock.signature import FunctionOfTimer, read_signature
 
 TARGET = re.compile(r"[a-z0-9][a-z0-9_.:-]{0,199}")
-OTHER_TARGETS = ("webhook:", "job:")
+OTHER_TARGETS = ("webhook:", "job:", "process:")
 
 FunctionT = TypeVar("FunctionT", bound=FunctionOfTimer)
 
@@ -114,7 +114,7 @@ def _check_target(target: object) -> None:
         )
     if target == "log" or target.startswith(OTHER_TARGETS):
         raise InvalidHandler(
-            f"target {shown(target)} is no handler's: log, webhook:… and job:… are built in; choose another"
+            f"target {shown(target)} is no handler's: log, webhook:…, job:… and process:… are built in; choose another"
         )
 
 

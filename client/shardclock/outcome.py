@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from shardclock.raised import Discard, RetryIn
+from shardclock.raised import BpmnError, Discard, RetryIn
 from shardclock.reason import one_line, reason_of, traceback_of
 
 
@@ -20,9 +20,10 @@ COMPLETED = Completed()  # how most attempts end
 
 @dataclass(frozen=True, slots=True)
 class Discarded:
-    """The handler wants no further attempt, and that is no fault."""
+    """The handler wants no further attempt, and that is no fault. `code` is of an error that a process may catch."""
 
     reason: str
+    code: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,8 @@ def outcome_of(error: BaseException) -> Outcome:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     match error:
+        case BpmnError():
+            return Discarded(_said(error.reason), error.code)
         case Discard():
             return Discarded(_said(error.reason))
         case RetryIn():

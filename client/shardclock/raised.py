@@ -7,6 +7,7 @@ from shardclock.durations import seconds_of
 from shardclock.refusal import shown
 
 RETRY_IN_MAX = "P365D"
+CODE_CHARS_MAX = 200
 
 
 class Discard(Exception):
@@ -17,6 +18,23 @@ class Discard(Exception):
     def __init__(self, reason: str = reason) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class BpmnError(Discard):
+    """End a service task of a process with an error of BPMN, which an event in the model may catch by its code.
+
+    For a timer of its own it is a `Discard`.
+
+    errors:  ValueError  the code is empty, or longer than 200 characters
+    """
+
+    def __init__(self, code: str, reason: str = "the handler threw an error") -> None:
+        super().__init__(reason)
+        if not 0 < len(code) <= CODE_CHARS_MAX:
+            raise ValueError(
+                f"BpmnError {shown(code)} is refused: a code is a text of 1 to {CODE_CHARS_MAX} characters"
+            )
+        self.code = code
 
 
 class RetryIn(Exception):

@@ -1,4 +1,4 @@
-"""The shard and the worker of a cluster in a test: they keep all slots, and act when they are told to."""
+"""The shard, the worker and the engine of a cluster in a test: they keep all slots, and act when they are told to."""
 
 import os
 import random
@@ -11,10 +11,12 @@ from functools import partial
 
 from cluster.testing.app import AppHere
 from cluster.testing.webhooks import EVERYWHERE, WebhookBook
+from engine.settings import EngineSettings
+from engine.stepped import SteppedEngine
 from keepers.clock import PostgresClock
 from shards.settings import ShardSettings
 from shards.stepped import SteppedShard
-from sql.cluster.holders import SHARD, WORKER, Incarnation, assign
+from sql.cluster.holders import ENGINE, SHARD, WORKER, Incarnation, assign
 from sql.cluster.leadership import lead
 from sql.session import Session
 from workers.here import HandlerHere, RunHere
@@ -35,12 +37,15 @@ class Keepers:
 
     shard: SteppedShard
     worker: SteppedWorker
+    engine: SteppedEngine
     book: WebhookBook
 
     async def step(self) -> None:
-        """Fire what is due, then call and settle what has fired."""
+        """Fire what is due, let processes go on, call and settle what has fired, and let processes go on again."""
         await self.shard.step()
+        await self.engine.step()
         await self.worker.step()
+        await self.engine.step()
 
     async def finish(self) -> None:
         """Wait for what a step that was broken off has left in hand."""
@@ -52,13 +57,15 @@ async def keeping(
     dsn: str, session: Session, app: AppHere, book: WebhookBook, chance: random.Random
 ) -> AsyncIterator[Keepers]:
     """Run the keepers of a database for the length of a block, as the only ones."""
-    keepers = Keepers(_shard(dsn), _worker(dsn, app, book, chance), book)
+    keepers = Keepers(_shard(dsn), _worker(dsn, app, book, chance), _engine(dsn), book)
     try:
         await keepers.shard.begin()
         await keepers.worker.begin()
+        await keepers.engine.begin()
         await _assign_all(session, keepers)
         yield keepers
     finally:
+        await keepers.engine.end()
         await keepers.worker.end()
         await keepers.shard.end()
 
@@ -67,7 +74,7 @@ async def _assign_all(session: Session, keepers: Keepers) -> None:
     """Give each of them all slots, as a coordinator that leads."""
     leader = keepers.shard.holder
     leading = await lead(session, leader, cluster_id=IDENTITY, lease_s=LEASE_S, fresh=True, identity=IDENTITY)
-    parts = {keepers.shard.holder: 0, keepers.worker.holder: 0}
+    parts = {keepers.shard.holder: 0, keepers.worker.holder: 0, keepers.engine.holder: 0}
     assigned = await assign(session, leader=leader, term=leading.term, parts=parts, part_count=1)
     assert assigned, "nobody else leads in a database that was made just now"
 
@@ -96,6 +103,11 @@ def _worker(dsn: str, app: AppHere, book: WebhookBook, chance: random.Random) ->
         start_run=partial(RunHere, jobs=app.jobs),
         surroundings=Surroundings(_clock(), chance.uniform, book.send),
     )
+
+
+def _engine(dsn: str) -> SteppedEngine:
+    settings = EngineSettings(identity=IDENTITY, statement_timeout_s=TIMEOUT_S)
+    return SteppedEngine(_incarnation(ENGINE), settings, dsn)
 
 
 def _clock() -> PostgresClock:

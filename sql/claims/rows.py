@@ -5,15 +5,18 @@ import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, fields
 from operator import itemgetter
+from typing import TypeVar
 
 from sql.session import Record, Session, StatementRefused, StoreLocked
 from timers.model import ClaimedTimer
 
-TIMER_KEYS = "timers_pkey"  # the constraint that refuses a key that another timer has
+# The constraints that refuse a key that another timer, or its delivery, has.
+KEYS = ("timers_pkey", "deliveries_pkey")
 TRIES = 3  # if a row was locked in the few critical milliseconds of this many tries, something is wrong: report it
 # Numbers the questions that a process sends on several connections. Not Postgres's clock: that may be set back.
 questions = itertools.count(1)
 
+T = TypeVar("T")
 _columns = itemgetter(*(field.name for field in fields(ClaimedTimer) if field.name != "question"))
 
 
@@ -43,7 +46,7 @@ def lags_of(text: str | None) -> list[Lags]:
     return [Lags(*bucket) for bucket in json.loads(text)] if text else []
 
 
-async def retry_lost_races(session: Session, send: Callable[[], Awaitable[list[Record]]]) -> list[Record]:
+async def retry_lost_races(session: Session, send: Callable[[], Awaitable[T]]) -> T:
     """Send a statement that reads rows and then locks them, and send it again if it lost a race.
 
     Somebody may lock a row between the reading and the locking: a second try sees the lock and leaves the row out. If
@@ -55,7 +58,7 @@ async def retry_lost_races(session: Session, send: Callable[[], Awaitable[list[R
         except StoreLocked:
             continue
         except StatementRefused as error:
-            if error.constraint != TIMER_KEYS:
+            if error.constraint not in KEYS:
                 raise
             await session.rows("advance_keys")
     return await send()

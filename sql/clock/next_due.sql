@@ -19,6 +19,9 @@ from (
         select greatest(d.next_attempt_at, d.claimed_until, j.not_before), d.timer_key, d.name, d.target, d.claims + 1
         from shardclock.deliveries d
         left join shardclock.jobs j on d.target = 'job:' || j.name
+        -- A service task of which no handler does the work waits for whoever completes it.
+        where d.timer_type <> 'SERVICE_TASK'
+            or exists (select from shardclock.handlers h where h.target = d.target and h.withdrawn_at is null)
         order by 1, 2
         limit 1
     )

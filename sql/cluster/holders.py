@@ -8,7 +8,8 @@ from sql.session import Session
 
 SHARD = "shard"  # the role of those that fire timers
 WORKER = "worker"  # the role of those that call the targets of what has fired
-ROLES = (SHARD, WORKER)
+ENGINE = "engine"  # the role of those that advance instances of processes
+ROLES = (SHARD, WORKER, ENGINE)
 
 
 @dataclass(frozen=True, slots=True)

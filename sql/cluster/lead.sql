@@ -4,7 +4,8 @@
 --        :fresh boolean (true: the coordinator has just started, and takes over from its own cluster's last coordinator
 --        at once), :identity text (the installation that it is configured for, or '')
 -- out:   one row: leads boolean, term bigint, leader bigint, cluster_id text, roles text[], wanted integer[]
---        (how many keepers each role wants; no workers while there is no target but the log)
+--        (how many keepers each role wants; no workers while there is no target but the log, no engines before the first
+--        deployment)
 -- locks: the leadership row
 -- index: leadership_pkey, newest first
 with taken as (
@@ -49,6 +50,12 @@ from known k
 cross join (
     select
         array_agg(s.role) as roles,
-        array_agg(case when s.role <> 'worker' or shardclock.has_targets() then s.wanted else 0 end) as wanted
+        array_agg(
+            case
+                when s.role = 'worker' and not shardclock.has_targets() then 0
+                when s.role = 'engine' and not exists (select from shardclock.definitions) then 0
+                else s.wanted
+            end
+        ) as wanted
     from shardclock.scale s
 ) s

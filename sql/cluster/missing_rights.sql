@@ -27,7 +27,16 @@ with tables (name, rights) as (
         ('leadership', '{select,update}'),
         ('scale', '{select,update}'),
         ('log_days', '{select,insert}'),
-        ('identity', '{select,update}')
+        ('identity', '{select,update}'),
+        ('definitions', '{select}'),
+        ('instances', '{select,insert,update,delete}'),
+        ('instance_steps', '{select,insert,delete}'),
+        ('incidents', '{select,insert,update,delete}'),
+        ('subscriptions', '{select,insert,update,delete}'),
+        ('messages', '{select,update,delete}'),
+        ('process_starts', '{select,update,delete}'),
+        ('tasks', '{select,insert,update,delete}'),
+        ('task_acts', '{select,insert,delete}')
 ),
 sequences (name, rights) as (
     values
@@ -40,10 +49,10 @@ sequences (name, rights) as (
 ),
 functions (name) as (
     values
-        ('adopt'), ('advance_keys'), ('broken_rule'), ('declare_job'), ('drop_job_timer'), ('drop_log_partition'),
-        ('ensure_log_partitions'), ('has_no_start'), ('has_targets'), ('hold_reason'), ('is_free'), ('kind_of_target'),
-        ('late_since'), ('log_horizon'), ('log_of_job'), ('mend_job_waits'), ('named_target'), ('next_start'),
-        ('origin'), ('out_of_range'), ('plan_job'), ('read_log'), ('rehome_log_default'), ('resume_job'), ('stop_job'),
+        ('adopt'), ('advance_keys'), ('broken_rule'), ('correlate_waiting'), ('declare_job'), ('drop_job_timer'), ('drop_log_partition'),
+        ('ensure_log_partitions'), ('find_definition'), ('has_no_start'), ('has_targets'), ('hold_reason'), ('is_free'), ('kind_of_target'),
+        ('late_since'), ('lock_message'), ('log_horizon'), ('log_of_job'), ('mend_job_waits'), ('named_target'), ('next_start'),
+        ('origin'), ('out_of_range'), ('plan_job'), ('read_log'), ('rehome_log_default'), ('resume_job'), ('send_signal'), ('stop_job'),
         ('tend_jobs'), ('unknown_job'), ('unknown_target'), ('with_failure'), ('withdraw_jobs')
 ),
 lacking as (

@@ -1,4 +1,5 @@
--- Settles attempts: a delivery that has ended is deleted and recorded; one that failed waits for its next attempt.
+-- Settles attempts: a delivery that has ended is deleted and recorded; one that failed waits for its next attempt. The
+-- end of a service task's job is a signal to its instance.
 --
 -- in:    :holder bigint, :timer_keys bigint[] (each once with the same claims), then one array for each fact about these
 --        deliveries:
@@ -33,7 +34,7 @@ gone as (
 ),
 ended as materialized (
     select
-        g.*, a.intent, a.reason, a.duration_ms, g.failed_attempts + a.fails::integer as failed,
+        g.*, a.intent, a.reason, a.result, a.duration_ms, g.failed_attempts + a.fails::integer as failed,
         -- Most attempts succeed and return nothing: their record is made the short way.
         case
             when a.reason is null and a.result is null
@@ -68,7 +69,30 @@ buried as (
         coalesce(e.reason, 'no reason was given'), e.payload,
         shardclock.with_failure(e.failures, e.failed_attempts + 1, e.reason, :holder, coalesce(:now::timestamptz, now()))
     from ended e
-    where e.intent = 'DEAD'
+    -- A service task that is given up becomes an incident of its instance.
+    where e.intent = 'DEAD' and e.timer_type <> 'SERVICE_TASK'
+),
+signaled as (
+    -- The job of a service task has ended: its instance goes on.
+    insert into shardclock.deliveries (
+        timer_key, process_instance_key, element_instance_key, next_attempt_at, due_date, created_at, occurrence, slot,
+        tenant_id, timer_type, target, target_element_id, payload
+    )
+    select
+        nextval('shardclock.timer_key_seq'), e.process_instance_key, e.element_instance_key, now(), now(), now(), 1,
+        e.process_instance_key % 840, e.tenant_id, 'USER', 'process:instance', e.target_element_id,
+        case
+            when e.intent = 'DELIVERED'
+                then jsonb_build_object(
+                    'kind', 'completed',
+                    'variables', case when jsonb_typeof(e.result) = 'object' then e.result else '{}' end
+                )
+            when e.intent = 'DISCARDED' and e.result ? 'error_code'
+                then jsonb_build_object('kind', 'error', 'code', e.result ->> 'error_code', 'reason', e.reason)
+            else jsonb_build_object('kind', 'failed', 'reason', coalesce(e.reason, 'no reason was given'))
+        end
+    from ended e
+    where e.timer_type = 'SERVICE_TASK'
 ),
 again as (
     update shardclock.deliveries d

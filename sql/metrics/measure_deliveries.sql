@@ -1,7 +1,8 @@
 -- Measures the deliveries that wait, of each handler or of all endpoints: due, and no worker has them in hand.
 --
--- in:    :webhooks boolean: endpoints, and whatever else is no handler and no job; false: handlers. They are measured
---        apart, so that handlers are seen however many endpoints tenants name; jobs have measures of their own,
+-- in:    :webhooks boolean: endpoints, and whatever else is no handler, job or process; false: handlers. They are measured
+--        apart, so that handlers are seen however many endpoints tenants name; jobs and processes have measures of their
+--        own,
 --        :named integer: how many handlers have a row of their own, those that an app still has first; all other targets
 --        are one row, `other`,
 --        :most bigint: each row's count stops here, :now timestamptz or null
@@ -24,7 +25,7 @@ walked (target, tenant_id, soonest, number) as (
     (
         select d.target, d.tenant_id, d.next_attempt_at, 1
         from shardclock.deliveries d
-        where :webhooks and d.target not like 'job:%'
+        where :webhooks and d.target not like 'job:%' and d.target not like 'process:%'
         order by d.target, d.tenant_id, d.next_attempt_at
         limit 1
     )
@@ -34,7 +35,7 @@ walked (target, tenant_id, soonest, number) as (
     cross join lateral (
         select d.target, d.tenant_id, d.next_attempt_at
         from shardclock.deliveries d
-        where d.target > w.target and d.target not like 'job:%'
+        where d.target > w.target and d.target not like 'job:%' and d.target not like 'process:%'
         order by d.target, d.tenant_id, d.next_attempt_at
         limit 1
     ) d

@@ -15,6 +15,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from service.processes import deploy
 from sql.clients.pending import Batch
 from tests.support import ROOT
 from tests.support.doc_blocks import Block, blocks
@@ -32,6 +33,7 @@ LONG_RUNNING = ("up", "demo", "tail")  # checked to be commands, not run
 FOR_A_SHELL = frozenset("$`|&;<>*?~\\")
 GATEWAY = "http://127.0.0.1:9841"
 NAMED = ("order-1", "order-2")
+EXAMPLE = ROOT / "examples" / "order.bpmn"
 QUOTED = re.compile(r"'[^']*'")
 OURS = [command for commands in COMMANDS.values() for command in commands]  # those that a role is known for
 
@@ -157,6 +159,8 @@ def test_the_readme_s_commands_work_in_a_clone_typed_in_their_order() -> None:
 def test_sql_runs(block: Block, dsn: str) -> None:
     async def execute() -> None:
         await declare(dsn, job_spec("refresh", every_s=900.0))  # the job of the examples
+        async with session_of(dsn) as session:
+            await deploy(session, EXAMPLE.read_bytes(), resource=EXAMPLE.name)  # and their process
         connection = await asyncpg.connect(dsn, timeout=BOUND_S)
         try:
             await connection.execute(block.text, timeout=BOUND_S)

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from engine.feel import Json
-from engine.model import Definition, read_model
-from engine.step import Instance, advance, begin, read_state, write_state
-from engine.step.effects import (
+from bpmn.feel import Json
+from bpmn.model import Definition, read_model
+from bpmn.step import Instance, advance, begin, read_state, write_state
+from bpmn.step.effects import (
     Change,
     ChildOpened,
     Effect,
@@ -25,7 +25,7 @@ from engine.step.effects import (
     TimerOpened,
     WaitClosed,
 )
-from engine.step.signals import Completed, Happened, Retried, Signal
+from bpmn.step.signals import Completed, Happened, Retried, Signal
 
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
 HEAD = (
@@ -69,6 +69,12 @@ def job(node_id: str, inside: str = "", *, tag: str = "serviceTask") -> str:
     """Write a task that somebody else does; the job's type is the task's id."""
     extensions = f'<extensionElements><zeebe:taskDefinition type="{node_id}"/></extensionElements>'
     return f'<{tag} id="{node_id}">{extensions}{inside}</{tag}>'
+
+
+def boundary(node_id: str, of: str, event: str, *, interrupts: bool = True) -> str:
+    """Write a boundary event."""
+    cancels = str(interrupts).lower()
+    return f'<boundaryEvent id="{node_id}" attachedToRef="{of}" cancelActivity="{cancels}">{event}</boundaryEvent>'
 
 
 def event_subprocess(node_id: str, event: str, inside: str = "", *, interrupts: bool = True) -> str:

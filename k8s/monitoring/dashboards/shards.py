@@ -1,6 +1,7 @@
 """Which shard does what, and what fails?"""
 
 from k8s.monitoring.dashboards.deliveries import DELIVERIES
+from k8s.monitoring.dashboards.processes import PROCESSES
 from k8s.monitoring.dashboards.quantiles import FIRE_LAG, quantile
 from k8s.monitoring.dashboards.spec import Dashboard, Query, Row, Stat, TimeSeries
 
@@ -244,5 +245,5 @@ FAILURES = Row(
 SHARDS = Dashboard(
     name="shards",
     description="Which shard does what: ownership, takeovers, claims, deliveries, clocks, failures.",
-    rows=[HEADLINE, OWNERSHIP, WORK, EXCEPTIONS, *DELIVERIES, FAILURES],
+    rows=[HEADLINE, OWNERSHIP, WORK, EXCEPTIONS, *DELIVERIES, PROCESSES, FAILURES],
 )

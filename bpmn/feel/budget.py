@@ -1,0 +1,80 @@
+"""Count the steps of one evaluation, and hold the bounds that no expression passes.
+
+A step is about a microsecond of work: one turn of a loop, ten nodes of its body, four items of a list that a function
+reads, or 256 characters of a text that is made or compared.
+"""
+
+from datetime import datetime
+
+from bpmn.feel.refusal import TooLong
+
+STEPS_MAX = 100_000
+LIST_ITEMS_MAX = 100_000
+TEXT_CHARS_MAX = 1_048_576
+VALUE_DEPTH_MAX = 100  # lists and contexts within each other
+CALL_HEIGHT_MAX = 400  # nodes above each other in all functions that are being called; Python allows 1,000 frames
+PATTERN_TIME_S = 0.05  # of all patterns of one evaluation together
+NODES_PER_STEP = 10
+TEXT_CHARS_PER_STEP = 256
+ITEMS_PER_STEP = 4
+
+
+class Budget:
+    """Hold what one evaluation may still spend, and the moment that it calls now."""
+
+    __slots__ = ("height", "now", "pattern_s", "steps", "steps_max")
+
+    def __init__(self, now: datetime, steps_max: int) -> None:
+        self.now = now
+        self.steps = self.steps_max = steps_max
+        self.height = 0
+        self.pattern_s = PATTERN_TIME_S
+
+    def spend(self, steps: int) -> None:
+        """Take steps from what is left.
+
+        errors:  TooLong  there are not so many left
+        """
+        self.steps -= steps
+        if self.steps < 0:
+            raise TooLong(
+                f"the expression takes more than {self.steps_max:,} steps; loop over less, or split it into several"
+            )
+
+    def spend_on_text(self, chars: int) -> None:
+        """Take the steps that a text of so many characters costs, and refuse one that is too long."""
+        if chars > TEXT_CHARS_MAX:
+            raise TooLong(
+                f"the expression makes a string of {chars:,} characters; a string has at most {TEXT_CHARS_MAX:,}"
+            )
+        self.spend(chars // TEXT_CHARS_PER_STEP)
+
+    def spend_on_list(self, items: int) -> None:
+        """Take the steps that a list of so many items costs, and refuse one that is too long."""
+        if items > LIST_ITEMS_MAX:
+            raise TooLong(f"the expression makes a list of {shown(items)} items; a list has at most {LIST_ITEMS_MAX:,}")
+        self.spend(items // ITEMS_PER_STEP)
+
+    def enter(self, height: int) -> None:
+        """Begin a call of a function whose body has this height.
+
+        errors:  TooLong  functions call each other too deep
+        """
+        self.height += height
+        if self.height > CALL_HEIGHT_MAX:
+            raise TooLong("the expression's functions call each other too deep; use `for` instead of a call of itself")
+
+    def leave(self, height: int) -> None:
+        """End a call of a function whose body has this height."""
+        self.height -= height
+
+
+def check_depth(depth: int) -> None:
+    """Refuse a value whose lists and contexts lie too deep within each other."""
+    if depth > VALUE_DEPTH_MAX:
+        raise TooLong(f"a value has more than {VALUE_DEPTH_MAX} lists and contexts within each other; make it flatter")
+
+
+def shown(number: int) -> str:
+    """Write a count so that a reader grasps it, however large it is."""
+    return f"{number:,}" if abs(number) < 10**15 else "over 10^15"

@@ -1,0 +1,203 @@
+"""Compile `for`, `some`, `every`, functions and their calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from bpmn.feel.budget import Budget
+from bpmn.feel.code import Code, Place, Scope, cost_of, height_called
+from bpmn.feel.compile_values import found, is_found
+from bpmn.feel.functions import FUNCTION_NAMES
+from bpmn.feel.functions.registry import Builtin, call_first, overloads
+from bpmn.feel.ranges import items_of, steps_of
+from bpmn.feel.refusal import NotFeel
+from bpmn.feel.syntax import Call, FeelType, FunctionOf, Loop, Name, Node, Path, Span
+from bpmn.feel.types import ANY, fitted
+from bpmn.feel.values import FeelValue, Function, Range, as_list
+from timers.refusal import shortened
+
+CALL_STEPS = 3
+
+Domain = tuple[str, Code, bool]  # the variable, its values, and whether they are the bare span of `1..3`
+
+
+def compile_loop(node: Loop, place: Place) -> Code:
+    """Compile `for`, `some` or `every`."""
+    domains: list[Domain] = []
+    if node.kind == "for":
+        place = place.within("partial")
+    for name, domain in node.domains:
+        domains.append((name, place.code(domain), isinstance(domain, Span) and domain.is_bare))
+        place = place.within(name)
+    body, cost = place.code(node.body), cost_of(node.body)
+    if node.kind == "for":
+        return _for(domains, body, cost)
+    return _quantifier(domains, body, cost, decisive=node.kind == "some")
+
+
+def compile_function(node: FunctionOf, place: Place) -> Code:
+    """Compile a function; it sees the names where it is written."""
+    names = tuple(name for name, _ in node.parameters)
+    types = [wanted or ANY for _, wanted in node.parameters]
+    body = place.within(*names).code(node.body)
+    cost, height = cost_of(node.body), height_called(node.body)
+
+    def code(scope: Scope) -> FeelValue:
+        def call(budget: Budget, arguments: list[FeelValue]) -> FeelValue:
+            if len(arguments) != len(names):
+                return None
+            budget.spend(CALL_STEPS + cost)
+            budget.enter(height)
+            values = _fitted(arguments, types, budget)
+            answer = None if values is None else body(scope.within(dict(zip(names, values, strict=True))))
+            budget.leave(height)
+            return answer
+
+        return Function(names, call)
+
+    return code
+
+
+def compile_call(node: Call, place: Place) -> Code:
+    """Compile a call of a function of ours, or of one that the text makes.
+
+    errors:  NotFeel  there is no function of that name
+    """
+    arguments = [place.code(argument) for argument in node.arguments]
+    if isinstance(node.function, Name) and node.function.name not in place.bound | place.coming:
+        name = node.function.name
+        if name == "is defined" and len(node.arguments) == 1:
+            return _is_defined(node.arguments[0], place)
+        if name not in FUNCTION_NAMES:
+            raise _unknown(place.text, node.function)
+        return _call_of_ours(overloads(name, len(arguments), node.names), arguments, node.names)
+    function, names = _called(node.function, place), node.names
+
+    def code(scope: Scope) -> FeelValue:
+        called = function(scope)
+        if not isinstance(called, Function):
+            return None
+        values = [argument(scope) for argument in arguments]
+        if names is not None:
+            if sorted(names) != sorted(called.parameters):
+                return None
+            by_name = dict(zip(names, values, strict=True))
+            values = [by_name[name] for name in called.parameters]
+        return called.call(scope.budget, values)
+
+    return code
+
+
+def _called(node: Node, place: Place) -> Code:
+    if isinstance(node, Name) and node.name in place.coming - place.bound:
+        name = node.name  # no variable may stand for it, since none is a function
+        return lambda scope: found(scope, name)
+    return place.code(node)
+
+
+def _for(domains: list[Domain], body: Code, cost: int) -> Code:
+    def code(scope: Scope) -> FeelValue:
+        budget = scope.budget
+        results: list[FeelValue] = []
+        for inner in _turns(domains, scope.within({"partial": results})):
+            if inner is None:
+                return None
+            budget.spend(cost)
+            results.append(body(inner))
+        return results
+
+    return code
+
+
+def _quantifier(domains: list[Domain], body: Code, cost: int, *, decisive: bool) -> Code:
+    def code(scope: Scope) -> FeelValue:
+        answer: bool | None = not decisive
+        for inner in _turns(domains, scope):
+            if inner is None:
+                return None
+            scope.budget.spend(cost)
+            value = body(inner)
+            if value is decisive:
+                return value
+            if value is not (not decisive):
+                answer = None
+        return answer
+
+    return code
+
+
+def _turns(domains: list[Domain], scope: Scope) -> Iterator[Scope | None]:
+    """Go through all combinations of the variables' values; None once, if there is nothing to go through."""
+    (name, domain, is_bare), *rest = domains
+    items = _items(domain(scope), scope.budget, is_bare=is_bare)
+    if items is None:
+        yield None
+        return
+    for item in items:
+        inner = scope.within({name: item})
+        if rest:
+            scope.budget.spend(1)
+            yield from _turns(rest, inner)
+        else:
+            yield inner
+
+
+def _items(value: FeelValue, budget: Budget, *, is_bare: bool) -> list[FeelValue] | None:
+    match value:
+        case None:
+            return None
+        case Range():
+            return steps_of(value.start, value.end, budget) if is_bare else items_of(value, budget)
+    return as_list(value)
+
+
+def _fitted(arguments: list[FeelValue], types: list[FeelType], budget: Budget) -> list[FeelValue] | None:
+    """Fit arguments to types; None if one that is not null doesn't."""
+    values = [
+        argument if wanted is ANY else fitted(argument, wanted, budget)
+        for argument, wanted in zip(arguments, types, strict=True)
+    ]
+    is_lost = any(value is None and argument is not None for value, argument in zip(values, arguments, strict=True))
+    return None if is_lost else values
+
+
+def _call_of_ours(candidates: list[Builtin], arguments: list[Code], names: tuple[str, ...] | None) -> Code:
+    if not candidates:
+        return lambda scope: None  # noqa: ARG005 no declaration takes so many arguments, or arguments of these names
+    if names is not None:
+        order = [names.index(parameter.name) for parameter in candidates[0].parameters]
+        arguments = [arguments[index] for index in order]
+        candidates = candidates[:1]
+    if len(candidates) > 1:
+        return lambda scope: call_first(candidates, scope.budget, [argument(scope) for argument in arguments])
+    only = candidates[0]
+
+    def code(scope: Scope) -> FeelValue:
+        values = only.fit([argument(scope) for argument in arguments])
+        return None if values is None else only.call(scope.budget, values)
+
+    return code
+
+
+def _is_defined(node: object, place: Place) -> Code:
+    """Compile the question whether there is a variable or an entry, if only null."""
+    match node:
+        case Name(name):
+            place.code(node)
+            return lambda scope: is_found(scope, name)
+        case Path(base, key):
+            holder = place.code(base)
+            return lambda scope: _has(holder(scope), key)
+    value = place.code(node)  # type: ignore[arg-type] # it is another node
+    return lambda scope: value(scope) is not None
+
+
+def _has(value: FeelValue, key: str) -> bool:
+    return isinstance(value, dict) and key in value
+
+
+def _unknown(text: str, function: Name) -> NotFeel:
+    close = get_close_matches(function.name, FUNCTION_NAMES, n=1, cutoff=0.8)
+    way_out = f"did you mean {close[0]}?" if close else "the page on FEEL lists all of them"
+    return NotFeel(text, function.position, f"there is no function {shortened(function.name)}; {way_out}")

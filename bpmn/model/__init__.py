@@ -1,0 +1,14 @@
+"""Read a BPMN model into a compiled definition, or refuse it with a sentence for each element at fault.
+
+`document` turns bytes into XML within bounds, `reading` turns XML into nodes, `extensions` reads what Camunda adds to
+BPMN, `expressions` what is written in FEEL, and `checks` says which nodes can't be run. What comes out is a
+`definition`: frozen, and all that the step reads.
+
+source:  BPMN 2.0.2 (OMG formal/2013-12-09); docs/bpmn.md says what of it is supported
+"""
+
+from bpmn.model.definition import Definition, Kind, Node
+from bpmn.model.reading import read_model
+from bpmn.model.refusal import InvalidModel
+
+__all__ = ["Definition", "InvalidModel", "Kind", "Node", "read_model"]

@@ -1,0 +1,215 @@
+"""Say which nodes of a definition can't be run, and why.
+
+source:  BPMN 2.0.2; where it leaves a choice, Camunda 8 decides: a model that is refused there is refused here
+"""
+
+from collections.abc import Callable, Iterator
+
+from bpmn.model.definition import (
+    SCOPES,
+    Definition,
+    Error,
+    Escalation,
+    Kind,
+    Message,
+    Node,
+    Signal,
+    Terminate,
+    Timer,
+    TimerKind,
+    Trigger,
+)
+from bpmn.model.paths import INCLUSIVE_JOINS_MAX
+from bpmn.model.refusal import Problem
+from timers.refusal import shortened
+
+ACTIVITIES = frozenset({
+    Kind.PASS, Kind.SCRIPT, Kind.JOB, Kind.USER, Kind.RECEIVE, Kind.SUBPROCESS, Kind.CALL,
+})  # fmt: skip
+CHOICES = frozenset({Kind.EXCLUSIVE, Kind.INCLUSIVE})
+WITHOUT_CONDITIONS = frozenset({Kind.PARALLEL, Kind.EVENT_BASED, Kind.START})
+
+Check = Callable[[Node, Definition], Iterator[str]]
+
+
+def problems_of(definition: Definition) -> list[Problem]:
+    """Find all that is wrong with a definition, in the document's order."""
+    return [
+        Problem(node.node_id, sentence)
+        for node in definition.nodes.values()
+        for check in (_check_flows, *CHECKS.get(node.kind, ()))
+        for sentence in check(node, definition)
+    ]
+
+
+def _check_flows(node: Node, definition: Definition) -> Iterator[str]:
+    for flow in node.outgoing:
+        target = definition.nodes.get(flow.target)
+        if target is None:
+            continue  # whoever read the flow has said so
+        if target.scope_id != node.scope_id:
+            yield f"its flow {flow.flow_id} leaves its sub-process; flows stay within one"
+        if target.kind in {Kind.START, Kind.BOUNDARY, Kind.EVENT_SUBPROCESS}:
+            yield f"its flow {flow.flow_id} leads to a {target.tag}, which only an event can begin"
+        if flow.condition and node.kind in WITHOUT_CONDITIONS:
+            yield f"its flow {flow.flow_id} has a condition; a {node.tag}'s flows have none"
+    if node.default_flow and node.default_flow not in {flow.flow_id for flow in node.outgoing}:
+        yield f"its default flow {shortened(node.default_flow)} does not leave it; choose one that does"
+    if node.default_flow and node.kind in WITHOUT_CONDITIONS:
+        yield f"it has a default flow, and a {node.tag}'s flows have no conditions; leave it out"
+    if node.loop and (node.kind not in ACTIVITIES or node.tag.endswith("Event")):
+        yield "it is executed once for each of many; only tasks, sub-processes and call activities can be"
+    if node.tag == "endEvent" and node.outgoing:
+        yield "it is an end event with an outgoing flow; leave the flow out"
+
+
+def _check_process(node: Node, definition: Definition) -> Iterator[str]:
+    plain = [start for start in _starts_in(node, definition) if start.trigger is None]
+    joins = {join.node_id for join in definition.joins.values() if join.kind == Kind.INCLUSIVE}
+    if len(joins) > INCLUSIVE_JOINS_MAX:
+        yield f"it has {len(joins):,} inclusive gateways that join; it may have {INCLUSIVE_JOINS_MAX}"
+    if len(plain) > 1:
+        yield f"it has {len(plain)} start events without a trigger; it may have one"
+    if not plain and not definition.starts:
+        yield "it has no start event; add one"
+
+
+def _check_subprocess(node: Node, definition: Definition) -> Iterator[str]:
+    starts = _starts_in(node, definition)
+    if any(start.trigger for start in starts):
+        yield "a start event in a sub-process has no trigger; only an event sub-process begins with one"
+    if len(starts) != 1:
+        yield f"it has {len(starts) or 'no'} start events; a sub-process has exactly one"
+
+
+def _check_event_subprocess(node: Node, definition: Definition) -> Iterator[str]:
+    starts = _starts_in(node, definition)
+    if len(starts) != 1 or starts[0].trigger is None:
+        yield "an event sub-process has exactly one start event, with a trigger"
+    if node.incoming or node.outgoing:
+        yield "it is an event sub-process with a sequence flow; only its event begins it"
+
+
+def _check_start(node: Node, definition: Definition) -> Iterator[str]:
+    scope = definition.nodes[node.scope_id]
+    match node.trigger, scope.kind:
+        case Timer(kind=TimerKind.DURATION), Kind.PROCESS:
+            yield "a process starts at a timeDate or in a timeCycle, not after a timeDuration"
+        case ((Error() | Escalation() | Terminate()), Kind.PROCESS):
+            yield "a process isn't started by an error or an escalation; begin an event sub-process with it"
+        case trigger, Kind.EVENT_SUBPROCESS:
+            yield from _check_waiting(node, trigger)
+        case _:
+            pass
+
+
+def _check_catch(node: Node, _: Definition) -> Iterator[str]:
+    match node.trigger:
+        case Timer(kind=TimerKind.CYCLE):
+            yield "it waits once, so its timer is a timeDuration or a timeDate, not a timeCycle"
+        case Timer() | Signal():
+            pass
+        case Message() as message:
+            yield from _check_correlation(message)
+        case _:
+            yield "it catches nothing; give it a timer, a message or a signal"
+
+
+def _check_boundary(node: Node, definition: Definition) -> Iterator[str]:
+    attached = definition.nodes.get(node.attached_to or "")
+    if attached is None or attached.kind not in ACTIVITIES or attached.tag.endswith("Event"):
+        yield f"it is attached to {shortened(node.attached_to or '')}, which is no task, sub-process or call activity"
+    elif attached.scope_id != node.scope_id:
+        yield "it is attached to an activity of another sub-process"
+    if node.incoming:
+        yield "it has an incoming flow; only its event begins it"
+    yield from _check_waiting(node, node.trigger)
+
+
+def _check_waiting(node: Node, trigger: Trigger | None) -> Iterator[str]:
+    """Check what a boundary event, or the start of an event sub-process, waits for."""
+    match trigger:
+        case Timer(kind=TimerKind.CYCLE) if node.is_interrupting:
+            yield "it interrupts, so it happens once: its timer is a timeDuration or a timeDate, not a timeCycle"
+        case Error() if not node.is_interrupting:
+            yield "an error always interrupts; leave out what says that it doesn't"
+        case Message() as message:
+            yield from _check_correlation(message)
+        case Timer() | Signal() | Error() | Escalation():
+            pass
+        case _:
+            yield "it waits for nothing; give it a timer, a message, a signal, an error or an escalation"
+
+
+def _check_receive(node: Node, _: Definition) -> Iterator[str]:
+    if isinstance(node.trigger, Message):
+        yield from _check_correlation(node.trigger)
+
+
+def _check_correlation(message: Message) -> Iterator[str]:
+    if message.correlation is None:
+        yield "its message has no correlation key; name one in the message's zeebe:subscription"
+
+
+def _check_end(node: Node, _: Definition) -> Iterator[str]:
+    match node.trigger:
+        case Error(code=None):
+            yield "it throws an error without a code; choose an error that has one"
+        case Timer():
+            yield "an end event waits for nothing; put the timer into an intermediate event before it"
+        case _:
+            pass
+
+
+def _check_throw(node: Node, _: Definition) -> Iterator[str]:
+    match node.trigger:
+        case Signal():
+            pass
+        case Escalation(code):
+            if code is None:
+                yield "it throws an escalation without a code; choose an escalation that has one"
+        case _:
+            yield "it throws nothing that can be thrown; give it a message, a signal or an escalation"
+
+
+def _check_choice(node: Node, _: Definition) -> Iterator[str]:
+    if len(node.outgoing) > 1:
+        for flow in node.outgoing:
+            if flow.condition is None and flow.flow_id != node.default_flow:
+                yield f"its flow {flow.flow_id} has no condition; write one, or make it the default flow"
+
+
+def _check_event_based(node: Node, definition: Definition) -> Iterator[str]:
+    if len(node.outgoing) < 2:
+        yield "it has fewer than two outgoing flows; it chooses between events"
+    for flow in node.outgoing:
+        target = definition.nodes.get(flow.target)
+        if target is None:
+            continue
+        if target.kind not in {Kind.CATCH, Kind.RECEIVE}:
+            yield f"its flow {flow.flow_id} leads to a {target.tag}, not to a receiveTask or an event that waits"
+        elif len(target.incoming) > 1:
+            yield f"{target.node_id} comes after it, and has another incoming flow; it may have none"
+        elif target.boundaries or target.loop:
+            yield f"{target.node_id} comes after it, and has boundary events or a loop; it may have neither"
+
+
+def _starts_in(node: Node, definition: Definition) -> list[Node]:
+    return [definition.nodes[start] for start in node.starts]
+
+
+CHECKS: dict[Kind, tuple[Check, ...]] = {
+    Kind.PROCESS: (_check_process,),
+    Kind.SUBPROCESS: (_check_subprocess,),
+    Kind.EVENT_SUBPROCESS: (_check_event_subprocess,),
+    Kind.START: (_check_start,),
+    Kind.CATCH: (_check_catch,),
+    Kind.BOUNDARY: (_check_boundary,),
+    Kind.RECEIVE: (_check_receive,),
+    Kind.END: (_check_end,),
+    Kind.THROW: (_check_throw,),
+    Kind.EXCLUSIVE: (_check_choice,),
+    Kind.INCLUSIVE: (_check_choice,),
+    Kind.EVENT_BASED: (_check_event_based,),
+}
+assert CHECKS.keys() >= SCOPES

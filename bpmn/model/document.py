@@ -1,0 +1,59 @@
+"""Read XML that a stranger sent: without entities, within bounds of bytes, depth and elements."""
+
+from io import BytesIO
+from xml.etree.ElementTree import Element, ParseError
+
+from defusedxml import ElementTree
+from defusedxml.common import DefusedXmlException
+
+from bpmn.model.refusal import InvalidModel, Problem
+
+MODEL_BYTES_MAX = 4 * 1024 * 1024
+DEPTH_MAX = 100
+ELEMENTS_MAX = 50_000
+NAMESPACE_CHARS_MAX = 1_000  # each element's name is kept with it
+
+
+def read_document(text: bytes) -> Element:
+    """Read a document whole, or refuse it.
+
+    errors:  InvalidModel  not XML, with a DOCTYPE, or larger or deeper than a model may be
+    """
+    if len(text) > MODEL_BYTES_MAX:
+        raise _refused(f"the model has {len(text):,} bytes; it may have {MODEL_BYTES_MAX:,}: leave out what isn't run")
+    try:
+        return _within_bounds(text)
+    except DefusedXmlException:
+        raise _refused("the model has a DOCTYPE, which could name other files; leave it out") from None
+    except (ParseError, LookupError, ValueError) as error:  # the last two: an encoding that Python can't read
+        raise _refused(f"the model is not XML: {error}; send BPMN 2.0 as a modeler saves it") from None
+
+
+def _within_bounds(text: bytes) -> Element:
+    depth = elements = 0
+    root: Element | None = None
+    for event, element in ElementTree.iterparse(BytesIO(text), events=("start", "end", "start-ns"), forbid_dtd=True):
+        if event == "start-ns":
+            _check_namespace(element[1])
+            continue
+        if event == "end":
+            depth -= 1
+            continue
+        root = element if root is None else root
+        depth += 1
+        elements += 1
+        if depth > DEPTH_MAX:
+            raise _refused(f"the model's elements are nested more than {DEPTH_MAX} deep; make it flatter")
+        if elements > ELEMENTS_MAX:
+            raise _refused(f"the model has more than {ELEMENTS_MAX:,} elements; divide it by call activities")
+    assert root is not None, "a document without an element is not XML"
+    return root
+
+
+def _check_namespace(uri: str) -> None:
+    if len(uri) > NAMESPACE_CHARS_MAX:
+        raise _refused(f"the model has a namespace of {len(uri):,} characters; it may have {NAMESPACE_CHARS_MAX:,}")
+
+
+def _refused(sentence: str) -> InvalidModel:
+    return InvalidModel(Problem("", sentence))

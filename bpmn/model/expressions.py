@@ -1,0 +1,78 @@
+"""Read what a model writes as text or as an expression: FEEL after an equals sign, or Camunda 7's ${…}.
+
+A text that starts with `=` is FEEL, as in Camunda 8. Of Camunda 7's expressions we read what FEEL can say as well:
+names, paths, literals, comparisons and logic. A call of a bean's method is refused at the deployment.
+"""
+
+import re
+
+from bpmn.feel import Expression, NotFeel, compile_expression
+from timers.refusal import shortened
+
+EXPRESSION_CHARS_MAX = 10_000
+
+Text = str | Expression
+
+JUEL = re.compile(r"[$#]\{(.*)\}", re.DOTALL)
+# A string stands as it is; the rest is an operator that FEEL writes in another way, or a call.
+JUEL_PART = re.compile(
+    r"""'[^']*'|"[^"]*"|==|!=|&&|\|\||!|\b(?:eq|ne|lt|gt|le|ge|div|mod|empty)\b|(?<!\w)\w+\s*\(|\?|%"""
+)
+FEEL_FOR = {
+    "==": "=", "eq": "=", "ne": "!=", "lt": "<", "gt": ">", "le": "<=", "ge": ">=", "&&": " and ", "||": " or ",
+    "div": "/",
+}  # fmt: skip
+
+
+class Unreadable(ValueError):
+    """Refuse an expression, in a sentence without its element."""
+
+
+def read_text(written: str) -> Text:
+    """Read a text that may be an expression.
+
+    errors:  Unreadable  it is one, and not one that we can evaluate
+    """
+    text = written.strip()
+    if len(text) > EXPRESSION_CHARS_MAX:
+        raise Unreadable(f"a text has {len(text):,} characters; it may have {EXPRESSION_CHARS_MAX:,}: shorten it")
+    if text.startswith("="):
+        return _compiled(text[1:])
+    if found := JUEL.fullmatch(text):
+        return _compiled(_feel_of(found[1], text))
+    if "${" in text or "#{" in text:
+        raise Unreadable(f"{shortened(text)} mixes text and an expression; write it whole in FEEL, after an =")
+    return text
+
+
+def read_expression(written: str) -> Expression:
+    """Read what can only be an expression, such as a condition; the equals sign may be left out.
+
+    errors:  Unreadable  it is not one that we can evaluate
+    """
+    found = read_text(written)
+    return _compiled(found) if isinstance(found, str) else found
+
+
+def _compiled(text: str) -> Expression:
+    try:
+        return compile_expression(text)
+    except NotFeel as error:
+        raise Unreadable(str(error)) from None
+
+
+def _feel_of(text: str, written: str) -> str:
+    def part(found: re.Match[str]) -> str:
+        juel = found[0]
+        if juel[0] in "'\"":
+            return '"' + juel[1:-1].replace('"', '\\"') + '"'
+        if juel == "!=":
+            return juel
+        if feel := FEEL_FOR.get(juel):
+            return feel
+        raise Unreadable(
+            f"{shortened(written)} has {juel.strip()!r}, which only Camunda 7 reads; write it in FEEL, after an ="
+        )
+
+    negated = re.fullmatch(r"\s*(?:!|not\b)\s*([\w.]+)\s*", text)
+    return f"not({negated[1]})" if negated else JUEL_PART.sub(part, text)

@@ -1,0 +1,209 @@
+"""Read what Camunda 8 and Camunda 7 add to BPMN: who does a task, with which variables, how often.
+
+Camunda 8's extensions come first; where an element has none, Camunda 7's are read.
+
+errors:  Unreadable  what is written can't be read, or only an engine in Java can run it
+"""
+
+from xml.etree.ElementTree import Element
+
+from bpmn.model.definition import Assignment, Call, Job, Loop, Script, UserWork
+from bpmn.model.expressions import Text, Unreadable, read_expression, read_text
+from bpmn.model.names import (
+    ZEEBE,
+    bpmn,
+    camunda_attribute,
+    camunda_children,
+    is_true,
+    local_name,
+    text_of,
+    zeebe_child,
+)
+from timers.refusal import shortened
+
+PATH_PARTS_MAX = 20
+IN_JAVA = ("class", "delegateExpression", "expression")
+# Camunda 8's listeners are jobs of their own, Camunda 7's are Java: a model that needs them would run otherwise here.
+LISTENERS = ("executionListeners", "taskListeners", "executionListener", "taskListener")
+
+
+def read_job(element: Element) -> Job:
+    """Read who does a service task, or what is like one."""
+    headers = zeebe_child(element, "taskHeaders")
+    if (task := zeebe_child(element, "taskDefinition")) is not None:
+        return Job(
+            read_text(_required(task, "type")),
+            retries=_optional(task.get("retries")),
+            headers=tuple((header.get("key", ""), header.get("value", "")) for header in (headers or ())),
+        )
+    source = _external(element)
+    if topic := camunda_attribute(source, "topic"):
+        return Job(read_text(topic))
+    for name in IN_JAVA:
+        if (value := camunda_attribute(source, name)) is not None:
+            raise Unreadable(
+                f"camunda:{name}={shortened(value)} is Java, which isn't run here; name a zeebe:taskDefinition's type"
+                " or an external task's topic"
+            )
+    raise Unreadable("nothing says who does it; name a zeebe:taskDefinition's type or an external task's topic")
+
+
+def _external(element: Element) -> Element:
+    """Find the element that has Camunda 7's attributes: an event's stand at its message."""
+    message = element.find(bpmn("messageEventDefinition"))
+    return element if message is None else message
+
+
+def read_user_work(element: Element) -> UserWork:
+    """Read who may do a user task, and until when."""
+    assignment = zeebe_child(element, "assignmentDefinition")
+    schedule = zeebe_child(element, "taskSchedule")
+    form = zeebe_child(element, "formDefinition")
+
+    def written(zeebe: Element | None, name: str) -> Text | None:
+        return _optional(camunda_attribute(element, name) if zeebe is None else zeebe.get(name))
+
+    return UserWork(
+        assignee=written(assignment, "assignee"),
+        candidate_groups=written(assignment, "candidateGroups"),
+        candidate_users=written(assignment, "candidateUsers"),
+        due_date=written(schedule, "dueDate"),
+        form_key=camunda_attribute(element, "formKey") if form is None else form.get("formKey") or form.get("formId"),
+    )
+
+
+def read_script(element: Element) -> Script:
+    """Read a script, which must be FEEL."""
+    if (script := zeebe_child(element, "script")) is not None:
+        return Script(read_expression(_required(script, "expression")), script.get("resultVariable"))
+    language = element.get("scriptFormat", "")
+    if language.lower() != "feel":
+        raise Unreadable(
+            f"its language is {shortened(language)}; write it in FEEL, as a zeebe:script or with scriptFormat=feel"
+        )
+    written = text_of(element.find(bpmn("script")))
+    return Script(read_expression(written), camunda_attribute(element, "resultVariable"))
+
+
+def read_call(element: Element) -> Call:
+    """Read which process is called, and which variables pass."""
+    if (called := zeebe_child(element, "calledElement")) is not None:
+        return Call(
+            read_text(_required(called, "processId")),
+            passes_all_in=is_true(called.get("propagateAllParentVariables", "true")),
+            passes_all_out=is_true(called.get("propagateAllChildVariables", "true")),
+        )
+    if not (process_id := element.get("calledElement")):
+        raise Unreadable("nothing says which process is called; name a zeebe:calledElement's processId")
+    return Call(
+        read_text(process_id),
+        passes_all_in=any(child.get("variables") == "all" for child in camunda_children(element, "in")),
+        passes_all_out=any(child.get("variables") == "all" for child in camunda_children(element, "out")),
+    )
+
+
+def read_mappings(element: Element) -> tuple[tuple[Assignment, ...], tuple[Assignment, ...]]:
+    """Read which variables go in and out.
+
+    shape:   the inputs, and the outputs
+    """
+    if (mapping := zeebe_child(element, "ioMapping")) is not None:
+        return _zeebe_mappings(mapping, "input"), _zeebe_mappings(mapping, "output")
+    inputs, outputs = list(_passed(element, "in")), list(_passed(element, "out"))
+    for block in camunda_children(element, "inputOutput"):
+        for parameter in block:
+            target = inputs if local_name(parameter) == "inputParameter" else outputs
+            target.append(_camunda_parameter(parameter))
+    return tuple(inputs), tuple(outputs)
+
+
+def _zeebe_mappings(mapping: Element, name: str) -> tuple[Assignment, ...]:
+    return tuple(
+        Assignment(_path(_required(each, "target")), read_text(_required(each, "source")))
+        for each in mapping.findall(f"{{{ZEEBE}}}{name}")
+    )
+
+
+def _camunda_parameter(parameter: Element) -> Assignment:
+    if len(parameter):
+        raise Unreadable(
+            f"{local_name(parameter)} {shortened(parameter.get('name', ''))} holds a script, a list or a map;"
+            " write its value in FEEL, after an ="
+        )
+    return Assignment((_required(parameter, "name"),), read_text(text_of(parameter)))
+
+
+def _passed(element: Element, name: str) -> list[Assignment]:
+    """Read camunda:in and camunda:out of a call activity."""
+    passed = []
+    for each in camunda_children(element, name):
+        source = each.get("sourceExpression") or (f"={each.get('source')}" if each.get("source") else "")
+        if source:
+            passed.append(Assignment((_required(each, "target"),), read_text(source)))
+    return passed
+
+
+def read_loop(element: Element) -> Loop | None:
+    """Read how often an activity is executed; None: once."""
+    if element.find(bpmn("standardLoopCharacteristics")) is not None:
+        raise Unreadable("it has a standard loop; write a sequence flow back, or a multi-instance over a list")
+    if (loop := element.find(bpmn("multiInstanceLoopCharacteristics"))) is None:
+        return None
+    extension = zeebe_child(loop, "loopCharacteristics")
+    return _loop(loop, extension if extension is not None else _camunda_loop(loop))
+
+
+def _camunda_loop(loop: Element) -> Element:
+    """Write Camunda 7's attributes of a loop as Camunda 8 would."""
+    collection = camunda_attribute(loop, "collection")
+    element = Element("loopCharacteristics")
+    if collection:
+        element.set("inputCollection", collection)
+    if name := camunda_attribute(loop, "elementVariable"):
+        element.set("inputElement", name)
+    return element
+
+
+def _loop(loop: Element, extension: Element) -> Loop:
+    completion = text_of(loop.find(bpmn("completionCondition")))
+    count = text_of(loop.find(bpmn("loopCardinality")))
+    items = extension.get("inputCollection", "")
+    output_item = extension.get("outputElement", "")
+    if bool(items) == bool(count):
+        raise Unreadable("a multi-instance needs either a collection or a cardinality; it has both, or neither")
+    return Loop(
+        is_sequential=is_true(loop.get("isSequential")),
+        items=read_expression(items) if items else None,
+        count=read_text(count) if count else None,
+        item_name=extension.get("inputElement"),
+        output_name=extension.get("outputCollection"),
+        output_item=read_expression(output_item) if output_item else None,
+        completion=read_expression(completion) if completion else None,
+    )
+
+
+def check_listeners(element: Element) -> None:
+    """Refuse an element that has a listener."""
+    for extensions in element.findall(bpmn("extensionElements")):
+        for child in extensions:
+            if local_name(child) in LISTENERS:
+                raise Unreadable(
+                    f"it has {local_name(child)}, which aren't called here; use a task or an event instead"
+                )
+
+
+def _required(element: Element, name: str) -> str:
+    if value := element.get(name, "").strip():
+        return value
+    raise Unreadable(f"{local_name(element)} has no {name}; write one")
+
+
+def _optional(written: str | None) -> Text | None:
+    return read_text(written) if written else None
+
+
+def _path(target: str) -> tuple[str, ...]:
+    path = tuple(target.split("."))
+    if all(path) and len(path) <= PATH_PARTS_MAX:
+        return path
+    raise Unreadable(f"{shortened(target)} is not the name of a variable; write one such as order or order.total")

@@ -1,0 +1,230 @@
+"""Read the processes of a model, and gather all that is wrong with them."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from bpmn.model.checks import problems_of
+from bpmn.model.definition import SCOPES, Definition, Escalation, Flow, Kind, Message, Node, Signal, Trigger, Work
+from bpmn.model.document import read_document
+from bpmn.model.expressions import Unreadable, read_expression
+from bpmn.model.extensions import (
+    check_listeners,
+    read_call,
+    read_job,
+    read_loop,
+    read_mappings,
+    read_script,
+    read_user_work,
+)
+from bpmn.model.names import BPMN, bpmn, is_true, local_name, namespace, text_of
+from bpmn.model.paths import joins_of, upstream_of
+from bpmn.model.refusal import InvalidModel, Problem
+from bpmn.model.triggers import SUFFIX, Shared, read_message, read_trigger
+from timers.refusal import shortened
+
+KINDS = {
+    "startEvent": Kind.START, "endEvent": Kind.END, "intermediateCatchEvent": Kind.CATCH,
+    "intermediateThrowEvent": Kind.THROW, "boundaryEvent": Kind.BOUNDARY,
+    "task": Kind.PASS, "manualTask": Kind.PASS, "scriptTask": Kind.SCRIPT, "userTask": Kind.USER,
+    "serviceTask": Kind.JOB, "sendTask": Kind.JOB, "businessRuleTask": Kind.JOB, "receiveTask": Kind.RECEIVE,
+    "exclusiveGateway": Kind.EXCLUSIVE, "parallelGateway": Kind.PARALLEL, "inclusiveGateway": Kind.INCLUSIVE,
+    "eventBasedGateway": Kind.EVENT_BASED, "subProcess": Kind.SUBPROCESS, "callActivity": Kind.CALL,
+}  # fmt: skip
+NOT_RUN = frozenset({"transaction", "adHocSubProcess", "complexGateway", "callChoreography", "choreographyTask"})
+# What says nothing about how a process runs.
+SILENT = frozenset({
+    "documentation", "extensionElements", "laneSet", "sequenceFlow", "dataObject", "dataObjectReference",
+    "dataStoreReference", "textAnnotation", "association", "group", "incoming", "outgoing", "ioSpecification",
+    "property", "dataInputAssociation", "dataOutputAssociation", "dataInput", "dataOutput", "inputSet", "outputSet",
+    "multiInstanceLoopCharacteristics", "standardLoopCharacteristics", "auditing", "monitoring", "resourceRole",
+    "performer", "humanPerformer", "potentialOwner", "script", "rendering", "artifact", "supports",
+    "correlationSubscription", "eventDefinitionRef", "category",
+})  # fmt: skip
+WORKS: dict[Kind, Callable[[Element], Work]] = {
+    Kind.JOB: read_job, Kind.USER: read_user_work, Kind.SCRIPT: read_script, Kind.CALL: read_call,
+}  # fmt: skip
+
+
+def read_model(text: bytes) -> tuple[Definition, ...]:
+    """Read the processes of a model that can be run.
+
+    shape:   one definition for each process with isExecutable="true", in the document's order
+    errors:  InvalidModel  with each element that can't be run, and why
+    """
+    root = read_document(text)
+    if root.tag != bpmn("definitions"):
+        raise InvalidModel(Problem("", f"the model begins with {shortened(root.tag)}, not with BPMN 2.0's definitions"))
+    shared = Shared({child.get("id", ""): child for child in root})
+    processes = root.findall(bpmn("process"))
+    readings = [_Process(process, shared) for process in processes if is_true(process.get("isExecutable"))]
+    problems = []
+    if not readings:
+        # What else is wrong is told as well, so that marking the process isn't followed by the next refusal.
+        readings = [_Process(process, shared) for process in processes]
+        problems.append(Problem("", 'the model has no process with isExecutable="true"; mark what is to run'))
+    definitions = tuple(reading.read() for reading in readings)
+    problems += [problem for reading in readings for problem in reading.problems]
+    if problems:
+        raise InvalidModel(*problems)
+    return definitions
+
+
+@dataclass
+class _Process:
+    """Read one process; what is wrong is gathered in `problems`."""
+
+    element: Element
+    shared: Shared
+    problems: list[Problem] = field(default_factory=list)
+    nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    flows: dict[str, Flow] = field(default_factory=dict)
+
+    def read(self) -> Definition:
+        process_id = self._id_of(self.element)
+        self._read_scope(self.element, Kind.PROCESS, scope_id="")
+        self._connect()
+        nodes = {node_id: Node(**fields) for node_id, fields in self.nodes.items()}
+        definition = Definition(
+            process_id=process_id,
+            name=self.element.get("name", ""),
+            nodes=nodes,
+            starts=tuple(node.node_id for node in nodes.values() if _starts_instances(node, process_id)),
+            joins=joins_of(nodes),
+            upstream=upstream_of(nodes),
+        )
+        self.problems += problems_of(definition)
+        return definition
+
+    def _read_scope(self, element: Element, kind: Kind, *, scope_id: str) -> None:
+        node = self._add(element, kind, scope_id)
+        for child in element:
+            if child.tag == bpmn("sequenceFlow"):
+                self._guarded(child, self._read_flow)
+            elif read := self._kind_of(child):
+                self._read_node(child, read, scope_id=node["node_id"])
+
+    def _kind_of(self, child: Element) -> Kind | None:
+        name = local_name(child)
+        if namespace(child) != BPMN:
+            self._problem(child, f"{shortened(child.tag)} is not an element of BPMN 2.0; leave it out")
+        elif name in NOT_RUN:
+            self._problem(child, f"{name} isn't run here; docs/bpmn.md says what is")
+        elif name not in KINDS and name not in SILENT and not name.endswith(SUFFIX):
+            self._problem(child, f"{name} is not an element that a process may have; docs/bpmn.md lists them")
+        return KINDS.get(name) if namespace(child) == BPMN else None
+
+    def _read_node(self, element: Element, kind: Kind, *, scope_id: str) -> None:
+        if kind == Kind.SUBPROCESS:
+            is_event = is_true(element.get("triggeredByEvent"))
+            self._read_scope(element, Kind.EVENT_SUBPROCESS if is_event else kind, scope_id=scope_id)
+        else:
+            self._add(element, kind, scope_id)
+
+    def _add(self, element: Element, kind: Kind, scope_id: str) -> dict[str, Any]:
+        node: dict[str, Any] = {
+            "node_id": self._id_of(element), "kind": kind, "tag": local_name(element),
+            "name": element.get("name", ""), "scope_id": scope_id, "default_flow": element.get("default"),
+            "is_interrupting": is_true(element.get("cancelActivity", element.get("isInterrupting", "true"))),
+            "attached_to": element.get("attachedToRef"),
+        }  # fmt: skip
+        if node["node_id"] in self.nodes:
+            self._problem(element, f"the id {shortened(node['node_id'])} stands twice; give each element its own")
+        self.nodes[node["node_id"]] = node
+        self._guarded(element, lambda of: self._read_details(of, node))
+        return node
+
+    def _read_details(self, element: Element, node: dict[str, Any]) -> None:
+        if node["kind"] not in SCOPES:
+            node["trigger"] = self._trigger_of(element)
+            node["kind"] = _kind_with(node["kind"], node["trigger"])
+        check_listeners(element)
+        node["inputs"], node["outputs"] = read_mappings(element)
+        node["loop"] = read_loop(element)
+        if read := WORKS.get(node["kind"]):
+            node["work"] = read(element)
+
+    def _trigger_of(self, element: Element) -> Trigger | None:
+        if local_name(element) == "receiveTask":
+            return read_message(self.shared.named(element.get("messageRef"), "message"))
+        return read_trigger(element, self.shared)
+
+    def _read_flow(self, element: Element) -> None:
+        condition = text_of(element.find(bpmn("conditionExpression")))
+        flow_id = self._id_of(element)
+        if flow_id in self.nodes or flow_id in self.flows:
+            self._problem(element, f"the id {shortened(flow_id)} stands twice; give each element its own")
+        flow = Flow(
+            flow_id,
+            source=element.get("sourceRef", ""),
+            target=element.get("targetRef", ""),
+            condition=read_expression(condition) if condition else None,
+        )
+        self.flows[flow_id] = flow
+
+    def _connect(self) -> None:
+        """Tell each node its flows, boundary events and inner starts."""
+        outgoing, incoming = defaultdict(list), defaultdict(list)
+        for flow in self.flows.values():
+            outgoing[flow.source].append(flow)
+            incoming[flow.target].append(flow.flow_id)
+            for end in (flow.source, flow.target):
+                if end not in self.nodes:
+                    self.problems.append(
+                        Problem(flow.flow_id, f"it leads to or from {shortened(end)}, which isn't there")
+                    )
+        inside, attached = self._grouped("scope_id"), self._grouped("attached_to")
+        for node_id, node in self.nodes.items():
+            node["outgoing"], node["incoming"] = tuple(outgoing[node_id]), tuple(incoming[node_id])
+            node["boundaries"] = tuple(other["node_id"] for other in attached[node_id])
+            if node["kind"] in SCOPES:
+                is_event = node["kind"] == Kind.EVENT_SUBPROCESS
+                starts = [other for other in inside[node_id] if other["kind"] == Kind.START]
+                node["starts"] = tuple(at["node_id"] for at in starts)
+                node["start"] = next((at["node_id"] for at in starts if is_event or not at.get("trigger")), None)
+                node["event_subprocesses"] = tuple(
+                    other["node_id"] for other in inside[node_id] if other["kind"] == Kind.EVENT_SUBPROCESS
+                )
+
+    def _grouped(self, by: str) -> defaultdict[str | None, list[dict[str, Any]]]:
+        groups: defaultdict[str | None, list[dict[str, Any]]] = defaultdict(list)
+        for node in self.nodes.values():
+            if by == "scope_id" or node["kind"] == Kind.BOUNDARY:
+                groups[node[by]].append(node)
+        return groups
+
+    def _guarded(self, element: Element, read: Callable[[Element], object]) -> None:
+        try:
+            read(element)
+        except Unreadable as error:
+            self._problem(element, str(error))
+
+    def _id_of(self, element: Element) -> str:
+        if found := element.get("id", ""):
+            return found
+        self._problem(element, f"a {local_name(element)} has no id; give it one")
+        return f"({local_name(element)} {len(self.nodes)})"
+
+    def _problem(self, element: Element, sentence: str) -> None:
+        self.problems.append(Problem(element.get("id", ""), sentence))
+
+
+def _kind_with(kind: Kind, trigger: Trigger | None) -> Kind:
+    """Say how an event that throws behaves, which depends on what it throws."""
+    if kind not in {Kind.END, Kind.THROW}:
+        return kind
+    match trigger:
+        case Message():
+            return Kind.JOB
+        case Signal() | Escalation():
+            return Kind.THROW
+        case None if kind == Kind.THROW:
+            return Kind.PASS
+        case _:
+            return kind
+
+
+def _starts_instances(node: Node, process_id: str) -> bool:
+    return node.kind == Kind.START and node.scope_id == process_id and node.trigger is not None

@@ -1,0 +1,116 @@
+"""Read what an event waits for or throws: exactly one timer, message, signal, error, escalation or termination."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from xml.etree.ElementTree import Element
+
+from bpmn.model.definition import Error, Escalation, Message, Signal, Terminate, Timer, TimerKind, Trigger
+from bpmn.model.expressions import Text, Unreadable, read_expression, read_text
+from bpmn.model.names import bpmn, local_name, text_of, zeebe_child
+from timers.duration import parse_duration
+from timers.moment import parse_due_date
+from timers.refusal import InvalidTimer, shortened
+from timers.schedule import parse_schedule
+
+SUFFIX = "EventDefinition"
+TIMES = {"timeDate": TimerKind.DATE, "timeDuration": TimerKind.DURATION, "timeCycle": TimerKind.CYCLE}
+READ_BY: dict[TimerKind, Callable[[str], object]] = {
+    TimerKind.DATE: parse_due_date,
+    TimerKind.DURATION: parse_duration,
+    TimerKind.CYCLE: parse_schedule,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What a model's processes share, by ids: messages, signals, errors and escalations."""
+
+    by_id: dict[str, Element] = field(default_factory=dict)
+
+    def named(self, reference: str | None, tag: str) -> Element:
+        """Find what an event refers to.
+
+        errors:  Unreadable  it refers to nothing, or to what isn't there
+        """
+        if not reference:
+            raise Unreadable(f"it refers to no {tag}; choose one")
+        # A modeler may write a prefix before the id.
+        element = self.by_id.get(reference, self.by_id.get(reference.rpartition(":")[2]))
+        if element is None or local_name(element) != tag:
+            raise Unreadable(f"it refers to the {tag} {shortened(reference)}, which the model doesn't have; add it")
+        return element
+
+
+def read_trigger(element: Element, shared: Shared) -> Trigger | None:
+    """Read an event's trigger; None: it has none.
+
+    errors:  Unreadable  more than one, one that we don't run, or one that is written wrongly
+    """
+    definitions = [child for child in element if local_name(child).endswith(SUFFIX)]
+    definitions += element.findall(bpmn("eventDefinitionRef"))
+    if not definitions:
+        return None
+    if len(definitions) > 1:
+        raise Unreadable(f"it has {len(definitions)} event definitions; an event has exactly one")
+    return _read(definitions[0], shared)
+
+
+def _read(definition: Element, shared: Shared) -> Trigger:
+    match local_name(definition).removesuffix(SUFFIX):
+        case "timer":
+            return _timer(definition)
+        case "message":
+            return read_message(shared.named(definition.get("messageRef"), "message"))
+        case "signal":
+            return Signal(_name(shared.named(definition.get("signalRef"), "signal")))
+        case "error":
+            return Error(_code(definition, "error", shared))
+        case "escalation":
+            return Escalation(_code(definition, "escalation", shared))
+        case "terminate":
+            return Terminate()
+        case other:
+            raise Unreadable(f"{other} events aren't run here; use a timer, message, signal, error or escalation")
+
+
+def read_message(message: Element) -> Message:
+    """Read a message's name, and the expression that finds its correlation key."""
+    subscription = zeebe_child(message, "subscription")
+    key = subscription.get("correlationKey", "") if subscription is not None else ""
+    return Message(_name(message), read_expression(key) if key else None)
+
+
+def _name(element: Element) -> Text:
+    if name := element.get("name", "").strip():
+        return read_text(name)
+    raise Unreadable(f"the {local_name(element)} {shortened(element.get('id', ''))} has no name; give it one")
+
+
+def _code(definition: Element, tag: str, shared: Shared) -> str | None:
+    if not (reference := definition.get(f"{tag}Ref")):
+        return None
+    return shared.named(reference, tag).get(f"{tag}Code") or None
+
+
+def _timer(definition: Element) -> Timer:
+    times = [child for child in definition if local_name(child) in TIMES]
+    if len(times) != 1:
+        raise Unreadable(
+            f"its timer has {len(times) or 'none'} of timeDate, timeDuration and timeCycle; write exactly one"
+        )
+    kind = TIMES[local_name(times[0])]
+    text = read_text(text_of(times[0]))
+    if isinstance(text, str):
+        check_time(kind, text)
+    return Timer(kind, text)
+
+
+def check_time(kind: TimerKind, text: str) -> None:
+    """Refuse a time that can't be read as its kind.
+
+    errors:  Unreadable
+    """
+    try:
+        READ_BY[kind](text)
+    except InvalidTimer as error:
+        raise Unreadable(str(error)) from None

@@ -1,0 +1,15 @@
+"""Advance an instance of a process by one signal: a pure function of the definition, the state and the signal.
+
+`state` is what is known of an instance, `signals` what can happen to it, `effects` what follows for the world.
+`advance` takes one signal; `tokens` lets tokens enter nodes, leave them and be terminated; `behaviours` says what a
+node does when a token comes to it, `events` what an event does to the tokens around it, `joins` and `loops` when tokens
+go on together, `variables` which values an expression sees.
+
+Nothing here reads a clock, a database or a random number, so the same signal on the same state gives the same effects.
+"""
+
+from bpmn.step.advance import Step, advance, begin
+from bpmn.step.events import opened_at_deployment
+from bpmn.step.state import Instance, read_state, write_state
+
+__all__ = ["Instance", "Step", "advance", "begin", "opened_at_deployment", "read_state", "write_state"]

@@ -1,0 +1,214 @@
+"""Advance an instance by one signal, until nothing can go on without another one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from bpmn.feel import Json
+from bpmn.model.definition import SCOPES, Call, Definition, Error, Kind
+from bpmn.step.behaviours import begin_node, enter, number_execution, throw_error
+from bpmn.step.effects import Effect, Ended, Outcome
+from bpmn.step.events import happen
+from bpmn.step.joins import join
+from bpmn.step.leaving import finish, leave
+from bpmn.step.loops import go_on_with_loop
+from bpmn.step.signals import (
+    CancelAsked,
+    Completed,
+    ErrorThrown,
+    Failed,
+    Happened,
+    Moved,
+    Retried,
+    Signal,
+    VariablesSet,
+)
+from bpmn.step.state import ROOT, Instance, Phase, Token
+from bpmn.step.stepping import Stepping
+from bpmn.step.variables import spread
+
+# More entries into nodes in one step are a circle of nodes that wait for nothing.
+ENTRIES_MAX = 10_000
+ANSWERED = frozenset({Kind.JOB, Kind.USER, Kind.CALL})
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What follows from a signal; it is stale if nobody waited for it, and then nothing follows."""
+
+    effects: tuple[Effect, ...]
+    is_stale: bool = False
+
+
+def begin(
+    definition: Definition,
+    variables: Mapping[str, Json],
+    *,
+    now: datetime,
+    start: str | None = None,
+    is_child: bool = False,
+) -> tuple[Instance, Step]:
+    """Start an instance, at the start event without a trigger or at the one that is named.
+
+    errors:  ValueError  the process has no such start event
+    """
+    instance = Instance(is_child=is_child, start=start)
+    step = Stepping(definition, instance, now)
+    first = definition.root.start if start is None else start
+    if first not in definition.root.starts:
+        raise ValueError(f"{definition.process_id} has no start event {start or 'without a trigger'}")
+    root = step.add(definition.process_id, 0)
+    root.variables = dict(variables)
+    begin_node(step, root)
+    _run(step)
+    return instance, Step(tuple(step.effects))
+
+
+def advance(definition: Definition, instance: Instance, signal: Signal, *, now: datetime) -> Step:
+    """Advance an instance by one signal. The instance is changed in place."""
+    step = Stepping(definition, instance, now)
+    if not _take(step, signal):
+        return Step((), is_stale=True)
+    _run(step)
+    return Step(tuple(step.effects))
+
+
+def _take(step: Stepping, signal: Signal) -> bool:
+    """Let a signal act; False: it is stale."""
+    match signal:
+        case CancelAsked():
+            return _cancel(step)
+        case Moved():
+            return _move(step, signal)
+        case _:
+            token = step.alive(signal.token)
+            return token is not None and _take_for(step, token, signal)
+
+
+def _take_for(
+    step: Stepping, token: Token, signal: Happened | Completed | Failed | ErrorThrown | Retried | VariablesSet
+) -> bool:
+    match signal:
+        case Happened(_, node_id, variables):
+            return happen(step, token, node_id, variables)
+        case VariablesSet(_, variables):
+            token.variables.update(variables)
+            return True
+        case Retried():
+            return _retry(step, token)
+        case _:
+            return _answer(step, token, signal)
+
+
+def _answer(step: Stepping, token: Token, signal: Completed | Failed | ErrorThrown) -> bool:
+    node = step.node_of(token)
+    if node.kind not in ANSWERED or token.phase != Phase.WAITS or token.loop or token.has_incident:
+        return False
+    match signal:
+        case Completed(_, variables):
+            is_kept = not isinstance(node.work, Call) or node.work.passes_all_out or bool(node.outputs)
+            finish(step, token, variables if is_kept else {})
+        case Failed(_, reason):
+            step.raise_incident(token, reason)
+        case ErrorThrown(_, code, reason, variables):
+            throw_error(step, token, Error(code), variables, reason)
+    return True
+
+
+def _cancel(step: Stepping) -> bool:
+    root = step.alive(ROOT)
+    if root is None:
+        return False
+    step.terminate(root)
+    step.emit(Ended(Outcome.CANCELED, root.variables))
+    return True
+
+
+def _move(step: Stepping, moved: Moved) -> bool:
+    """Terminate tokens and begin others, all or nothing. The process itself ends by a cancellation alone."""
+    if ROOT in moved.terminated:
+        return False
+    ending = [step.alive(key) for key in moved.terminated]
+    scopes = [_scope_for(step, node_id) for node_id in moved.begun]
+    if None in ending or None in scopes or any(step.is_inside(scope, ending) for scope in scopes if scope):
+        return False
+    for node_id, scope in zip(moved.begun, scopes, strict=True):
+        assert scope
+        step.plan(node_id, scope.key)
+    for token in ending:
+        if token and step.alive(token.key):
+            step.terminate(token)
+    return True
+
+
+def _scope_for(step: Stepping, node_id: str) -> Token | None:
+    """Find the one token inside which a node can begin."""
+    node = step.definition.nodes.get(node_id)
+    if node is None:
+        return None
+    found = [
+        token
+        for token in step.instance.tokens.values()
+        if token.node_id == node.scope_id and token.phase == Phase.WAITS and not step.is_body(token)
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _retry(step: Stepping, token: Token) -> bool:
+    if not token.has_incident:
+        return False
+    step.resolve_incident(token)
+    if token.phase >= Phase.IS_DONE:
+        leave(step, token)
+    elif token.phase == Phase.WAITS and (token.loop or step.node_of(token).kind in SCOPES):
+        step.touched[token.key] = None
+    else:
+        token.phase = min(token.phase, Phase.IS_WATCHED)
+        begin_node(step, token)
+    return True
+
+
+def _run(step: Stepping) -> None:
+    """Go on until nothing is planned, and no scope is left in which something has changed."""
+    entered = 0
+    while step.entries or step.touched:
+        if not step.entries:
+            key = next(iter(step.touched))
+            del step.touched[key]
+            if scope := step.alive(key):
+                _settle(step, scope)
+        elif entered < ENTRIES_MAX:
+            entered += 1
+            enter(step, step.entries.popleft())
+        else:
+            _stop(step)
+
+
+def _settle(step: Stepping, scope: Token) -> None:
+    """Look what follows inside a scope in which a token has ended or has come to a join."""
+    if scope.has_incident or scope.phase != Phase.WAITS:
+        return
+    if scope.loop:
+        go_on_with_loop(step, scope)
+    elif not (scope.arrived and join(step, scope)) and not step.instance.children(scope.key):
+        if scope.arrived:
+            waiting = ", ".join(sorted({step.definition.joins[flow_id].node_id for flow_id in scope.arrived}))
+            step.raise_incident(scope, f"{waiting} waits for a token that can't come; move a token to go on")
+        else:
+            finish(step, scope)
+
+
+def _stop(step: Stepping) -> None:
+    """Let each token that would go on wait for somebody who looks at the model."""
+    while step.entries:
+        entry = step.entries.popleft()
+        if scope := step.alive(entry.scope):
+            token = step.add(entry.node_id, entry.scope)
+            number_execution(token, scope, step.node_of(token), entry.number)
+            if entry.results is not None:
+                spread(entry.results, step.instance, token)
+                token.phase = Phase.ENTERED if step.node_of(token).kind == Kind.EVENT_SUBPROCESS else Phase.IS_DONE
+            step.raise_incident(
+                token,
+                f"the instance entered {ENTRIES_MAX:,} nodes without waiting; resolve this to go on as many again",
+            )

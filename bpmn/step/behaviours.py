@@ -1,0 +1,228 @@
+"""Say what a node does when a token comes to it."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from bpmn.feel import Json
+from bpmn.model.definition import Call, Error, Escalation, Job, Kind, Node, Script, Signal, Terminate, UserWork
+from bpmn.model.expressions import Text
+from bpmn.step.effects import ChildOpened, Ended, JobOpened, Outcome, SignalThrown, TaskOpened
+from bpmn.step.events import catch, wait_for, watch
+from bpmn.step.leaving import finish
+from bpmn.step.loops import begin_loop, variables_of_execution
+from bpmn.step.state import ROOT, Phase, Token
+from bpmn.step.stepping import Entry, Stepping
+from bpmn.step.variables import Unanswerable, assign, text_for, visible
+from timers.moment import parse_due_date
+from timers.refusal import InvalidTimer, shortened
+
+TYPE_CHARS_MAX = 200
+
+
+def enter(step: Stepping, entry: Entry) -> None:
+    """Let a token enter a node, unless its scope has ended meanwhile."""
+    scope = step.alive(entry.scope)
+    if scope is None:
+        return
+    node = step.definition.nodes[entry.node_id]
+    token = step.add(entry.node_id, entry.scope)
+    number_execution(token, scope, node, entry.number)
+    if entry.results is None or node.kind == Kind.EVENT_SUBPROCESS:
+        begin_node(step, token, entry.results)
+    else:
+        finish(step, token, entry.results)
+
+
+def number_execution(token: Token, scope: Token, node: Node, number: int) -> None:
+    """Give one execution of a multi-instance activity its number and its item."""
+    if number:
+        assert node.loop, "only executions of a multi-instance activity have numbers"
+        token.number, token.variables = number, variables_of_execution(scope, node.loop, number)
+
+
+def begin_node(step: Stepping, token: Token, results: Mapping[str, Json] | None = None) -> None:
+    """Do what a token has to do at its node; what an incident stopped goes on where it was."""
+    node = step.node_of(token)
+    is_body = step.is_body(token)
+    try:
+        if token.phase == Phase.ENTERED:
+            if not is_body:
+                assign(node.inputs, token, lambda source: step.value(source, token))
+            token.phase = Phase.HAS_INPUTS
+        if token.phase == Phase.HAS_INPUTS:
+            watch(step, token, node)
+            token.phase = Phase.IS_WATCHED
+        if is_body and node.loop:
+            begin_loop(step, token, node.loop)
+        else:
+            _behave(step, token, node, results)
+    except Unanswerable as error:
+        token.phase = min(token.phase, Phase.IS_WATCHED)
+        token.variables.update(results or {})  # so that an event sub-process has them when it goes on
+        step.raise_incident(token, str(error))
+
+
+def _behave(step: Stepping, token: Token, node: Node, results: Mapping[str, Json] | None) -> None:
+    token.phase = Phase.WAITS
+    if node.kind == Kind.EVENT_SUBPROCESS:
+        assert node.start, "an event sub-process has a start event"
+        step.plan(node.start, token.key, results or {})
+    else:
+        BEHAVIOURS[node.kind](step, token, node)
+
+
+def _begin_scope(step: Stepping, token: Token, node: Node) -> None:
+    if node.kind == Kind.PROCESS and step.instance.start:
+        step.plan(step.instance.start, token.key, {})
+    elif node.start:
+        step.plan(node.start, token.key)
+
+
+def _go_on(step: Stepping, token: Token, _: Node) -> None:
+    finish(step, token)
+
+
+def _run_script(step: Stepping, token: Token, node: Node) -> None:
+    assert isinstance(node.work, Script), "a script task has a script"
+    value = step.value(node.work.expression, token)
+    finish(step, token, {node.work.result_name: value} if node.work.result_name else None)
+
+
+def _wait_here(step: Stepping, token: Token, node: Node) -> None:
+    wait_for(step, token, [node.node_id])
+
+
+def _wait_for_one(step: Stepping, token: Token, node: Node) -> None:
+    wait_for(step, token, [flow.target for flow in node.outgoing])
+
+
+def _open_job(step: Stepping, token: Token, node: Node) -> None:
+    assert isinstance(node.work, Job), "a task that somebody else does says who"
+    work = node.work
+    retries = _whole(step.value(work.retries, token)) if work.retries else None
+    job_type = _text(step, token, work.job_type, "the job's type")
+    if len(job_type) > TYPE_CHARS_MAX or job_type == "log" or job_type.startswith(("job:", "process:")):
+        raise Unanswerable(
+            f"the job's type {shortened(job_type)} is no handler's; name one, in at most {TYPE_CHARS_MAX} characters"
+        )
+    step.emit(JobOpened(token.key, node.node_id, job_type, retries, work.headers, visible(step.instance, token)))
+
+
+def _open_task(step: Stepping, token: Token, node: Node) -> None:
+    assert isinstance(node.work, UserWork), "a user task says who may do it"
+    work = node.work
+    task = TaskOpened(
+        token.key,
+        node.node_id,
+        assignee=_text(step, token, work.assignee, "the assignee") if work.assignee else None,
+        candidate_groups=_names(step, token, work.candidate_groups),
+        candidate_users=_names(step, token, work.candidate_users),
+        due_date=_moment(step, token, work.due_date),
+        form_key=work.form_key,
+    )
+    step.emit(task)
+
+
+def _open_child(step: Stepping, token: Token, node: Node) -> None:
+    assert isinstance(node.work, Call), "a call activity says which process it calls"
+    process_id = _text(step, token, node.work.process_id, "the called process")
+    variables = visible(step.instance, token) if node.work.passes_all_in else dict(token.variables)
+    step.emit(ChildOpened(token.key, node.node_id, process_id, variables))
+
+
+def _throw(step: Stepping, token: Token, node: Node) -> None:
+    match node.trigger:
+        case Signal(name):
+            thrown = _text(step, token, name, "the signal's name")
+            step.emit(SignalThrown(thrown, visible(step.instance, token)))
+        case Escalation() as escalation:
+            catch(step, token, escalation, {})
+        case _:
+            raise AssertionError("the checks let nothing else be thrown")
+    if step.alive(token.key):
+        finish(step, token)
+
+
+def _end(step: Stepping, token: Token, node: Node) -> None:
+    match node.trigger:
+        case Error() as error:
+            throw_error(step, token, error, {})
+        case Terminate():
+            finish(step, token)
+            if scope := step.alive(token.scope):
+                step.terminate_inside(scope)
+        case _:
+            finish(step, token)
+
+
+def throw_error(step: Stepping, token: Token, error: Error, payload: Mapping[str, Json], reason: str = "") -> None:
+    """Let an error go up until somebody catches it: inside the instance, or the caller of a child."""
+    if catch(step, token, error, payload):
+        return
+    if step.instance.is_child:
+        root = step.instance.tokens[ROOT]
+        step.terminate(root)
+        step.emit(Ended(Outcome.ERROR, root.variables, error.code))
+        return
+    because = f": {reason}" if reason else ""
+    step.raise_incident(
+        token,
+        f"nobody catches the error {shortened(error.code)}{because};"
+        " deploy a model with a boundary event or an event sub-process for it, or move the token",
+    )
+
+
+def _text(step: Stepping, token: Token, text: Text, meant: str) -> str:
+    return text_for(text, step.instance, token, now=step.now, meant=meant)
+
+
+def _whole(value: Json) -> int:
+    try:
+        number = int(str(value))
+    except ValueError:
+        number = -1
+    if 0 <= number <= 1_000:
+        return number
+    raise Unanswerable(f"the job's retries are {shortened(value)}, not a number from 0 to 1,000")
+
+
+def _names(step: Stepping, token: Token, text: Text | None) -> tuple[str, ...]:
+    """Read names as Camunda has them: a list, or a text with commas."""
+    value = step.value(text, token) if text else None
+    if isinstance(value, str):
+        return tuple(name.strip() for name in value.split(",") if name.strip())
+    if value is None:
+        return ()
+    if isinstance(value, list) and all(isinstance(name, str) for name in value):
+        return tuple(str(name) for name in value)
+    raise Unanswerable(f"the candidates are {shortened(value)}, not a list of names")
+
+
+def _moment(step: Stepping, token: Token, text: Text | None) -> datetime | None:
+    if text is None or (value := step.value(text, token)) is None:
+        return None
+    try:
+        return parse_due_date(str(value))
+    except InvalidTimer as error:
+        raise Unanswerable(f"the task's due date: {error}") from None
+
+
+BEHAVIOURS: dict[Kind, Callable[[Stepping, Token, Node], None]] = {
+    Kind.PROCESS: _begin_scope,
+    Kind.SUBPROCESS: _begin_scope,
+    Kind.START: _go_on,
+    Kind.PASS: _go_on,
+    Kind.END: _end,
+    Kind.SCRIPT: _run_script,
+    Kind.JOB: _open_job,
+    Kind.USER: _open_task,
+    Kind.CALL: _open_child,
+    Kind.RECEIVE: _wait_here,
+    Kind.CATCH: _wait_here,
+    Kind.THROW: _throw,
+    Kind.BOUNDARY: _go_on,
+    Kind.EXCLUSIVE: _go_on,
+    Kind.PARALLEL: _go_on,
+    Kind.INCLUSIVE: _go_on,
+    Kind.EVENT_BASED: _wait_for_one,
+}

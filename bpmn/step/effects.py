@@ -1,0 +1,145 @@
+"""Define what follows from a step for the world outside the instance."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum, auto
+
+from bpmn.feel import Json
+from bpmn.model.definition import TimerKind
+
+
+class Change(StrEnum):
+    """Name what happened to a token at a node."""
+
+    ENTERED = auto()
+    LEFT = auto()
+    TERMINATED = auto()
+
+
+class Outcome(StrEnum):
+    """Name how an instance ended."""
+
+    COMPLETED = auto()
+    CANCELED = auto()
+    ERROR = auto()  # it is a child, and its caller catches the error or doesn't
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A line of the history: a token entered a node, left it, or was terminated there."""
+
+    token: int
+    node_id: str
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class TimerOpened:
+    """A node waits for a timer; `text` is a date, a duration or a cycle that `timers` can read."""
+
+    token: int
+    node_id: str
+    kind: TimerKind
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class MessageOpened:
+    """A node waits for a message with a name and a correlation key."""
+
+    token: int
+    node_id: str
+    name: str
+    correlation: str
+
+
+@dataclass(frozen=True, slots=True)
+class SignalOpened:
+    """A node waits for a signal with a name."""
+
+    token: int
+    node_id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobOpened:
+    """A task waits for whoever does jobs of its type."""
+
+    token: int
+    node_id: str
+    job_type: str
+    retries: int | None
+    headers: tuple[tuple[str, str], ...]
+    variables: Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOpened:
+    """A task waits for a person."""
+
+    token: int
+    node_id: str
+    assignee: str | None
+    candidate_groups: tuple[str, ...]
+    candidate_users: tuple[str, ...]
+    due_date: datetime | None
+    form_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChildOpened:
+    """A call activity waits for a child process."""
+
+    token: int
+    node_id: str
+    process_id: str
+    variables: Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitClosed:
+    """A token waits no more: its timers, subscriptions, job, task and child are to go; or those of one node alone."""
+
+    token: int
+    node_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SignalThrown:
+    """Whoever waits for a signal of this name gets it."""
+
+    name: str
+    variables: Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentRaised:
+    """A token can't go on until somebody has changed something and says so."""
+
+    token: int
+    node_id: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentResolved:
+    """A token that couldn't go on goes on."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The instance is over; `variables` are those of the process."""
+
+    outcome: Outcome
+    variables: Mapping[str, Json]
+    error_code: str | None = None
+
+
+Effect = (
+    Passed | TimerOpened | MessageOpened | SignalOpened | JobOpened | TaskOpened | ChildOpened | WaitClosed
+    | SignalThrown | IncidentRaised | IncidentResolved | Ended
+)  # fmt: skip

@@ -1,0 +1,167 @@
+"""Open what a node waits for, and let what happened act on the tokens around it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+
+from bpmn.feel import Json
+from bpmn.model.definition import Definition, Error, Escalation, Kind, Message, Node, Signal, Timer, TimerKind
+from bpmn.model.expressions import Text, Unreadable
+from bpmn.model.triggers import check_time
+from bpmn.step.effects import Effect, MessageOpened, SignalOpened, TimerOpened, WaitClosed
+from bpmn.step.leaving import finish
+from bpmn.step.state import Instance, Phase, Token
+from bpmn.step.stepping import Stepping
+from bpmn.step.variables import Unanswerable, text_for
+
+Payload = Mapping[str, Json]
+
+
+def watch(step: Stepping, token: Token, node: Node) -> None:
+    """Open what can happen to a token while it is at a node: its boundary events, the event sub-processes inside it.
+
+    errors:  Unanswerable  an expression has no value that can be waited for; nothing was opened then
+    """
+    watched: list[str] = []
+    if not step.is_inner(token):
+        watched += node.boundaries
+    if node.event_subprocesses and (node.loop is None or step.is_inner(token)):
+        watched += _starts(step, node)
+    wait_for(step, token, watched)
+
+
+def wait_for(step: Stepping, token: Token, node_ids: list[str]) -> None:
+    """Open the waits of nodes, for a token: all, or none.
+
+    errors:  Unanswerable
+    """
+    opened = [effect for node_id in node_ids for effect in _opened(step, token, step.definition.nodes[node_id])]
+    step.effects += opened
+
+
+def opened_at_deployment(definition: Definition, *, now: datetime) -> tuple[Effect, ...]:
+    """Tell what the start events of a process wait for; expressions are evaluated now, and see no variables.
+
+    shape:   TimerOpened, MessageOpened and SignalOpened, for no token
+    errors:  Unanswerable  an expression has no value that can be waited for
+    """
+    step = Stepping(definition, Instance(), now)
+    wait_for(step, Token(0, definition.process_id, 0), list(definition.starts))
+    return tuple(step.effects)
+
+
+def _opened(step: Stepping, token: Token, node: Node) -> Iterator[Effect]:
+    def text(written: Text, meant: str) -> str:
+        return text_for(written, step.instance, token, now=step.now, meant=f"{meant} of {node.node_id}")
+
+    match node.trigger:
+        case Timer(kind, written):
+            yield TimerOpened(token.key, node.node_id, kind, _checked(kind, text(written, "the time")))
+        case Message(name, correlation):
+            key = text(correlation, "the correlation key") if correlation else ""
+            yield MessageOpened(token.key, node.node_id, text(name, "the message's name"), key)
+        case Signal(name):
+            yield SignalOpened(token.key, node.node_id, text(name, "the signal's name"))
+        case _:
+            pass  # errors and escalations come from inside
+
+
+def _checked(kind: TimerKind, text: str) -> str:
+    try:
+        check_time(kind, text)
+    except Unreadable as error:
+        raise Unanswerable(str(error)) from None
+    return text
+
+
+def happen(step: Stepping, token: Token, node_id: str, payload: Payload) -> bool:
+    """Let what a node has waited for happen.
+
+    shape:   False: nobody waits for it any more
+    """
+    node, waiting = step.definition.nodes.get(node_id), step.node_of(token)
+    if node is None or token.phase < Phase.IS_WATCHED:
+        return False
+    if node_id == token.node_id:
+        return _happen_here(step, token, node, payload)
+    if (
+        waiting.kind == Kind.EVENT_BASED
+        and token.phase == Phase.WAITS
+        and any(flow.target == node_id for flow in waiting.outgoing)
+    ):
+        step.end(token)
+        step.plan(node_id, token.scope, payload)
+        return True
+    if node_id in waiting.boundaries and not step.is_inner(token):
+        _leave_by(step, token, node, payload)
+        return True
+    if node.scope_id in waiting.event_subprocesses and _begins_inside(step, token):
+        _begin_event_subprocess(step, token, node, payload)
+        return True
+    return False
+
+
+def _happen_here(step: Stepping, token: Token, node: Node, payload: Payload) -> bool:
+    if node.kind not in {Kind.CATCH, Kind.RECEIVE} or token.phase != Phase.WAITS or token.loop:
+        return False
+    finish(step, token, payload)
+    return True
+
+
+def catch(step: Stepping, thrower: Token, thrown: Error | Escalation, payload: Payload) -> bool:
+    """Find who catches an error or an escalation: the nearest boundary event or event sub-process around its thrower.
+
+    shape:   False: nobody does
+    """
+    at: Token | None = thrower
+    while at is not None:
+        if at is not thrower and _begins_inside(step, at) and (start := _catching(step, thrown, _starts_of(step, at))):
+            _begin_event_subprocess(step, at, start, payload)
+            return True
+        boundaries = () if step.is_inner(at) else step.node_of(at).boundaries
+        if boundary := _catching(step, thrown, boundaries):
+            _leave_by(step, at, boundary, payload)
+            return True
+        at = step.alive(at.scope)
+    return False
+
+
+def _begins_inside(step: Stepping, scope: Token) -> bool:
+    """Say whether an event may still begin an event sub-process inside a scope."""
+    return scope.phase == Phase.WAITS and not scope.is_interrupted and not step.is_body(scope)
+
+
+def _catching(step: Stepping, thrown: Error | Escalation, node_ids: Iterable[str]) -> Node | None:
+    """Find the node that catches a code; one that names the code comes before one that catches all."""
+    catches_all = None
+    for node_id in node_ids:
+        node = step.definition.nodes[node_id]
+        if isinstance(node.trigger, Error | Escalation) and type(node.trigger) is type(thrown):
+            if node.trigger.code == thrown.code:
+                return node
+            if node.trigger.code is None:
+                catches_all = catches_all or node
+    return catches_all
+
+
+def _leave_by(step: Stepping, token: Token, boundary: Node, payload: Payload) -> None:
+    if boundary.is_interrupting:
+        step.terminate(token)
+    step.plan(boundary.node_id, token.scope, payload)
+
+
+def _begin_event_subprocess(step: Stepping, scope: Token, start: Node, payload: Payload) -> None:
+    if start.is_interrupting:
+        step.terminate_inside(scope)
+        scope.is_interrupted = True
+        for node_id in _starts_of(step, scope):
+            step.emit(WaitClosed(scope.key, node_id))
+    step.plan(start.scope_id, scope.key, payload)
+
+
+def _starts_of(step: Stepping, scope: Token) -> list[str]:
+    return _starts(step, step.node_of(scope))
+
+
+def _starts(step: Stepping, node: Node) -> list[str]:
+    found = (step.definition.nodes[inner].start for inner in node.event_subprocesses)
+    return [start for start in found if start]

@@ -1,0 +1,28 @@
+"""Say when a gateway that joins goes on."""
+
+from bpmn.model.definition import Kind, Node
+from bpmn.step.state import Token
+from bpmn.step.stepping import Stepping
+
+
+def join(step: Stepping, scope: Token) -> bool:
+    """Let the joins of a scope go on that have all they wait for.
+
+    shape:   whether one did
+    """
+    joins = {step.definition.joins[flow_id].node_id: step.definition.joins[flow_id] for flow_id in scope.arrived}
+    ready = [node for node in joins.values() if _is_ready(step, scope, node)]
+    for node in ready:
+        # Of each flow one token goes on; a second one of the same flow waits for the next time.
+        for flow_id in set(node.incoming) & set(scope.arrived):
+            scope.arrived.remove(flow_id)
+        step.plan(node.node_id, scope.key)
+    return bool(ready)
+
+
+def _is_ready(step: Stepping, scope: Token, node: Node) -> bool:
+    if node.kind == Kind.PARALLEL:
+        return set(node.incoming) <= set(scope.arrived)
+    at_joins = {step.definition.joins[flow_id].node_id for flow_id in scope.arrived}
+    may_come = at_joins | {child.node_id for child in step.instance.children(scope.key)}
+    return not may_come & step.definition.upstream[node.node_id]

@@ -1,0 +1,101 @@
+"""Let a token go on from a node whose work is done: outputs, the choice of flows, the way to the next nodes."""
+
+from collections.abc import Iterator, Mapping
+
+from bpmn.feel import Json
+from bpmn.model.definition import Flow, Kind, Node
+from bpmn.step.effects import Ended, Outcome
+from bpmn.step.state import Phase, Token
+from bpmn.step.stepping import Stepping
+from bpmn.step.variables import Unanswerable, assign, is_true, spread, visible
+
+
+def finish(step: Stepping, token: Token, results: Mapping[str, Json] | None = None) -> None:
+    """Let a token go on, with the results of its node's work."""
+    if results:
+        is_mapped = step.node_of(token).outputs and not step.is_body(token)
+        if is_mapped or step.is_inner(token):
+            token.variables.update(results)
+        else:
+            spread(results, step.instance, token)
+    token.phase = Phase.IS_DONE
+    leave(step, token)
+
+
+def leave(step: Stepping, token: Token) -> None:
+    """Take a token out of its node; what an incident stopped goes on where it was."""
+    node = step.node_of(token)
+    is_inner = step.is_inner(token)
+    try:
+        if token.phase == Phase.IS_DONE:
+            if not step.is_body(token):
+                _map_outputs(step, token, node)
+            token.phase = Phase.LEAVES
+        if is_inner:
+            _collect(step, token, node)
+        flows = () if is_inner else tuple(_chosen(step, token, node))
+    except Unanswerable as error:
+        step.raise_incident(token, str(error))
+        return
+    step.end(token)
+    if node.kind == Kind.PROCESS:
+        step.emit(Ended(Outcome.COMPLETED, token.variables))
+    for flow in flows:
+        arrive(step, flow, token.scope)
+
+
+def arrive(step: Stepping, flow: Flow, scope_key: int) -> None:
+    """Bring a token to the end of a flow: into the node, or to a join that waits for others."""
+    scope = step.alive(scope_key)
+    if scope is not None and flow.flow_id in step.definition.joins:
+        scope.arrived.append(flow.flow_id)
+        step.touched[scope_key] = None
+    else:
+        step.plan(flow.target, scope_key)
+
+
+def _map_outputs(step: Stepping, token: Token, node: Node) -> None:
+    """Write the outputs where they are known; those of one execution of many stay within the activity."""
+    scope = step.alive(token.scope)
+    if scope is None or not node.outputs:
+        return
+    if step.is_inner(token):
+        assign(node.outputs, scope, lambda source: step.value(source, token))
+        return
+    heads = {assignment.target[0] for assignment in node.outputs if len(assignment.target) > 1}
+    seen = visible(step.instance, scope) if heads else {}
+    outputs = Token(0, "", 0, variables={name: value for name, value in seen.items() if name in heads})
+    assign(node.outputs, outputs, lambda source: step.value(source, token))
+    spread(outputs.variables, step.instance, token)
+
+
+def _collect(step: Stepping, token: Token, node: Node) -> None:
+    """Keep the result of one execution of a multi-instance activity."""
+    body = step.alive(token.scope)
+    if body is not None and body.loop and node.loop and node.loop.output_item:
+        body.loop.outputs[token.number - 1] = step.value(node.loop.output_item, token)
+
+
+def _chosen(step: Stepping, token: Token, node: Node) -> Iterator[Flow]:
+    """Choose the flows that are taken: of an exclusive gateway the first, of others all whose conditions hold.
+
+    errors:  Unanswerable  a gateway has no flow to take
+    """
+    found = False
+    for flow in node.outgoing:
+        if flow.flow_id == node.default_flow:
+            continue
+        if flow.condition is None or is_true(flow.condition, step.instance, token, now=step.now):
+            found = True
+            yield flow
+            if node.kind == Kind.EXCLUSIVE:
+                return
+    if found or not node.outgoing:
+        return
+    default = [flow for flow in node.outgoing if flow.flow_id == node.default_flow]
+    if not default:
+        raise Unanswerable(
+            "no condition of its outgoing flows is true, and it has no default flow;"
+            " correct the variables and resolve this, or deploy a model with a default flow"
+        )
+    yield from default

@@ -1,0 +1,94 @@
+"""Execute an activity once for each item of a list: one after the other, or all at once."""
+
+from bpmn.feel import Json
+from bpmn.model.definition import Loop
+from bpmn.step.leaving import finish
+from bpmn.step.state import LoopState, Phase, Token
+from bpmn.step.stepping import Stepping
+from bpmn.step.variables import Unanswerable, is_true
+from timers.refusal import shortened
+
+ITEMS_MAX = 5_000
+
+
+def begin_loop(step: Stepping, token: Token, loop: Loop) -> None:
+    """Find the items, and begin the first execution, or all.
+
+    errors:  Unanswerable  there is no list of items
+    """
+    items = _items(step, token, loop)
+    token.loop = LoopState(items, outputs=[None] * len(items) if loop.output_name else [])
+    token.phase = Phase.WAITS
+    go_on_with_loop(step, token)
+
+
+def go_on_with_loop(step: Stepping, token: Token) -> None:
+    """Begin what is next of a multi-instance activity, or let it go on when all is done."""
+    loop, state = _loop_of(step, token)
+    running = len(step.instance.children(token.key))
+    try:
+        if _is_completed(step, token, running):
+            step.terminate_inside(token)
+            results: dict[str, Json] = {loop.output_name: list(state.outputs)} if loop.output_name else {}
+            finish(step, token, results)
+            return
+    except Unanswerable as error:
+        step.raise_incident(token, str(error))
+        return
+    while state.next < len(state.items) and not (loop.is_sequential and running):
+        running += 1
+        state.next += 1
+        step.plan(token.node_id, token.key, number=state.next)
+
+
+def variables_of_execution(token: Token, loop: Loop, number: int) -> dict[str, Json]:
+    """Return what one execution sees of its item; the first has number 1."""
+    assert token.loop, "an execution's activity has its items"
+    item: dict[str, Json] = {loop.item_name: token.loop.items[number - 1]} if loop.item_name else {}
+    return item | {"loopCounter": number}
+
+
+def _is_completed(step: Stepping, token: Token, running: int) -> bool:
+    loop, state = _loop_of(step, token)
+    completed = state.next - running
+    if completed == len(state.items):
+        return True
+    if not loop.completion or not completed:
+        return False
+    token.variables |= {
+        "numberOfInstances": len(state.items),
+        "numberOfActiveInstances": running,
+        "numberOfCompletedInstances": completed,
+        "numberOfTerminatedInstances": 0,
+    }
+    return is_true(loop.completion, step.instance, token, now=step.now)
+
+
+def _loop_of(step: Stepping, token: Token) -> tuple[Loop, LoopState]:
+    loop = step.node_of(token).loop
+    assert loop, "only an activity with a loop has executions"
+    assert token.loop, "its token knows how far they have come"
+    return loop, token.loop
+
+
+def _items(step: Stepping, token: Token, loop: Loop) -> list[Json]:
+    if loop.items is not None:
+        found = step.value(loop.items, token)
+        if not isinstance(found, list):
+            raise Unanswerable(f"the collection of its multi-instance is {shortened(found)}, not a list")
+    else:
+        count = _count(step.value(loop.count or "", token))
+        found = list(range(1, count + 1))
+    if len(found) > ITEMS_MAX:
+        raise Unanswerable(f"its multi-instance has {len(found):,} items; it may have {ITEMS_MAX:,}")
+    return found
+
+
+def _count(value: Json) -> int:
+    try:
+        count = int(str(value))
+    except ValueError:
+        count = -1
+    if not 0 <= count <= ITEMS_MAX:
+        raise Unanswerable(f"its cardinality is {shortened(value)}, not a number from 0 to {ITEMS_MAX:,}")
+    return count

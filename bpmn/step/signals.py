@@ -1,0 +1,79 @@
+"""Define what can happen to an instance.
+
+A signal that is for a token says which: the token's key, and the node that waits, which is another than the token's own
+where a boundary event or the start of an event sub-process waits for the token. A signal whose token is gone, or waits
+no more, is stale.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from bpmn.feel import Json
+
+Variables = Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """A timer is due, a message has come or a signal was thrown, for which a node has waited."""
+
+    token: int
+    node_id: str
+    variables: Variables = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """Somebody has done what a task asked for, or a child process has ended."""
+
+    token: int
+    variables: Variables = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Nobody could do what a task asked for, and it is not tried again."""
+
+    token: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorThrown:
+    """A task, or a child process, has thrown an error of BPMN."""
+
+    token: int
+    code: str
+    reason: str = ""
+    variables: Variables = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """Somebody has resolved an incident, so the token goes on where it stopped."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class VariablesSet:
+    """Somebody has set variables, at a token's own scope."""
+
+    token: int
+    variables: Variables
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Somebody has moved tokens: some are terminated, and at other nodes new ones begin."""
+
+    terminated: tuple[int, ...] = ()
+    begun: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CancelAsked:
+    """Somebody has cancelled the instance."""
+
+
+Signal = Happened | Completed | Failed | ErrorThrown | Retried | VariablesSet | Moved | CancelAsked

@@ -1,0 +1,126 @@
+"""Hold what is known of an instance: its tokens, each at a node, and the variables of their scopes.
+
+The process itself is the first token. A token at a scope, such as a sub-process, contains the tokens inside it. Each
+token has a key that is never used again, so that whoever answers a token that is gone is noticed.
+"""
+
+import json
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from bpmn.feel import Json
+
+ROOT = 1
+STATE_BYTES_MAX = 1024 * 1024
+FIELDS = 9  # of a written token
+
+
+class Phase(IntEnum):
+    """Say how far a token has come at its node. A token with an incident goes on from its phase when it is retried."""
+
+    ENTERED = 0
+    HAS_INPUTS = 1  # its input mappings are done
+    IS_WATCHED = 2  # and its boundary events wait
+    WAITS = 3  # and its behaviour has begun, and waits
+    IS_DONE = 4  # its behaviour is done; its output mappings are not
+    LEAVES = 5  # they are; its outgoing flows are to be chosen
+
+
+@dataclass(slots=True)
+class LoopState:
+    """How far a multi-instance activity has come.
+
+    shape:   `outputs` has a value for each item; `next` is the number of items that have begun
+    """
+
+    items: list[Json]
+    outputs: list[Json]
+    next: int = 0
+
+
+@dataclass(slots=True)
+class Token:
+    """One execution of one node.
+
+    shape:   `scope` is the key of the token that contains it, 0 for the process. `arrived` are flows whose tokens wait
+             at a join inside this scope. `number` tells the executions of a multi-instance activity apart, from 1
+    """
+
+    key: int
+    node_id: str
+    scope: int
+    phase: Phase = Phase.ENTERED
+    has_incident: bool = False
+    is_interrupted: bool = False
+    variables: dict[str, Json] = field(default_factory=dict)
+    arrived: list[str] = field(default_factory=list)
+    loop: LoopState | None = None
+    number: int = 0
+
+
+@dataclass(slots=True)
+class Instance:
+    """All tokens of an instance, by their keys; none when it has ended.
+
+    shape:   `is_child` says whether a call activity of another instance waits for it; `start` is the start event at
+             which it began, None for the one without a trigger
+    """
+
+    tokens: dict[int, Token] = field(default_factory=dict)
+    next_key: int = ROOT
+    is_child: bool = False
+    start: str | None = None
+
+    def children(self, key: int) -> list[Token]:
+        """List the tokens directly inside a scope."""
+        return [token for token in self.tokens.values() if token.scope == key]
+
+
+class StateTooLarge(ValueError):
+    """Refuse to keep what is larger than an instance may be."""
+
+
+def write_state(instance: Instance) -> str:
+    """Write an instance as compact JSON.
+
+    errors:  StateTooLarge
+    """
+    tokens = [_written(token) for token in instance.tokens.values()]
+    text = json.dumps(
+        {"k": instance.next_key, "c": int(instance.is_child), "s": instance.start, "t": tokens},
+        separators=(",", ":"),
+        ensure_ascii=False,
+    )
+    if len(text) > STATE_BYTES_MAX // 4 and len(text.encode()) > STATE_BYTES_MAX:
+        raise StateTooLarge(
+            f"the instance has {len(text.encode()):,} bytes of state, and may have {STATE_BYTES_MAX:,};"
+            " keep large values elsewhere, and their keys in variables"
+        )
+    return text
+
+
+def read_state(text: str) -> Instance:
+    """Read what `write_state` wrote."""
+    stored = json.loads(text)
+    tokens = {fields[0]: _read(fields) for fields in stored["t"]}
+    return Instance(tokens, stored["k"], is_child=bool(stored["c"]), start=stored["s"])
+
+
+def _written(token: Token) -> list[object]:
+    """Write a token: what most tokens don't have is left out, from the end."""
+    flags = token.has_incident + 2 * token.is_interrupted
+    loop = token.loop and [token.loop.items, token.loop.outputs, token.loop.next]
+    fields = [token.variables or 0, flags, token.arrived or 0, loop or 0, token.number]
+    while fields and not fields[-1]:
+        fields.pop()
+    return [token.key, token.node_id, token.scope, token.phase, *fields]
+
+
+def _read(fields: list[Any]) -> Token:
+    key, node_id, scope, phase, variables, flags, arrived, loop, number = fields + [0] * (FIELDS - len(fields))
+    return Token(
+        key, node_id, scope, Phase(phase),
+        has_incident=bool(flags & 1), is_interrupted=bool(flags & 2),
+        variables=variables or {}, arrived=arrived or [], loop=LoopState(*loop) if loop else None, number=number,
+    )  # fmt: skip

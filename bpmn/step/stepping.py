@@ -1,0 +1,126 @@
+"""Hold one step: the instance that it changes, the nodes that tokens are about to enter, and what follows."""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from bpmn.feel import Json
+from bpmn.model.definition import Definition, Kind, Node
+from bpmn.model.expressions import Text
+from bpmn.step.effects import Change, Effect, IncidentRaised, IncidentResolved, Passed, WaitClosed
+from bpmn.step.state import Instance, Token
+from bpmn.step.variables import value_of
+
+WAITING = frozenset({Kind.JOB, Kind.USER, Kind.RECEIVE, Kind.CATCH, Kind.EVENT_BASED, Kind.CALL})
+
+
+class Entry(NamedTuple):
+    """A node that a token is about to enter.
+
+    shape:   `results` are those of an event that has already happened there; `number` tells the executions of a
+             multi-instance activity apart, from 1
+    """
+
+    node_id: str
+    scope: int
+    results: Mapping[str, Json] | None = None
+    number: int = 0
+
+
+class Stepping:
+    """What a step works on.
+
+    shape:   `touched` are keys of scopes in which a token ended or arrived at a join, in order
+    """
+
+    def __init__(self, definition: Definition, instance: Instance, now: datetime) -> None:
+        self.definition = definition
+        self.instance = instance
+        self.now = now
+        self.effects: list[Effect] = []
+        self.entries: deque[Entry] = deque()
+        self.touched: dict[int, None] = {}
+
+    def node_of(self, token: Token) -> Node:
+        """Return the node at which a token is."""
+        return self.definition.nodes[token.node_id]
+
+    def alive(self, key: int) -> Token | None:
+        """Return the token of a key, None if it is gone."""
+        return self.instance.tokens.get(key)
+
+    def is_inner(self, token: Token) -> bool:
+        """Say whether a token is one execution of a multi-instance activity, whose own token contains it."""
+        scope = self.alive(token.scope)
+        return scope is not None and scope.node_id == token.node_id
+
+    def is_body(self, token: Token) -> bool:
+        """Say whether a token is a multi-instance activity's own, which contains its executions."""
+        return self.node_of(token).loop is not None and not self.is_inner(token)
+
+    def is_inside(self, token: Token, others: Sequence[Token | None]) -> bool:
+        """Say whether a token is one of others, or is contained in one of them."""
+        at: Token | None = token
+        while at is not None and at not in others:
+            at = self.alive(at.scope)
+        return at is not None
+
+    def value(self, text: Text, token: Token) -> Json:
+        """Evaluate a text or an expression, as a token sees it.
+
+        errors:  Unanswerable
+        """
+        return value_of(text, self.instance, token, now=self.now)
+
+    def emit(self, effect: Effect) -> None:
+        """Add what follows for the world."""
+        self.effects.append(effect)
+
+    def add(self, node_id: str, scope: int) -> Token:
+        """Make a token at a node."""
+        token = Token(self.instance.next_key, node_id, scope)
+        self.instance.next_key += 1
+        self.instance.tokens[token.key] = token
+        self.emit(Passed(token.key, node_id, Change.ENTERED))
+        return token
+
+    def plan(self, node_id: str, scope: int, results: Mapping[str, Json] | None = None, *, number: int = 0) -> None:
+        """Let a token enter a node, in its turn."""
+        self.entries.append(Entry(node_id, scope, results, number))
+
+    def raise_incident(self, token: Token, sentence: str) -> None:
+        """Stop a token until somebody resolves what is wrong."""
+        token.has_incident = True
+        self.emit(IncidentRaised(token.key, token.node_id, sentence))
+
+    def resolve_incident(self, token: Token) -> None:
+        """Let a token go on, if it had stopped."""
+        if token.has_incident:
+            token.has_incident = False
+            self.emit(IncidentResolved(token.key))
+
+    def end(self, token: Token, change: Change = Change.LEFT) -> None:
+        """Take a token away, and close what it waits for."""
+        self.resolve_incident(token)
+        if self._may_wait(token):
+            self.emit(WaitClosed(token.key))
+        del self.instance.tokens[token.key]
+        self.emit(Passed(token.key, token.node_id, change))
+        self.touched[token.scope] = None
+
+    def terminate(self, token: Token) -> None:
+        """Take a token away with all inside it, the innermost first."""
+        self.terminate_inside(token)
+        self.end(token, Change.TERMINATED)
+
+    def terminate_inside(self, scope: Token) -> None:
+        """Take away all tokens inside a scope, and those that are about to come."""
+        for child in self.instance.children(scope.key):
+            self.terminate(child)
+        scope.arrived.clear()
+        self.entries = deque(entry for entry in self.entries if entry.scope != scope.key)
+
+    def _may_wait(self, token: Token) -> bool:
+        node = self.node_of(token)
+        return node.kind in WAITING or bool(node.boundaries or node.event_subprocesses)

@@ -1,0 +1,105 @@
+"""Say which values an expression sees, and where a value is written.
+
+A variable belongs to a scope: the process, a sub-process, or one execution of an activity. An expression sees the
+nearest one of its name. A value that no output mapping places goes to the nearest scope that has the variable, or else
+to the process.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
+
+from bpmn.feel import Expression, Json, TooLong, Unmet, from_json, to_json
+from bpmn.model.definition import Assignment
+from bpmn.model.expressions import Text
+from bpmn.step.state import ROOT, Instance, Token
+from timers.refusal import shortened
+
+
+class Unanswerable(ValueError):
+    """Say why an expression has no value that the node can use: an incident's sentence."""
+
+
+def value_of(text: Text, instance: Instance, token: Token, *, now: datetime) -> Json:
+    """Evaluate what a model wrote as text or as an expression, as JSON.
+
+    errors:  Unanswerable  the expression passed a bound, or an assertion in it does not hold
+    """
+    return text if isinstance(text, str) else _evaluated(text, instance, token, now=now)
+
+
+def is_true(condition: Expression, instance: Instance, token: Token, *, now: datetime) -> bool:
+    """Say whether a condition is true; null and every other value are not.
+
+    errors:  Unanswerable  as of `value_of`
+    """
+    return _evaluated(condition, instance, token, now=now) is True
+
+
+def text_for(text: Text, instance: Instance, token: Token, *, now: datetime, meant: str) -> str:
+    """Evaluate what must be a text; `meant` names it in the sentence.
+
+    errors:  Unanswerable  it is something else, or empty
+    """
+    value = value_of(text, instance, token, now=now)
+    if isinstance(value, str) and value:
+        return value
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    raise Unanswerable(f"{meant} is {shortened(value)}, not a text; correct the variable or the model")
+
+
+def _evaluated(expression: Expression, instance: Instance, token: Token, *, now: datetime) -> Json:
+    try:
+        seen = {}
+        for name in expression.names:
+            for scope in scopes_of(instance, token):
+                if name in scope.variables:
+                    seen[name] = from_json(scope.variables[name])
+                    break
+        return to_json(expression.evaluate(seen, now=now))
+    except (TooLong, Unmet) as error:
+        raise Unanswerable(str(error)) from None
+
+
+def scopes_of(instance: Instance, token: Token) -> Iterator[Token]:
+    """Give the token and all that contain it, the nearest first."""
+    at: Token | None = token
+    while at is not None:
+        yield at
+        at = instance.tokens.get(at.scope)
+
+
+def visible(instance: Instance, token: Token) -> dict[str, Json]:
+    """Gather all variables that a token sees."""
+    seen: dict[str, Json] = {}
+    for scope in reversed(list(scopes_of(instance, token))):
+        seen |= scope.variables
+    return seen
+
+
+def spread(variables: Mapping[str, Json], instance: Instance, token: Token) -> None:
+    """Write each variable where it is known, or else to the process; the token's own are not asked."""
+    for name, value in variables.items():
+        above = instance.tokens.get(token.scope, token)
+        known = (scope for scope in scopes_of(instance, above) if name in scope.variables)
+        next(known, instance.tokens[ROOT]).variables[name] = value
+
+
+def assign(assignments: Iterable[Assignment], into: Token, evaluate: Callable[[Text], Json]) -> None:
+    """Write the values of mappings into a token's variables, one after the other.
+
+    errors:  Unanswerable  as of `value_of`
+    """
+    for assignment in assignments:
+        _place(into.variables, assignment.target, evaluate(assignment.source))
+
+
+def _place(variables: dict[str, Json], path: tuple[str, ...], value: Json) -> None:
+    """Write a value at a path; what is on the way and no context becomes one."""
+    *outer, name = path
+    for part in outer:
+        inside = variables.get(part)
+        # A copy, because the value may be shared with another scope.
+        variables[part] = inside = dict(inside) if isinstance(inside, dict) else {}
+        variables = inside
+    variables[name] = value

@@ -1,0 +1,409 @@
+"""The commands about processes: deploy a model, start instances, look at them, signal them, cancel them."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from bpmn.model.document import MODEL_BYTES_MAX
+from cli.lengths import read_length
+from cli.options import DEFAULT_TENANT, WAIT_S_MAX, Tenant
+from cli.output import DONE, NOT_DONE, Json, Verbatim, print_json, print_table, tell
+from cli.payload import read_payload
+from cli.session import with_session
+from service import processes as service
+from sql.processes import instances
+from sql.processes.definitions import delete_definition, list_definitions
+from sql.processes.instances import FoundStep, WholeInstance
+from sql.session import Session
+from timers.refusal import Refusal, shortened
+
+STATES = ("running", "ended", "incident")
+LISTED_MAX = 1_000
+
+Variables = Annotated[
+    str | None,
+    typer.Option("--variables", metavar="JSON", help="A JSON object, @FILE, or - for standard input."),
+]
+InstanceKey = Annotated[int, typer.Argument(metavar="INSTANCE_KEY", min=1, help="The instance.", show_default=False)]
+MaybeTenant = Annotated[str | None, typer.Option("--tenant", help="Only of this tenant; if not given, of all.")]
+
+processes = typer.Typer(
+    help="List deployed processes; the subcommands start instances, show, signal and cancel them.",
+    invoke_without_command=True,
+)
+
+
+def deploy(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A BPMN 2.0 model.", show_default=False)],
+    tenant: Tenant = DEFAULT_TENANT,
+    as_json: Json = False,
+) -> int:
+    """Deploy the processes of a BPMN model: a new version of each, unless the file is the same as before."""
+    model = _read(file)
+
+    async def do(session: Session) -> int:
+        deployed = await service.deploy(session, model, resource=file.name, tenant_id=tenant)
+        if as_json:
+            print_json(deployed)
+        else:
+            rows = [
+                (it.process_id, it.version, it.definition_key, "new" if it.is_new else "as before") for it in deployed
+            ]
+            print_table("", ["process", "version", "definition_key", ""], rows)
+        return DONE
+
+    return with_session(do)
+
+
+@processes.callback()
+def list_all(context: typer.Context, as_json: Json = False) -> int | None:
+    """List deployed processes; the subcommands start instances, show, signal and cancel them."""
+    return list_(as_json=as_json) if context.invoked_subcommand is None else None
+
+
+@processes.command(name="list")
+def list_(
+    tenant: MaybeTenant = None,
+    all_versions: Annotated[bool, typer.Option("--all-versions", help="List older versions, too.")] = False,
+    as_json: Json = False,
+) -> int:
+    """List deployed processes, with how many instances of each run."""
+
+    async def do(session: Session) -> int:
+        found = await list_definitions(session, tenant_id=tenant, all_versions=all_versions)
+        if as_json:
+            print_json(found)
+        elif found:
+            columns = ["process", "version", "tenant", "definition_key", "running", "deployed", "file"]
+            print_table(
+                "",
+                columns,
+                [
+                    (
+                        it.process_id,
+                        it.version,
+                        it.tenant_id,
+                        it.definition_key,
+                        it.running,
+                        it.deployed_at,
+                        it.resource,
+                    )
+                    for it in found
+                ],
+            )
+        else:
+            tell("no process is deployed; `shardclock deploy model.bpmn` deploys one (docs/bpmn.md)")
+        return DONE
+
+    return with_session(do)
+
+
+@processes.command()
+def start(
+    process_id: Annotated[str, typer.Argument(metavar="PROCESS", help="Its id in the model.", show_default=False)],
+    variables: Variables = None,
+    tenant: Tenant = DEFAULT_TENANT,
+    version: Annotated[
+        int | None, typer.Option("--version", min=1, help="This version; if not given, the newest.")
+    ] = None,
+    once: Annotated[
+        str | None,
+        typer.Option("--idempotency-key", metavar="KEY", help="Given again within a day, nothing more is started."),
+    ] = None,
+    wait_s: Annotated[
+        float,
+        typer.Option("--wait", metavar="SECONDS", min=0, max=WAIT_S_MAX, help="Wait at most this long for its end."),
+    ] = 0.0,
+    as_json: Json = False,
+) -> int:
+    """Start an instance of a process."""
+    given = read_variables(variables)
+
+    async def do(session: Session) -> int:
+        key = await service.start(
+            session, process_id, variables=given, tenant_id=tenant, version=version, idempotency_key=once
+        )
+        if not wait_s:
+            _print({"instance_key": key}, as_json=as_json)
+            return DONE
+        found = await service.wait_for_end(session, key, within_s=wait_s)
+        _print_instance(found, [], as_json=as_json)
+        return DONE if found.found.state == "COMPLETED" else NOT_DONE
+
+    return with_session(do)
+
+
+@processes.command(name="instances")
+def instances_(
+    process_id: Annotated[str | None, typer.Option("--process", help="Only of this process.")] = None,
+    state: Annotated[str | None, typer.Option("--state", help=f"One of {', '.join(STATES)}.")] = None,
+    tenant: MaybeTenant = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LISTED_MAX, help="How many to show.")] = 20,
+    before: Annotated[int | None, typer.Option("--before", help="Continue after this instance_key.")] = None,
+    as_json: Json = False,
+) -> int:
+    """List instances, the newest first."""
+    if state is not None and state.lower() not in STATES:
+        raise Refusal(f"--state {shortened(state)} is unknown: use {', '.join(STATES[:-1])} or {STATES[-1]}")
+
+    async def do(session: Session) -> int:
+        found = await instances.find_instances(
+            session,
+            tenant_id=tenant,
+            process_id=process_id,
+            state=state and state.upper(),
+            before=before,
+            page_size=limit,
+        )
+        if as_json:
+            print_json(found)
+        elif not found:
+            tell("no instance has begun; `shardclock processes start` starts one, and an engine begins it")
+        else:
+            columns = ["instance_key", "process", "version", "state", "incidents", "started", "ended"]
+            print_table(
+                "",
+                columns,
+                [
+                    (
+                        it.instance_key,
+                        it.process_id,
+                        it.version,
+                        it.state,
+                        it.incidents or None,
+                        it.started_at,
+                        it.ended_at,
+                    )
+                    for it in found
+                ],
+            )
+        return DONE
+
+    return with_session(do)
+
+
+@processes.command()
+def show(instance_key: InstanceKey, as_json: Json = False) -> int:
+    """Show one instance: what it waits for, its variables, and what has happened in it."""
+
+    async def do(session: Session) -> int:
+        found = await service.find(session, instance_key)
+        _print_instance(found, await _all_steps(session, instance_key), as_json=as_json)
+        return DONE
+
+    return with_session(do)
+
+
+@processes.command()
+def cancel(instance_key: InstanceKey, as_json: Json = False) -> int:
+    """Cancel an instance, with all that it waits for."""
+
+    async def do(session: Session) -> int:
+        return _sent(await instances.cancel_instance(session, instance_key), instance_key, as_json=as_json)
+
+    return with_session(do)
+
+
+@processes.command()
+def resolve(
+    instance_key: InstanceKey,
+    token: Annotated[int, typer.Argument(metavar="TOKEN", min=1, help="The token that stopped.", show_default=False)],
+    as_json: Json = False,
+) -> int:
+    """Resolve an incident: the token goes on where it stopped."""
+
+    async def do(session: Session) -> int:
+        return _sent(await instances.resolve_incident(session, instance_key, token), instance_key, as_json=as_json)
+
+    return with_session(do)
+
+
+@processes.command(name="set")
+def set_(
+    instance_key: InstanceKey,
+    variables: Annotated[str, typer.Argument(metavar="JSON", help="A JSON object, @FILE, or -.", show_default=False)],
+    token: Annotated[int, typer.Option("--token", min=1, help="Whose variables; 1: those of the process.")] = 1,
+    as_json: Json = False,
+) -> int:
+    """Set variables of an instance."""
+    given = read_variables(variables, option="JSON")
+
+    async def do(session: Session) -> int:
+        sent = await instances.set_variables(session, instance_key, given, token=token)
+        return _sent(sent, instance_key, as_json=as_json)
+
+    return with_session(do)
+
+
+@processes.command()
+def move(
+    instance_key: InstanceKey,
+    ending: Annotated[list[int] | None, typer.Option("--end", metavar="TOKEN", help="A token that ends.")] = None,
+    begun: Annotated[list[str] | None, typer.Option("--begin", metavar="NODE", help="Where one begins.")] = None,
+    as_json: Json = False,
+) -> int:
+    """Let tokens of an instance end, and others begin; all of it or nothing."""
+    if not ending and not begun:
+        raise Refusal("nothing is to be moved; give --end TOKEN, --begin NODE, or both")
+
+    async def do(session: Session) -> int:
+        sent = await instances.move_tokens(session, instance_key, terminated=ending or (), begun=begun or ())
+        return _sent(sent, instance_key, as_json=as_json)
+
+    return with_session(do)
+
+
+@processes.command()
+def message(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="As in the model.", show_default=False)],
+    correlation: Annotated[str, typer.Option("--key", help="The correlation key.")] = "",
+    variables: Variables = None,
+    keep: Annotated[
+        str | None,
+        typer.Option("--keep", metavar="DURATION", help="Keep it so long for tokens that come later, such as 1h."),
+    ] = None,
+    tenant: Tenant = DEFAULT_TENANT,
+    as_json: Json = False,
+) -> int:
+    """Publish a message to whoever waits for its name and key."""
+    given = read_variables(variables)
+    keep_s = 0.0 if keep is None else read_length("--keep", keep).average().total_seconds()
+
+    async def do(session: Session) -> int:
+        reached = await instances.publish_message(
+            session, name, correlation=correlation, variables=given, tenant_id=tenant, time_to_live_s=keep_s
+        )
+        return _reached(reached, as_json=as_json, kept=keep_s > 0)
+
+    return with_session(do)
+
+
+@processes.command()
+def signal(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="As in the model.", show_default=False)],
+    variables: Variables = None,
+    tenant: Tenant = DEFAULT_TENANT,
+    as_json: Json = False,
+) -> int:
+    """Throw a signal to everybody who waits for it."""
+    given = read_variables(variables)
+
+    async def do(session: Session) -> int:
+        reached = await instances.throw_signal(session, name, variables=given, tenant_id=tenant)
+        return _reached(reached, as_json=as_json)
+
+    return with_session(do)
+
+
+@processes.command()
+def delete(
+    definition_key: Annotated[int, typer.Argument(metavar="DEFINITION_KEY", min=1, show_default=False)],
+    as_json: Json = False,
+) -> int:
+    """Delete one version of a process; its instances go on. If it was the newest, the one before it is that again."""
+
+    async def do(session: Session) -> int:
+        deleted = await delete_definition(session, definition_key)
+        if as_json:
+            print_json({"definition_key": definition_key, "deleted": deleted})
+        elif not deleted:
+            tell(f"shardclock: definition {definition_key} is unknown, or deleted already")
+        return DONE if deleted else NOT_DONE
+
+    return with_session(do)
+
+
+def read_variables(text: str | None, *, option: str = "--variables") -> dict[str, Any]:
+    """Read the JSON object that an option gives; without it there are no variables.
+
+    errors:  Refusal  it is no JSON, or no object
+    """
+    if text is None:
+        return {}
+    given = read_payload(text, option=option)
+    if not isinstance(given, dict):
+        raise Refusal(f"{option} {shortened(text)} is no JSON object; give names and values")
+    return given
+
+
+def _read(file: Path) -> bytes:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(MODEL_BYTES_MAX + 1)
+    except OSError as error:
+        raise Refusal(f"{shortened(str(file))} can't be read: {error.strerror}") from None
+
+
+def _sent(sent: bool, instance_key: int, *, as_json: bool) -> int:
+    if as_json:
+        print_json({"instance_key": instance_key, "sent": sent})
+    elif sent:
+        tell(f"sent; `shardclock processes show {instance_key}` tells what came of it")
+    else:
+        tell(f"shardclock: instance {instance_key} does not run, or has no such incident; it may have ended")
+    return DONE if sent else NOT_DONE
+
+
+def _reached(reached: list[int], *, as_json: bool, kept: bool = False) -> int:
+    if as_json:
+        print_json({"instance_keys": reached})
+    elif reached:
+        print_table("", ["instance_key"], [(key,) for key in reached])
+    else:
+        tell("nobody waits for it" + ("; it is kept" if kept else ""))
+    return DONE if reached or kept else NOT_DONE
+
+
+def _print(fields: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json(fields)
+    else:
+        print_table("", list(fields), [tuple(fields.values())])
+
+
+async def _all_steps(session: Session, instance_key: int) -> list[FoundStep]:
+    steps: list[FoundStep] = []
+    while page := await instances.steps_of(session, instance_key, after=steps[-1].version if steps else 0):
+        steps += page
+    return steps
+
+
+def _print_instance(found: WholeInstance, steps: list[FoundStep], *, as_json: bool) -> None:
+    it, variables = found.found, service.variables_of(found)
+    if as_json:
+        print_json(
+            asdict(it)
+            | {"definition_key": found.definition_key, "error_code": found.error_code}
+            | {"result": Verbatim(found.result), "variables": Verbatim(variables)}
+            | {name: Verbatim(rows) for name, rows in found.waits.items()}
+            | {"steps": [asdict(step) | {"signals": Verbatim(step.signals)} for step in steps]}
+        )
+        return
+    columns = ["instance_key", "process", "version", "state", "started", "ended", "variables"]
+    shown = json.dumps(found.result if variables is None else variables, ensure_ascii=False)
+    print_table(
+        "", columns, [(it.instance_key, it.process_id, it.version, it.state, it.started_at, it.ended_at, shown)]
+    )
+    for kind, waiting in found.waits.items():
+        if waiting:
+            name = "incidents" if kind == "incident_list" else kind
+            fields = list(waiting[0])
+            print_table(f"\n{name}", fields, [tuple(row[field] for field in fields) for row in waiting])
+    if steps:
+        rows = [(step.stepped_at, _signals_of(step), _passes_of(step)) for step in steps]
+        print_table("\nsteps", ["at", "signals", "tokens"], rows)
+
+
+def _signals_of(step: FoundStep) -> str:
+    said = (
+        f"{it['kind']}{' at ' + it['node'] if 'node' in it else ''}{' (stale)' if it.get('stale') else ''}"
+        for it in step.signals
+    )
+    return ", ".join(said)
+
+
+def _passes_of(step: FoundStep) -> str:
+    return ", ".join(f"{node} {change}" for _, node, change in step.passes)

@@ -1,0 +1,114 @@
+"""The commands about user tasks: list the open ones, claim one, complete one."""
+
+from typing import Annotated
+
+import typer
+
+from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
+from cli.processes import LISTED_MAX, MaybeTenant, Variables, read_variables
+from cli.session import with_session
+from sql.processes.tasks import claim_task, complete_task, find_tasks
+from sql.session import Session
+
+TaskKey = Annotated[int, typer.Argument(metavar="TASK_KEY", min=1, help="The task.", show_default=False)]
+
+tasks = typer.Typer(
+    help="List the open user tasks; the subcommands claim and complete one.", invoke_without_command=True
+)
+
+
+@tasks.callback()
+def list_all(context: typer.Context, as_json: Json = False) -> int | None:
+    """List the open user tasks; the subcommands claim and complete one."""
+    return list_(as_json=as_json) if context.invoked_subcommand is None else None
+
+
+@tasks.command(name="list")
+def list_(
+    assignee: Annotated[str | None, typer.Option("--assignee", help="Only of this person.")] = None,
+    group: Annotated[str | None, typer.Option("--group", help="Only with this candidate group.")] = None,
+    process_id: Annotated[str | None, typer.Option("--process", help="Only of this process.")] = None,
+    instance_key: Annotated[int | None, typer.Option("--instance", help="Only of this instance.")] = None,
+    tenant: MaybeTenant = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LISTED_MAX, help="How many to show.")] = 20,
+    after: Annotated[int, typer.Option("--after", help="Continue after this task_key.")] = 0,
+    as_json: Json = False,
+) -> int:
+    """List open tasks, the oldest first."""
+
+    async def do(session: Session) -> int:
+        found = await find_tasks(
+            session,
+            tenant_id=tenant,
+            assignee=assignee,
+            candidate_group=group,
+            process_id=process_id,
+            instance_key=instance_key,
+            after=after,
+            page_size=limit,
+        )
+        if as_json:
+            print_json(found)
+        elif found:
+            columns = ["task_key", "name", "process", "instance_key", "assignee", "groups", "created", "due"]
+            print_table(
+                "",
+                columns,
+                [
+                    (
+                        it.task_key, it.name, it.process_id, it.instance_key, it.assignee,
+                        ", ".join(it.candidate_groups) or None, it.created_at, it.due_date,
+                    )
+                    for it in found
+                ],
+            )  # fmt: skip
+        else:
+            tell("no task is open")
+        return DONE
+
+    return with_session(do)
+
+
+@tasks.command()
+def claim(
+    task_key: TaskKey,
+    assignee: Annotated[str, typer.Option("--assignee", help="The person.", show_default=False)],
+    as_json: Json = False,
+) -> int:
+    """Give a task to a person, unless another has it."""
+    return _assign(task_key, assignee, as_json=as_json)
+
+
+@tasks.command()
+def unclaim(task_key: TaskKey, as_json: Json = False) -> int:
+    """Take a task away from the person who has it."""
+    return _assign(task_key, None, as_json=as_json)
+
+
+@tasks.command()
+def complete(task_key: TaskKey, variables: Variables = None, as_json: Json = False) -> int:
+    """Complete a task; its instance goes on."""
+    given = read_variables(variables)
+
+    async def do(session: Session) -> int:
+        done = await complete_task(session, task_key, variables=given)
+        if as_json:
+            print_json({"task_key": task_key, "state": "COMPLETED" if done else "NOT_FOUND"})
+        elif not done:
+            tell(f"shardclock: task {task_key} is completed already, or never was")
+        return DONE if done else NOT_DONE
+
+    return with_session(do)
+
+
+def _assign(task_key: int, assignee: str | None, *, as_json: bool) -> int:
+    async def do(session: Session) -> int:
+        outcome = await claim_task(session, task_key, assignee=assignee)
+        if as_json:
+            print_json({"task_key": task_key, "state": outcome})
+        elif outcome != "ASSIGNED":
+            why = "is another's" if outcome == "TAKEN" else "is completed, or never was"
+            tell(f"shardclock: task {task_key} {why}")
+        return DONE if outcome == "ASSIGNED" else NOT_DONE
+
+    return with_session(do)

@@ -1,0 +1,134 @@
+"""Advance one instance by its signals, in their order, and gather what is to be written."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bpmn.model import Definition
+from bpmn.step import Instance, advance, begin, read_state, write_state
+from engine.inbox import BEGIN, Unreadable, kind_of, said_by, signal_of
+from engine.outbox import Outbox, Owner
+from sql.processes.apply import Row, Writes
+from sql.processes.signals import TakenSignal
+from timers.model import BIGINT_MAX
+
+
+@dataclass(slots=True)
+class Advanced:
+    """An instance after its signals, with what follows.
+
+    shape:   `was` is the version that was read, 0 of an instance that begins; `stale` counts signals that changed
+             nothing
+    """
+
+    owner: Owner
+    signals: Sequence[TakenSignal]
+    definition_key: int
+    was: int
+    instance: Instance
+    outbox: Outbox
+    told: list[Row]
+    stale: int = 0
+
+    def writes(self) -> Writes:
+        """Return all that is to be written.
+
+        errors:  StateTooLarge
+        """
+        ended, owner = self.outbox.ended, self.owner
+        step: Row = {
+            "instance_key": owner.instance_key,
+            "was": self.was,
+            "definition_key": self.definition_key,
+            "tenant_id": owner.tenant_id,
+            "process_id": owner.process_id,
+            "parent_key": owner.parent_key,
+            "parent_token": owner.parent_token,
+            "state": None if ended else write_state(self.instance),
+            "outcome": ended and ended.outcome.value.upper(),
+            "error_code": ended and ended.error_code,
+            "result": ended and dict(ended.variables),
+            "signals": self.told,
+            "passes": self.outbox.passes,
+        }
+        written = Writes(signals=[(told["key"], owner.instance_key) for told in self.told], steps=[step])
+        self.outbox.write(written)
+        return written
+
+
+def definition_of(first: TakenSignal) -> int:
+    """Tell of which definition the instance of a signal is, or is to be.
+
+    errors:  Unreadable  the signal names none
+    """
+    if first.definition_key is not None:
+        return first.definition_key
+    named = said_by(first).get("definition")
+    if isinstance(named, int) and 0 < named <= BIGINT_MAX:
+        return named
+    raise Unreadable("the signal that begins an instance names no definition")
+
+
+def advance_by(signals: Sequence[TakenSignal], definition: Definition, definition_key: int) -> Advanced:
+    """Advance an instance, or begin it.
+
+    shape:   `signals` are of one instance, in order; it runs, or the first of them begins it
+    errors:  Unreadable, ValueError  a signal can't be taken
+    """
+    begins = signals[0].version is None
+    done = (_begun if begins else _read)(signals, definition, definition_key)
+    for taken in signals[1:] if begins else signals:
+        said = said_by(taken)
+        is_stale = done.outbox.ended is not None or taken.is_first
+        if not is_stale:
+            step = advance(definition, done.instance, signal_of(taken, said), now=taken.server_time)
+            done.outbox.add(step.effects, now=taken.server_time)
+            is_stale = step.is_stale
+            if is_stale and taken.token is not None:
+                _close_late(done, taken.token, taken.node_id)
+        done.told.append(_told(taken, said, stale=is_stale))
+        done.stale += is_stale
+    return done
+
+
+def _begun(signals: Sequence[TakenSignal], definition: Definition, definition_key: int) -> Advanced:
+    first = signals[0]
+    said = said_by(first)
+    parent, parent_token = said.get("parent"), said.get("parent_token")
+    owner = Owner(first.instance_key, first.tenant_id, definition.process_id, parent, parent_token)
+    outbox = Outbox(owner, definition, first_new=0)
+    instance, step = begin(
+        definition,
+        said.get("variables", {}),
+        now=first.server_time,
+        start=first.node_id,
+        is_child=parent is not None,
+    )
+    outbox.add(step.effects, now=first.server_time)
+    told = [_told(first, {**said, "kind": BEGIN}, stale=False)]
+    return Advanced(owner, signals, definition_key, 0, instance, outbox, told)
+
+
+def _read(signals: Sequence[TakenSignal], definition: Definition, definition_key: int) -> Advanced:
+    first = signals[0]
+    assert first.state is not None, "it runs"
+    assert first.version is not None, "it has begun"
+    owner = Owner(first.instance_key, first.tenant_id, definition.process_id, first.parent_key, first.parent_token)
+    instance = read_state(first.state)
+    outbox = Outbox(owner, definition, first_new=instance.next_key)
+    return Advanced(owner, signals, definition_key, first.version, instance, outbox, [])
+
+
+def _close_late(done: Advanced, token: int, node_id: str | None) -> None:
+    """Close what a stale signal came from, lest it come again: a schedule's next occurrence, a task that was locked."""
+    if token not in done.instance.tokens:
+        done.outbox.close_late(token, None)
+    elif node_id is not None:
+        done.outbox.close_late(token, node_id)
+
+
+def _told(taken: TakenSignal, said: Mapping[str, Any], *, stale: bool) -> Row:
+    told: Row = {"key": taken.timer_key, "kind": kind_of(said)}
+    told |= {} if taken.token is None else {"token": taken.token}
+    told |= {} if taken.node_id is None else {"node": taken.node_id}
+    return told | ({"stale": True} if stale else {})

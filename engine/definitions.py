@@ -1,0 +1,58 @@
+"""Compiled definitions, kept in memory: an engine reads each model once."""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from bpmn.model import Definition, InvalidModel, read_model
+from sql.processes.definitions import read_definition
+from sql.session import Session
+
+KEPT_MAX = 1_000
+
+
+class Gone(LookupError):
+    """A definition is not there, or this release refuses its model; or an instance is not there."""
+
+
+class Definitions:
+    """Keep the definitions that were used last, each with the tenant whose it is."""
+
+    def __init__(self, kept_max: int = KEPT_MAX) -> None:
+        self._kept: OrderedDict[int, tuple[str, Definition]] = OrderedDict()
+        self._kept_max = kept_max
+
+    async def load(self, session: Session, definition_keys: Iterable[int]) -> None:
+        """Read those that are not known yet; one that can't be read stays unknown.
+
+        errors:  StoreUnavailable  no answer in time
+        """
+        wanted = set(definition_keys)
+        for key in sorted(wanted):
+            if key in self._kept:
+                self._kept.move_to_end(key)
+            elif (found := await _read(session, key)) is not None:
+                self._kept[key] = found
+        while len(self._kept) > max(self._kept_max, len(wanted)):
+            self._kept.popitem(last=False)
+
+    def get(self, definition_key: int, tenant_id: str) -> Definition:
+        """Return a definition of a tenant that was loaded.
+
+        errors:  Gone
+        """
+        owner, definition = self._kept.get(definition_key, (None, None))
+        if definition is None or owner != tenant_id:
+            raise Gone(f"the definition {definition_key} is gone, or this release refuses its model")
+        return definition
+
+
+async def _read(session: Session, definition_key: int) -> tuple[str, Definition] | None:
+    """Read and compile one; None: it is not there, or this release refuses its model."""
+    stored = await read_definition(session, definition_key)
+    if stored is None:
+        return None
+    try:
+        processes = read_model(stored.model)
+    except InvalidModel:
+        return None
+    return next(((stored.tenant_id, it) for it in processes if it.process_id == stored.process_id), None)

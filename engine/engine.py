@@ -1,0 +1,144 @@
+"""One engine: its loops, and one turn of each loop."""
+
+import asyncio
+import time
+
+import structlog
+
+from engine.runner import Runner
+from engine.settings import EngineSettings
+from engine.stats import EngineStats, report_of
+from keepers.heartbeat import Heartbeat
+from keepers.loops import Loops, one_line
+from metrics.report import Reporter
+from sql.cluster.holders import Incarnation, end_holders
+from sql.deliveries.hints import DELIVERIES
+from sql.dsn import Dsn
+from sql.hints import HintListener
+from sql.processes.signals import correlate_kept, forget_instances, forget_messages, mend_waits
+from sql.session import QUEUE_PLANS, Session, StoreUnavailable
+
+HAND_BACK_S = 1.0
+HINT_S = 0.5  # the longest wait for one hint, so that an engine that was asked to stop notices
+HINT_GAP_S = 0.002  # between two turns that hints ask for
+IDLE_AFTER_S = 2.0  # without a signal for so long, an engine looks more seldom
+TEND_S = 10.0
+TEND_BATCH = 500  # instances and messages that one statement forgets
+MEND_BATCH = 10_000
+MEND_WITHIN_S = 60.0  # an engine looks six times at what has begun or ended; an outage is no race
+
+
+class Engine:
+    """Advance the instances of one engine's slots, until it is drained or declared dead."""
+
+    def __init__(self, incarnation: Incarnation, settings: EngineSettings, dsn: Dsn | str) -> None:
+        self.holder = incarnation.holder
+        self.stats = EngineStats()
+        self._settings = settings
+        self._log = structlog.get_logger().bind(holder=f"{self.holder:016x}")
+
+        def session(use: str) -> Session:
+            return Session(
+                dsn,
+                application=f"shardclock engine {use} {self.holder:016x}",
+                timeout_s=settings.statement_timeout_s,
+                plans=QUEUE_PLANS,
+            )
+
+        self._steps, self._tends = session("steps"), session("tends")
+        self._hints = HintListener(session("hints"), DELIVERIES)
+        self._heartbeat = Heartbeat(incarnation, dsn, timeout_s=settings.statement_timeout_s)
+        self._runner = Runner(self._steps, self.holder, self.stats, batch=settings.signal_batch, log=self._log)
+        self._loops = Loops(
+            retry_s=settings.signal_poll_s,
+            retry_max_s=settings.retry_max_s,
+            failed=self._count_failure,
+            log=self._log,
+        )
+        self._soon = asyncio.Event()
+        self._last_signal_s = time.monotonic()
+        self._reporter = Reporter(settings.metrics_socket)
+
+    async def run(self) -> None:
+        """Register the holder, then run all loops until drained.
+
+        errors:  HolderEnded  the engine was declared dead: stop, and let the coordinator start a new one
+        """
+        until_stopped, stopping = self._loops.until_stopped, self._loops.stopping
+        try:
+            await self._loops.run(
+                {
+                    "beats": until_stopped("beats", self.beat_turn, stopping),
+                    "steps": until_stopped("steps", self.step_turn, self._soon),
+                    "hints": until_stopped("hints", self.hint_turn, stopping),
+                    "tends": until_stopped("tends", self.tend_turn, stopping),
+                    "reports": self._loops.report(self._report),
+                },
+                stop=self._stop,
+            )
+        finally:
+            await self._hand_back()
+
+    async def drain(self) -> None:
+        """Ask the loops to end: the batch in flight is written, the rest is another engine's."""
+        self._stop()
+
+    async def beat_turn(self) -> float:
+        """Make one turn of the beat loop: send a sign of life.
+
+        units:   returns the seconds to wait before the next turn, as every turn does
+        """
+        first = not self._heartbeat.began
+        await self._heartbeat.beat(held=0)
+        if first:
+            self._soon.set()
+        return self._settings.heartbeat_s
+
+    async def step_turn(self) -> float:
+        """Make one turn of the step loop: take the signals that are due; no pause if there were any."""
+        self._soon.clear()
+        if not self._heartbeat.began:
+            return self._settings.signal_poll_s
+        if await self._runner.turn():
+            self._last_signal_s = time.monotonic()
+            return 0.0
+        is_idle = time.monotonic() - self._last_signal_s > IDLE_AFTER_S
+        return self._settings.signal_poll_idle_s if is_idle else self._settings.signal_poll_s
+
+    async def hint_turn(self) -> float:
+        """Make one turn of the hint loop: wait for a hint that something has fired, and look soon."""
+        await self._hints.wait(HINT_S)
+        self._hints.forget()
+        self._soon.set()
+        return HINT_GAP_S
+
+    async def tend_turn(self) -> float:
+        """Make one turn of the tend loop: mend what a race has left, and forget what is over."""
+        await mend_waits(self._tends, within_s=MEND_WITHIN_S, batch=MEND_BATCH)
+        await correlate_kept(self._tends, batch=MEND_BATCH)
+        messages = await forget_messages(self._tends, batch=TEND_BATCH)
+        ended = await forget_instances(self._tends, kept_s=self._settings.instances_kept_s, batch=TEND_BATCH)
+        return 0.0 if TEND_BATCH in (messages, ended) else TEND_S
+
+    def _report(self, *, leaving: bool = False) -> None:
+        self._reporter.send(report_of(f"{self.holder:016x}", self.stats, leaving=leaving))
+
+    def _count_failure(self, loop: str) -> None:
+        self.stats.failures[loop] += 1
+
+    def _stop(self) -> None:
+        self._loops.stopping.set()
+        self._soon.set()
+
+    async def _hand_back(self) -> None:
+        """End this holder, so that its slots are another's at once."""
+        try:
+            async with asyncio.timeout(HAND_BACK_S):
+                await end_holders(self._tends, [self.holder], why="drained")
+        except (StoreUnavailable, TimeoutError) as error:
+            self._log.warning("could not hand back", error=one_line(error))
+        for connection in (self._steps, self._tends, self._heartbeat, self._hints):
+            await connection.close()
+        self._report(leaving=True)
+        self._reporter.close()
+        self._log.info("drained", **self.stats.counts())

@@ -1,9 +1,0 @@
-"""Gather the functions that every expression may call, by subject."""
-
-from engine.feel.functions import aggregates, contexts, conversion, dates, lists, numbers, ranges, texts
-from engine.feel.functions.registry import FUNCTIONS
-
-SUBJECTS = (aggregates, contexts, conversion, dates, lists, numbers, ranges, texts)  # each declares its functions
-FUNCTION_NAMES = frozenset(FUNCTIONS) | {"is defined"}  # which the compiler makes, since it asks about a name
-
-__all__ = ["FUNCTIONS", "FUNCTION_NAMES", "SUBJECTS"]

@@ -1,0 +1,76 @@
+"""Read what a signal in the database says."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bpmn.step.signals import (
+    CancelAsked,
+    Completed,
+    ErrorThrown,
+    Failed,
+    Happened,
+    Moved,
+    Retried,
+    Signal,
+    VariablesSet,
+)
+from sql.processes.signals import TakenSignal
+
+BEGIN = "begin"
+FIRED = "fired"  # the kind of a timer's signal, which says nothing
+
+
+Said = Mapping[str, Any]
+
+OF_INSTANCE: Mapping[str, Callable[[Said], Signal]] = {
+    "cancel": lambda _: CancelAsked(),
+    "moved": lambda said: Moved(tuple(said["terminated"]), tuple(said["begun"])),
+}
+OF_TOKEN: Mapping[str, Callable[[int, Said], Signal]] = {
+    "completed": lambda token, said: Completed(token, said.get("variables", {})),
+    "failed": lambda token, said: Failed(token, said["reason"]),
+    "error": lambda token, said: ErrorThrown(token, said["code"], said.get("reason", ""), said.get("variables", {})),
+    "retried": lambda token, _: Retried(token),
+    "variables": lambda token, said: VariablesSet(token, said["variables"]),
+}
+
+
+class Unreadable(ValueError):
+    """A signal says what no engine knows."""
+
+
+def said_by(taken: TakenSignal) -> Said:
+    """Read a signal's JSON; that of a timer is empty.
+
+    errors:  Unreadable
+    """
+    said = json.loads(taken.signal) if taken.signal is not None else {}
+    if not isinstance(said, dict):
+        raise Unreadable("the signal is no object")
+    return said
+
+
+def kind_of(said: Said) -> str:
+    """Tell what kind a signal is of."""
+    return str(said.get("kind", FIRED))
+
+
+def signal_of(taken: TakenSignal, said: Said) -> Signal:
+    """Tell what has happened to an instance.
+
+    errors:  Unreadable
+    """
+    kind = kind_of(said)
+    try:
+        if read := OF_INSTANCE.get(kind):
+            return read(said)
+        if taken.token is None:
+            raise Unreadable(f"a signal of the kind {kind[:60]!r} is for a token, and names none")
+        if read_for := OF_TOKEN.get(kind):
+            return read_for(taken.token, said)
+        if kind in (FIRED, "happened") and taken.node_id is not None:
+            return Happened(taken.token, taken.node_id, said.get("variables", {}))
+    except (KeyError, TypeError) as error:
+        raise Unreadable(f"a signal of the kind {kind[:60]!r} lacks {error}") from None
+    raise Unreadable(f"no engine knows a signal of the kind {kind[:60]!r}")

@@ -1,0 +1,213 @@
+"""Gather what follows from the steps of one instance, and write it as rows.
+
+What is opened and closed again within one batch leaves no rows.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+from bpmn.model import Definition, Kind
+from bpmn.model.definition import TimerKind
+from bpmn.step.effects import (
+    ChildOpened,
+    Effect,
+    Ended,
+    IncidentRaised,
+    IncidentResolved,
+    JobOpened,
+    MessageOpened,
+    Outcome,
+    Passed,
+    SignalOpened,
+    SignalThrown,
+    TaskOpened,
+    TimerOpened,
+    WaitClosed,
+)
+from sql.processes.apply import Row, Writes
+from timers.duration import later, parse_duration
+from timers.model import NAME_CHARS_MAX, TimerType
+from timers.moment import parse_due_date
+from timers.zone import UTC_ZONE, agreed_zone
+
+Opened = TimerOpened | MessageOpened | SignalOpened | JobOpened | TaskOpened | ChildOpened
+TIMER_TYPES = {Kind.BOUNDARY: TimerType.BOUNDARY, Kind.START: TimerType.START_EVENT}
+# Of what an end tells the instance whose call activity waits.
+TOLD = {Outcome.COMPLETED: "completed", Outcome.ERROR: "error", Outcome.CANCELED: "failed"}
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Which instance it is, and whose. A child's parent waits at `parent_token`."""
+
+    instance_key: int
+    tenant_id: str
+    process_id: str
+    parent_key: int | None = None
+    parent_token: int | None = None
+
+
+class Outbox:
+    """Gather the effects of an instance's steps.
+
+    shape:   tokens from `first_new` on have begun in this batch: nothing of theirs is in the database
+    """
+
+    def __init__(self, owner: Owner, definition: Definition, *, first_new: int) -> None:
+        self.passes: list[tuple[int, str, str]] = []
+        self.ended: Ended | None = None
+        self.raised: dict[int, IncidentRaised] = {}
+        self._owner = owner
+        self._definition = definition
+        self._first_new = first_new
+        self._opened: dict[tuple[int, str], tuple[Opened, datetime]] = {}
+        self._closed: list[tuple[int, str | None]] = []
+        self._resolved: set[int] = set()
+        self._thrown: list[SignalThrown] = []
+        self._to_itself: list[tuple[int, str, SignalThrown]] = []
+
+    def add(self, effects: Iterable[Effect], *, now: datetime) -> None:
+        """Add what follows from one more step."""
+        for effect in effects:
+            match effect:
+                case Passed(token, node_id, change):
+                    self.passes.append((token, node_id, change.value))
+                case WaitClosed(token, node_id):
+                    self._close(token, node_id)
+                case IncidentRaised(token):
+                    self.raised[token] = effect
+                case IncidentResolved(token):
+                    if self.raised.pop(token, None) is None:
+                        self._resolved.add(token)
+                case SignalThrown():
+                    self._throw(effect)
+                case Ended():
+                    self.ended = effect
+                case _:
+                    self._opened[effect.token, effect.node_id] = effect, now
+
+    @property
+    def awaits_messages(self) -> bool:
+        """Say whether a token has come to wait for a message."""
+        return any(isinstance(effect, MessageOpened) for effect, _ in self._opened.values())
+
+    def write(self, writes: Writes) -> None:
+        """Add the rows to a batch."""
+        key = {"instance_key": self._owner.instance_key}
+        tenant = key | {"tenant_id": self._owner.tenant_id}
+        writes.closed += [key | {"token": token, "node_id": node_id} for token, node_id in self._closed]
+        writes.resolved += [key | {"token": token} for token in sorted(self._resolved)]
+        writes.incidents += [
+            key | {"token": it.token, "node_id": it.node_id, "sentence": it.sentence} for it in self.raised.values()
+        ]
+        writes.thrown += [tenant | {"name": it.name, "variables": dict(it.variables)} for it in self._thrown]
+        for effect, now in self._opened.values():
+            self._open(effect, now, writes)
+        writes.sent += [
+            tenant
+            | {
+                "to_key": self._owner.instance_key,
+                "token": token,
+                "node_id": node_id,
+                "signal": {"kind": "happened", "variables": dict(thrown.variables)},
+            }
+            for token, node_id, thrown in self._to_itself
+        ]
+        if self.ended and self._owner.parent_key is not None:
+            writes.sent.append(
+                tenant
+                | {"to_key": self._owner.parent_key, "token": self._owner.parent_token, "signal": _told(self.ended)}
+            )
+
+    def close_late(self, token: int, node_id: str | None) -> None:
+        """Close once more what a signal has found that nobody waits for: it may not have been there to be closed."""
+        self._closed.append((token, node_id))
+
+    def _throw(self, thrown: SignalThrown) -> None:
+        """Throw a signal to all, and to those of this instance that are not in the database yet."""
+        self._thrown.append(thrown)
+        for effect, _ in self._opened.values():
+            if isinstance(effect, SignalOpened) and effect.name == thrown.name:
+                self._to_itself.append((effect.token, effect.node_id, thrown))
+
+    def _close(self, token: int, node_id: str | None) -> None:
+        for opened in [it for it in self._opened if it[0] == token and node_id in (None, it[1])]:
+            del self._opened[opened]
+        if token < self._first_new:
+            self._closed.append((token, node_id))
+
+    def _open(self, effect: Opened, now: datetime, writes: Writes) -> None:
+        owner = self._owner
+        row: Row = {
+            "instance_key": owner.instance_key,
+            "tenant_id": owner.tenant_id,
+            "token": effect.token,
+            "node_id": effect.node_id,
+        }
+        match effect:
+            case TimerOpened():
+                writes.timers.append(row | self._timer(effect, now))
+            case MessageOpened(_, _, name, correlation):
+                writes.subscriptions.append(row | self._subscription(effect, "message", name, correlation))
+            case SignalOpened(_, _, name):
+                writes.subscriptions.append(row | self._subscription(effect, "signal", name, None))
+            case JobOpened():
+                payload = dict(effect.headers) | dict(effect.variables)
+                writes.jobs.append(row | {"target": effect.job_type, "payload": payload})
+            case TaskOpened():
+                writes.tasks.append(row | self._task(effect))
+            case ChildOpened(_, _, process_id, variables):
+                writes.children.append(row | {"process_id": process_id, "variables": dict(variables)})
+
+    def _timer(self, effect: TimerOpened, now: datetime) -> dict[str, Any]:
+        node = self._definition.nodes[effect.node_id]
+        row: dict[str, Any] = {"timer_type": TIMER_TYPES.get(node.kind, TimerType.INTERMEDIATE)}
+        match effect.kind:
+            case TimerKind.DATE:
+                return row | {"due_date": parse_due_date(effect.text)}
+            case TimerKind.DURATION:
+                return row | {"due_date": later(now, parse_duration(effect.text), UTC_ZONE)}
+            case TimerKind.CYCLE:
+                # A schedule is found again by its name, whichever occurrence is pending.
+                name = f"process:{self._owner.instance_key}:{effect.token}:{effect.node_id}"
+                if len(name) > NAME_CHARS_MAX:
+                    name = f"process:{self._owner.instance_key}:{effect.token}:{sha256(name.encode()).hexdigest()}"
+                return row | {"schedule": effect.text, "zone": agreed_zone(effect.text, UTC_ZONE).key, "name": name}
+
+    def _subscription(
+        self, effect: MessageOpened | SignalOpened, kind: str, name: str, correlation: str | None
+    ) -> dict[str, Any]:
+        node = self._definition.nodes[effect.node_id]
+        return {
+            "process_id": self._owner.process_id,
+            "kind": kind,
+            "name": name,
+            "correlation": correlation,
+            "is_once": node.is_interrupting,
+        }
+
+    def _task(self, effect: TaskOpened) -> dict[str, Any]:
+        node = self._definition.nodes[effect.node_id]
+        return {
+            "process_id": self._owner.process_id,
+            "name": node.name or node.node_id,
+            "assignee": effect.assignee,
+            "candidate_groups": list(effect.candidate_groups),
+            "candidate_users": list(effect.candidate_users),
+            "due_date": effect.due_date,
+            "form_key": effect.form_key,
+        }
+
+
+def _told(ended: Ended) -> dict[str, Any]:
+    """Write the signal by which an instance tells its parent how it ended."""
+    told: dict[str, Any] = {"kind": TOLD[ended.outcome], "variables": dict(ended.variables)}
+    match ended.outcome:
+        case Outcome.ERROR:
+            told["code"] = ended.error_code
+        case Outcome.CANCELED:
+            told["reason"] = "the called process was cancelled"
+    return told

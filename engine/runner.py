@@ -1,0 +1,171 @@
+"""One turn of an engine: take signals, advance their instances, write what follows. What can't be taken fails alone."""
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from structlog.typing import FilteringBoundLogger
+
+from engine.advancing import Advanced, advance_by, definition_of
+from engine.definitions import Definitions, Gone
+from engine.stats import EngineStats
+from keepers.loops import one_line
+from sql.claims.rows import retry_lost_races
+from sql.processes.apply import Writes, apply_steps
+from sql.processes.signals import TakenSignal, correlate_waiting, fail_signals, take_signals
+from sql.session import Session, StatementRefused, StoreUnavailable
+
+TRIES_MAX = 5
+RETRY_S = 0.5
+ADVANCE_S = 0.25  # after so long a batch is written, and the rest of its signals are taken again
+# SQLSTATE classes that a signal's own values cause. Any other error may be repaired without changing the signal.
+DATA_AT_FAULT = ("22", "23", "54")
+
+Signals = Sequence[TakenSignal]
+
+
+@dataclass(slots=True)
+class Batch:
+    """What became of the signals of one turn in memory."""
+
+    writes: Writes = field(default_factory=Writes)
+    advanced: dict[int, Advanced] = field(default_factory=dict)
+    failed: list[tuple[Signals, Exception]] = field(default_factory=list)
+
+
+class Runner:
+    """Advance the instances of one engine's slots."""
+
+    def __init__(
+        self, session: Session, holder: int, stats: EngineStats, *, batch: int, log: FilteringBoundLogger
+    ) -> None:
+        self._session = session
+        self._holder = holder
+        self._stats = stats
+        self._batch = self._batch_max = batch
+        self._log = log
+        self._definitions = Definitions()
+        # Instances of which some signal failed among others: they take one signal a turn, so that the right one fails.
+        self._one_by_one: set[int] = set()
+
+    async def turn(self) -> bool:
+        """Take the signals that are due, once; return whether something came of it.
+
+        errors:  StoreUnavailable  the outcome is unknown: take a turn again
+        """
+        try:
+            done = await self._turn()
+        except StoreUnavailable:
+            # What is too large for one answer in time is taken in smaller parts.
+            self._batch = max(1, self._batch // 2)
+            raise
+        self._batch = min(self._batch_max, 2 * self._batch)
+        return done
+
+    async def _turn(self) -> bool:
+        taken = await take_signals(self._session, self._holder, batch=self._batch)
+        if not taken:
+            return False
+        by_instance: dict[int, list[TakenSignal]] = {}
+        for signal in taken:
+            earlier = by_instance.setdefault(signal.instance_key, [])
+            if not earlier or signal.instance_key not in self._one_by_one:
+                earlier.append(signal)
+        ended = [signals for signals in by_instance.values() if signals[0].has_ended]
+        going = [signals for signals in by_instance.values() if not signals[0].has_ended]
+        await self._load(going)
+        # In a thread, so that heartbeats go on however long a model's expressions take.
+        batch = await asyncio.to_thread(self._advance_all, going)
+        done = await self._spend([signal.timer_key for signals in ended for signal in signals])
+        done |= bool(await self._write(batch, batch.writes))
+        for signals, error in batch.failed:
+            done |= await self._fail(signals, error)
+        return done
+
+    async def _load(self, instances: Iterable[Signals]) -> None:
+        keys = set()
+        for first, *_ in instances:
+            try:
+                keys.add(definition_of(first))
+            except Exception:  # noqa: BLE001, S112 - it fails alone when it is taken
+                continue
+        await self._definitions.load(self._session, keys)
+
+    def _advance_all(self, instances: Iterable[Signals]) -> Batch:
+        batch, began_s = Batch(), time.monotonic()
+        for signals in instances:
+            try:
+                done = self._advance(signals)
+                batch.writes.add(done.writes())
+                batch.advanced[signals[0].instance_key] = done
+            except Exception as error:  # noqa: BLE001 - whatever one instance does, the others go on
+                batch.failed.append((signals, error))
+            if time.monotonic() - began_s > ADVANCE_S:
+                break
+        return batch
+
+    def _advance(self, signals: Signals) -> Advanced:
+        first = signals[0]
+        if first.version is None and not first.is_first:
+            raise Gone(f"there is no instance {first.instance_key}")
+        key = definition_of(first)
+        return advance_by(signals, self._definitions.get(key, first.tenant_id), key)
+
+    async def _spend(self, timer_keys: list[int]) -> bool:
+        """Take away signals to instances that have ended."""
+        if timer_keys:
+            await apply_steps(self._session, self._holder, Writes(spent=timer_keys))
+            self._stats.spent += len(timer_keys)
+        return bool(timer_keys)
+
+    async def _write(self, batch: Batch, writes: Writes) -> int:
+        """Write a batch; halve one that can't be written, until what is at fault stands alone. Return how many were."""
+        keys = [row["instance_key"] for row in writes.steps]
+        if not keys:
+            return 0
+        try:
+            # A key of the sequence may be taken, if somebody has set it back.
+            written = await retry_lost_races(self._session, partial(apply_steps, self._session, self._holder, writes))
+        except (StatementRefused, RecursionError, TypeError, ValueError) as error:
+            if isinstance(error, StatementRefused) and not error.sqlstate.startswith(DATA_AT_FAULT):
+                raise StoreUnavailable(f"the server does not take what an engine writes: {error}") from error
+            if len(keys) == 1:
+                batch.failed.append((batch.advanced[keys[0]].signals, error))
+                return 0
+            middle = len(keys) // 2
+            return await self._write(batch, writes.of(keys[:middle])) + await self._write(
+                batch, writes.of(keys[middle:])
+            )
+        await self._count({key: batch.advanced[key] for key in written}, lost=len(keys) - len(written))
+        return len(written)
+
+    async def _count(self, written: Mapping[int, Advanced], *, lost: int) -> None:
+        self._one_by_one.difference_update(written)
+        self._stats.count(list(written.values()))
+        self._stats.conflicts += lost
+        if waiting := [key for key, done in written.items() if done.outbox.awaits_messages]:
+            await correlate_waiting(self._session, waiting)
+
+    async def _fail(self, signals: Signals, error: Exception) -> bool:
+        """Put off a signal that can't be taken, and give it up after some tries; of many, first find which it is."""
+        first = signals[0]
+        if len(signals) > 1:
+            self._one_by_one.add(first.instance_key)
+            return True
+        known = isinstance(error, ValueError | Gone | StatementRefused)
+        reason = str(error) if known else one_line(error)
+        outcome = await fail_signals(
+            self._session, self._holder, [first.timer_key], reason=reason, delay_s=RETRY_S, tries_max=TRIES_MAX
+        )
+        given_up = outcome.get(first.timer_key, False)
+        self._stats.given_up += given_up
+        self._log.error(
+            "signal refused",
+            signal=first.timer_key,
+            instance=first.instance_key,
+            given_up=given_up,
+            error=reason,
+        )
+        return bool(outcome)

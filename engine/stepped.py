@@ -1,0 +1,23 @@
+"""An engine that acts when it is told to, and not in loops: for a test that moves the clock by hand."""
+
+from engine.engine import Engine
+
+
+class SteppedEngine(Engine):
+    """Take what is due, step by step; all that a step does is the engine's own."""
+
+    async def begin(self) -> None:
+        """Register the holder."""
+        await self.beat_turn()
+
+    async def step(self) -> None:
+        """Take signals until none is due.
+
+        errors:  StoreUnavailable  the outcome is unknown: the next step takes what is left
+        """
+        while await self._runner.turn():
+            pass
+
+    async def end(self) -> None:
+        """End the holder."""
+        await self._hand_back()

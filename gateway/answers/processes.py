@@ -1,0 +1,204 @@
+"""What is answered about processes, their instances, and tasks."""
+
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any, Self
+
+from pydantic import Field
+
+from gateway.answers.answer import MOMENT, TENANT, Answer
+from service.processes import variables_of
+from sql.processes.definitions import Deployed, FoundDefinition
+from sql.processes.instances import FoundInstance, FoundStep, WholeInstance
+from sql.processes.tasks import FoundTask
+
+INSTANCE_KEY = Field(examples=[31007])
+PROCESS = Field(examples=["order"])
+VERSION = Field(examples=[3], description="of the process")
+NODE = Field(examples=["approve"], description="the id of the element in the model")
+
+
+class DeployedAnswer(Answer):
+    """One process of a model."""
+
+    definition_key: int = Field(examples=[30001])
+    process_id: str = PROCESS
+    version: int = VERSION
+    is_new: bool = Field(examples=[True], description="false: the newest version is of the same file already")
+
+    @classmethod
+    def of(cls, deployed: Deployed) -> Self:
+        """Make it of what was deployed."""
+        return cls(**asdict(deployed))
+
+
+class DeploymentAnswer(Answer):
+    """The processes of a model."""
+
+    processes: list[DeployedAnswer]
+
+
+class ProcessAnswer(Answer):
+    """One version of a process."""
+
+    definition_key: int = Field(examples=[30001])
+    process_id: str = PROCESS
+    version: int = VERSION
+    name: str = Field(examples=["Order"])
+    resource: str = Field(examples=["order.bpmn"], description="the file's name")
+    deployed_at: datetime = MOMENT
+    running: int = Field(examples=[12], description="its instances, counted up to 1,000")
+
+    @classmethod
+    def of(cls, found: FoundDefinition) -> Self:
+        """Make it of what was found."""
+        return cls(**{name: getattr(found, name) for name in cls.model_fields})
+
+
+class ProcessesAnswer(Answer):
+    """Deployed processes."""
+
+    processes: list[ProcessAnswer]
+
+
+class InstanceAnswer(Answer):
+    """One instance of a process."""
+
+    instance_key: int = INSTANCE_KEY
+    tenant_id: str = TENANT
+    process_id: str = PROCESS
+    version: int = VERSION
+    state: str = Field(
+        examples=["RUNNING"], description="STARTING, RUNNING, COMPLETED, CANCELED, or ERROR: it threw one to its caller"
+    )
+    started_at: datetime = MOMENT
+    ended_at: datetime | None = Field(examples=[None])
+    parent_key: int | None = Field(examples=[None], description="the instance whose call activity started it")
+    incidents: int = Field(examples=[0], description="tokens that have stopped")
+
+    @classmethod
+    def of(cls, found: FoundInstance) -> Self:
+        """Make it of what was found."""
+        return cls(**asdict(found))
+
+
+class InstancesAnswer(Answer):
+    """Some instances, the newest first."""
+
+    instances: list[InstanceAnswer]
+    next: int | None = Field(examples=[30950], description="the next request's `before`; null: there are no more")
+
+
+class WholeInstanceAnswer(InstanceAnswer):
+    """One instance, with what it waits for."""
+
+    definition_key: int = Field(examples=[30001])
+    error_code: str | None = Field(examples=[None])
+    result: dict[str, Any] | None = Field(examples=[None], description="its variables at its end")
+    variables: dict[str, Any] | None = Field(
+        examples=[{"order": 42}], description="those of the process, while it runs"
+    )
+    timers: list[dict[str, Any]] = Field(
+        examples=[
+            [
+                {
+                    "timer_key": 31008,
+                    "token": 3,
+                    "node_id": "too-late",
+                    "due_date": "2027-01-31T08:15:00Z",
+                    "schedule": None,
+                }
+            ]
+        ]
+    )
+    jobs: list[dict[str, Any]] = Field(examples=[[]], description="service tasks that wait for a handler")
+    tasks: list[dict[str, Any]] = Field(
+        examples=[
+            [{"task_key": 31009, "token": 3, "node_id": "approve", "name": "Approve the order", "assignee": None}]
+        ]
+    )
+    subscriptions: list[dict[str, Any]] = Field(examples=[[]], description="messages and signals that it waits for")
+    incident_list: list[dict[str, Any]] = Field(examples=[[]], description="tokens that have stopped, and why")
+
+    @classmethod
+    def of_whole(cls, whole: WholeInstance) -> Self:
+        """Make it of what was found."""
+        return cls(
+            **asdict(whole.found),
+            definition_key=whole.definition_key,
+            error_code=whole.error_code,
+            result=whole.result,
+            variables=variables_of(whole),
+            **{name: list(rows) for name, rows in whole.waits.items()},
+        )
+
+
+class StepAnswer(Answer):
+    """What happened when an instance was advanced once."""
+
+    version: int = Field(examples=[1], description="how often it has been advanced")
+    stepped_at: datetime = MOMENT
+    signals: list[dict[str, Any]] = Field(examples=[[{"key": 31007, "kind": "begin"}]])
+    passes: list[list[Any]] = Field(
+        examples=[[[1, "order", "entered"]]], description="token, node, and entered, left or terminated"
+    )
+
+    @classmethod
+    def of(cls, step: FoundStep) -> Self:
+        """Make it of what was found."""
+        return cls(**asdict(step))
+
+
+class StepsAnswer(Answer):
+    """What happened in an instance, in order."""
+
+    steps: list[StepAnswer]
+    next: int | None = Field(examples=[None], description="the next request's `after`; null: there are no more")
+
+
+class InstanceKeyAnswer(Answer):
+    """Which instance was told."""
+
+    instance_key: int = INSTANCE_KEY
+
+
+class InstanceKeysAnswer(Answer):
+    """Which instances were told."""
+
+    instance_keys: list[int] = Field(examples=[[31007]])
+
+
+class TaskAnswer(Answer):
+    """One task that a person is to do."""
+
+    task_key: int = Field(examples=[31009])
+    tenant_id: str = TENANT
+    instance_key: int = INSTANCE_KEY
+    process_id: str = PROCESS
+    node_id: str = NODE
+    name: str = Field(examples=["Approve the order"])
+    assignee: str | None = Field(examples=["ann"])
+    candidate_groups: list[str] = Field(examples=[["sales"]])
+    candidate_users: list[str] = Field(examples=[[]])
+    created_at: datetime = MOMENT
+    due_date: datetime | None = Field(examples=[None])
+    form_key: str | None = Field(examples=[None])
+
+    @classmethod
+    def of(cls, task: FoundTask) -> Self:
+        """Make it of what was found."""
+        return cls(**asdict(task))
+
+
+class TasksAnswer(Answer):
+    """Some open tasks, the oldest first."""
+
+    tasks: list[TaskAnswer]
+    next: int | None = Field(examples=[None], description="the next request's `after`; null: there are no more")
+
+
+class TaskStateAnswer(Answer):
+    """What a task is now."""
+
+    task_key: int = Field(examples=[31009])
+    state: str = Field(examples=["COMPLETED"])

@@ -1,0 +1,379 @@
+"""Processes: deploy models, start instances and drive them, and what persons do."""
+
+import asyncio
+import time
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+
+from bpmn.model.document import MODEL_BYTES_MAX
+from gateway.answers.processes import (
+    DeployedAnswer,
+    DeploymentAnswer,
+    InstanceAnswer,
+    InstanceKeyAnswer,
+    InstanceKeysAnswer,
+    InstancesAnswer,
+    ProcessAnswer,
+    ProcessesAnswer,
+    StepAnswer,
+    StepsAnswer,
+    TaskAnswer,
+    TasksAnswer,
+    TaskStateAnswer,
+    WholeInstanceAnswer,
+)
+from gateway.asked import seconds_of
+from gateway.bodies import read_body
+from gateway.parts import Gateway, Here, Manager, Reader, Writer, read_model
+from gateway.paths import Name
+from gateway.problems import CONFLICT, NOT_FOUND, Problem
+from gateway.reference import body_of
+from gateway.waiting import wait_s_of
+from service import processes as use_cases
+from sql.processes import instances as statements
+from sql.processes.definitions import list_definitions
+from sql.processes.instances import WholeInstance
+from sql.processes.tasks import claim_task as claim
+from sql.processes.tasks import complete_task as complete
+from sql.processes.tasks import find_tasks
+from timers.model import BIGINT_MAX
+
+XML = "application/xml"
+LISTED_MAX = 1_000
+LOOK_S, LOOK_MAX_S = 0.02, 0.5  # between two looks at an instance whose end a caller waits for
+MODEL_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            XML: {
+                "schema": {"type": "string"},
+                "example": '<definitions xmlns="http://www.omg.org/spec/BPMN/20100524/MODEL"><process id="hello"'
+                ' isExecutable="true"><startEvent id="start"/></process></definitions>',
+            }
+        },
+    }
+}
+ORDER = {"order": 42}
+
+router = APIRouter(prefix="/v1", tags=["processes"])
+
+Key = Annotated[int, Path(ge=1, le=BIGINT_MAX)]
+Limit = Annotated[int, Query(ge=1, le=LISTED_MAX)]
+Wait = Annotated[str | None, Query(description="for how long to wait for its end, at most PT300S", examples=["PT30S"])]
+
+
+class Instances(BaseModel):
+    """Which instances are listed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    process_id: str | None = Field(None, description="only of this process")
+    state: Literal["RUNNING", "ENDED", "INCIDENT"] | None = Field(None, description="only those")
+    limit: int = Field(100, ge=1, le=LISTED_MAX)
+    before: int | None = Field(None, ge=1, le=BIGINT_MAX, description="the last answer's `next`")
+
+
+class Tasks(BaseModel):
+    """Which tasks are listed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    assignee: str | None = Field(None, description="only of this person")
+    group: str | None = Field(None, description="only with this candidate group")
+    process_id: str | None = Field(None, description="only of this process")
+    instance_key: int | None = Field(None, ge=1, le=BIGINT_MAX, description="only of this instance")
+    limit: int = Field(100, ge=1, le=LISTED_MAX)
+    after: int = Field(0, ge=0, le=BIGINT_MAX, description="the last answer's `next`")
+
+
+class Variables(BaseModel):
+    """Variables that are given or set."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    variables: dict[str, Any] = Field(default_factory=dict, examples=[ORDER])
+
+
+class Start(Variables):
+    """With what an instance begins."""
+
+    version: int | None = Field(None, ge=1, description="of the process; null: the newest")
+    idempotency_key: str | None = Field(
+        None, min_length=1, max_length=255, description="given again within a day, nothing more is started"
+    )
+
+
+class SetVariables(Variables):
+    """Which variables are set."""
+
+    token: int = Field(1, ge=1, description="whose; 1: those of the process")
+
+
+class Stopped(BaseModel):
+    """Which incident is resolved."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    token: int = Field(ge=1, description="the token that has stopped", examples=[3])
+
+
+class Moved(BaseModel):
+    """Which tokens end, and at which nodes others begin."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    terminated: list[int] = Field(default_factory=list, examples=[[3]])
+    begun: list[str] = Field(default_factory=list, examples=[["charge"]])
+
+
+class Assignment(BaseModel):
+    """Who has a task."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    assignee: str | None = Field(None, description="null: it is given back", examples=["ann"])
+
+
+class Message(Variables):
+    """A message that is published."""
+
+    name: str = Field(examples=["paid"])
+    correlation: str = Field("", description="the key that the waiting token's expression must have found")
+    keep: str = Field("PT0S", description="for how long it stays for who waits later, an ISO 8601 duration")
+
+
+class Signal(Variables):
+    """A signal that is thrown."""
+
+    name: str = Field(examples=["stop-all"])
+
+
+@router.post("/processes", status_code=201, openapi_extra=MODEL_BODY)
+async def deploy_model(
+    request: Request,
+    gateway: Here,
+    caller: Manager,
+    resource: Annotated[str, Query(max_length=200, description="the file's name")] = "model.bpmn",
+) -> DeploymentAnswer:
+    """Deploy the processes of a BPMN model: a new version of each, unless the file is the same as before."""
+    model = await read_body(request, XML, bytes_max=MODEL_BYTES_MAX, within_s=gateway.settings.gateway_body_s)
+    async with gateway.pool.session() as session:
+        deployed = await use_cases.deploy(session, model, resource=resource, tenant_id=caller.tenant_id)
+    return DeploymentAnswer(processes=[DeployedAnswer.of(it) for it in deployed])
+
+
+@router.get("/processes")
+async def list_processes(
+    gateway: Here, caller: Reader, all_versions: Annotated[bool, Query(description="older ones, too")] = False
+) -> ProcessesAnswer:
+    """List deployed processes."""
+    async with gateway.pool.session() as session:
+        found = await list_definitions(session, tenant_id=caller.tenant_id, all_versions=all_versions)
+    return ProcessesAnswer(processes=[ProcessAnswer.of(it) for it in found])
+
+
+@router.post(
+    "/processes/{name}/start",
+    status_code=201,
+    openapi_extra=body_of(Start, is_needed=False, example={"variables": ORDER}),
+)
+async def start_process(
+    name: Name, request: Request, gateway: Here, caller: Writer, wait: Wait = None
+) -> WholeInstanceAnswer:
+    """Start an instance of a process; with `wait`, answer when it has ended, or when the time is over."""
+    asked = await read_model(request, Start)
+    wait_s = wait_s_of(wait) or 0.0
+    async with gateway.pool.session() as session:
+        key = await use_cases.start(
+            session,
+            name,
+            variables=asked.variables,
+            tenant_id=caller.tenant_id,
+            version=asked.version,
+            idempotency_key=asked.idempotency_key,
+        )
+    return WholeInstanceAnswer.of_whole(await _ended(gateway, key, caller.tenant_id, within_s=wait_s))
+
+
+@router.get("/instances")
+async def list_instances(gateway: Here, caller: Reader, wanted: Annotated[Instances, Query()]) -> InstancesAnswer:
+    """List instances, the newest first."""
+    async with gateway.pool.session() as session:
+        found = await statements.find_instances(
+            session,
+            tenant_id=caller.tenant_id,
+            process_id=wanted.process_id,
+            state=wanted.state,
+            before=wanted.before,
+            page_size=wanted.limit,
+        )
+    following = found[-1].instance_key if len(found) == wanted.limit else None
+    return InstancesAnswer(instances=[InstanceAnswer.of(it) for it in found], next=following)
+
+
+@router.get("/instances/{instance_key:key}")
+async def get_instance(instance_key: Key, gateway: Here, caller: Reader, wait: Wait = None) -> WholeInstanceAnswer:
+    """Show an instance, with what it waits for; with `wait`, when it has ended or the time is over."""
+    wait_s = wait_s_of(wait) or 0.0
+    return WholeInstanceAnswer.of_whole(await _ended(gateway, instance_key, caller.tenant_id, within_s=wait_s))
+
+
+@router.get("/instances/{instance_key:key}/steps")
+async def list_steps(
+    instance_key: Key,
+    gateway: Here,
+    caller: Reader,
+    limit: Limit = 100,
+    after: Annotated[int, Query(ge=0, le=BIGINT_MAX, description="the last answer's `next`")] = 0,
+) -> StepsAnswer:
+    """Tell what happened in an instance, in order."""
+    async with gateway.pool.session() as session:
+        await use_cases.find(session, instance_key, tenant_id=caller.tenant_id)
+        found = await statements.steps_of(session, instance_key, after=after, page_size=limit)
+    following = found[-1].version if len(found) == limit else None
+    return StepsAnswer(steps=[StepAnswer.of(it) for it in found], next=following)
+
+
+@router.post("/instances/{instance_key:key}/cancel", status_code=202)
+async def cancel_instance(instance_key: Key, gateway: Here, caller: Writer) -> InstanceKeyAnswer:
+    """Cancel an instance, with all that it waits for."""
+    async with gateway.pool.session() as session:
+        return _sent(instance_key, await statements.cancel_instance(session, instance_key, tenant_id=caller.tenant_id))
+
+
+@router.post(
+    "/instances/{instance_key:key}/variables",
+    status_code=202,
+    openapi_extra=body_of(SetVariables, example={"variables": {"paid": True}}),
+)
+async def set_variables(instance_key: Key, request: Request, gateway: Here, caller: Writer) -> InstanceKeyAnswer:
+    """Set variables of an instance; others stay."""
+    asked = await read_model(request, SetVariables)
+    async with gateway.pool.session() as session:
+        sent = await statements.set_variables(
+            session, instance_key, asked.variables, token=asked.token, tenant_id=caller.tenant_id
+        )
+    return _sent(instance_key, sent)
+
+
+@router.post(
+    "/instances/{instance_key:key}/resolve", status_code=202, openapi_extra=body_of(Stopped, example={"token": 3})
+)
+async def resolve_incident(instance_key: Key, request: Request, gateway: Here, caller: Manager) -> InstanceKeyAnswer:
+    """Resolve an incident: the token goes on where it stopped."""
+    asked = await read_model(request, Stopped)
+    async with gateway.pool.session() as session:
+        sent = await statements.resolve_incident(session, instance_key, asked.token, tenant_id=caller.tenant_id)
+    return _sent(instance_key, sent)
+
+
+@router.post(
+    "/instances/{instance_key:key}/move",
+    status_code=202,
+    openapi_extra=body_of(Moved, example={"terminated": [3], "begun": ["charge"]}),
+)
+async def move_tokens(instance_key: Key, request: Request, gateway: Here, caller: Manager) -> InstanceKeyAnswer:
+    """Let tokens of an instance end, and others begin; all of it happens, or nothing."""
+    asked = await read_model(request, Moved)
+    async with gateway.pool.session() as session:
+        sent = await statements.move_tokens(
+            session, instance_key, terminated=asked.terminated, begun=asked.begun, tenant_id=caller.tenant_id
+        )
+    return _sent(instance_key, sent)
+
+
+@router.post("/messages", openapi_extra=body_of(Message, example={"name": "paid", "correlation": "42", "keep": "PT1H"}))
+async def publish_message(request: Request, gateway: Here, caller: Writer) -> InstanceKeysAnswer:
+    """Publish a message; the answer names the instances that get it now."""
+    asked = await read_model(request, Message)
+    async with gateway.pool.session() as session:
+        reached = await statements.publish_message(
+            session,
+            asked.name,
+            correlation=asked.correlation,
+            variables=asked.variables,
+            tenant_id=caller.tenant_id,
+            time_to_live_s=seconds_of("keep", asked.keep),
+        )
+    return InstanceKeysAnswer(instance_keys=reached)
+
+
+@router.post("/signals", openapi_extra=body_of(Signal, example={"name": "stop-all"}))
+async def throw_signal(request: Request, gateway: Here, caller: Writer) -> InstanceKeysAnswer:
+    """Throw a signal; the answer names the instances that get it."""
+    asked = await read_model(request, Signal)
+    async with gateway.pool.session() as session:
+        reached = await statements.throw_signal(
+            session, asked.name, variables=asked.variables, tenant_id=caller.tenant_id
+        )
+    return InstanceKeysAnswer(instance_keys=reached)
+
+
+@router.get("/tasks")
+async def list_tasks(gateway: Here, caller: Reader, wanted: Annotated[Tasks, Query()]) -> TasksAnswer:
+    """List open tasks, the oldest first."""
+    async with gateway.pool.session() as session:
+        found = await find_tasks(
+            session,
+            tenant_id=caller.tenant_id,
+            assignee=wanted.assignee,
+            candidate_group=wanted.group,
+            process_id=wanted.process_id,
+            instance_key=wanted.instance_key,
+            after=wanted.after,
+            page_size=wanted.limit,
+        )
+    following = found[-1].task_key if len(found) == wanted.limit else None
+    return TasksAnswer(tasks=[TaskAnswer.of(it) for it in found], next=following)
+
+
+@router.post(
+    "/tasks/{task_key:key}/claim", openapi_extra=body_of(Assignment, is_needed=False, example={"assignee": "ann"})
+)
+async def claim_task(task_key: Key, request: Request, gateway: Here, caller: Writer) -> TaskStateAnswer:
+    """Give a task to a person, unless another has it; without one it is given back."""
+    asked = await read_model(request, Assignment)
+    async with gateway.pool.session() as session:
+        outcome = await claim(session, task_key, assignee=asked.assignee, tenant_id=caller.tenant_id)
+    if outcome == "TAKEN":
+        raise Problem(CONFLICT, f"task {task_key} is another's; let that person give it back", state=outcome)
+    return _of_task(task_key, outcome)
+
+
+@router.post(
+    "/tasks/{task_key:key}/complete",
+    openapi_extra=body_of(Variables, is_needed=False, example={"variables": {"approved": True}}),
+)
+async def complete_task(task_key: Key, request: Request, gateway: Here, caller: Writer) -> TaskStateAnswer:
+    """Complete a task; its instance goes on."""
+    asked = await read_model(request, Variables)
+    async with gateway.pool.session() as session:
+        done = await complete(session, task_key, variables=asked.variables, tenant_id=caller.tenant_id)
+    return _of_task(task_key, "COMPLETED" if done else "NOT_FOUND")
+
+
+async def _ended(gateway: Gateway, instance_key: int, tenant_id: str, *, within_s: float) -> WholeInstance:
+    """Wait for the end of an instance, or until the time is over, without keeping a connection meanwhile."""
+    deadline_s, pause_s = time.monotonic() + within_s, LOOK_S
+    while True:
+        async with gateway.pool.session() as session:
+            found = await use_cases.find(session, instance_key, tenant_id=tenant_id)
+        if found.found.ended_at or gateway.waiters.is_stopping or time.monotonic() >= deadline_s:
+            return found
+        await asyncio.sleep(min(pause_s, max(0.0, deadline_s - time.monotonic())))
+        pause_s = min(2 * pause_s, LOOK_MAX_S)
+
+
+def _sent(instance_key: int, sent: bool) -> InstanceKeyAnswer:
+    if not sent:
+        raise Problem(NOT_FOUND, f"instance {instance_key} does not run, or has no such incident; it may have ended")
+    return InstanceKeyAnswer(instance_key=instance_key)
+
+
+def _of_task(task_key: int, outcome: str) -> TaskStateAnswer:
+    if outcome == "NOT_FOUND":
+        raise Problem(NOT_FOUND, f"task {task_key} is completed already, or never was")
+    return TaskStateAnswer(task_key=task_key, state=outcome)

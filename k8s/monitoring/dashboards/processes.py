@@ -1,0 +1,59 @@
+"""Do processes go on? This is a row of the dashboard of the shards."""
+
+from k8s.monitoring.dashboards.quantiles import quantile
+from k8s.monitoring.dashboards.spec import Query, Row, TimeSeries
+
+SIGNAL_LAG = 'shardclock_instance_signal_lag_seconds_bucket{job="$job"}[$__rate_interval]'
+
+PROCESSES = Row(
+    title="Processes",
+    panels=[
+        TimeSeries(
+            "Instances begun and ended",
+            "Instances of processes that began in a second, and those that ended, by how.",
+            unit="cps",
+            queries=[
+                Query('sum(rate(shardclock_instances_begun_total{job="$job"}[$__rate_interval]))', "begun"),
+                Query(
+                    (
+                        "sum by (instance_outcome)"
+                        ' (rate(shardclock_instances_ended_total{job="$job"}[$__rate_interval]))'
+                    ),
+                    "{{instance_outcome}}",
+                ),
+            ],
+        ),
+        TimeSeries(
+            "A signal waits, p99",
+            "99 % of the signals to instances were taken no later after they were due.",
+            unit="s",
+            log=True,
+            from_zero=False,
+            queries=[Query(quantile(0.99, SIGNAL_LAG, by="le"), "p99")],
+        ),
+        TimeSeries(
+            "Signals",
+            "Signals to instances: taken, stale because nobody waited any more, or given up as dead letters.",
+            unit="cps",
+            queries=[
+                Query(
+                    'sum by (signal_fate) (rate(shardclock_instance_signals_total{job="$job"}[$__rate_interval]))',
+                    "{{signal_fate}}",
+                )
+            ],
+        ),
+        TimeSeries(
+            "Incidents and trouble",
+            "Tokens that stopped; instances that another engine had advanced first; turns of engines that failed.",
+            unit="cps",
+            queries=[
+                Query('sum(rate(shardclock_incidents_raised_total{job="$job"}[$__rate_interval]))', "incidents"),
+                Query('sum(rate(shardclock_instance_conflicts_total{job="$job"}[$__rate_interval]))', "conflicts"),
+                Query(
+                    'sum by (loop) (rate(shardclock_engine_turn_failures_total{job="$job"}[$__rate_interval]))',
+                    "failed turns: {{loop}}",
+                ),
+            ],
+        ),
+    ],
+)

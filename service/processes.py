@@ -1,0 +1,142 @@
+"""What clients do with processes: deploy models, start instances, look at them, and wait for their ends."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Mapping
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from bpmn.model import Definition, read_model
+from bpmn.model.definition import TimerKind
+from bpmn.model.refusal import InvalidModel, Problem
+from bpmn.step import opened_at_deployment, read_state
+from bpmn.step.effects import Effect, MessageOpened, SignalOpened, TimerOpened
+from bpmn.step.state import ROOT
+from bpmn.step.variables import Unanswerable
+from sql.processes import definitions, instances
+from sql.processes.definitions import Deployed
+from sql.processes.instances import WholeInstance
+from sql.session import Session, StatementRefused
+from timers.moment import parse_due_date
+from timers.refusal import Refusal
+from timers.zone import UTC_ZONE, agreed_zone
+
+# The states with which the functions refuse, in a sentence for users: what is not there, and what can't be.
+NOT_THERE, REFUSED = "P0002", "22023"
+FOLLOW_S = 0.05  # between two looks at an instance whose end somebody waits for
+
+T = TypeVar("T")
+
+
+class UnknownProcess(Refusal):
+    """Refuse a process or an instance that is not there, in one sentence."""
+
+
+async def deploy(session: Session, model: bytes, *, resource: str, tenant_id: str = "default") -> list[Deployed]:
+    """Deploy the processes of a model: all of them, or none.
+
+    shape:   a process whose newest version is of the same file stays as it is
+    errors:  InvalidModel      with each element that can't be run, and why
+             StoreUnavailable  the outcome is unknown: call again
+    """
+    processes = [_described(definition) for definition in read_model(model)]
+    return await _unless_refused(
+        definitions.deploy_model(session, tenant_id=tenant_id, resource=resource, model=model, processes=processes)
+    )
+
+
+async def start(
+    session: Session,
+    process_id: str,
+    *,
+    variables: Mapping[str, Any] | None = None,
+    tenant_id: str = "default",
+    version: int | None = None,
+    idempotency_key: str | None = None,
+) -> int:
+    """Start an instance of a process; return its key. An engine begins it within milliseconds, if one is there.
+
+    With an idempotency key, the same call within a day returns the same instance.
+
+    errors:  UnknownProcess    it is not deployed
+             Refusal           the variables have more than 1 MiB
+             StoreUnavailable  the outcome is unknown: without a key, calling again may start a second one
+    """
+    return await _unless_refused(
+        instances.start_process(
+            session,
+            process_id,
+            variables=variables or {},
+            tenant_id=tenant_id,
+            version=version,
+            idempotency_key=idempotency_key,
+        )
+    )
+
+
+async def find(session: Session, instance_key: int, *, tenant_id: str | None = None) -> WholeInstance:
+    """Find one instance, with what it waits for.
+
+    errors:  UnknownProcess    there is none
+             StoreUnavailable  no answer in time
+    """
+    if found := await instances.find_instance(session, instance_key, tenant_id=tenant_id):
+        return found
+    raise UnknownProcess(f"instance {instance_key} is unknown; `shardclock processes instances` lists them")
+
+
+async def wait_for_end(
+    session: Session, instance_key: int, *, within_s: float, tenant_id: str | None = None
+) -> WholeInstance:
+    """Wait until an instance has ended, or the time is over; return it as it is then.
+
+    errors:  as `find`
+    """
+    deadline_s = time.monotonic() + within_s
+    found = await find(session, instance_key, tenant_id=tenant_id)
+    while found.found.ended_at is None and time.monotonic() < deadline_s:
+        await asyncio.sleep(FOLLOW_S)
+        found = await find(session, instance_key, tenant_id=tenant_id)
+    return found
+
+
+async def _unless_refused(work: Awaitable[T]) -> T:
+    try:
+        return await work
+    except StatementRefused as error:
+        if error.sqlstate == NOT_THERE:
+            raise UnknownProcess(str(error)) from None
+        if error.sqlstate == REFUSED:
+            raise Refusal(str(error)) from None
+        raise
+
+
+def _described(definition: Definition) -> dict[str, Any]:
+    try:
+        opened = opened_at_deployment(definition, now=datetime.now(UTC))
+    except Unanswerable as error:
+        raise InvalidModel(Problem(definition.process_id, str(error))) from None
+    return {
+        "process_id": definition.process_id,
+        "name": definition.name or definition.process_id,
+        "starts": [_start_of(effect) for effect in opened],
+    }
+
+
+def _start_of(effect: Effect) -> dict[str, Any]:
+    match effect:
+        case TimerOpened(_, node_id, TimerKind.CYCLE, text):
+            zone = agreed_zone(text, UTC_ZONE).key
+            return {"node_id": node_id, "kind": "timer", "schedule": text, "zone": zone}
+        case TimerOpened(_, node_id, _, text):
+            return {"node_id": node_id, "kind": "timer", "due_date": parse_due_date(text).isoformat()}
+        case MessageOpened(_, node_id, name):
+            return {"node_id": node_id, "kind": "message", "name": name}
+        case SignalOpened(_, node_id, name):
+            return {"node_id": node_id, "kind": "signal", "name": name}
+    raise AssertionError(f"a start event opens no {type(effect).__name__}")
+
+
+def variables_of(whole: WholeInstance) -> dict[str, Any] | None:
+    """Return the variables of an instance's process while it runs; None: it has not begun, or has ended."""
+    return None if whole.state is None else dict(read_state(whole.state).tokens[ROOT].variables)

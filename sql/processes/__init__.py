@@ -1,0 +1,8 @@
+"""Processes: deployed models, their instances, and what an engine reads and writes to advance them.
+
+definitions  deploy a model, find what is deployed
+instances    start, find and signal instances, as clients do
+tasks        what persons do
+signals      the signals that are due, with the instances that they are for
+apply        one statement that writes what follows from a batch of signals
+"""

@@ -1,0 +1,76 @@
+"""Write what follows from a batch of signals, in one statement."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Any
+
+from sql.session import Session
+
+Row = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Writes:
+    """What follows from a batch: rows as `apply_steps.sql` describes them, each with its instance_key.
+
+    shape:   `signals` are pairs of a signal's key and its instance's; those that are `spent` are for nobody
+    """
+
+    signals: list[tuple[int, int]] = field(default_factory=list)
+    spent: list[int] = field(default_factory=list)
+    steps: list[Row] = field(default_factory=list)
+    timers: list[Row] = field(default_factory=list)
+    jobs: list[Row] = field(default_factory=list)
+    tasks: list[Row] = field(default_factory=list)
+    subscriptions: list[Row] = field(default_factory=list)
+    children: list[Row] = field(default_factory=list)
+    closed: list[Row] = field(default_factory=list)
+    incidents: list[Row] = field(default_factory=list)
+    resolved: list[Row] = field(default_factory=list)
+    sent: list[Row] = field(default_factory=list)
+    thrown: list[Row] = field(default_factory=list)
+
+    def add(self, other: "Writes") -> None:
+        """Add another batch to this one."""
+        for it in fields(self):
+            getattr(self, it.name).extend(getattr(other, it.name))
+
+    def of(self, instance_keys: Sequence[int]) -> "Writes":
+        """Return the part that is of these instances alone."""
+        keys = frozenset(instance_keys)
+        part = Writes(signals=[pair for pair in self.signals if pair[1] in keys])
+        for name in ROWS:
+            setattr(part, name, [row for row in getattr(self, name) if row["instance_key"] in keys])
+        return part
+
+
+ROWS = tuple(it.name for it in fields(Writes) if it.name not in ("signals", "spent"))
+
+
+async def apply_steps(session: Session, holder: int, writes: Writes) -> list[int]:
+    """Write a batch; return the keys of the instances that were written.
+
+    The others have been advanced by somebody since they were read, or are being advanced: their signals are still due.
+    It is safe to send the same batch again: what was written has another version now.
+
+    errors:  StoreUnavailable  the outcome is unknown: take the signals again
+             StatementRefused  something in the batch can't be written, and so nothing was
+    source:  sql/processes/apply_steps.sql
+    """
+    rows = await session.rows(
+        "apply_steps",
+        holder=holder,
+        signals=[key for key, _ in writes.signals],
+        signal_instances=[instance_key for _, instance_key in writes.signals],
+        spent=writes.spent,
+        **{name: json.dumps(getattr(writes, name), default=_text, ensure_ascii=False) for name in ROWS},
+    )
+    return [row["instance_key"] for row in rows]
+
+
+def _text(value: object) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    raise TypeError(f"a {type(value).__name__} can't be written as JSON: a mistake in this program")

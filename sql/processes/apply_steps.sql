@@ -1,0 +1,385 @@
+-- Writes what follows from a batch of signals: states, timers, jobs, tasks, subscriptions, history; and takes the signals
+-- away. Of an instance that somebody has advanced since it was read, or is advancing now, nothing is written.
+--
+-- in:    :holder bigint, :signals bigint[] and :signal_instances bigint[]: the signals taken, and whose they are;
+--        :spent bigint[]: signals to instances that have ended, which are only recorded; then JSON arrays of objects, each with its instance_key:
+--        :steps jsonb {instance_key, was (its version; 0: it begins), definition_key, tenant_id, process_id, parent_key,
+--        parent_token, state, outcome, error_code, result, signals, passes},
+--        :timers jsonb {instance_key, token, node_id, tenant_id, timer_type, due_date, schedule, zone,
+--        name},
+--        :jobs jsonb {instance_key, token, node_id, tenant_id, target, payload},
+--        :tasks jsonb {instance_key, token, node_id, tenant_id, process_id, name, assignee, candidate_groups,
+--        candidate_users, due_date, form_key},
+--        :subscriptions jsonb {instance_key, token, node_id, tenant_id, process_id, kind, name, correlation, is_once},
+--        :children jsonb {instance_key, token, tenant_id, process_id, variables},
+--        :closed jsonb {instance_key, token, node_id (null: all)},
+--        :incidents jsonb {instance_key, token, node_id, sentence}, :resolved jsonb {instance_key, token},
+--        :sent jsonb {instance_key, tenant_id, to_key, token, node_id, signal},
+--        :thrown jsonb {instance_key, tenant_id, name, variables}
+-- out:   instance_key bigint, of those that were written
+-- locks: the instances' rows, their signals, and what they wait for no more, for the statement; leaves out rows that
+--        others have locked: an instance is then not written; a timer, job, task or subscription that is closed and locked
+--        stays, and goes when its signal finds nobody, or some seconds after the end of its instance
+-- index: instances_pkey, deliveries_pkey, timers_by_process_instance, deliveries_of_service_tasks, tasks_by_token,
+--        subscriptions_by_instance, deliveries_of_children, incidents_pkey, instances_by_parent: probes;
+--        subscriptions_by_name for thrown signals
+with step as materialized (
+    select s.*
+    from jsonb_to_recordset(:steps::jsonb) as s (
+        instance_key bigint, was bigint, definition_key bigint, tenant_id text, process_id text, parent_key bigint,
+        parent_token bigint, state text, outcome text, error_code text, result jsonb, signals jsonb, passes jsonb
+    )
+),
+mine as materialized (
+    select i.instance_key
+    from (select s.* from step s where s.was > 0 order by s.instance_key) s
+    cross join lateral (
+        select i.instance_key
+        from shardclock.instances i
+        where i.instance_key = s.instance_key and i.version = s.was
+        for no key update skip locked
+    ) i
+),
+advanced as (
+    update shardclock.instances i
+    set version = i.version + 1,
+        state = s.state,
+        outcome = s.outcome,
+        error_code = s.error_code,
+        result = s.result,
+        ended_at = case when s.outcome is not null then now() end
+    from step s
+    where i.instance_key = any (array(select mine.instance_key from mine))
+        and s.instance_key = i.instance_key
+        and i.version = s.was
+    returning i.instance_key
+),
+begun as (
+    insert into shardclock.instances (
+        instance_key, definition_key, parent_key, parent_token, version, ended_at, tenant_id, process_id, outcome,
+        error_code, state, result
+    )
+    select
+        s.instance_key, s.definition_key, s.parent_key, s.parent_token, 1,
+        case when s.outcome is not null then now() end, s.tenant_id, s.process_id, s.outcome, s.error_code, s.state,
+        s.result
+    from step s
+    where s.was = 0
+    on conflict do nothing
+    returning instance_key
+),
+written as materialized (
+    select a.instance_key from advanced a
+    union all
+    select b.instance_key from begun b
+),
+taken as (
+    delete from shardclock.deliveries d
+    where d.timer_key = any (
+        array(
+            select g.timer_key
+            from unnest(:signals::bigint[], :signal_instances::bigint[]) as g (timer_key, instance_key)
+            where g.instance_key in (select w.instance_key from written w)
+        )
+    )
+),
+spent as (
+    delete from shardclock.deliveries d
+    where d.timer_key = any (:spent::bigint[]) and d.target = 'process:instance'
+    returning d.*
+),
+remembered as (
+    insert into shardclock.instance_steps (instance_key, version, holder, signals, passes)
+    select s.instance_key, s.was + 1, :holder::bigint, s.signals, s.passes
+    from step s
+    where s.instance_key in (select w.instance_key from written w)
+),
+closed as materialized (
+    select c.*
+    from jsonb_to_recordset(:closed::jsonb) as c (instance_key bigint, token bigint, node_id text)
+    where c.instance_key in (select w.instance_key from written w)
+    union all
+    -- A schedule that fired while its token went has another occurrence.
+    select s.process_instance_key, s.element_instance_key, s.target_element_id
+    from spent s
+    where s.element_instance_key is not null and s.target_element_id is not null
+),
+timers_gone as (
+    delete from shardclock.timers t
+    where t.timer_key = any (
+        array(
+            select t.timer_key
+            from closed c
+            cross join lateral (
+                select t.timer_key
+                from shardclock.timers t
+                where t.process_instance_key = c.instance_key
+                    and t.element_instance_key = c.token
+                    and (c.node_id is null or t.target_element_id = c.node_id)
+                    and t.target = 'process:instance'
+                for update skip locked
+            ) t
+        )
+    )
+    returning t.*
+),
+recorded as (
+    insert into shardclock.command_log (
+        timer_key, process_instance_key, element_instance_key, due_date, created_at, occurrence, holder, intent,
+        tenant_id, timer_type, target, target_element_id, name, schedule, payload, detail
+    )
+    select
+        t.timer_key, t.process_instance_key, t.element_instance_key, coalesce(t.paused_due_date, t.due_date), t.created_at, t.occurrence, :holder,
+        'CANCELED', t.tenant_id, t.timer_type, t.target, t.target_element_id, t.name, t.schedule, t.payload,
+        '{"reason": "its token waits no more"}'::jsonb
+    from timers_gone t
+    union all
+    select
+        s.timer_key, s.process_instance_key, s.element_instance_key, s.due_date, s.created_at, s.occurrence, :holder,
+        'STALE', s.tenant_id, s.timer_type, s.target, s.target_element_id, s.name, s.schedule, s.payload, null
+    from spent s
+),
+jobs_gone as (
+    delete from shardclock.deliveries d
+    where d.timer_key = any (
+        array(
+            select d.timer_key
+            from closed c
+            cross join lateral (
+                select d.timer_key
+                from shardclock.deliveries d
+                where d.process_instance_key = c.instance_key
+                    and d.element_instance_key = c.token
+                    and d.timer_type = 'SERVICE_TASK'
+                    and c.node_id is null
+                for update skip locked
+            ) d
+        )
+    )
+),
+tasks_gone as (
+    -- Here and below, arrays and limits, not joins: whatever the planner believes about the tables' sizes, it can only
+    -- probe (docs/decisions/0005-queue-plans.md).
+    delete from shardclock.tasks t
+    where t.task_key = any (
+        array(
+            select t.task_key
+            from closed c
+            cross join lateral (
+                select t.task_key
+                from shardclock.tasks t
+                where t.instance_key = c.instance_key and t.token = c.token
+                for update skip locked
+            ) t
+            where c.node_id is null
+        )
+    )
+    returning t.task_key, t.instance_key, t.completed_at
+),
+subscriptions_gone as (
+    delete from shardclock.subscriptions s
+    where s.subscription_key = any (
+        array(
+            select s.subscription_key
+            from closed c
+            cross join lateral (
+                select s.subscription_key
+                from shardclock.subscriptions s
+                where s.instance_key = c.instance_key and s.token = c.token
+                    and (c.node_id is null or s.node_id = c.node_id)
+                for update skip locked
+            ) s
+        )
+    )
+),
+begins_gone as (
+    -- Children that no engine has begun yet.
+    delete from shardclock.deliveries d
+    where d.timer_key = any (
+        array(
+            select d.timer_key
+            from closed c
+            cross join lateral (
+                select d.timer_key
+                from shardclock.deliveries d
+                where d.target = 'process:instance' and d.name = 'child:' || c.instance_key || ':' || c.token
+                limit 10
+                for update skip locked
+            ) d
+            where c.node_id is null
+        )
+    )
+),
+children_gone as (
+    select i.instance_key as to_key, i.tenant_id, null::bigint as token, '{"kind": "cancel"}'::jsonb as signal
+    from closed c
+    cross join lateral (
+        select i.instance_key, i.tenant_id
+        from shardclock.instances i
+        where i.parent_key = c.instance_key and i.parent_token = c.token and i.ended_at is null
+        limit 10
+    ) i
+    where c.node_id is null
+),
+planned as (
+    insert into shardclock.timers (
+        process_instance_key, element_instance_key, due_date, anchor, anchor_occurrence, repetitions, tenant_id,
+        timer_type, target, target_element_id, zone, missed, name, schedule
+    )
+    select
+        t.instance_key, t.token,
+        -- A shard plans a schedule, which is due at once until then, and does not fire.
+        coalesce(t.due_date, now()),
+        case when t.schedule is not null then now() end,
+        case when t.schedule is null then 0 end,
+        case when t.schedule is null then 1 else -1 end,
+        t.tenant_id, t.timer_type, 'process:instance', t.node_id,
+        case when t.schedule is not null then coalesce(t.zone, 'UTC') end,
+        case when t.schedule is not null then 'fire_once' end,
+        t.name, t.schedule
+    from jsonb_to_recordset(:timers::jsonb) as t (
+        instance_key bigint, token bigint, node_id text, tenant_id text, timer_type text, due_date timestamptz,
+        schedule text, zone text, name text
+    )
+    where t.instance_key in (select w.instance_key from written w)
+),
+child as materialized (
+    select
+        c.*, shardclock.find_definition(c.tenant_id, c.process_id) as definition_key
+    from jsonb_to_recordset(:children::jsonb) as c (
+        instance_key bigint, token bigint, tenant_id text, process_id text, variables jsonb
+    )
+    where c.instance_key in (select w.instance_key from written w)
+),
+outgoing as materialized (
+    select s.to_key, s.tenant_id, s.token, s.node_id, s.signal, null::text as name
+    from jsonb_to_recordset(:sent::jsonb) as s (
+        instance_key bigint, tenant_id text, to_key bigint, token bigint, node_id text, signal jsonb
+    )
+    where s.instance_key in (select w.instance_key from written w)
+    union all
+    select g.to_key, g.tenant_id, g.token, null, g.signal, null from children_gone g
+    union all
+    select
+        case when c.definition_key is null then c.instance_key end,
+        c.tenant_id,
+        case when c.definition_key is null then c.token end,
+        null,
+        case
+            when c.definition_key is null
+                then jsonb_build_object(
+                    'kind', 'failed', 'reason', format('the process "%s" is not deployed; deploy it, and resolve this',
+                    left(c.process_id, 200))
+                )
+            else jsonb_build_object(
+                'kind', 'begin', 'definition', c.definition_key, 'variables', c.variables,
+                'parent', c.instance_key, 'parent_token', c.token
+            )
+        end,
+        'child:' || c.instance_key || ':' || c.token
+    from child c
+    union all
+    select
+        s.instance_key, s.tenant_id, s.token, s.node_id,
+        jsonb_strip_nulls(
+            jsonb_build_object(
+                'kind', case when s.instance_key is null then 'begin' else 'happened' end,
+                'definition', s.definition_key
+            )
+        ) || jsonb_build_object('variables', t.variables),
+        null
+    from jsonb_to_recordset(:thrown::jsonb) as t (
+        instance_key bigint, tenant_id text, name text, variables jsonb
+    )
+    cross join lateral (
+        select s.*
+        from shardclock.subscriptions s
+        where s.tenant_id = t.tenant_id and s.kind = 'signal' and s.name = t.name
+        limit 1000000
+    ) s
+    where t.instance_key in (select w.instance_key from written w)
+),
+queued as (
+    -- What is due for somebody: jobs for workers, and signals for engines.
+    insert into shardclock.deliveries (
+        timer_key, process_instance_key, element_instance_key, next_attempt_at, due_date, created_at, occurrence, slot,
+        tenant_id, timer_type, target, target_element_id, name, payload
+    )
+    select
+        q.key, q.to_key, q.token, now(), now(), now(), 1, coalesce(q.to_key, q.key) % 840, q.tenant_id, q.timer_type,
+        q.target, q.node_id, q.name, q.signal
+    from (
+        select nextval('shardclock.timer_key_seq') as key, u.*
+        from (
+            select o.*, 'USER' as timer_type, 'process:instance' as target from outgoing o
+            union all
+            select j.instance_key, j.tenant_id, j.token, j.node_id, j.payload, null, 'SERVICE_TASK', j.target
+            from jsonb_to_recordset(:jobs::jsonb) as j (
+                instance_key bigint, token bigint, node_id text, tenant_id text, target text, payload jsonb
+            )
+            where j.instance_key in (select w.instance_key from written w)
+        ) u
+    ) q
+),
+assigned as (
+    insert into shardclock.tasks (
+        task_key, instance_key, token, due_date, tenant_id, process_id, node_id, name, assignee, candidate_groups,
+        candidate_users, form_key
+    )
+    select
+        nextval('shardclock.timer_key_seq'), t.instance_key, t.token, t.due_date, t.tenant_id, t.process_id, t.node_id,
+        t.name, t.assignee, coalesce(t.candidate_groups, '{}'), coalesce(t.candidate_users, '{}'), t.form_key
+    from jsonb_to_recordset(:tasks::jsonb) as t (
+        instance_key bigint, token bigint, node_id text, tenant_id text, process_id text, name text, assignee text,
+        candidate_groups text[], candidate_users text[], due_date timestamptz, form_key text
+    )
+    where t.instance_key in (select w.instance_key from written w)
+    -- A task that was completed in vain, because its token had stopped, is open again.
+    on conflict on constraint tasks_by_token do update set completed_at = null
+    returning task_key, instance_key, assignee
+),
+acted as (
+    insert into shardclock.task_acts (task_key, instance_key, act, who, detail)
+    select a.task_key, a.instance_key, 'CREATED', 'engine', jsonb_strip_nulls(jsonb_build_object('assignee', a.assignee))
+    from assigned a
+    union all
+    select g.task_key, g.instance_key, 'CANCELED', 'engine', '{}' from tasks_gone g where g.completed_at is null
+),
+subscribed as (
+    insert into shardclock.subscriptions (
+        instance_key, token, is_once, kind, tenant_id, name, correlation, process_id, node_id
+    )
+    select s.instance_key, s.token, s.is_once, s.kind, s.tenant_id, s.name, s.correlation, s.process_id, s.node_id
+    from jsonb_to_recordset(:subscriptions::jsonb) as s (
+        instance_key bigint, token bigint, node_id text, tenant_id text, process_id text, kind text, name text,
+        correlation text, is_once boolean
+    )
+    where s.instance_key in (select w.instance_key from written w)
+),
+resolved as (
+    -- Those that are resolved, those of signals that were redriven, and all of an instance that has ended.
+    delete from shardclock.incidents i
+    where i.instance_key = any (array(select w.instance_key from written w))
+        and (
+            (
+                i.signal_key = 0
+                and (i.instance_key, i.token) in (
+                    select r.instance_key, r.token
+                    from jsonb_to_recordset(:resolved::jsonb) as r (instance_key bigint, token bigint)
+                )
+            )
+            or i.signal_key = any (:signals)
+            or i.instance_key in (select s.instance_key from step s where s.outcome is not null)
+        ) is true
+),
+raised as (
+    insert into shardclock.incidents (instance_key, token, node_id, sentence)
+    select i.instance_key, i.token, i.node_id, i.sentence
+    from jsonb_to_recordset(:incidents::jsonb) as i (
+        instance_key bigint, token bigint, node_id text, sentence text
+    )
+    where i.instance_key in (select w.instance_key from written w)
+    on conflict on constraint incidents_pkey
+        do update set node_id = excluded.node_id, sentence = excluded.sentence, raised_at = excluded.raised_at
+)
+select w.instance_key from written w

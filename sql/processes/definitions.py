@@ -1,0 +1,109 @@
+"""Deploy models, and find what is deployed."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+from typing import Any
+
+from sql.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """One process of a deployed model; if it is not new, its newest version was of the same file already."""
+
+    definition_key: int
+    process_id: str
+    version: int
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FoundDefinition:
+    """One version of a process; `running` counts its instances up to 1,000."""
+
+    definition_key: int
+    tenant_id: str
+    process_id: str
+    version: int
+    name: str
+    resource: str
+    deployed_at: datetime
+    running: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDefinition:
+    """The model of a definition, which may have other processes beside its own."""
+
+    process_id: str
+    tenant_id: str
+    model: bytes
+
+
+async def deploy_model(
+    session: Session, *, tenant_id: str, resource: str, model: bytes, processes: Sequence[dict[str, Any]]
+) -> list[Deployed]:
+    """Deploy a model that was read and found to be right, all of its processes or none.
+
+    shape:   each process is {process_id, name, starts}, its starts are as in the table
+    errors:  StoreUnavailable  the outcome is unknown: call again, an identical model changes nothing
+             StatementRefused  the times of a start event can't be kept
+    source:  sql/processes/deploy_model.sql
+    """
+    rows = await session.rows(
+        "deploy_model",
+        tenant_id=tenant_id,
+        resource=resource,
+        digest=sha256(model).digest(),
+        model=model,
+        said=json.dumps(list(processes)),
+    )
+    return [Deployed(*row) for row in rows]
+
+
+async def read_definition(session: Session, definition_key: int) -> StoredDefinition | None:
+    """Read the model of a definition; None: there is no such definition.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/processes/read_definition.sql
+    """
+    row = await session.row("read_definition", definition_key=definition_key)
+    return StoredDefinition(*row) if row else None
+
+
+async def list_definitions(
+    session: Session,
+    *,
+    tenant_id: str | None = None,
+    process_id: str | None = None,
+    all_versions: bool = False,
+    after: int = 0,
+    page_size: int = 1_000,
+) -> list[FoundDefinition]:
+    """List deployed processes, the newest version of each or all versions.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/processes/list_definitions.sql
+    """
+    rows = await session.rows(
+        "list_definitions",
+        tenant_id=tenant_id,
+        process_id=process_id,
+        all_versions=all_versions,
+        after=after,
+        page_size=page_size,
+    )
+    return [FoundDefinition(*row) for row in rows]
+
+
+async def delete_definition(session: Session, definition_key: int, *, tenant_id: str | None = None) -> bool:
+    """Delete one version of a process; False: there is none.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/processes/delete_definition.sql
+    """
+    row = await session.row("delete_definition", definition_key=definition_key, tenant_id=tenant_id)
+    return row is not None and row["outcome"] == "DELETED"

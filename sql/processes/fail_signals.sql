@@ -1,0 +1,61 @@
+-- Puts off signals that no engine could take, and gives up those that were tried often enough: such a signal is a dead
+-- letter then, and its instance has an incident.
+--
+-- in:    :holder bigint, :timer_keys bigint[], :reason text, :delay interval, :tries_max integer
+-- out:   timer_key bigint, given_up boolean
+-- locks: the signals' rows, for the statement; leaves out rows that others have locked
+-- index: deliveries_pkey, one probe for each
+with failing as materialized (
+    select d.timer_key, d.failed_attempts + 1 >= :tries_max::integer as given_up
+    from shardclock.deliveries d
+    where d.timer_key = any (:timer_keys::bigint[]) and d.target = 'process:instance'
+    for update skip locked
+),
+put_off as (
+    update shardclock.deliveries d
+    set failed_attempts = d.failed_attempts + 1,
+        next_attempt_at = now() + :delay::interval,
+        failures = shardclock.with_failure(d.failures, d.failed_attempts + 1, :reason::text, :holder::bigint, now())
+    where d.timer_key = any (array(select f.timer_key from failing f where not f.given_up))
+),
+gone as (
+    delete from shardclock.deliveries d
+    where d.timer_key = any (array(select f.timer_key from failing f where f.given_up))
+    returning d.*
+),
+buried as (
+    insert into shardclock.dead_letters (
+        timer_key, process_instance_key, element_instance_key, due_date, created_at, fired_at, occurrence, claims,
+        failed_attempts, slot, tenant_id, timer_type, target, target_element_id, name, schedule, reason, payload,
+        failures
+    )
+    select
+        g.timer_key, g.process_instance_key, g.element_instance_key, g.due_date, g.created_at, g.fired_at, g.occurrence,
+        g.claims, g.failed_attempts + 1, g.slot, g.tenant_id, g.timer_type, g.target, g.target_element_id, g.name,
+        g.schedule, :reason, g.payload,
+        shardclock.with_failure(g.failures, g.failed_attempts + 1, :reason, :holder, now())
+    from gone g
+),
+recorded as (
+    insert into shardclock.command_log (
+        timer_key, process_instance_key, element_instance_key, due_date, created_at, occurrence, holder, intent,
+        tenant_id, timer_type, target, target_element_id, name, schedule, detail
+    )
+    select
+        g.timer_key, g.process_instance_key, g.element_instance_key, g.due_date, g.created_at, g.occurrence, :holder,
+        'DEAD', g.tenant_id, g.timer_type, g.target, g.target_element_id, g.name, g.schedule,
+        jsonb_build_object('attempt', g.failed_attempts + 1, 'reason', :reason)
+    from gone g
+),
+raised as (
+    insert into shardclock.incidents (instance_key, token, signal_key, node_id, sentence)
+    select
+        g.process_instance_key, coalesce(g.element_instance_key, 1), g.timer_key, coalesce(g.target_element_id, ''),
+        format('a signal could not be taken: %s; shardclock dead-letters redrive %s sends it again', :reason, g.timer_key)
+    from gone g
+    where exists (
+        select from shardclock.instances i where i.instance_key = g.process_instance_key and i.ended_at is null
+    )
+    on conflict do nothing
+)
+select f.timer_key, f.given_up from failing f

@@ -1,0 +1,94 @@
+-- Finds one instance, with what it waits for.
+--
+-- in:    :instance_key bigint, :tenant_id text or null (null: of any)
+-- out:   as find_instances, and: definition_key bigint, error_code text, instance_state text (tokens and variables),
+--        result jsonb, timers jsonb, jobs jsonb, tasks jsonb, subscriptions jsonb, incident_list jsonb; no row: there is none, or it has not begun yet (state STARTING, and most are null)
+-- locks: nothing
+-- index: instances_pkey; timers_by_process_instance, deliveries_of_service_tasks, tasks_by_token,
+--        subscriptions_by_instance, incidents_pkey: probes
+select
+    i.instance_key, i.tenant_id, i.process_id, d.version, coalesce(i.outcome, 'RUNNING') as state, i.started_at,
+    i.ended_at, i.parent_key, jsonb_array_length(n.found) as incidents, i.definition_key, i.error_code,
+    i.state as instance_state, i.result,
+    (
+        select coalesce(
+            jsonb_agg(
+                jsonb_build_object(
+                    'timer_key', t.timer_key, 'token', t.element_instance_key, 'node_id', t.target_element_id,
+                    'due_date', coalesce(t.paused_due_date, t.due_date), 'schedule', t.schedule
+                )
+                order by t.due_date
+            ),
+            '[]'
+        )
+        from shardclock.timers t
+        where t.process_instance_key = i.instance_key and t.target = 'process:instance'
+    ) as timers,
+    (
+        select coalesce(
+            jsonb_agg(
+                jsonb_build_object(
+                    'timer_key', j.timer_key, 'token', j.element_instance_key, 'node_id', j.target_element_id,
+                    'target', j.target, 'failed_attempts', j.failed_attempts
+                )
+                order by j.timer_key
+            ),
+            '[]'
+        )
+        from shardclock.deliveries j
+        where j.process_instance_key = i.instance_key and j.timer_type = 'SERVICE_TASK'
+    ) as jobs,
+    (
+        select coalesce(
+            jsonb_agg(
+                jsonb_build_object(
+                    'task_key', t.task_key, 'token', t.token, 'node_id', t.node_id, 'name', t.name,
+                    'assignee', t.assignee
+                )
+                order by t.task_key
+            ),
+            '[]'
+        )
+        from shardclock.tasks t
+        where t.instance_key = i.instance_key and t.completed_at is null
+    ) as tasks,
+    (
+        select coalesce(
+            jsonb_agg(
+                jsonb_build_object(
+                    'token', s.token, 'node_id', s.node_id, 'kind', s.kind, 'name', s.name,
+                    'correlation', s.correlation
+                )
+                order by s.token
+            ),
+            '[]'
+        )
+        from shardclock.subscriptions s
+        where s.instance_key = i.instance_key
+    ) as subscriptions,
+    n.found as incident_list
+from shardclock.instances i
+join shardclock.definitions d on d.definition_key = i.definition_key
+cross join lateral (
+    select coalesce(
+        jsonb_agg(
+            jsonb_build_object(
+                'token', n.token, 'node_id', n.node_id, 'sentence', n.sentence, 'raised_at', n.raised_at
+            )
+            order by n.raised_at
+        ),
+        '[]'
+    ) as found
+    from shardclock.incidents n
+    where n.instance_key = i.instance_key
+) n
+where i.instance_key = :instance_key::bigint and (:tenant_id::text is null or i.tenant_id = :tenant_id)
+union all
+select
+    w.timer_key, w.tenant_id, d.process_id, d.version, 'STARTING', w.created_at, null, null, 0, d.definition_key, null,
+    null, null, '[]', '[]', '[]', '[]', '[]'
+from shardclock.deliveries w
+join shardclock.definitions d on d.definition_key = (w.payload ->> 'definition')::bigint
+where w.timer_key = :instance_key and w.target = 'process:instance' and w.process_instance_key is null
+    and (:tenant_id is null or w.tenant_id = :tenant_id)
+    and not exists (select from shardclock.instances i where i.instance_key = :instance_key)

@@ -1,0 +1,241 @@
+"""Start instances, find them, and send them signals, as clients do."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sql.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class FoundInstance:
+    """One instance; `version` is its process's, `state` is RUNNING, COMPLETED, CANCELED or ERROR."""
+
+    instance_key: int
+    tenant_id: str
+    process_id: str
+    version: int
+    state: str
+    started_at: datetime
+    ended_at: datetime | None
+    parent_key: int | None
+    incidents: int
+
+
+@dataclass(frozen=True, slots=True)
+class WholeInstance:
+    """One instance with what it waits for; one that an engine has not begun yet is STARTING."""
+
+    found: FoundInstance
+    definition_key: int
+    error_code: str | None
+    state: str | None
+    result: dict[str, Any] | None
+    waits: Mapping[str, Sequence[dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class FoundStep:
+    """What happened when an instance was advanced once.
+
+    shape:   as the columns of instance_steps
+    """
+
+    version: int
+    stepped_at: datetime
+    signals: list[dict[str, Any]]
+    passes: list[list[Any]]
+
+
+WAITS = ("timers", "jobs", "tasks", "subscriptions", "incident_list")
+
+
+async def start_process(
+    session: Session,
+    process_id: str,
+    *,
+    variables: Mapping[str, Any],
+    tenant_id: str,
+    version: int | None = None,
+    idempotency_key: str | None = None,
+) -> int:
+    """Start an instance; an engine begins it soon. Return its key.
+
+    errors:  StoreUnavailable  the outcome is unknown: with an idempotency key, call again
+             StatementRefused  the process is unknown, or the variables are too large
+    source:  sql/processes/start_process.sql
+    """
+    row = await session.row(
+        "start_process",
+        process_id=process_id,
+        variables=json.dumps(variables),
+        tenant_id=tenant_id,
+        version=version,
+        idempotency_key=idempotency_key,
+    )
+    assert row is not None, "a function's value is one row"
+    return int(row["instance_key"])
+
+
+async def find_instances(
+    session: Session,
+    *,
+    tenant_id: str | None = None,
+    process_id: str | None = None,
+    state: str | None = None,
+    before: int | None = None,
+    page_size: int = 100,
+) -> list[FoundInstance]:
+    """Find instances, the newest first; `state` is RUNNING, ENDED or INCIDENT.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/processes/find_instances.sql
+    """
+    rows = await session.rows(
+        "find_instances",
+        tenant_id=tenant_id,
+        process_id=process_id,
+        state=state,
+        before=before,
+        page_size=page_size,
+    )
+    return [FoundInstance(*row) for row in rows]
+
+
+async def find_instance(session: Session, instance_key: int, *, tenant_id: str | None = None) -> WholeInstance | None:
+    """Find one instance; None: there is none.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/processes/find_instance.sql
+    """
+    row = await session.row("find_instance", instance_key=instance_key, tenant_id=tenant_id)
+    if row is None:
+        return None
+    values = list(row)
+    count = len(FoundInstance.__slots__)
+    definition_key, error_code, state, result, *waits = values[count:]
+    return WholeInstance(
+        FoundInstance(*values[:count]),
+        definition_key,
+        error_code,
+        state,
+        result and json.loads(result),
+        dict(zip(WAITS, map(json.loads, waits), strict=True)),
+    )
+
+
+async def steps_of(session: Session, instance_key: int, *, after: int = 0, page_size: int = 1_000) -> list[FoundStep]:
+    """Read what happened in an instance, in order.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/processes/steps_of.sql
+    """
+    rows = await session.rows("steps_of", instance_key=instance_key, after=after, page_size=page_size)
+    return [
+        FoundStep(row["version"], row["stepped_at"], json.loads(row["signals"]), json.loads(row["passes"]))
+        for row in rows
+    ]
+
+
+async def cancel_instance(session: Session, instance_key: int, *, tenant_id: str | None = None) -> bool:
+    """Ask for an instance to be cancelled; False: it has ended, or never was.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/processes/cancel_instance.sql
+    """
+    return await _sent(session, "cancel_instance", instance_key=instance_key, tenant_id=tenant_id)
+
+
+async def resolve_incident(session: Session, instance_key: int, token: int, *, tenant_id: str | None = None) -> bool:
+    """Let a token go on that has stopped; False: it has no incident.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/processes/resolve_incident.sql
+    """
+    return await _sent(session, "resolve_incident", instance_key=instance_key, token=token, tenant_id=tenant_id)
+
+
+async def set_variables(
+    session: Session, instance_key: int, variables: Mapping[str, Any], *, token: int = 1, tenant_id: str | None = None
+) -> bool:
+    """Set variables of a token, 1: of the process; False: the instance has ended, or never was.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+             StatementRefused  the variables are too large
+    source:  sql/processes/set_variables.sql
+    """
+    return await _sent(
+        session,
+        "set_variables",
+        instance_key=instance_key,
+        variables=json.dumps(variables),
+        token=token,
+        tenant_id=tenant_id,
+    )
+
+
+async def move_tokens(
+    session: Session,
+    instance_key: int,
+    *,
+    terminated: Sequence[int] = (),
+    begun: Sequence[str] = (),
+    tenant_id: str | None = None,
+) -> bool:
+    """Let tokens end and others begin, all or none; False: the instance has ended, or never was.
+
+    errors:  StoreUnavailable  the outcome is unknown
+    source:  sql/processes/move_tokens.sql
+    """
+    return await _sent(
+        session,
+        "move_tokens",
+        instance_key=instance_key,
+        terminated=list(terminated),
+        begun=list(begun),
+        tenant_id=tenant_id,
+    )
+
+
+async def publish_message(
+    session: Session,
+    name: str,
+    *,
+    correlation: str,
+    variables: Mapping[str, Any],
+    tenant_id: str,
+    time_to_live_s: float = 0.0,
+) -> list[int]:
+    """Publish a message; return the instances that get it now.
+
+    errors:  StoreUnavailable  the outcome is unknown
+             StatementRefused  the variables are too large
+    source:  sql/processes/publish_message.sql
+    """
+    rows = await session.rows(
+        "publish_message",
+        name=name,
+        correlation=correlation,
+        variables=json.dumps(variables),
+        tenant_id=tenant_id,
+        time_to_live=timedelta(seconds=time_to_live_s),
+    )
+    return [row["instance_key"] for row in rows]
+
+
+async def throw_signal(session: Session, name: str, *, variables: Mapping[str, Any], tenant_id: str) -> list[int]:
+    """Throw a signal; return the instances that get it.
+
+    errors:  StoreUnavailable  the outcome is unknown
+             StatementRefused  the variables are too large
+    source:  sql/processes/throw_signal.sql
+    """
+    rows = await session.rows("throw_signal", name=name, variables=json.dumps(variables), tenant_id=tenant_id)
+    return [row["instance_key"] for row in rows]
+
+
+async def _sent(session: Session, verb: str, **values: object) -> bool:
+    row = await session.row(verb, **values)
+    return row is not None and row["outcome"] == "SENT"

@@ -1,0 +1,9 @@
+-- Reads the model of a definition.
+--
+-- in:    :definition_key bigint
+-- out:   one row: process_id text, tenant_id text, model bytea; or no row: there is no such definition
+-- locks: nothing
+-- index: definitions_pkey
+select d.process_id, d.tenant_id, d.model
+from shardclock.definitions d
+where d.definition_key = :definition_key::bigint

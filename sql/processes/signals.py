@@ -1,0 +1,116 @@
+"""Read the signals that are due, and put off those that can't be taken."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sql.session import Session
+
+INSTANCE = "process:instance"  # the target of a delivery that is a signal
+
+
+@dataclass(frozen=True, slots=True)
+class TakenSignal:
+    """One signal that is due, and what is known of its instance.
+
+    `signal` is JSON; None: a timer has fired. If `is_first`, its own key is that of an instance which is to begin.
+
+    shape:   `version` is None if there is no such instance; `state` comes with its first signal alone
+    """
+
+    timer_key: int
+    instance_key: int
+    is_first: bool
+    token: int | None
+    node_id: str | None
+    tenant_id: str
+    signal: str | None
+    failed_attempts: int
+    due_at: datetime
+    version: int | None
+    definition_key: int | None
+    process_id: str | None
+    parent_key: int | None
+    parent_token: int | None
+    state: str | None
+    has_ended: bool
+    server_time: datetime
+
+
+async def take_signals(session: Session, holder: int, *, batch: int) -> list[TakenSignal]:
+    """Read the signals of the holder's instances that are due, soonest first; nothing is claimed.
+
+    errors:  StoreUnavailable  no answer in time: ask again
+    source:  sql/processes/take_signals.sql
+    """
+    rows = await session.rows("take_signals", holder=holder, batch=batch)
+    return [TakenSignal(*row) for row in rows]
+
+
+async def fail_signals(
+    session: Session, holder: int, timer_keys: Sequence[int], *, reason: str, delay_s: float, tries_max: int
+) -> dict[int, bool]:
+    """Put off signals that could not be taken; say of each whether it is given up now, after so many tries.
+
+    shape:   by the signal's key; one that is missing was locked by somebody, or is gone
+
+    errors:  StoreUnavailable  the outcome is unknown: they are due soon in any case
+    source:  sql/processes/fail_signals.sql
+    """
+    rows = await session.rows(
+        "fail_signals",
+        holder=holder,
+        timer_keys=timer_keys,
+        reason=reason,
+        delay=timedelta(seconds=delay_s),
+        tries_max=tries_max,
+    )
+    return {row["timer_key"]: row["given_up"] for row in rows}
+
+
+async def correlate_waiting(session: Session, instance_keys: Sequence[int]) -> int:
+    """Give tokens that have come to wait the messages that were published before; return how many.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/processes/correlate_waiting.sql
+    """
+    row = await session.row("correlate_waiting", instance_keys=instance_keys)
+    assert row is not None, "a function's value is one row"
+    return int(row["given"])
+
+
+async def correlate_kept(session: Session, *, batch: int) -> int:
+    """Give kept messages to tokens for which no engine has looked, because it died just then; return how many.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/processes/find_kept_for.sql
+    """
+    rows = await session.rows("find_kept_for", batch=batch)
+    return await correlate_waiting(session, [row["instance_key"] for row in rows]) if rows else 0
+
+
+async def forget_messages(session: Session, *, batch: int) -> int:
+    """Forget messages whose time to live has passed; return how many.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/processes/forget_messages.sql
+    """
+    return len(await session.rows("forget_messages", batch=batch))
+
+
+async def forget_instances(session: Session, *, kept_s: float, batch: int) -> int:
+    """Forget instances that ended long ago, with their history; return how many.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/processes/forget_instances.sql
+    """
+    return len(await session.rows("forget_instances", kept=timedelta(seconds=kept_s), batch=batch))
+
+
+async def mend_waits(session: Session, *, within_s: float, batch: int) -> int:
+    """Cancel children for which nobody waits any more, and take away what ended instances seem to wait for.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/processes/mend_waits.sql
+    """
+    return len(await session.rows("mend_waits", within=timedelta(seconds=within_s), batch=batch))

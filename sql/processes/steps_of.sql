@@ -1,0 +1,11 @@
+-- Reads what happened in an instance, in order.
+--
+-- in:    :instance_key bigint, :after bigint (the last version of the page before, or 0), :page_size integer
+-- out:   version bigint, stepped_at timestamptz, signals jsonb, passes jsonb
+-- locks: nothing
+-- index: instance_steps_pkey
+select s.version, s.stepped_at, s.signals, s.passes
+from shardclock.instance_steps s
+where s.instance_key = :instance_key::bigint and s.version > :after::bigint
+order by s.version
+limit :page_size::integer

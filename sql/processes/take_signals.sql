@@ -1,0 +1,56 @@
+-- Reads the signals of the holder's instances that are due, with what is known of these instances. It claims nothing: an
+-- instance's version protects what is written.
+--
+-- in:    :holder bigint, :batch integer
+-- out:   timer_key bigint (the signal's), instance_key bigint, is_first boolean (the instance is to begin),
+--        token bigint or null, node_id text or null, tenant_id text, signal text or null (JSON; null: a timer has fired),
+--        failed_attempts integer, due_at timestamptz, version bigint, definition_key bigint, process_id text,
+--        parent_key bigint, parent_token bigint, state text (with its first signal alone), has_ended boolean: of the
+--        instance, null if there is none; server_time timestamptz: in the order in which they are to be taken
+-- locks: nothing
+-- index: deliveries_of_processes, up to the batch; instances_pkey, one probe for each; holders_pkey
+select
+    d.timer_key,
+    coalesce(d.process_instance_key, d.timer_key) as instance_key,
+    d.process_instance_key is null as is_first,
+    d.element_instance_key as token,
+    d.target_element_id as node_id,
+    d.tenant_id,
+    d.payload::text as signal,
+    d.failed_attempts,
+    d.next_attempt_at as due_at,
+    i.version,
+    i.definition_key,
+    i.process_id,
+    i.parent_key,
+    i.parent_token,
+    -- Once for each instance: it may be large, and many signals may be for it.
+    case
+        when row_number() over (
+            partition by coalesce(d.process_instance_key, d.timer_key) order by d.next_attempt_at, d.timer_key
+        ) = 1 then i.state
+    end as state,
+    i.ended_at is not null as has_ended,
+    clock_timestamp() as server_time
+from shardclock.holders h
+cross join lateral (
+    select d.*
+    from shardclock.deliveries d
+    where d.target = 'process:instance'
+        and d.next_attempt_at <= now()
+        and coalesce(d.process_instance_key, d.timer_key) % 840 % h.part_count = h.part
+    order by d.next_attempt_at, d.timer_key
+    limit :batch::integer
+) d
+left join lateral (
+    select i.*
+    from shardclock.instances i
+    where i.instance_key = coalesce(d.process_instance_key, d.timer_key) and i.tenant_id = d.tenant_id
+    limit 1
+) i on true
+where h.holder = :holder::bigint
+    and h.ended_at is null
+    and h.part is not null
+    -- Nothing goes on in a copy: docs/decisions/0016-a-copy-does-not-fire.md.
+    and shardclock.hold_reason(h.identity) is null
+order by d.next_attempt_at, d.timer_key

@@ -1,0 +1,80 @@
+"""Find the tasks of persons, give them to somebody, and complete them."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sql.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTask:
+    """One task that is open."""
+
+    task_key: int
+    tenant_id: str
+    instance_key: int
+    process_id: str
+    node_id: str
+    name: str
+    assignee: str | None
+    candidate_groups: list[str]
+    candidate_users: list[str]
+    created_at: datetime
+    due_date: datetime | None
+    form_key: str | None
+
+
+async def find_tasks(
+    session: Session,
+    *,
+    tenant_id: str | None = None,
+    assignee: str | None = None,
+    candidate_group: str | None = None,
+    process_id: str | None = None,
+    instance_key: int | None = None,
+    after: int = 0,
+    page_size: int = 100,
+) -> list[FoundTask]:
+    """Find open tasks, the oldest first.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/processes/find_tasks.sql
+    """
+    rows = await session.rows(
+        "find_tasks",
+        tenant_id=tenant_id,
+        assignee=assignee,
+        candidate_group=candidate_group,
+        process_id=process_id,
+        instance_key=instance_key,
+        after=after,
+        page_size=page_size,
+    )
+    return [FoundTask(*row) for row in rows]
+
+
+async def claim_task(session: Session, task_key: int, *, assignee: str | None, tenant_id: str | None = None) -> str:
+    """Give a task to a person, None: give it back; return ASSIGNED, TAKEN or NOT_FOUND.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/processes/claim_task.sql
+    """
+    row = await session.row("claim_task", task_key=task_key, assignee=assignee, tenant_id=tenant_id)
+    assert row is not None, "a function's value is one row"
+    return str(row["outcome"])
+
+
+async def complete_task(
+    session: Session, task_key: int, *, variables: Mapping[str, Any], tenant_id: str | None = None
+) -> bool:
+    """Complete a task; False: it is completed already, or never was.
+
+    errors:  StoreUnavailable  the outcome is unknown: read whether it is still open
+             StatementRefused  the variables are too large
+    source:  sql/processes/complete_task.sql
+    """
+    row = await session.row("complete_task", task_key=task_key, variables=json.dumps(variables), tenant_id=tenant_id)
+    return row is not None and row["outcome"] == "COMPLETED"

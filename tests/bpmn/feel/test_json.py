@@ -1,0 +1,80 @@
+"""Values come from JSON and go back to it."""
+
+import json
+import math
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bpmn.feel import TooLong, from_json, to_json
+from tests.support.feel import json_of, value_of
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.text() | st.floats(-1e15, 1e15).filter(bool),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(JSON)
+def test_what_comes_from_json_goes_back_unchanged(value: object) -> None:
+    assert to_json(from_json(value)) == value
+    json.dumps(to_json(from_json(value)), allow_nan=False)
+
+
+def test_a_number_with_decimals_is_read_as_it_is_written() -> None:
+    assert from_json(json.loads("0.1")) == Decimal("0.1")
+    assert value_of("x + y", x=0.1, y=0.2) == Decimal("0.3")
+    assert json_of("x + y", x=0.1, y=0.2) == 0.3
+
+
+def test_a_whole_number_stays_one() -> None:
+    assert json.dumps(json_of("x / 2", x=10)) == "5"
+    assert json.dumps(json_of("2.50 * 2")) == "5"
+    assert json.dumps(json_of("1e3")) == "1000"
+    assert json.dumps(json_of("x", x=2**80)) == str(2**80)
+
+
+def test_a_number_of_more_than_34_digits_is_rounded_to_them() -> None:
+    assert value_of("x = 1234567890123456789012345678901235000000", x=1234567890123456789012345678901234999999) is True
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, object(), {1, 2}])
+def test_what_json_has_no_word_for_becomes_null(value: object) -> None:
+    assert from_json(value) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ('@"2026-01-31"', "2026-01-31"),
+        ('@"08:30:00.5+01:00"', "08:30:00.5+01:00"),
+        ('@"2026-01-31T08:30:00@Europe/Paris"', "2026-01-31T08:30:00@Europe/Paris"),
+        ('@"P14M"', "P1Y2M"),
+        ('@"PT90M"', "PT1H30M"),
+        ("[1..10)", "[1..10)"),
+        ('(> @"2026-01-31")', '(> @"2026-01-31")'),
+        ("(!= 1)", "(!= 1)"),
+        ("function(x) x", None),
+    ],
+)
+def test_what_json_does_not_know_is_written_as_text(text: str, written: object) -> None:
+    assert json_of(text) == written
+    assert json_of(f"{{a: [{text}]}}") == {"a": [written]}
+
+
+def test_a_value_that_is_too_deep_is_refused_both_ways() -> None:
+    value: object = 1
+    for _ in range(101):
+        value = [value]
+
+    for turn in (from_json, to_json):
+        with pytest.raises(TooLong, match="more than 100 lists and contexts within each other"):
+            turn(value)
+    assert to_json(from_json(value[0])) == value[0]  # type: ignore[index]
+
+
+def test_a_text_that_looks_like_a_date_stays_a_text() -> None:
+    assert value_of('x instance of string and date(x) = @"2026-01-31"', x="2026-01-31") is True

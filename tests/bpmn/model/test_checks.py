@@ -1,0 +1,165 @@
+"""A model that can't be run is refused with a sentence for each element at fault."""
+
+import pytest
+
+from bpmn.model import InvalidModel, read_model
+from tests.support.bpmn import job, model, timer
+
+SHARED = '<message id="m" name="paid"/><error id="x"/><escalation id="c"/><signal id="g"/>'
+START = '<startEvent id="s"/>'
+TWICE = "<multiInstanceLoopCharacteristics><loopCardinality>2</loopCardinality></multiInstanceLoopCharacteristics>"
+TEN_MINUTES = timer("timeDuration", "PT10M")
+CYCLE = timer("timeCycle", "R/PT10M")
+
+
+def boundary(event: str, attached: str = "a", attributes: str = "") -> str:
+    return f'<boundaryEvent id="b" attachedToRef="{attached}" {attributes}>{event}</boundaryEvent>'
+
+
+def catch(event: str) -> str:
+    return f'<intermediateCatchEvent id="t">{event}</intermediateCatchEvent>'
+
+
+def sub(inside: str, attributes: str = "") -> str:
+    return f'<subProcess id="u" {attributes}>{inside}</subProcess>'
+
+
+REFUSED = [
+    # Elements that aren't run.
+    (START + '<transaction id="t"/>', "s>t", "t: transaction isn't run here"),
+    (START + '<complexGateway id="t"/>', "s>t", "t: complexGateway isn't run here"),
+    (START + '<sorcery id="t"/>', "s>t", "t: sorcery is not an element that a process may have"),
+    (START + "<task/>", "", "a task has no id; give it one"),
+    (START + '<task id="s"/>', "", "the id 's' stands twice"),
+    # Starts.
+    ("", "", "p: it has no start event; add one"),
+    (START + '<startEvent id="r"/>', "", "p: it has 2 start events without a trigger; it may have one"),
+    (f'<startEvent id="s">{TEN_MINUTES}</startEvent>', "", "s: a process starts at a timeDate or in a timeCycle"),
+    ('<startEvent id="s"><errorEventDefinition/></startEvent>', "", "s: a process isn't started by an error"),
+    (START + sub(""), "s>u", "u: it has no start events; a sub-process has exactly one"),
+    (START + sub(f'<startEvent id="i">{CYCLE}</startEvent>'), "s>u", "in a sub-process has no trigger"),
+    (
+        START + sub(START.replace('"s"', '"i"'), 'triggeredByEvent="true"'),
+        "",
+        "exactly one start event, with a trigger",
+    ),
+    # Flows.
+    (START, "s>t", "s-t: it leads to or from 't', which isn't there"),
+    (START + '<task id="a"/>', "s>a a>s", "a: its flow a-s leads to a startEvent, which only an event can begin"),
+    (START + sub('<startEvent id="i"/>') + '<task id="a"/>', "s>u i>a", "i: its flow i-a leaves its sub-process"),
+    (START + '<endEvent id="e"/><task id="a"/>', "s>e e>a", "e: it is an end event with an outgoing flow"),
+    (START + '<parallelGateway id="g"/><task id="a"/>', "s>g g>a[x]", "g: its flow g-a has a condition"),
+    (
+        START + '<exclusiveGateway id="g"/><task id="a"/><task id="b"/>',
+        "s>g g>a[x] g>b",
+        "g: its flow g-b has no condition",
+    ),
+    (START + '<exclusiveGateway id="g" default="no"/>', "s>g", "g: its default flow 'no' does not leave it"),
+    # Events.
+    (START + catch(CYCLE), "s>t", "t: it waits once, so its timer is a timeDuration or a timeDate, not a timeCycle"),
+    (START + catch(""), "s>t", "t: it catches nothing; give it a timer, a message or a signal"),
+    (START + catch("<timerEventDefinition/>"), "s>t", "t: its timer has none of timeDate, timeDuration and timeCycle"),
+    (START + catch(TEN_MINUTES + TEN_MINUTES), "s>t", "t: it has 2 event definitions; an event has exactly one"),
+    (START + catch(timer("timeDuration", "2s")), "s>t", "t: '2s' is not an ISO 8601 duration"),
+    (START + catch(timer("timeDate", "2026-01-31")), "s>t", "t: '2026-01-31' is not an ISO 8601 date-time"),
+    (START + catch('<messageEventDefinition messageRef="m"/>'), "s>t", "t: its message has no correlation key"),
+    (
+        START + catch('<messageEventDefinition messageRef="no"/>'),
+        "s>t",
+        "t: it refers to the message 'no', which the model",
+    ),
+    (START + catch("<messageEventDefinition/>"), "s>t", "t: it refers to no message; choose one"),
+    (START + catch('<signalEventDefinition signalRef="g"/>'), "s>t", "t: the signal 'g' has no name; give it one"),
+    (START + catch("<conditionalEventDefinition/>"), "s>t", "t: conditional events aren't run here"),
+    (START + job("a") + boundary(CYCLE), "s>a", "b: it interrupts, so it happens once"),
+    (START + job("a") + boundary(""), "s>a", "b: it waits for nothing"),
+    (START + job("a") + boundary(TEN_MINUTES, "no"), "s>a", "b: it is attached to 'no', which is no task"),
+    (START + job("a") + boundary(TEN_MINUTES), "s>a a>b", "a: its flow a-b leads to a boundaryEvent"),
+    (
+        START + job("a") + boundary("<errorEventDefinition/>", "a", 'cancelActivity="false"'),
+        "s>a",
+        "b: an error always interrupts",
+    ),
+    (
+        START + '<endEvent id="e"><errorEventDefinition errorRef="x"/></endEvent>',
+        "s>e",
+        "e: it throws an error without a code",
+    ),
+    (START + f'<endEvent id="e">{TEN_MINUTES}</endEvent>', "s>e", "e: an end event waits for nothing"),
+    (
+        START + f'<intermediateThrowEvent id="e">{TEN_MINUTES}</intermediateThrowEvent>',
+        "s>e",
+        "e: it throws nothing that can be thrown",
+    ),
+    (START + '<eventBasedGateway id="g"/><task id="a"/>', "s>g g>a", "g: it has fewer than two outgoing flows"),
+    (START + '<eventBasedGateway id="g"/><task id="a"/>', "s>g g>a", "g: its flow g-a leads to a task, not to"),
+    (
+        START + '<parallelGateway id="g" default="g-a"/><task id="a"/>',
+        "s>g g>a",
+        "g: it has a default flow, and a parallel",
+    ),
+    ('<startEvent id="s"><terminateEventDefinition/></startEvent>', "", "s: a process isn't started by an error"),
+    (START.replace("/>", f">{TWICE}</startEvent>"), "", "s: it is executed once for each"),
+    (START + '<userTask id="b" camunda:assignee="' + "${" * 6_000 + '"/>', "", "b: a text has 12,000 characters"),
+    # What tasks need.
+    (START + '<serviceTask id="a"/>', "s>a", "a: nothing says who does it; name a zeebe:taskDefinition's type"),
+    (START + '<serviceTask id="a" camunda:class="org.acme.Pay"/>', "s>a", "a: camunda:class='org.acme.Pay' is Java"),
+    (
+        START + '<scriptTask id="a" scriptFormat="groovy"><script>1</script></scriptTask>',
+        "s>a",
+        "a: its language is 'groovy'",
+    ),
+    (START + '<callActivity id="a"/>', "s>a", "a: nothing says which process is called"),
+    (START + '<userTask id="a" camunda:assignee="${service.find(1)}"/>', "s>a", "which only Camunda 7 reads"),
+    (START + '<userTask id="a" camunda:assignee="Mr ${name}"/>', "s>a", "a: 'Mr ${name}' mixes text and an expression"),
+    (
+        START + job("a", "<standardLoopCharacteristics/>"),
+        "s>a",
+        "a: it has a standard loop",
+    ),
+    (
+        START + job("a", "<multiInstanceLoopCharacteristics/>"),
+        "s>a",
+        "a: a multi-instance needs either a collection or a cardinality",
+    ),
+]
+
+
+@pytest.mark.parametrize(("elements", "connected", "says"), REFUSED)
+def test_what_can_t_be_run_is_refused(elements: str, connected: str, says: str) -> None:
+    with pytest.raises(InvalidModel) as refused:
+        read_model(model(elements, connected=connected, beside=SHARED))
+    assert says in str(refused.value)
+
+
+def test_all_that_is_wrong_is_told_at_once() -> None:
+    with pytest.raises(InvalidModel) as refused:
+        read_model(model(START + "".join(f'<serviceTask id="a{n}"/>' for n in range(30))))
+    assert len(refused.value.problems) == 30
+    assert str(refused.value).endswith("and 10 more")
+
+
+def test_an_expression_that_is_none_is_refused_where_it_stands() -> None:
+    with pytest.raises(InvalidModel) as refused:
+        read_model(model(START + '<exclusiveGateway id="g"/><task id="a"/>', connected="s>g g>a[1 +]"))
+    assert refused.value.problems[0].element_id == "g-a"
+
+
+def test_flows_have_ids_of_their_own() -> None:
+    flow = '<sequenceFlow id="f" sourceRef="s" targetRef="a"/>'
+    with pytest.raises(InvalidModel, match="the id 'f' stands twice"):
+        read_model(model(START + '<task id="a"/>' + flow + flow))
+    with pytest.raises(InvalidModel, match="a sequenceFlow has no id"):
+        read_model(model(START + '<task id="a"/>' + flow.replace('id="f" ', "")))
+
+
+def test_too_many_inclusive_joins_are_refused() -> None:
+    gates = "".join(f'<inclusiveGateway id="g{number}"/>' for number in range(502))
+    condition = "<conditionExpression>=true</conditionExpression>"
+    links = "".join(
+        f'<sequenceFlow id="{side}{number}" sourceRef="g{number}" targetRef="g{number + 1}">{condition}</sequenceFlow>'
+        for number in range(501)
+        for side in "ab"
+    )
+    with pytest.raises(InvalidModel, match="501 inclusive gateways that join; it may have 500"):
+        read_model(model(START + gates + links, connected="s>g0"))

@@ -1,0 +1,37 @@
+"""The page on BPMN says of each element what the code does."""
+
+import re
+
+import pytest
+
+from bpmn.model import InvalidModel, document, expressions, read_model
+from bpmn.model.reading import KINDS, NOT_RUN
+from bpmn.step import loops, state
+from bpmn.step.advance import ENTRIES_MAX
+from tests.support import ROOT
+from tests.support.bpmn import model
+
+PAGE = (ROOT / "docs" / "bpmn.md").read_text()
+ROWS = re.findall(r"^\| `(\w+)` \| (yes|no) \|", PAGE, re.MULTILINE)
+
+
+def test_the_page_lists_the_elements_that_run_and_those_that_don_t() -> None:
+    assert {name for name, runs in ROWS if runs == "yes"} == set(KINDS)
+    assert {name for name, runs in ROWS if runs == "no"} == NOT_RUN
+
+
+@pytest.mark.parametrize("event", ["conditional", "link", "compensate", "cancel"])
+def test_events_that_the_page_excludes_are_refused(event: str) -> None:
+    definition = f"<{event}EventDefinition/>"
+    with pytest.raises(InvalidModel, match=f"t: {event} events aren't run here"):
+        read_model(model(f'<startEvent id="s"/><intermediateCatchEvent id="t">{definition}</intermediateCatchEvent>'))
+
+
+def test_the_page_tells_the_bounds() -> None:
+    bounds = PAGE.partition("## Bounds")[2]
+    mib = document.MODEL_BYTES_MAX // 2**20
+    assert f"{mib} MiB, {document.ELEMENTS_MAX:,} elements, {document.DEPTH_MAX} deep" in bounds
+    assert f"{expressions.EXPRESSION_CHARS_MAX:,} characters" in bounds
+    assert f"| items of a multi-instance | {loops.ITEMS_MAX:,} |" in bounds
+    assert f"| nodes entered in one step | {ENTRIES_MAX:,} |" in bounds
+    assert f"| state of an instance | {state.STATE_BYTES_MAX // 2**20} MiB |" in bounds

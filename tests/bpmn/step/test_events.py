@@ -1,0 +1,243 @@
+"""Events interrupt, begin beside, are caught by the nearest, and find nobody when they come too late."""
+
+import pytest
+
+from bpmn.model.definition import TimerKind
+from bpmn.step.effects import MessageOpened, SignalOpened, TimerOpened
+from bpmn.step.signals import Completed, ErrorThrown, Happened, VariablesSet
+from tests.support.bpmn import SHARED, Played, boundary, definition, event_subprocess, job, timer
+
+TEN_MINUTES = timer("timeDuration", "PT10M")
+
+
+def with_boundary(event: str, *, interrupts: bool = True) -> Played:
+    """Play a job with a boundary event `b`."""
+    return Played(
+        definition(
+            f'<startEvent id="s"/>{job("a")}{boundary("b", "a", event, interrupts=interrupts)}'
+            '<endEvent id="e"/><endEvent id="o"/>',
+            connected="s>a a>e b>o",
+            beside=SHARED,
+        ),
+        {"order": 42},
+    )
+
+
+def test_a_timer_catches_and_the_token_goes_on() -> None:
+    played = Played(
+        definition(
+            f'<startEvent id="s"/><intermediateCatchEvent id="t">{TEN_MINUTES}</intermediateCatchEvent>',
+            connected="s>t",
+        )
+    )
+    opened = played.open[played.token("t"), "t"]
+    assert opened == TimerOpened(opened.token, "t", TimerKind.DURATION, "PT10M")
+    assert played.happen("t")
+    assert played.history[-2:] == ["t-", "p-"]
+
+
+def test_a_timer_takes_its_time_from_an_expression_as_its_scope_is_entered() -> None:
+    event = timer("timeDuration", '=duration("PT1M") * factor')
+    played = Played(
+        definition(
+            f'<startEvent id="s"/><intermediateCatchEvent id="t">{event}</intermediateCatchEvent>', connected="s>t"
+        ),
+        {"factor": 3},
+    )
+    opened = played.open[played.token("t"), "t"]
+    assert isinstance(opened, TimerOpened)
+    assert opened.text == "PT3M"
+
+
+@pytest.mark.parametrize("value", ["soon", None, [1], "-PT5M"])
+def test_a_time_that_is_none_is_an_incident_that_names_it(value: object) -> None:
+    played = Played(
+        definition(
+            f'<startEvent id="s"/><intermediateCatchEvent id="t">{timer("timeDuration", "=at")}'
+            "</intermediateCatchEvent>",
+            connected="s>t",
+        ),
+        {"at": value},  # type: ignore[dict-item]
+    )
+    (incident,) = played.incidents.values()
+    assert incident.node_id == "t"
+    assert not played.open
+
+
+def test_an_interrupting_boundary_event_terminates_its_activity() -> None:
+    played = with_boundary(TEN_MINUTES)
+    assert played.waits == ["b", "a"]
+    token = played.token("a")
+    assert played.happen("b")
+    assert played.history[-6:] == ["ax", "b+", "b-", "o+", "o-", "p-"]
+    assert not played.send(Completed(token)), "the job's answer is stale"
+
+
+def test_a_completed_activity_closes_its_boundary_events() -> None:
+    played = with_boundary(TEN_MINUTES)
+    token = played.token("b")
+    assert played.complete("a")
+    assert not played.open
+    assert not played.send(Happened(token, "b")), "the timer came too late"
+
+
+def test_a_boundary_event_that_doesn_t_interrupt_begins_beside_as_often_as_it_happens() -> None:
+    played = with_boundary(timer("timeCycle", "R3/PT10M"), interrupts=False)
+    assert played.happen("b")
+    assert played.happen("b")
+    assert played.history.count("o+") == 2
+    assert played.complete("a")
+    assert played.history[-1] == "p-"
+
+
+def test_a_message_brings_its_variables() -> None:
+    played = with_boundary('<messageEventDefinition messageRef="m"/>')
+    opened = played.open[played.token("b"), "b"]
+    assert opened == MessageOpened(opened.token, "b", "paid", "42")
+    assert played.happen("b", amount=10)
+    assert played.result.variables == {"order": 42, "amount": 10}
+
+
+def test_a_signal_is_waited_for_by_its_name() -> None:
+    played = with_boundary('<signalEventDefinition signalRef="g"/>')
+    opened = played.open[played.token("b"), "b"]
+    assert opened == SignalOpened(opened.token, "b", "stop")
+    assert played.happen("b")
+    assert "o+" in played.history
+
+
+@pytest.mark.parametrize("reference", ['errorRef="x"', ""])
+def test_an_error_is_caught_by_its_code_or_by_all(reference: str) -> None:
+    played = with_boundary(f"<errorEventDefinition {reference}/>")
+    assert played.send(ErrorThrown(played.token("a"), "E1", variables={"why": "stolen"}))
+    assert played.history[-6:] == ["ax", "b+", "b-", "o+", "o-", "p-"]
+    assert played.result.variables == {"order": 42, "why": "stolen"}
+
+
+def test_another_error_is_not_caught() -> None:
+    played = with_boundary('<errorEventDefinition errorRef="y"/>')
+    assert played.send(ErrorThrown(played.token("a"), "E1"))
+    assert played.incidents
+
+
+def test_an_error_s_end_is_caught_around_the_sub_process() -> None:
+    inside = '<startEvent id="is"/><endEvent id="ie"><errorEventDefinition errorRef="x"/></endEvent>'
+    flow = '<sequenceFlow id="f" sourceRef="is" targetRef="ie"/>'
+    caught = boundary("b", "sub", '<errorEventDefinition errorRef="x"/>')
+    played = Played(
+        definition(
+            f'<startEvent id="s"/><subProcess id="sub">{inside}{flow}</subProcess>{caught}<endEvent id="o"/>',
+            connected="s>sub b>o",
+            beside=SHARED,
+        )
+    )
+    assert played.history[3:] == ["sub+", "is+", "is-", "ie+", "iex", "subx", "b+", "b-", "o+", "o-", "p-"]
+
+
+def test_an_escalation_goes_up_and_its_thrower_goes_on_if_nobody_is_interrupted() -> None:
+    inside = (
+        '<startEvent id="is"/><intermediateThrowEvent id="it"><escalationEventDefinition escalationRef="c"/>'
+        f"</intermediateThrowEvent>{job('ij')}"
+        '<sequenceFlow id="f" sourceRef="is" targetRef="it"/><sequenceFlow id="h" sourceRef="it" targetRef="ij"/>'
+    )
+    caught = boundary("b", "sub", '<escalationEventDefinition escalationRef="c"/>', interrupts=False)
+    played = Played(
+        definition(
+            f'<startEvent id="s"/><subProcess id="sub">{inside}</subProcess>{caught}{job("o")}',
+            connected="s>sub b>o",
+            beside=SHARED,
+        )
+    )
+    assert sorted(played.waits) == ["ij", "o"]
+    assert played.complete("ij")
+    assert played.complete("o")
+    assert played.ended
+
+
+def test_an_interrupting_event_sub_process_ends_all_else_in_its_scope() -> None:
+    played = Played(
+        definition(
+            f'<startEvent id="s"/>{job("a")}{event_subprocess("n", TEN_MINUTES)}'
+            + event_subprocess("k", '<signalEventDefinition signalRef="g"/>', interrupts=False),
+            connected="s>a",
+            beside=SHARED,
+        )
+    )
+    assert played.waits == ["ns", "ks", "a"]
+    assert played.happen("ns")
+    assert played.waits == ["nj"], "the other events of the scope are closed"
+    assert played.complete("nj")
+    assert played.history[-3:] == ["nj-", "n-", "p-"]
+
+
+def test_an_event_sub_process_that_doesn_t_interrupt_keeps_its_scope_open() -> None:
+    played = Played(
+        definition(
+            f'<startEvent id="s"/>{job("a")}'
+            + event_subprocess("k", '<signalEventDefinition signalRef="g"/>', interrupts=False),
+            connected="s>a",
+            beside=SHARED,
+        )
+    )
+    assert played.happen("ks")
+    assert played.happen("ks")
+    assert played.complete("a")
+    assert not played.ended, "two event sub-processes still run"
+    assert played.send(Completed(played.token("kj")))
+    assert played.send(Completed(played.token("kj")))
+    assert played.ended
+
+
+def test_an_event_sub_process_catches_an_error_of_its_scope() -> None:
+    played = Played(
+        definition(
+            f'<startEvent id="s"/>{job("a")}{event_subprocess("n", "<errorEventDefinition/>")}',
+            connected="s>a",
+            beside=SHARED,
+        )
+    )
+    assert played.send(ErrorThrown(played.token("a"), "E9"))
+    assert played.waits == ["nj"]
+    assert played.send(ErrorThrown(played.token("nj"), "E9"))
+    assert played.incidents, "an error inside an event sub-process isn't caught by it again"
+
+
+def test_an_instance_that_was_begun_by_an_event_goes_on_from_there_after_an_incident() -> None:
+    message = event_subprocess("n", '<messageEventDefinition messageRef="m"/>')
+    begun = '<startEvent id="g"><signalEventDefinition signalRef="g"/></startEvent>'
+    played = Played(
+        definition(f'<startEvent id="s"/>{begun}{job("a")}{job("b")}{message}', connected="s>a g>b", beside=SHARED),
+        {"order": None},
+        start="g",
+    )
+    (incident,) = played.incidents.values()
+    assert incident.node_id == "p"
+    assert played.send(VariablesSet(1, {"order": 42}))
+    assert played.retry()
+    assert played.waits == ["ns", "b"]
+
+
+def test_a_terminate_end_event_ends_its_whole_scope() -> None:
+    played = Played(
+        definition(
+            f'<startEvent id="s"/><parallelGateway id="g"/>{job("a")}<task id="b"/>'
+            '<endEvent id="t"><terminateEventDefinition/></endEvent>',
+            connected="s>g g>a g>b b>t",
+        )
+    )
+    assert played.history[-4:] == ["t+", "t-", "ax", "p-"]
+    assert played.ended
+
+
+def test_a_thrown_signal_tells_its_name_and_the_variables() -> None:
+    played = Played(
+        definition(
+            '<startEvent id="s"/><endEvent id="e"><signalEventDefinition signalRef="g"/></endEvent>',
+            connected="s>e",
+            beside=SHARED,
+        ),
+        {"order": 42},
+    )
+    (thrown,) = played.thrown
+    assert (thrown.name, thrown.variables) == ("stop", {"order": 42})
+    assert played.ended

@@ -1,0 +1,98 @@
+"""A multi-instance activity is executed once for each item of a list."""
+
+from bpmn.step.effects import JobOpened
+from bpmn.step.signals import Completed
+from tests.support.bpmn import Played, definition, job
+
+OUTPUT = ' outputCollection="results" outputElement="=result"'
+
+
+def looped(attributes: str = "", inside: str = "", *, items: object = None, zeebe: str = OUTPUT) -> Played:
+    """Play a job that is executed for each of `items`."""
+    characteristics = (
+        f"<multiInstanceLoopCharacteristics {attributes}><extensionElements>"
+        f'<zeebe:loopCharacteristics inputCollection="=items" inputElement="item"{zeebe}/></extensionElements>'
+        f"{inside}</multiInstanceLoopCharacteristics>"
+    )
+    return Played(
+        definition(f'<startEvent id="s"/>{job("a", characteristics)}<endEvent id="e"/>', connected="s>a a>e"),
+        {"items": items},  # type: ignore[dict-item]
+    )
+
+
+def jobs(played: Played) -> dict[int, JobOpened]:
+    """Return the open jobs, by the numbers of their executions."""
+    opened = [job for job in played.open.values() if isinstance(job, JobOpened)]
+    return {int(str(job.variables["loopCounter"])): job for job in opened}
+
+
+def test_all_at_once_and_the_results_stand_in_the_order_of_the_items() -> None:
+    played = looped(items=["x", "y", "z"])
+    assert [job.variables["item"] for job in jobs(played).values()] == ["x", "y", "z"]
+    for number in (3, 1, 2):
+        assert played.send(Completed(jobs(played)[number].token, {"result": number * 10}))
+    assert played.result.variables == {"items": ["x", "y", "z"], "results": [10, 20, 30]}
+    assert played.history[-4:] == ["a-", "e+", "e-", "p-"]
+
+
+def test_one_after_the_other() -> None:
+    played = looped('isSequential="true"', items=["x", "y"])
+    assert list(jobs(played)) == [1]
+    assert played.send(Completed(jobs(played)[1].token, {"result": 1}))
+    assert list(jobs(played)) == [2]
+    assert played.send(Completed(jobs(played)[2].token, {"result": 2}))
+    assert played.result.variables["results"] == [1, 2]
+
+
+def test_no_items_are_no_executions() -> None:
+    played = looped(items=[])
+    assert played.result.variables == {"items": [], "results": []}
+
+
+def test_what_is_no_list_is_an_incident() -> None:
+    played = looped(items="x")
+    (incident,) = played.incidents.values()
+    assert incident.sentence == "the collection of its multi-instance is 'x', not a list"
+
+
+def test_a_completion_condition_ends_the_rest() -> None:
+    condition = "<completionCondition>=numberOfCompletedInstances = 2</completionCondition>"
+    played = looped(inside=condition, items=[1, 2, 3, 4])
+    for number in (2, 4):
+        assert played.send(Completed(jobs(played)[number].token, {"result": number}))
+    assert played.result.variables["results"] == [None, 2, None, 4]
+    assert played.history.count("ax") == 2
+
+
+def test_output_mappings_of_an_execution_write_inside_the_activity() -> None:
+    characteristics = (
+        "<multiInstanceLoopCharacteristics><extensionElements>"
+        '<zeebe:loopCharacteristics inputCollection="=items" outputCollection="all" outputElement="=doubled"/>'
+        "</extensionElements></multiInstanceLoopCharacteristics>"
+    )
+    task = (
+        '<serviceTask id="a"><extensionElements><zeebe:taskDefinition type="a"/><zeebe:ioMapping>'
+        '<zeebe:input source="=null" target="doubled"/><zeebe:output source="=result * 2" target="doubled"/>'
+        f"</zeebe:ioMapping></extensionElements>{characteristics}</serviceTask>"
+    )
+    played = Played(definition(f'<startEvent id="s"/>{task}', connected="s>a"), {"items": [1, 2]})
+    for number in (1, 2):
+        assert played.send(Completed(jobs(played)[number].token, {"result": number}))
+    assert played.ended
+    assert played.ended.variables == {"items": [1, 2], "all": [None, None]}
+
+
+def test_no_worker_can_take_an_execution_for_another() -> None:
+    played = looped(items=["x", "y"])
+    tokens = {number: opened.token for number, opened in jobs(played).items()}
+    assert played.send(Completed(tokens[1], {"result": 1, "loopCounter": 99}))
+    assert played.send(Completed(tokens[2], {"result": 2, "loopCounter": "x"}))
+    assert played.result.variables["results"] == [1, 2]
+
+
+def test_camunda_7_counts() -> None:
+    characteristics = (
+        "<multiInstanceLoopCharacteristics><loopCardinality>3</loopCardinality></multiInstanceLoopCharacteristics>"
+    )
+    played = Played(definition(f'<startEvent id="s"/>{job("a", characteristics)}', connected="s>a"))
+    assert list(jobs(played)) == [1, 2, 3]

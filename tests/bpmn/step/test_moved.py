@@ -1,0 +1,69 @@
+"""Somebody moves tokens, or changes what an incident has stopped, and no token is lost or made up by that."""
+
+from bpmn.step.signals import ErrorThrown, Happened, Moved, VariablesSet
+from tests.support.bpmn import SHARED, Played, definition, event_subprocess, job
+
+INSIDE = f'<startEvent id="is"/>{job("a")}{job("b")}<sequenceFlow id="f" sourceRef="is" targetRef="a"/>'
+MESSAGE = '<messageEventDefinition messageRef="m"/>'
+
+
+def in_a_subprocess(attributes: str = "", beside: str = "") -> Played:
+    """Play a sub-process `u` whose job `a` waits; a job `o` comes after it."""
+    return Played(
+        definition(
+            f'<startEvent id="s"/><subProcess id="u">{attributes}{INSIDE}{beside}</subProcess>{job("o")}',
+            connected="s>u u>o",
+            beside=SHARED,
+        ),
+        {"order": 42, "items": [1, 2]},
+    )
+
+
+def key_of(played: Played, node_id: str) -> int:
+    return next(token.key for token in played.instance.tokens.values() if token.node_id == node_id)
+
+
+def test_a_token_is_moved() -> None:
+    played = in_a_subprocess()
+    assert played.send(Moved((played.token("a"),), ("b",)))
+    assert played.waits == ["b"]
+    assert played.history[-2:] == ["ax", "b+"]
+
+
+def test_nothing_begins_inside_what_is_terminated_with_it() -> None:
+    played = in_a_subprocess()
+    assert not played.send(Moved((key_of(played, "u"),), ("b",)))
+    assert not played.send(Moved((1,), ("o",)))
+    assert played.waits == ["a"]
+
+
+def test_nothing_begins_in_a_scope_that_an_incident_stopped_at_its_end() -> None:
+    output = "<extensionElements><zeebe:ioMapping><zeebe:output source='=assert(x, x != null)' target='y'/>"
+    message = event_subprocess("n", MESSAGE, interrupts=False)
+    played = in_a_subprocess(output + "</zeebe:ioMapping></extensionElements>", message)
+    scope = key_of(played, "u")
+    assert played.complete("a")
+    (incident,) = played.incidents.values()
+    assert incident.node_id == "u"
+
+    assert not played.send(Happened(scope, "ns"))
+    assert not played.send(Moved((), ("b",)))
+    assert played.send(VariablesSet(1, {"x": 1}))
+    assert played.retry()
+    assert played.waits == ["o"]
+    assert played.complete("o")
+    assert played.ended
+    assert not played.instance.tokens
+
+
+def test_an_error_in_an_event_sub_process_of_one_execution_ends_no_other() -> None:
+    loop = (
+        "<multiInstanceLoopCharacteristics><extensionElements><zeebe:loopCharacteristics inputCollection='=items'/>"
+        "</extensionElements></multiInstanceLoopCharacteristics>"
+    )
+    played = in_a_subprocess(loop, event_subprocess("n", "<errorEventDefinition/>"))
+    first, second = (token for token, node_id in played.open if node_id == "a")
+    assert played.send(ErrorThrown(first, "E1"))
+    assert played.send(ErrorThrown(played.token("nj"), "E2"))
+    assert [incident.node_id for incident in played.incidents.values()] == ["nj"]
+    assert (second, "a") in played.open

@@ -1,0 +1,71 @@
+"""Random walks through random processes: the engine waits for what a second interpreter waits for, move by move."""
+
+from itertools import count
+from random import Random
+
+import pytest
+
+from bpmn.step.effects import JobOpened, Outcome
+from bpmn.step.signals import CancelAsked, Completed, ErrorThrown, Happened
+from tests.support.bpmn import Played, definition
+from tests.support.bpmn_blocks import ERROR, Scope, Written, drawn
+
+MOVES_MAX = 200
+
+
+def play(seed: int) -> Outcome | None:
+    """Play a process until it ends; None: an error that nobody caught stopped it."""
+    random = Random(seed)
+    block = drawn(random, depth=random.randint(1, 4), numbers=count())
+    ended: list[Outcome] = []
+    expected = Scope(None, lambda: ended.append(Outcome.COMPLETED), None)
+    expected.run(block)
+    played = Played(definition(Written(block).elements, beside=ERROR))
+    for _ in range(MOVES_MAX):
+        assert sorted(played.waits) == sorted(expected.all_waits()), seed
+        assert (played.ended is None) == (not ended), seed
+        if ended:
+            break
+        if move(random, played, expected):
+            return None
+        if not ended and random.random() < 0.01:
+            assert played.send(CancelAsked())
+            assert not played.open, seed
+            ended.append(Outcome.CANCELED)
+            break
+    assert ended, f"{seed}: no end after {MOVES_MAX} moves"
+    assert played.result.outcome == ended[0], seed
+    assert not played.instance.tokens
+    assert not played.incidents
+    return ended[0]
+
+
+def move(random: Random, played: Played, expected: Scope) -> bool:
+    """Let one of what waits happen in both; True: an error that nobody catches stopped the instance."""
+    (token, node_id), opened = random.choice(list(played.open.items()))
+    scope, go_on = expected.all_waits()[node_id]
+    if isinstance(opened, JobOpened) and random.random() < 0.2:
+        assert played.send(ErrorThrown(token, "E"))
+        if not scope.throw():
+            assert [incident.node_id for incident in played.incidents.values()] == [node_id]
+            return True
+        return False
+    signal = Completed(token) if isinstance(opened, JobOpened) else Happened(token, node_id)
+    assert played.send(signal)
+    played.open.pop((token, node_id), None)  # a timer fires once
+    assert not played.send(Completed(token)) or not isinstance(opened, JobOpened), "it is stale the second time"
+    go_on()
+    return False
+
+
+def outcomes(seeds: range) -> set[Outcome | None]:
+    return {play(seed) for seed in seeds}
+
+
+def test_a_few_hundred_random_processes_wait_and_end_as_a_second_interpreter_says() -> None:
+    assert outcomes(range(300)) == {Outcome.COMPLETED, Outcome.CANCELED, None}
+
+
+@pytest.mark.slow
+def test_ten_thousand_random_processes_do_too() -> None:
+    assert outcomes(range(300, 10_300)) == {Outcome.COMPLETED, Outcome.CANCELED, None}

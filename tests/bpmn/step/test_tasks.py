@@ -1,0 +1,183 @@
+"""A token goes from element to element, and waits where somebody else does the work."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from bpmn.step.effects import JobOpened, Outcome, TaskOpened
+from bpmn.step.signals import CancelAsked, Completed, ErrorThrown, Failed, VariablesSet
+from tests.support.bpmn import Played, definition, job
+
+STRAIGHT = definition(
+    f'<startEvent id="s"/>{job("a")}<endEvent id="e"/>',
+    connected="s>a a>e",
+)
+
+
+def test_a_job_waits_with_all_variables_and_its_end_ends_the_instance() -> None:
+    played = Played(STRAIGHT, {"order": 42})
+    assert played.history == ["p+", "s+", "s-", "a+"]
+    opened = played.open[played.token("a"), "a"]
+    assert isinstance(opened, JobOpened)
+    assert (opened.job_type, opened.variables) == ("a", {"order": 42})
+
+    assert played.complete("a", paid=True)
+    assert played.history[4:] == ["a-", "e+", "e-", "p-"]
+    assert played.result.outcome == Outcome.COMPLETED
+    assert played.result.variables == {"order": 42, "paid": True}
+    assert not played.open
+
+
+def test_who_answers_twice_is_stale() -> None:
+    played = Played(STRAIGHT)
+    token = played.token("a")
+    assert played.send(Completed(token, {}))
+    assert not played.send(Completed(token, {}))
+    assert not played.send(Failed(token, "too late"))
+    assert not played.send(CancelAsked())
+
+
+def test_a_job_that_failed_for_good_is_an_incident_and_is_opened_again_when_that_is_resolved() -> None:
+    played = Played(STRAIGHT)
+    token = played.token("a")
+    assert played.send(Failed(token, "no such account"))
+    (incident,) = played.incidents.values()
+    assert (incident.node_id, incident.sentence) == ("a", "no such account")
+    assert not played.send(Completed(token, {})), "whoever had the job before is too late"
+
+    assert played.retry()
+    assert not played.incidents
+    assert played.complete("a")
+    assert played.ended
+
+
+def test_a_cancelled_instance_ends_with_all_that_waits() -> None:
+    played = Played(STRAIGHT, {"order": 42})
+    assert played.send(CancelAsked())
+    assert played.history[-2:] == ["ax", "px"]
+    assert played.result.outcome == Outcome.CANCELED
+    assert not played.open
+
+
+def test_a_user_task_says_who_may_do_it_and_until_when() -> None:
+    extensions = (
+        "<extensionElements>"
+        '<zeebe:assignmentDefinition assignee="=owner" candidateGroups="sales, support"/>'
+        '<zeebe:taskSchedule dueDate="2026-02-01T08:00:00Z"/><zeebe:formDefinition formKey="form-1"/>'
+        "</extensionElements>"
+    )
+    played = Played(
+        definition(f'<startEvent id="s"/><userTask id="u">{extensions}</userTask>', connected="s>u"), {"owner": "ada"}
+    )
+    task = played.open[played.token("u"), "u"]
+    assert isinstance(task, TaskOpened)
+    assert (task.assignee, task.candidate_groups, task.form_key) == ("ada", ("sales", "support"), "form-1")
+    assert task.due_date == datetime(2026, 2, 1, 8, tzinfo=UTC)
+    assert played.complete("u")
+    assert played.history[-2:] == ["u-", "p-"], "an element without an outgoing flow ends its path"
+
+
+def test_camunda_7_says_it_in_attributes() -> None:
+    played = Played(
+        definition(
+            '<startEvent id="s"/><userTask id="u" camunda:assignee="${owner}" camunda:candidateUsers="ada,bob"/>'
+            '<serviceTask id="t" camunda:type="external" camunda:topic="mail"/>',
+            connected="s>u u>t",
+        ),
+        {"owner": "ada"},
+    )
+    task = played.open[played.token("u"), "u"]
+    assert isinstance(task, TaskOpened)
+    assert (task.assignee, task.candidate_users) == ("ada", ("ada", "bob"))
+    assert played.complete("u")
+    opened = played.open[played.token("t"), "t"]
+    assert isinstance(opened, JobOpened)
+    assert opened.job_type == "mail"
+
+
+def test_a_script_writes_its_value_into_a_variable() -> None:
+    script = '<scriptTask id="t"><extensionElements><zeebe:script expression="=net * 2" resultVariable="gross"/>'
+    played = Played(
+        definition(f'<startEvent id="s"/>{script}</extensionElements></scriptTask>', connected="s>t"), {"net": 21}
+    )
+    assert played.result.variables == {"net": 21, "gross": 42}
+
+
+@pytest.mark.parametrize("tag", ["sendTask", "businessRuleTask", "serviceTask"])
+def test_what_somebody_else_does_is_a_job(tag: str) -> None:
+    played = Played(definition(f'<startEvent id="s"/>{job("a", tag=tag)}', connected="s>a"))
+    assert played.waits == ["a"]
+
+
+@pytest.mark.parametrize("tag", ["task", "manualTask", "intermediateThrowEvent"])
+def test_what_nobody_does_is_passed(tag: str) -> None:
+    played = Played(definition(f'<startEvent id="s"/><{tag} id="a"/>', connected="s>a"))
+    assert played.history == ["p+", "s+", "s-", "a+", "a-", "p-"]
+
+
+def test_inputs_are_seen_by_the_task_alone_and_outputs_by_all() -> None:
+    mapping = (
+        "<extensionElements><zeebe:taskDefinition type='a'/><zeebe:ioMapping>"
+        "<zeebe:input source='=order.total' target='amount'/>"
+        "<zeebe:output source='=receipt' target='order.receipt'/></zeebe:ioMapping></extensionElements>"
+    )
+    played = Played(
+        definition(f'<startEvent id="s"/><serviceTask id="a">{mapping}</serviceTask>', connected="s>a"),
+        {"order": {"total": 10}},
+    )
+    opened = played.open[played.token("a"), "a"]
+    assert isinstance(opened, JobOpened)
+    assert opened.variables == {"order": {"total": 10}, "amount": 10}
+    assert played.complete("a", receipt="r-1", noise=1)
+    assert played.result.variables == {"order": {"total": 10, "receipt": "r-1"}}
+
+
+def test_outputs_go_to_the_nearest_scope_that_has_the_variable() -> None:
+    mapping = (
+        "<extensionElements><zeebe:taskDefinition type='a'/><zeebe:ioMapping>"
+        "<zeebe:output source='=r' target='total'/><zeebe:output source='=r' target='order.total'/>"
+        "</zeebe:ioMapping></extensionElements>"
+    )
+    inside = f'<startEvent id="is"/><serviceTask id="a">{mapping}</serviceTask>'
+    played = Played(
+        definition(
+            f'<startEvent id="s"/><subProcess id="u">{inside}'
+            '<sequenceFlow id="f" sourceRef="is" targetRef="a"/></subProcess>',
+            connected="s>u",
+        ),
+        {"total": 0, "order": {"id": 7}},
+    )
+    assert played.complete("a", r=5)
+    assert played.result.variables == {"total": 5, "order": {"id": 7, "total": 5}}
+
+
+def test_variables_can_be_set_at_a_waiting_token() -> None:
+    played = Played(STRAIGHT)
+    assert played.send(VariablesSet(1, {"set": "later"}))
+    assert played.complete("a")
+    assert played.result.variables == {"set": "later"}
+
+
+def test_a_call_activity_waits_for_its_child_and_takes_its_variables() -> None:
+    called = '<extensionElements><zeebe:calledElement processId="child"/></extensionElements>'
+    played = Played(
+        definition(f'<startEvent id="s"/><callActivity id="c">{called}</callActivity>', connected="s>c"), {"x": 1}
+    )
+    assert played.waits == ["c"]
+    assert played.complete("c", y=2)
+    assert played.result.variables == {"x": 1, "y": 2}
+
+
+def test_an_error_that_nobody_catches_goes_to_the_caller_of_a_child() -> None:
+    played = Played(STRAIGHT, is_child=True)
+    assert played.send(ErrorThrown(played.token("a"), "E1"))
+    assert (played.result.outcome, played.result.error_code) == (Outcome.ERROR, "E1")
+    assert not played.open
+
+
+def test_an_error_that_nobody_catches_is_an_incident_where_nobody_called() -> None:
+    played = Played(STRAIGHT)
+    assert played.send(ErrorThrown(played.token("a"), "E1", "the card is stolen"))
+    (incident,) = played.incidents.values()
+    assert incident.sentence.startswith("nobody catches the error 'E1': the card is stolen")
+    assert not played.ended

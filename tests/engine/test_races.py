@@ -1,0 +1,202 @@
+"""Races of engines with shards, clients and each other: nothing is lost, comes twice, or goes on for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import asyncpg
+
+from service.processes import deploy
+from sql.clock.moved import move
+from sql.processes import instances, tasks
+from tests.support.bpmn import SHARED, boundary, job, model, timer
+from tests.support.bpmn_cluster import NOW, Processes, running
+from tests.support.factories import BOUND_S
+
+START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
+CALL = (
+    '<callActivity id="c"><extensionElements><zeebe:calledElement processId="child"/></extensionElements>'
+    "</callActivity>"
+)
+CATCH = '<intermediateCatchEvent id="m1"><messageEventDefinition messageRef="m"/></intermediateCatchEvent>'
+
+
+@asynccontextmanager
+async def holding(it: Processes, statement: str, *values: object) -> AsyncIterator[None]:
+    """Keep a client's transaction open, with the locks of a statement; in the end it is rolled back."""
+    connection = await asyncpg.connect(it.cluster.dsn, timeout=BOUND_S)
+    transaction = connection.transaction()
+    await transaction.start()
+    try:
+        await connection.execute(statement, *values, timeout=BOUND_S)
+        yield
+    finally:
+        await transaction.rollback()
+        await connection.close(timeout=BOUND_S)
+
+
+async def test_a_schedule_that_could_not_be_closed_ends_when_it_fires_again() -> None:
+    cycle = boundary("b", "u", timer("timeCycle", "R/PT10M"), interrupts=False)
+    async with running() as it:
+        await it.deploy(START + '<userTask id="u"/>' + cycle + END + '<userTask id="w"/>', connected="s>u u>w")
+        key = await it.start()
+        (task,) = await tasks.find_tasks(it.session)
+        async with holding(it, "select 1 from shardclock.timers for update"):  # as a shard that fires it just now
+            assert await tasks.complete_task(it.session, task.task_key, variables={})
+            await it.engine.step()
+            assert len(await it.query("select 1 from shardclock.timers")) == 1
+        await it.advance("PT30M")
+        assert await it.query("select 1 from shardclock.timers") == []
+        assert await it.stale(key) == ["fired"]
+
+
+async def test_a_schedule_of_an_instance_that_has_ended_ends_when_it_fires_again() -> None:
+    cycle = boundary("b", "u", timer("timeCycle", "R/PT10M"), interrupts=False)
+    async with running() as it:
+        await it.deploy(START + '<userTask id="u"/>' + cycle + END, connected="s>u u>e")
+        key = await it.start()
+        async with holding(it, "select 1 from shardclock.timers for update"):
+            assert await instances.cancel_instance(it.session, key)
+            await it.engine.step()
+        await it.advance("PT30M")
+        assert await it.query("select 1 from shardclock.timers") == []
+
+
+async def test_a_client_s_open_transaction_holds_up_nobody_else() -> None:
+    interrupted = boundary("b", "u", timer("timeDuration", "PT1H")) + END + '<endEvent id="o"/>'
+    async with running() as it:
+        await it.deploy(START + '<userTask id="u"/>' + interrupted, connected="s>u u>e b>o")
+        first, second = await it.start(), await it.start()
+        of = {task.instance_key: task.task_key for task in await tasks.find_tasks(it.session)}
+        async with holding(it, "select shardclock.complete_task($1)", of[first]):
+            await move(it.session, NOW + timedelta(hours=1))
+            await it.shard.step()
+            async with asyncio.timeout(2.0):
+                await it.engine.step()
+            assert [await it.state(key) for key in (first, second)] == ["COMPLETED", "COMPLETED"]
+        # The completion was rolled back, so the task is open although its instance has ended, until it is mended.
+        assert [task.instance_key for task in await tasks.find_tasks(it.session)] == [first]
+        await it.engine.tend_turn()
+        assert await tasks.find_tasks(it.session) == []
+
+
+async def test_a_message_that_was_kept_is_found_though_its_engine_died_before_it_looked() -> None:
+    async with running() as it:
+        await it.deploy(START + CATCH + END, connected="s>m1 m1>e", beside=SHARED)
+        key = await it.start(order="42")
+        await it.query(
+            "insert into shardclock.messages (message_key, expires_at, tenant_id, name, correlation, variables)"
+            " values (1, now() + interval '1 hour', 'default', 'paid', '42', '{}')"
+        )
+        await it.engine.tend_turn()
+        await it.settle()
+        assert await it.state(key) == "COMPLETED"
+        assert (await it.query("select correlated from shardclock.messages"))[0]["correlated"] == ["p"]
+
+
+async def test_two_messages_come_to_two_tokens_of_one_process_each_to_one() -> None:
+    async with running() as it:
+        await it.deploy(START + CATCH + END, connected="s>m1 m1>e", beside=SHARED)
+        keys = [await it.start(order="42"), await it.start(order="42")]
+        publish = "select shardclock.publish_message('paid', '42', jsonb_build_object('n', $1::integer))"
+        reached = [(await it.query(publish, n))[0]["publish_message"] for n in (1, 2)]
+        assert sorted(reached) == keys
+        await it.settle()
+        results = [(await it.see(key)).result or {} for key in keys]
+        assert sorted(result["n"] for result in results) == [1, 2]
+
+
+async def test_a_signal_reaches_what_came_to_wait_for_it_in_the_same_step() -> None:
+    catch = '<intermediateCatchEvent id="g1"><signalEventDefinition signalRef="g"/></intermediateCatchEvent>'
+    thrower = '<intermediateThrowEvent id="t"><signalEventDefinition signalRef="g"/></intermediateThrowEvent>'
+    async with running() as it:
+        await it.deploy(START + catch + thrower + END, connected="s>g1 s>t g1>e", beside=SHARED)
+        key = await it.start()
+        assert await it.state(key) == "COMPLETED"
+
+
+async def test_a_child_that_nobody_has_begun_goes_with_its_call() -> None:
+    interrupted = boundary("b", "c", timer("timeDuration", "PT1H")) + END + '<userTask id="w"/>'
+    async with running() as it:
+        await it.deploy(START + '<userTask id="u"/>', connected="s>u", process_id="child")
+        await it.deploy(START + CALL + interrupted, connected="s>c c>e b>w")
+        key = await it.start()
+        (child,) = await instances.find_instances(it.session, process_id="child")
+        assert child.parent_key == key
+        # A second parent is interrupted before its child begins.
+        second = (await it.query("select shardclock.start_process('p') as key"))[0]["key"]
+        await it.engine._runner.turn()
+        await it.query("update shardclock.timers set due_date = now() where process_instance_key = $1", second)
+        await it.shard.step()
+        await it.query(
+            "update shardclock.deliveries set next_attempt_at = now() + interval '1 s' where name is not null"
+        )
+        await it.engine.step()
+        await it.advance("PT1M")
+        assert await it.state(second) == "RUNNING"
+        assert len(await instances.find_instances(it.session, process_id="child")) == 1
+
+
+async def test_a_child_that_began_as_its_call_was_interrupted_is_cancelled() -> None:
+    async with running() as it:
+        await it.deploy(START + '<userTask id="u"/>', connected="s>u", process_id="child")
+        await it.deploy(START + '<userTask id="v"/>', connected="s>v")
+        parent = await it.start()
+        begin = "select shardclock.send_signal(null, 'default', $1)"
+        definition = (await it.query("select shardclock.find_definition('default', 'child') as key"))[0]["key"]
+        said = f'{{"kind": "begin", "definition": {definition}, "parent": {parent}, "parent_token": 99}}'
+        await it.query(begin, said)
+        await it.settle()
+        await it.engine.tend_turn()
+        await it.settle()
+        (child,) = await instances.find_instances(it.session, process_id="child")
+        assert child.state == "CANCELED"
+        assert await it.state(parent) == "RUNNING"
+
+
+async def test_a_process_is_not_moved_away_and_a_job_is_a_handler_s() -> None:
+    async with running() as it:
+        await it.deploy(START + job("job:nightly"), connected="s>job:nightly")
+        key = await it.start()
+        (incident,) = (await it.see(key)).waits["incident_list"]
+        assert incident["sentence"].startswith("the job's type 'job:nightly' is no handler's")
+        assert await instances.move_tokens(it.session, key, terminated=[1])
+        await it.settle()
+        assert await it.stale(key) == ["moved"]
+        assert await it.state(key) == "RUNNING"
+
+
+async def test_one_model_that_can_t_be_read_any_more_stops_no_other() -> None:
+    async with running() as it:
+        bad = await it.deploy(START + '<userTask id="u"/>', connected="s>u")
+        await it.query("update shardclock.definitions set model = 'no model' where definition_key = $1", bad)
+        await it.deploy(START + END, connected="s>e", process_id="good")
+        await it.query("select shardclock.start_process('p')")
+        good = await it.start("good")
+        assert await it.state(good) == "COMPLETED"
+        await it.advance("PT1M")
+        (dead,) = await it.query("select reason from shardclock.dead_letters")
+        assert dead["reason"] == f"the definition {bad} is gone, or this release refuses its model"
+
+
+async def test_what_no_json_reader_can_read_stops_nobody() -> None:
+    async with running() as it:
+        await it.deploy(START + END, connected="s>e")
+        deep = "(repeat('[', 5000) || repeat(']', 5000))::jsonb"
+        await it.query(f"select shardclock.start_process('p', jsonb_build_object('a', {deep}))")
+        good = await it.start()
+        assert await it.state(good) == "COMPLETED"
+        await it.advance("PT1M")
+        assert len(await it.query("select 1 from shardclock.dead_letters")) == 1
+
+
+async def test_a_deployment_of_one_file_with_two_processes_is_whole() -> None:
+    two = model(START, process_id="one").replace(b"</definitions>", b"") + (
+        b'<process id="two" isExecutable="true"><startEvent id="t"/></process></definitions>'
+    )
+    async with running() as it:
+        deployed = await deploy(it.session, two, resource="two.bpmn")
+        assert [(one.process_id, one.version, one.is_new) for one in deployed] == [("one", 1, True), ("two", 1, True)]

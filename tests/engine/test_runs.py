@@ -1,0 +1,390 @@
+"""Processes run: on real Postgres, by the statements of production, under a clock that the test moves."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+
+from engine.advancing import advance_by
+from service import processes
+from sql.clock.moved import move
+from sql.processes import instances, tasks
+from sql.processes.apply import apply_steps
+from sql.processes.definitions import delete_definition
+from sql.processes.signals import take_signals
+from tests.support.bpmn import SHARED, boundary, event_subprocess, job, timer
+from tests.support.bpmn_cluster import APP, NOW, running
+from timers.refusal import Refusal
+
+START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
+CALL = (
+    '<callActivity id="c"><extensionElements><zeebe:calledElement processId="child"/></extensionElements>'
+    "</callActivity>"
+)
+HOUR = timer("timeDuration", "PT1H")
+
+
+async def test_an_instance_waits_for_its_timer_and_ends() -> None:
+    catch = f'<intermediateCatchEvent id="t">{timer("timeDuration", "PT15M")}</intermediateCatchEvent>'
+    async with running() as it:
+        await it.deploy(START + catch + END, connected="s>t t>e")
+        key = await it.start(order=42)
+        found = await it.see(key)
+        assert found.found.state == "RUNNING"
+        (waiting,) = found.waits["timers"]
+        assert datetime.fromisoformat(waiting["due_date"]) == NOW + timedelta(minutes=15)
+
+        await it.advance("PT14M59S")
+        assert await it.state(key) == "RUNNING"
+        await it.advance("PT1S")
+        found = await it.see(key)
+        assert found.found.state == "COMPLETED"
+        assert found.found.ended_at == NOW + timedelta(minutes=15)
+        assert found.result == {"order": 42}
+        assert found.state is None
+        assert await it.history(key) == ["p+", "s+", "s-", "t+", "t-", "e+", "e-", "p-"]
+
+
+async def test_a_service_task_is_done_by_a_handler_and_its_result_becomes_variables() -> None:
+    async with running(APP) as it:
+        await it.deploy(START + job("charge") + END, connected="s>charge charge>e")
+        key = await it.start(amount=7)
+        assert (await it.see(key)).result == {"amount": 7, "charged": 7}
+
+
+async def test_a_service_task_that_is_given_up_is_an_incident_and_goes_on_when_it_is_resolved() -> None:
+    async with running(APP) as it:
+        await it.deploy(START + job("charge") + END, connected="s>charge charge>e")
+        key = await it.start(fails=True)
+        (incident,) = (await it.see(key)).waits["incident_list"]
+        assert incident["sentence"] == "the card is expired"
+        assert await it.query("select 1 from shardclock.dead_letters") == []
+
+        assert await instances.set_variables(it.session, key, {"fails": False})
+        assert await instances.resolve_incident(it.session, key, incident["token"])
+        await it.settle()
+        assert await it.state(key) == "COMPLETED"
+        assert not await instances.resolve_incident(it.session, key, incident["token"])
+
+
+async def test_an_error_that_a_handler_throws_is_caught_by_its_code() -> None:
+    caught = boundary("b", "charge", '<errorEventDefinition errorRef="x"/>') + '<endEvent id="o"/>'
+    async with running(APP) as it:
+        await it.deploy(START + job("charge") + caught + END, connected="s>charge charge>e b>o", beside=SHARED)
+        caught_key, other_key = await it.start(throws="E1"), await it.start(throws="E2")
+        assert "o+" in await it.history(caught_key)
+        (incident,) = (await it.see(other_key)).waits["incident_list"]
+        assert "E2" in incident["sentence"]
+
+
+async def test_a_task_of_a_person_is_claimed_and_completed_once() -> None:
+    assigned = (
+        '<userTask id="u" name="Approve"><extensionElements>'
+        '<zeebe:assignmentDefinition candidateGroups="bosses"/></extensionElements></userTask>'
+    )
+    async with running() as it:
+        await it.deploy(START + assigned + END, connected="s>u u>e")
+        key = await it.start()
+        (task,) = await tasks.find_tasks(it.session, candidate_group="bosses")
+        assert (task.name, task.instance_key) == ("Approve", key)
+        assert await tasks.claim_task(it.session, task.task_key, assignee="ann") == "ASSIGNED"
+        assert await tasks.claim_task(it.session, task.task_key, assignee="bob") == "TAKEN"
+        assert await tasks.complete_task(it.session, task.task_key, variables={"approved": True})
+        assert not await tasks.complete_task(it.session, task.task_key, variables={})
+        await it.settle()
+        assert (await it.see(key)).result == {"approved": True}
+        acts = await it.query("select act from shardclock.task_acts order by act_id")
+        assert [row["act"] for row in acts] == ["CREATED", "ASSIGNED", "COMPLETED"]
+
+
+@pytest.mark.parametrize("first", ["timer", "completion"])
+async def test_of_a_timer_and_a_completion_exactly_one_wins_and_the_other_is_stale(first: str) -> None:
+    elements = START + '<userTask id="u"/>' + boundary("b", "u", HOUR) + END + '<endEvent id="o"/>'
+    async with running() as it:
+        await it.deploy(elements, connected="s>u u>e b>o")
+        key = await it.start()
+        (task,) = await tasks.find_tasks(it.session)
+        # Both are there before an engine looks.
+        due, just_before = NOW + timedelta(hours=1), NOW + timedelta(minutes=59)
+        if first == "timer":
+            await move(it.session, due)
+            await it.shard.step()
+            assert await tasks.complete_task(it.session, task.task_key, variables={})
+        else:
+            await move(it.session, just_before)
+            assert await tasks.complete_task(it.session, task.task_key, variables={})
+            await move(it.session, due)
+            await it.shard.step()
+        await it.engine.step()
+        assert await it.state(key) == "COMPLETED"
+        ended = await it.history(key)
+        assert ("o+" in ended, "e+" in ended) == ((True, False) if first == "timer" else (False, True))
+        assert await it.stale(key) == ["completed" if first == "timer" else "fired"]
+
+
+async def test_what_a_token_waits_for_no_more_is_gone() -> None:
+    elements = START + job("charge") + boundary("b", "charge", HOUR) + END + '<endEvent id="o"/>'
+    async with running(APP) as it:
+        await it.deploy(elements, connected="s>charge charge>e b>o")
+        key = await it.start()
+        assert await it.state(key) == "COMPLETED"
+        assert await it.query("select 1 from shardclock.timers") == []
+        log = await it.query("select intent from shardclock.command_log where timer_type = 'BOUNDARY'")
+        assert [row["intent"] for row in log] == ["CANCELED"]
+
+
+async def test_a_job_that_nobody_does_goes_when_its_timer_interrupts_it() -> None:
+    elements = START + job("nobody") + boundary("b", "nobody", HOUR) + END + '<endEvent id="o"/>'
+    async with running() as it:
+        await it.deploy(elements, connected="s>nobody nobody>e b>o")
+        key = await it.start()
+        assert len((await it.see(key)).waits["jobs"]) == 1
+        await it.advance("PT1H")
+        assert await it.state(key) == "COMPLETED"
+        assert await it.query("select 1 from shardclock.deliveries") == []
+
+
+async def test_a_cycle_begins_beside_as_often_as_it_says_and_stops_with_its_task() -> None:
+    elements = START + '<userTask id="u"/>' + boundary("b", "u", timer("timeCycle", "R5/PT10M"), interrupts=False)
+    async with running() as it:
+        await it.deploy(elements + END + '<manualTask id="r"/>', connected="s>u u>e b>r")
+        key = await it.start()
+        await it.advance("PT25M")
+        assert (await it.history(key)).count("r+") == 2
+        (task,) = await tasks.find_tasks(it.session)
+        assert await tasks.complete_task(it.session, task.task_key, variables={})
+        await it.advance("PT2H")
+        assert await it.state(key) == "COMPLETED"
+        assert (await it.history(key)).count("r+") == 2
+        assert await it.query("select 1 from shardclock.timers") == []
+
+
+async def test_a_message_comes_to_who_waits_and_to_nobody_else() -> None:
+    catch = '<intermediateCatchEvent id="m1"><messageEventDefinition messageRef="m"/></intermediateCatchEvent>'
+    async with running() as it:
+        await it.deploy(START + catch + END, connected="s>m1 m1>e", beside=SHARED)
+        mine, other = await it.start(order="42"), await it.start(order="43")
+
+        async def publish(key: str) -> list[int]:
+            said = {"paid": True}
+            return await instances.publish_message(
+                it.session, "paid", correlation=key, variables=said, tenant_id="default"
+            )
+
+        assert await publish("44") == []
+        assert await publish("42") == [mine]
+        assert await publish("42") == []
+        await it.settle()
+        assert (await it.see(mine)).result == {"order": "42", "paid": True}
+        assert (await it.see(other)).found.state == "RUNNING"
+        assert len(await it.query("select 1 from shardclock.subscriptions")) == 1
+
+
+async def test_a_message_is_kept_for_who_comes_to_wait_later() -> None:
+    catch = '<intermediateCatchEvent id="m1"><messageEventDefinition messageRef="m"/></intermediateCatchEvent>'
+    async with running() as it:
+        await it.deploy(START + catch + END, connected="s>m1 m1>e", beside=SHARED)
+        for key, kept_s in (("1", 60.0), ("2", 600.0)):
+            assert (
+                await instances.publish_message(
+                    it.session, "paid", correlation=key, variables={}, tenant_id="default", time_to_live_s=kept_s
+                )
+                == []
+            )
+        await it.advance("PT2M")
+        late, found = await it.start(order="1"), await it.start(order="2")
+        assert (await it.see(late)).found.state == "RUNNING"
+        assert (await it.see(found)).found.state == "COMPLETED"
+
+
+async def test_a_signal_reaches_all_who_wait() -> None:
+    catch = '<intermediateCatchEvent id="g1"><signalEventDefinition signalRef="g"/></intermediateCatchEvent>'
+    thrower = '<intermediateThrowEvent id="t"><signalEventDefinition signalRef="g"/></intermediateThrowEvent>'
+    async with running() as it:
+        await it.deploy(START + catch + END, connected="s>g1 g1>e", beside=SHARED)
+        waiting = [await it.start(), await it.start()]
+        await it.deploy(START + thrower, connected="s>t", beside=SHARED, process_id="q")
+        await it.start("q")
+        assert [(await it.see(key)).found.state for key in waiting] == ["COMPLETED", "COMPLETED"]
+
+
+async def test_a_start_timer_is_replaced_by_a_new_version_and_comes_back_when_that_is_deleted() -> None:
+    def starting(cycle: str) -> str:
+        return f'<startEvent id="s">{timer("timeCycle", cycle)}</startEvent>'
+
+    async with running() as it:
+        first = await it.deploy(starting("R/PT1H") + END, connected="s>e")
+        assert first == await it.deploy(starting("R/PT1H") + END, connected="s>e")
+        await it.advance("PT2H")
+        assert len(await instances.find_instances(it.session)) == 2
+        second = await it.deploy(starting("R/P1D") + END, connected="s>e")
+        await it.advance("PT23H")
+        assert len(await instances.find_instances(it.session)) == 2
+        assert await delete_definition(it.session, second)
+        assert not await delete_definition(it.session, second)
+        await it.advance("PT1H")
+        found = await instances.find_instances(it.session)
+        assert [one.version for one in found] == [1, 1, 1]
+
+
+async def test_a_called_process_gives_its_result_back() -> None:
+    script = (
+        '<scriptTask id="x"><extensionElements><zeebe:script expression="=order + 1" resultVariable="next"/>'
+        "</extensionElements></scriptTask>"
+    )
+    async with running() as it:
+        await it.deploy(START + CALL + END, connected="s>c c>e")
+        key = await it.start(order=41)
+        (incident,) = (await it.see(key)).waits["incident_list"]
+        assert incident["sentence"] == 'the process "child" is not deployed; deploy it, and resolve this'
+
+        await it.deploy(START + script, connected="s>x", process_id="child")
+        assert await instances.resolve_incident(it.session, key, incident["token"])
+        await it.settle()
+        assert (await it.see(key)).result == {"order": 41, "next": 42}
+
+
+async def test_cancelling_takes_all_away_called_processes_too() -> None:
+    wait = f'<intermediateCatchEvent id="t">{HOUR}</intermediateCatchEvent><userTask id="u"/>'
+    async with running() as it:
+        await it.deploy(START + wait, connected="s>t s>u", process_id="child")
+        await it.deploy(START + CALL + job("nobody") + END, connected="s>c s>nobody c>e")
+        key = await it.start()
+        assert len(await instances.find_instances(it.session, state="RUNNING")) == 2
+        assert await instances.cancel_instance(it.session, key)
+        await it.settle()
+        states = [one.state for one in await instances.find_instances(it.session)]
+        assert states == ["CANCELED", "CANCELED"]
+        for table in ("timers", "deliveries", "tasks", "subscriptions", "incidents"):
+            assert await it.query(f"select 1 from shardclock.{table}") == [], table
+        assert not await instances.cancel_instance(it.session, key)
+
+
+async def test_a_signal_to_an_instance_that_has_ended_is_recorded_as_stale() -> None:
+    async with running() as it:
+        await it.deploy(START + END, connected="s>e")
+        key = await it.start()
+        await it.query("select shardclock.send_signal($1, 'default', '{\"kind\": \"cancel\"}')", key)
+        await it.settle()
+        assert await it.query("select 1 from shardclock.deliveries") == []
+        log = await it.query("select intent from shardclock.command_log where process_instance_key = $1", key)
+        assert [row["intent"] for row in log] == ["STALE"]
+
+
+async def test_what_no_engine_can_take_becomes_a_dead_letter_and_holds_up_nobody() -> None:
+    async with running() as it:
+        await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e")
+        bad, good = await it.start(), await it.start()
+        await it.query("select shardclock.send_signal($1, 'default', $2, 1)", bad, '{"kind": "what"}')
+        of = {task.instance_key: task.task_key for task in await tasks.find_tasks(it.session)}
+        assert await tasks.complete_task(it.session, of[good], variables={})
+        await it.advance("PT1M")
+        assert [await it.state(key) for key in (bad, good)] == ["RUNNING", "COMPLETED"]
+        (dead,) = await it.query("select timer_key, reason, failed_attempts from shardclock.dead_letters")
+        assert dead["reason"] == "no engine knows a signal of the kind 'what'"
+        assert dead["failed_attempts"] == 5
+        (incident,) = (await it.see(bad)).waits["incident_list"]
+        assert f"dead-letters redrive {dead['timer_key']}" in incident["sentence"]
+
+        # Once it is corrected and redriven, the incident goes; and with the end of its instance go all others.
+        await it.query(
+            "update shardclock.dead_letters set payload = $1", '{"kind": "variables", "variables": {"a": 1}}'
+        )
+        await it.query("select shardclock.redrive_dead_letters($1)", [dead["timer_key"]])
+        await it.settle()
+        assert (await it.see(bad)).waits["incident_list"] == []
+        assert await tasks.complete_task(it.session, of[bad], variables={})
+        await it.settle()
+        assert (await it.see(bad)).result == {"a": 1}
+
+
+async def test_an_innocent_signal_is_not_given_up_for_another_s_fault() -> None:
+    async with running() as it:
+        await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e")
+        key = await it.start()
+        assert await instances.set_variables(it.session, key, {"first": 1})
+        await it.query("select shardclock.send_signal($1, 'default', $2, 1)", key, '{"kind": "what"}')
+        assert await instances.set_variables(it.session, key, {"last": 1})
+        await it.advance("PT1M")
+        assert processes.variables_of(await it.see(key)) == {"first": 1, "last": 1}
+        (dead,) = await it.query("select payload from shardclock.dead_letters")
+        assert dead["payload"] == '{"kind": "what"}'
+
+
+async def test_what_an_instance_waits_for_is_not_cancelled_under_its_feet() -> None:
+    async with running() as it:
+        await it.deploy(START + job("nobody"), connected="s>nobody")
+        key = await it.start()
+        (waiting,) = (await it.see(key)).waits["jobs"]
+        with pytest.raises(Exception, match=f"belongs to instance {key}: cancel that"):
+            await it.query("select shardclock.cancel_delivery($1)", waiting["timer_key"])
+
+
+async def test_a_state_that_grows_too_large_stops_with_a_sentence() -> None:
+    async with running() as it:
+        await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e")
+        key = await it.start()
+        for name in ("a", "b"):
+            assert await instances.set_variables(it.session, key, {name: "x" * 700_000})
+        await it.advance("PT1M")
+        found = await it.see(key)
+        assert found.found.state == "RUNNING"
+        (incident,) = found.waits["incident_list"]
+        assert "bytes of state, and may have 1,048,576" in incident["sentence"]
+
+
+async def test_an_instance_that_another_engine_has_advanced_is_not_written_twice() -> None:
+    async with running() as it:
+        await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e")
+        key = await it.start()
+        (task,) = await tasks.find_tasks(it.session)
+        assert await tasks.complete_task(it.session, task.task_key, variables={})
+        # Another engine has read the same signal, and this one writes first.
+        taken = await take_signals(it.session, it.engine.holder, batch=10)
+        definition_key = taken[0].definition_key
+        assert definition_key is not None
+        late = advance_by(taken, it.engine._runner._definitions.get(definition_key, "default"), definition_key).writes()
+        await it.engine.step()
+        assert await apply_steps(it.session, 1, late) == []
+        assert (await it.history(key)).count("u-") == 1
+        assert await it.state(key) == "COMPLETED"
+
+
+async def test_variables_are_an_object_and_a_process_is_known() -> None:
+    async with running() as it:
+        with pytest.raises(processes.UnknownProcess, match='process "p" is unknown: none is deployed'):
+            await processes.start(it.session, "p")
+        await it.deploy(START, connected="")
+        with pytest.raises(processes.UnknownProcess, match='process "x" is unknown: the processes are p'):
+            await processes.start(it.session, "x")
+        with pytest.raises(processes.UnknownProcess, match="has no version 3"):
+            await processes.start(it.session, "p", version=3)
+        with pytest.raises(Refusal, match=r"variables have \d+ bytes: the limit is 1048576"):
+            await processes.start(it.session, "p", variables={"a": "x" * 1_100_000})
+
+
+async def test_an_event_sub_process_interrupts_when_its_timer_is_due() -> None:
+    inside = event_subprocess("n", timer("timeDuration", "PT5M"))
+    async with running() as it:
+        await it.deploy(START + '<userTask id="u"/>' + inside, connected="s>u")
+        key = await it.start()
+        await it.advance("PT5M")
+        assert "ux" in (await it.history(key))
+        (waiting,) = (await it.see(key)).waits["jobs"]
+        assert waiting["target"] == "nj"
+
+
+async def test_a_start_with_a_key_is_one_start() -> None:
+    async with running() as it:
+        await it.deploy(START + END, connected="s>e")
+        await it.deploy(START + END, connected="s>e", process_id="other")
+        first, second = [await processes.start(it.session, "p", idempotency_key="order-42") for _ in range(2)]
+        assert first == second
+        await it.settle()
+        assert first == await processes.start(it.session, "p", idempotency_key="order-42")
+        with pytest.raises(Refusal, match='idempotency_key "order-42" has started the process "p": use another key'):
+            await processes.start(it.session, "other", idempotency_key="order-42")
+        await it.advance("P2D")
+        await it.engine.tend_turn()
+        assert first != await processes.start(it.session, "p", idempotency_key="order-42")

@@ -1,0 +1,83 @@
+"""Processes over HTTP: deploy, start, wait, tasks, messages; and what is refused."""
+
+from __future__ import annotations
+
+import aiohttp
+from fastapi import FastAPI
+
+from cluster.testing import cluster
+from tests.support import ROOT
+from tests.support.bpmn import SHARED, model
+from tests.support.gateways import Api
+
+MODEL = (ROOT / "examples" / "order.bpmn").read_bytes()
+XML = {"Content-Type": "application/xml"}
+CATCH = '<intermediateCatchEvent id="c"><messageEventDefinition messageRef="m"/></intermediateCatchEvent>'
+
+
+async def test_a_process_is_deployed_started_and_driven(api: Api) -> None:
+    first = await api.ask_raw("POST", "/v1/processes?resource=order.bpmn", MODEL, XML)
+    again = await api.ask_raw("POST", "/v1/processes?resource=order.bpmn", MODEL, XML)
+    assert (first.status, again.status) == (201, 201)
+    assert [one.json["processes"][0]["is_new"] for one in (first, again)] == [True, False]
+    (listed,) = (await api.get("/v1/processes")).json["processes"]
+    assert (listed["process_id"], listed["version"], listed["running"]) == ("order", 1, 0)
+
+    started = await api.post("/v1/processes/order/start", {"variables": {"order": 42}})
+    assert started.status == 201
+    assert started.json["state"] == "STARTING"  # no engine runs
+    key = started.json["instance_key"]
+    assert (await api.get(f"/v1/instances/{key}")).json["process_id"] == "order"
+    assert (await api.post(f"/v1/instances/{key}/cancel", {})).status == 202
+    assert (await api.post("/v1/instances/7/cancel", {})).status == 404
+    assert (await api.get("/v1/instances/7")).status == 404
+
+
+async def test_a_tenant_sees_its_own_alone(api: Api) -> None:
+    await api.ask_raw("POST", "/v1/processes", MODEL, XML)
+    key = (await api.post("/v1/processes/order/start", {})).json["instance_key"]
+    other = api.with_headers(Shardclock_Tenant="other")
+    assert (await other.get("/v1/processes")).json == {"processes": []}
+    assert (await other.get(f"/v1/instances/{key}")).status == 404
+    assert (await other.post(f"/v1/instances/{key}/cancel", {})).status == 404
+    assert (await other.post("/v1/processes/order/start", {})).status == 404
+
+
+async def test_what_is_wrong_is_told_in_a_sentence(api: Api) -> None:
+    bad = await api.ask_raw("POST", "/v1/processes", model('<startEvent id="s"/><transaction id="t"/>'), XML)
+    assert bad.status == 422
+    assert bad.json["detail"].startswith("t: ")
+    unknown = await api.post("/v1/processes/none/start", {})
+    assert (unknown.status, unknown.json["detail"]) == (
+        404,
+        'process "none" is unknown: none is deployed (shardclock deploy)',
+    )
+    wrong = await api.post("/v1/processes/none/start", {"variables": []})
+    assert wrong.status == 422
+    assert (await api.post("/v1/tasks/7/complete", {})).status == 404
+
+
+async def test_a_caller_waits_for_the_end_and_a_task_is_completed() -> None:
+    async with cluster() as sc, aiohttp.ClientSession() as http:
+        api = Api(http, sc.url, FastAPI())
+        catching = model(
+            f'<startEvent id="s"/><userTask id="u"/>{CATCH}', connected="s>u u>c", beside=SHARED, process_id="p"
+        )
+        await api.ask_raw("POST", "/v1/processes", catching, XML)
+        key = (await api.post("/v1/processes/p/start?wait=PT0S", {"variables": {"order": "42"}})).json["instance_key"]
+        await sc.advance("PT0S")
+        (task,) = (await api.get("/v1/tasks")).json["tasks"]
+        assert (await api.post(f"/v1/tasks/{task['task_key']}/claim", {"assignee": "ann"})).json["state"] == "ASSIGNED"
+        assert (await api.post(f"/v1/tasks/{task['task_key']}/claim", {"assignee": "bob"})).status == 409
+        assert (await api.post(f"/v1/tasks/{task['task_key']}/complete", {})).json["state"] == "COMPLETED"
+        await sc.advance("PT0S")
+        shown = (await api.get(f"/v1/instances/{key}")).json
+        assert (shown["state"], shown["variables"]) == ("RUNNING", {"order": "42"})
+        assert [it["name"] for it in shown["subscriptions"]] == ["paid"]
+        told = await api.post("/v1/messages", {"name": "paid", "correlation": "42", "variables": {"amount": 10}})
+        assert told.json == {"instance_keys": [key]}
+        await sc.advance("PT0S")
+        ended = (await api.get(f"/v1/instances/{key}?wait=PT5S")).json
+        assert (ended["state"], ended["result"]) == ("COMPLETED", {"order": "42", "amount": 10})
+        steps = (await api.get(f"/v1/instances/{key}/steps")).json["steps"]
+        assert [said["kind"] for step in steps for said in step["signals"]] == ["begin", "completed", "happened"]

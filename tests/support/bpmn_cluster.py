@@ -1,0 +1,97 @@
+"""Run processes on real Postgres, by the statements of production, under a clock that the test moves."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import shardclock
+from cluster.testing import SteppedCluster, cluster
+from engine.stepped import SteppedEngine
+from service import processes
+from shards.stepped import SteppedShard
+from sql.processes import instances
+from sql.processes.instances import WholeInstance
+from sql.session import Session
+from tests.support.bpmn import model
+from tests.support.factories import query
+
+NOW = datetime(2026, 3, 1, 8, tzinfo=UTC)
+APP = "tests.support.bpmn_cluster"
+
+
+@shardclock.on_timer("charge")
+async def charge(timer: shardclock.Timer) -> dict[str, Any]:
+    """Charge an amount; a handler for service tasks of this type."""
+    assert isinstance(timer.payload, dict)
+    if timer.payload.get("fails"):
+        raise shardclock.Discard("the card is expired")
+    if code := timer.payload.get("throws"):
+        raise shardclock.BpmnError(code, "no money")
+    return {"charged": timer.payload.get("amount", 1)}
+
+
+@dataclass
+class Processes:
+    """A cluster whose clock the test moves, and a client's session."""
+
+    cluster: SteppedCluster
+    session: Session
+
+    @property
+    def engine(self) -> SteppedEngine:
+        return self.cluster._keepers.engine
+
+    @property
+    def shard(self) -> SteppedShard:
+        return self.cluster._keepers.shard
+
+    async def deploy(self, elements: str, **written: str) -> int:
+        """Deploy a model of one process, `p` if nothing else is said; return the definition's key."""
+        process_id = written.get("process_id", "p")
+        deployed = await processes.deploy(self.session, model(elements, **written), resource=f"{process_id}.bpmn")
+        return deployed[0].definition_key
+
+    async def start(self, process_id: str = "p", **variables: Any) -> int:
+        """Start an instance, and let happen what happens at once."""
+        key = await processes.start(self.session, process_id, variables=variables)
+        await self.settle()
+        return key
+
+    async def settle(self) -> None:
+        """Let happen what is due."""
+        await self.cluster.advance("PT0S")
+
+    async def advance(self, by: str) -> None:
+        """Move the clock."""
+        await self.cluster.advance(by)
+
+    async def see(self, key: int) -> WholeInstance:
+        return await processes.find(self.session, key)
+
+    async def state(self, key: int) -> str:
+        return (await self.see(key)).found.state
+
+    async def history(self, key: int) -> list[str]:
+        """Tell how tokens went, as `s+`, `s-`, `ax`."""
+        marks = {"entered": "+", "left": "-", "terminated": "x"}
+        steps = await instances.steps_of(self.session, key)
+        return [f"{node}{marks[change]}" for step in steps for _, node, change in step.passes]
+
+    async def stale(self, key: int) -> list[str]:
+        """Name the kinds of the signals that found nobody."""
+        steps = await instances.steps_of(self.session, key)
+        return [said["kind"] for step in steps for said in step.signals if said.get("stale")]
+
+    async def query(self, text: str, *values: object) -> list[dict[str, Any]]:
+        return [dict(row) for row in await query(self.cluster.dsn, text, *values)]
+
+
+@asynccontextmanager
+async def running(app: str = "") -> AsyncIterator[Processes]:
+    """Run a cluster of one test."""
+    async with cluster(app, now=NOW) as made, Session(made.dsn, application="test") as session:
+        yield Processes(made, session)
