@@ -11,7 +11,7 @@ from shardclock import InvalidHandler, describe, describe_jobs, find_declared
 
 OURS = frozenset(
     {
-        "cli", "cluster", "coordinator", "demo", "embedded", "engine", "gateway", "jobs", "keepers", "metrics",
+        "bpmn", "cli", "cluster", "coordinator", "demo", "embedded", "engine", "gateway", "jobs", "keepers", "metrics",
         "service", "shardclock", "shards", "sql", "timers", "webhooks", "workers",
     }
 )  # fmt: skip

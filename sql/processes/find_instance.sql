@@ -1,8 +1,11 @@
 -- Finds one instance, with what it waits for.
 --
 -- in:    :instance_key bigint, :tenant_id text or null (null: of any)
--- out:   as find_instances, and: definition_key bigint, error_code text, instance_state text (tokens and variables),
---        result jsonb, timers jsonb, jobs jsonb, tasks jsonb, subscriptions jsonb, incident_list jsonb; no row: there is none, or it has not begun yet (state STARTING, and most are null)
+-- out:   instance_key bigint, tenant_id text, process_id text, version integer, state text, started_at timestamptz,
+--        ended_at timestamptz, parent_key bigint, incidents integer, as find_instances tells them; definition_key bigint,
+--        error_code text, instance_state text (tokens and variables), result jsonb; timers jsonb, jobs jsonb,
+--        tasks jsonb, subscriptions jsonb, incident_list jsonb: what it waits for. No row: there is none. One that has not
+--        begun yet is STARTING, and has nothing of it
 -- locks: nothing
 -- index: instances_pkey; timers_by_process_instance, deliveries_of_service_tasks, tasks_by_token,
 --        subscriptions_by_instance, incidents_pkey: probes

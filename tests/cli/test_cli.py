@@ -332,8 +332,9 @@ def test_ctrl_c_ends_a_tail_quietly(shell: Shell) -> None:
 HELPED = [
     "up", "gateway", "demo", "migrate", "exporter", "dsn", "psql", "scale", "forecast", "ramp", "switch", "leave",
     "release", "schedule", "preview", "list", "show", "explain", "cancel", "reschedule",
-    "pause", "resume", "run-now", "tail", "status", "targets", "audit", "consumers", "dead-letters", "deliveries",
-    "endpoints", "jobs", "keys", "tenants",
+    "pause", "resume", "run-now", "deploy", "tail", "status", "targets", "audit", "consumers", "dead-letters",
+    "deliveries",
+    "endpoints", "jobs", "keys", "processes", "tasks", "tenants",
 ]  # fmt: skip
 
 

@@ -160,7 +160,7 @@ def test_a_target_that_is_a_name_is_taken(target: str) -> None:
 
 @pytest.mark.parametrize("target", ["log", "webhook:", "webhook:https", "job:refresh"])
 def test_a_target_that_is_built_in_is_refused(target: str) -> None:
-    refusal = rf"^target '{target}' is no handler's: log, webhook:… and job:… are built in; choose another$"
+    refusal = rf"^target '{target}' is no handler's: log, webhook:…, job:… and process:… are built in; choose another$"
     with pytest.raises(InvalidHandler, match=refusal):
         on_timer(target)
 

@@ -145,7 +145,7 @@ def test_a_config_is_checked_by_the_type_that_the_function_takes(declare_job: De
 
 
 def test_a_handler_has_no_target_of_a_job() -> None:
-    with pytest.raises(InvalidHandler, match="log, webhook:… and job:… are built in"):
+    with pytest.raises(InvalidHandler, match="log, webhook:…, job:… and process:… are built in"):
         on_timer("job:refresh")
 
 

@@ -7,14 +7,15 @@ from datetime import datetime
 
 import pytest
 
-from sql.cluster.holders import SHARD, WORKER, assign, list_holders, register_holder
+from sql.cluster.holders import ENGINE, SHARD, WORKER, assign, list_holders, register_holder
 from sql.cluster.leadership import Leadership, hand_over, lead, resign
 from sql.session import Session
 from tests.support.factories import query, seconds, value
 from tests.support.fake_fleet import BLUE, GREEN, LEASE_S, ask, incarnation
 from tests.support.roles import as_role
 
-WANTED = {SHARD: 2, WORKER: 0}  # until somebody says otherwise; without a target no workers
+# Until somebody says otherwise; without a target no workers, and without a process no engines.
+WANTED = {SHARD: 2, WORKER: 0, ENGINE: 0}
 
 
 async def run_out(dsn: str) -> None:

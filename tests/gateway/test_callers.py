@@ -28,6 +28,9 @@ NEEDS = {
         ("GET", "/v1/timers/by-name/n/records"), ("GET", "/v1/timers/by-name/n/end"),
         ("GET", "/v1/timers/by-name/n/explanation"), ("GET", "/v1/schedules/preview"), ("GET", "/v1/log/stream"),
         ("GET", "/v1/dead-letters"), ("GET", "/v1/deliveries"), ("GET", "/v1/endpoints"), ("GET", "/v1/endpoints/n"),
+        ("GET", "/v1/processes"), ("GET", "/v1/instances"), ("GET", "/v1/instances/7"),
+        ("GET", "/v1/instances/7/steps"),
+        ("GET", "/v1/tasks"),
     ],
     "write": [
         ("POST", "/v1/timers"), ("PUT", "/v1/timers/by-name/n"), ("PATCH", "/v1/timers/7"), ("POST", "/v1/timers/bulk"),
@@ -35,12 +38,16 @@ NEEDS = {
         *(("POST", f"/v1/timers/{which}/{verb}")
           for which in ("7", "by-name/n") for verb in ("cancel", "pause", "resume", "run")),
         *(("POST", f"/v1/timers/bulk/{verb}") for verb in ("cancel", "pause", "resume", "shift")),
+        ("POST", "/v1/processes/n/start"), ("POST", "/v1/instances/7/cancel"), ("POST", "/v1/instances/7/variables"),
+        ("POST", "/v1/messages"), ("POST", "/v1/signals"), ("POST", "/v1/tasks/7/claim"),
+        ("POST", "/v1/tasks/7/complete"),
     ],
     "operate": [
         ("POST", "/v1/dead-letters/redrive"), ("POST", "/v1/dead-letters/discard"),
         ("POST", "/v1/dead-letters/7/redrive"), ("POST", "/v1/dead-letters/7/discard"),
         ("POST", "/v1/deliveries/retry"), ("POST", "/v1/deliveries/7/retry"), ("POST", "/v1/deliveries/7/cancel"),
-        ("POST", "/v1/endpoints"),
+        ("POST", "/v1/endpoints"), ("POST", "/v1/processes"), ("POST", "/v1/instances/7/resolve"),
+        ("POST", "/v1/instances/7/move"),
         ("PATCH", "/v1/endpoints/n"), ("DELETE", "/v1/endpoints/n"),
         *(("POST", f"/v1/endpoints/n/{verb}")
           for verb in ("disable", "enable", "rotate", "end-rotation", "test")),
@@ -153,7 +160,8 @@ def _template(path: str) -> str:
     """Write a path as the reference does."""
     path = path.replace("/consumers/n", "/consumers/{group}").replace("/by-name/n", "/by-name/{name}")
     path = path.replace("/tenants/n", "/tenants/{tenant}")
-    return re.sub(r"/(jobs|endpoints)/n\b", r"/\1/{name}", path).replace("/7", "/{timer_key}")
+    path = path.replace("/instances/7", "/instances/{instance_key}").replace("/tasks/7", "/tasks/{task_key}")
+    return re.sub(r"/(jobs|endpoints|processes)/n\b", r"/\1/{name}", path).replace("/7", "/{timer_key}")
 
 
 async def test_a_tenants_key_is_no_operators(locked: Api, owner: Session) -> None:

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sql.cluster.holders import SHARD, WORKER, beat, end_holders, list_holders
+from sql.cluster.holders import ENGINE, SHARD, WORKER, beat, end_holders, list_holders
 from sql.cluster.leadership import Leadership, lead, resign
 from tests.support.factories import HolderClient, add_holder, ends, query, value, waits
 
 ME, LEADER, OTHER = 101, 1, 2
-WANTED = {SHARD: 2, WORKER: 0}  # without a target, no workers
+WANTED = {SHARD: 2, WORKER: 0, ENGINE: 0}  # without a target, no workers
 
 
 @pytest.fixture
