@@ -45,7 +45,7 @@ chaos: setup ## break everything for ten minutes under load, and judge what was 
 	$(BIN)/python -m tests.chaos --minutes 10 $(if $(SEED),--seed $(SEED))
 
 chaos-long: setup ## the same for an hour, at about 800 timers a second beside floods
-	$(BIN)/python -m tests.chaos --minutes 60 --calls-per-s 112 $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.chaos --minutes 60 --calls-per-s 97 $(if $(SEED),--seed $(SEED))
 
 chaos-deliveries: setup ## kill workers, handlers' processes, shards and Postgres 50 times each (ten minutes)
 	$(BIN)/python -m tests.chaos --minutes 10 --deliveries $(if $(SEED),--seed $(SEED))
