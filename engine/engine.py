@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from functools import partial
 
 import structlog
 
@@ -15,7 +16,7 @@ from sql.cluster.holders import Incarnation, end_holders
 from sql.deliveries.hints import DELIVERIES
 from sql.dsn import Dsn
 from sql.hints import HintListener
-from sql.processes.signals import correlate_kept, forget_instances, forget_messages, mend_waits
+from sql.processes.signals import Lane, correlate_kept, forget_instances, forget_messages, mend_waits
 from sql.session import QUEUE_PLANS, Session, StoreUnavailable
 
 HAND_BACK_S = 1.0
@@ -45,17 +46,22 @@ class Engine:
                 plans=QUEUE_PLANS,
             )
 
-        self._steps, self._tends = session("steps"), session("tends")
+        self._tends = session("tends")
         self._hints = HintListener(session("hints"), DELIVERIES)
         self._heartbeat = Heartbeat(incarnation, dsn, timeout_s=settings.statement_timeout_s)
-        self._runner = Runner(self._steps, self.holder, self.stats, batch=settings.signal_batch, log=self._log)
+        lanes = [Lane(number, settings.signal_lanes) for number in range(settings.signal_lanes)]
+        self._sessions = [session("steps") for _ in lanes]
+        self._runners = [
+            Runner(it, self.holder, self.stats, batch=settings.signal_batch, log=self._log, lane=lane)
+            for it, lane in zip(self._sessions, lanes, strict=True)
+        ]
+        self._soon = [asyncio.Event() for _ in lanes]
         self._loops = Loops(
             retry_s=settings.signal_poll_s,
             retry_max_s=settings.retry_max_s,
             failed=self._count_failure,
             log=self._log,
         )
-        self._soon = asyncio.Event()
         self._last_signal_s = time.monotonic()
         self._reporter = Reporter(settings.metrics_socket)
 
@@ -69,7 +75,10 @@ class Engine:
             await self._loops.run(
                 {
                     "beats": until_stopped("beats", self.beat_turn, stopping),
-                    "steps": until_stopped("steps", self.step_turn, self._soon),
+                    **{
+                        f"steps {number}": until_stopped("steps", partial(self.step_turn, number), soon)
+                        for number, soon in enumerate(self._soon)
+                    },
                     "hints": until_stopped("hints", self.hint_turn, stopping),
                     "tends": until_stopped("tends", self.tend_turn, stopping),
                     "reports": self._loops.report(self._report),
@@ -91,15 +100,15 @@ class Engine:
         first = not self._heartbeat.began
         await self._heartbeat.beat(held=0)
         if first:
-            self._soon.set()
+            self._look_soon()
         return self._settings.heartbeat_s
 
-    async def step_turn(self) -> float:
-        """Make one turn of the step loop: take the signals that are due; no pause if there were any."""
-        self._soon.clear()
+    async def step_turn(self, lane: int) -> float:
+        """Make one turn of a lane's step loop: take the signals that are due; no pause if something came of it."""
+        self._soon[lane].clear()
         if not self._heartbeat.began:
             return self._settings.signal_poll_s
-        if await self._runner.turn():
+        if await self._runners[lane].turn():
             self._last_signal_s = time.monotonic()
             return 0.0
         is_idle = time.monotonic() - self._last_signal_s > IDLE_AFTER_S
@@ -109,7 +118,7 @@ class Engine:
         """Make one turn of the hint loop: wait for a hint that something has fired, and look soon."""
         await self._hints.wait(HINT_S)
         self._hints.forget()
-        self._soon.set()
+        self._look_soon()
         return HINT_GAP_S
 
     async def tend_turn(self) -> float:
@@ -128,7 +137,11 @@ class Engine:
 
     def _stop(self) -> None:
         self._loops.stopping.set()
-        self._soon.set()
+        self._look_soon()
+
+    def _look_soon(self) -> None:
+        for soon in self._soon:
+            soon.set()
 
     async def _hand_back(self) -> None:
         """End this holder, so that its slots are another's at once."""
@@ -137,7 +150,9 @@ class Engine:
                 await end_holders(self._tends, [self.holder], why="drained")
         except (StoreUnavailable, TimeoutError) as error:
             self._log.warning("could not hand back", error=one_line(error))
-        for connection in (self._steps, self._tends, self._heartbeat, self._hints):
+        for session in self._sessions:
+            await session.close()
+        for connection in (self._tends, self._heartbeat, self._hints):
             await connection.close()
         self._report(leaving=True)
         self._reporter.close()

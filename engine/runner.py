@@ -14,7 +14,7 @@ from engine.stats import EngineStats
 from keepers.loops import one_line
 from sql.claims.rows import retry_lost_races
 from sql.processes.apply import Writes, apply_steps
-from sql.processes.signals import TakenSignal, correlate_waiting, fail_signals, take_signals
+from sql.processes.signals import ONLY, Lane, TakenSignal, correlate_waiting, fail_signals, take_signals
 from sql.session import Session, StatementRefused, StoreUnavailable
 
 TRIES_MAX = 5
@@ -36,16 +36,24 @@ class Batch:
 
 
 class Runner:
-    """Advance the instances of one engine's slots."""
+    """Advance the instances of one engine's slots, or of one lane of them."""
 
     def __init__(
-        self, session: Session, holder: int, stats: EngineStats, *, batch: int, log: FilteringBoundLogger
+        self,
+        session: Session,
+        holder: int,
+        stats: EngineStats,
+        *,
+        batch: int,
+        log: FilteringBoundLogger,
+        lane: Lane = ONLY,
     ) -> None:
         self._session = session
         self._holder = holder
         self._stats = stats
         self._batch = self._batch_max = batch
         self._log = log
+        self._lane = lane
         self._definitions = Definitions()
         # Instances of which some signal failed among others: they take one signal a turn, so that the right one fails.
         self._one_by_one: set[int] = set()
@@ -65,7 +73,7 @@ class Runner:
         return done
 
     async def _turn(self) -> bool:
-        taken = await take_signals(self._session, self._holder, batch=self._batch)
+        taken = await take_signals(self._session, self._holder, batch=self._batch, lane=self._lane)
         if not taken:
             return False
         by_instance: dict[int, list[TakenSignal]] = {}

@@ -15,8 +15,9 @@ class SteppedEngine(Engine):
 
         errors:  StoreUnavailable  the outcome is unknown: the next step takes what is left
         """
-        while await self._runner.turn():
-            pass
+        for runner in self._runners:
+            while await runner.turn():
+                pass
 
     async def end(self) -> None:
         """End the holder."""

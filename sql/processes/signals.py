@@ -37,13 +37,24 @@ class TakenSignal:
     server_time: datetime
 
 
-async def take_signals(session: Session, holder: int, *, batch: int) -> list[TakenSignal]:
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A part of an engine's instances, whose signals are taken beside those of its other parts."""
+
+    number: int = 0
+    count: int = 1
+
+
+ONLY = Lane()
+
+
+async def take_signals(session: Session, holder: int, *, batch: int, lane: Lane = ONLY) -> list[TakenSignal]:
     """Read the signals of the holder's instances that are due, soonest first; nothing is claimed.
 
     errors:  StoreUnavailable  no answer in time: ask again
     source:  sql/processes/take_signals.sql
     """
-    rows = await session.rows("take_signals", holder=holder, batch=batch)
+    rows = await session.rows("take_signals", holder=holder, batch=batch, lane=lane.number, lanes=lane.count)
     return [TakenSignal(*row) for row in rows]
 
 

@@ -1,7 +1,7 @@
 -- Reads the signals of the holder's instances that are due, with what is known of these instances. It claims nothing: an
 -- instance's version protects what is written.
 --
--- in:    :holder bigint, :batch integer
+-- in:    :holder bigint, :batch integer, :lane integer of :lanes integer: a part of the holder's instances, from 0
 -- out:   timer_key bigint (the signal's), instance_key bigint, is_first boolean (the instance is to begin),
 --        token bigint or null, node_id text or null, tenant_id text, signal text or null (JSON; null: a timer has fired),
 --        failed_attempts integer, due_at timestamptz, version bigint, definition_key bigint, process_id text,
@@ -39,6 +39,7 @@ cross join lateral (
     where d.target = 'process:instance'
         and d.next_attempt_at <= now()
         and coalesce(d.process_instance_key, d.timer_key) % 840 % h.part_count = h.part
+        and coalesce(d.process_instance_key, d.timer_key) / 840 % :lanes::integer = :lane::integer
     order by d.next_attempt_at, d.timer_key
     limit :batch::integer
 ) d

@@ -128,7 +128,7 @@ async def test_a_child_that_nobody_has_begun_goes_with_its_call() -> None:
         assert child.parent_key == key
         # A second parent is interrupted before its child begins.
         second = (await it.query("select shardclock.start_process('p') as key"))[0]["key"]
-        await it.engine._runner.turn()
+        await it.engine._runners[0].turn()
         await it.query("update shardclock.timers set due_date = now() where process_instance_key = $1", second)
         await it.shard.step()
         await it.query(

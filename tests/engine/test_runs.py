@@ -344,7 +344,9 @@ async def test_an_instance_that_another_engine_has_advanced_is_not_written_twice
         taken = await take_signals(it.session, it.engine.holder, batch=10)
         definition_key = taken[0].definition_key
         assert definition_key is not None
-        late = advance_by(taken, it.engine._runner._definitions.get(definition_key, "default"), definition_key).writes()
+        late = advance_by(
+            taken, it.engine._runners[0]._definitions.get(definition_key, "default"), definition_key
+        ).writes()
         await it.engine.step()
         assert await apply_steps(it.session, 1, late) == []
         assert (await it.history(key)).count("u-") == 1

@@ -26,6 +26,7 @@ import pytest
 from embedded.server import EmbeddedPostgres
 from k8s.monitoring.dashboards import DASHBOARDS
 from k8s.monitoring.drawing.source import Source, Span
+from sql.cluster.holders import ENGINE
 from tests.support import ROOT
 from tests.support.factories import BOUND_S
 from tests.support.monitored import Watched
@@ -84,8 +85,11 @@ def test_every_query_of_every_panel_returns_data_and_can_be_drawn(
 ) -> None:
     watched.command("scale", "--min", 2, "--max", 4, "--target", 5000)
     watched.sql("insert into shardclock.consumers (group_name) values ('for a moment')")
+    watched.command("deploy", ROOT / "examples" / "order.bpmn")
+    watched.command("processes", "start", "order")
     watched.kill_a_shard()
     until(watched.up.serving, "two shards again")
+    until(lambda: watched.up.keepers(ENGINE), "an engine")
     queries = [
         (f"{board.title}: {panel.title}", query, panel.instant)
         for board in DASHBOARDS
