@@ -8,6 +8,7 @@ from benchmarks.cases import (
     handled,
     herd,
     lasting,
+    lives,
     paced,
     pending,
     repeat,
@@ -36,6 +37,7 @@ CASES: dict[str, Case] = {
         rest.CASE,
         repeat.CASE,
         consume.CASE,
+        lives.CASE,
         *lasting.CASES,
     )
 }

@@ -107,6 +107,7 @@ HEALTHY: dict[str, str] = {
     **workers("deliveries_settled_total", growing(2), outcome="retried"),
     **workers("deliveries_settled_total", growing(10), outcome="given_back"),
     **workers("deliveries_settled_total", steady(0), outcome="dead"),
+    **tables("incidents_raised_total", steady(0)),
     **tables("job_success_overdue_seconds", steady(60), job_name="refresh"),
     **tables("job_max_runtime_seconds", steady(3_600), job_name="refresh"),
     **tables("job_consecutive_crashes", steady(0), job_name="refresh"),
@@ -358,6 +359,11 @@ CASES = [
          tables("endpoint_breakers_open", "0+0x20 1+0x49 0+0x200") | FAILED_WEBHOOKS, at="70m"),
     Case("an endpoint that failed last two hours ago, and to which nothing is sent", "ShardclockEndpointFails",
          one("endpoint_breakers_open", "0+0x20 1+0x400"), at="130m"),
+
+    Case("an incident a quarter of an hour ago", "ShardclockIncidents",
+         tables("incidents_raised_total", "0+0x30 1+0x100"), ("ShardclockIncidents",)),
+    Case("an incident an hour ago", "ShardclockIncidents",
+         tables("incidents_raised_total", "0+0x30 1+0x300"), at="80m"),
 
     Case("a job whose success is overdue by two hours, with runs of an hour at most", "ShardclockJobNotSucceeding",
          tables("job_success_overdue_seconds", steady(7_200), job_name="refresh"), ("ShardclockJobNotSucceeding",)),

@@ -54,6 +54,7 @@ PROCESSES = Row(
                     "failed turns: {{loop}}",
                 ),
             ],
+            runbooks=["ShardclockIncidents"],
         ),
     ],
 )

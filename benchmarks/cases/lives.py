@@ -1,0 +1,162 @@
+"""Whole lives of processes: how many a second, and how soon a boundary timer has its effect."""
+
+import asyncio
+import time
+
+from benchmarks.cases.case import Case, Figure, Figures, NotForIt, Part
+from benchmarks.contenders.contender import Contender
+from benchmarks.contenders.ours import PATIENCE_S, OnRay
+from benchmarks.postgres import connected, settle
+from service.processes import deploy
+from sql.cluster.holders import ENGINE, list_holders
+
+COUNT, AT_ONCE = 20_000, 1_000
+PACED_PER_S, PACED_S, TIMER_S = 500, 10, 3
+WITHIN_S = 120.0
+BPMN = "http://www.omg.org/spec/BPMN/20100524/MODEL"
+ZEEBE = "http://camunda.org/schema/zeebe/1.0"
+SCRIPTS = 5
+START = "select shardclock.start_process($1, jsonb_build_object('order', n)) from generate_series(1, $2::integer) n"
+COMPLETE = """
+    select count(shardclock.complete_task(t.task_key))
+    from (select t.task_key from shardclock.tasks t where t.completed_at is null limit $1::integer) t
+"""
+LEFT = """
+    select (select count(*) from shardclock.instances i where i.ended_at is null and i.process_id = 'life')
+        + (select count(*) from shardclock.deliveries)
+"""
+# From the due date of each timer until the step that it caused.
+EFFECTS = """
+    select percentile_cont(array[0.5, 0.99]) within group (order by extract(epoch from s.stepped_at - l.due_date))
+    from shardclock.instance_steps s
+    cross join jsonb_array_elements(s.signals) g
+    join shardclock.command_log l on l.timer_key = (g ->> 'key')::bigint and l.intent = 'TRIGGERED'
+    where g ->> 'kind' = 'fired' and l.timer_type = 'BOUNDARY'
+"""
+# From the start of an instance until its first task is there.
+FIRST_TASKS = """
+    select percentile_cont(0.99) within group (order by extract(epoch from a.acted_at - d.asked_at))
+    from shardclock.task_acts a
+    join shardclock.process_starts d on d.instance_key = a.instance_key
+    where a.act = 'CREATED'
+"""
+PACE = """
+    select shardclock.start_process('boundary', idempotency_key => $1::text || n) from generate_series(1, $2::integer) n
+"""
+
+
+class Engines(OnRay):
+    """A cluster of two shards and an engine, as `shardclock up` runs it once a model is deployed."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+        self.name = "Shardclock, 2 shards and 1 engine"
+
+    async def start(self) -> None:
+        """Deploy, then start: engines come with the first deployment."""
+        async with self.session() as session:
+            for model in (_life(), _boundary()):
+                await deploy(session, model, resource="benchmark.bpmn")
+        await super().start()
+        async with self.session() as session:
+            while not any(it.part_count for it in await list_holders(session, ENGINE)):
+                await asyncio.sleep(0.05)
+
+
+async def measure(contender: Contender) -> Figures:
+    """Let many live at once, then start some at a pace."""
+    assert isinstance(contender, Engines)
+    await contender.start()
+    await _lives(contender, AT_ONCE)  # plans, and the code of Python
+    await settle(contender.dsn)
+    took_s = await _lives(contender, COUNT)
+    return {"per_s": COUNT / took_s, **await _paced(contender)}
+
+
+async def _lives(contender: Engines, count: int) -> float:
+    """Start instances, complete their tasks, and wait for the end of the last; return how long that took."""
+    give_up_s = time.monotonic() + WITHIN_S
+    async with connected(contender.dsn) as connection:
+        began_s = time.perf_counter()
+        for _ in range(0, count, AT_ONCE):
+            await connection.execute(START, "life", AT_ONCE, timeout=PATIENCE_S)
+        completed = 0
+        while completed < count:
+            some = await connection.fetchval(COMPLETE, AT_ONCE, timeout=PATIENCE_S)
+            completed += some
+            if time.monotonic() > give_up_s:
+                raise NotForIt(f"{count - completed:,} tasks were not there within {WITHIN_S:.0f} s")
+            await asyncio.sleep(0 if some else 0.01)
+        while await connection.fetchval(LEFT, timeout=PATIENCE_S):
+            if time.monotonic() > give_up_s:
+                raise NotForIt(f"some did not end within {WITHIN_S:.0f} s")
+            await asyncio.sleep(0.05)
+        return time.perf_counter() - began_s
+
+
+async def _paced(contender: Engines) -> Figures:
+    """Start instances at a pace, each with a task that a boundary timer ends."""
+    each = PACED_PER_S // 50
+    async with connected(contender.dsn) as connection:
+        begin_s = time.monotonic()
+        for number in range(50 * PACED_S):
+            await asyncio.sleep(begin_s + number / 50 - time.monotonic())
+            await connection.execute(PACE, f"{number}-", each, timeout=PATIENCE_S)
+        await asyncio.sleep(TIMER_S + 2)
+        p50, p99 = await connection.fetchval(EFFECTS, timeout=PATIENCE_S)
+        return {"p50": float(p50), "p99": float(p99), "task": float(await connection.fetchval(FIRST_TASKS))}
+
+
+def _model(process_id: str, elements: str, flows: str) -> bytes:
+    connected_by = "".join(
+        f'<sequenceFlow id="{source}-{target}" sourceRef="{source}" targetRef="{target}"/>'
+        for source, target in (flow.split(">") for flow in flows.split())
+    )
+    return (
+        f'<definitions xmlns="{BPMN}" xmlns:zeebe="{ZEEBE}"><process id="{process_id}" isExecutable="true">'
+        f"{elements}{connected_by}</process></definitions>"
+    ).encode()
+
+
+def _timer(duration: str) -> str:
+    return f"<timerEventDefinition><timeDuration>{duration}</timeDuration></timerEventDefinition>"
+
+
+def _life() -> bytes:
+    scripts = "".join(
+        f'<scriptTask id="x{number}"><extensionElements><zeebe:script expression="=order + {number}"'
+        f' resultVariable="v{number}"/></extensionElements></scriptTask>'
+        for number in range(SCRIPTS)
+    )
+    catch = f'<intermediateCatchEvent id="t">{_timer("PT1S")}</intermediateCatchEvent>'
+    elements = f'<startEvent id="s"/><userTask id="u"/>{catch}{scripts}<endEvent id="e"/>'
+    between = " ".join(f"x{number}>x{number + 1}" for number in range(SCRIPTS - 1))
+    return _model("life", elements, f"s>u u>t t>x0 {between} x{SCRIPTS - 1}>e")
+
+
+def _boundary() -> bytes:
+    event = f'<boundaryEvent id="b" attachedToRef="u">{_timer(f"PT{TIMER_S}S")}</boundaryEvent>'
+    return _model("boundary", f'<startEvent id="s"/><userTask id="u"/>{event}<endEvent id="e"/>', "s>u b>e")
+
+
+CASE = Case(
+    "lives",
+    "Processes",
+    f"{COUNT:,} instances of a BPMN process, each a start, a task that is completed, a timer of a second, {SCRIPTS}"
+    " scripts and an end: whole lives a second, from the first start to the last end, with starts and completions in"
+    f" SQL. Then {PACED_PER_S} a second whose task a boundary timer ends: from its due date until the step that it"
+    " causes is in the database, and from a start until the task is there.",
+    (
+        Part(
+            "",
+            (
+                Figure("per_s", "lives a second", "cps", more_is_better=True),
+                Figure("p50", "a timer's effect, p50", "s"),
+                Figure("p99", "p99", "s"),
+                Figure("task", "the first task, p99", "s"),
+            ),
+        ),
+    ),
+    lambda: [Engines()],
+    measure,
+)
