@@ -199,15 +199,19 @@ to shardclock_scheduler, shardclock_shard;
 grant insert, update on shardclock.definitions, shardclock.messages to shardclock_scheduler;
 grant insert, update, delete on shardclock.subscriptions to shardclock_scheduler;
 grant update on shardclock.tasks to shardclock_scheduler;
-grant insert on shardclock.task_acts, shardclock.process_starts, shardclock.deliveries to shardclock_scheduler;
+grant insert on shardclock.task_acts, shardclock.process_starts to shardclock_scheduler;
+-- Signals to instances are deliveries, and so are service tasks, which a program may take and answer itself.
+grant insert, update, delete on shardclock.deliveries to shardclock_scheduler;
 grant execute on function
     shardclock.deploy_model, shardclock.delete_definition, shardclock.start_process, shardclock.cancel_instance,
     shardclock.set_variables, shardclock.resolve_incident, shardclock.move_tokens, shardclock.claim_task,
-    shardclock.complete_task, shardclock.publish_message, shardclock.throw_signal
+    shardclock.complete_task, shardclock.publish_message, shardclock.throw_signal,
+    shardclock.activate_service_tasks, shardclock.complete_service_task, shardclock.fail_service_task,
+    shardclock.throw_service_task_error
 to shardclock_scheduler;
 grant execute on function
     shardclock.check_variables, shardclock.open_starts, shardclock.close_starts, shardclock.tenant_of_instance,
-    shardclock.signal_instance
+    shardclock.signal_instance, shardclock.end_service_task
 to shardclock_scheduler;
 -- Engines, which have the shards' role, advance instances.
 grant insert, update, delete on
@@ -231,7 +235,7 @@ grant insert on shardclock.command_log to shardclock_shard;
 grant insert, update, delete on shardclock.deliveries to shardclock_shard;
 grant insert, delete on shardclock.dead_letters to shardclock_shard;
 grant insert, update on shardclock.handlers to shardclock_shard;
-grant execute on function shardclock.with_failure to shardclock_shard;
+grant execute on function shardclock.with_failure to shardclock_shard, shardclock_scheduler;
 -- `up` declares the jobs of its app, workers run them.
 grant insert, update on shardclock.jobs to shardclock_shard;
 grant insert, update, delete on shardclock.job_runs to shardclock_shard;

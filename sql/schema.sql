@@ -876,6 +876,7 @@ ALTER TABLE ONLY shardclock.holders
     ADD CONSTRAINT holders_role_fkey FOREIGN KEY (role) REFERENCES shardclock.scale(role);
 
 -- Functions, and where their bodies are
+-- activate_service_tasks(text, integer, interval, text)  0018_processes.sql
 -- add_job(text, text, interval, text, text, text, text, integer, jsonb)  0012_job_verbs.sql
 -- adopt(text)  0003_cluster.sql
 -- advance_keys()  0005_schedule.sql
@@ -905,6 +906,7 @@ ALTER TABLE ONLY shardclock.holders
 -- named_clock(timestamp with time zone, text)  0004_dates.sql
 -- clock_of(timestamp with time zone, text)  0004_dates.sql
 -- close_starts(bigint)  0018_processes.sql
+-- complete_service_task(bigint, integer, jsonb, text)  0018_processes.sql
 -- complete_task(bigint, jsonb, text)  0018_processes.sql
 -- configure_job(text, jsonb)  0012_job_verbs.sql
 -- correlate_waiting(bigint[])  0018_processes.sql
@@ -918,9 +920,11 @@ ALTER TABLE ONLY shardclock.holders
 -- drop_job_timer(text, text)  0011_jobs.sql
 -- drop_log_partition(integer)  0002_command_log.sql
 -- enable_job(text)  0012_job_verbs.sql
+-- end_service_task(bigint, integer, text, text, jsonb, jsonb)  0018_processes.sql
 -- ended_as(bigint, text, text)  0006_verbs.sql
 -- ensure_log_partitions(integer)  0002_command_log.sql
 -- ensure_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)  0005_schedule.sql
+-- fail_service_task(bigint, integer, text, integer, interval, text)  0018_processes.sql
 -- find_definition(text, text, integer)  0018_processes.sql
 -- find_keys(text, text, text, timestamp with time zone, timestamp with time zone, bigint, bigint, integer, text)  0014_targets.sql
 -- find_requests(text[], text[], timestamp with time zone)  0013_api.sql
@@ -986,6 +990,7 @@ ALTER TABLE ONLY shardclock.holders
 -- stop_job(shardclock.jobs, text)  0011_jobs.sql
 -- tenant_of_instance(bigint, text)  0018_processes.sql
 -- tend_jobs(bigint)  0011_jobs.sql
+-- throw_service_task_error(bigint, integer, text, text, jsonb, text)  0018_processes.sql
 -- throw_signal(text, jsonb, text)  0018_processes.sql
 -- unknown_job(text, text)  0011_jobs.sql
 -- unknown_target(text, text)  0011_jobs.sql

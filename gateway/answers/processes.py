@@ -10,6 +10,7 @@ from gateway.answers.answer import MOMENT, TENANT, Answer
 from service.processes import variables_of
 from sql.processes.definitions import Deployed, FoundDefinition
 from sql.processes.instances import FoundInstance, FoundStep, WholeInstance
+from sql.processes.service_tasks import TakenTask
 from sql.processes.tasks import FoundTask
 
 INSTANCE_KEY = Field(examples=[31007])
@@ -195,6 +196,29 @@ class TasksAnswer(Answer):
 
     tasks: list[TaskAnswer]
     next: int | None = Field(examples=[None], description="the next request's `after`; null: there are no more")
+
+
+class ServiceTaskAnswer(Answer):
+    """One service task that the caller has taken."""
+
+    task_key: int = Field(examples=[31010])
+    claim: int = Field(examples=[1], description="which an answer must name")
+    instance_key: int = INSTANCE_KEY
+    token: int = Field(examples=[4])
+    node_id: str = Field(examples=["pack"])
+    failed_attempts: int = Field(examples=[0])
+    variables: dict[str, Any] = Field(examples=[{"order": 42}], description="with the task's headers")
+
+    @classmethod
+    def of(cls, task: TakenTask) -> Self:
+        """Make it of what was taken."""
+        return cls(**asdict(task))
+
+
+class ServiceTasksAnswer(Answer):
+    """Service tasks that the caller has taken."""
+
+    tasks: list[ServiceTaskAnswer]
 
 
 class TaskStateAnswer(Answer):

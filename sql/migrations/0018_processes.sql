@@ -1039,3 +1039,207 @@ returns: DISCARDED (also if it was before); IN_HAND: a worker is calling the tar
 errors: 55000 for a start of a job, and for what an instance of a process waits for; 42501 without a right on shardclock.deliveries
 example: select shardclock.cancel_delivery(42, reason => 'refunded by hand');
 $$;
+
+-- Service tasks that a program of the user's own does, instead of a handler. It takes them under a lease, and answers
+-- with the number of its claim: an answer to an older claim changes nothing. No holder has such a claim, so it is 0.
+create function shardclock.activate_service_tasks(
+    task_type text, most integer default 10, lease interval default 'PT1M', tenant_id text default 'default'
+)
+returns table (
+    task_key bigint, claim integer, instance_key bigint, token bigint, node_id text, failed_attempts integer,
+    variables jsonb
+)
+language plpgsql
+set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if most is null or most not between 1 and 1000 then
+        raise exception 'most % is not possible: take 1 to 1000', most using errcode = 'invalid_parameter_value';
+    end if;
+    if lease is null or lease < interval '1 s' or lease > interval '1 day' then
+        raise exception 'lease % is not possible: give a second to a day', lease
+            using errcode = 'invalid_parameter_value';
+    end if;
+    return query
+    update shardclock.deliveries d
+    set claimed_by = 0, claimed_until = clock_timestamp() + lease, claims = d.claims + 1
+    where d.timer_key = any (
+        array(
+            select f.timer_key
+            from shardclock.deliveries f
+            where f.target = task_type
+                and f.tenant_id = activate_service_tasks.tenant_id
+                and f.timer_type = 'SERVICE_TASK'
+                and f.next_attempt_at <= now()
+                and (f.claimed_until is null or f.claimed_until < clock_timestamp())
+            order by f.next_attempt_at, f.timer_key
+            limit most
+            for update skip locked
+        )
+    )
+    returning
+        d.timer_key, d.claims, d.process_instance_key, d.element_instance_key, d.target_element_id, d.failed_attempts,
+        d.payload;
+end
+$$;
+
+comment on function shardclock.activate_service_tasks is $$Takes service tasks of a type for a program that does them
+itself. They are its own until the lease has run out; then anybody may take them again.
+
+task_type: the type in the model; no handler of an app may have the same name
+most: how many at most, 1 to 1000
+lease: for how long, a second to a day
+tenant_id: whose
+returns: task_key and claim, which an answer names; instance_key, token and node_id; failed_attempts; variables, with the task's headers
+errors: 22023 for a number or a lease that is not possible
+example: select task_key, claim, variables from shardclock.activate_service_tasks('order.pack', most => 5, lease => 'PT30S');
+$$;
+
+-- Takes a service task away that is leased under this claim, records how it ended, and signals its instance.
+create function shardclock.end_service_task(
+    task_key bigint, claim integer, tenant_id text, intent text, detail jsonb, signal jsonb
+)
+returns text
+language plpgsql
+set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    task shardclock.deliveries;
+begin
+    delete from shardclock.deliveries d
+    where d.timer_key = task_key and d.claims = claim and d.claimed_by = 0 and d.timer_type = 'SERVICE_TASK'
+        and (end_service_task.tenant_id is null or d.tenant_id = end_service_task.tenant_id)
+    returning d.* into task;
+    if not found then
+        return 'NOT_FOUND';
+    end if;
+    insert into shardclock.command_log (
+        timer_key, process_instance_key, element_instance_key, due_date, created_at, occurrence, intent, tenant_id,
+        timer_type, target, target_element_id, detail
+    )
+    values (
+        task.timer_key, task.process_instance_key, task.element_instance_key, task.due_date, task.created_at,
+        task.occurrence, end_service_task.intent, task.tenant_id, task.timer_type, task.target, task.target_element_id,
+        jsonb_strip_nulls(
+            end_service_task.detail
+                || jsonb_build_object('attempt', task.failed_attempts + 1, 'by', session_user)
+        )
+    );
+    perform shardclock.send_signal(
+        task.process_instance_key, task.tenant_id, end_service_task.signal, task.element_instance_key,
+        task.target_element_id
+    );
+    return end_service_task.intent;
+end
+$$;
+
+comment on function shardclock.end_service_task is 'Internal: Ends a service task that a program has done, or given up.';
+
+create function shardclock.complete_service_task(
+    task_key bigint, claim integer, variables jsonb default '{}', tenant_id text default null
+)
+returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform shardclock.check_variables(variables);
+    return shardclock.end_service_task(
+        task_key, claim, tenant_id, 'DELIVERED', '{}', jsonb_build_object('kind', 'completed', 'variables', variables)
+    );
+end
+$$;
+
+comment on function shardclock.complete_service_task is $$Completes a service task that the caller has taken; its instance
+goes on.
+
+task_key: the task
+claim: as it was taken
+variables: a JSON object, what the task results in
+tenant_id: refuse a task of another tenant; null: of any
+returns: DELIVERED, or NOT_FOUND if its lease ran out and another has taken it, or if it has ended
+errors: 22023 for variables that are no object or have more than 1 MiB
+example: select shardclock.complete_service_task(42, 1, '{"packed": true}');
+$$;
+
+create function shardclock.fail_service_task(
+    task_key bigint,
+    claim integer,
+    reason text,
+    retries integer default 0,
+    retry_after interval default '0',
+    tenant_id text default null
+)
+returns text
+language plpgsql
+set enable_seqscan = off
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if coalesce(retries, 0) <= 0 then
+        return shardclock.end_service_task(
+            task_key, claim, tenant_id, 'DEAD', jsonb_build_object('reason', reason),
+            jsonb_build_object('kind', 'failed', 'reason', coalesce(reason, 'no reason was given'))
+        );
+    end if;
+    update shardclock.deliveries d
+    set claimed_by = null,
+        claimed_until = null,
+        failed_attempts = d.failed_attempts + 1,
+        next_attempt_at = now() + retry_after,
+        failures = shardclock.with_failure(d.failures, d.failed_attempts + 1, reason, 0, now())
+    where d.timer_key = task_key and d.claims = claim and d.claimed_by = 0 and d.timer_type = 'SERVICE_TASK'
+        and (fail_service_task.tenant_id is null or d.tenant_id = fail_service_task.tenant_id);
+    return case when found then 'RETRIED' else 'NOT_FOUND' end;
+end
+$$;
+
+comment on function shardclock.fail_service_task is $$Says that a service task that the caller has taken could not be done.
+
+task_key: the task
+claim: as it was taken
+reason: why, in a sentence
+retries: how many further attempts there may be; 0: none, so its instance has an incident
+retry_after: when the next attempt may be made
+tenant_id: refuse a task of another tenant; null: of any
+returns: RETRIED; DEAD if there is no further attempt; NOT_FOUND as for complete_service_task
+errors: none
+example: select shardclock.fail_service_task(42, 1, 'no box is left', retries => 2, retry_after => 'PT5M');
+$$;
+
+create function shardclock.throw_service_task_error(
+    task_key bigint, claim integer, code text, reason text default null, variables jsonb default '{}',
+    tenant_id text default null
+)
+returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform shardclock.check_variables(variables);
+    if code is null or length(code) not between 1 and 200 then
+        raise exception 'code "%" is refused: give 1 to 200 characters', left(code, 60)
+            using errcode = 'invalid_parameter_value';
+    end if;
+    return shardclock.end_service_task(
+        task_key, claim, tenant_id, 'DISCARDED', jsonb_build_object('reason', reason),
+        jsonb_build_object('kind', 'error', 'code', code, 'reason', coalesce(reason, ''), 'variables', variables)
+    );
+end
+$$;
+
+comment on function shardclock.throw_service_task_error is $$Ends a service task that the caller has taken with an error of
+BPMN, which an event in the model may catch by its code.
+
+task_key: the task
+claim: as it was taken
+code: the error's code, as in the model
+reason: why, in a sentence
+variables: a JSON object, which the event gets
+tenant_id: refuse a task of another tenant; null: of any
+returns: DISCARDED, or NOT_FOUND as for complete_service_task
+errors: 22023 for a code that is none, and as for complete_service_task
+example: select shardclock.throw_service_task_error(42, 1, 'OUT_OF_STOCK');
+$$;

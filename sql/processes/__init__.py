@@ -2,7 +2,8 @@
 
 definitions  deploy a model, find what is deployed
 instances    start, find and signal instances, as clients do
-tasks        what persons do
+tasks        what people do
+service_tasks  what programs do that take their work themselves
 signals      the signals that are due, with the instances that they are for
 apply        one statement that writes what follows from a batch of signals
 """

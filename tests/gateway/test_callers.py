@@ -40,7 +40,8 @@ NEEDS = {
         *(("POST", f"/v1/timers/bulk/{verb}") for verb in ("cancel", "pause", "resume", "shift")),
         ("POST", "/v1/processes/n/start"), ("POST", "/v1/instances/7/cancel"), ("POST", "/v1/instances/7/variables"),
         ("POST", "/v1/messages"), ("POST", "/v1/signals"), ("POST", "/v1/tasks/7/claim"),
-        ("POST", "/v1/tasks/7/complete"),
+        ("POST", "/v1/tasks/7/complete"), ("POST", "/v1/service-tasks/activate"),
+        *(("POST", f"/v1/service-tasks/7/{verb}") for verb in ("complete", "fail", "throw")),
     ],
     "operate": [
         ("POST", "/v1/dead-letters/redrive"), ("POST", "/v1/dead-letters/discard"),
@@ -160,7 +161,7 @@ def _template(path: str) -> str:
     """Write a path as the reference does."""
     path = path.replace("/consumers/n", "/consumers/{group}").replace("/by-name/n", "/by-name/{name}")
     path = path.replace("/tenants/n", "/tenants/{tenant}")
-    path = path.replace("/instances/7", "/instances/{instance_key}").replace("/tasks/7", "/tasks/{task_key}")
+    path = path.replace("/instances/7", "/instances/{instance_key}").replace("tasks/7", "tasks/{task_key}")
     return re.sub(r"/(jobs|endpoints|processes)/n\b", r"/\1/{name}", path).replace("/7", "/{timer_key}")
 
 

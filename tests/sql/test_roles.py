@@ -322,7 +322,6 @@ async def test_a_gateway_may_all_that_a_scheduler_may_and_what_the_api_needs(any
         "idempotent_requests": {"select", "insert", "update"},
         "consumers": {"insert", "delete"},
         "records_aside": {"insert", "delete"},
-        "deliveries": {"update", "delete"},
         "dead_letters": {"insert", "delete"},
         "endpoints": {"select", "insert", "update", "delete"},
         "tenants": {"insert", "update", "delete"},

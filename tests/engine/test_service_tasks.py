@@ -1,0 +1,108 @@
+"""Service tasks that a program takes and answers itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from sql.processes.service_tasks import (
+    TakenTask,
+    activate_service_tasks,
+    complete_service_task,
+    fail_service_task,
+    throw_service_task_error,
+)
+from sql.session import StatementRefused
+from tests.support.bpmn import SHARED, boundary, job
+from tests.support.bpmn_cluster import Processes, running
+
+START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
+
+
+async def take(it: Processes, *, most: int = 10, tenant_id: str = "default") -> list[TakenTask]:
+    return await activate_service_tasks(it.session, "pack", most=most, lease_s=30.0, tenant_id=tenant_id)
+
+
+async def test_a_task_is_taken_by_one_and_completed_once() -> None:
+    async with running() as it:
+        await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
+        key = await it.start(order=42)
+        assert await take(it, tenant_id="other") == []
+        (task,) = await take(it)
+        assert (task.instance_key, task.node_id, task.variables) == (key, "pack", {"order": 42})
+        assert await take(it) == []
+        assert (
+            await complete_service_task(it.session, task.task_key, task.claim, variables={"packed": True})
+            == "DELIVERED"
+        )
+        assert await complete_service_task(it.session, task.task_key, task.claim, variables={}) == "NOT_FOUND"
+        await it.settle()
+        assert (await it.see(key)).result == {"order": 42, "packed": True}
+
+
+async def test_after_its_lease_a_task_is_another_s_and_the_first_answer_counts_no_more() -> None:
+    async with running() as it:
+        await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
+        key = await it.start()
+        (first,) = await take(it)
+        await it.advance("PT31S")
+        (second,) = await take(it)
+        assert (second.task_key, second.claim) == (first.task_key, first.claim + 1)
+        assert await complete_service_task(it.session, first.task_key, first.claim, variables={"by": 1}) == "NOT_FOUND"
+        assert (
+            await complete_service_task(it.session, second.task_key, second.claim, variables={"by": 2}) == "DELIVERED"
+        )
+        await it.settle()
+        assert (await it.see(key)).result == {"by": 2}
+
+
+async def test_what_fails_is_tried_again_and_is_an_incident_in_the_end() -> None:
+    async with running() as it:
+        await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
+        key = await it.start()
+        (task,) = await take(it)
+        assert await fail_service_task(it.session, task.task_key, 99, reason="not mine", retries=1) == "NOT_FOUND"
+        failed = await fail_service_task(
+            it.session, task.task_key, task.claim, reason="no box", retries=1, retry_after_s=300.0
+        )
+        assert failed == "RETRIED"
+        assert await take(it) == []
+        await it.advance("PT5M")
+        (again,) = await take(it)
+        assert again.failed_attempts == 1
+        assert await fail_service_task(it.session, again.task_key, again.claim, reason="still no box") == "DEAD"
+        await it.settle()
+        (incident,) = (await it.see(key)).waits["incident_list"]
+        assert incident["sentence"] == "still no box"
+
+
+async def test_an_error_is_caught_by_its_code() -> None:
+    caught = boundary("b", "pack", '<errorEventDefinition errorRef="x"/>') + '<endEvent id="o"/>'
+    async with running() as it:
+        await it.deploy(START + job("pack") + caught + END, connected="s>pack pack>e b>o", beside=SHARED)
+        key = await it.start()
+        (task,) = await take(it)
+        with pytest.raises(StatementRefused, match='code "" is refused'):
+            await throw_service_task_error(it.session, task.task_key, task.claim, code="", variables={})
+        thrown = await throw_service_task_error(it.session, task.task_key, task.claim, code="E1", variables={"why": 1})
+        assert thrown == "DISCARDED"
+        await it.settle()
+        assert "o+" in await it.history(key)
+        assert (await it.see(key)).result == {"why": 1}
+
+
+async def test_a_task_that_is_interrupted_while_somebody_does_it_is_answered_in_vain() -> None:
+    async with running() as it:
+        await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
+        key = await it.start()
+        (task,) = await take(it)
+        await it.query("select shardclock.cancel_instance($1)", key)
+        await it.settle()
+        assert await complete_service_task(it.session, task.task_key, task.claim, variables={}) == "NOT_FOUND"
+        assert await it.state(key) == "CANCELED"
+
+
+@pytest.mark.parametrize("most", [0, 1001])
+async def test_too_many_are_refused(most: int) -> None:
+    async with running() as it:
+        with pytest.raises(StatementRefused, match=f"most {most} is not possible: take 1 to 1000"):
+            await take(it, most=most)
