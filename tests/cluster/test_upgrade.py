@@ -312,11 +312,11 @@ async def test_a_new_cluster_that_dies_when_it_is_named_costs_nothing(machine: M
         await eventually(lambda: is_named(machine, GREEN))
 
         await asyncio.to_thread(machine.kill, GREEN)
+        assert await is_named(machine, GREEN)
 
         # Then blue, whose shards have fired on, leads again when green's time is up.
         done = await switch
         assert (done.code, done.json["switched"], done.json["serving"]) == (NOT_DONE, True, 0), done
-        assert await is_named(machine, GREEN)
         await eventually(lambda: leads(machine, BLUE), within_s=12)
         await until_served_by(machine, BLUE, within_s=1)
 
