@@ -154,6 +154,7 @@ def test_each_alert_is_set_off_by_the_fault_it_is_for(watched: Watched, promethe
     seen = Seen(prometheus)
     _jobs(watched, seen)
     _slow_faults(watched, seen)
+    _incident(watched, seen)
     _connections_near_limit(watched, seen)
     _on_hold(watched, seen)
     _flapping(watched, prometheus, seen)
@@ -191,7 +192,6 @@ def _slow_faults(watched: Watched, seen: Seen) -> None:
         "ShardclockDeadLetters", "ShardclockDeliveriesFail",
         "ShardclockHandlerDoesNotStart", "ShardclockDeliveriesBehind", "ShardclockIncidents",
     )  # fmt: skip
-    _incident(watched, seen)
     with ExitStack() as faults:
         # First alone: three starts must fail in what is ten minutes here, and beside all that follows each takes long.
         _schedule(watched, "fails", 350, every_s=0.2)
