@@ -8,7 +8,7 @@ from timers.model import TimerType
 LAG_EDGES_S = (0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600)
 LAG_EDGES = tuple(timedelta(seconds=edge_s) for edge_s in LAG_EDGES_S)
 
-TARGET = Label("target", frozenset(["log", "handler", "webhook"]))
+TARGET = Label("target", frozenset(["log", "handler", "webhook", "process"]))
 TIMER_TYPE = Label("timer_type", frozenset(kind.value for kind in TimerType))
 # Late: it was overdue by more than a second when it was scheduled, moved or resumed.
 ASKED = Label("asked", frozenset(["ahead", "late"]))

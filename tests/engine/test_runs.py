@@ -6,8 +6,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from cluster.families import REPORTED
 from engine.advancing import advance_by
+from engine.stats import report_of as engine_report
+from metrics.report import decode, encode
 from service import processes
+from shards.stats import ShardGauges
+from shards.stats import report_of as shard_report
 from sql.clock.moved import move
 from sql.processes import instances, tasks
 from sql.processes.apply import apply_steps
@@ -390,3 +395,17 @@ async def test_a_start_with_a_key_is_one_start() -> None:
         await it.advance("P2D")
         await it.engine.tend_turn()
         assert first != await processes.start(it.session, "p", idempotency_key="order-42")
+
+
+async def test_what_fires_for_a_process_is_told_as_that_by_its_shard() -> None:
+    catch = f'<intermediateCatchEvent id="t">{HOUR}</intermediateCatchEvent>'
+    async with running() as it:
+        await it.deploy(START + catch + END, connected="s>t t>e")
+        await it.start()
+        await it.advance("PT1H")
+        report = shard_report("0" * 16, it.shard.stats, ShardGauges(0, 1, 0, 0.0, 0.0))
+        told = decode(encode(report), REPORTED)
+        assert ("process", "INTERMEDIATE", "ahead") in [it.labels for it in told.histograms]
+        told = decode(encode(engine_report("1" * 16, it.engine.stats)), REPORTED)
+        counted = {sample.name: sample.value for sample in told.samples if not sample.labels}
+        assert counted["instances_begun"] == 1
