@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 import pytest
 
 from cluster.families import REPORTED
-from engine.advancing import advance_by
 from engine.stats import report_of as engine_report
 from metrics.report import decode, encode
 from service import processes
@@ -15,9 +14,7 @@ from shards.stats import ShardGauges
 from shards.stats import report_of as shard_report
 from sql.clock.moved import move
 from sql.processes import instances, tasks
-from sql.processes.apply import apply_steps
 from sql.processes.definitions import delete_definition
-from sql.processes.signals import take_signals
 from tests.support.bpmn import SHARED, boundary, event_subprocess, job, timer
 from tests.support.bpmn_cluster import APP, NOW, running
 from timers.refusal import Refusal
@@ -165,55 +162,6 @@ async def test_a_cycle_begins_beside_as_often_as_it_says_and_stops_with_its_task
         assert await it.query("select 1 from shardclock.timers") == []
 
 
-async def test_a_message_comes_to_who_waits_and_to_nobody_else() -> None:
-    catch = '<intermediateCatchEvent id="m1"><messageEventDefinition messageRef="m"/></intermediateCatchEvent>'
-    async with running() as it:
-        await it.deploy(START + catch + END, connected="s>m1 m1>e", beside=SHARED)
-        mine, other = await it.start(order="42"), await it.start(order="43")
-
-        async def publish(key: str) -> list[int]:
-            said = {"paid": True}
-            return await instances.publish_message(
-                it.session, "paid", correlation=key, variables=said, tenant_id="default"
-            )
-
-        assert await publish("44") == []
-        assert await publish("42") == [mine]
-        assert await publish("42") == []
-        await it.settle()
-        assert (await it.see(mine)).result == {"order": "42", "paid": True}
-        assert (await it.see(other)).found.state == "RUNNING"
-        assert len(await it.query("select 1 from shardclock.subscriptions")) == 1
-
-
-async def test_a_message_is_kept_for_who_comes_to_wait_later() -> None:
-    catch = '<intermediateCatchEvent id="m1"><messageEventDefinition messageRef="m"/></intermediateCatchEvent>'
-    async with running() as it:
-        await it.deploy(START + catch + END, connected="s>m1 m1>e", beside=SHARED)
-        for key, kept_s in (("1", 60.0), ("2", 600.0)):
-            assert (
-                await instances.publish_message(
-                    it.session, "paid", correlation=key, variables={}, tenant_id="default", time_to_live_s=kept_s
-                )
-                == []
-            )
-        await it.advance("PT2M")
-        late, found = await it.start(order="1"), await it.start(order="2")
-        assert (await it.see(late)).found.state == "RUNNING"
-        assert (await it.see(found)).found.state == "COMPLETED"
-
-
-async def test_a_signal_reaches_all_who_wait() -> None:
-    catch = '<intermediateCatchEvent id="g1"><signalEventDefinition signalRef="g"/></intermediateCatchEvent>'
-    thrower = '<intermediateThrowEvent id="t"><signalEventDefinition signalRef="g"/></intermediateThrowEvent>'
-    async with running() as it:
-        await it.deploy(START + catch + END, connected="s>g1 g1>e", beside=SHARED)
-        waiting = [await it.start(), await it.start()]
-        await it.deploy(START + thrower, connected="s>t", beside=SHARED, process_id="q")
-        await it.start("q")
-        assert [(await it.see(key)).found.state for key in waiting] == ["COMPLETED", "COMPLETED"]
-
-
 async def test_a_start_timer_is_replaced_by_a_new_version_and_comes_back_when_that_is_deleted() -> None:
     def starting(cycle: str) -> str:
         return f'<startEvent id="s">{timer("timeCycle", cycle)}</startEvent>'
@@ -264,98 +212,6 @@ async def test_cancelling_takes_all_away_called_processes_too() -> None:
         for table in ("timers", "deliveries", "tasks", "subscriptions", "incidents"):
             assert await it.query(f"select 1 from shardclock.{table}") == [], table
         assert not await instances.cancel_instance(it.session, key)
-
-
-async def test_a_signal_to_an_instance_that_has_ended_is_recorded_as_stale() -> None:
-    async with running() as it:
-        await it.deploy(START + END, connected="s>e")
-        key = await it.start()
-        await it.query("select shardclock.send_signal($1, 'default', '{\"kind\": \"cancel\"}')", key)
-        await it.settle()
-        assert await it.query("select 1 from shardclock.deliveries") == []
-        log = await it.query("select intent from shardclock.command_log where process_instance_key = $1", key)
-        assert [row["intent"] for row in log] == ["STALE"]
-
-
-async def test_what_no_engine_can_take_becomes_a_dead_letter_and_holds_up_nobody() -> None:
-    async with running() as it:
-        await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e")
-        bad, good = await it.start(), await it.start()
-        await it.query("select shardclock.send_signal($1, 'default', $2, 1)", bad, '{"kind": "what"}')
-        of = {task.instance_key: task.task_key for task in await tasks.find_tasks(it.session)}
-        assert await tasks.complete_task(it.session, of[good], variables={})
-        await it.advance("PT1M")
-        assert [await it.state(key) for key in (bad, good)] == ["RUNNING", "COMPLETED"]
-        (dead,) = await it.query("select timer_key, reason, failed_attempts from shardclock.dead_letters")
-        assert dead["reason"] == "no engine knows a signal of the kind 'what'"
-        assert dead["failed_attempts"] == 5
-        (incident,) = (await it.see(bad)).waits["incident_list"]
-        assert f"dead-letters redrive {dead['timer_key']}" in incident["sentence"]
-
-        # Once it is corrected and redriven, the incident goes; and with the end of its instance go all others.
-        await it.query(
-            "update shardclock.dead_letters set payload = $1", '{"kind": "variables", "variables": {"a": 1}}'
-        )
-        await it.query("select shardclock.redrive_dead_letters($1)", [dead["timer_key"]])
-        await it.settle()
-        assert (await it.see(bad)).waits["incident_list"] == []
-        assert await tasks.complete_task(it.session, of[bad], variables={})
-        await it.settle()
-        assert (await it.see(bad)).result == {"a": 1}
-
-
-async def test_an_innocent_signal_is_not_given_up_for_another_s_fault() -> None:
-    async with running() as it:
-        await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e")
-        key = await it.start()
-        assert await instances.set_variables(it.session, key, {"first": 1})
-        await it.query("select shardclock.send_signal($1, 'default', $2, 1)", key, '{"kind": "what"}')
-        assert await instances.set_variables(it.session, key, {"last": 1})
-        await it.advance("PT1M")
-        assert processes.variables_of(await it.see(key)) == {"first": 1, "last": 1}
-        (dead,) = await it.query("select payload from shardclock.dead_letters")
-        assert dead["payload"] == '{"kind": "what"}'
-
-
-async def test_what_an_instance_waits_for_is_not_cancelled_under_its_feet() -> None:
-    async with running() as it:
-        await it.deploy(START + job("nobody"), connected="s>nobody")
-        key = await it.start()
-        (waiting,) = (await it.see(key)).waits["jobs"]
-        with pytest.raises(Exception, match=f"belongs to instance {key}: cancel that"):
-            await it.query("select shardclock.cancel_delivery($1)", waiting["timer_key"])
-
-
-async def test_a_state_that_grows_too_large_stops_with_a_sentence() -> None:
-    async with running() as it:
-        await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e")
-        key = await it.start()
-        for name in ("a", "b"):
-            assert await instances.set_variables(it.session, key, {name: "x" * 700_000})
-        await it.advance("PT1M")
-        found = await it.see(key)
-        assert found.found.state == "RUNNING"
-        (incident,) = found.waits["incident_list"]
-        assert "bytes of state, and may have 1,048,576" in incident["sentence"]
-
-
-async def test_an_instance_that_another_engine_has_advanced_is_not_written_twice() -> None:
-    async with running() as it:
-        await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e")
-        key = await it.start()
-        (task,) = await tasks.find_tasks(it.session)
-        assert await tasks.complete_task(it.session, task.task_key, variables={})
-        # Another engine has read the same signal, and this one writes first.
-        taken = await take_signals(it.session, it.engine.holder, batch=10)
-        definition_key = taken[0].definition_key
-        assert definition_key is not None
-        late = advance_by(
-            taken, it.engine._runners[0]._definitions.get(definition_key, "default"), definition_key
-        ).writes()
-        await it.engine.step()
-        assert await apply_steps(it.session, 1, late) == []
-        assert (await it.history(key)).count("u-") == 1
-        assert await it.state(key) == "COMPLETED"
 
 
 async def test_variables_are_an_object_and_a_process_is_known() -> None:

@@ -28,7 +28,6 @@ from k8s.monitoring.dashboards import DASHBOARDS
 from k8s.monitoring.drawing.source import Source, Span
 from sql.cluster.holders import ENGINE
 from tests.support import ROOT
-from tests.support.bpmn import model
 from tests.support.factories import BOUND_S
 from tests.support.monitored import Watched
 from tests.support.processes import freeze, kill, thaw
@@ -154,7 +153,8 @@ def test_each_alert_is_set_off_by_the_fault_it_is_for(watched: Watched, promethe
     seen = Seen(prometheus)
     _jobs(watched, seen)
     _slow_faults(watched, seen)
-    _incident(watched, seen)
+    watched.raise_incident()
+    seen.until("ShardclockIncidents", "a call of a process that is not deployed")
     _connections_near_limit(watched, seen)
     _on_hold(watched, seen)
     _flapping(watched, prometheus, seen)
@@ -165,19 +165,6 @@ def test_each_alert_is_set_off_by_the_fault_it_is_for(watched: Watched, promethe
     for name, said in seen.said.items():
         assert said["runbook_url"] == alerts()[name]["annotations"]["runbook_url"]
         assert not any(odd in text for odd in ("<error", "<no value>", "{{", "NaN") for text in said.values()), said
-
-
-def _incident(watched: Watched, seen: Seen) -> None:
-    """Let a token come to a call of a process that nobody has deployed."""
-    called = '<extensionElements><zeebe:calledElement processId="x"/></extensionElements>'
-    call = f'<callActivity id="c">{called}</callActivity>'
-    file = watched.up.place / "stuck.bpmn"
-    file.write_bytes(model('<startEvent id="s"/><userTask id="u"/>' + call, connected="s>u u>c", process_id="stuck"))
-    watched.command("deploy", file)
-    watched.command("processes", "start", "stuck")
-    (task,) = until(lambda: watched.sql("select task_key from shardclock.tasks where process_id = 'stuck'"), "the task")
-    watched.command("tasks", "complete", task["task_key"])
-    seen.until("ShardclockIncidents", "a call of a process that is not deployed")
 
 
 def _slow_faults(watched: Watched, seen: Seen) -> None:

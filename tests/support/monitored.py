@@ -18,6 +18,7 @@ import psutil
 
 from embedded.server import EmbeddedPostgres
 from sql.cluster.holders import Holder
+from tests.support.bpmn import model
 from tests.support.cluster_process import ClusterProcess
 from tests.support.factories import BOUND_S, query
 from tests.support.memory import IN_MEMORY
@@ -82,6 +83,14 @@ def finds_no_room(run: shardclock.Run) -> None: ...
 """
 
 RAN = "select from shardclock.jobs where name = 'refresh' and successes >= 3"
+
+
+CALLED = '<extensionElements><zeebe:calledElement processId="nowhere"/></extensionElements>'
+STUCK = model(
+    f'<startEvent id="s"/><userTask id="u"/><callActivity id="c">{CALLED}</callActivity>',
+    connected="s>u u>c",
+    process_id="stuck",
+)
 
 
 class Load:
@@ -189,6 +198,18 @@ class Watched:
         """Run `shardclock` with these arguments, which must succeed."""
         done = run(*words, environment=self.up.environment)
         assert done.code == 0, done
+
+    def raise_incident(self) -> None:
+        """Let a token come to a call of a process that nobody has deployed."""
+        file = self.place / "stuck.bpmn"
+        file.write_bytes(STUCK)
+        self.command("deploy", file)
+        self.command("processes", "start", "stuck")
+        # The engine has reported no incident before it reports one: Prometheus sees a count rise only from what it saw.
+        (task,) = until(
+            lambda: self.sql("select task_key from shardclock.tasks where process_id = 'stuck'"), "the task"
+        )
+        self.command("tasks", "complete", task["task_key"])
 
     def kill_a_shard(self) -> None:
         """Kill the oldest shard's process with -9; a young shard would count as one that failed to start."""
