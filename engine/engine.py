@@ -16,7 +16,14 @@ from sql.cluster.holders import Incarnation, end_holders
 from sql.deliveries.hints import DELIVERIES
 from sql.dsn import Dsn
 from sql.hints import HintListener
-from sql.processes.signals import Lane, correlate_kept, forget_instances, forget_messages, mend_waits
+from sql.processes.signals import (
+    Lane,
+    correlate_kept,
+    forget_instances,
+    forget_messages,
+    forget_starts,
+    mend_waits,
+)
 from sql.session import QUEUE_PLANS, Session, StoreUnavailable
 
 HAND_BACK_S = 1.0
@@ -24,7 +31,7 @@ HINT_S = 0.5  # the longest wait for one hint, so that an engine that was asked 
 HINT_GAP_S = 0.002  # between two turns that hints ask for
 IDLE_AFTER_S = 2.0  # without a signal for so long, an engine looks more seldom
 TEND_S = 10.0
-TEND_BATCH = 500  # instances and messages that one statement forgets
+TEND_BATCH = 500  # rows that one statement forgets
 MEND_BATCH = 10_000
 MEND_WITHIN_S = 60.0  # an engine looks six times at what has begun or ended; an outage is no race
 
@@ -127,7 +134,8 @@ class Engine:
         await correlate_kept(self._tends, batch=MEND_BATCH)
         messages = await forget_messages(self._tends, batch=TEND_BATCH)
         ended = await forget_instances(self._tends, kept_s=self._settings.instances_kept_s, batch=TEND_BATCH)
-        return 0.0 if TEND_BATCH in (messages, ended) else TEND_S
+        starts = await forget_starts(self._tends, batch=TEND_BATCH)
+        return 0.0 if TEND_BATCH in (messages, ended, starts) else TEND_S
 
     def _report(self, *, leaving: bool = False) -> None:
         self._reporter.send(report_of(f"{self.holder:016x}", self.stats, leaving=leaving))

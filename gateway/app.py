@@ -29,6 +29,7 @@ from gateway import (
     page,
     processes,
     schedules,
+    tasks,
     tenants,
     timers,
 )
@@ -68,7 +69,7 @@ OF_VALUES = ("22", "23")  # classes of SQLSTATE: a value that can't be, or that 
 # Those of bulk come first: its paths would be a timer's, too.
 ROUTERS = (
     health.router, bulk.router, schedules.router, log.router, deliveries.router, dead_letters.router, endpoints.router,
-    jobs.router, processes.router, consumers.router, cluster.router, tenants.router, audit.router,
+    jobs.router, processes.router, tasks.router, consumers.router, cluster.router, tenants.router, audit.router,
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Processes: deploy models, start instances and drive them, and what persons do."""
+"""Processes: deploy models, start instances and drive them."""
 
 import asyncio
 import time
@@ -18,33 +18,21 @@ from gateway.answers.processes import (
     InstancesAnswer,
     ProcessAnswer,
     ProcessesAnswer,
-    ServiceTaskAnswer,
-    ServiceTasksAnswer,
     StepAnswer,
     StepsAnswer,
-    TaskAnswer,
-    TasksAnswer,
-    TaskStateAnswer,
     WholeInstanceAnswer,
 )
 from gateway.asked import seconds_of
 from gateway.bodies import read_body
 from gateway.parts import Gateway, Here, Manager, Reader, Writer, read_model
 from gateway.paths import Name
-from gateway.problems import CONFLICT, NOT_FOUND, Problem
+from gateway.problems import NOT_FOUND, Problem
 from gateway.reference import body_of
 from gateway.waiting import wait_s_of
 from service import processes as use_cases
 from sql.processes import instances as statements
 from sql.processes.definitions import list_definitions
 from sql.processes.instances import WholeInstance
-from sql.processes.service_tasks import activate_service_tasks as activate
-from sql.processes.service_tasks import complete_service_task as complete_taken
-from sql.processes.service_tasks import fail_service_task as fail_taken
-from sql.processes.service_tasks import throw_service_task_error as throw_taken
-from sql.processes.tasks import claim_task as claim
-from sql.processes.tasks import complete_task as complete
-from sql.processes.tasks import find_tasks
 from timers.model import BIGINT_MAX
 
 XML = "application/xml"
@@ -80,19 +68,6 @@ class Instances(BaseModel):
     state: Literal["RUNNING", "ENDED", "INCIDENT"] | None = Field(None, description="only those")
     limit: int = Field(100, ge=1, le=LISTED_MAX)
     before: int | None = Field(None, ge=1, le=BIGINT_MAX, description="the last answer's `next`")
-
-
-class Tasks(BaseModel):
-    """Which tasks are listed."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    assignee: str | None = Field(None, description="only of this person")
-    group: str | None = Field(None, description="only with this candidate group")
-    process_id: str | None = Field(None, description="only of this process")
-    instance_key: int | None = Field(None, ge=1, le=BIGINT_MAX, description="only of this instance")
-    limit: int = Field(100, ge=1, le=LISTED_MAX)
-    after: int = Field(0, ge=0, le=BIGINT_MAX, description="the last answer's `next`")
 
 
 class Variables(BaseModel):
@@ -135,54 +110,12 @@ class Moved(BaseModel):
     begun: list[str] = Field(default_factory=list, examples=[["charge"]])
 
 
-class Assignment(BaseModel):
-    """Who has a task."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    assignee: str | None = Field(None, description="null: it is given back", examples=["ann"])
-
-
 class Message(Variables):
     """A message that is published."""
 
     name: str = Field(examples=["paid"])
     correlation: str = Field("", description="the key that the waiting token's expression must have found")
     keep: str = Field("PT0S", description="for how long it stays for who waits later, an ISO 8601 duration")
-
-
-class Activation(BaseModel):
-    """Which service tasks are taken, and for how long."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    type: str = Field(max_length=200, examples=["order.pack"])
-    most: int = Field(10, ge=1, le=LISTED_MAX)
-    lease: str = Field("PT1M", description="an ISO 8601 duration, a second to a day")
-
-
-class Done(Variables):
-    """What a service task results in."""
-
-    claim: int = Field(ge=1, description="as it was taken", examples=[1])
-
-
-class NotDone(BaseModel):
-    """Why a service task could not be done, and whether it is tried again."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    claim: int = Field(ge=1, description="as it was taken", examples=[1])
-    reason: str = Field(max_length=1_000, examples=["no box is left"])
-    retries: int = Field(0, ge=0, le=1_000, description="further attempts; 0: none, and its instance has an incident")
-    retry_after: str = Field("PT0S", description="when the next may be made, an ISO 8601 duration")
-
-
-class Thrown(Done):
-    """With which error a service task ends."""
-
-    code: str = Field(min_length=1, max_length=200, examples=["OUT_OF_STOCK"])
-    reason: str | None = Field(None, max_length=1_000)
 
 
 class Signal(Variables):
@@ -352,119 +285,6 @@ async def throw_signal(request: Request, gateway: Here, caller: Writer) -> Insta
     return InstanceKeysAnswer(instance_keys=reached)
 
 
-@router.get("/tasks")
-async def list_tasks(gateway: Here, caller: Reader, wanted: Annotated[Tasks, Query()]) -> TasksAnswer:
-    """List open tasks, the oldest first."""
-    async with gateway.pool.session() as session:
-        found = await find_tasks(
-            session,
-            tenant_id=caller.tenant_id,
-            assignee=wanted.assignee,
-            candidate_group=wanted.group,
-            process_id=wanted.process_id,
-            instance_key=wanted.instance_key,
-            after=wanted.after,
-            page_size=wanted.limit,
-        )
-    following = found[-1].task_key if len(found) == wanted.limit else None
-    return TasksAnswer(tasks=[TaskAnswer.of(it) for it in found], next=following)
-
-
-@router.post(
-    "/tasks/{task_key:key}/claim", openapi_extra=body_of(Assignment, is_needed=False, example={"assignee": "ann"})
-)
-async def claim_task(task_key: Key, request: Request, gateway: Here, caller: Writer) -> TaskStateAnswer:
-    """Give a task to a person, unless another has it; without one it is given back."""
-    asked = await read_model(request, Assignment)
-    async with gateway.pool.session() as session:
-        outcome = await claim(session, task_key, assignee=asked.assignee, tenant_id=caller.tenant_id)
-    if outcome == "TAKEN":
-        raise Problem(CONFLICT, f"task {task_key} is another's; let that person give it back", state=outcome)
-    return _of_task(task_key, outcome)
-
-
-@router.post(
-    "/tasks/{task_key:key}/complete",
-    openapi_extra=body_of(Variables, is_needed=False, example={"variables": {"approved": True}}),
-)
-async def complete_task(task_key: Key, request: Request, gateway: Here, caller: Writer) -> TaskStateAnswer:
-    """Complete a task; its instance goes on."""
-    asked = await read_model(request, Variables)
-    async with gateway.pool.session() as session:
-        done = await complete(session, task_key, variables=asked.variables, tenant_id=caller.tenant_id)
-    return _of_task(task_key, "COMPLETED" if done else "NOT_FOUND")
-
-
-@router.post(
-    "/service-tasks/activate", openapi_extra=body_of(Activation, example={"type": "order.pack", "lease": "PT30S"})
-)
-async def activate_service_tasks(request: Request, gateway: Here, caller: Writer) -> ServiceTasksAnswer:
-    """Take service tasks of a type, for a program that does them itself; they are its own until the lease runs out."""
-    asked = await read_model(request, Activation)
-    async with gateway.pool.session() as session:
-        found = await activate(
-            session,
-            asked.type,
-            most=asked.most,
-            lease_s=seconds_of("lease", asked.lease),
-            tenant_id=caller.tenant_id,
-        )
-    return ServiceTasksAnswer(tasks=[ServiceTaskAnswer.of(it) for it in found])
-
-
-@router.post(
-    "/service-tasks/{task_key:key}/complete", openapi_extra=body_of(Done, example={"claim": 1, "variables": ORDER})
-)
-async def complete_service_task(task_key: Key, request: Request, gateway: Here, caller: Writer) -> TaskStateAnswer:
-    """Complete a service task that was taken; its instance goes on."""
-    asked = await read_model(request, Done)
-    async with gateway.pool.session() as session:
-        outcome = await complete_taken(
-            session, task_key, asked.claim, variables=asked.variables, tenant_id=caller.tenant_id
-        )
-    return _of_task(task_key, outcome)
-
-
-@router.post(
-    "/service-tasks/{task_key:key}/fail",
-    openapi_extra=body_of(NotDone, example={"claim": 1, "reason": "no box is left", "retries": 2}),
-)
-async def fail_service_task(task_key: Key, request: Request, gateway: Here, caller: Writer) -> TaskStateAnswer:
-    """Say that a service task could not be done; without further retries its instance has an incident."""
-    asked = await read_model(request, NotDone)
-    async with gateway.pool.session() as session:
-        outcome = await fail_taken(
-            session,
-            task_key,
-            asked.claim,
-            reason=asked.reason,
-            retries=asked.retries,
-            retry_after_s=seconds_of("retry_after", asked.retry_after),
-            tenant_id=caller.tenant_id,
-        )
-    return _of_task(task_key, outcome)
-
-
-@router.post(
-    "/service-tasks/{task_key:key}/throw",
-    openapi_extra=body_of(Thrown, example={"claim": 1, "code": "OUT_OF_STOCK"}),
-)
-async def throw_service_task_error(task_key: Key, request: Request, gateway: Here, caller: Writer) -> TaskStateAnswer:
-    """End a service task with an error of BPMN, which an event of the model may catch by its code."""
-    asked = await read_model(request, Thrown)
-    async with gateway.pool.session() as session:
-        outcome = await throw_taken(
-            session,
-            task_key,
-            asked.claim,
-            code=asked.code,
-            reason=asked.reason,
-            variables=asked.variables,
-            tenant_id=caller.tenant_id,
-        )
-    return _of_task(task_key, outcome)
-
-
 async def _ended(gateway: Gateway, instance_key: int, tenant_id: str, *, within_s: float) -> WholeInstance:
     """Wait for the end of an instance, or until the time is over, without keeping a connection meanwhile."""
     deadline_s, pause_s = time.monotonic() + within_s, LOOK_S
@@ -481,9 +301,3 @@ def _sent(instance_key: int, sent: bool) -> InstanceKeyAnswer:
     if not sent:
         raise Problem(NOT_FOUND, f"instance {instance_key} does not run, or has no such incident; it may have ended")
     return InstanceKeyAnswer(instance_key=instance_key)
-
-
-def _of_task(task_key: int, outcome: str) -> TaskStateAnswer:
-    if outcome == "NOT_FOUND":
-        raise Problem(NOT_FOUND, f"task {task_key} is not yours: it has ended, its lease has run out, or it never was")
-    return TaskStateAnswer(task_key=task_key, state=outcome)

@@ -21,7 +21,7 @@ class Discard(Exception):
 
 
 class BpmnError(Discard):
-    """End a service task of a process with an error of BPMN, which an event in the model may catch by its code.
+    """End a service task of a process with an error of BPMN. An event in the model may catch it by its code.
 
     For a timer of its own it is a `Discard`.
 

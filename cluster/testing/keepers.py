@@ -41,7 +41,7 @@ class Keepers:
     book: WebhookBook
 
     async def step(self) -> None:
-        """Fire what is due, let processes go on, call and settle what has fired, and let processes go on again."""
+        """Fire what is due, and call it. Processes go on after each of the two."""
         await self.shard.step()
         await self.engine.step()
         await self.worker.step()

@@ -781,7 +781,7 @@ errors: 22023 for variables that are no object or have more than 1 MiB
 example: select shardclock.complete_task(42, '{"approved": true}');
 $$;
 
--- Whoever publishes a message, and whoever looks for one that a token waits for, does so alone for its name and key.
+-- Of each name and key, only one at a time publishes a message, or looks for one that a token waits for.
 create function shardclock.lock_message(tenant_id text, name text, correlation text)
 returns void
 language sql
@@ -863,7 +863,8 @@ $$;
 
 comment on function shardclock.publish_message is $$Publishes a message, in the caller's transaction. Of each process, the
 token that waits longest for the name and the correlation key gets it; if none waits, a message start event begins an
-instance. A message with a time to live is kept so long for tokens that come to wait for it later.
+instance. With a time to live, the message is kept for that long, for
+tokens that come later.
 
 name: the message's name, as in the model
 correlation: the key that the waiting token's expression must have found
@@ -1230,8 +1231,8 @@ begin
 end
 $$;
 
-comment on function shardclock.throw_service_task_error is $$Ends a service task that the caller has taken with an error of
-BPMN, which an event in the model may catch by its code.
+comment on function shardclock.throw_service_task_error is $$Ends a service task with an error of BPMN. An event in the
+model may catch the error by its code. The caller must have taken the task.
 
 task_key: the task
 claim: as it was taken

@@ -6,8 +6,6 @@ from datetime import datetime, timedelta
 
 from sql.session import Session
 
-INSTANCE = "process:instance"  # the target of a delivery that is a signal
-
 
 @dataclass(frozen=True, slots=True)
 class TakenSignal:
@@ -107,6 +105,15 @@ async def forget_messages(session: Session, *, batch: int) -> int:
     source:  sql/processes/forget_messages.sql
     """
     return len(await session.rows("forget_messages", batch=batch))
+
+
+async def forget_starts(session: Session, *, batch: int) -> int:
+    """Forget the idempotency keys of starts that are older than a day; return how many.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/processes/forget_starts.sql
+    """
+    return len(await session.rows("forget_starts", batch=batch))
 
 
 async def forget_instances(session: Session, *, kept_s: float, batch: int) -> int:
