@@ -1,7 +1,5 @@
 """The commands about processes: deploy a model, start instances, look at them, signal them, cancel them."""
 
-import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,13 +8,14 @@ import typer
 from bpmn.model.document import MODEL_BYTES_MAX
 from cli.lengths import read_length
 from cli.options import DEFAULT_TENANT, WAIT_S_MAX, Tenant
-from cli.output import DONE, NOT_DONE, Json, Verbatim, print_json, print_table, tell
+from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
 from cli.payload import read_payload
+from cli.process_words import print_fields, print_instance, print_reached, print_sent
 from cli.session import with_session
 from service import processes as service
 from sql.processes import instances
 from sql.processes.definitions import delete_definition, list_definitions
-from sql.processes.instances import FoundStep, WholeInstance
+from sql.processes.instances import FoundStep
 from sql.session import Session
 from timers.refusal import Refusal, shortened
 
@@ -127,10 +126,10 @@ def start(
             session, process_id, variables=given, tenant_id=tenant, version=version, idempotency_key=once
         )
         if not wait_s:
-            _print({"instance_key": key}, as_json=as_json)
+            print_fields({"instance_key": key}, as_json=as_json)
             return DONE
         found = await service.wait_for_end(session, key, within_s=wait_s)
-        _print_instance(found, [], as_json=as_json)
+        print_instance(found, [], as_json=as_json)
         return DONE if found.found.state == "COMPLETED" else NOT_DONE
 
     return with_session(do)
@@ -191,7 +190,7 @@ def show(instance_key: InstanceKey, as_json: Json = False) -> int:
 
     async def do(session: Session) -> int:
         found = await service.find(session, instance_key)
-        _print_instance(found, await _all_steps(session, instance_key), as_json=as_json)
+        print_instance(found, await _all_steps(session, instance_key), as_json=as_json)
         return DONE
 
     return with_session(do)
@@ -202,7 +201,7 @@ def cancel(instance_key: InstanceKey, as_json: Json = False) -> int:
     """Cancel an instance, with all that it waits for."""
 
     async def do(session: Session) -> int:
-        return _sent(await instances.cancel_instance(session, instance_key), instance_key, as_json=as_json)
+        return print_sent(await instances.cancel_instance(session, instance_key), instance_key, as_json=as_json)
 
     return with_session(do)
 
@@ -216,7 +215,7 @@ def resolve(
     """Resolve an incident: the token goes on where it stopped."""
 
     async def do(session: Session) -> int:
-        return _sent(await instances.resolve_incident(session, instance_key, token), instance_key, as_json=as_json)
+        return print_sent(await instances.resolve_incident(session, instance_key, token), instance_key, as_json=as_json)
 
     return with_session(do)
 
@@ -233,7 +232,7 @@ def set_(
 
     async def do(session: Session) -> int:
         sent = await instances.set_variables(session, instance_key, given, token=token)
-        return _sent(sent, instance_key, as_json=as_json)
+        return print_sent(sent, instance_key, as_json=as_json)
 
     return with_session(do)
 
@@ -251,7 +250,7 @@ def move(
 
     async def do(session: Session) -> int:
         sent = await instances.move_tokens(session, instance_key, terminated=ending or (), begun=begun or ())
-        return _sent(sent, instance_key, as_json=as_json)
+        return print_sent(sent, instance_key, as_json=as_json)
 
     return with_session(do)
 
@@ -276,7 +275,7 @@ def message(
         reached = await instances.publish_message(
             session, name, correlation=correlation, variables=given, tenant_id=tenant, time_to_live_s=keep_s
         )
-        return _reached(reached, as_json=as_json, kept=keep_s > 0)
+        return print_reached(reached, as_json=as_json, kept=keep_s > 0)
 
     return with_session(do)
 
@@ -293,7 +292,7 @@ def signal(
 
     async def do(session: Session) -> int:
         reached = await instances.throw_signal(session, name, variables=given, tenant_id=tenant)
-        return _reached(reached, as_json=as_json)
+        return print_reached(reached, as_json=as_json)
 
     return with_session(do)
 
@@ -337,73 +336,8 @@ def _read(file: Path) -> bytes:
         raise Refusal(f"{shortened(str(file))} can't be read: {error.strerror}") from None
 
 
-def _sent(sent: bool, instance_key: int, *, as_json: bool) -> int:
-    if as_json:
-        print_json({"instance_key": instance_key, "sent": sent})
-    elif sent:
-        tell(f"sent; `shardclock processes show {instance_key}` tells what came of it")
-    else:
-        tell(f"shardclock: instance {instance_key} does not run, or has no such incident; it may have ended")
-    return DONE if sent else NOT_DONE
-
-
-def _reached(reached: list[int], *, as_json: bool, kept: bool = False) -> int:
-    if as_json:
-        print_json({"instance_keys": reached})
-    elif reached:
-        print_table("", ["instance_key"], [(key,) for key in reached])
-    else:
-        tell("nobody waits for it" + ("; it is kept" if kept else ""))
-    return DONE if reached or kept else NOT_DONE
-
-
-def _print(fields: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        print_json(fields)
-    else:
-        print_table("", list(fields), [tuple(fields.values())])
-
-
 async def _all_steps(session: Session, instance_key: int) -> list[FoundStep]:
     steps: list[FoundStep] = []
     while page := await instances.steps_of(session, instance_key, after=steps[-1].version if steps else 0):
         steps += page
     return steps
-
-
-def _print_instance(found: WholeInstance, steps: list[FoundStep], *, as_json: bool) -> None:
-    it, variables = found.found, service.variables_of(found)
-    if as_json:
-        print_json(
-            asdict(it)
-            | {"definition_key": found.definition_key, "error_code": found.error_code}
-            | {"result": Verbatim(found.result), "variables": Verbatim(variables)}
-            | {name: Verbatim(rows) for name, rows in found.waits.items()}
-            | {"steps": [asdict(step) | {"signals": Verbatim(step.signals)} for step in steps]}
-        )
-        return
-    columns = ["instance_key", "process", "version", "state", "started", "ended", "variables"]
-    shown = json.dumps(found.result if variables is None else variables, ensure_ascii=False)
-    print_table(
-        "", columns, [(it.instance_key, it.process_id, it.version, it.state, it.started_at, it.ended_at, shown)]
-    )
-    for kind, waiting in found.waits.items():
-        if waiting:
-            name = "incidents" if kind == "incident_list" else kind
-            fields = list(waiting[0])
-            print_table(f"\n{name}", fields, [tuple(row[field] for field in fields) for row in waiting])
-    if steps:
-        rows = [(step.stepped_at, _signals_of(step), _passes_of(step)) for step in steps]
-        print_table("\nsteps", ["at", "signals", "tokens"], rows)
-
-
-def _signals_of(step: FoundStep) -> str:
-    said = (
-        f"{it['kind']}{' at ' + it['node'] if 'node' in it else ''}{' (stale)' if it.get('stale') else ''}"
-        for it in step.signals
-    )
-    return ", ".join(said)
-
-
-def _passes_of(step: FoundStep) -> str:
-    return ", ".join(f"{node} {change}" for _, node, change in step.passes)

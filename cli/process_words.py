@@ -1,0 +1,78 @@
+"""What the commands about processes print."""
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from cli.output import DONE, NOT_DONE, Verbatim, print_json, print_table, tell
+from service.processes import variables_of
+from sql.processes.instances import FoundStep, WholeInstance
+
+
+def print_sent(sent: bool, instance_key: int, *, as_json: bool) -> int:
+    """Say whether an instance was told; return the exit code."""
+    if as_json:
+        print_json({"instance_key": instance_key, "sent": sent})
+    elif sent:
+        tell(f"sent; `shardclock processes show {instance_key}` tells what came of it")
+    else:
+        tell(f"shardclock: instance {instance_key} does not run, or has no such incident; it may have ended")
+    return DONE if sent else NOT_DONE
+
+
+def print_reached(reached: list[int], *, as_json: bool, kept: bool = False) -> int:
+    """Say which instances got a message or a signal; return the exit code."""
+    if as_json:
+        print_json({"instance_keys": reached})
+    elif reached:
+        print_table("", ["instance_key"], [(key,) for key in reached])
+    else:
+        tell("nobody waits for it" + ("; it is kept" if kept else ""))
+    return DONE if reached or kept else NOT_DONE
+
+
+def print_fields(fields: dict[str, Any], *, as_json: bool) -> None:
+    """Print one record."""
+    if as_json:
+        print_json(fields)
+    else:
+        print_table("", list(fields), [tuple(fields.values())])
+
+
+def print_instance(found: WholeInstance, steps: list[FoundStep], *, as_json: bool) -> None:
+    """Print an instance with what it waits for, and what has happened in it."""
+    it, variables = found.found, variables_of(found)
+    if as_json:
+        print_json(
+            asdict(it)
+            | {"definition_key": found.definition_key, "error_code": found.error_code}
+            | {"result": Verbatim(found.result), "variables": Verbatim(variables)}
+            | {name: Verbatim(rows) for name, rows in found.waits.items()}
+            | {"steps": [asdict(step) | {"signals": Verbatim(step.signals)} for step in steps]}
+        )
+        return
+    columns = ["instance_key", "process", "version", "state", "started", "ended", "variables"]
+    shown = json.dumps(found.result if variables is None else variables, ensure_ascii=False)
+    print_table(
+        "", columns, [(it.instance_key, it.process_id, it.version, it.state, it.started_at, it.ended_at, shown)]
+    )
+    for kind, waiting in found.waits.items():
+        if waiting:
+            name = "incidents" if kind == "incident_list" else kind
+            fields = list(waiting[0])
+            print_table(f"\n{name}", fields, [tuple(row[field] for field in fields) for row in waiting])
+    if steps:
+        rows = [(step.stepped_at, _signals_of(step), _passes_of(step)) for step in steps]
+        print_table("\nsteps", ["at", "signals", "tokens"], rows)
+
+
+def _signals_of(step: FoundStep) -> str:
+    said = (
+        f"{it['kind']}{' at ' + it['node'] if 'node' in it else ''}{' (stale)' if it.get('stale') else ''}"
+        for it in step.signals
+    )
+    return ", ".join(said)
+
+
+def _passes_of(step: FoundStep) -> str:
+    return ", ".join(f"{node} {change}" for _, node, change in step.passes)
