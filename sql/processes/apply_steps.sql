@@ -85,7 +85,8 @@ taken as (
 ),
 spent as (
     delete from shardclock.deliveries d
-    where d.timer_key = any (:spent::bigint[]) and d.target = 'process:instance'
+    -- Asked in a way that no index knows, here and below: docs/decisions/0005-queue-plans.md.
+    where d.timer_key = any (:spent::bigint[]) and (d.target = 'process:instance') is true
     returning d.*
 ),
 remembered as (
@@ -116,7 +117,7 @@ timers_gone as (
                 where t.process_instance_key = c.instance_key
                     and t.element_instance_key = c.token
                     and (c.node_id is null or t.target_element_id = c.node_id)
-                    and t.target = 'process:instance'
+                    and (t.target = 'process:instance') is true
                 for update skip locked
             ) t
         )

@@ -8,7 +8,7 @@
 with failing as materialized (
     select d.timer_key, d.failed_attempts + 1 >= :tries_max::integer as given_up
     from shardclock.deliveries d
-    where d.timer_key = any (:timer_keys::bigint[]) and d.target = 'process:instance'
+    where d.timer_key = any (:timer_keys::bigint[]) and (d.target = 'process:instance') is true
     for update skip locked
 ),
 put_off as (

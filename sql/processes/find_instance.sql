@@ -25,7 +25,7 @@ select
             '[]'
         )
         from shardclock.timers t
-        where t.process_instance_key = i.instance_key and t.target = 'process:instance'
+        where t.process_instance_key = i.instance_key and (t.target = 'process:instance') is true
     ) as timers,
     (
         select coalesce(

@@ -1,0 +1,152 @@
+"""Prove that the statements of engines read what they change, however many instances wait."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import asyncpg
+import pytest
+
+from sql.statements import statement
+from tests.support.plans import Prepared, prepare
+
+WAITING = 3_000
+FEW = list(range(1, 11))
+CHANGED = ("timers", "deliveries", "tasks", "subscriptions", "instances", "incidents")
+# Each instance waits at its token 1 for a timer, a task and a message, at its token 2 for a service task; a signal to
+# each is put off. Nothing of it was ever analyzed.
+WAIT = """
+with def as (
+    insert into shardclock.definitions (
+        definition_key, tenant_id, process_id, version, name, resource, digest, model, starts
+    )
+    values (9999999, 'default', 'p', 1, 'p', 'p.bpmn', sha256(''), '', '[]')
+), i as (
+    insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)
+    select n, 9999999, 1, 'default', 'p', '{{}}' from generate_series(1, {waiting}) n
+), t as (
+    insert into shardclock.timers (
+        process_instance_key, element_instance_key, due_date, tenant_id, timer_type, target, target_element_id
+    )
+    select n, 1, now() + interval '1 day', 'default', 'BOUNDARY', 'process:instance', 'b'
+    from generate_series(1, {waiting}) n
+), u as (
+    insert into shardclock.tasks (task_key, instance_key, token, tenant_id, process_id, node_id, name)
+    select n, n, 1, 'default', 'p', 'u', 'u' from generate_series(1, {waiting}) n
+), s as (
+    insert into shardclock.subscriptions (
+        instance_key, token, is_once, kind, tenant_id, name, correlation, process_id, node_id
+    )
+    select n, 1, true, 'message', 'default', 'm', n::text, 'p', 'm' from generate_series(1, {waiting}) n
+), x as (
+    insert into shardclock.incidents (instance_key, token, node_id, sentence)
+    select n, 3, 'x', 'no' from generate_series(1, {waiting}) n
+)
+insert into shardclock.deliveries (
+    timer_key, process_instance_key, element_instance_key, next_attempt_at, due_date, created_at, occurrence, slot,
+    tenant_id, timer_type, target
+)
+select
+    n + {waiting} * (kind = 'SERVICE_TASK')::integer, n, 2, now() + interval '1 h', now(), now(), 1, n % 840, 'default',
+    kind, case when kind = 'USER' then 'process:instance' else 'charge' end
+from generate_series(1, {waiting}) n
+cross join unnest(array['USER', 'SERVICE_TASK']) kind
+"""
+
+
+@pytest.fixture
+async def waiting(each_dsn: str) -> str:
+    """Fill a database with instances that wait."""
+    connection = await asyncpg.connect(each_dsn)
+    try:
+        await connection.execute(WAIT.format(waiting=WAITING))
+    finally:
+        await connection.close()
+    return each_dsn
+
+
+def steps(instance_keys: Sequence[int], **said: Any) -> list[dict[str, Any]]:
+    """Write steps that end instances."""
+    step = {
+        "was": 1, "definition_key": 9_999_999, "tenant_id": "default", "process_id": "p", "outcome": "COMPLETED",
+        "result": {}, "signals": [], "passes": [],
+    }  # fmt: skip
+    return [{"instance_key": key, **step, **said} for key in instance_keys]
+
+
+def literals(name: str, **values: Any) -> list[str]:
+    """Write a statement's arguments, in their order."""
+    return [_literal(values[parameter]) for parameter in statement(name).parameters]
+
+
+def _literal(value: Any) -> str:
+    match value:
+        case bool() | int() | None:
+            return "null" if value is None else str(value)
+        case str():
+            return f"'{value}'"
+        case _:
+            assert all(isinstance(key, int) for key in value)
+            return f"'{{{', '.join(map(str, value))}}}'::bigint[]"
+
+
+async def reading(of: Prepared, arguments: Sequence[str]) -> tuple[dict[str, float], set[str]]:
+    """Tell how many rows of each table a statement reads, and by which indexes."""
+    readings = {table: await of.explain(*arguments, table=table) for table in CHANGED}
+    rows = {table: it.rows for table, it in readings.items()}
+    return rows, set().union(*(it.indexes for it in readings.values()))
+
+
+def applying(**written: Any) -> list[str]:
+    """Write the arguments of apply_steps."""
+    arrays = {name: written.pop(name, []) for name in ("signals", "signal_instances", "spent")}
+    names = statement("apply_steps").parameters
+    rows = {name: json.dumps(written.get(name, [])) for name in names if name not in ("holder", *arrays)}
+    return literals("apply_steps", holder=9, **arrays, **rows)
+
+
+async def test_instances_that_end_cost_what_is_theirs(waiting: str) -> None:
+    apply = await prepare(waiting, "apply_steps")
+    closed = [{"instance_key": key, "token": token, "node_id": None} for key in FEW for token in (1, 2)]
+
+    rows, indexes = await reading(apply, applying(steps=steps(FEW), closed=closed, signals=FEW, signal_instances=FEW))
+
+    await apply.connection.close()
+    assert all(len(FEW) <= read <= 3 * len(FEW) for read in rows.values()), "found, locked and deleted"
+    assert indexes == {
+        "timers_by_process_instance", "timers_pkey", "tasks_by_token", "tasks_pkey", "subscriptions_by_instance",
+        "subscriptions_pkey", "deliveries_of_service_tasks", "deliveries_of_children", "deliveries_pkey",
+        "instances_by_parent", "instances_pkey", "incidents_pkey",
+    }  # fmt: skip
+
+
+async def test_signals_that_find_nobody_cost_what_is_theirs(waiting: str) -> None:
+    apply = await prepare(waiting, "apply_steps")
+
+    rows, indexes = await reading(apply, applying(spent=FEW))
+
+    await apply.connection.close()
+    assert sum(rows.values()) == rows["deliveries"] == len(FEW)
+    assert "deliveries_of_processes" not in indexes, "it is in the order of time, and would be read whole"
+
+
+async def test_signals_that_fail_cost_what_is_theirs(waiting: str) -> None:
+    fail = await prepare(waiting, "fail_signals")
+    failing = literals("fail_signals", holder=9, timer_keys=FEW, reason="no", delay="1 s", tries_max=2)
+
+    rows, indexes = await reading(fail, failing)
+
+    await fail.connection.close()
+    assert sum(rows.values()) == rows["deliveries"] <= 2 * len(FEW)
+    assert indexes == {"deliveries_pkey"}
+
+
+async def test_one_instance_is_found_among_many(waiting: str) -> None:
+    find = await prepare(waiting, "find_instance")
+
+    rows, _ = await reading(find, literals("find_instance", instance_key=FEW[0], tenant_id=None))
+
+    await find.connection.close()
+    assert all(1 <= read <= 2 for read in rows.values())
