@@ -57,7 +57,7 @@ class Outbox:
     """
 
     def __init__(self, owner: Owner, definition: Definition, *, first_new: int) -> None:
-        self.passes: list[tuple[int, str, str]] = []
+        self.passes: list[Passed] = []
         self.ended: Ended | None = None
         self.raised: dict[int, IncidentRaised] = {}
         self._owner = owner
@@ -73,8 +73,8 @@ class Outbox:
         """Add what follows from one more step."""
         for effect in effects:
             match effect:
-                case Passed(token, node_id, change):
-                    self.passes.append((token, node_id, change.value))
+                case Passed():
+                    self.passes.append(effect)
                 case WaitClosed(token, node_id):
                     self._close(token, node_id)
                 case IncidentRaised(token):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum, auto
+from typing import NamedTuple
 
 from bpmn.feel import Json
 from bpmn.model.definition import TimerKind
@@ -25,9 +26,8 @@ class Outcome(StrEnum):
     ERROR = auto()  # it is a child, and its caller catches the error or doesn't
 
 
-@dataclass(frozen=True, slots=True)
-class Passed:
-    """A line of the history: a token entered a node, left it, or was terminated there."""
+class Passed(NamedTuple):
+    """A line of the history: a token entered a node, left it, or was terminated there. There are many."""
 
     token: int
     node_id: str

@@ -52,6 +52,8 @@ class Stepping:
 
     def is_inner(self, token: Token) -> bool:
         """Say whether a token is one execution of a multi-instance activity, whose own token contains it."""
+        if self.node_of(token).loop is None:
+            return False
         scope = self.alive(token.scope)
         return scope is not None and scope.node_id == token.node_id
 

@@ -34,8 +34,9 @@ class Writes:
 
     def add(self, other: "Writes") -> None:
         """Add another batch to this one."""
-        for it in fields(self):
-            getattr(self, it.name).extend(getattr(other, it.name))
+        for name in LISTS:
+            if rows := getattr(other, name):
+                getattr(self, name).extend(rows)
 
     def of(self, instance_keys: Sequence[int]) -> "Writes":
         """Return the part that is of these instances alone."""
@@ -46,7 +47,8 @@ class Writes:
         return part
 
 
-ROWS = tuple(it.name for it in fields(Writes) if it.name not in ("signals", "spent"))
+LISTS = tuple(it.name for it in fields(Writes))
+ROWS = tuple(name for name in LISTS if name not in ("signals", "spent"))
 
 
 async def apply_steps(session: Session, holder: int, writes: Writes) -> list[int]:
