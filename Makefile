@@ -28,7 +28,7 @@ test: setup ## run the tests, on real Postgres and real Ray, a minute of chaos a
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) 2 -m "ray and not chaos"
 
 check: lint ## lint, and the quick tests on one version of Postgres: before each commit
-	@TEST_POSTGRES=18 $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) 2 -m "not ray and not slow"
+	@TEST_POSTGRES=18 $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) 2 -m "not ray and not slow and not long"
 
 coverage: setup ## run the tests that need no Ray, and print how much of each package they run
 	@rm -rf build/coverage && mkdir -p build/coverage

@@ -13,6 +13,7 @@ import hypothesis
 import pytest
 import structlog
 
+from tests.support.durations import TAKES_S, is_long
 from tests.support.postgres import Server
 
 # A machine that is busy is no fault of what is tested.
@@ -22,18 +23,7 @@ hypothesis.settings.load_profile("patient")
 # `make check` asks for the newest alone; `make test` runs on each.
 VERSIONS = [int(version) for version in os.environ.get("TEST_POSTGRES", "16,18").split(",")]
 
-# About how long a file takes, in seconds, where the marks of its tests would not tell.
 HERE = Path(__file__).parent
-TAKES_S = {
-    "monitoring/test_live.py": 250,
-    "cluster/test_upgrade.py": 160,
-    "coordinator/test_ray.py": 150,
-    "cluster/test_running.py": 130,
-    "chaos/test_chaos.py": 110,
-    "k8s/test_losses.py": 100,
-    "k8s/test_workers.py": 80,
-    "project/test_house.py": 60,
-}
 RAY_S, SLOW_S, OTHER_S = 12.0, 4.0, 0.1  # a test with that mark, or with none
 
 # Clusters of several sessions on one machine would fight over the port that is the default.
@@ -42,6 +32,12 @@ os.environ["SHARDCLOCK_METRICS_PORT"] = "0"
 os.environ["SHARDCLOCK_GATEWAY_ENABLED"] = "false"
 # Readline puts a width into the environment of pytest's workers, and a console keeps the one it finds when imported.
 os.environ.pop("COLUMNS", None)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the tests of long files, which `make check` leaves out."""
+    if is_long(item.path, HERE):
+        item.add_marker(pytest.mark.long)
 
 
 @pytest.hookimpl(trylast=True)  # after what is not to be run was left out

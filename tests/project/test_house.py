@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
+from tests.support.durations import LONG_FILES, TAKES_S
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES: list[str] = PYPROJECT["tool"]["setuptools"]["packages"]
@@ -65,6 +66,12 @@ def test_no_tracked_file_names_this_machine_or_an_index() -> None:
 def test_no_test_file_has_more_lines_than_a_reader_takes_in() -> None:
     lines = {file.relative_to(ROOT).as_posix(): len(file.read_text().splitlines()) for file in TEST_FILES}
     assert {name: count for name, count in lines.items() if count > TEST_LINES_MAX} == {}
+
+
+def test_the_files_that_take_long_are_there() -> None:
+    named = LONG_FILES | TAKES_S.keys()
+
+    assert sorted(name for name in named if not (ROOT / "tests" / name).is_file()) == []
 
 
 def test_no_file_imports_from_a_test_file() -> None:
