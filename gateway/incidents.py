@@ -69,7 +69,9 @@ async def list_incidents(gateway: Here, caller: Reader, wanted: Annotated[Listed
     response_model=ResolvedAnswer,
     openapi_extra=body_of(Resolving, is_needed=False, example={"process_id": "order", "saying": "the card is expired"}),
 )
-async def resolve_incidents(request: Request, caller: Manager, dry_run: DryRun = False) -> Response:
+async def resolve_incidents(
+    request: Request, gateway: Here, caller: Manager, dry_run: DryRun = False
+) -> ResolvedAnswer | Response:
     """Resolve incidents: their tokens go on where they stopped. Signals that are dead letters are redriven instead."""
     asked = await read_model(request, Resolving)
 
@@ -77,4 +79,8 @@ async def resolve_incidents(request: Request, caller: Manager, dry_run: DryRun =
         done = await resolve_many(session, asked.filter_of(caller), limit=asked.limit, dry_run=dry_run)
         return ResolvedAnswer.of(done)
 
+    if dry_run:
+        # It has no answer that is kept: the same key may then do what was only said.
+        async with gateway.pool.session() as session:
+            return await do(session)
     return await do_once(request, caller, asked, do)

@@ -108,6 +108,7 @@ async def test_what_drives_processes_is_done_once_for_each_idempotency_key(serve
     assert len((await api.get("/v1/instances")).json["instances"]) == 1
     key = one["instance_key"]
     await twice(f"/v1/instances/{key}/variables", {"variables": {"fails": False}}, "set-1")
+    await api.post("/v1/incidents/resolve?dry_run=true", {}, Idempotency_Key="resolve-1")
     await twice("/v1/incidents/resolve", {}, "resolve-1")
     signals = await query(sc.dsn, "select payload ->> 'kind' as kind from shardclock.deliveries order by timer_key")
     assert [row["kind"] for row in signals] == ["variables", "retried"]
