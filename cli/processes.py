@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from bpmn.model.document import MODEL_BYTES_MAX
+from cli import incidents
 from cli.lengths import read_length
 from cli.options import DEFAULT_TENANT, WAIT_S_MAX, Tenant
 from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
@@ -33,6 +34,8 @@ processes = typer.Typer(
     help="List deployed processes; the subcommands start instances, show, signal and cancel them.",
     invoke_without_command=True,
 )
+processes.command()(incidents.incidents)
+processes.command()(incidents.resolve)
 
 
 def deploy(
@@ -202,20 +205,6 @@ def cancel(instance_key: InstanceKey, as_json: Json = False) -> int:
 
     async def do(session: Session) -> int:
         return print_sent(await instances.cancel_instance(session, instance_key), instance_key, as_json=as_json)
-
-    return with_session(do)
-
-
-@processes.command()
-def resolve(
-    instance_key: InstanceKey,
-    token: Annotated[int, typer.Argument(metavar="TOKEN", min=1, help="The token that stopped.", show_default=False)],
-    as_json: Json = False,
-) -> int:
-    """Resolve an incident: the token goes on where it stopped."""
-
-    async def do(session: Session) -> int:
-        return print_sent(await instances.resolve_incident(session, instance_key, token), instance_key, as_json=as_json)
 
     return with_session(do)
 

@@ -82,7 +82,7 @@ VERBS: Mapping[str, Callable[[Options], bool]] = {
     "deploy": _always,
     "processes delete": _always,
     "processes move": _always,
-    "processes resolve": _always,
+    "processes resolve": lambda given: given["instance_key"] is not None or bool(given["yes"]),
     "keys add": _always,
     "keys rotate": _always,
     "keys revoke": _always,

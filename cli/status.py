@@ -16,6 +16,8 @@ from service.hold import living_of, read_hold
 from service.words import counted
 from sql.cluster.holders import ENGINE, SHARD, WORKER, Holder, list_holders
 from sql.log.records import LogRecord, follow, log_end
+from sql.metrics.processes import COUNTED_MAX as MEASURED_MAX
+from sql.metrics.processes import ProcessMeasures, measure_processes
 from sql.metrics.status import Status, read_status
 from sql.session import Session, StoreUnavailable
 from timers.refusal import Refusal, shortened
@@ -79,6 +81,7 @@ def status(as_json: Json = False) -> int:
         holders = [holder for holder in keepers if holder.role == SHARD]
         workers = [holder for holder in keepers if holder.role == WORKER]
         engines = [holder for holder in keepers if holder.role == ENGINE]
+        processes = await measure_processes(session)
         settings = load_settings()
         hold = await read_hold(session, settings.identity or "", silent_s=settings.coordinator.silent_s)
         if as_json:
@@ -91,12 +94,13 @@ def status(as_json: Json = False) -> int:
                     "shards": [_json_of(holder) for holder in holders],
                     "workers": [_json_of_worker(worker) for worker in workers],
                     "engines": [_json_of_engine(engine) for engine in engines],
+                    "processes": asdict(processes),
                 }
             )
         else:
             _print_status(state, holders, living_of(holders, settings.coordinator.silent_s))
             _print_workers(state, workers)
-            _print_engines(engines)
+            _print_engines(processes, engines)
             if hold:
                 out.print(f"\n{hold.line}", style="red", markup=False, soft_wrap=True)
         return DONE
@@ -165,15 +169,26 @@ def _print_workers(state: Status, workers: Sequence[Holder]) -> None:
         tell("no worker is running: start one with `shardclock up`, with `--app` if handlers are wanted")
 
 
-def _print_engines(engines: Sequence[Holder]) -> None:
-    """Show who drives instances of processes, if anybody does."""
-    if engines:
-        columns = ["engine", "cluster", "holder", "node", "host", "pid", "", "seen"]
-        print_table("\nprocesses", columns, [_keeper_row(engine) for engine in engines])
+def _print_engines(measured: ProcessMeasures, engines: Sequence[Holder]) -> None:
+    """Show who drives instances of processes, if anybody does or should, and what waits for it."""
+    if not engines and not measured.engines_wanted:
+        return
+    serving = sum(engine.part is not None for engine in engines)
+    oldest = f", the oldest for {measured.oldest_signal_s:.1f} s" if measured.signals_waiting else ""
+    rows = [
+        ("engines", f"{serving} of {measured.engines_wanted} wanted"),
+        ("signals that wait", _counted_up_to(measured.signals_waiting, MEASURED_MAX) + oldest),
+        ("incidents", _counted_up_to(measured.incidents, MEASURED_MAX)),
+    ]
+    print_table("", ["processes", ""], rows)
+    columns = ["engine", "cluster", "holder", "node", "host", "pid", "", "seen"]
+    print_table("", columns, [_keeper_row(engine) for engine in engines])
+    if measured.engines_wanted and not serving:
+        tell("no engine is running, so instances stand still: start one with `shardclock up`")
 
 
-def _counted_up_to(number: int) -> str:
-    return f"{number:,}{' or more' if number >= COUNTED_MAX else ''}"
+def _counted_up_to(number: int, most: int = COUNTED_MAX) -> str:
+    return f"{number:,}{' or more' if number >= most else ''}"
 
 
 def _standing_by(holders: Sequence[Holder], living: Sequence[Holder]) -> str:

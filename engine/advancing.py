@@ -1,24 +1,46 @@
 """Advance one instance by its signals, in their order, and gather what is to be written."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bpmn.model import Definition
 from bpmn.step import Instance, advance, begin, read_state, write_state
-from engine.inbox import BEGIN, Unreadable, kind_of, said_by, signal_of
+from engine.inbox import BEGIN, CONTINUED, Unreadable, kind_of, said_by, signal_of
 from engine.outbox import Outbox, Owner
 from sql.processes.apply import Row, Writes
 from sql.processes.signals import TakenSignal
 from timers.model import BIGINT_MAX
+
+NODES_MAX = 500  # that one instance enters in one batch: some 15 ms, unless expressions take long
+ADVANCE_S = 0.05  # the same in time; a node that has begun is finished
+
+
+@dataclass(slots=True)
+class Share:
+    """What one instance may do in one batch, lest the others of its engine wait for it; the rest is another batch's."""
+
+    nodes: int
+    until_s: float
+
+    def goes_on(self) -> bool:
+        """Say whether one more node may be entered."""
+        self.nodes -= 1
+        return not self.is_over
+
+    @property
+    def is_over(self) -> bool:
+        """Say whether the rest is another batch's."""
+        return self.nodes <= 0 or time.monotonic() >= self.until_s
 
 
 @dataclass(slots=True)
 class Advanced:
     """An instance after its signals, with what follows.
 
-    shape:   `was` is the version that was read, 0 of an instance that begins; `stale` counts signals that changed
-             nothing
+    shape:   `signals` are those that were taken, of all the first ones; `was` is the version that was read, 0 of an
+             instance that begins; `stale` counts signals that changed nothing
     """
 
     owner: Owner
@@ -70,28 +92,39 @@ def definition_of(first: TakenSignal) -> int:
 
 
 def advance_by(signals: Sequence[TakenSignal], definition: Definition, definition_key: int) -> Advanced:
-    """Advance an instance, or begin it.
+    """Advance an instance, or begin it, by as many of its signals as there is time for.
+
+    What an instance has no time for it does by a signal that it gets now, or by one that is on its way.
 
     shape:   `signals` are of one instance, in order; it runs, or the first of them begins it
     errors:  Unreadable, ValueError  a signal can't be taken
     """
+    share = Share(NODES_MAX, time.monotonic() + ADVANCE_S)
     begins = signals[0].version is None
-    done = (_begun if begins else _read)(signals, definition, definition_key)
+    done = _begun(signals, definition, definition_key, share) if begins else _read(signals, definition, definition_key)
+    was_cut = done.instance.rest is not None and not begins
     for taken in signals[1:] if begins else signals:
+        if done.told and share.is_over:
+            break
         said = said_by(taken)
         is_stale = done.outbox.ended is not None or taken.is_first
         if not is_stale:
-            step = advance(definition, done.instance, signal_of(taken, said), now=taken.server_time)
+            signal = signal_of(taken, said)
+            step = advance(definition, done.instance, signal, now=taken.server_time, goes_on=share.goes_on)
             done.outbox.add(step.effects, now=taken.server_time)
             is_stale = step.is_stale
             if is_stale and taken.token is not None:
                 _close_late(done, taken.token, taken.node_id)
         done.told.append(_told(taken, said, stale=is_stale))
         done.stale += is_stale
+    done.signals = signals[: len(done.told)]
+    is_on_its_way = was_cut and all(told["kind"] != CONTINUED for told in done.told)
+    if done.instance.rest and not is_on_its_way:
+        done.outbox.continue_later()
     return done
 
 
-def _begun(signals: Sequence[TakenSignal], definition: Definition, definition_key: int) -> Advanced:
+def _begun(signals: Sequence[TakenSignal], definition: Definition, definition_key: int, share: Share) -> Advanced:
     first = signals[0]
     said = said_by(first)
     parent, parent_token = said.get("parent"), said.get("parent_token")
@@ -103,6 +136,7 @@ def _begun(signals: Sequence[TakenSignal], definition: Definition, definition_ke
         now=first.server_time,
         start=first.node_id,
         is_child=parent is not None,
+        goes_on=share.goes_on,
     )
     outbox.add(step.effects, now=first.server_time)
     told = [_told(first, {**said, "kind": BEGIN}, stale=False)]

@@ -7,6 +7,7 @@ from typing import Any
 from bpmn.step.signals import (
     CancelAsked,
     Completed,
+    Continued,
     ErrorThrown,
     Failed,
     Happened,
@@ -18,6 +19,7 @@ from bpmn.step.signals import (
 from sql.processes.signals import TakenSignal
 
 BEGIN = "begin"
+CONTINUED = "continued"  # what an engine sends to an instance whose step it has cut
 FIRED = "fired"  # the kind of a timer's signal, which says nothing
 
 
@@ -25,6 +27,7 @@ Said = Mapping[str, Any]
 
 OF_INSTANCE: Mapping[str, Callable[[Said], Signal]] = {
     "cancel": lambda _: CancelAsked(),
+    CONTINUED: lambda _: Continued(),
     "moved": lambda said: Moved(tuple(said["terminated"]), tuple(said["begun"])),
 }
 OF_TOKEN: Mapping[str, Callable[[int, Said], Signal]] = {

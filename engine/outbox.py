@@ -27,6 +27,7 @@ from bpmn.step.effects import (
     TimerOpened,
     WaitClosed,
 )
+from engine.inbox import CONTINUED
 from sql.processes.apply import Row, Writes
 from timers.duration import later, parse_duration
 from timers.model import NAME_CHARS_MAX, TimerType
@@ -68,6 +69,7 @@ class Outbox:
         self._resolved: set[int] = set()
         self._thrown: list[SignalThrown] = []
         self._to_itself: list[tuple[int, str, SignalThrown]] = []
+        self._continues_later = False
 
     def add(self, effects: Iterable[Effect], *, now: datetime) -> None:
         """Add what follows from one more step."""
@@ -116,11 +118,17 @@ class Outbox:
             }
             for token, node_id, thrown in self._to_itself
         ]
+        if self._continues_later:
+            writes.sent.append(tenant | {"to_key": self._owner.instance_key, "signal": {"kind": CONTINUED}})
         if self.ended and self._owner.parent_key is not None:
             writes.sent.append(
                 tenant
                 | {"to_key": self._owner.parent_key, "token": self._owner.parent_token, "signal": _told(self.ended)}
             )
+
+    def continue_later(self) -> None:
+        """Send the instance a signal to go on with what its step had no time for."""
+        self._continues_later = True
 
     def close_late(self, token: int, node_id: str | None) -> None:
         """Close once more what a signal has found that nobody waits for: it may not have been there to be closed."""

@@ -16,7 +16,7 @@ is decided here is only how HTTP says it: who asks, what a body may be, and whic
     paths      names in paths
     creating   the hot route: one timer
     combining  many creates at the same time become one statement
-    idempotency  a request that is sent again does nothing twice
+    idempotency, doing   a request that is sent again does nothing twice
     timers     look at timers, and change one
     bulk       many timers: lines of JSON, or one verb for all that a filter finds
     schedules  look ahead: what a rule will do

@@ -24,6 +24,7 @@ from gateway import (
     deliveries,
     endpoints,
     health,
+    incidents,
     jobs,
     log,
     page,
@@ -38,7 +39,7 @@ from gateway.combining import Combiner
 from gateway.creating import CREATE, TIMERS, create_timer
 from gateway.idempotency import forgetting
 from gateway.log import STREAMS_MAX
-from gateway.parts import Gateway, sentence_of, unconditional
+from gateway.parts import Gateway, keyed, sentence_of, unconditional
 from gateway.paths import KeptSlashes
 from gateway.places import Places
 from gateway.problems import BROKEN, CONFLICT, NOT_FOUND, REFUSED, TOO_LATE, WRONG_METHOD, Problem, unavailable
@@ -69,8 +70,12 @@ OF_VALUES = ("22", "23")  # classes of SQLSTATE: a value that can't be, or that 
 # Those of bulk come first: its paths would be a timer's, too.
 ROUTERS = (
     health.router, bulk.router, schedules.router, log.router, deliveries.router, dead_letters.router, endpoints.router,
-    jobs.router, processes.router, tasks.router, consumers.router, cluster.router, tenants.router, audit.router,
+    jobs.router, processes.router, tasks.router, incidents.router, consumers.router, cluster.router, tenants.router,
+    audit.router,
 )  # fmt: skip
+
+# Their changes heed idempotency keys.
+KEYED = (processes.router, tasks.router, incidents.router)
 
 
 def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> FastAPI:
@@ -119,7 +124,7 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
     app.router.routes.append(Route(TIMERS, create_timer, methods=["POST"]))
     app.router.routes.append(Route(page.PATH, page.docs, methods=["GET"]))
     for router in ROUTERS:
-        app.include_router(router, dependencies=[Depends(unconditional)])
+        app.include_router(router, dependencies=[Depends(keyed if router in KEYED else unconditional)])
     app.include_router(timers.router)
     # Made when it is first asked for, which a start need not wait for; to replace the method is FastAPI's own way.
     described = partial(openapi_of, app, [*ROUTERS, timers.router], {TIMERS: {"post": CREATE}})

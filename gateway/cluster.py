@@ -7,6 +7,7 @@ from gateway.parts import Here, Operator
 from service.hold import read_hold
 from sql.cluster.holders import list_holders
 from sql.metrics.forecast import read_forecast
+from sql.metrics.processes import measure_processes
 from sql.metrics.status import read_status
 
 router = APIRouter(prefix="/v1/cluster", tags=["cluster"])
@@ -14,10 +15,10 @@ router = APIRouter(prefix="/v1/cluster", tags=["cluster"])
 
 @router.get("")
 async def get_cluster(gateway: Here, _: Operator) -> ClusterAnswer:
-    """Show shards and workers; what is pending, paused and overdue; the lag; and the load of the next minutes."""
+    """Show who serves; what is pending, paused and overdue; the lag; what processes wait for; and the coming load."""
     settings = gateway.settings
     async with gateway.pool.session() as session:
         status, keepers = await read_status(session), await list_holders(session)
         hold = await read_hold(session, settings.identity, silent_s=settings.silent_s)
-        coming = await read_forecast(session)
-    return ClusterAnswer.of(status, keepers, coming, hold.why if hold else None)
+        coming, processes = await read_forecast(session), await measure_processes(session)
+    return ClusterAnswer.of(status, processes, keepers, coming, hold=hold.why if hold else None)

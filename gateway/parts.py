@@ -22,7 +22,8 @@ from sql.pool import Pool
 from timers.refusal import shortened
 
 Model = TypeVar("Model", bound=BaseModel)
-CONDITIONS = ("Idempotency-Key", "If-Match")
+IF_MATCH = "If-Match"
+CONDITIONS = ("Idempotency-Key", IF_MATCH)
 NAME_SHOWN = 100  # characters of a field that the caller has named
 
 
@@ -112,6 +113,15 @@ def unconditional(request: Request) -> None:
     for header in CONDITIONS:
         if header in request.headers:
             raise Problem(REFUSED, f"{header} goes with changes of one timer, and is not heeded here; leave it out")
+
+
+def keyed(request: Request) -> None:
+    """Refuse the one condition that a route does not heed which heeds idempotency keys.
+
+    errors:  Problem  the request has it
+    """
+    if request.method != "GET" and IF_MATCH in request.headers:
+        raise Problem(REFUSED, f"{IF_MATCH} goes with changes of one timer, and is not heeded here; leave it out")
 
 
 Here = Annotated[Gateway, Depends(gateway_of)]

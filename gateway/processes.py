@@ -2,11 +2,13 @@
 
 import asyncio
 import time
+from hashlib import sha256
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
+from starlette.responses import Response
 
 from bpmn.model.document import MODEL_BYTES_MAX
 from gateway.answers.processes import (
@@ -24,7 +26,9 @@ from gateway.answers.processes import (
 )
 from gateway.asked import seconds_of
 from gateway.bodies import read_body
-from gateway.parts import Gateway, Here, Manager, Reader, Writer, read_model
+from gateway.doing import do_once
+from gateway.idempotency import REPLAYED
+from gateway.parts import Gateway, Here, Manager, Reader, Writer, gateway_of, read_model
 from gateway.paths import Name
 from gateway.problems import NOT_FOUND, Problem
 from gateway.reference import body_of
@@ -33,6 +37,7 @@ from service import processes as use_cases
 from sql.processes import instances as statements
 from sql.processes.definitions import list_definitions
 from sql.processes.instances import WholeInstance
+from sql.session import Session
 from timers.model import BIGINT_MAX
 
 XML = "application/xml"
@@ -57,6 +62,13 @@ router = APIRouter(prefix="/v1", tags=["processes"])
 Key = Annotated[int, Path(ge=1, le=BIGINT_MAX)]
 Limit = Annotated[int, Query(ge=1, le=LISTED_MAX)]
 Wait = Annotated[str | None, Query(description="for how long to wait for its end, at most PT300S", examples=["PT30S"])]
+
+
+class File(BaseModel):
+    """Which model is deployed: what makes it the same request."""
+
+    resource: str
+    digest: str
 
 
 class Instances(BaseModel):
@@ -124,18 +136,22 @@ class Signal(Variables):
     name: str = Field(examples=["stop-all"])
 
 
-@router.post("/processes", status_code=201, openapi_extra=MODEL_BODY)
+@router.post("/processes", status_code=201, response_model=DeploymentAnswer, openapi_extra=MODEL_BODY)
 async def deploy_model(
     request: Request,
     gateway: Here,
     caller: Manager,
     resource: Annotated[str, Query(max_length=200, description="the file's name")] = "model.bpmn",
-) -> DeploymentAnswer:
+) -> Response:
     """Deploy the processes of a BPMN model: a new version of each, unless the file is the same as before."""
     model = await read_body(request, XML, bytes_max=MODEL_BYTES_MAX, within_s=gateway.settings.gateway_body_s)
-    async with gateway.pool.session() as session:
+
+    async def do(session: Session) -> DeploymentAnswer:
         deployed = await use_cases.deploy(session, model, resource=resource, tenant_id=caller.tenant_id)
-    return DeploymentAnswer(processes=[DeployedAnswer.of(it) for it in deployed])
+        return DeploymentAnswer(processes=[DeployedAnswer.of(it) for it in deployed])
+
+    asked = File(resource=resource, digest=sha256(model).hexdigest())
+    return await do_once(request, caller, asked, do, status=201)
 
 
 @router.get("/processes")
@@ -154,12 +170,16 @@ async def list_processes(
     openapi_extra=body_of(Start, is_needed=False, example={"variables": ORDER}),
 )
 async def start_process(
-    name: Name, request: Request, gateway: Here, caller: Writer, wait: Wait = None
+    name: Name, request: Request, response: Response, caller: Writer, wait: Wait = None
 ) -> WholeInstanceAnswer:
-    """Start an instance of a process; with `wait`, answer when it has ended, or when the time is over."""
+    """Start an instance of a process; with `wait`, answer when it has ended, or when the time is over.
+
+    Sent again with its idempotency key, it starts nothing more, and answers with that instance as it is then.
+    """
     asked = await read_model(request, Start)
     wait_s = wait_s_of(wait) or 0.0
-    async with gateway.pool.session() as session:
+
+    async def do(session: Session) -> InstanceKeyAnswer:
         key = await use_cases.start(
             session,
             name,
@@ -168,7 +188,13 @@ async def start_process(
             version=asked.version,
             idempotency_key=asked.idempotency_key,
         )
-    return WholeInstanceAnswer.of_whole(await _ended(gateway, key, caller.tenant_id, within_s=wait_s))
+        return InstanceKeyAnswer(instance_key=key)
+
+    done = await do_once(request, caller, asked, do)
+    if REPLAYED in done.headers:
+        response.headers[REPLAYED] = done.headers[REPLAYED]
+    key = InstanceKeyAnswer.model_validate_json(bytes(done.body)).instance_key
+    return WholeInstanceAnswer.of_whole(await _ended(gateway_of(request), key, caller.tenant_id, within_s=wait_s))
 
 
 @router.get("/instances")
@@ -210,79 +236,107 @@ async def list_steps(
     return StepsAnswer(steps=[StepAnswer.of(it) for it in found], next=following)
 
 
-@router.post("/instances/{instance_key:key}/cancel", status_code=202)
-async def cancel_instance(instance_key: Key, gateway: Here, caller: Writer) -> InstanceKeyAnswer:
+@router.post("/instances/{instance_key:key}/cancel", status_code=202, response_model=InstanceKeyAnswer)
+async def cancel_instance(instance_key: Key, request: Request, caller: Writer) -> Response:
     """Cancel an instance, with all that it waits for."""
-    async with gateway.pool.session() as session:
+
+    async def do(session: Session) -> InstanceKeyAnswer:
         return _sent(instance_key, await statements.cancel_instance(session, instance_key, tenant_id=caller.tenant_id))
+
+    return await do_once(request, caller, None, do, status=202)
 
 
 @router.post(
     "/instances/{instance_key:key}/variables",
     status_code=202,
+    response_model=InstanceKeyAnswer,
     openapi_extra=body_of(SetVariables, example={"variables": {"paid": True}}),
 )
-async def set_variables(instance_key: Key, request: Request, gateway: Here, caller: Writer) -> InstanceKeyAnswer:
+async def set_variables(instance_key: Key, request: Request, caller: Writer) -> Response:
     """Set variables of an instance; others stay."""
     asked = await read_model(request, SetVariables)
-    async with gateway.pool.session() as session:
+
+    async def do(session: Session) -> InstanceKeyAnswer:
         sent = await statements.set_variables(
             session, instance_key, asked.variables, token=asked.token, tenant_id=caller.tenant_id
         )
-    return _sent(instance_key, sent)
+        return _sent(instance_key, sent)
+
+    return await do_once(request, caller, asked, do, status=202)
 
 
 @router.post(
-    "/instances/{instance_key:key}/resolve", status_code=202, openapi_extra=body_of(Stopped, example={"token": 3})
+    "/instances/{instance_key:key}/resolve",
+    status_code=202,
+    response_model=InstanceKeyAnswer,
+    openapi_extra=body_of(Stopped, example={"token": 3}),
 )
-async def resolve_incident(instance_key: Key, request: Request, gateway: Here, caller: Manager) -> InstanceKeyAnswer:
+async def resolve_incident(instance_key: Key, request: Request, caller: Manager) -> Response:
     """Resolve an incident: the token goes on where it stopped."""
     asked = await read_model(request, Stopped)
-    async with gateway.pool.session() as session:
+
+    async def do(session: Session) -> InstanceKeyAnswer:
         sent = await statements.resolve_incident(session, instance_key, asked.token, tenant_id=caller.tenant_id)
-    return _sent(instance_key, sent)
+        return _sent(instance_key, sent)
+
+    return await do_once(request, caller, asked, do, status=202)
 
 
 @router.post(
     "/instances/{instance_key:key}/move",
     status_code=202,
+    response_model=InstanceKeyAnswer,
     openapi_extra=body_of(Moved, example={"terminated": [3], "begun": ["charge"]}),
 )
-async def move_tokens(instance_key: Key, request: Request, gateway: Here, caller: Manager) -> InstanceKeyAnswer:
+async def move_tokens(instance_key: Key, request: Request, caller: Manager) -> Response:
     """Let tokens of an instance end, and others begin; all of it happens, or nothing."""
     asked = await read_model(request, Moved)
-    async with gateway.pool.session() as session:
+
+    async def do(session: Session) -> InstanceKeyAnswer:
         sent = await statements.move_tokens(
             session, instance_key, terminated=asked.terminated, begun=asked.begun, tenant_id=caller.tenant_id
         )
-    return _sent(instance_key, sent)
+        return _sent(instance_key, sent)
+
+    return await do_once(request, caller, asked, do, status=202)
 
 
-@router.post("/messages", openapi_extra=body_of(Message, example={"name": "paid", "correlation": "42", "keep": "PT1H"}))
-async def publish_message(request: Request, gateway: Here, caller: Writer) -> InstanceKeysAnswer:
+@router.post(
+    "/messages",
+    response_model=InstanceKeysAnswer,
+    openapi_extra=body_of(Message, example={"name": "paid", "correlation": "42", "keep": "PT1H"}),
+)
+async def publish_message(request: Request, caller: Writer) -> Response:
     """Publish a message; the answer names the instances that get it now."""
     asked = await read_model(request, Message)
-    async with gateway.pool.session() as session:
+    keep_s = seconds_of("keep", asked.keep)
+
+    async def do(session: Session) -> InstanceKeysAnswer:
         reached = await statements.publish_message(
             session,
             asked.name,
             correlation=asked.correlation,
             variables=asked.variables,
             tenant_id=caller.tenant_id,
-            time_to_live_s=seconds_of("keep", asked.keep),
+            time_to_live_s=keep_s,
         )
-    return InstanceKeysAnswer(instance_keys=reached)
+        return InstanceKeysAnswer(instance_keys=reached)
+
+    return await do_once(request, caller, asked, do)
 
 
-@router.post("/signals", openapi_extra=body_of(Signal, example={"name": "stop-all"}))
-async def throw_signal(request: Request, gateway: Here, caller: Writer) -> InstanceKeysAnswer:
+@router.post("/signals", response_model=InstanceKeysAnswer, openapi_extra=body_of(Signal, example={"name": "stop-all"}))
+async def throw_signal(request: Request, caller: Writer) -> Response:
     """Throw a signal; the answer names the instances that get it."""
     asked = await read_model(request, Signal)
-    async with gateway.pool.session() as session:
+
+    async def do(session: Session) -> InstanceKeysAnswer:
         reached = await statements.throw_signal(
             session, asked.name, variables=asked.variables, tenant_id=caller.tenant_id
         )
-    return InstanceKeysAnswer(instance_keys=reached)
+        return InstanceKeysAnswer(instance_keys=reached)
+
+    return await do_once(request, caller, asked, do)
 
 
 async def _ended(gateway: Gateway, instance_key: int, tenant_id: str, *, within_s: float) -> WholeInstance:

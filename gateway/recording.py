@@ -34,6 +34,7 @@ CALLED = {
     "processes add": "deploy",
     "instances move": "processes move",
     "instances resolve": "processes resolve",
+    "incidents resolve": "processes resolve",
     "consumers seek": "consumers reset",
     "consumers remove": "consumers drop",
 }

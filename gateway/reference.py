@@ -57,6 +57,16 @@ WAIT: Mapping[str, Any] = {
     "example": "PT30S",
 }
 WITHOUT_KEY = ("/healthz", "/readyz")
+# Where changes heed idempotency keys, as gateway/app.py has it.
+KEYED = (
+    "/v1/processes",
+    "/v1/instances",
+    "/v1/messages",
+    "/v1/signals",
+    "/v1/tasks",
+    "/v1/service-tasks",
+    "/v1/incidents",
+)
 ALL_TENANTS = "x-all-tenants"  # of an operation: only a key for all tenants may ask for it
 PROBLEMS = "x-problems"  # of an operation: the names of the problems that it may answer
 
@@ -172,7 +182,8 @@ def _complete_content(content: dict[str, Any], schemas: dict[str, Any], own: Map
 
 def _common_parameters(path: str, method: str) -> list[str]:
     is_of_one_timer = path.startswith("/v1/timers") and not path.startswith("/v1/timers/bulk")
-    names = ["tenant", "idempotency"] if is_of_one_timer and method not in READING else ["tenant"]
+    is_keyed = (is_of_one_timer or path.startswith(KEYED)) and method not in READING
+    names = ["tenant", "idempotency"] if is_keyed else ["tenant"]
     if is_of_one_timer and (method == "patch" or path.endswith(("/cancel", "/pause", "/resume", "/run"))):
         names.append("if-match")
     return names

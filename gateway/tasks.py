@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
+from starlette.responses import Response
 
 from gateway.answers.processes import (
     ServiceTaskAnswer,
@@ -14,6 +15,7 @@ from gateway.answers.processes import (
     TaskStateAnswer,
 )
 from gateway.asked import seconds_of
+from gateway.doing import do_once
 from gateway.parts import Here, Reader, Writer, read_model
 from gateway.problems import CONFLICT, NOT_FOUND, Problem
 from gateway.processes import LISTED_MAX, ORDER, Key, Variables
@@ -25,6 +27,7 @@ from sql.processes.service_tasks import throw_service_task_error as throw_taken
 from sql.processes.tasks import claim_task as claim
 from sql.processes.tasks import complete_task as complete
 from sql.processes.tasks import find_tasks
+from sql.session import Session
 from timers.model import BIGINT_MAX
 
 router = APIRouter(prefix="/v1", tags=["processes"])
@@ -104,88 +107,109 @@ async def list_tasks(gateway: Here, caller: Reader, wanted: Annotated[Tasks, Que
 
 
 @router.post(
-    "/tasks/{task_key:key}/claim", openapi_extra=body_of(Assignment, is_needed=False, example={"assignee": "ann"})
+    "/tasks/{task_key:key}/claim",
+    response_model=TaskStateAnswer,
+    openapi_extra=body_of(Assignment, is_needed=False, example={"assignee": "ann"}),
 )
-async def claim_task(task_key: Key, request: Request, gateway: Here, caller: Writer) -> TaskStateAnswer:
+async def claim_task(task_key: Key, request: Request, caller: Writer) -> Response:
     """Give a task to a person, unless another has it; without one it is given back."""
     asked = await read_model(request, Assignment)
-    async with gateway.pool.session() as session:
+
+    async def do(session: Session) -> TaskStateAnswer:
         outcome = await claim(session, task_key, assignee=asked.assignee, tenant_id=caller.tenant_id)
-    if outcome == "TAKEN":
-        raise Problem(CONFLICT, f"task {task_key} is another's; let that person give it back", state=outcome)
-    return _of_task(task_key, outcome)
+        if outcome == "TAKEN":
+            raise Problem(CONFLICT, f"task {task_key} is another's; let that person give it back", state=outcome)
+        return _of_task(task_key, outcome)
+
+    return await do_once(request, caller, asked, do)
 
 
 @router.post(
     "/tasks/{task_key:key}/complete",
+    response_model=TaskStateAnswer,
     openapi_extra=body_of(Variables, is_needed=False, example={"variables": {"approved": True}}),
 )
-async def complete_task(task_key: Key, request: Request, gateway: Here, caller: Writer) -> TaskStateAnswer:
+async def complete_task(task_key: Key, request: Request, caller: Writer) -> Response:
     """Complete a task; its instance goes on."""
     asked = await read_model(request, Variables)
-    async with gateway.pool.session() as session:
+
+    async def do(session: Session) -> TaskStateAnswer:
         done = await complete(session, task_key, variables=asked.variables, tenant_id=caller.tenant_id)
-    return _of_task(task_key, "COMPLETED" if done else "NOT_FOUND")
+        return _of_task(task_key, "COMPLETED" if done else "NOT_FOUND")
+
+    return await do_once(request, caller, asked, do)
 
 
 @router.post(
-    "/service-tasks/activate", openapi_extra=body_of(Activation, example={"type": "order.pack", "lease": "PT30S"})
+    "/service-tasks/activate",
+    response_model=ServiceTasksAnswer,
+    openapi_extra=body_of(Activation, example={"type": "order.pack", "lease": "PT30S"}),
 )
-async def activate_service_tasks(request: Request, gateway: Here, caller: Writer) -> ServiceTasksAnswer:
+async def activate_service_tasks(request: Request, caller: Writer) -> Response:
     """Take service tasks of a type, for a program that does them itself; they are its own until the lease runs out."""
     asked = await read_model(request, Activation)
-    async with gateway.pool.session() as session:
-        found = await activate(
-            session,
-            asked.type,
-            most=asked.most,
-            lease_s=seconds_of("lease", asked.lease),
-            tenant_id=caller.tenant_id,
-        )
-    return ServiceTasksAnswer(tasks=[ServiceTaskAnswer.of(it) for it in found])
+    lease_s = seconds_of("lease", asked.lease)
+
+    async def do(session: Session) -> ServiceTasksAnswer:
+        found = await activate(session, asked.type, most=asked.most, lease_s=lease_s, tenant_id=caller.tenant_id)
+        return ServiceTasksAnswer(tasks=[ServiceTaskAnswer.of(it) for it in found])
+
+    return await do_once(request, caller, asked, do)
 
 
 @router.post(
-    "/service-tasks/{task_key:key}/complete", openapi_extra=body_of(Done, example={"claim": 1, "variables": ORDER})
+    "/service-tasks/{task_key:key}/complete",
+    response_model=TaskStateAnswer,
+    openapi_extra=body_of(Done, example={"claim": 1, "variables": ORDER}),
 )
-async def complete_service_task(task_key: Key, request: Request, gateway: Here, caller: Writer) -> TaskStateAnswer:
+async def complete_service_task(task_key: Key, request: Request, caller: Writer) -> Response:
     """Complete a service task that was taken; its instance goes on."""
     asked = await read_model(request, Done)
-    async with gateway.pool.session() as session:
+
+    async def do(session: Session) -> TaskStateAnswer:
         outcome = await complete_taken(
             session, task_key, asked.claim, variables=asked.variables, tenant_id=caller.tenant_id
         )
-    return _of_task(task_key, outcome)
+        return _of_task(task_key, outcome)
+
+    return await do_once(request, caller, asked, do)
 
 
 @router.post(
     "/service-tasks/{task_key:key}/fail",
+    response_model=TaskStateAnswer,
     openapi_extra=body_of(NotDone, example={"claim": 1, "reason": "no box is left", "retries": 2}),
 )
-async def fail_service_task(task_key: Key, request: Request, gateway: Here, caller: Writer) -> TaskStateAnswer:
+async def fail_service_task(task_key: Key, request: Request, caller: Writer) -> Response:
     """Say that a service task could not be done; without further retries its instance has an incident."""
     asked = await read_model(request, NotDone)
-    async with gateway.pool.session() as session:
+    retry_after_s = seconds_of("retry_after", asked.retry_after)
+
+    async def do(session: Session) -> TaskStateAnswer:
         outcome = await fail_taken(
             session,
             task_key,
             asked.claim,
             reason=asked.reason,
             retries=asked.retries,
-            retry_after_s=seconds_of("retry_after", asked.retry_after),
+            retry_after_s=retry_after_s,
             tenant_id=caller.tenant_id,
         )
-    return _of_task(task_key, outcome)
+        return _of_task(task_key, outcome)
+
+    return await do_once(request, caller, asked, do)
 
 
 @router.post(
     "/service-tasks/{task_key:key}/throw",
+    response_model=TaskStateAnswer,
     openapi_extra=body_of(Thrown, example={"claim": 1, "code": "OUT_OF_STOCK"}),
 )
-async def throw_service_task_error(task_key: Key, request: Request, gateway: Here, caller: Writer) -> TaskStateAnswer:
+async def throw_service_task_error(task_key: Key, request: Request, caller: Writer) -> Response:
     """End a service task with an error of BPMN. An event of the model may catch it by its code."""
     asked = await read_model(request, Thrown)
-    async with gateway.pool.session() as session:
+
+    async def do(session: Session) -> TaskStateAnswer:
         outcome = await throw_taken(
             session,
             task_key,
@@ -195,7 +219,9 @@ async def throw_service_task_error(task_key: Key, request: Request, gateway: Her
             variables=asked.variables,
             tenant_id=caller.tenant_id,
         )
-    return _of_task(task_key, outcome)
+        return _of_task(task_key, outcome)
+
+    return await do_once(request, caller, asked, do)
 
 
 def _of_task(task_key: int, outcome: str) -> TaskStateAnswer:

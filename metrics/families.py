@@ -80,6 +80,21 @@ READ = by_name(
         "Deliveries that were given up and are kept; 10000 means 10000 or more.",
         (TARGET_NAME,),
     ),
+    Family("engines_wanted", "gauge", "Engines wanted; 0 if no process was ever deployed."),
+    Family("engines_alive", "gauge", "Engines that keep slots and gave a sign of life within 5 s."),
+    Family(
+        "instance_signals_waiting",
+        "gauge",
+        "Signals to instances that are due and that no engine has taken yet; 10000 means 10000 or more.",
+    ),
+    Family(
+        "oldest_waiting_signal_seconds",
+        "gauge",
+        "How long ago the oldest signal that waits became due; 0 if there is none.",
+    ),
+    Family(
+        "incidents_open", "gauge", "Tokens that have stopped until somebody resolves it; 10000 means 10000 or more."
+    ),
     Family("jobs", "gauge", "Jobs, by what they do.", (JOB_STATE,)),
     Family("job_runs", "counter", "Runs of a job that have ended, by how.", (JOB_NAME, RUN_OUTCOME)),
     Family(

@@ -28,6 +28,7 @@ from sql.metrics.measures import (
     measure_server,
     measure_tables,
 )
+from sql.metrics.processes import ProcessMeasures, measure_processes
 from sql.session import Session, StatementRefused, StoreUnavailable
 
 # Age groups of overdue timers, the oldest first; group i lies between edges i and i + 1, and the last edge is now.
@@ -51,6 +52,7 @@ class Tables:
     waiting: list[Waiting]
     dead_letters: Mapping[str, int]
     jobs: JobsMeasured | None
+    processes: ProcessMeasures | None
     groups: list[Group]
     sizes: list[TableMeasures]
     took_s: float
@@ -71,6 +73,7 @@ async def read_tables(session: Session, window: ScanWindow | None) -> Tables:
         waiting=await _or_nothing(measure_deliveries(session, TARGETS_MAX), "the deliveries", []),
         dead_letters=await _or_nothing(count_dead_letters(session, TARGETS_MAX), "the dead letters", {}),
         jobs=await _or_nothing(measure_jobs(session), "the jobs", None),
+        processes=await _or_nothing(measure_processes(session), "the processes", None),
         groups=await _or_nothing(list_groups(session, GROUPS_MAX), "the consumer groups", []),
         sizes=await measure_tables(session),
         took_s=time.monotonic() - began_s,
@@ -99,12 +102,22 @@ def samples_of(tables: Tables | None) -> Iterator[Sample]:
     yield from _of_deliveries(tables)
     if tables.jobs is not None:
         yield from samples_of_jobs(tables.jobs)
+    if tables.processes is not None:
+        yield from _of_processes(tables.processes)
     yield from _of_groups(tables.groups)
     for size in tables.sizes:
         if size.table_name in TABLE.values:
             yield Sample("table_rows", (size.table_name,), size.live_rows)
             yield Sample("table_dead_rows", (size.table_name,), size.dead_rows)
             yield Sample("table_bytes", (size.table_name,), size.bytes)
+
+
+def _of_processes(measured: ProcessMeasures) -> Iterator[Sample]:
+    yield Sample("engines_wanted", (), measured.engines_wanted)
+    yield Sample("engines_alive", (), measured.engines_alive)
+    yield Sample("instance_signals_waiting", (), measured.signals_waiting)
+    yield Sample("oldest_waiting_signal_seconds", (), measured.oldest_signal_s)
+    yield Sample("incidents_open", (), measured.incidents)
 
 
 def _of_timers(tables: Tables) -> Iterator[Sample]:

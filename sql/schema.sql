@@ -819,6 +819,8 @@ CREATE INDEX deliveries_of_processes ON shardclock.deliveries USING btree (next_
 
 CREATE INDEX deliveries_of_service_tasks ON shardclock.deliveries USING btree (process_instance_key, element_instance_key) WHERE (timer_type = 'SERVICE_TASK'::text);
 
+CREATE INDEX deliveries_put_off ON shardclock.deliveries USING btree (COALESCE(process_instance_key, timer_key)) WHERE ((target = 'process:instance'::text) AND (failed_attempts > 0));
+
 CREATE INDEX holders_ended ON shardclock.holders USING btree (ended_at) WHERE (ended_at IS NOT NULL);
 
 CREATE INDEX holders_suspended ON shardclock.holders USING btree (suspended_at) WHERE ((suspended_at IS NOT NULL) AND (ended_at IS NULL));

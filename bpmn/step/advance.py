@@ -1,6 +1,6 @@
 """Advance an instance by one signal, until nothing can go on without another one."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,6 +15,7 @@ from bpmn.step.loops import go_on_with_loop
 from bpmn.step.signals import (
     CancelAsked,
     Completed,
+    Continued,
     ErrorThrown,
     Failed,
     Happened,
@@ -30,11 +31,21 @@ from bpmn.step.variables import spread
 # More entries into nodes in one step are a circle of nodes that wait for nothing.
 ENTRIES_MAX = 10_000
 ANSWERED = frozenset({Kind.JOB, Kind.USER, Kind.CALL})
+# Asked before each node that a token enters, but for the first: may the step go on, or is the rest for the next one?
+GoesOn = Callable[[], bool]
+
+
+def always() -> bool:
+    """Let a step go on until all tokens wait."""
+    return True
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What follows from a signal; it is stale if nobody waited for it, and then nothing follows."""
+    """What follows from a signal; it is stale if nobody waited for it, and then nothing follows.
+
+    The instance's `rest` is what the step had no time for: `Continued`, and each other signal, goes on with it.
+    """
 
     effects: tuple[Effect, ...]
     is_stale: bool = False
@@ -47,6 +58,7 @@ def begin(
     now: datetime,
     start: str | None = None,
     is_child: bool = False,
+    goes_on: GoesOn = always,
 ) -> tuple[Instance, Step]:
     """Start an instance, at the start event without a trigger or at the one that is named.
 
@@ -60,16 +72,18 @@ def begin(
     root = step.add(definition.process_id, 0)
     root.variables = dict(variables)
     begin_node(step, root)
-    _run(step)
+    _run(step, goes_on)
     return instance, Step(tuple(step.effects))
 
 
-def advance(definition: Definition, instance: Instance, signal: Signal, *, now: datetime) -> Step:
+def advance(
+    definition: Definition, instance: Instance, signal: Signal, *, now: datetime, goes_on: GoesOn = always
+) -> Step:
     """Advance an instance by one signal. The instance is changed in place."""
     step = Stepping(definition, instance, now)
     if not _take(step, signal):
         return Step((), is_stale=True)
-    _run(step)
+    _run(step, goes_on)
     return Step(tuple(step.effects))
 
 
@@ -80,6 +94,8 @@ def _take(step: Stepping, signal: Signal) -> bool:
             return _cancel(step)
         case Moved():
             return _move(step, signal)
+        case Continued():
+            return step.instance.rest is not None
         case _:
             token = step.alive(signal.token)
             return token is not None and _take_for(step, token, signal)
@@ -168,20 +184,23 @@ def _retry(step: Stepping, token: Token) -> bool:
     return True
 
 
-def _run(step: Stepping) -> None:
-    """Go on until nothing is planned, and no scope is left in which something has changed."""
-    entered = 0
+def _run(step: Stepping, goes_on: GoesOn) -> None:
+    """Go on until nothing is planned, and no scope is left in which something has changed; or for long enough."""
+    before = step.entered
     while step.entries or step.touched:
+        if step.entries and step.entered > before and not goes_on():
+            break
         if not step.entries:
             key = next(iter(step.touched))
             del step.touched[key]
             if scope := step.alive(key):
                 _settle(step, scope)
-        elif entered < ENTRIES_MAX:
-            entered += 1
+        elif step.entered < ENTRIES_MAX:
+            step.entered += 1
             enter(step, step.entries.popleft())
         else:
             _stop(step)
+    step.leave_rest()
 
 
 def _settle(step: Stepping, scope: Token) -> None:

@@ -10,8 +10,8 @@ from bpmn.step.effects import ChildOpened, Ended, JobOpened, Outcome, SignalThro
 from bpmn.step.events import catch, wait_for, watch
 from bpmn.step.leaving import finish
 from bpmn.step.loops import begin_loop, variables_of_execution
-from bpmn.step.state import ROOT, Phase, Token
-from bpmn.step.stepping import Entry, Stepping
+from bpmn.step.state import ROOT, Entry, Phase, Token
+from bpmn.step.stepping import Stepping
 from bpmn.step.variables import Unanswerable, assign, text_for, visible
 from timers.moment import parse_due_date
 from timers.refusal import InvalidTimer, shortened

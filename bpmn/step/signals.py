@@ -72,8 +72,13 @@ class Moved:
 
 
 @dataclass(frozen=True, slots=True)
+class Continued:
+    """An instance goes on with what its last step had no time for."""
+
+
+@dataclass(frozen=True, slots=True)
 class CancelAsked:
     """Somebody has cancelled the instance."""
 
 
-Signal = Happened | Completed | Failed | ErrorThrown | Retried | VariablesSet | Moved | CancelAsked
+Signal = Happened | Completed | Failed | ErrorThrown | Retried | VariablesSet | Moved | Continued | CancelAsked

@@ -5,9 +5,10 @@ token has a key that is never used again, so that whoever answers a token that i
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from bpmn.feel import Json
 
@@ -59,18 +60,45 @@ class Token:
     number: int = 0
 
 
+class Entry(NamedTuple):
+    """A node that a token is about to enter.
+
+    shape:   `results` are those of an event that has already happened there; `number` tells the executions of a
+             multi-instance activity apart, from 1
+    """
+
+    node_id: str
+    scope: int
+    results: Mapping[str, Json] | None = None
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What a step left for the next one, because it had gone on for long enough.
+
+    shape:   `touched` are keys of scopes in which a token ended or arrived at a join; `entered` counts the nodes that
+             were entered since the instance last had nothing to go on with
+    """
+
+    entries: tuple[Entry, ...]
+    touched: tuple[int, ...]
+    entered: int
+
+
 @dataclass(slots=True)
 class Instance:
     """All tokens of an instance, by their keys; none when it has ended.
 
     shape:   `is_child` says whether a call activity of another instance waits for it; `start` is the start event at
-             which it began, None for the one without a trigger
+             which it began, None for the one without a trigger; `rest` is None if its tokens wait
     """
 
     tokens: dict[int, Token] = field(default_factory=dict)
     next_key: int = ROOT
     is_child: bool = False
     start: str | None = None
+    rest: Rest | None = None
 
     def children(self, key: int) -> list[Token]:
         """List the tokens directly inside a scope."""
@@ -87,11 +115,10 @@ def write_state(instance: Instance) -> str:
     errors:  StateTooLarge
     """
     tokens = [_written(token) for token in instance.tokens.values()]
-    text = json.dumps(
-        {"k": instance.next_key, "c": int(instance.is_child), "s": instance.start, "t": tokens},
-        separators=(",", ":"),
-        ensure_ascii=False,
-    )
+    fields: dict[str, Any] = {"k": instance.next_key, "c": int(instance.is_child), "s": instance.start, "t": tokens}
+    if rest := instance.rest:
+        fields["r"] = [rest.entries, rest.touched, rest.entered]
+    text = json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
     if len(text) > STATE_BYTES_MAX // 4 and len(text.encode()) > STATE_BYTES_MAX:
         raise StateTooLarge(
             f"the instance has {len(text.encode()):,} bytes of state, and may have {STATE_BYTES_MAX:,};"
@@ -104,7 +131,11 @@ def read_state(text: str) -> Instance:
     """Read what `write_state` wrote."""
     stored = json.loads(text)
     tokens = {fields[0]: _read(fields) for fields in stored["t"]}
-    return Instance(tokens, stored["k"], is_child=bool(stored["c"]), start=stored["s"])
+    rest = None
+    if "r" in stored:
+        entries, touched, entered = stored["r"]
+        rest = Rest(tuple(Entry(*entry) for entry in entries), tuple(touched), entered)
+    return Instance(tokens, stored["k"], is_child=bool(stored["c"]), start=stored["s"], rest=rest)
 
 
 def _written(token: Token) -> list[object]:

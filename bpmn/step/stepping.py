@@ -3,35 +3,22 @@
 from collections import deque
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
 
 from bpmn.feel import Json
 from bpmn.model.definition import Definition, Kind, Node
 from bpmn.model.expressions import Text
 from bpmn.step.effects import Change, Effect, IncidentRaised, IncidentResolved, Passed, WaitClosed
-from bpmn.step.state import Instance, Token
+from bpmn.step.state import Entry, Instance, Rest, Token
 from bpmn.step.variables import value_of
 
 WAITING = frozenset({Kind.JOB, Kind.USER, Kind.RECEIVE, Kind.CATCH, Kind.EVENT_BASED, Kind.CALL})
 
 
-class Entry(NamedTuple):
-    """A node that a token is about to enter.
-
-    shape:   `results` are those of an event that has already happened there; `number` tells the executions of a
-             multi-instance activity apart, from 1
-    """
-
-    node_id: str
-    scope: int
-    results: Mapping[str, Json] | None = None
-    number: int = 0
-
-
 class Stepping:
     """What a step works on.
 
-    shape:   `touched` are keys of scopes in which a token ended or arrived at a join, in order
+    shape:   `touched` are keys of scopes in which a token ended or arrived at a join, in order; `entered` counts the
+             nodes that were entered since the instance last had nothing to go on with
     """
 
     def __init__(self, definition: Definition, instance: Instance, now: datetime) -> None:
@@ -39,8 +26,10 @@ class Stepping:
         self.instance = instance
         self.now = now
         self.effects: list[Effect] = []
-        self.entries: deque[Entry] = deque()
-        self.touched: dict[int, None] = {}
+        rest = instance.rest or Rest((), (), 0)
+        self.entries: deque[Entry] = deque(rest.entries)
+        self.touched: dict[int, None] = dict.fromkeys(rest.touched)
+        self.entered = rest.entered
 
     def node_of(self, token: Token) -> Node:
         """Return the node at which a token is."""
@@ -90,6 +79,11 @@ class Stepping:
     def plan(self, node_id: str, scope: int, results: Mapping[str, Json] | None = None, *, number: int = 0) -> None:
         """Let a token enter a node, in its turn."""
         self.entries.append(Entry(node_id, scope, results, number))
+
+    def leave_rest(self) -> None:
+        """Keep what there was no time for, if anything is left."""
+        is_left = self.entries or self.touched
+        self.instance.rest = Rest(tuple(self.entries), tuple(self.touched), self.entered) if is_left else None
 
     def raise_incident(self, token: Token, sentence: str) -> None:
         """Stop a token until somebody resolves what is wrong."""

@@ -7,13 +7,14 @@ from typing import Self
 from pydantic import Field
 
 from gateway.answers.answer import MOMENT, Answer
-from sql.cluster.holders import SHARD, WORKER, Holder
+from sql.cluster.holders import ENGINE, SHARD, WORKER, Holder
 from sql.metrics.forecast import Forecast
+from sql.metrics.processes import ProcessMeasures
 from sql.metrics.status import Status
 
 
 class KeeperAnswer(Answer):
-    """A shard or a worker, and which part of the slots it keeps."""
+    """A shard, a worker or an engine, and which part of the slots it keeps."""
 
     holder: str = Field(examples=["7d40eda6502a1f43"])
     cluster_id: str = Field(examples=["5f1d7a9b03c2e846"])
@@ -48,11 +49,18 @@ class ClusterAnswer(Answer):
     workers_wanted: int = Field(examples=[2])
     deliveries: int = Field(examples=[12])
     dead_letters: int = Field(examples=[0])
+    engines_wanted: int = Field(examples=[1], description="0: no process was ever deployed")
+    signals_waiting: int = Field(
+        examples=[0], description="to instances, and taken by no engine yet; counted up to 10,000"
+    )
+    oldest_signal_s: float = Field(examples=[0.0], description="how long the oldest of them has been due")
+    incidents: int = Field(examples=[0], description="open, counted up to 10,000")
     leader_alive: bool = Field(examples=[True])
     server_time: datetime = MOMENT
     hold: str | None = Field(description="why nothing may fire; null: it may")
     shards: list[KeeperAnswer]
     workers: list[KeeperAnswer]
+    engines: list[KeeperAnswer]
     timers_per_minute: list[int] = Field(
         examples=[[600, 600, 612, 600, 600, 600, 0, 0, 0, 0, 0, 0, 0, 0, 0]],
         description="due in each of the next 15 minutes",
@@ -60,14 +68,28 @@ class ClusterAnswer(Answer):
     peak_per_s: float = Field(examples=[14.5])
 
     @classmethod
-    def of(cls, status: Status, keepers: Sequence[Holder], coming: Forecast, hold: str | None) -> Self:
+    def of(
+        cls,
+        status: Status,
+        processes: ProcessMeasures,
+        keepers: Sequence[Holder],
+        coming: Forecast,
+        *,
+        hold: str | None,
+    ) -> Self:
         """Make it of what was found."""
-        known = {name: getattr(status, name) for name in cls.model_fields if hasattr(status, name)}
+        known = {
+            name: getattr(found, name)
+            for found in (status, processes)
+            for name in cls.model_fields
+            if hasattr(found, name)
+        }
         return cls(
             **known,
             hold=hold,
             shards=[KeeperAnswer.of(keeper) for keeper in keepers if keeper.role == SHARD],
             workers=[KeeperAnswer.of(keeper) for keeper in keepers if keeper.role == WORKER],
+            engines=[KeeperAnswer.of(keeper) for keeper in keepers if keeper.role == ENGINE],
             timers_per_minute=list(coming.minutes),
             peak_per_s=coming.peak_per_s,
         )

@@ -20,8 +20,24 @@ from (
         from shardclock.deliveries d
         left join shardclock.jobs j on d.target = 'job:' || j.name
         -- A service task of which no handler does the work waits for whoever completes it.
-        where d.timer_type <> 'SERVICE_TASK'
+        where (
+            d.timer_type <> 'SERVICE_TASK'
             or exists (select from shardclock.handlers h where h.target = d.target and h.withdrawn_at is null)
+        )
+        -- A signal waits behind one of its instance that was put off, as in take_signals.sql.
+        and not (
+            d.target = 'process:instance'
+            and d.payload ->> 'kind' is distinct from 'cancel'
+            and exists (
+                select
+                from shardclock.deliveries e
+                where e.target = 'process:instance'
+                    and e.failed_attempts > 0
+                    and coalesce(e.process_instance_key, e.timer_key) = coalesce(d.process_instance_key, d.timer_key)
+                    and e.timer_key <> d.timer_key
+                    and (d.failed_attempts = 0 or e.timer_key < d.timer_key)
+            )
+        )
         order by 1, 2
         limit 1
     )

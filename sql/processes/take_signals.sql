@@ -1,5 +1,6 @@
 -- Reads the signals of the holder's instances that are due, with what is known of these instances. It claims nothing: an
--- instance's version protects what is written.
+-- instance's version protects what is written. While a signal is put off that no engine could take, later ones of its
+-- instance wait for it, but for a cancellation.
 --
 -- in:    :holder bigint, :batch integer, :lane integer of :lanes integer: a part of the holder's instances, from 0
 -- out:   timer_key bigint (the signal's), instance_key bigint, is_first boolean (the instance is to begin),
@@ -8,7 +9,7 @@
 --        parent_key bigint, parent_token bigint, state text (with its first signal alone), has_ended boolean: of the
 --        instance, null if there is none; server_time timestamptz: in the order in which they are to be taken
 -- locks: nothing
--- index: deliveries_of_processes, up to the batch; instances_pkey, one probe for each; holders_pkey
+-- index: deliveries_of_processes, up to the batch; deliveries_put_off and instances_pkey, one probe for each; holders_pkey
 select
     d.timer_key,
     coalesce(d.process_instance_key, d.timer_key) as instance_key,
@@ -40,6 +41,19 @@ cross join lateral (
         and d.next_attempt_at <= now()
         and coalesce(d.process_instance_key, d.timer_key) % 840 % h.part_count = h.part
         and coalesce(d.process_instance_key, d.timer_key) / 840 % :lanes::integer = :lane::integer
+        and (
+            not exists (
+                select
+                from shardclock.deliveries e
+                where e.target = 'process:instance'
+                    and e.failed_attempts > 0
+                    and coalesce(e.process_instance_key, e.timer_key) = coalesce(d.process_instance_key, d.timer_key)
+                    and e.timer_key <> d.timer_key
+                    -- Of two that were put off, the older one goes on: neither waits for ever.
+                    and (d.failed_attempts = 0 or e.timer_key < d.timer_key)
+            )
+            or d.payload ->> 'kind' = 'cancel'
+        )
     order by d.next_attempt_at, d.timer_key
     limit :batch::integer
 ) d

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from tests.support import ROOT
 from tests.support.cli_asserts import DONE, end_all
 from tests.support.consumers import append
 from tests.support.factories import add_holder, add_timers, query
@@ -163,3 +164,22 @@ def test_status_without_a_shard_says_how_to_start_one(shell: Shell) -> None:
 
     assert done.code == DONE
     assert "shardclock up" in done.err
+
+
+def test_status_says_that_no_engine_is_there_and_what_waits_for_one(shell: Shell) -> None:
+    assert "engine" not in shell("status").out, "nobody has deployed a process"
+    shell("deploy", ROOT / "examples" / "order.bpmn")
+    for _ in range(2):
+        shell("processes", "start", "order")
+
+    dead, state = shell("status"), shell("status", "--json").json["processes"]
+    asyncio.run(add_holder(shell.dsn, 0xE1))
+    asyncio.run(query(shell.dsn, "update shardclock.holders set role = 'engine'"))
+    alive = shell("status")
+
+    assert "0 of 1 wanted" in dead.out
+    assert "2, the oldest for" in dead.out
+    assert "no engine is running, so instances stand still" in dead.err
+    assert (state["engines_wanted"], state["engines_alive"], state["signals_waiting"]) == (1, 0, 2)
+    assert "1 of 1 wanted" in alive.out
+    assert "no engine is running" not in alive.err

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import shardclock
+from shardclock import http
 from shardclock.http import NotFound, TooLate
 from tests.support import ROOT
 from tests.support.gateway_process import gateway_process
@@ -33,12 +34,19 @@ def test_writing_it_again_changes_nothing() -> None:
     written = read_files()
 
     assert sorted(path.name for path in written) == [
-        "sync_client.py", "sync_psycopg.py", "sync_sending.py", "sync_sqlalchemy.py", "sync_timers.py",
+        "sync_client.py", "sync_processes.py", "sync_psycopg.py", "sync_sending.py", "sync_sqlalchemy.py",
+        "sync_tasks.py", "sync_timers.py",
     ]  # fmt: skip
     for path, text in written.items():
         assert path.read_text(encoding="utf-8") == text, "write it anew: make docs"
         code = re.sub(r'""".*?"""|#[^\n]*', "", text, flags=re.DOTALL)
-        assert re.findall(r"\b(?:a?sync\w*|await|Async\w*)\b(?<!sync_sending)(?<!sync_client)", code) == []
+        assert (
+            re.findall(
+                r"\b(?:a?sync\w*|await|Async\w*)\b(?<!sync_sending)(?<!sync_client)(?<!sync_processes)(?<!sync_tasks)",
+                code,
+            )
+            == []
+        )
 
 
 def test_both_have_the_same_methods() -> None:
@@ -50,6 +58,8 @@ def test_both_have_the_same_methods() -> None:
         }
 
     assert methods(shardclock.Client) == methods(shardclock.AsyncClient)
+    assert methods(http.Processes) == methods(http.AsyncProcesses)
+    assert methods(http.Tasks) == methods(http.AsyncTasks)
 
 
 @pytest.mark.slow

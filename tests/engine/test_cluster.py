@@ -24,7 +24,7 @@ MODEL = str(ROOT / "examples" / "order.bpmn")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterProcess]:
     """Run a cluster with the handler of the page."""
     place = tmp_path_factory.mktemp("processes")
-    (module,) = [it.text for it in blocks() if it.where.startswith("docs/processes.md") and it.kind == "python"]
+    (module,) = [it.text for it in blocks() if it.where.startswith("docs/processes.md") and "on_timer" in it.text]
     (place / "orders.py").write_text(module)
     cluster = ClusterProcess(place, cwd=place, SHARDCLOCK_APP="orders")
     try:

@@ -30,7 +30,7 @@ NEEDS = {
         ("GET", "/v1/dead-letters"), ("GET", "/v1/deliveries"), ("GET", "/v1/endpoints"), ("GET", "/v1/endpoints/n"),
         ("GET", "/v1/processes"), ("GET", "/v1/instances"), ("GET", "/v1/instances/7"),
         ("GET", "/v1/instances/7/steps"),
-        ("GET", "/v1/tasks"),
+        ("GET", "/v1/tasks"), ("GET", "/v1/incidents"),
     ],
     "write": [
         ("POST", "/v1/timers"), ("PUT", "/v1/timers/by-name/n"), ("PATCH", "/v1/timers/7"), ("POST", "/v1/timers/bulk"),
@@ -48,7 +48,7 @@ NEEDS = {
         ("POST", "/v1/dead-letters/7/redrive"), ("POST", "/v1/dead-letters/7/discard"),
         ("POST", "/v1/deliveries/retry"), ("POST", "/v1/deliveries/7/retry"), ("POST", "/v1/deliveries/7/cancel"),
         ("POST", "/v1/endpoints"), ("POST", "/v1/processes"), ("POST", "/v1/instances/7/resolve"),
-        ("POST", "/v1/instances/7/move"),
+        ("POST", "/v1/instances/7/move"), ("POST", "/v1/incidents/resolve"),
         ("PATCH", "/v1/endpoints/n"), ("DELETE", "/v1/endpoints/n"),
         *(("POST", f"/v1/endpoints/n/{verb}")
           for verb in ("disable", "enable", "rotate", "end-rotation", "test")),

@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.support import ROOT
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver, failed
 from tests.support.factories import BOUND_S, HolderClient, add_holder, query, value
 from tests.support.gateways import Api, serving
@@ -181,6 +182,21 @@ async def test_the_cluster_is_shown_as_status_and_forecast_show_it(dsn: str, api
     assert (shown["pending"], shown["overdue"], shown["hold"]) == (1, 0, None)
     assert [keeper["holder"] for keeper in shown["shards"]] == [f"{11:016x}"]
     assert sum(shown["timers_per_minute"]) == 1
+    assert (shown["engines_wanted"], shown["engines"], shown["signals_waiting"], shown["incidents"]) == (0, [], 0, 0)
+
+
+async def test_the_cluster_shows_that_an_engine_is_missing_and_what_waits_for_it(dsn: str, api: Api) -> None:
+    await add_holder(dsn, 11)
+    model = (ROOT / "examples" / "order.bpmn").read_bytes()
+    await api.ask_raw("POST", "/v1/processes", model, {"Content-Type": "application/xml"})
+    await api.post("/v1/processes/order/start", {})
+    missing = (await api.get("/v1/cluster")).json
+    await query(dsn, "update shardclock.holders set role = 'engine'")
+    served = (await api.get("/v1/cluster")).json
+
+    assert (missing["engines_wanted"], missing["engines"], missing["signals_waiting"]) == (1, [], 1)
+    assert missing["oldest_signal_s"] >= 0
+    assert [keeper["holder"] for keeper in served["engines"]] == [f"{11:016x}"]
 
 
 async def test_an_endpoint_that_does_not_answer_a_test_keeps_nobodys_session(dsn: str) -> None:

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Literal
 
 import asyncpg
-import psutil
 import pytest
 
 from embedded.server import EmbeddedPostgres
@@ -30,7 +29,7 @@ from sql.cluster.holders import ENGINE
 from tests.support import ROOT
 from tests.support.factories import BOUND_S
 from tests.support.monitored import Watched
-from tests.support.processes import freeze, kill, thaw
+from tests.support.processes import frozen, kill
 from tests.support.program import until
 from tests.support.prometheus import Prometheus, promtool
 from tests.support.rules import alerts, of_group, rule_file, sped_up
@@ -285,16 +284,23 @@ def _kill_again_and_again(watched: Watched, prometheus: Prometheus, kill_one: Ca
 
 
 def _everything_dies(watched: Watched, seen: Seen) -> None:
-    """Kill one shard, then the other, and the workers, while nobody replaces them; then hold back what was left."""
-    seen.are_quiet("ShardclockSlotsUnassigned", "ShardclockShardsMissing", "ShardclockNoLeader")
-    seen.are_quiet("ShardclockNoShardAlive", "ShardclockNothingFires", "ShardclockOverdueWhileShardsLive")
-    seen.are_quiet("ShardclockNoWorkerAlive", "ShardclockWorkersMissing")
-    with _frozen(watched.up.processes("CoordinatorActor") + watched.up.processes("cluster.host")):
+    """Kill a shard, the engines, the other shard and the workers, and nobody replaces them; hold back what was left."""
+    seen.are_quiet(
+        "ShardclockSlotsUnassigned", "ShardclockShardsMissing", "ShardclockNoLeader", "ShardclockNoShardAlive",
+        "ShardclockNothingFires", "ShardclockOverdueWhileShardsLive", "ShardclockNoWorkerAlive",
+        "ShardclockWorkersMissing", "ShardclockNoEngineAlive", "ShardclockSignalsWait",
+    )  # fmt: skip
+    # What watches the coordinator is among them, or it would start a new one.
+    with frozen(watched.up.processes("CoordinatorActor") + watched.up.processes("cluster.host")):
         shards = watched.up.processes("ShardActor")
         shards[0].kill()
         seen.until("ShardclockSlotsUnassigned", "a dead shard whose slots nobody shares out")
         seen.until("ShardclockShardsMissing", "a dead shard that nobody replaces")
         seen.until("ShardclockNoLeader", "a coordinator that is frozen")
+        kill(watched.up.processes("EngineActor"))
+        watched.command("processes", "start", "stuck")
+        seen.until("ShardclockNoEngineAlive", "all engines dead")
+        seen.until("ShardclockSignalsWait", "an instance that nobody begins")
         kill(shards[1:])
         seen.until("ShardclockNoShardAlive", "all shards dead")
         seen.until("ShardclockNothingFires", "timers due, and nobody to fire them")
@@ -315,16 +321,6 @@ def _no_postgres_and_no_exporter(watched: Watched, seen: Seen) -> None:
     watched.postgres = EmbeddedPostgres.start(watched.place / "named")
     watched.up.process.send_signal(signal.SIGTERM)
     seen.until("ShardclockExporterAbsent", "an exporter that is gone")
-
-
-@contextmanager
-def _frozen(processes: list[psutil.Process]) -> Iterator[None]:
-    """Keep processes from doing anything; what watches the coordinator is among them, or it would start a new one."""
-    freeze(processes)
-    try:
-        yield
-    finally:
-        thaw(processes)
 
 
 @contextmanager

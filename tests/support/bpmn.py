@@ -25,7 +25,7 @@ from bpmn.step.effects import (
     TimerOpened,
     WaitClosed,
 )
-from bpmn.step.signals import Completed, Happened, Retried, Signal
+from bpmn.step.signals import Completed, Continued, Happened, Retried, Signal
 
 NOW = datetime(2026, 1, 31, 8, tzinfo=UTC)
 HEAD = (
@@ -92,19 +92,25 @@ def timer(kind: str, text: str) -> str:
 class Played:
     """An instance that a test plays by hand: each step's state is written and read again.
 
-    shape:   `history` has a word for each node entered (`a+`), left (`a-`) or terminated (`ax`)
+    shape:   `history` has a word for each node entered (`a+`), left (`a-`) or terminated (`ax`). With `by_node`, a step
+             enters one node, and leaves the rest for the next one
     """
 
-    def __init__(self, played: Definition, variables: Mapping[str, Json] | None = None, **begun: object) -> None:
+    def __init__(
+        self, played: Definition, variables: Mapping[str, Json] | None = None, *, by_node: bool = False, **begun: object
+    ) -> None:
         self.definition = played
+        self.parts = 0
+        self._by_node = by_node
         self.history: list[str] = []
         self.open: dict[tuple[int, str], Opened] = {}
         self.incidents: dict[int, IncidentRaised] = {}
         self.thrown: list[SignalThrown] = []
         self.ended: Ended | None = None
-        instance, step = begin(played, variables or {}, now=NOW, **begun)  # type: ignore[arg-type]
+        instance, step = begin(played, variables or {}, now=NOW, goes_on=self._goes_on, **begun)  # type: ignore[arg-type]
         self.state = write_state(instance)
         self._follow(step.effects)
+        self._take_rest()
 
     @property
     def instance(self) -> Instance:
@@ -125,14 +131,25 @@ class Played:
     def send(self, signal: Signal) -> bool:
         """Send a signal; False: it is stale, and has changed nothing."""
         instance = self.instance
-        step = advance(self.definition, instance, signal, now=NOW)
+        step = advance(self.definition, instance, signal, now=NOW, goes_on=self._goes_on)
         if step.is_stale:
             assert not step.effects
             assert write_state(instance) == self.state
             return False
         self.state = write_state(instance)
         self._follow(step.effects)
+        self._take_rest()
         return True
+
+    def _goes_on(self) -> bool:
+        return not self._by_node
+
+    def _take_rest(self) -> None:
+        while (instance := self.instance).rest:
+            self.parts += 1
+            step = advance(self.definition, instance, Continued(), now=NOW, goes_on=self._goes_on)
+            self.state = write_state(instance)
+            self._follow(step.effects)
 
     def token(self, node_id: str) -> int:
         """Find the token for which a node waits."""

@@ -1,7 +1,7 @@
 """Processes of the system: find, freeze and kill them, though each of them may end by itself meanwhile."""
 
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 import psutil
 
@@ -36,6 +36,16 @@ def thaw(processes: Iterable[psutil.Process]) -> None:
     for process in processes:
         with suppress(psutil.NoSuchProcess):
             process.resume()
+
+
+@contextmanager
+def frozen(processes: Sequence[psutil.Process]) -> Iterator[None]:
+    """Keep processes from doing anything during a block."""
+    freeze(processes)
+    try:
+        yield
+    finally:
+        thaw(processes)
 
 
 def kill(processes: Iterable[psutil.Process]) -> None:

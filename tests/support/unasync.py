@@ -15,7 +15,7 @@ from tests.support import ROOT
 FOLDER = ROOT / "client" / "shardclock"
 # asyncpg has no client without an event loop, so `sql/async_asyncpg.py` is alone.
 NAMES: Mapping[str, tuple[str, ...]] = {
-    "http": ("sending", "client"),
+    "http": ("sending", "processes", "tasks", "client"),
     "sql": ("timers", "psycopg", "sqlalchemy"),
 }
 HEAD = "# Written by `make docs` from {source}: change that, and write this anew.\n"
@@ -26,14 +26,18 @@ REPLACED: Mapping[str, str] = {
     "AsyncCursor": "Cursor",
     "AsyncDriver": "Driver",
     "AsyncExecutor": "Executor",
+    "AsyncProcesses": "Processes",
     "AsyncPsycopg": "Psycopg",
     "AsyncSender": "Sender",
     "AsyncSqlalchemy": "Sqlalchemy",
+    "AsyncTasks": "Tasks",
     "AsyncTimers": "Timers",
     "AsyncTries": "Tries",
     "aclose": "close",
     "aread": "read",
+    "async_processes": "sync_processes",
     "async_sending": "sync_sending",
+    "async_tasks": "sync_tasks",
     "asynccontextmanager": "contextmanager",
     "asyncio": "time",
 }

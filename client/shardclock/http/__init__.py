@@ -6,10 +6,12 @@
 It needs the extra `http` of the distribution: `pip install 'shardclock-client[http]'`.
 
     async_client   the methods; `sync_client` is written from it
+    async_processes, async_tasks   those about processes; `sync_processes` and `sync_tasks` are written from them
     async_sending  connections, attempts and pauses; `sync_sending` is written from it
     asked          what is asked: path, query, body
     problems       read that from an answer, or from none
     retrying       whether a request is sent again, and when
+    reading        read an answer
     parts          many timers, a few thousand with each request
     place          where the gateway is, and the key
 
@@ -61,15 +63,33 @@ from shardclock.api.errors import (
     Unavailable,
 )
 from shardclock.api.fields import Destination, New, Put
+from shardclock.api.processes import (
+    Deployed,
+    Incident,
+    InstanceState,
+    ProcessState,
+    Resolved,
+    ServiceTask,
+    Step,
+    Task,
+    TaskState,
+    WholeInstance,
+)
 from shardclock.http.asked import Chosen, Letters
 from shardclock.http.async_client import AsyncBulk, AsyncClient
+from shardclock.http.async_processes import AsyncProcesses
+from shardclock.http.async_tasks import AsyncTasks
 from shardclock.http.sync_client import Bulk, Client
+from shardclock.http.sync_processes import Processes
+from shardclock.http.sync_tasks import Tasks
 
 __all__ = [
     "Acted",
     "ApiError",
     "AsyncBulk",
     "AsyncClient",
+    "AsyncProcesses",
+    "AsyncTasks",
     "Broken",
     "Bulk",
     "BulkChanged",
@@ -78,9 +98,12 @@ __all__ = [
     "Client",
     "Conflict",
     "DeadLetter",
+    "Deployed",
     "Destination",
     "Explained",
     "InFlight",
+    "Incident",
+    "InstanceState",
     "JobState",
     "Letters",
     "Line",
@@ -94,14 +117,23 @@ __all__ = [
     "Occurrence",
     "OtherRequest",
     "OverQuota",
+    "ProcessState",
+    "Processes",
     "Put",
     "Record",
     "Refused",
+    "Resolved",
     "Scheduled",
+    "ServiceTask",
     "Stale",
+    "Step",
+    "Task",
+    "TaskState",
+    "Tasks",
     "TimerState",
     "TooLarge",
     "TooLate",
     "TooMany",
     "Unavailable",
+    "WholeInstance",
 ]

@@ -15,6 +15,7 @@ from shardclock.refusal import shown
 TIMERS = "/v1/timers"
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
+XML = "application/xml"
 DOTS = {".": "%2E", "..": "%2E%2E"}  # else they would lead elsewhere
 
 
@@ -65,6 +66,10 @@ class Asked:
             return self
         return replace(self, query={**self.query, **query_of(wait=wait)}, wait_s=seconds_of(wait))
 
+    def asking(self, **query: object) -> "Asked":
+        """Ask for the same, with more in the query."""
+        return replace(self, query={**self.query, **query_of(**query)})
+
     def matching(self, etag: str | None) -> "Asked":
         """Ask for the same, if the timer is as it was when this `etag` was read."""
         return (
@@ -82,8 +87,16 @@ def once(method: str, path: str, fields: Mapping[str, object], idempotency_key: 
 
     errors:  ValueError, TypeError  the key can't be sent, or a value has no form in JSON
     """
-    key = str(uuid4()) if idempotency_key is None else _sendable("idempotency_key", idempotency_key)
-    return Asked(method, path, {}, body_of(fields), {"Idempotency-Key": key, "Content-Type": JSON})
+    return Asked(method, path, {}, body_of(fields), {"Idempotency-Key": _key(idempotency_key), "Content-Type": JSON})
+
+
+def file(path: str, body: bytes, media_type: str, idempotency_key: str | None, **query: object) -> Asked:
+    """Ask for a change by the text of a file, which is done once, however often it is sent.
+
+    errors:  ValueError  the key can't be sent
+    """
+    headers = {"Idempotency-Key": _key(idempotency_key), "Content-Type": media_type}
+    return Asked("POST", path, query_of(**query), body, headers)
 
 
 def act(path: str, fields: Mapping[str, object], *, is_repeatable: bool, **query: object) -> Asked:
@@ -117,6 +130,10 @@ def body_of(fields: Mapping[str, object]) -> bytes:
 def query_of(**query: object) -> dict[str, str | int]:
     """Write a query; a value that is None is left out."""
     return {name: to_jsonable_python(value) for name, value in query.items() if value is not None}
+
+
+def _key(given: str | None) -> str:
+    return str(uuid4()) if given is None else _sendable("idempotency_key", given)
 
 
 def _sendable(name: str, text: str) -> str:

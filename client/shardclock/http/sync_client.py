@@ -7,13 +7,10 @@ from datetime import timedelta
 from math import inf
 from time import monotonic
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
-
-from pydantic import ValidationError
+from typing import Any, Self, Unpack
 
 from shardclock.api.answers import (
     Acted,
-    Answer,
     BulkChanged,
     Changed,
     Counted,
@@ -40,10 +37,11 @@ from shardclock.http import asked as ask
 from shardclock.http.asked import Asked, Chosen, Letters
 from shardclock.http.parts import Part, parts_of
 from shardclock.http.place import place_of
-from shardclock.http.problems import foreign_error, no_answer
+from shardclock.http.problems import no_answer
+from shardclock.http.reading import AnswerT, read_answer
+from shardclock.http.sync_processes import Processes
 from shardclock.http.sync_sending import Sender
-
-AnswerT = TypeVar("AnswerT", bound=Answer)
+from shardclock.http.sync_tasks import Tasks
 
 WAIT_S_MAX = 60.0  # of one request; a proxy may not bear a longer silence
 EARLY_S = 0.5  # a gateway that stops answers at once; another one may not be there yet
@@ -77,14 +75,14 @@ class Bulk:
                  Refused    the count is too old
         """
         asked = ask.act(self._path, self._body, is_repeatable=False, token=self._counted.token)
-        return _read(BulkChanged, asked, (self._sender.send(asked)).content)
+        return read_answer(BulkChanged, asked, (self._sender.send(asked)).content)
 
 
 class Client:
     """Ask one gateway; one is enough for a program, which may share it.
 
     A request that was not answered is sent again, if it can't be done twice by that, until `retry_for` after the first
-    failure.
+    failure. `processes` and `tasks` ask about processes.
 
     errors:  ApiError    of each method: it was not done, and the gateway says why in a sentence. `NoAnswer` is one,
                          too: no gateway answered in time
@@ -104,6 +102,8 @@ class Client:
         self._place = place_of(url, key, tenant, insecure=insecure)
         timeout_s, retry_for_s = seconds_of(timeout), seconds_of(retry_for)
         self._sender = Sender(self._place, timeout_s=timeout_s, retry_for_s=retry_for_s)
+        self.processes = Processes(self._sender)
+        self.tasks = Tasks(self._sender)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._place.url!r})"
@@ -168,7 +168,7 @@ class Client:
         """
         asked = ask.read(ask.timer_path(timer_key, name))
         answer = self._sender.send(asked)
-        return _read(TimerState, asked, answer.content).model_copy(update={"etag": answer.headers.get("etag")})
+        return read_answer(TimerState, asked, answer.content).model_copy(update={"etag": answer.headers.get("etag")})
 
     def list(
         self, *, state: str = "pending", name: str | None = None, **chosen: Unpack[Chosen]
@@ -288,7 +288,7 @@ class Client:
             asked = ask.read(path).waiting(timedelta(seconds=wait_s))
             answer = self._sender.send(asked)
             if answer.status_code != NO_CONTENT:
-                return _read(Record, asked, answer.content)
+                return read_answer(Record, asked, answer.content)
             now_s = monotonic()
             if now_s >= until_s:
                 return None
@@ -390,7 +390,7 @@ class Client:
         return (self._ask(Started, asked)).timer_key
 
     def _ask(self, model: type[AnswerT], asked: Asked) -> AnswerT:
-        return _read(model, asked, (self._sender.send(asked)).content)
+        return read_answer(model, asked, (self._sender.send(asked)).content)
 
     def _settle(self, part: Part) -> ApiError | None:
         """Send the lines of a part until each has an outcome; return why that failed, if so."""
@@ -424,7 +424,7 @@ class Client:
                     for event in events:
                         if not event.data:
                             continue  # it only says where the log is
-                        record = _read(Record, asked, event.data.encode())
+                        record = read_answer(Record, asked, event.data.encode())
                         if record.position > after:
                             after, lasting_from_s = record.position, 0.0
                             yield record
@@ -443,10 +443,3 @@ class Client:
                 raise TypeError(f"{verb} takes a timer_key alone, or what chooses dead letters: give one of them")
             asked = ask.act(f"{path}/{timer_key:d}/{verb}", {}, is_repeatable=False)
         return self._ask(Acted, asked)
-
-
-def _read(model: type[AnswerT], asked: Asked, body: bytes) -> AnswerT:
-    try:
-        return model.model_validate_json(body)
-    except ValidationError:
-        raise foreign_error(asked, 200) from None

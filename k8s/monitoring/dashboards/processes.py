@@ -24,6 +24,32 @@ PROCESSES = Row(
             ],
         ),
         TimeSeries(
+            "Engines",
+            "Engines that are wanted, and that are alive: none is wanted before the first deployment.",
+            unit="short",
+            queries=[
+                Query('max(shardclock_engines_wanted{job="$job"})', "wanted"),
+                Query('max(shardclock_engines_alive{job="$job"})', "alive"),
+            ],
+            runbooks=["ShardclockNoEngineAlive"],
+        ),
+        TimeSeries(
+            "Oldest signal that waits",
+            "How long the oldest signal that no engine has taken yet has been due.",
+            unit="s",
+            queries=[Query('max(shardclock_oldest_waiting_signal_seconds{job="$job"})', "oldest")],
+            runbooks=["ShardclockSignalsWait"],
+        ),
+        TimeSeries(
+            "What waits",
+            "Signals that no engine has taken yet; tokens that have stopped until somebody resolves their incident.",
+            unit="short",
+            queries=[
+                Query('max(shardclock_instance_signals_waiting{job="$job"})', "signals"),
+                Query('max(shardclock_incidents_open{job="$job"})', "incidents"),
+            ],
+        ),
+        TimeSeries(
             "A signal waits, p99",
             "99 % of the signals to instances were taken no later after they were due.",
             unit="s",

@@ -1,5 +1,7 @@
 """Gateways choose, divide and join."""
 
+import pytest
+
 from bpmn.step.signals import Happened, VariablesSet
 from tests.support.bpmn import Played, definition, job, timer
 
@@ -135,8 +137,11 @@ def test_an_expression_that_never_ends_is_an_incident() -> None:
     assert "100,000" in incident.sentence
 
 
-def test_a_circle_without_a_wait_is_an_incident() -> None:
-    played = Played(definition('<startEvent id="s"/><task id="a"/><task id="b"/>', connected="s>a a>b b>a"))
+@pytest.mark.parametrize("by_node", [False, True], ids=["in one step", "in a step for each node"])
+def test_a_circle_without_a_wait_is_an_incident(by_node: bool) -> None:
+    circle = definition('<startEvent id="s"/><task id="a"/><task id="b"/>', connected="s>a a>b b>a")
+    played = Played(circle, by_node=by_node)
+    assert played.parts == (10_000 if by_node else 0)
     (incident,) = played.incidents.values()
     assert "10,000 nodes without waiting" in incident.sentence
     assert len(played.instance.tokens) == 2

@@ -13,14 +13,14 @@ from tests.support.bpmn_blocks import ERROR, Scope, Written, drawn
 MOVES_MAX = 200
 
 
-def play(seed: int) -> Outcome | None:
+def play(seed: int, *, by_node: bool = False) -> Outcome | None:
     """Play a process until it ends; None: an error that nobody caught stopped it."""
     random = Random(seed)
     block = drawn(random, depth=random.randint(1, 4), numbers=count())
     ended: list[Outcome] = []
     expected = Scope(None, lambda: ended.append(Outcome.COMPLETED), None)
     expected.run(block)
-    played = Played(definition(Written(block).elements, beside=ERROR))
+    played = Played(definition(Written(block).elements, beside=ERROR), by_node=by_node)
     for _ in range(MOVES_MAX):
         assert sorted(played.waits) == sorted(expected.all_waits()), seed
         assert (played.ended is None) == (not ended), seed
@@ -58,12 +58,16 @@ def move(random: Random, played: Played, expected: Scope) -> bool:
     return False
 
 
-def outcomes(seeds: range) -> set[Outcome | None]:
-    return {play(seed) for seed in seeds}
+def outcomes(seeds: range, *, by_node: bool = False) -> set[Outcome | None]:
+    return {play(seed, by_node=by_node) for seed in seeds}
 
 
 def test_a_few_hundred_random_processes_wait_and_end_as_a_second_interpreter_says() -> None:
     assert outcomes(range(300)) == {Outcome.COMPLETED, Outcome.CANCELED, None}
+
+
+def test_they_do_so_too_if_each_step_enters_one_node_and_leaves_the_rest() -> None:
+    assert outcomes(range(300), by_node=True) == {Outcome.COMPLETED, Outcome.CANCELED, None}
 
 
 @pytest.mark.slow

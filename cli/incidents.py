@@ -1,0 +1,88 @@
+"""The commands about incidents: list them, and resolve one or many."""
+
+from typing import Annotated
+
+import typer
+
+from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
+from cli.process_words import print_sent
+from cli.session import with_session
+from service.incidents import AT_ONCE_MAX, resolve_many
+from sql.processes.incidents import IncidentFilter, find_incidents
+from sql.processes.instances import resolve_incident
+from sql.session import Session
+from timers.refusal import Refusal
+
+LISTED_MAX = 1_000
+
+Process = Annotated[str | None, typer.Option("--process", help="Only of this process.")]
+Version = Annotated[int | None, typer.Option("--version", min=1, help="Only of this version of the process.")]
+Tenant = Annotated[str | None, typer.Option("--tenant", help="Only of this tenant; if not given, of all.")]
+Saying = Annotated[str | None, typer.Option("--saying", metavar="TEXT", help="Only those whose sentence has this.")]
+
+
+def incidents(
+    process_id: Process = None,
+    version: Version = None,
+    saying: Saying = None,
+    tenant: Tenant = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LISTED_MAX, help="How many to show.")] = 100,
+    as_json: Json = False,
+) -> int:
+    """List incidents, the newest first: tokens that can't go on, and why."""
+    wanted = IncidentFilter(tenant, process_id, version, saying)
+
+    async def do(session: Session) -> int:
+        found = await find_incidents(session, wanted, limit=limit)
+        if as_json:
+            print_json(found)
+        elif found:
+            columns = ["instance_key", "token", "process", "version", "node", "raised", "sentence"]
+            rows = [
+                (it.instance_key, it.token, it.process_id, it.version, it.node_id, it.raised_at, it.sentence)
+                for it in found
+            ]
+            print_table("", columns, rows)
+        else:
+            tell("there are no incidents")
+        return DONE
+
+    return with_session(do)
+
+
+def resolve(
+    instance_key: Annotated[int | None, typer.Argument(metavar="[INSTANCE_KEY", min=1, show_default=False)] = None,
+    token: Annotated[int | None, typer.Argument(metavar="TOKEN]", min=1, show_default=False)] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help=f"All incidents, or with filters all of these; {AT_ONCE_MAX:,} in one run.")
+    ] = False,
+    process_id: Process = None,
+    version: Version = None,
+    saying: Saying = None,
+    tenant: Tenant = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=AT_ONCE_MAX, help="At most N.")] = (
+        AT_ONCE_MAX
+    ),
+    yes: Annotated[bool, typer.Option("--yes", help="With --all: do it, instead of saying what it would do.")] = False,
+    as_json: Json = False,
+) -> int:
+    """Resolve an incident, or with --all many: the tokens go on where they stopped."""
+    filters = (process_id, version, saying, tenant)
+    if every == (instance_key is not None) or (not every and (token is None or filters != (None,) * len(filters))):
+        raise Refusal("say either one incident, by its instance's key and its token, or many, by --all and filters")
+
+    async def do(session: Session) -> int:
+        if instance_key is not None and token is not None:
+            sent = await resolve_incident(session, instance_key, token)
+            return print_sent(sent, instance_key, as_json=as_json)
+        wanted = IncidentFilter(tenant, process_id, version, saying)
+        done = await resolve_many(session, wanted, limit=limit, dry_run=not yes)
+        if as_json:
+            tokens = [{"instance_key": key, "token": which} for key, which in done.tokens]
+            print_json({"tokens": tokens, "done": yes, "more": done.more})
+        else:
+            way_on = ("; there are more: run it again" if done.more else "") if yes else "; add --yes to do it"
+            tell(done.sentence + (way_on if done.tokens else ""))
+        return DONE if done.tokens else NOT_DONE
+
+    return with_session(do)

@@ -1,0 +1,239 @@
+# Written by `make docs` from async_processes.py: change that, and write this anew.
+"""Deploy processes, start instances and drive them through a gateway."""
+
+import time
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from time import monotonic
+from typing import Any
+
+from shardclock.api.fields import Length
+from shardclock.api.processes import (
+    Deployed,
+    Deployment,
+    Incident,
+    IncidentsPage,
+    InstancesPage,
+    InstanceState,
+    ProcessesPage,
+    ProcessState,
+    Reached,
+    Resolved,
+    Step,
+    StepsPage,
+    Told,
+    WholeInstance,
+)
+from shardclock.durations import seconds_of
+from shardclock.http import asked as ask
+from shardclock.http.asked import Asked
+from shardclock.http.reading import AnswerT, read_answer
+from shardclock.http.sync_sending import Sender
+
+PROCESSES, INSTANCES, INCIDENTS = "/v1/processes", "/v1/instances", "/v1/incidents"
+WAIT_S_MAX = 60.0  # of one request; a proxy may not bear a longer silence
+EARLY_S = 0.5  # a gateway that stops answers at once; another one may not be there yet
+PAGE = 500
+
+
+class Processes:
+    """Ask about processes; `client.processes` is one.
+
+    Each call that changes something draws an idempotency key, unless it is given one: so it is sent again until it is
+    answered, and done once.
+
+    errors:  ApiError  of each method, as of the client
+    """
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def deploy(
+        self, model: bytes | str, *, resource: str = "model.bpmn", idempotency_key: str | None = None
+    ) -> tuple[Deployed, ...]:
+        """Deploy the processes of a BPMN model, all or none; `resource` is the file's name.
+
+        shape:   a process whose newest version is of the same file stays as it is
+        errors:  Refused  something can't be run; it says which element, and why
+        """
+        text = model.encode() if isinstance(model, str) else model
+        asked = ask.file(PROCESSES, text, ask.XML, idempotency_key, resource=resource)
+        return (self._ask(Deployment, asked)).processes
+
+    def definitions(self, *, all_versions: bool = False) -> tuple[ProcessState, ...]:
+        """List deployed processes: the newest version of each, or all."""
+        asked = ask.read(PROCESSES, all_versions=all_versions)
+        return (self._ask(ProcessesPage, asked)).processes
+
+    def start(
+        self,
+        process_id: str,
+        variables: Mapping[str, Any] | None = None,
+        *,
+        version: int | None = None,
+        wait: Length | None = None,
+        idempotency_key: str | None = None,
+    ) -> WholeInstance:
+        """Start an instance; an engine begins it within milliseconds.
+
+        With `wait`, at most five minutes, the answer comes when the instance has ended, or when that time is over.
+
+        errors:  NotFound      the process is not deployed, or has no such version
+                 Refused       the variables can't be
+                 OtherRequest  the key came with other fields within a day
+        """
+        path = f"{PROCESSES}/{ask.segment(process_id)}/start"
+        asked = ask.once("POST", path, {"variables": variables, "version": version}, idempotency_key)
+        return self._ask(WholeInstance, asked.waiting(wait))
+
+    def show(self, instance_key: int) -> WholeInstance:
+        """Find one instance, with its variables and what it waits for.
+
+        errors:  NotFound  there is none
+        """
+        return self._ask(WholeInstance, ask.read(f"{INSTANCES}/{instance_key:d}"))
+
+    def wait_for_end(self, instance_key: int, *, within: Length) -> WholeInstance:
+        """Wait until an instance has ended, or the time is over; return it as it is then.
+
+        errors:  NotFound  there is none
+        """
+        until_s = monotonic() + seconds_of(within)
+        while True:
+            begun_s = monotonic()
+            wait_s = min(WAIT_S_MAX, max(0.0, until_s - begun_s))
+            asked = ask.read(f"{INSTANCES}/{instance_key:d}").waiting(timedelta(seconds=wait_s))
+            found = self._ask(WholeInstance, asked)
+            now_s = monotonic()
+            if found.ended_at is not None or now_s >= until_s:
+                return found
+            time.sleep(min(EARLY_S, max(0.0, begun_s + wait_s - now_s)))
+
+    def list(self, *, process_id: str | None = None, state: str | None = None) -> Iterator[InstanceState]:
+        """Find instances, the newest first.
+
+        shape:   all of them, read page by page; `state` is RUNNING, ENDED, or INCIDENT
+        """
+        before: int | None = None
+        while True:
+            asked = ask.read(INSTANCES, process_id=process_id, state=state, limit=PAGE, before=before)
+            page = self._ask(InstancesPage, asked)
+            for instance in page.instances:
+                yield instance
+            if page.next is None:
+                return
+            before = page.next
+
+    def history(self, instance_key: int) -> Iterator[Step]:
+        """Tell what happened in an instance, in order: the signals that came, and how its tokens went.
+
+        errors:  NotFound  there is none
+        """
+        after = 0
+        while True:
+            asked = ask.read(f"{INSTANCES}/{instance_key:d}/steps", limit=PAGE, after=after)
+            page = self._ask(StepsPage, asked)
+            for step in page.steps:
+                yield step
+            if page.next is None:
+                return
+            after = page.next
+
+    def cancel(self, instance_key: int, *, idempotency_key: str | None = None) -> None:
+        """Cancel an instance, with all that it waits for; an engine does it soon.
+
+        errors:  NotFound  it has ended, or never was
+        """
+        self._tell(instance_key, "cancel", {}, idempotency_key)
+
+    def set_variables(
+        self, instance_key: int, variables: Mapping[str, Any], *, token: int = 1, idempotency_key: str | None = None
+    ) -> None:
+        """Set variables of an instance; those that are not named stay. Token 1 is the process.
+
+        errors:  as `cancel`
+        """
+        self._tell(instance_key, "variables", {"variables": variables, "token": token}, idempotency_key)
+
+    def move(
+        self,
+        instance_key: int,
+        *,
+        terminated: tuple[int, ...] = (),
+        begun: tuple[str, ...] = (),
+        idempotency_key: str | None = None,
+    ) -> None:
+        """Let tokens end, and others begin at nodes that are named; all of it happens, or nothing.
+
+        errors:  as `cancel`
+        """
+        fields = {"terminated": list(terminated), "begun": list(begun)}
+        self._tell(instance_key, "move", fields, idempotency_key)
+
+    def incidents(
+        self,
+        *,
+        process_id: str | None = None,
+        version: int | None = None,
+        saying: str | None = None,
+        limit: int = 100,
+    ) -> tuple[Incident, ...]:
+        """Find tokens that can't go on, and why; `saying` is a part of the sentence.
+
+        shape:   the newest first, at most 1,000
+        """
+        asked = ask.read(INCIDENTS, process_id=process_id, version=version, saying=saying, limit=limit)
+        return (self._ask(IncidentsPage, asked)).incidents
+
+    def resolve(self, instance_key: int, token: int, *, idempotency_key: str | None = None) -> None:
+        """Resolve an incident: the token goes on where it stopped.
+
+        errors:  NotFound  there is no such incident
+                 Refused   it is a dead letter: redrive that
+        """
+        self._tell(instance_key, "resolve", {"token": token}, idempotency_key)
+
+    def resolve_many(
+        self,
+        *,
+        process_id: str | None = None,
+        version: int | None = None,
+        saying: str | None = None,
+        limit: int | None = None,
+        dry_run: bool = False,
+        idempotency_key: str | None = None,
+    ) -> Resolved:
+        """Resolve all incidents that are chosen, at most 1,000 with one call; what is not given leaves none out."""
+        fields = {"process_id": process_id, "version": version, "saying": saying, "limit": limit}
+        asked = ask.once("POST", f"{INCIDENTS}/resolve", fields, idempotency_key)
+        return self._ask(Resolved, asked.asking(dry_run=True) if dry_run else asked)
+
+    def publish_message(
+        self,
+        name: str,
+        *,
+        correlation: str = "",
+        variables: Mapping[str, Any] | None = None,
+        keep: Length | None = None,
+        idempotency_key: str | None = None,
+    ) -> tuple[int, ...]:
+        """Publish a message, and return the keys of the instances that get it now.
+
+        With `keep` it stays for so long, for tokens that come to wait later.
+        """
+        fields = {"name": name, "correlation": correlation, "variables": variables, "keep": keep}
+        return (self._ask(Reached, ask.once("POST", "/v1/messages", fields, idempotency_key))).instance_keys
+
+    def throw_signal(
+        self, name: str, *, variables: Mapping[str, Any] | None = None, idempotency_key: str | None = None
+    ) -> tuple[int, ...]:
+        """Throw a signal to everybody who waits for it now, and return the keys of their instances."""
+        fields = {"name": name, "variables": variables}
+        return (self._ask(Reached, ask.once("POST", "/v1/signals", fields, idempotency_key))).instance_keys
+
+    def _tell(self, instance_key: int, verb: str, fields: Mapping[str, object], idempotency_key: str | None) -> None:
+        asked = ask.once("POST", f"{INSTANCES}/{instance_key:d}/{verb}", fields, idempotency_key)
+        self._ask(Told, asked)
+
+    def _ask(self, model: type[AnswerT], asked: Asked) -> AnswerT:
+        return read_answer(model, asked, (self._sender.send(asked)).content)

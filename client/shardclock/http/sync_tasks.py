@@ -1,0 +1,132 @@
+# Written by `make docs` from async_tasks.py: change that, and write this anew.
+"""Do what instances wait for through a gateway: tasks of persons, and service tasks that a program takes."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from shardclock.api.fields import Length
+from shardclock.api.processes import ServiceTask, ServiceTasksPage, Task, TasksPage, TaskState
+from shardclock.http import asked as ask
+from shardclock.http.asked import Asked
+from shardclock.http.reading import AnswerT, read_answer
+from shardclock.http.sync_sending import Sender
+
+TASKS, SERVICE_TASKS = "/v1/tasks", "/v1/service-tasks"
+PAGE = 500
+
+
+class Tasks:
+    """Ask about tasks; `client.tasks` is one.
+
+    Each call that changes something draws an idempotency key, unless it is given one: so it is sent again until it is
+    answered, and done once.
+
+    errors:  ApiError  of each method, as of the client
+    """
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+
+    def list(
+        self,
+        *,
+        assignee: str | None = None,
+        group: str | None = None,
+        process_id: str | None = None,
+        instance_key: int | None = None,
+    ) -> Iterator[Task]:
+        """Find open tasks of persons, the oldest first.
+
+        shape:   all of them, read page by page
+        """
+        after: int | None = None
+        chosen = {"assignee": assignee, "group": group, "process_id": process_id, "instance_key": instance_key}
+        while True:
+            page = self._ask(TasksPage, ask.read(TASKS, **chosen, limit=PAGE, after=after))
+            for task in page.tasks:
+                yield task
+            if page.next is None:
+                return
+            after = page.next
+
+    def claim(self, task_key: int, assignee: str, *, idempotency_key: str | None = None) -> TaskState:
+        """Give a task to a person.
+
+        errors:  Conflict  another person has it
+                 NotFound  it is completed, or never was
+        """
+        return self._do(TASKS, task_key, "claim", {"assignee": assignee}, idempotency_key)
+
+    def give_back(self, task_key: int, *, idempotency_key: str | None = None) -> TaskState:
+        """Take a task from the person who has it.
+
+        errors:  NotFound  it is completed, or never was
+        """
+        return self._do(TASKS, task_key, "claim", {}, idempotency_key)
+
+    def complete(
+        self, task_key: int, variables: Mapping[str, Any] | None = None, *, idempotency_key: str | None = None
+    ) -> TaskState:
+        """Complete a task of a person; its instance goes on.
+
+        errors:  NotFound  it is completed already, or never was
+        """
+        return self._do(TASKS, task_key, "complete", {"variables": variables}, idempotency_key)
+
+    def activate(
+        self, task_type: str, *, most: int = 10, lease: Length = "PT1M", idempotency_key: str | None = None
+    ) -> tuple[ServiceTask, ...]:
+        """Take service tasks of a type, at most 1,000: they are the caller's until the lease has run out."""
+        fields = {"type": task_type, "most": most, "lease": lease}
+        asked = ask.once("POST", f"{SERVICE_TASKS}/activate", fields, idempotency_key)
+        return (self._ask(ServiceTasksPage, asked)).tasks
+
+    def complete_service_task(
+        self, taken: ServiceTask, variables: Mapping[str, Any] | None = None, *, idempotency_key: str | None = None
+    ) -> TaskState:
+        """Complete a service task that was taken; its instance goes on.
+
+        errors:  NotFound  its lease has run out and another has taken it, or it has ended
+        """
+        fields = {"claim": taken.claim, "variables": variables}
+        return self._do(SERVICE_TASKS, taken.task_key, "complete", fields, idempotency_key)
+
+    def fail_service_task(
+        self,
+        taken: ServiceTask,
+        reason: str,
+        *,
+        retries: int = 0,
+        retry_after: Length = "PT0S",
+        idempotency_key: str | None = None,
+    ) -> TaskState:
+        """Say that a service task could not be done; without further retries its instance has an incident.
+
+        errors:  as `complete_service_task`
+        """
+        fields = {"claim": taken.claim, "reason": reason, "retries": retries, "retry_after": retry_after}
+        return self._do(SERVICE_TASKS, taken.task_key, "fail", fields, idempotency_key)
+
+    def throw_error(
+        self,
+        taken: ServiceTask,
+        code: str,
+        *,
+        reason: str | None = None,
+        variables: Mapping[str, Any] | None = None,
+        idempotency_key: str | None = None,
+    ) -> TaskState:
+        """End a service task with an error of BPMN, which an event of the model may catch by its code.
+
+        errors:  as `complete_service_task`
+        """
+        fields = {"claim": taken.claim, "code": code, "reason": reason, "variables": variables}
+        return self._do(SERVICE_TASKS, taken.task_key, "throw", fields, idempotency_key)
+
+    def _do(
+        self, path: str, task_key: int, verb: str, fields: Mapping[str, object], idempotency_key: str | None
+    ) -> TaskState:
+        return self._ask(TaskState, ask.once("POST", f"{path}/{task_key:d}/{verb}", fields, idempotency_key))
+
+    def _ask(self, model: type[AnswerT], asked: Asked) -> AnswerT:
+        return read_answer(model, asked, (self._sender.send(asked)).content)

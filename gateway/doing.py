@@ -1,0 +1,34 @@
+"""Do what a caller asks for, once for each idempotency key, and answer with a model."""
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from gateway.callers import Caller
+from gateway.idempotency import once, request_of
+from gateway.parts import gateway_of
+from sql.session import Session
+
+
+async def do_once(
+    request: Request,
+    caller: Caller,
+    body: BaseModel | None,
+    do: Callable[[Session], Awaitable[BaseModel]],
+    *,
+    status: int = HTTPStatus.OK,
+) -> Response:
+    """Do something in a session, unless the same request was done before; `body` is what else makes it the same.
+
+    errors:  as `once`, and whatever `do` raises; then nothing was done
+    """
+    asked = request_of(request, caller, body.model_dump() if body else {})
+    async with gateway_of(request).pool.session() as session:
+
+        async def answer() -> Response:
+            return JSONResponse((await do(session)).model_dump(mode="json"), status)
+
+        return await once(session, asked, answer)

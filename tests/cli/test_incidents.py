@@ -1,0 +1,82 @@
+"""Incidents on the command line: listed with their sentences, and resolved, one or all that a filter finds."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from service.processes import deploy
+from sql.session import Session
+from tests.support.bpmn import model
+from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE
+from tests.support.factories import query
+from tests.support.program import Shell
+
+WAIT = '<startEvent id="s"/><userTask id="u"/>'
+# As an engine writes them: three that have stopped, and a signal that no engine could take.
+STOPPED = """
+with begun as (
+    insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)
+    select i, d.definition_key, 1, 'default', 'p', '{}'
+    from generate_series(101, 104) i cross join shardclock.definitions d
+    returning instance_key
+)
+insert into shardclock.incidents (instance_key, token, signal_key, node_id, sentence, raised_at)
+select
+    b.instance_key, 2, case b.instance_key when 104 then 9 else 0 end, 'u',
+    case b.instance_key when 103 then 'no stock' else 'the card is expired' end,
+    now() - (200 - b.instance_key) * interval '1 s'
+from begun b
+"""
+
+
+@pytest.fixture
+def stopped(shell: Shell) -> Shell:
+    async def make() -> None:
+        async with Session(shell.dsn, application="test") as session:
+            await deploy(session, model(WAIT, connected="s>u"), resource="p.bpmn")
+        await query(shell.dsn, STOPPED)
+
+    asyncio.run(make())
+    return shell
+
+
+def sent(shell: Shell) -> list[int]:
+    rows = asyncio.run(query(shell.dsn, "select process_instance_key as key from shardclock.deliveries order by 1"))
+    return [row["key"] for row in rows]
+
+
+def test_incidents_are_listed_the_newest_first(stopped: Shell) -> None:
+    listed = stopped("processes", "incidents", "--json").json
+    assert [one["instance_key"] for one in listed] == [104, 103, 102, 101]
+    shown = stopped("processes", "incidents", "--saying", "STOCK")
+    assert (shown.code, "no stock" in shown.out, "expired" in shown.out) == (DONE, True, False)
+    assert "there are no incidents" in stopped("processes", "incidents", "--process", "q").err
+
+
+def test_many_are_resolved_and_first_only_counted(stopped: Shell) -> None:
+    words = ("processes", "resolve", "--all", "--process", "p", "--saying", "expired")
+    would = stopped(*words)
+    assert would.code == DONE
+    assert would.err.strip() == "2 incidents would be resolved, at u; nothing was changed; add --yes to do it"
+    assert sent(stopped) == []
+    some = stopped(*words, "--limit", 1, "--yes", "--json").json
+    assert some == {"tokens": [{"instance_key": 102, "token": 2}], "done": True, "more": True}
+    assert stopped("processes", "resolve", "--all", "--yes").err.strip() == "3 incidents resolved"
+    assert sent(stopped) == [101, 102, 102, 103], "an engine has not resolved the first one yet"
+    assert stopped("processes", "resolve", "--all", "--version", 2).code == NOT_DONE
+    assert [act["verb"] for act in stopped("audit", "--json").json] == ["processes resolve"] * 2
+
+
+def test_one_is_resolved_by_its_key_and_token(stopped: Shell) -> None:
+    assert stopped("processes", "resolve", 101, 2).code == DONE
+    assert stopped("processes", "resolve", 101, 3).code == NOT_DONE
+    assert sent(stopped) == [101]
+
+
+@pytest.mark.parametrize("words", [(), (101,), (101, 2, "--all"), (101, 2, "--saying", "x")])
+def test_one_or_many_is_said(stopped: Shell, words: tuple[object, ...]) -> None:
+    refused = stopped("processes", "resolve", *words)
+    assert refused.code == BAD_INPUT
+    assert "say either one incident" in refused.err

@@ -1,0 +1,184 @@
+"""The client's methods about processes, through a real gateway, on a cluster whose clock the test moves."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import httpx2
+import pytest
+
+from cluster.testing import SteppedCluster, cluster
+from shardclock import AsyncClient
+from shardclock.http import Conflict, NotFound, OtherRequest, Refused
+from tests.support.bpmn import SHARED, job, model
+from tests.support.bpmn_cluster import APP
+from tests.support.factories import query, value
+
+CATCH = '<intermediateCatchEvent id="m1"><messageEventDefinition messageRef="m"/></intermediateCatchEvent>'
+STOP = '<intermediateCatchEvent id="g1"><signalEventDefinition signalRef="g"/></intermediateCatchEvent>'
+START = '<startEvent id="s"/>'
+USER = (
+    '<userTask id="u" name="Approve"><extensionElements><zeebe:assignmentDefinition candidateGroups="bosses"/>'
+    "</extensionElements></userTask>"
+)
+
+
+@pytest.fixture
+async def sc() -> AsyncIterator[SteppedCluster]:
+    """Run a cluster with a handler that charges a card."""
+    async with cluster(APP) as made:
+        yield made
+
+
+@pytest.fixture
+async def client(sc: SteppedCluster) -> AsyncIterator[AsyncClient]:
+    """Ask its gateway."""
+    async with AsyncClient(sc.url) as made:
+        yield made
+
+
+async def test_a_process_is_deployed_started_and_told_what_happens(sc: SteppedCluster, client: AsyncClient) -> None:
+    text = model(START + CATCH + STOP, connected="s>m1 m1>g1", beside=SHARED)
+    (deployed,) = await client.processes.deploy(text, resource="p.bpmn")
+    (again,) = await client.processes.deploy(text.decode(), resource="p.bpmn")
+    assert ((deployed.version, deployed.is_new), (again.version, again.is_new)) == ((1, True), (1, False))
+    assert [one.process_id for one in await client.processes.definitions(all_versions=True)] == ["p"]
+
+    started = await client.processes.start("p", {"order": "42"}, version=1)
+    key = started.instance_key
+    assert started.state == "STARTING"
+    await sc.advance("PT0S")
+    assert [one.instance_key async for one in client.processes.list(process_id="p", state="RUNNING")] == [key]
+    await client.processes.set_variables(key, {"a": 1})
+    await sc.advance("PT0S")
+    shown = await client.processes.show(key)
+    assert (shown.variables, [it["name"] for it in shown.subscriptions]) == ({"order": "42", "a": 1}, ["paid"])
+
+    assert await client.processes.publish_message("paid", correlation="42", variables={"b": 2}, keep="PT1H") == (key,)
+    await sc.advance("PT0S")
+    assert await client.processes.throw_signal("stop") == (key,)
+    await sc.advance("PT0S")
+    ended = await client.processes.wait_for_end(key, within="PT5S")
+    assert (ended.state, ended.result) == ("COMPLETED", {"order": "42", "a": 1, "b": 2})
+    kinds = [said["kind"] async for step in client.processes.history(key) for said in step.signals]
+    assert kinds == ["begin", "variables", "happened", "happened"]
+    with pytest.raises(NotFound):
+        await client.processes.cancel(key)
+
+
+async def test_a_caller_waits_no_longer_than_it_says(sc: SteppedCluster, client: AsyncClient) -> None:
+    await client.processes.deploy(model(START + USER, connected="s>u"))
+    key = (await client.processes.start("p", wait="PT0.1S")).instance_key
+    await sc.advance("PT0S")
+    assert (await client.processes.wait_for_end(key, within="PT0.1S")).state == "RUNNING"
+    await client.processes.move(key, begun=("u",))
+    await sc.advance("PT0S")
+    assert len([task async for task in client.tasks.list(instance_key=key)]) == 2
+    await client.processes.cancel(key)
+    await sc.advance("PT0S")
+    assert (await client.processes.show(key)).state == "CANCELED"
+
+
+async def test_a_task_is_claimed_given_back_and_completed(sc: SteppedCluster, client: AsyncClient) -> None:
+    await client.processes.deploy(model(START + USER, connected="s>u"))
+    key = (await client.processes.start("p")).instance_key
+    await sc.advance("PT0S")
+    (task,) = [task async for task in client.tasks.list(group="bosses")]
+    assert (task.name, task.instance_key) == ("Approve", key)
+    assert (await client.tasks.claim(task.task_key, "ann")).state == "ASSIGNED"
+    with pytest.raises(Conflict):
+        await client.tasks.claim(task.task_key, "bob")
+    await client.tasks.give_back(task.task_key)
+    await client.tasks.claim(task.task_key, "bob")
+    assert [one.assignee async for one in client.tasks.list(assignee="bob")] == ["bob"]
+    assert (await client.tasks.complete(task.task_key, {"approved": True})).state == "COMPLETED"
+    with pytest.raises(NotFound):
+        await client.tasks.complete(task.task_key)
+    await sc.advance("PT0S")
+    assert (await client.processes.show(key)).result == {"approved": True}
+
+
+async def test_a_program_takes_service_tasks_and_answers(sc: SteppedCluster, client: AsyncClient) -> None:
+    await client.processes.deploy(model(START + job("pack"), connected="s>pack"))
+    keys = [(await client.processes.start("p", {"n": n})).instance_key for n in range(3)]
+    await sc.advance("PT0S")
+    taken = {task.variables["n"]: task for task in await client.tasks.activate("pack", most=5, lease="PT30S")}
+    assert sorted(taken) == [0, 1, 2]
+    assert await client.tasks.activate("pack") == ()
+    assert (await client.tasks.complete_service_task(taken[0], {"packed": True})).state == "DELIVERED"
+    assert (await client.tasks.fail_service_task(taken[1], "no box is left", retries=1)).state == "RETRIED"
+    assert (await client.tasks.throw_error(taken[2], "E7", reason="why")).state == "DISCARDED"
+    (retried,) = await client.tasks.activate("pack")
+    assert (retried.claim, retried.failed_attempts) == (2, 1)
+    with pytest.raises(NotFound):
+        await client.tasks.complete_service_task(taken[1])
+    assert (await client.tasks.fail_service_task(retried, "no box is left")).state == "DEAD"
+    await sc.advance("PT0S")
+    assert (await client.processes.show(keys[0])).result == {"n": 0, "packed": True}
+    of = {one.instance_key: one.sentence for one in await client.processes.incidents(process_id="p", version=1)}
+    assert of[keys[1]] == "no box is left"
+    assert "E7" in of[keys[2]]
+
+
+async def test_incidents_are_found_and_resolved(sc: SteppedCluster, client: AsyncClient) -> None:
+    await client.processes.deploy(model(START + job("charge"), connected="s>charge"))
+    keys = [(await client.processes.start("p", {"fails": True})).instance_key for _ in range(3)]
+    await sc.advance("PT0S")
+    first = next(one for one in await client.processes.incidents() if one.instance_key == keys[0])
+    for key in keys:
+        await client.processes.set_variables(key, {"fails": False})
+    await client.processes.resolve(keys[0], first.token)
+    await sc.advance("PT0S")
+    would = await client.processes.resolve_many(saying="card is expired", dry_run=True)
+    assert (len(would.tokens), would.more) == (2, False)
+    assert len(await client.processes.incidents(saying="EXPIRED", limit=1)) == 1
+    done = await client.processes.resolve_many(process_id="p", limit=1)
+    assert (done.said, done.more) == ("1 incident resolved", True)
+    await client.processes.resolve_many()
+    await sc.advance("PT0S")
+    assert [(await client.processes.show(key)).state for key in keys] == ["COMPLETED"] * 3
+    with pytest.raises(NotFound):
+        await client.processes.resolve(keys[0], first.token)
+
+
+async def test_a_call_that_is_made_again_with_its_key_is_done_once(sc: SteppedCluster, client: AsyncClient) -> None:
+    await client.processes.deploy(model(START + job("pack"), connected="s>pack"))
+    one, two = [await client.processes.start("p", {"n": 1}, idempotency_key="order-1") for _ in range(2)]
+    assert one.instance_key == two.instance_key
+    with pytest.raises(OtherRequest):
+        await client.processes.start("p", {"n": 2}, idempotency_key="order-1")
+    await sc.advance("PT0S")
+    first, again = [await client.tasks.activate("pack", idempotency_key="take-1") for _ in range(2)]
+    assert first == again
+    assert len(first) == 1
+    assert await value(sc.dsn, "select count(*) from shardclock.instances") == 1
+
+
+async def test_an_answer_that_was_lost_is_asked_for_again_and_starts_nothing_more(
+    sc: SteppedCluster, client: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await client.processes.deploy(model(START, connected=""))
+    http = client._sender._http
+    send = http.request
+    lost: list[object] = []
+
+    async def losing(*given: object, **named: object) -> object:
+        answer = await send(*given, **named)  # type: ignore[arg-type]
+        if not lost:
+            lost.append(answer)
+            raise httpx2.ReadError("the connection was lost")
+        return answer
+
+    monkeypatch.setattr(http, "request", losing)
+    started = await client.processes.start("p")
+    await sc.advance("PT0S")
+    assert len(lost) == 1
+    rows = await query(sc.dsn, "select instance_key from shardclock.instances")
+    assert [row["instance_key"] for row in rows] == [started.instance_key]
+
+
+async def test_what_can_t_be_is_refused_in_a_sentence(client: AsyncClient) -> None:
+    with pytest.raises(Refused, match=r"^t: "):
+        await client.processes.deploy(model(START + '<transaction id="t"/>', connected=""))
+    with pytest.raises(NotFound, match='process "none" is unknown'):
+        await client.processes.start("none")

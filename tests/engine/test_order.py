@@ -1,0 +1,94 @@
+"""Signals of one instance are taken in their order, also while one of them can't be taken."""
+
+from __future__ import annotations
+
+import pytest
+
+from service import processes
+from sql.processes import instances, tasks
+from tests.support.bpmn_cluster import Processes, running
+from tests.support.factories import add_holder, query
+from tests.support.plans import prepare
+
+START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
+WHAT = '{"kind": "what"}'
+# Half a second apart, five times.
+TRIES = ["PT0.5S"] * 4
+
+
+async def _waiting(it: Processes) -> int:
+    await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e")
+    return await it.start()
+
+
+async def _send_what(it: Processes, key: int) -> None:
+    await it.query("select shardclock.send_signal($1, 'default', $2, 1)", key, WHAT)
+
+
+async def test_a_later_signal_does_not_overtake_one_that_was_put_off() -> None:
+    async with running() as it:
+        key, other = await _waiting(it), await it.start()
+        await _send_what(it, key)
+        await it.settle()
+        assert await instances.set_variables(it.session, key, {"later": 1})
+        assert await instances.set_variables(it.session, other, {"beside": 1})
+        await it.settle()
+        assert processes.variables_of(await it.see(key)) == {}
+        assert processes.variables_of(await it.see(other)) == {"beside": 1}
+
+        # It is given up after its fifth try, and the later one goes on.
+        for pause in TRIES:
+            assert processes.variables_of(await it.see(key)) == {}
+            await it.advance(pause)
+        assert processes.variables_of(await it.see(key)) == {"later": 1}
+        assert len(await it.query("select 1 from shardclock.dead_letters")) == 1
+
+
+async def test_a_signal_that_was_put_off_is_taken_before_later_ones_once_it_can_be() -> None:
+    async with running() as it:
+        key = await _waiting(it)
+        await _send_what(it, key)
+        await it.settle()
+        for value in (1, 2):
+            assert await instances.set_variables(it.session, key, {"a": value})
+        await it.query(
+            "update shardclock.deliveries set payload = $1 where failed_attempts = 1",
+            '{"kind": "variables", "variables": {"a": 0, "first": true}}',
+        )
+        await it.advance("PT0.5S")
+        assert processes.variables_of(await it.see(key)) == {"a": 2, "first": True}
+        kinds = [said["key"] for step in await instances.steps_of(it.session, key) for said in step.signals]
+        assert kinds == sorted(kinds)
+
+
+@pytest.mark.parametrize("puts_off", [1, 2])
+async def test_a_cancellation_waits_for_no_signal_that_was_put_off(puts_off: int) -> None:
+    async with running() as it:
+        key = await _waiting(it)
+        for _ in range(puts_off):
+            await _send_what(it, key)
+        await it.settle()
+        assert await instances.cancel_instance(it.session, key)
+        await it.settle()
+        assert await it.state(key) == "CANCELED"
+        await it.advance("PT1M")
+        assert await it.query("select 1 from shardclock.deliveries") == []
+        assert await it.query("select 1 from shardclock.dead_letters") == []
+        assert await tasks.find_tasks(it.session) == []
+
+
+async def test_only_what_was_put_off_is_read_to_know_whether_a_signal_is_behind_it(dsn: str) -> None:
+    add = (
+        "insert into shardclock.deliveries (timer_key, process_instance_key, next_attempt_at, due_date, created_at,"
+        " occurrence, slot, tenant_id, timer_type, target, failed_attempts, payload)"
+        " select i, i % 1000 + 1, now() - interval '1 s', now(), now(), 1, (i % 1000 + 1) % 840, 'default', 'USER',"
+        " 'process:instance', (i <= 10)::integer, '{\"kind\": \"variables\"}' from generate_series(1, 3000) i"
+    )
+    await query(dsn, add)
+    await add_holder(dsn, 1, 0, 1)
+    taking = await prepare(dsn, "take_signals")
+    reading = await taking.explain("1", "500", "0", "1", touched=True, table="deliveries")
+    assert reading.indexes == {"deliveries_of_processes", "deliveries_put_off"}
+    # 500 that are taken, up to 20 behind the ten that were put off, and for each of these the one before it.
+    assert reading.rows <= 600
+    await taking.connection.close()

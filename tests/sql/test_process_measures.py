@@ -1,0 +1,57 @@
+"""What is measured of processes: engines, signals that wait, and incidents; bounded, whatever waits."""
+
+from __future__ import annotations
+
+import pytest
+
+from service.processes import deploy, start
+from sql.metrics.processes import ProcessMeasures, measure_processes
+from sql.session import Session
+from tests.support.bpmn import model
+from tests.support.factories import add_holder, query
+from tests.support.plans import prepare
+
+WAIT = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
+
+
+async def test_nobody_wants_an_engine_before_the_first_deployment(dsn: str) -> None:
+    async with Session(dsn, application="test") as session:
+        assert await measure_processes(session) == ProcessMeasures(0, 0, 0, 0.0, 0)
+        await deploy(session, WAIT, resource="p.bpmn")
+        assert await measure_processes(session) == ProcessMeasures(1, 0, 0, 0.0, 0)
+
+
+async def test_what_waits_is_counted_and_its_age_told(dsn: str) -> None:
+    async with Session(dsn, application="test") as session:
+        await deploy(session, WAIT, resource="p.bpmn")
+        for _ in range(3):
+            await start(session, "p")
+        await add_holder(dsn, 7)
+        await query(dsn, "update shardclock.holders set role = 'engine'")
+        await query(
+            dsn,
+            "update shardclock.deliveries set next_attempt_at = now() - interval '90 s' where timer_key ="
+            " (select min(timer_key) from shardclock.deliveries)",
+        )
+        await query(
+            dsn, "insert into shardclock.incidents (instance_key, token, node_id, sentence) values (1, 2, 'u', 'no')"
+        )
+        measured = await measure_processes(session)
+        assert (measured.engines_alive, measured.signals_waiting, measured.incidents) == (1, 3, 1)
+        assert measured.oldest_signal_s == pytest.approx(90, abs=10)
+        assert (await measure_processes(session, most=2)).signals_waiting == 2
+
+
+async def test_however_many_wait_no_more_are_read_than_are_counted(dsn: str) -> None:
+    await query(
+        dsn,
+        "insert into shardclock.deliveries (timer_key, process_instance_key, next_attempt_at, due_date, created_at,"
+        " occurrence, slot, tenant_id, timer_type, target)"
+        " select i, i, now() - interval '1 s', now(), now(), 1, i % 840, 'default', 'USER',"
+        " case when i % 2 = 0 then 'process:instance' else 'h' end from generate_series(1, 4000) i",
+    )
+    measuring = await prepare(dsn, "measure_processes")
+    reading = await measuring.explain("100", "null", touched=True, table="deliveries")
+    assert reading.indexes == {"deliveries_of_processes"}
+    assert reading.rows == 100
+    await measuring.connection.close()
