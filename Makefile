@@ -44,8 +44,8 @@ lint: setup ## format, lint, types and import contracts
 chaos: setup ## break everything for ten minutes under load, and judge what was recorded (SEED=7 repeats a run)
 	$(BIN)/python -m tests.chaos --minutes 10 $(if $(SEED),--seed $(SEED))
 
-chaos-long: setup ## the same for an hour, at about 800 timers a second beside floods
-	$(BIN)/python -m tests.chaos --minutes 60 --calls-per-s 97 $(if $(SEED),--seed $(SEED))
+chaos-long: setup ## the same for an hour, at about 800 timers a second and 83 instances of processes, beside floods
+	$(BIN)/python -m tests.chaos --minutes 60 --calls-per-s 97 --instances-per-s 83 $(if $(SEED),--seed $(SEED))
 
 chaos-deliveries: setup ## kill workers, handlers' processes, shards and Postgres 50 times each (ten minutes)
 	$(BIN)/python -m tests.chaos --minutes 10 --deliveries $(if $(SEED),--seed $(SEED))
@@ -53,7 +53,7 @@ chaos-deliveries: setup ## kill workers, handlers' processes, shards and Postgre
 chaos-cases: setup ## faults that need root, several nodes or a machine of their own (nine minutes; skipped with a reason where they can't be)
 	$(BIN)/python -m pytest -m chaos
 
-chaos-broken: setup ## break the product in eleven ways, and see that the judge finds each (ten minutes)
+chaos-broken: setup ## break the product in fourteen ways, and see that the judge finds each (ten minutes)
 	$(BIN)/python -m tests.chaos.broken
 
 bench: setup ## measure it beside its peers, and write docs/benchmarks (some hours; the machine must have nothing else to do)

@@ -20,7 +20,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from tests.chaos.checker import judge
+from tests.chaos.checker import EXERCISED, PROCESSES, judge
 from tests.chaos.clusters import Cluster, Processes, RayCluster
 from tests.chaos.files import save
 from tests.chaos.history import Bounds, History, patient
@@ -35,13 +35,15 @@ EXITS = {"valid": 0, "invalid": 1, "unknown": 2}
 CALLS_PER_S = 25.0  # about 150 timers a second
 # The share of the timers that have a target. Deliveries cost the machine more than timers, so most runs have few.
 TARGETED, TARGETED_DELIVERING = 0.05, 0.5
+INSTANCES_PER_S = 5.0
+ENGINES = 2
 CLUSTERS = ("ray", "processes")
 # A run that is invalid is judged so as well: was it late only because the machine carried clients and readers, too?
 DOUBLED = 2.0
 # How much a run of so many minutes must break, fire and deliver to prove anything.
 LEAST = {
-    60: Bounds(kills_min=200, freezes_min=30, cuts_min=30, fires_min=300_000, attempts_min=5_000),
-    10: Bounds(kills_min=30, freezes_min=5, cuts_min=5, fires_min=20_000, attempts_min=500),
+    60: Bounds(kills_min=200, freezes_min=30, cuts_min=30, fires_min=300_000, attempts_min=5_000, instances_min=10_000),
+    10: Bounds(kills_min=30, freezes_min=5, cuts_min=5, fires_min=20_000, attempts_min=500, instances_min=1_500),
 }
 LEAST_DELIVERING = {10: Bounds(kills_min=200, fires_min=10_000, attempts_min=5_000)}
 
@@ -49,6 +51,7 @@ LEAST_DELIVERING = {10: Bounds(kills_min=200, fires_min=10_000, attempts_min=5_0
 def main() -> int:
     """Read the arguments, do the run, write the report."""
     given = _arguments()
+    engines = ENGINES if given.instances_per_s else 0
     plan = draw(
         given.seed,
         length_s=given.minutes * 60,
@@ -56,10 +59,12 @@ def main() -> int:
         menu=DELIVERING if given.deliveries else menu(ray=given.cluster == "ray", length_s=given.minutes * 60),
         targeted=TARGETED_DELIVERING if given.deliveries else TARGETED,
         webhooks=given.deliveries,
+        instances_per_s=given.instances_per_s,
     )
     again = (
         f"python -m tests.chaos --cluster {given.cluster} --minutes {given.minutes:g}"
-        f" --calls-per-s {given.calls_per_s:g} --seed {given.seed}{' --deliveries' if given.deliveries else ''}"
+        f" --calls-per-s {given.calls_per_s:g} --instances-per-s {given.instances_per_s:g}"
+        f" --seed {given.seed}{' --deliveries' if given.deliveries else ''}"
     )
     _tell(f"the same run again: {again}")
     given.to.mkdir(parents=True, exist_ok=True)
@@ -69,14 +74,17 @@ def main() -> int:
         _bar() as bar,
     ):
         cluster: Cluster = (
-            RayCluster(Path(place), log=log) if given.cluster == "ray" else Processes(4, workers=2, log=log)
+            RayCluster(Path(place), engines=engines, log=log)
+            if given.cluster == "ray"
+            else Processes(4, workers=2, engines=engines, log=log)
         )
         least = LEAST_DELIVERING if given.deliveries else LEAST
         history = asyncio.run(_run(plan, cluster, bar, bounds=_least(least, given.minutes)))
     _tell("judging")
     gc.disable()  # it makes millions of small things, and no garbage
     history = patient(history, given.patience)
-    verdict = judge(history)
+    exercised = EXERCISED | PROCESSES if plan.begins else EXERCISED
+    verdict = judge(history, exercised=exercised)
     save(history, given.to)
     page = report(history, verdict, given.to, versions=_versions(given.cluster), repeat=again)
     for finding in verdict.findings:
@@ -85,7 +93,7 @@ def main() -> int:
             for row in finding.shown:
                 _tell(f"    {row}")
     if verdict.status == "invalid" and given.patience < DOUBLED:
-        status = judge(patient(history, DOUBLED)).status
+        status = judge(patient(history, DOUBLED), exercised=exercised).status
         _tell(f"with {DOUBLED:g} times the time for all that must not be late: {status}")
     _tell(f"{verdict.status}: {page}")
     return EXITS[verdict.status]
@@ -97,6 +105,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="of an earlier run, to repeat it")
     parser.add_argument("--cluster", choices=CLUSTERS, default="ray", help="with Ray, or shards alone")
     parser.add_argument("--calls-per-s", type=float, default=CALLS_PER_S, help="of all clients together")
+    parser.add_argument(
+        "--instances-per-s", type=float, default=INSTANCES_PER_S, help="instances of processes that are started"
+    )
     parser.add_argument(
         "--deliveries",
         action="store_true",

@@ -26,7 +26,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tests.chaos.checker import EXERCISED, judge
+from tests.chaos.builds import BUILDS, TRIALS, Build, Trial
+from tests.chaos.checker import judge
 from tests.chaos.clusters import Processes
 from tests.chaos.history import Bounds
 from tests.chaos.plan import Menu, draw
@@ -35,11 +36,13 @@ from tests.chaos.stage import stage_for
 from tests.support import ROOT
 
 PARTS = (
+    "bpmn",
     "cli",
     "cluster",
     "coordinator",
     "demo",
     "embedded",
+    "engine",
     "k8s",
     "keepers",
     "metrics",
@@ -54,193 +57,11 @@ PARTS = (
 AT_ONCE = 2
 SEED = 7
 SECONDS = 60.0
-FAULTS = (
-    "declare a living shard dead",
-    "put a shard's clock ahead",
-    "kill postmaster",
-    "kill shard",
-    "lose clients' commit answers",
-    "freeze shard after a claim",
-)
-WORKER_FAULTS = ("replace a frozen worker", "kill worker", "kill handler", "freeze worker", "kill postmaster")
 TUNING: dict[str, Any] = {"claim_batch": 10, "fire_batch": 10, "queue_max": 500}
 CLAIM_MAX = 20
 LATE_S = 2.5  # two trials at a time on two cores; what a broken build delays, it delays by more
 TRIAL_S = 400.0
 RESTART_S = 40.0  # longer than what faults one after the other excuse: the others must take over
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """Words of one file that are replaced; they must be there, or the build would be sound."""
-
-    file: str
-    old: str
-    new: str
-
-
-@dataclass(frozen=True, slots=True)
-class Trial:
-    """What a build is put to: these faults, and so many workers for a share of the timers that have targets."""
-
-    faults: Sequence[str]
-    exercised: frozenset[str]
-    workers: int = 0
-    targeted: float = 0.0
-
-
-TRIALS = {
-    "timers": Trial(FAULTS, EXERCISED - {"S10"}),
-    "deliveries": Trial(WORKER_FAULTS, EXERCISED, workers=2, targeted=0.3),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Build:
-    """A build, what is wrong with it, the promises of which the checker must find one broken, and in which trial."""
-
-    name: str
-    edits: Sequence[Edit]
-    breaks: Sequence[str]
-    trial: str = "timers"
-
-
-_NESTED = "".join(
-    f' "enable_{way}": "off",' for way in ("hashjoin", "mergejoin", "material", "memoize", "sort", "hashagg")
-)
-_LEASED = "claimed_by <> all (ended_holders)"
-_NOW = "coalesce(:now::timestamptz, now())"
-
-BUILDS = (
-    Build("sound", (), ()),
-    Build(
-        "no fence",
-        (
-            Edit(
-                "sql/claims/fire_due.sql",
-                "            and t.claimed_by = :holder\n            and t.xmin = s.version\n",
-                "            and :holder::bigint is not null\n",
-            ),
-            Edit("sql/claims/fire_due.sql", " and t.claimed_by = :holder and t.xmin = mine.version\n", "\n"),
-            Edit(
-                "sql/claims/fire_due.sql",
-                "        and t.claimed_by = :holder\n",
-                "        and :holder::bigint is not null\n",
-            ),
-            Edit(
-                "sql/claims/fire_due.sql",
-                "            (t.timer_key, t.xmin::text) in (\n",
-                "            t.timer_key in (\n",
-            ),
-            Edit("sql/claims/fire_due.sql", "select s.timer_key, s.version::text\n", "select s.timer_key\n"),
-        ),
-        ("S8",),
-    ),
-    Build(
-        "no due_date <= now() in fire",
-        (Edit("sql/claims/fire_due.sql", f"and (t.due_date <= {_NOW}) is true", f"and {_NOW} > '-infinity'"),),
-        ("S1",),
-    ),
-    Build(
-        "clock from the shard",
-        (
-            Edit(
-                "shards/shard.py",
-                "fire_due(self._fires, self.holder, firings, lag_edges=LAG_EDGES)",
-                "fire_due(self._fires, self.holder, firings, lag_edges=LAG_EDGES, now=now)",
-            ),
-        ),
-        ("S1",),
-    ),
-    Build("lease ignored", (Edit("sql/migrations/0001_timers.sql", _LEASED, "false"),), ("S8",)),
-    Build(
-        "no sweep",
-        (Edit("shards/claim_planner.py", "sweeps = now_s >= self.swept_at + settings.sweep_s", "sweeps = False"),),
-        ("L1", "L3"),
-    ),
-    Build(
-        "retry without re-read",
-        (
-            Edit(
-                "sql/clients/schedule_timers.sql",
-                "where not exists (select from shardclock.command_log l where l.timer_key = s.timer_key)\n",
-                "",
-            ),
-        ),
-        ("S3", "S7"),
-    ),
-    Build(
-        "passes unsettled positions",
-        (Edit("sql/migrations/0002_command_log.sql", "        and l.position <= settled\n", ""),),
-        ("L4",),
-    ),
-    Build(
-        "answers before it is on disk",
-        (Edit("sql/pinned.py", '"synchronous_commit": "on"', '"synchronous_commit": "off"'),),
-        ("D1", "S2"),
-    ),
-    Build(
-        "in (... limit)",
-        (
-            Edit(
-                "sql/claims/claim_due.sql",
-                """    set claimed_by = :holder, claimed_until = coalesce(:now::timestamptz, clock_timestamp()) + :lease
-    where t.timer_key = any (array(select due.timer_key from due))
-""",
-                """    set claimed_by = :holder, claimed_until = coalesce(:now::timestamptz, clock_timestamp()) + :lease
-    where t.timer_key in (
-        select i.timer_key
-        from shardclock.timers i
-        cross join me
-        where i.due_date <= coalesce(:now::timestamptz, now()) + :horizon::interval
-            and i.slot % me.step = me.first_slot
-            and (i.claimed_until is null or i.claimed_until <= coalesce(:now::timestamptz, now()))
-        limit :batch::integer
-        for update of i skip locked
-    )
-""",
-            ),
-            # FACTS of every such bug: it takes one plan of several, so this build has that one.
-            Edit("sql/session.py", '    "jit": "off",', f'    "jit": "off",{_NESTED}'),
-        ),
-        ("B1",),
-    ),
-    Build("sound, with workers", (), (), trial="deliveries"),
-    Build(
-        "settles what others have in hand",
-        (
-            Edit(
-                "sql/deliveries/settle_deliveries.sql",
-                "        and d.claimed_by = :holder::bigint\n"
-                "        and ((d.timer_key, d.claims) in"
-                " (select a.timer_key, a.claims from attempt a where a.intent is not null))"
-                " is true\n",
-                "        and :holder::bigint is not null\n",
-            ),
-            Edit("sql/deliveries/settle_deliveries.sql", " and a.claims = g.claims\n", "\n"),
-            Edit("sql/deliveries/settle_deliveries.sql", "        and a.claims = d.claims\n", ""),
-            Edit(
-                "sql/deliveries/settle_deliveries.sql",
-                "        and d.claimed_by = :holder\n    returning",
-                "    returning",
-            ),
-        ),
-        ("S10",),
-        trial="deliveries",
-    ),
-    Build(
-        "fires without a delivery",
-        (
-            Edit(
-                "sql/claims/fire_due.sql",
-                "    where f.target <> 'log'\n        and f.timer_key <> all",
-                "    where f.target = 'nobody'\n        and f.timer_key <> all",
-            ),
-        ),
-        ("S10",),
-        trial="deliveries",
-    ),
-)
 
 
 def main() -> int:
@@ -310,8 +131,17 @@ def make(build: Build, place: Path) -> None:
 
 async def _trial(trial: Trial, seed: int, seconds: float) -> dict[str, object]:
     menu = [Menu(fault, 1, 2.0, 5.0, 2.0) for fault in trial.faults]
-    plan = draw(seed, length_s=seconds, calls_per_s=25.0, menu=menu, targeted=trial.targeted)
-    cluster = Processes(3, workers=trial.workers, restart_s=RESTART_S, build=Path.cwd(), **TUNING)
+    plan = draw(
+        seed,
+        length_s=seconds,
+        calls_per_s=25.0,
+        menu=menu,
+        targeted=trial.targeted,
+        instances_per_s=trial.instances_per_s,
+    )
+    cluster = Processes(
+        3, workers=trial.workers, engines=trial.engines, restart_s=RESTART_S, build=Path.cwd(), **TUNING
+    )
     async with stage_for(cluster) as stage:
         history = await run(plan, stage, bounds=Bounds(normal_s=LATE_S, claim_max=CLAIM_MAX), tell=_tell)
     verdict = judge(history, exercised=trial.exercised)

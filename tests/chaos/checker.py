@@ -16,6 +16,7 @@ Status: TypeAlias = Literal["valid", "invalid", "unknown"]
 SHOWN = 10
 # What every run must put to the test; a run without a case of one of these has proved too little.
 EXERCISED = frozenset({"S1", "S2", "S3", "S8", "S9", "S10", "D1", "L2", "L3", "L4"})
+PROCESSES = frozenset({"P1", "P2", "P3", "P4", "P5", "P6"})  # and a run with processes to these
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,7 @@ def _too_little(run: Run) -> Iterator[str]:
         ("cuts", sum(fault.kind == "cut" for fault in faults), bounds.cuts_min),
         ("firings", len(run.firings), bounds.fires_min),
         ("calls of handlers", len(run.history.attempts), bounds.attempts_min),
+        ("instances", len(run.processes.instances), bounds.instances_min),
     ):
         if count < least:
             yield f"only {count:,} of {least:,} {what}"
@@ -101,6 +103,7 @@ def _holes(run: Run) -> Iterator[str]:
         yield "the recording is out of order: a commit's lsn is not above the one before it"
     yield from _strangers(run)
     yield from _unheard(run)
+    yield from _unseen(run)
     told = {it.timer_key: it for it in run.history.pending}
     left = {life.timer_key: life.row for life in run.lives.values() if life.pending and life.row is not None}
     if wrong := sorted(told.keys() ^ left.keys()):
@@ -127,10 +130,24 @@ def _unheard(run: Run) -> Iterator[str]:
     if run.deliveries and not run.history.attempts:
         yield "the recording is incomplete: there were deliveries, and no handler wrote down a call"
     left = {key for key, steps in run.deliveries.items() if _is_left(steps)}
+    left |= {key for key, signal in run.processes.signals.items() if signal.sent is not None and signal.gone is None}
     if wrong := sorted(left ^ set(run.history.undelivered)):
         where = "in the commits" if wrong[0] in left else "in the table"
         told = f"the delivery of timer {wrong[0]} is left only {where}"
         yield f"the recording is incomplete: {told} ({len(wrong):,} such)"
+
+
+def _unseen(run: Run) -> Iterator[str]:
+    """Look for instances and tasks that the tables have and the commits have not, or the other way round."""
+    seen = run.processes
+    running = {key for key, life in seen.instances.items() if life.rows and life.ended is None}
+    for what, left, told in (
+        ("instance", running, run.history.running),
+        ("task", {key for key, life in seen.tasks.items() if life.gone is None}, run.history.open_tasks),
+    ):
+        if wrong := sorted(left ^ set(told)):
+            where = "in the commits" if wrong[0] in left else "in the table"
+            yield f"the recording is incomplete: {what} {wrong[0]} is left only {where} ({len(wrong):,} such)"
 
 
 def _is_left(steps: Sequence[Step]) -> bool:

@@ -1,4 +1,4 @@
-"""What fires and delivers, in two kinds: shards and workers as plain processes, and all of `shardclock up`."""
+"""What fires, delivers and advances, in two kinds: keepers as plain processes, and all of `shardclock up`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from typing import IO, Any, Protocol
 
 import psutil
 
+from engine.settings import EngineSettings
 from shards.settings import ShardSettings
-from sql.cluster.holders import SHARD, WORKER
+from sql.cluster.holders import ENGINE, SHARD, WORKER
 from tests.chaos.away import AWAY, LOOK_S, connected, until
 from tests.chaos.history import ALONE_S
+from tests.chaos.kept import Kept
 from tests.chaos.workers import Workers
 from tests.support.cluster_process import ClusterProcess
+from tests.support.engine_process import EngineProcess
 from tests.support.factories import add_holder
 from tests.support.shard_pool import incarnation
 from tests.support.shard_process import ShardProcess
@@ -24,6 +27,7 @@ START_S = 60.0
 LED_S = 2.0  # a takeover that a coordinator makes
 APP, APP_FILE = "chaos_app", Path(__file__).with_name("app.py")
 WORKERS = 2  # what a new database wants
+WANT_ENGINES = "update shardclock.scale set wanted = $1 where role = 'engine'"
 SERVING = "select from shardclock.presence where role = $1 and part is not null and seen_at > started_at"
 
 
@@ -43,14 +47,14 @@ class Cluster(Protocol):
         """Find its processes with a word in their command lines."""
 
     async def stand_in(self, holder: int) -> None:
-        """Start another shard or worker for the slots of one that is there, and wait until it is at work."""
+        """Start another keeper for the slots of one that is there, and wait until it is at work."""
 
 
 class Processes:
     """Shards as plain processes: no Ray and no coordinator, so only leases, the sweep and the fence are at work.
 
     One that has died is started anew after a while, as a supervisor would; until then the others must do. With
-    `workers` there are so many of these beside them.
+    `workers` and `engines` there are so many of these beside them.
     """
 
     name = "processes"
@@ -60,6 +64,7 @@ class Processes:
         shards: int = 2,
         *,
         workers: int = 0,
+        engines: int = 0,
         restart_s: float = 14.0,
         build: Path | None = None,
         log: IO[bytes] | None = None,
@@ -72,16 +77,19 @@ class Processes:
         self._zombies: list[ShardProcess] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._workers_count, self._workers = workers, Workers(workers, build=build, log=log)
+        self._engines_count, self._engines = engines, Kept(ENGINE, engines, self._spawn_engine)
         self._dsn = self._direct_dsn = ""
 
     async def start(self, dsn: str, direct_dsn: str) -> None:
-        """Start all shards and workers, each with its assignment."""
+        """Start all keepers, each with its assignment."""
         self._dsn, self._direct_dsn = dsn, direct_dsn
         for shard in range(self._shards):
             await self._start(shard)
         await self._workers.start(dsn, direct_dsn)
+        await self._engines.start(direct_dsn)
         await until_serving(direct_dsn, self._shards)
         await until_serving(direct_dsn, self._workers_count, role=WORKER)
+        await until_serving(direct_dsn, self._engines_count, role=ENGINE)
         self._tasks.append(asyncio.create_task(self._keep()))
 
     async def stop(self) -> None:
@@ -91,16 +99,20 @@ class Processes:
         for process in [*self._running.values(), *self._zombies]:
             process.kill()
         self._workers.stop()
+        self._engines.stop()
 
     def processes(self, word: str) -> list[psutil.Process]:
-        """Find handlers' processes: there is nothing else here but shards and workers."""
+        """Find handlers' processes: there is nothing else here but keepers."""
         return self._workers.processes(word)
 
     async def stand_in(self, holder: int) -> None:
         """Start another shard for the slots of one that is there; if that dies, nobody else takes its place.
 
-        A worker's successor is started anew if it dies, as any worker.
+        A worker's or an engine's successor is started anew if it dies, as any of these.
         """
+        if self._engines.keeps(holder):
+            await self._engines.stand_in(holder)
+            return
         if self._workers.keeps(holder):
             await self._workers.stand_in(holder)
             return
@@ -110,6 +122,9 @@ class Processes:
         self._zombies.append(self._running.pop(shard))
         await self._start(shard)
         await until_serving(self._direct_dsn, self._shards + 1)
+
+    def _spawn_engine(self, holder: int) -> EngineProcess:
+        return EngineProcess(holder, EngineSettings(), self._dsn, build=self._build, log=self._log)
 
     async def _start(self, shard: int) -> None:
         holder = incarnation().holder
@@ -145,17 +160,23 @@ class Processes:
 
 
 class RayCluster:
-    """`shardclock up`: Ray, a coordinator, as many shards as it is told, and two workers with the app of the rig."""
+    """`shardclock up`: Ray, a coordinator, as many shards and engines as it is told, two workers with the rig's app."""
 
     name = "ray"
 
-    def __init__(self, place: Path, shards: int = 3, *, log: IO[bytes] | None = None) -> None:
+    def __init__(self, place: Path, shards: int = 3, *, engines: int = 0, log: IO[bytes] | None = None) -> None:
         self.takeover_s = LED_S
+        self._engines = engines
         self._place, self._shards, self._log = place, shards, log
         self._up: ClusterProcess | None = None
 
     async def start(self, dsn: str, direct_dsn: str) -> None:
-        """Start it in a user's directory with the app, and wait until all shards and workers serve."""
+        """Start it in a user's directory with the app, and wait until all keepers serve.
+
+        Engines start once a model is deployed: do that before, if there are to be some.
+        """
+        async with connected(direct_dsn) as admin:
+            await admin.execute(WANT_ENGINES, max(1, self._engines))
         shutil.copy(APP_FILE, self._place / f"{APP}.py")
         self._up = await asyncio.to_thread(
             ClusterProcess,
@@ -172,6 +193,7 @@ class RayCluster:
         await asyncio.to_thread(self._up.until_running)
         await until_serving(direct_dsn, self._shards)
         await until_serving(direct_dsn, WORKERS, role=WORKER)
+        await until_serving(direct_dsn, self._engines, role=ENGINE)
 
     async def stop(self) -> None:
         """End it in order, whatever is left of it."""
@@ -195,7 +217,7 @@ class RayCluster:
 
 
 async def until_serving(dsn: str, count: int, *, role: str = SHARD) -> None:
-    """Wait until so many shards or workers keep slots and have given a sign of life."""
+    """Wait until so many keepers of a role keep slots and have given a sign of life."""
     async with connected(dsn) as admin:
 
         async def serve() -> bool:

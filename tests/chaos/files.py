@@ -21,9 +21,14 @@ from tests.chaos.history import (
     Fault,
     History,
     HolderWritten,
+    IncidentRaised,
+    InstanceStepped,
+    InstanceWritten,
     Pending,
     Read,
     Recorded,
+    TaskDeleted,
+    TaskWritten,
     TimerDeleted,
     TimerWritten,
 )
@@ -122,7 +127,10 @@ def _row(kind: type[NamedTuple]) -> Callable[[list[Any]], Any]:
 
 
 _ASKED, _CALL = _record(Asked), _record(Call)
-_CHANGED = (TimerWritten, TimerDeleted, Recorded, HolderWritten, DeliveryWritten, DeliveryDeleted)
+_CHANGED = (
+    TimerWritten, TimerDeleted, Recorded, HolderWritten, DeliveryWritten, DeliveryDeleted, InstanceWritten,
+    InstanceStepped, TaskWritten, TaskDeleted, IncidentRaised,
+)  # fmt: skip
 _CHANGES = {kind.__name__: _row(kind) for kind in _CHANGED}
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tests.chaos.checker import Verdict
 from tests.chaos.history import Asked
+from tests.chaos.process_tape import Race, stopped, told, waiting
 from tests.chaos.tape import Tape, at, blank
 
 A, B = 0xA, 0xB  # holders: of the slots that are even, and that are odd
@@ -52,6 +53,7 @@ def good() -> Tape:
     faults(tape)
     tape.ask(50, "ada", timer(900, FAR_S))  # pending at the end
     deliveries(tape)
+    processes(tape)
     return tape
 
 
@@ -126,6 +128,22 @@ def deliveries(tape: Tape) -> None:
     tape.redrive(54.0, 854)
     fail_until(tape, 54.1, 854, attempts=8, intent="DEAD")
     tape.commit(56.0, tape.ending(56.0, None, 854, "DISCARDED"))
+
+
+def processes(tape: Tape) -> None:
+    """Let a task and its timer race, each win once, and let an instance be cancelled."""
+    Race.begun(tape, 56.0, 2000, due_s=FAR_S).approved(56.2, W)
+    lost = Race.begun(tape, 56.5, 2100, due_s=57.0)
+    lost.player.call(56.6, "start", resends=tape.history.calls[-1].number)
+    lost.player.fire(57.002, B, lost.timer)
+    late = lost.player.complete(57.003, lost.task)
+    lost.expired(57.02, told(late, "completed", 3, stale=True))
+    lost.player.call(57.2, "stop", "NOT_FOUND")
+    spent = lost.player.signal(57.3, "happened", "late")
+    lost.player.late(57.31, spent)
+    paid = waiting(tape, 57.4, 2200)
+    paid.call(57.5, "publish", "KEPT")
+    stopped(paid, 57.6)
 
 
 def fail_until(tape: Tape, at_s: float, key: int, *, attempts: int, intent: str) -> None:

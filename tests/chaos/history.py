@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
+SIGNAL = "process:instance"  # the target of a signal to an instance of a process
 ALONE_S = 13.0  # a takeover by leases and sweeps
 
 Outcome = Literal["ok", "fail", "unknown"]
@@ -37,15 +38,18 @@ class Call:
     """One thing that a client asked, and what it was told.
 
     `verb` is schedule, cancel or reschedule. A schedule brings `timers`, under keys drawn before; the other verbs name
-    one timer, by `timer_key` or by `name` within the tenant, and a reschedule moves it to `delay_s` from now. `resends`
-    is the number of the call that this one repeats with the same keys. Moments are seconds since 1970 by the rig's
-    clock; `ended_at` is None if no end was seen at all. `ok`: the answer came. `fail`: it was refused, nothing
-    happened. `unknown`: the connection was lost, or time was up. `answer` is the state that a verb returned (CANCELED,
-    TRIGGERED, RESCHEDULED, SKIPPED, UNKNOWN ...); for a schedule `refused` tells which keys were refused.
+    one timer, by `timer_key` or by `name` within the tenant, and a reschedule moves it to `delay_s` from now. Or it is
+    of a `process`: start (under an idempotency key, the `name`), complete (a task of an instance, by `task_key`),
+    publish (a message, whose correlation key is the `name`), or stop (cancel an instance). `instance_key` is the
+    instance that it is about, or that a start was told. `resends` is the number of the call that this one repeats with
+    the same keys. Moments are seconds since 1970 by the rig's clock; `ended_at` is None if no end was seen at all.
+    `ok`: the answer came. `fail`: it was refused, nothing happened. `unknown`: the connection was lost, or time was up.
+    `answer` is the state that a verb returned (CANCELED, TRIGGERED, RESCHEDULED, SKIPPED, UNKNOWN ...); for a schedule
+    `refused` tells which keys were refused.
     """
 
     number: int
-    verb: Literal["schedule", "cancel", "reschedule"]
+    verb: Literal["schedule", "cancel", "reschedule", "start", "complete", "publish", "stop"]
     tenant_id: str
     began_at: float
     ended_at: float | None
@@ -58,10 +62,16 @@ class Call:
     refused: Sequence[int] = ()
     resends: int | None = None
     error: str | None = None
+    process: str | None = None
+    instance_key: int | None = None
+    task_key: int | None = None
 
 
 class TimerWritten(NamedTuple):
-    """A row of `timers` as an insert (`new`) or an update left it."""
+    """A row of `timers` as an insert (`new`) or an update left it.
+
+    One with an `instance_key` is what a node of that instance waits for.
+    """
 
     new: bool
     timer_key: int
@@ -73,6 +83,8 @@ class TimerWritten(NamedTuple):
     claimed_by: int | None
     claimed_until: datetime | None
     paused: bool
+    instance_key: int | None = None
+    node_id: str | None = None
 
 
 class TimerDeleted(NamedTuple):
@@ -97,6 +109,7 @@ class Recorded(NamedTuple):
     payload: str | None
     detail: str | None
     target: str = "log"
+    instance_key: int | None = None
 
 
 class HolderWritten(NamedTuple):
@@ -113,7 +126,11 @@ class HolderWritten(NamedTuple):
 
 
 class DeliveryWritten(NamedTuple):
-    """A row of `deliveries` as an insert (`new`) or an update left it."""
+    """A row of `deliveries` as an insert (`new`) or an update left it.
+
+    With the target SIGNAL it is a signal to an instance of a process; `instance_key` is null if the instance is to
+    begin, under the signal's own key. A `job` is a service task of an instance. Of these two alone `payload` is kept.
+    """
 
     new: bool
     timer_key: int
@@ -122,6 +139,11 @@ class DeliveryWritten(NamedTuple):
     claimed_until: datetime | None
     claims: int
     failed_attempts: int
+    tenant_id: str = ""
+    instance_key: int | None = None
+    node_id: str | None = None
+    job: bool = False
+    payload: str | None = None
 
 
 class DeliveryDeleted(NamedTuple):
@@ -130,7 +152,56 @@ class DeliveryDeleted(NamedTuple):
     timer_key: int
 
 
-Change: TypeAlias = TimerWritten | TimerDeleted | Recorded | HolderWritten | DeliveryWritten | DeliveryDeleted
+class InstanceWritten(NamedTuple):
+    """A row of `instances` as an insert (`new`) or an update left it; `result`: its variables at its end, as JSON."""
+
+    new: bool
+    instance_key: int
+    tenant_id: str
+    process_id: str
+    version: int
+    outcome: str | None
+    result: str | None
+
+
+class InstanceStepped(NamedTuple):
+    """A row of `instance_steps`: which signals an instance took, and how its tokens went, each as JSON."""
+
+    instance_key: int
+    version: int
+    holder: int
+    signals: str
+    passes: str
+
+
+class TaskWritten(NamedTuple):
+    """A row of `tasks` as an insert (`new`) or an update left it."""
+
+    new: bool
+    task_key: int
+    instance_key: int
+    node_id: str
+    completed: bool
+
+
+class TaskDeleted(NamedTuple):
+    """A row of `tasks` that was deleted."""
+
+    task_key: int
+
+
+class IncidentRaised(NamedTuple):
+    """A row of `incidents` as an insert or an update left it."""
+
+    instance_key: int
+    node_id: str
+    sentence: str
+
+
+Change: TypeAlias = (
+    TimerWritten | TimerDeleted | Recorded | HolderWritten | DeliveryWritten | DeliveryDeleted | InstanceWritten
+    | InstanceStepped | TaskWritten | TaskDeleted | IncidentRaised
+)  # fmt: skip
 
 
 class Commit(NamedTuple):
@@ -199,7 +270,7 @@ class Bounds:
     """What lag is normal when nothing is broken, and how long the whole must take to be there again after a fault.
 
     `alone_s` is how late timers of a lost shard may be where nobody leads who could give their slots to another. A run
-    with fewer kills, freezes, cuts, firings or attempts than the `_min` ones has proved too little.
+    with fewer kills, freezes, cuts, firings, attempts or instances than the `_min` ones has proved too little.
     """
 
     normal_s: float = 1.0
@@ -212,13 +283,15 @@ class Bounds:
     cuts_min: int = 0
     fires_min: int = 0
     attempts_min: int = 0
+    instances_min: int = 0
 
 
 @dataclass(slots=True)
 class History:
     """A whole run. `commits` is complete and in commit order; `began_at` and `ended_at` are by the rig's clock.
 
-    `undelivered` and `dead_letters` are the timers whose deliveries were still in these tables at the end.
+    `undelivered` and `dead_letters` are the timers whose deliveries were still in these tables at the end, `running`
+    the instances that had not ended, and `open_tasks` the tasks that were still there.
     """
 
     seed: int
@@ -234,6 +307,8 @@ class History:
     attempts: list[Attempt] = field(default_factory=list)
     undelivered: list[int] = field(default_factory=list)
     dead_letters: list[int] = field(default_factory=list)
+    running: list[int] = field(default_factory=list)
+    open_tasks: list[int] = field(default_factory=list)
 
 
 def patient(history: History, times: float) -> History:

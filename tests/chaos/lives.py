@@ -8,7 +8,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from tests.chaos.history import Asked, Call, Change, History, HolderWritten, Recorded, TimerDeleted, TimerWritten
+from tests.chaos.history import (
+    SIGNAL,
+    Asked,
+    Call,
+    Change,
+    DeliveryDeleted,
+    DeliveryWritten,
+    History,
+    HolderWritten,
+    Recorded,
+    TimerDeleted,
+    TimerWritten,
+)
+from tests.chaos.instances import Processes
 
 Step: TypeAlias = tuple[int, Change]  # which commit, by its place in the history, and what it changed
 Schedule: TypeAlias = tuple[str, str]  # tenant and name
@@ -95,7 +108,8 @@ class Wanted:
 class Run:
     """A history, and what it says of each timer, schedule, holder and key. `torn`: what no Postgres can have done.
 
-    `holders` are those of shards. `deliveries` have, by timer, the firings with a target, and all that followed them.
+    `holders` are those of shards. `deliveries` have, by timer, the firings with a target, and all that followed them;
+    and service tasks, but no signals: these are in `processes`.
     """
 
     history: History
@@ -109,6 +123,7 @@ class Run:
     names: defaultdict[Schedule, list[int]] = field(default_factory=lambda: defaultdict(list))
     wanted: dict[int, Wanted] = field(default_factory=dict)
     poisoned: set[int] = field(default_factory=set)
+    processes: Processes = field(default_factory=Processes)
     torn: list[str] = field(default_factory=list)
 
     @property
@@ -131,17 +146,9 @@ def follow(history: History) -> Run:
     for number, commit in enumerate(history.commits):
         run.committed_s.append(commit.committed_at.timestamp())
         for change in commit.changes:
-            if isinstance(change, TimerWritten):
-                _write(run, number, change)
-            elif isinstance(change, Recorded):
-                _record(run, number, change)
-            elif isinstance(change, TimerDeleted):
-                _delete(run, number, change)
-            elif isinstance(change, HolderWritten):
-                told = run.holders if change.role == "shard" else run.workers
-                told[change.holder].append(Presence(number, run.committed_s[number], change))
-            else:
-                run.deliveries[change.timer_key].append((number, change))
+            if not run.processes.learn(number, change):
+                _learn(run, number, change)
+    run.torn += run.processes.torn
     return run
 
 
@@ -180,6 +187,20 @@ def commits_of(steps: list[Step]) -> Iterator[tuple[int, list[Change]]]:
         changes.append(change)
     if last is not None:
         yield last, changes
+
+
+def _learn(run: Run, number: int, change: Change) -> None:
+    if isinstance(change, TimerWritten):
+        _write(run, number, change)
+    elif isinstance(change, Recorded):
+        _record(run, number, change)
+    elif isinstance(change, TimerDeleted):
+        _delete(run, number, change)
+    elif isinstance(change, HolderWritten) and change.role in ("shard", "worker"):
+        told = run.holders if change.role == "shard" else run.workers
+        told[change.holder].append(Presence(number, run.committed_s[number], change))
+    elif isinstance(change, DeliveryWritten | DeliveryDeleted):
+        run.deliveries[change.timer_key].append((number, change))
 
 
 def _want(run: Run, call: Call) -> None:
@@ -228,7 +249,9 @@ def _delete(run: Run, number: int, change: TimerDeleted) -> None:
 
 
 def _record(run: Run, number: int, record: Recorded) -> None:
-    if record.intent in (*DELIVERED, REDRIVEN) or (record.intent == "TRIGGERED" and record.target != "log"):
+    if record.intent in (*DELIVERED, REDRIVEN) or (
+        record.intent == "TRIGGERED" and record.target not in ("log", SIGNAL)
+    ):
         run.deliveries[record.timer_key].append((number, record))
     if record.intent in (*DELIVERED, REDRIVEN):
         return

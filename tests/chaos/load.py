@@ -1,47 +1,31 @@
-"""Clients: an open model. What the plan says is sent when it says so, whether or not earlier answers have come.
-
-A client whose answer is lost does what the docs tell it: it sends the same again, under the same keys, until it knows.
-"""
+"""Clients of timers: an open model. What the plan says is sent when it says so, whether or not answers have come."""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from sql.clients.pending import Drawn, Refused, draw_keys, schedule_timers
 from sql.clients.verbs import TimerRef, cancel_timer, reschedule_timer
-from sql.session import Session, StatementRefused, StoreUnavailable
+from sql.session import Session, StoreUnavailable
+from tests.chaos.clients import PAUSE_S, Clients
 from tests.chaos.history import Asked, Call
 from tests.chaos.plan import Change, Create, Plan, Wish
 from timers.duration import parse_duration
 from timers.model import NewTimer
-from timers.refusal import InvalidTimer
-
-# For 250 calls a second, and to catch up after an outage: who falls behind cancels endless schedules late, and so has
-# more and more to do. Postgres has 100 connections in all.
-SESSIONS = 60
-ANSWER_S = 5.0
-PATIENCE_S = 100.0  # longer than any outage: a client that gives up would prove nothing
-PAUSE_S = 0.3
 
 
 class Load:
-    """Do what a plan says to clients; `calls` is what they asked and were told."""
+    """Do what a plan says to timers."""
 
-    def __init__(self, dsn: str, plan: Plan) -> None:
-        self.calls: list[Call] = []
+    def __init__(self, clients: Clients, plan: Plan) -> None:
+        self._clients = clients
         self._plan = plan
-        self._numbers = itertools.count(1)
-        self._sessions: asyncio.Queue[Session] = asyncio.Queue()
-        self._all = [Session(dsn, application="chaos client", timeout_s=ANSWER_S) for _ in range(SESSIONS)]
-        for session in self._all:
-            self._sessions.put_nowait(session)
         self._made: dict[int, asyncio.Future[Asked]] = {}
 
     async def run(self) -> None:
@@ -50,13 +34,10 @@ class Load:
         for number, step in enumerate(self._plan.steps):
             if isinstance(step, Create):
                 self._made[number] = asyncio.get_running_loop().create_future()
-        try:
-            async with asyncio.TaskGroup() as clients:
-                for number, step in enumerate(self._plan.steps):
-                    await asyncio.sleep(begin + step.at_s - time.monotonic())
-                    clients.create_task(self._do(number, step), name=f"client {number}")
-        finally:
-            await asyncio.gather(*(session.close() for session in self._all))
+        async with asyncio.TaskGroup() as clients:
+            for number, step in enumerate(self._plan.steps):
+                await asyncio.sleep(begin + step.at_s - time.monotonic())
+                clients.create_task(self._do(number, step), name=f"client {number}")
 
     async def _do(self, number: int, step: Create | Change) -> None:
         if isinstance(step, Create):
@@ -76,10 +57,10 @@ class Load:
             return replace(call, outcome="ok", refused=refused)
 
         call = Call(0, "schedule", step.tenant_id, 0.0, None, "unknown", timers=asked)
-        first = await self._until_known(call, send)
+        first = await self._clients.until_known(call, send)
         if step.again_s is not None:
             await asyncio.sleep(step.again_s)
-            await self._until_known(replace(call, resends=first), send)
+            await self._clients.until_known(replace(call, resends=first.resends), send)
 
     async def _change(self, step: Change, of: Asked) -> None:
         create = self._plan.steps[step.of]
@@ -95,7 +76,7 @@ class Load:
                     answer = await reschedule_timer(session, which, to)
             return replace(call, outcome="ok", answer=answer)
 
-        await self._until_known(
+        await self._clients.until_known(
             Call(
                 0,
                 step.verb,
@@ -110,41 +91,13 @@ class Load:
             send,
         )
 
-    async def _until_known(self, call: Call, send: Callable[[Session, Call], Awaitable[Call]]) -> int:
-        """Send until the outcome is known; the number of the first call comes back."""
-        give_up_at = time.monotonic() + PATIENCE_S
-        first = call.resends
-        while True:
-            call = replace(call, number=next(self._numbers), resends=first)
-            done = await self._send(call, send)
-            self.calls.append(done)
-            first = first or done.number
-            if done.outcome != "unknown" or time.monotonic() > give_up_at:
-                return first
-            await asyncio.sleep(PAUSE_S)
-
-    async def _send(self, call: Call, send: Callable[[Session, Call], Awaitable[Call]]) -> Call:
-        session = await self._sessions.get()
-        call = replace(call, began_at=time.time())
-        try:
-            call = await send(session, call)
-        except StoreUnavailable as error:
-            call = replace(call, outcome="unknown", error=str(error))
-        except (InvalidTimer, StatementRefused) as error:
-            call = replace(call, outcome="fail", error=str(error))
-        finally:
-            self._sessions.put_nowait(session)
-        return replace(call, ended_at=time.time())
-
     async def _draw(self, count: int) -> Drawn:
         while True:
-            session = await self._sessions.get()
             try:
-                return await draw_keys(session, count)
+                async with self._clients.session() as session:
+                    return await draw_keys(session, count)
             except StoreUnavailable:
                 await asyncio.sleep(PAUSE_S)
-            finally:
-                self._sessions.put_nowait(session)
 
 
 @asynccontextmanager

@@ -31,6 +31,13 @@ _WORKERS = [
     Menu("kill handler", 2, rest_s=1.0),
     Menu("freeze worker", 2, 1.0, 7.0, rest_s=2.0),  # beyond 5 s it is declared dead
 ]
+_ENGINES = [
+    Menu("kill engine", 2, rest_s=1.0),
+    Menu("kill engine in a step", 2, rest_s=1.0),
+    Menu("freeze engine before a step", 2, 1.0, 7.0, rest_s=1.0),  # as a worker
+    Menu("cut engine off", 1, 1.0, 4.0, rest_s=1.0),
+    Menu("lose a step's answer", 2, rest_s=0.5),
+]
 _STORE = [
     Menu("kill backend", 1, rest_s=6.0),
     Menu("kill postmaster", 1, 0.0, 2.0, rest_s=6.0),
@@ -65,4 +72,4 @@ _LONG = [
 
 def menu(*, ray: bool, length_s: float) -> Sequence[Menu]:
     """Choose the faults for a run: all that its cluster can have, the long ones where there is time for them."""
-    return [*_SHARDS, *_WORKERS, *_STORE, *(_RAY if ray else []), *(_LONG if length_s >= 400 else [])]
+    return [*_SHARDS, *_WORKERS, *_ENGINES, *_STORE, *(_RAY if ray else []), *(_LONG if length_s >= 400 else [])]

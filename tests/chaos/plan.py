@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from tests.chaos.acts import COSTLY, QUICK, WEBHOOKS, WEIGHTS, Act
+from tests.chaos.process_plan import Begin, draw_begins
 
 TENANTS = ("ada", "bob", "eve")
 FIRST_FAULT_S = 6.0  # so that the run knows what is normal
@@ -75,6 +76,7 @@ class Plan:
     length_s: float
     steps: Sequence[Step]
     breaks: Sequence[Break]
+    begins: Sequence[Begin] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,18 +98,20 @@ def draw(
     menu: Sequence[Menu],
     targeted: float = 0.0,
     webhooks: bool = False,
+    instances_per_s: float = 0.0,
 ) -> Plan:
     """Draw a plan; the same arguments give the same plan.
 
     units:   about six timers a call, schedules' occurrences included; `targeted` is the share of those with a target,
-             of which half are webhooks if `webhooks` are wanted
+             of which half are webhooks if `webhooks` are wanted; instances of processes are started beside
     """
     # Each by a chance of its own: a seed gives the same faults at any load, and the same timers whatever they call.
     steps = _steps(random.Random(seed), length_s=length_s, calls_per_s=calls_per_s)
     breaks = _breaks(random.Random(f"{seed} breaks"), length_s=length_s, menu=menu)
     weights = {**WEIGHTS, **WEBHOOKS} if webhooks else WEIGHTS
     aimed = _aimed(random.Random(f"{seed} targets"), steps, weights, share=targeted, length_s=length_s)
-    return Plan(seed, length_s, list(aimed), breaks)
+    begins = draw_begins(random.Random(f"{seed} instances"), length_s=length_s, instances_per_s=instances_per_s)
+    return Plan(seed, length_s, list(aimed), breaks, begins)
 
 
 def _aimed(

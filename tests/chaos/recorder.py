@@ -16,12 +16,18 @@ from typing import Any, NamedTuple
 import asyncpg
 
 from tests.chaos.history import (
+    SIGNAL,
     Change,
     Commit,
     DeliveryDeleted,
     DeliveryWritten,
     HolderWritten,
+    IncidentRaised,
+    InstanceStepped,
+    InstanceWritten,
     Recorded,
+    TaskDeleted,
+    TaskWritten,
     TimerDeleted,
     TimerWritten,
 )
@@ -30,16 +36,23 @@ SLOT = "chaos"
 CHANGES_A_PEEK = 100_000
 ANSWER_S = 60.0
 COLUMNS = {
-    "timers": "timer_key, due_date, tenant_id, name, schedule, occurrence, claimed_by, claimed_until, paused_due_date",
-    "deliveries": "timer_key, target, claimed_by, claimed_until, claims, failed_attempts",
+    "timers": "timer_key, due_date, tenant_id, name, schedule, occurrence, claimed_by, claimed_until, paused_due_date,"
+    " process_instance_key, target_element_id",
+    "deliveries": "timer_key, target, claimed_by, claimed_until, claims, failed_attempts, tenant_id,"
+    " process_instance_key, target_element_id, timer_type, payload",
     "holders": "holder, part, part_count, pid, seen_at, ended_at, suspended_at, role",
     "command_log": "position, recorded_at, timer_key, tenant_id, name, due_date, occurrence, intent, holder,"
-    " schedule, payload, detail, target",
+    " schedule, payload, detail, target, process_instance_key",
+    "instances": "instance_key, tenant_id, process_id, version, outcome, result",
+    "instance_steps": "instance_key, version, holder, signals, passes",
+    "tasks": "task_key, instance_key, node_id, completed_at",
+    "incidents": "instance_key, token, signal_key, node_id, sentence",
 }
+_ROWS = ", ".join(
+    f"table shardclock.{table} ({columns})" for table, columns in COLUMNS.items() if table != "command_log"
+)
 PUBLISH = f"""
-    create publication chaos_rows for
-        table shardclock.timers ({COLUMNS["timers"]}), table shardclock.holders ({COLUMNS["holders"]}),
-        table shardclock.deliveries ({COLUMNS["deliveries"]});
+    create publication chaos_rows for {_ROWS};
     -- Of a table without a key only inserts can be published; its partitions appear as the table.
     create publication chaos_log for table shardclock.command_log ({COLUMNS["command_log"]})
         with (publish = 'insert', publish_via_partition_root = true);
@@ -156,8 +169,8 @@ def _change(kind: bytes, body: bytes, relations: Mapping[int, _Relation]) -> Cha
     if body[4:5] in b"KO" and kind == b"U":
         row, at = _tuple(body, at + 1, relation.columns)
     if kind == b"D":
-        # A holder that is forgotten has ended long before.
-        return _GONE[relation.table](int(row["timer_key"])) if relation.table in _GONE else None
+        # A holder or an instance that is forgotten has ended long before, and an incident that was raised is told.
+        return _GONE[relation.table](row) if relation.table in _GONE else None
     return _MAKE[relation.table](row, kind == b"I")
 
 
@@ -187,6 +200,8 @@ def _timer(row: _Row, new: bool) -> TimerWritten:
         claimed_by=_int(row.get("claimed_by")),
         claimed_until=_maybe(row.get("claimed_until")),
         paused="paused_due_date" in row,
+        instance_key=_int(row.get("process_instance_key")),
+        node_id=row.get("target_element_id"),
     )
 
 
@@ -205,6 +220,7 @@ def _record(row: _Row, _: bool) -> Recorded:
         payload=row.get("payload"),
         detail=row.get("detail"),
         target=row["target"],
+        instance_key=_int(row.get("process_instance_key")),
     )
 
 
@@ -222,6 +238,7 @@ def _holder(row: _Row, _: bool) -> HolderWritten:
 
 
 def _delivery(row: _Row, new: bool) -> DeliveryWritten:
+    is_job = row["timer_type"] == "SERVICE_TASK"
     return DeliveryWritten(
         new=new,
         timer_key=int(row["timer_key"]),
@@ -230,7 +247,40 @@ def _delivery(row: _Row, new: bool) -> DeliveryWritten:
         claimed_until=_maybe(row.get("claimed_until")),
         claims=int(row["claims"]),
         failed_attempts=int(row["failed_attempts"]),
+        tenant_id=row["tenant_id"],
+        instance_key=_int(row.get("process_instance_key")),
+        node_id=row.get("target_element_id"),
+        job=is_job,
+        payload=row.get("payload") if is_job or row["target"] == SIGNAL else None,
     )
+
+
+def _instance(row: _Row, new: bool) -> InstanceWritten:
+    return InstanceWritten(
+        new=new,
+        instance_key=int(row["instance_key"]),
+        tenant_id=row["tenant_id"],
+        process_id=row["process_id"],
+        version=int(row["version"]),
+        outcome=row.get("outcome"),
+        result=row.get("result"),
+    )
+
+
+def _step(row: _Row, _: bool) -> InstanceStepped:
+    return InstanceStepped(
+        int(row["instance_key"]), int(row["version"]), int(row["holder"]), row["signals"], row["passes"]
+    )
+
+
+def _task(row: _Row, new: bool) -> TaskWritten:
+    return TaskWritten(
+        new, int(row["task_key"]), int(row["instance_key"]), row["node_id"], completed="completed_at" in row
+    )
+
+
+def _incident(row: _Row, _: bool) -> IncidentRaised:
+    return IncidentRaised(int(row["instance_key"]), row["node_id"], row["sentence"])
 
 
 _MAKE: Mapping[str, Callable[[Any, bool], Change]] = {
@@ -238,8 +288,16 @@ _MAKE: Mapping[str, Callable[[Any, bool], Change]] = {
     "command_log": _record,
     "deliveries": _delivery,
     "holders": _holder,
+    "instances": _instance,
+    "instance_steps": _step,
+    "tasks": _task,
+    "incidents": _incident,
 }
-_GONE: Mapping[str, Callable[[int], Change]] = {"timers": TimerDeleted, "deliveries": DeliveryDeleted}
+_GONE: Mapping[str, Callable[[_Row], Change]] = {
+    "timers": lambda row: TimerDeleted(int(row["timer_key"])),
+    "deliveries": lambda row: DeliveryDeleted(int(row["timer_key"])),
+    "tasks": lambda row: TaskDeleted(int(row["task_key"])),
+}
 
 
 def _moment(text: str) -> datetime:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from charts.units import format_value
 from tests.chaos.checker import Finding, Verdict
-from tests.chaos.history import Call, Fault, History, Recorded, TimerWritten
+from tests.chaos.history import SIGNAL, Call, Fault, History, Recorded, TimerWritten
 from tests.chaos.lives import Run, follow
 from tests.chaos.picture import draw
 from tests.chaos.takeover import lags, quantile, recoveries, takeovers
@@ -72,7 +72,18 @@ def _head(history: History, verdict: Verdict, versions: Mapping[str, object]) ->
 def _body(history: History, run: Run, late: Sequence[tuple[float, float]]) -> Iterator[str]:
     yield from ("## Faults", "", *_faults(history, run), "")
     yield from ("## Lag", "", *_lags(history, late), "", "![Lag over time](lag.svg)", "")
-    yield from ("## Load", "", _timers(history), "", _deliveries(run), "", *_calls(history.calls), "")
+    yield from (
+        "## Load",
+        "",
+        _timers(history),
+        "",
+        _deliveries(run),
+        "",
+        _processes(run),
+        "",
+        *_calls(history.calls),
+        "",
+    )
 
 
 def _foot(repeat: str) -> Iterator[str]:
@@ -176,7 +187,9 @@ def _deliveries(run: Run) -> str:
     first: dict[int, float] = {}
     for attempt in attempts:
         first[attempt.timer_key] = min(attempt.began_at, first.get(attempt.timer_key, attempt.began_at))
-    fired_s = {firing.record.timer_key: firing.fired_s for firing in run.firings if firing.record.target != "log"}
+    fired_s = {
+        firing.record.timer_key: firing.fired_s for firing in run.firings if firing.record.target not in ("log", SIGNAL)
+    }
     again = len(attempts) - len({(it.timer_key, it.attempt) for it in attempts})
     told = (
         f"Deliveries: {len(fired_s):,}, with {_count(len(attempts), 'call')}, of which {again:,} again at one attempt"
@@ -186,6 +199,24 @@ def _deliveries(run: Run) -> str:
         return f"{told}."
     p50, p99, most = _spread(waits)
     return f"{told}; from firing to the first call p50 {p50}, p99 {p99}, at most {most}."
+
+
+def _processes(run: Run) -> str:
+    """Count instances by their ends, and tell how soon after its sending each signal was taken."""
+    seen = run.processes
+    ends = Counter(life.row.outcome or "RUNNING" for life in seen.instances.values() if life.rows)
+    if not ends:
+        return "Processes: none."
+    signals = [it for it in seen.signals.values() if it.sent is not None]
+    late = sum(told.stale for life in seen.instances.values() for told in life.told())
+    late += sum(len(it.spent) for it in signals)
+    told = ", ".join(f"{count:,} {end.lower()}" for end, count in ends.most_common())
+    waits = [run.committed_s[it.gone] - run.committed_s[it.sent] for it in signals if it.gone and it.sent is not None]
+    p50, p99, most = _spread(waits) if waits else ("", "", "")
+    return (
+        f"Processes: {_count(ends.total(), 'instance')}, {told}; {_count(len(signals), 'signal')}, of which"
+        f" {late:,} were stale; from sending to taking p50 {p50}, p99 {p99}, at most {most}."
+    )
 
 
 def _calls(calls: Sequence[Call]) -> Iterator[str]:

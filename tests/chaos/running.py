@@ -12,11 +12,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.chaos.away import until
+from tests.chaos.clients import Clients
 from tests.chaos.history import Attempt, Bounds, History, Pending, Read
 from tests.chaos.letters import Operator
 from tests.chaos.load import Load
 from tests.chaos.nemesis import Nemesis
 from tests.chaos.plan import Plan
+from tests.chaos.process_load import ProcessLoad, deploy_all
 from tests.chaos.readers import count_in, positions_in, reading
 from tests.chaos.recorder import Recorder
 from tests.chaos.stage import Stage
@@ -32,7 +34,10 @@ LEFT = """
 PENDING = """
     select exists (select from shardclock.timers where due_date < now() + interval '1 min')
         or exists (select from shardclock.deliveries)
+        or exists (select from shardclock.instances where ended_at is null)
 """
+RUNNING = "select instance_key from shardclock.instances where ended_at is null order by instance_key"
+OPEN_TASKS = "select task_key from shardclock.tasks order by task_key"
 UNDELIVERED = "select timer_key from shardclock.deliveries order by timer_key"
 DEAD_LETTERS = "select timer_key from shardclock.dead_letters order by timer_key"
 ATTEMPTS = "attempts.ndjson"  # where `app` writes
@@ -42,21 +47,27 @@ Tell = Callable[[str], None]
 
 async def run(plan: Plan, stage: Stage, *, bounds: Bounds, tell: Tell) -> History:
     """Do a whole run, and give all that was recorded."""
-    recorder, load, nemesis = (
+    recorder, clients, nemesis = (
         Recorder(stage.direct_dsn),
-        Load(as_role(stage.dsn, "scheduler"), plan),
+        Clients(as_role(stage.dsn, "scheduler")),
         Nemesis(stage, plan),
     )
     await recorder.start()
+    if plan.begins:
+        await deploy_all(as_role(stage.direct_dsn, "scheduler"))
     tell(f"starting the cluster ({stage.cluster.name})")
     await stage.cluster.start(as_role(stage.dsn, "shard"), stage.direct_dsn)
     began_at = time.time()
     operator = Operator(as_role(stage.dsn, "shard"))
     async with reading(stage) as followed, _operated(operator), _frozen(), _watched(tell):
         tell(f"{plan.length_s:.0f} s of load, {len(plan.breaks)} faults, seed {plan.seed}")
-        async with asyncio.TaskGroup() as work:
-            work.create_task(load.run())
-            work.create_task(nemesis.run())
+        try:
+            async with asyncio.TaskGroup() as work:
+                work.create_task(Load(clients, plan).run())
+                work.create_task(ProcessLoad(clients, plan.begins).run())
+                work.create_task(nemesis.run())
+        finally:
+            await clients.close()
         tell("all is mended; waiting for what is due to fire, and to be delivered")
         await _until_calm(stage, followed, operator)
     ended_at = time.time()
@@ -70,12 +81,14 @@ async def run(plan: Plan, stage: Stage, *, bounds: Bounds, tell: Tell) -> Histor
         received = await admin.fetch("select position from chaos_received order by number")
         undelivered = [row["timer_key"] for row in await admin.fetch(UNDELIVERED)]
         dead_letters = [row["timer_key"] for row in await admin.fetch(DEAD_LETTERS)]
+        running = [row["instance_key"] for row in await admin.fetch(RUNNING)]
+        open_tasks = [row["task_key"] for row in await admin.fetch(OPEN_TASKS)]
     return History(
         seed=plan.seed,
         began_at=began_at,
         ended_at=ended_at,
         bounds=bounds,
-        calls=sorted(load.calls + nemesis.calls, key=lambda call: call.began_at),
+        calls=sorted(clients.calls + nemesis.calls, key=lambda call: call.began_at),
         commits=recorder.commits,
         reads=[
             *(Read("follower", position) for position in positions_in(followed)),
@@ -87,6 +100,8 @@ async def run(plan: Plan, stage: Stage, *, bounds: Bounds, tell: Tell) -> Histor
         attempts=read_attempts(stage.place),
         undelivered=undelivered,
         dead_letters=dead_letters,
+        running=running,
+        open_tasks=open_tasks,
     )
 
 

@@ -16,7 +16,7 @@ import asyncpg
 import psutil
 
 from embedded.postmaster import PORT, Postmaster
-from sql.cluster.holders import SHARD, WORKER
+from sql.cluster.holders import ENGINE, SHARD, WORKER
 from tests.chaos.away import AWAY, until
 from tests.chaos.clusters import Cluster
 from tests.chaos.proxy import Link, Proxy
@@ -37,15 +37,16 @@ KEEPERS = """
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One shard or worker at work."""
+    """One shard, worker or engine at work."""
 
     holder: int
     pid: int
     part: int
+    role: str = SHARD
 
     def owns(self, link: Link) -> bool:
-        """Say whether a connection is this shard's."""
-        if not link.application.startswith("shardclock shard"):
+        """Say whether a connection is its own."""
+        if not link.application.startswith(f"shardclock {self.role}"):
             return False
         try:
             return link.port in {it.laddr.port for it in psutil.Process(self.pid).net_connections("tcp")}
@@ -86,9 +87,16 @@ class Stage:
         """
         return await self._keepers(WORKER)
 
+    async def engines(self) -> list[Place]:
+        """List the engines that keep slots now, as `shards` does.
+
+        errors:  one of AWAY
+        """
+        return await self._keepers(ENGINE)
+
     async def _keepers(self, role: str) -> list[Place]:
         async with self.admin() as admin:
-            places = [Place(*row) for row in await admin.fetch(KEEPERS, role)]
+            places = [Place(row["holder"], row["pid"], row["part"], role) for row in await admin.fetch(KEEPERS, role)]
         return [place for place in places if self._is_ours(place.pid)]
 
     @asynccontextmanager

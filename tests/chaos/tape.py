@@ -19,10 +19,13 @@ from tests.chaos.history import (
     FaultKind,
     History,
     HolderWritten,
+    InstanceWritten,
     Outcome,
     Pending,
     Read,
     Recorded,
+    TaskDeleted,
+    TaskWritten,
     TimerDeleted,
     TimerWritten,
 )
@@ -55,6 +58,8 @@ class Tape:
     targets: dict[int, str] = field(default_factory=dict)
     fired: dict[int, Recorded] = field(default_factory=dict)
     deliveries: dict[int, DeliveryWritten] = field(default_factory=dict)
+    instances: dict[int, InstanceWritten] = field(default_factory=dict)
+    tasks: dict[int, TaskWritten] = field(default_factory=dict)
     xid: int = 700
 
     def commit(self, at_s: float, *changes: Change) -> None:
@@ -73,6 +78,12 @@ class Tape:
                 self.deliveries[change.timer_key] = change._replace(new=False)
             elif isinstance(change, DeliveryDeleted):
                 self.deliveries.pop(change.timer_key, None)
+            elif isinstance(change, InstanceWritten):
+                self.instances[change.instance_key] = change._replace(new=False)
+            elif isinstance(change, TaskWritten):
+                self.tasks[change.task_key] = change._replace(new=False)
+            elif isinstance(change, TaskDeleted):
+                self.tasks.pop(change.task_key, None)
             elif isinstance(change, Recorded) and change.intent == "TRIGGERED":
                 self.fired[change.timer_key] = change
         self.history.commits.append(Commit(16 * self.xid, self.xid, at(at_s), placed))
@@ -221,6 +232,8 @@ class Tape:
         self.history.reads = [Read(reader, place) for place in places for reader in READERS]
         self.history.pending = [Pending(row.timer_key, row.due_date, row.paused) for row in self.rows.values()]
         self.history.undelivered = sorted(self.deliveries)
+        self.history.running = sorted(key for key, row in self.instances.items() if row.outcome is None)
+        self.history.open_tasks = sorted(self.tasks)
         last = {it.timer_key: it.intent for it in records if it.intent in (*DELIVERED, REDRIVEN)}
         self.history.dead_letters = sorted(key for key, intent in last.items() if intent == "DEAD")
         return self.history

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.broken import BUILDS, Build, make, try_build
+from tests.chaos.broken import make, try_build
+from tests.chaos.builds import BUILDS, Build
 from tests.chaos.files import load
 from tests.support import ROOT
 
 RUN_S = 170.0
-SEED = 208  # breaks workers and handlers, the store and Ray's head beside shards
+SEED = 257  # breaks engines, a handler, the store and Ray's head beside shards
 OPTIONS = ["--minutes", "1", "--patience", "2"]  # other tests may have left the machine busy
 
 
@@ -43,7 +44,9 @@ def test_a_short_run_on_ray_in_which_everything_is_broken_keeps_every_promise(tm
     assert done.returncode == 0, done.stderr[-6000:]
     history = load(tmp_path)
     assert len(history.faults) >= 6
-    assert {"kill worker", "kill handler", "freeze worker"} & {fault.name for fault in history.faults}
+    broken = {fault.name for fault in history.faults}
+    assert {"kill worker", "kill handler", "freeze worker"} & broken
+    assert {"kill engine", "kill engine in a step", "freeze engine before a step"} & broken
     page = (tmp_path / "report.md").read_text()
     assert f"# Run {SEED}: valid" in page
     assert "0 of " in page

@@ -11,6 +11,7 @@ from tests.chaos.delivery_offences import SEEDS as DELIVERY_SEEDS
 from tests.chaos.good_run import A, B, Seed, good, red, schedule, timer
 from tests.chaos.history import History, Recorded
 from tests.chaos.offences import SEEDS, a_timer_is_late, occurrences_come_in_another_order
+from tests.chaos.process_offences import SEEDS as PROCESS_SEEDS
 from tests.chaos.promises import PROMISES
 
 
@@ -22,7 +23,7 @@ def test_a_run_in_which_all_went_well_is_valid() -> None:
     assert [finding.promise for finding in verdict.findings] == [promise.promise for promise in PROMISES]
     assert all(finding.cases for finding in verdict.findings)
     cases = {finding.promise: finding.cases for finding in verdict.findings}
-    assert (cases["S3"], cases["L4"], cases["T1"]) == (22, 2 * 32, 2)
+    assert (cases["S3"], cases["L4"], cases["T1"]) == (23, 2 * 36, 2)
 
 
 @pytest.mark.parametrize(("broken", "seed", "told"), SEEDS, ids=[f"{it[0]} {it[1].__name__}" for it in SEEDS])
@@ -104,7 +105,9 @@ def test_a_record_that_was_written_while_the_clock_was_set_back_is_not_early(fir
 
 
 def test_each_promise_that_is_built_has_a_seed() -> None:
-    seeded = {promise for broken, _, _ in (*SEEDS, *DELIVERY_SEEDS) for promise in broken.split()} | {"L4"}
+    seeded = {promise for broken, _, _ in (*SEEDS, *DELIVERY_SEEDS, *PROCESS_SEEDS) for promise in broken.split()} | {
+        "L4"
+    }
 
     assert seeded == {promise.promise for promise in PROMISES if promise.check}
 

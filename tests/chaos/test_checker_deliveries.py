@@ -138,8 +138,8 @@ def test_each_delivery_and_each_call_is_a_case() -> None:
 
     finding = finding_of(history)
 
-    assert (finding.cases, finding.violations) == (2 + len(history.attempts), 0)
-    assert len(history.attempts) == 1 + 3 + 8 + 8
+    assert (finding.cases, finding.violations) == (3 + len(history.attempts), 0)
+    assert len(history.attempts) == 1 + 3 + 8 + 8 + 1
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,9 @@ from tests.chaos.tape import at, blank
         ({"kills_min": 2}, "only 1 of 2 kills"),
         ({"freezes_min": 2}, "only 1 of 2 freezes"),
         ({"cuts_min": 1}, "only 0 of 1 cuts"),
-        ({"fires_min": 23}, "only 22 of 23 firings"),
-        ({"attempts_min": 21}, "only 20 of 21 calls of handlers"),
+        ({"fires_min": 24}, "only 23 of 24 firings"),
+        ({"attempts_min": 22}, "only 21 of 22 calls of handlers"),
+        ({"instances_min": 4}, "only 3 of 4 instances"),
     ],
 )
 def test_a_run_that_broke_or_fired_too_little_is_unknown(least: dict[str, int], why: str) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.acts import COSTLY, QUICK, WEIGHTS
-from tests.chaos.broken import TRIALS
+from tests.chaos.builds import TRIALS
 from tests.chaos.faults import TYPES
 from tests.chaos.faults.hosts import PARTITIONS
 from tests.chaos.menus import DELIVERING, menu
@@ -63,11 +63,19 @@ COVERED = {
     "kill -9 of a handler's process": ("kill handler",),
     "a frozen worker": ("freeze worker",),
     "a worker that settles what its successor has in hand": ("replace a frozen worker",),
-    "the network cut": ("cut shard off", "cut clients off"),
+    "kill -9 of an engine": ("kill engine", "kill engine in a step"),
+    "an engine frozen before it writes": ("freeze engine before a step",),
+    "an engine that writes what its successor has advanced": ("replace a frozen engine",),
+    "the network cut": ("cut shard off", "cut clients off", "cut engine off"),
     "a host's network cut": tuple(kind.name for kind in PARTITIONS),
     "the network half-open": ("half-open shard",),
     "the network slow": ("slow shard",),
-    "the reply to a commit lost": ("lose clients' commit answers", "lose a firing's answer", "lose a claim's answer"),
+    "the reply to a commit lost": (
+        "lose clients' commit answers",
+        "lose a firing's answer",
+        "lose a claim's answer",
+        "lose a step's answer",
+    ),
     "too many connections": ("use up connections",),
     "a locked table": ("lock table",),
     "a reader that stays open": ("hold snapshot",),

@@ -16,6 +16,7 @@ from charts.colors import INK
 from charts.scales import Axis
 from charts.svg import text_width
 from tests.chaos.checker import Finding, Verdict
+from tests.chaos.good_run import good
 from tests.chaos.history import (
     Attempt,
     Call,
@@ -153,6 +154,14 @@ def test_deliveries_are_told_with_their_calls_and_how_soon_the_first_began(tmp_p
         " from firing to the first call p50 20 ms, p99 20 ms, at most 20 ms." in page_of(tmp_path, run)
     )
     assert "Deliveries: 0, with 0 calls, of which 0 again at one attempt.\n" in page_of(tmp_path, history((1, 0.004)))
+
+
+def test_instances_are_told_by_their_ends_and_how_soon_their_signals_were_taken(tmp_path: Path) -> None:
+    assert (
+        "Processes: 3 instances, 2 completed, 1 canceled; 9 signals, of which 2 were stale;"
+        " from sending to taking p50 15 ms, p99 40 ms, at most 40 ms." in page_of(tmp_path, good().end())
+    )
+    assert "Processes: none.\n" in page_of(tmp_path, history((1, 0.004)))
 
 
 def test_calls_are_counted_by_verb_and_by_how_they_ended(tmp_path: Path) -> None:

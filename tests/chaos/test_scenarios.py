@@ -17,7 +17,7 @@ import pytest
 from sql.cluster.holders import SHARD
 from sql.cluster.leadership import scale
 from sql.session import Session
-from tests.chaos.checker import EXERCISED, Verdict, judge
+from tests.chaos.checker import EXERCISED, PROCESSES, Verdict, judge
 from tests.chaos.clusters import Cluster, Processes, until_serving
 from tests.chaos.faults.machine import FAKETIME, a_clock_of_its_own, a_disk_of_its_own
 from tests.chaos.history import Bounds, History, HolderWritten
@@ -46,16 +46,25 @@ async def _run(
     *,
     length_s: float,
     targeted: float = 0.0,
+    instances_per_s: float = 0.0,
     set_up: Callable[[Stage], None] = lambda _: None,
     **stage: Any,
 ) -> tuple[History, Verdict]:
-    load = draw(1, length_s=length_s, calls_per_s=CALLS_PER_S, menu=(), targeted=targeted)
-    plan = Plan(load.seed, length_s, load.steps, breaks)
+    load = draw(
+        1,
+        length_s=length_s,
+        calls_per_s=CALLS_PER_S,
+        menu=(),
+        targeted=targeted,
+        instances_per_s=instances_per_s,
+    )
+    plan = Plan(load.seed, length_s, load.steps, breaks, load.begins)
     async with stage_for(cluster, **stage) as set_stage:
         set_up(set_stage)
         history = await run(plan, set_stage, bounds=Bounds(), tell=lambda _: None)
     assert len(history.faults) == len(breaks), "each was made"
-    return history, judge(history, exercised=EXERCISED - ({"D1"} if targeted else {"S10", "D1"}))
+    exercised = EXERCISED - ({"D1"} if targeted or instances_per_s else {"S10", "D1"})
+    return history, judge(history, exercised=exercised | (PROCESSES if instances_per_s else frozenset()))
 
 
 def _told(verdict: Verdict) -> list[str]:
@@ -150,6 +159,23 @@ async def test_a_worker_that_goes_on_after_its_end_settles_nothing_that_its_succ
     assert verdict.status == "valid", _told(verdict)
     called = {(call.timer_key, call.attempt) for call in history.attempts}
     assert len(called) < len(history.attempts), "some were called again, whose first call nobody had settled"
+
+
+async def test_an_engine_that_goes_on_after_its_end_writes_nothing_that_its_successor_has_advanced() -> None:
+    breaks = [
+        Break(5.0, "replace a frozen engine", 2.0),
+        Break(11.0, "kill engine in a step", 0.0),
+        Break(15.0, "lose a step's answer", 0.0),
+        Break(17.0, "freeze engine before a step", 3.0),
+        Break(22.0, "replace a frozen engine", 2.0),
+    ]
+
+    cluster = Processes(2, workers=1, engines=2)
+    history, verdict = await _run(cluster, breaks, length_s=35.0, instances_per_s=10.0)
+
+    assert verdict.status == "valid", _told(verdict)
+    replaced = [fault for fault in history.faults if fault.name == "replace a frozen engine"]
+    assert any(fault.detail["exact"] for fault in replaced), "it was stopped with a batch that it had not written yet"
 
 
 @pytest.mark.ray

@@ -20,6 +20,7 @@ Postgres:
 Shards and clusters:
     shard_pool       several shards in the test's own process
     shard_process    one shard in a process of its own
+    engine_process   one engine in a process of its own
     fake_fleet       reconcilers on a fleet that only records
     members          the members of a fleet, as a plan sees them
     rays             a real Ray of several nodes

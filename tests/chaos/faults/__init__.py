@@ -7,6 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tests.chaos.faults.engines import (
+    cut_engine,
+    freeze_engine,
+    kill_engine,
+    kill_engine_in_step,
+    lose_step_reply,
+    replace_frozen_engine,
+)
 from tests.chaos.faults.fault import FaultType
 from tests.chaos.faults.flood import OVERLOAD_PER_S, herd, overload, poison
 from tests.chaos.faults.hosts import PARTITIONS
@@ -77,6 +85,12 @@ TYPES: Mapping[str, FaultType] = {
         FaultType("kill handler", "kill", kill_handler, disturbs=False),
         FaultType("freeze worker", "freeze", freeze_worker, disturbs=False),
         FaultType("replace a frozen worker", "freeze", replace_frozen_worker, disturbs=False, only="processes"),
+        FaultType("kill engine", "kill", kill_engine, disturbs=False),
+        FaultType("kill engine in a step", "kill", kill_engine_in_step, disturbs=False),
+        FaultType("freeze engine before a step", "freeze", freeze_engine, disturbs=False),
+        FaultType("replace a frozen engine", "freeze", replace_frozen_engine, disturbs=False, only="processes"),
+        FaultType("cut engine off", "cut", cut_engine, disturbs=False),
+        FaultType("lose a step's answer", "cut", lose_step_reply, disturbs=False),
         FaultType("cut shard off", "cut", cut_shard, takeover=True),
         FaultType("half-open shard", "cut", half_open_shard, takeover=True),
         FaultType("slow shard", "cut", slow_shard),

@@ -37,7 +37,7 @@ def kill_shard_at(statement: str, moment: Moment) -> Act:
 
     async def act(stage: Stage, chance: random.Random, _: float) -> Hit:
         place = chance.choice(await stage.shards())
-        began_at, exact = await _trapped(stage, place, (statement, moment), signal.SIGKILL, for_s=0.0)
+        began_at, exact = await trapped(stage, place, (statement, moment), signal.SIGKILL, for_s=0.0)
         return Hit((place.holder,), began_at, detail={"exact": exact})
 
     return act
@@ -92,16 +92,16 @@ def freeze_shard_at(statement: str, moment: Moment) -> Act:
 
     async def act(stage: Stage, chance: random.Random, for_s: float) -> Hit:
         place = chance.choice(await stage.shards())
-        began_at, exact = await _trapped(stage, place, (statement, moment), signal.SIGSTOP, for_s=for_s)
+        began_at, exact = await trapped(stage, place, (statement, moment), signal.SIGSTOP, for_s=for_s)
         return Hit((place.holder,), began_at, detail={"exact": exact, "for_s": round(for_s, 1)})
 
     return act
 
 
-async def _trapped(
+async def trapped(
     stage: Stage, place: Place, where: tuple[str, Moment], number: signal.Signals, *, for_s: float
 ) -> tuple[float, bool]:
-    """Send a shard a signal at a place of its work, and hold its connection there; when that was, and whether there."""
+    """Send a keeper a signal at a place of its work, and hold its connection there; when that was, and if there."""
 
     def spring(link: Link) -> None:
         stage.send(place.pid, number)

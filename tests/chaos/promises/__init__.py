@@ -23,8 +23,11 @@ from tests.chaos.promises.firing import (
     survives_a_crash,
 )
 from tests.chaos.promises.holding import fenced, few_at_a_time, step_by_step
+from tests.chaos.promises.instances import ended, nothing_after_the_end, one_start_one_instance
 from tests.chaos.promises.lateness import bounded_lag, drained, taken_over, unflooded, whole_again
 from tests.chaos.promises.schedules import as_the_oracle_says, in_order
+from tests.chaos.promises.signals import taken_once, told_truly
+from tests.chaos.promises.tokens import as_the_model_says
 
 Check: TypeAlias = Callable[[Run], Iterator[str | None]]
 
@@ -48,6 +51,12 @@ PROMISES = (
     Promise("S8", "nobody writes over a claim that stands", fenced),
     Promise("S9", "only legal transitions", step_by_step),
     Promise("S10", "each firing is delivered to its end, and nothing else is", delivered),
+    Promise("P1", "each instance that was started comes to its end", ended),
+    Promise("P2", "one start, one instance", one_start_one_instance),
+    Promise("P3", "each signal to an instance is taken once", taken_once),
+    Promise("P4", "tokens go as the model says, and each effect is made once", as_the_model_says),
+    Promise("P5", "nothing comes after an instance's end", nothing_after_the_end),
+    Promise("P6", "what clients are told of processes is true", told_truly),
     Promise("D1", "what was acknowledged survives a crash of the store", survives_a_crash),
     Promise("L1", "lag is bounded, and normal again after a fault", bounded_lag),
     Promise("L2", "no waiter hangs", nobody_waits_for_ever),

@@ -38,7 +38,8 @@ def called(run: Run) -> Iterator[str | None]:
     A call comes after the commit of its firing, with the same key and payload at each attempt, and attempts count up; a
     webhook doesn't say which attempt it is.
     After a claim has ended it is legal only as long as the lease of an earlier claim lasts, whose worker did not hear
-    of that: one that was killed, frozen, or without Postgres. Without any call there is nothing to say of ends.
+    of that: one that was killed, frozen, or without Postgres, or whose service task its instance took away. Without any
+    call there is nothing to say of ends.
     """
     hands = {key: hands_of(run, steps) for key, steps in run.deliveries.items()}
     began: dict[int, list[Attempt]] = {}
@@ -74,8 +75,10 @@ def hands_of(run: Run, steps: list[Step]) -> list[Hand]:
                 begun = Hand(new.failed_attempts + 1, at_s, run.history.ended_at)
             row = new
         if begun is not None and any(isinstance(change, DeliveryDeleted) for change in changes):
-            ends = (it for it in changes if isinstance(it, Recorded) and it.intent in DELIVERED)
-            hands.append(begun._replace(until_s=at_s, end=next(ends, None)))
+            end = next((it for it in changes if isinstance(it, Recorded) and it.intent in DELIVERED), None)
+            # Nobody tells the worker that an instance has taken its service task away.
+            until_s = at_s if end is not None or row is None or not row.job else _heard_by_s(run, row, begun)
+            hands.append(begun._replace(until_s=until_s, end=end))
             begun = None
     return hands if begun is None else [*hands, begun]
 
@@ -88,11 +91,19 @@ def hash_of(payload: str | None) -> str:
 
 def _offence(run: Run, call: Attempt, hands: Sequence[Hand]) -> str:
     """Say what is wrong with a call; nothing if all is right."""
-    for number, fired in run.deliveries.get(call.timer_key, ()):
-        if isinstance(fired, Recorded) and fired.intent == "TRIGGERED":
-            untimely = _is_untimely(call, run.committed_s[number], hands) if run.clock_is_true else ""
-            return _is_of_another(call, fired) or untimely
+    for number, cause in run.deliveries.get(call.timer_key, ()):
+        untimely = _is_untimely(call, run.committed_s[number], hands) if run.clock_is_true else ""
+        if isinstance(cause, Recorded) and cause.intent == "TRIGGERED":
+            return _is_of_another(call, cause) or untimely
+        if isinstance(cause, DeliveryWritten) and cause.new and cause.job:
+            return _is_of_another_job(call, cause) or untimely
     return "nothing fired for it"
+
+
+def _is_of_another_job(call: Attempt, job: DeliveryWritten) -> str:
+    if (call.target, call.tenant_id) != (job.target, job.tenant_id):
+        return f"told it is of {call.tenant_id}; it is a service task of {job.tenant_id}, for {job.target}"
+    return "" if call.body == hash_of(job.payload) else f"another payload than {job.payload}"
 
 
 def _is_of_another(call: Attempt, fired: Recorded) -> str:

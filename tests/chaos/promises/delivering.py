@@ -14,21 +14,23 @@ from tests.chaos.promises.wording import clock, record_of
 
 
 class Deed(NamedTuple):
-    """What one commit did to one delivery."""
+    """What one commit did to one delivery; `stepped` says that it advanced the instance whose service task it is."""
 
     rows: Sequence[DeliveryWritten]
     gone: bool
     fired: Recorded | None
     redriven: Recorded | None
     ends: Sequence[Recorded]
+    stepped: bool = False
 
 
 def delivered(run: Run) -> Iterator[str | None]:
     """Hold each delivery against its firing, its claims and its end, and each call of a handler against these.
 
     A firing with a target leaves a delivery in its own commit, and nothing else does but the redriving of a dead
-    letter. A worker takes it only if no other one has it in hand, and only who has it in hand ends it: as its handler
-    was to end it. What is given up is a dead letter until somebody redrives or discards it.
+    letter, or a step of an instance, whose service task it is (P4 says which). A worker takes it only if no other one
+    has it in hand, and only who has it in hand ends it: as its handler was to end it. What is given up is a dead letter
+    until somebody redrives or discards it.
     """
     for firing in run.firings:
         wanted = run.wanted_of(firing.record.timer_key, (firing.record.tenant_id, firing.record.name or ""))
@@ -36,7 +38,7 @@ def delivered(run: Run) -> Iterator[str | None]:
             yield f"{record_of(firing.record)}: for {firing.record.target}, asked for {wanted.asked.target}"
     for key, steps in run.deliveries.items():
         yield next(_offences(run, key, steps), None)
-    for key in sorted(set(run.history.dead_letters) - run.deliveries.keys()):
+    for key in sorted(set(run.history.dead_letters) - run.deliveries.keys() - run.processes.signals.keys()):
         yield f"timer {key}: a dead letter of no firing"
     yield from called(run)
 
@@ -46,8 +48,9 @@ def _offences(run: Run, key: int, steps: list[Step]) -> Iterator[str]:
     row: DeliveryWritten | None = None
     fired: Recorded | None = None
     is_dead = False
+    stepped = _stepped(run, key)
     for number, changes in commits_of(steps):
-        deed = _deed(changes)
+        deed = _deed(changes)._replace(stepped=number in stepped)
         fired = deed.fired or fired
         offence = (
             _begins_wrong(deed, key, is_dead=is_dead)
@@ -80,7 +83,7 @@ def _deed(changes: Sequence[Change]) -> Deed:
 def _begins_wrong(deed: Deed, key: int, *, is_dead: bool) -> str:
     made = any(row.new for row in deed.rows)
     cause = deed.fired or deed.redriven
-    if made and cause is None:
+    if made and cause is None and not deed.stepped:
         return f"timer {key}: a delivery, and nothing fired"
     if cause is not None and not made:
         return f"{record_of(cause)}: it left no delivery to {cause.target}"
@@ -108,7 +111,7 @@ def _changes_hands_wrong(run: Run, number: int, before: DeliveryWritten | None, 
 
 
 def _ends_wrong(before: DeliveryWritten | None, deed: Deed, key: int, *, is_dead: bool) -> str:
-    if deed.gone and not deed.ends:
+    if deed.gone and not deed.ends and not deed.stepped:
         return f"timer {key}: its delivery is gone without a record"
     if len(deed.ends) > 1:
         return f"{record_of(deed.ends[0])}: it ended in {len(deed.ends)} ways"
@@ -143,6 +146,12 @@ def _is_in_hand(run: Run, number: int, row: DeliveryWritten) -> bool:
     if row.claimed_by is None or row.claimed_until is None or not run.clock_is_true:
         return False
     return row.claimed_until.timestamp() > run.committed_s[number] and not has_ended(run, row.claimed_by, number)
+
+
+def _stepped(run: Run, key: int) -> set[int]:
+    """Name the commits that advanced the instance whose service task this is; none if it is no service task."""
+    instance = run.processes.jobs.get(key)
+    return set() if instance is None else {number for number, _ in run.processes.instances[instance].steps}
 
 
 def _worker(row: DeliveryWritten) -> str:

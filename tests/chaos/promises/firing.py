@@ -97,7 +97,7 @@ def cancelled_for_good(run: Run) -> Iterator[str | None]:
                 else (f"{record_of(fired[-1][1])}: it had been moved to {clock(life.row.due_date)}")
             )
     for call in run.history.calls:
-        if call.verb != "schedule" and call.outcome == "ok":
+        if call.verb in ("cancel", "reschedule") and call.outcome == "ok":
             yield None if _is_true(run, call) else f"{call_of(call)}: {_known(run, call)}"
     for key, wanted in run.wanted.items():
         if all(call.outcome == "fail" or key in call.refused for call in wanted.calls):
@@ -112,6 +112,8 @@ def one_key_one_timer(run: Run) -> Iterator[str | None]:
             continue
         if len(rows) > 1:
             yield f"{row_of(rows[0])}: made {len(rows)} times"
+        elif rows[0].instance_key is not None:
+            yield None  # P4 sees to what a node of an instance waits for
         elif key not in run.wanted and key not in run.poisoned and (rows[0].occurrence == 1 or not rows[0].schedule):
             yield f"{row_of(rows[0])}: nobody asked for it"
         else:

@@ -20,7 +20,8 @@ def fenced(run: Run) -> Iterator[str | None]:
     """Hold each claim, and each record by a holder, against the claim that stood when its transaction committed.
 
     Somebody else's claim stands until its time is up, or its holder has ended, or is suspended. A firing without any
-    claim is right as long as no claim of another stands.
+    claim is right as long as no claim of another stands. An engine cancels what its token waits for no more, as a
+    client does, whoever has claimed it.
     """
     for life in run.lives.values():
         row = before = None
@@ -37,7 +38,7 @@ def fenced(run: Run) -> Iterator[str | None]:
                     stands = _stands(run, before, change.claimed_by, number)
                     yield f"{row_of(change)}: claimed by {change.claimed_by:x} {stands}" if stands else None
                 row = change
-            elif isinstance(change, Recorded) and change.holder is not None:
+            elif isinstance(change, Recorded) and change.holder is not None and change.intent != "CANCELED":
                 stands = _stands(run, before, change.holder, number)
                 yield f"{record_of(change)} {stands}" if stands else None
 

@@ -1,0 +1,89 @@
+"""An engine that writes late, after another one has advanced its instance: the judge tells a fence from none."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from engine.advancing import advance_by
+from engine.settings import EngineSettings
+from engine.stepped import SteppedEngine
+from service import processes
+from sql import session as sessions
+from sql.cluster.holders import ENGINE
+from sql.processes import tasks
+from sql.processes.apply import apply_steps
+from sql.processes.signals import take_signals
+from sql.session import Session
+from sql.statements import Statement, statement
+from tests.chaos.builds import BUILDS, Build
+from tests.chaos.checker import judge
+from tests.chaos.good_run import red
+from tests.chaos.history import History
+from tests.chaos.kept import REGISTER
+from tests.chaos.models import PROCESSES
+from tests.chaos.recorder import Recorder
+from tests.support import ROOT
+from tests.support.factories import BOUND_S, query
+from tests.support.shard_pool import incarnation
+
+ZOMBIE = 77
+VARIABLES = {"n": 0, "act": "return", "due": "PT1H", "order": "order 1"}
+
+
+def statements_of(build: Build) -> Callable[[str], Statement]:
+    """Read statements as they are in a build that is broken on purpose."""
+
+    def read(name: str) -> Statement:
+        edits = [edit for edit in build.edits if edit.file.endswith(f"/{name}.sql")]
+        if not edits:
+            return statement(name)
+        text = (ROOT / edits[0].file).read_text(encoding="utf-8")
+        for edit in edits:
+            text = text.replace(edit.old, edit.new)
+        return Statement.of(text)
+
+    return read
+
+
+@pytest.mark.parametrize(
+    ("name", "broken"),
+    [("sound, with engines", set[str]()), ("an engine without a fence", {"P3", "P4"})],
+    ids=["fence", "no fence"],
+)
+async def test_what_a_zombie_writes_is_seen_by_p3_and_p4(
+    dsn: str, monkeypatch: pytest.MonkeyPatch, name: str, broken: set[str]
+) -> None:
+    # Given an instance whose task is completed, and an engine that has advanced it in memory, and not written
+    (build,) = (build for build in BUILDS if build.name == name)
+    monkeypatch.setattr(sessions, "statement", statements_of(build))
+    engine = SteppedEngine(replace(incarnation(), role=ENGINE), EngineSettings(), dsn)
+    for holder in (engine.holder, ZOMBIE):
+        await query(dsn, REGISTER, holder, ENGINE, 0, 1)
+    recorder = Recorder(dsn)
+    await recorder.start()
+    async with Session(dsn, application="test") as session:
+        await engine.begin()
+        (deployed,) = await processes.deploy(session, PROCESSES["chaos-race"].model, resource="race.bpmn")
+        key = await processes.start(session, "chaos-race", variables=VARIABLES)
+        await engine.step()
+        (task,) = await tasks.find_tasks(session)
+        assert await tasks.complete_task(session, task.task_key, variables={})
+        taken = await take_signals(session, ZOMBIE, batch=10)
+        definitions = engine._runners[key // 840 % len(engine._runners)]._definitions
+        late = advance_by(taken, definitions.get(deployed.definition_key, "default"), deployed.definition_key).writes()
+
+        # When another engine has written before
+        await engine.step()
+        written = await apply_steps(session, ZOMBIE, late)
+
+        assert written == ([key] if broken else [])
+        await engine.end()
+    async with asyncio.timeout(BOUND_S):
+        await recorder.drain()
+    history = History(seed=1, began_at=time.time() - 60, ended_at=time.time(), commits=recorder.commits)
+    assert red(judge(history)) & {"P3", "P4", "P5"} == broken
