@@ -178,7 +178,7 @@ async def _refused_by_postgres(request: Request, error: StatementRefused) -> Res
 
 async def _broken(request: Request, error: Exception) -> Response:
     structlog.get_logger().error("a request failed", method=request.method, path=request.url.path, exc_info=error)
-    if isinstance(error, StatementRefused) and error.sqlstate == NOT_ALLOWED:
+    if isinstance(error, StatementRefused) and error.sqlstate == NOT_ALLOWED and "row-level security" not in str(error):
         return Problem(BROKEN, "the gateway's role may not do this: grant it shardclock_gateway").answer()
     return Problem(BROKEN, "the gateway has failed; its log says why").answer()
 

@@ -9,6 +9,7 @@ from gateway.parts import Admin, Here
 from service.audit import LISTED_MAX
 from service.filters import moment_of
 from sql.audit.acts import list_acts
+from sql.session import ALL_TENANTS
 
 router = APIRouter(prefix="/v1/audit", tags=["audit"])
 
@@ -22,5 +23,5 @@ async def list_audit(
 ) -> AuditAnswer:
     """List what operators did, the newest first."""
     begin = None if since is None else moment_of("since", since)
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(ALL_TENANTS) as session:
         return AuditAnswer(acts=[ActAnswer.of(act) for act in await list_acts(session, since=begin, limit=limit)])

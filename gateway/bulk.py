@@ -121,7 +121,10 @@ async def _schedule(gateway: Gateway, caller: Caller, lines: Sequence[tuple[int,
             raise InvalidTimer(str(over_quota)) from None
         return timer
 
-    async with gateway.pool.session() as session, aclosing(write_lines(session, lines, read, retry=RETRY)) as parts:
+    async with (
+        gateway.pool.session(caller.tenants) as session,
+        aclosing(write_lines(session, lines, read, retry=RETRY)) as parts,
+    ):
         try:
             async for part in parts:
                 found |= {number: _line(number, outcome) for number, outcome in part.outcomes.items()}
@@ -156,7 +159,7 @@ def _add_route(verb: str, sentence: str) -> None:
         what = f"{caller.tenant_id}\n{verb}\n{asked.model_dump_json()}"
         counted = None if dry_run else _Counted.read(token, what)
         bulk = BulkChange(asked.filter.filter_of(caller), _change_of(verb, asked, operation=token or ""))
-        async with gateway.pool.session() as session:
+        async with gateway.pool.session(caller.tenants) as session:
             try:
                 await bulk.run(session, _AtMost(counted.matched if counted else CHANGED_MAX), dry_run=dry_run)
             except BulkBroken as broken:

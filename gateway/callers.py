@@ -17,6 +17,7 @@ from gateway.problems import NO_KEY, NOT_ALLOWED, NOT_FOUND, REFUSED, Problem
 from service.keys import SCOPES, UnknownKey, allows, authenticate
 from sql.keys.keys import ApiKey
 from sql.pool import Pool
+from sql.session import NO_TENANTS, Tenants
 from timers.model import NAME_CHARS_MAX, NAME_RULE
 from timers.refusal import shortened
 
@@ -40,6 +41,11 @@ class Caller:
     is_operator: bool
     key: str | None = None  # without keys there is none
     name: str | None = None
+
+    @property
+    def tenants(self) -> Tenants:
+        """Say whose rows Postgres may show while this caller is served."""
+        return frozenset({self.tenant_id})
 
     def require(self, scope: str) -> None:
         """Refuse what the key may not do.
@@ -101,7 +107,7 @@ class KeyHolders:
         known = self._known.get(digest)
         if known is None or known[-1] < now_s:
             try:
-                async with self._pool.session() as session:
+                async with self._pool.session(NO_TENANTS) as session:
                     key = await authenticate(session, text)
             except UnknownKey as error:
                 self._known.pop(digest, None)

@@ -14,7 +14,7 @@ from sql.clients.pending import Batch, Refused, Scheduled
 from sql.pool import Pool, PoolEmpty
 from sql.requests.requests import IdempotentRequest
 from sql.retry import Retry
-from sql.session import StoreUnavailable
+from sql.session import NO_TENANTS, StoreUnavailable, Tenants
 from timers.model import NewTimer
 
 WRITERS = 2
@@ -27,6 +27,7 @@ RETRY = Retry(attempts=2)
 
 @dataclass(slots=True)
 class _Wish:
+    tenants: Tenants  # of who asks, as its key says: Postgres would refuse a timer of another tenant
     timer: NewTimer
     request: IdempotentRequest | None
     outcome: asyncio.Future[Scheduled | Refused]
@@ -55,15 +56,17 @@ class Combiner:
         await asyncio.gather(*self._writers, return_exceptions=True)
         _fail(self._wishes, StoreUnavailable("the gateway stops; ask another one"))
 
-    async def schedule(self, timer: NewTimer, request: IdempotentRequest | None = None) -> Scheduled | Refused:
-        """Write a timer, and return what became of it.
+    async def schedule(
+        self, tenants: Tenants, timer: NewTimer, request: IdempotentRequest | None = None
+    ) -> Scheduled | Refused:
+        """Write a timer for a caller of these tenants, and return what became of it.
 
         errors:  PoolEmpty         too many are waiting: it was not written
                  StoreUnavailable  the outcome is unknown, unless it came with a request, which may be sent again
         """
         if len(self._wishes) >= WAITING_MAX:
             raise PoolEmpty(f"{WAITING_MAX:,} timers wait to be written; send this one again in a moment")
-        wish = _Wish(timer, request, asyncio.get_running_loop().create_future())
+        wish = _Wish(tenants, timer, request, asyncio.get_running_loop().create_future())
         self._wishes.append(wish)
         self._arrived.set()
         try:
@@ -85,7 +88,7 @@ class Combiner:
     async def _send(self, wishes: list[_Wish]) -> None:
         batch = Batch([wish.timer for wish in wishes], [wish.request for wish in wishes])
         try:
-            async with self._pool.session() as session:
+            async with self._pool.session(NO_TENANTS.union(*(wish.tenants for wish in wishes))) as session:
                 outcomes, _ = await RETRY.run(lambda: batch.send(session))
         except asyncio.CancelledError:
             _fail(wishes, StoreUnavailable("the gateway stopped while it was written: ask whether it was"))

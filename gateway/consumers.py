@@ -17,6 +17,7 @@ from gateway.reference import body_of
 from service.consumers import position_of
 from sql.log.groups import GroupDiffers, Place, drop_group, list_groups, open_group, reset_group
 from sql.log.leasing import LeaseLost, lease_batch, move_place
+from sql.session import ALL_TENANTS
 from timers.model import SLOTS
 from timers.refusal import shortened
 
@@ -60,7 +61,7 @@ class Seek(BaseModel):
 @router.get("")
 async def list_consumers(gateway: Here, _: Operator) -> GroupsAnswer:
     """List the groups that read the log, and how far behind each is."""
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(ALL_TENANTS) as session:
         return GroupsAnswer(groups=[GroupAnswer.of(group) for group in await list_groups(session)])
 
 
@@ -75,7 +76,7 @@ async def lease(group: Name, request: Request, gateway: Here, _: Operator) -> Re
     """Lease the next records of a group, which begins at the start of the log if it is new."""
     asked = await read_model(request, Wanted)
     lease_s = _lease_s_of(asked.lease)
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(ALL_TENANTS) as session:
         try:
             await open_group(session, group, asked.partitions)
         except GroupDiffers as error:
@@ -107,7 +108,7 @@ async def acknowledge(group: Name, request: Request, gateway: Here, _: Operator)
     if position > max(place.horizon, place.position):
         raise Problem(REFUSED, f"position {position} is behind the lease, which ends at {place.horizon}")
     keep_s = None if asked.lease is None else _lease_s_of(asked.lease)
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(ALL_TENANTS) as session:
         try:
             moved = await move_place(session, place, position, worked=True, keep_s=keep_s)
         except LeaseLost as error:
@@ -119,7 +120,7 @@ async def acknowledge(group: Name, request: Request, gateway: Here, _: Operator)
 async def seek(group: Name, request: Request, gateway: Here, _: Operator) -> PlaceAnswer:
     """Let a group read on from another place, or in other partitions."""
     asked = await read_model(request, Seek)
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(ALL_TENANTS) as session:
         to = await position_of(session, asked.to)
         position = await reset_group(session, group, position=to, partitions=asked.partitions)
     if position is None:
@@ -130,7 +131,7 @@ async def seek(group: Name, request: Request, gateway: Here, _: Operator) -> Pla
 @router.delete("/{group}", operation_id="drop_consumer", status_code=204)
 async def drop(group: Name, gateway: Here, _: Operator) -> None:
     """Forget a group, and the records that it has set aside."""
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(ALL_TENANTS) as session:
         if not await drop_group(session, group):
             raise _unknown(group)
 

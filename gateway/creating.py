@@ -51,10 +51,10 @@ async def create_timer(request: Request) -> Response:
     caller.require("write")
     await gateway.quotas.take_writes(caller.tenant_id)
     fields = await read_object(request, within_s=gateway.settings.gateway_body_s)
-    return await schedule(request, timer_of(fields, caller), request_of(request, caller, fields))
+    return await schedule(request, caller, timer_of(fields, caller), request_of(request, caller, fields))
 
 
-async def schedule(request: Request, timer: NewTimer, asked: IdempotentRequest | None) -> Response:
+async def schedule(request: Request, caller: Caller, timer: NewTimer, asked: IdempotentRequest | None) -> Response:
     """Write a timer, together with others that are asked for now, and say what became of it.
 
     With `wait` in its query, the answer comes when the timer has ended, or when that time is over.
@@ -67,20 +67,20 @@ async def schedule(request: Request, timer: NewTimer, asked: IdempotentRequest |
         raise Problem(REFUSED, "If-Match is not heeded here: it goes with PATCH, and with the verbs of a timer")
     wait_s = wait_s_of(request.query_params.get("wait"))
     if wait_s is None:
-        outcome = await _write(gateway, timer, asked)
+        outcome = await _write(gateway, caller, timer, asked)
         return _answer(outcome, ScheduledAnswer.of(outcome))
     gateway.waiters.require_room()
     async with gateway.quotas.waiting(timer.tenant_id):
-        outcome = await _write(gateway, timer, asked)
+        outcome = await _write(gateway, caller, timer, asked)
         end = await gateway.waiters.end_of(outcome.timer_key, request, within_s=wait_s)
     scheduled = ScheduledAnswer.of(outcome).model_dump()
     return _answer(outcome, WaitedAnswer(**scheduled, end=RecordAnswer.of(end) if end else None))
 
 
-async def _write(gateway: Gateway, timer: NewTimer, asked: IdempotentRequest | None) -> Scheduled:
+async def _write(gateway: Gateway, caller: Caller, timer: NewTimer, asked: IdempotentRequest | None) -> Scheduled:
     with await gateway.quotas.room(timer.tenant_id) as room:
         room.take(timer)
-        outcome = await gateway.combiner.schedule(timer, asked)
+        outcome = await gateway.combiner.schedule(caller.tenants, timer, asked)
         room.settle(timer, outcome)
     if isinstance(outcome, Refused):
         raise problem_of(outcome, asked)

@@ -57,7 +57,7 @@ async def list_dead_letters(
 ) -> DeadLettersAnswer:
     """List dead letters, the newest first."""
     wanted = DeadLetterFilter(target=target, tenant_id=caller.tenant_id)
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(caller.tenants) as session:
         letters = await find_dead_letters(session, wanted, limit=limit)
     return DeadLettersAnswer(dead_letters=[DeadLetterAnswer.of(letter) for letter in letters])
 
@@ -70,7 +70,7 @@ async def redrive_dead_letters(
 ) -> ActedAnswer:
     """Deliver dead letters again, from their first attempt on."""
     asked = await read_model(request, Redriven)
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(caller.tenants) as session:
         acted = await redrive(session, asked.filter_of(caller), limit=asked.limit, per_s=asked.per_s, dry_run=dry_run)
     return ActedAnswer.of(acted)
 
@@ -84,7 +84,7 @@ async def discard_dead_letters(
 ) -> ActedAnswer:
     """Discard dead letters for good."""
     asked = await read_model(request, Discarded)
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(caller.tenants) as session:
         acted = await discard(session, asked.filter_of(caller), limit=asked.limit, reason=asked.reason, dry_run=dry_run)
     return ActedAnswer.of(acted)
 
@@ -94,7 +94,7 @@ async def redrive_dead_letter(
     timer_key: Annotated[int, Path(ge=1, le=BIGINT_MAX)], gateway: Here, caller: Manager
 ) -> ActedAnswer:
     """Deliver one dead letter again."""
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(caller.tenants) as session:
         return _one(timer_key, await redrive(session, _only(timer_key, caller), dry_run=False))
 
 
@@ -103,7 +103,7 @@ async def discard_dead_letter(
     timer_key: Annotated[int, Path(ge=1, le=BIGINT_MAX)], gateway: Here, caller: Manager
 ) -> ActedAnswer:
     """Discard one dead letter for good."""
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(caller.tenants) as session:
         return _one(timer_key, await discard(session, _only(timer_key, caller), dry_run=False))
 
 

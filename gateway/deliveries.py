@@ -51,7 +51,7 @@ class Listing(BaseModel):
 async def list_deliveries(gateway: Here, caller: Reader, wanted: Annotated[Listing, Query()]) -> DeliveriesAnswer:
     """List deliveries by target, what is due first coming first."""
     chosen = DeliveryFilter(target=wanted.target, tenant_id=caller.tenant_id, failing=wanted.failing)
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(caller.tenants) as session:
         page = await page_of(session, chosen, size=wanted.limit, page=wanted.after)
     return DeliveriesAnswer(deliveries=[DeliveryAnswer.of(it) for it in page.deliveries], next=page.next)
 
@@ -68,7 +68,7 @@ async def retry_deliveries(
     """Make the next attempts of all deliveries that wait for them due now."""
     asked = await read_model(request, Waiting)
     wanted = DeliveryFilter(target=asked.target, tenant_id=caller.tenant_id, failing=asked.failing)
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(caller.tenants) as session:
         return RetriedAnswer.of(await retry_many(session, wanted, limit=asked.limit, dry_run=dry_run))
 
 
@@ -90,7 +90,7 @@ async def cancel_delivery(timer_key: Key, request: Request, gateway: Here, calle
 @asynccontextmanager
 async def _own(gateway: Gateway, timer_key: int, caller: Caller) -> AsyncIterator[Session]:
     """Lend a session, if the timer is the caller's."""
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(caller.tenants) as session:
         await find_own(session, TimerRef(timer_key), caller)
         yield session
 

@@ -26,7 +26,7 @@ async def do_once(
     errors:  as `once`, and whatever `do` raises; then nothing was done
     """
     asked = request_of(request, caller, body.model_dump() if body else {})
-    async with gateway_of(request).pool.session() as session:
+    async with gateway_of(request).pool.session(caller.tenants) as session:
 
         async def answer() -> Response:
             return JSONResponse((await do(session)).model_dump(mode="json"), status)

@@ -75,7 +75,7 @@ async def list_all(
     gateway: Here, caller: Reader, limit: Annotated[int, Query(ge=1, le=LISTED_MAX)] = 100
 ) -> EndpointsAnswer:
     """List endpoints, by name; their secrets and headers are not shown."""
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(caller.tenants) as session:
         found = await list_endpoints(session, tenant_id=caller.tenant_id, limit=limit)
     return EndpointsAnswer(endpoints=[EndpointAnswer.of(endpoint) for endpoint in found])
 
@@ -95,7 +95,7 @@ async def add(request: Request, gateway: Here, caller: Manager) -> SecretAnswer:
         rules=gateway.settings.endpoint_rules,
     )
     most = (await gateway.quotas.limits_of(caller.tenant_id)).endpoints_max
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(caller.tenants) as session:
         try:
             return SecretAnswer.of(await use_cases.add(session, wanted, most=most))
         except EndpointsFull:
@@ -105,7 +105,7 @@ async def add(request: Request, gateway: Here, caller: Manager) -> SecretAnswer:
 @router.get("/{name}", operation_id="get_endpoint")
 async def get(name: Name, gateway: Here, caller: Reader) -> EndpointAnswer:
     """Show an endpoint."""
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(caller.tenants) as session:
         found = await list_endpoints(session, tenant_id=caller.tenant_id, name=name, limit=1)
     if not found:
         raise UnknownEndpoint(f"tenant {shortened(caller.tenant_id)} has no endpoint {shortened(name)}")
@@ -121,7 +121,7 @@ async def change(name: Name, request: Request, gateway: Here, caller: Manager) -
     """Change an endpoint; what is on its way is sent as it is from then on, too."""
     asked = await read_model(request, ChangedEndpoint)
     wanted = EndpointChange(asked.url, asked.headers, asked.policy.model_dump(exclude_unset=True))
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(caller.tenants) as session:
         done = await use_cases.change(session, _key(name, caller), wanted, rules=gateway.settings.endpoint_rules)
     return SaidAnswer.of(done)
 
@@ -129,7 +129,7 @@ async def change(name: Name, request: Request, gateway: Here, caller: Manager) -
 @router.delete("/{name}", operation_id="remove_endpoint")
 async def remove(name: Name, gateway: Here, caller: Manager, force: Force = False) -> SaidAnswer:
     """Remove an endpoint: deliveries on their way to it become dead letters."""
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(caller.tenants) as session:
         return _unless_named(await use_cases.remove(session, _key(name, caller), though_named=force))
 
 
@@ -141,7 +141,7 @@ async def remove(name: Name, gateway: Here, caller: Manager, force: Force = Fals
 async def disable(name: Name, request: Request, gateway: Here, caller: Manager, force: Force = False) -> SaidAnswer:
     """Send nothing more to an endpoint: its deliveries become dead letters, and no new timer may name it."""
     asked = await read_model(request, Reason)
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(caller.tenants) as session:
         done = await use_cases.disable(session, _key(name, caller), why=asked.reason or BY_HAND, though_named=force)
     return _unless_named(done)
 
@@ -149,7 +149,7 @@ async def disable(name: Name, request: Request, gateway: Here, caller: Manager, 
 @router.post("/{name}/enable", operation_id="enable_endpoint")
 async def enable(name: Name, gateway: Here, caller: Manager) -> SaidAnswer:
     """Send to an endpoint again that was disabled, or answered 410."""
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(caller.tenants) as session:
         return SaidAnswer.of(await use_cases.enable(session, _key(name, caller)))
 
 
@@ -161,14 +161,14 @@ async def enable(name: Name, gateway: Here, caller: Manager) -> SaidAnswer:
 async def rotate(name: Name, request: Request, gateway: Here, caller: Manager) -> SecretAnswer:
     """Add a secret, which is shown once; until the rotation ends, webhooks are signed with the old ones, too."""
     asked = await read_model(request, Rotation)
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(caller.tenants) as session:
         return SecretAnswer.of(await use_cases.rotate(session, _key(name, caller), asymmetric=asked.asymmetric))
 
 
 @router.post("/{name}/end-rotation", operation_id="end_rotation")
 async def end_rotation(name: Name, gateway: Here, caller: Manager) -> SaidAnswer:
     """Drop all secrets of an endpoint but the newest."""
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(caller.tenants) as session:
         return SaidAnswer.of(await use_cases.end_rotation(session, _key(name, caller)))
 
 
@@ -176,7 +176,7 @@ async def end_rotation(name: Name, gateway: Here, caller: Manager) -> SaidAnswer
 async def test(name: Name, gateway: Here, caller: Manager) -> TriedAnswer:
     """Send one webhook from the gateway now, and show what the endpoint answers."""
     key, rules = _key(name, caller), gateway.settings.endpoint_rules
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(caller.tenants) as session:
         endpoint = await use_cases.find_open(session, key, rules=rules)
     # Without a session: others need them while this one waits.
     tried = await use_cases.try_out(endpoint, key, rules=rules)

@@ -7,6 +7,7 @@ from gateway.answers.answer import Answer
 from gateway.parts import Here
 from gateway.problems import unavailable
 from sql.migrate import WrongSchema, require_current
+from sql.session import NO_TENANTS
 
 router = APIRouter(tags=["health"])
 
@@ -26,7 +27,7 @@ async def healthz() -> HealthAnswer:
 @router.get("/readyz")
 async def readyz(gateway: Here) -> HealthAnswer:
     """Say whether it can do its work: Postgres answers, and has the schema that is needed."""
-    async with gateway.looking.session() as session:
+    async with gateway.looking.session(NO_TENANTS) as session:
         try:
             await require_current(session)
         except WrongSchema as error:

@@ -27,7 +27,7 @@ from sql.requests.requests import (
     forget_requests,
     store_requests,
 )
-from sql.session import Session, StatementRefused, StoreUnavailable
+from sql.session import NO_TENANTS, Session, StatementRefused, StoreUnavailable
 from timers.refusal import shortened
 
 HEADER = "Idempotency-Key"
@@ -88,7 +88,7 @@ async def forgetting(pool: Pool) -> AsyncIterator[None]:
     async def keep_on() -> None:
         while True:
             try:
-                async with pool.session() as session:
+                async with pool.session(NO_TENANTS) as session:
                     await forget_requests(session)
             except (StoreUnavailable, StatementRefused) as error:
                 log.warning("old answers were not forgotten; trying again later", error=str(error))

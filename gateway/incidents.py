@@ -59,7 +59,7 @@ class Resolving(Chosen):
 @router.get("")
 async def list_incidents(gateway: Here, caller: Reader, wanted: Annotated[Listed, Query()]) -> IncidentsAnswer:
     """List incidents, the newest first."""
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(caller.tenants) as session:
         found = await find_incidents(session, wanted.filter_of(caller), limit=wanted.limit)
     return IncidentsAnswer(incidents=[IncidentAnswer.of(it) for it in found])
 
@@ -81,6 +81,6 @@ async def resolve_incidents(
 
     if dry_run:
         # It has no answer that is kept: the same key may then do what was only said.
-        async with gateway.pool.session() as session:
+        async with gateway.pool.session(caller.tenants) as session:
             return await do(session)
     return await do_once(request, caller, asked, do)

@@ -13,6 +13,7 @@ from gateway.paths import Name
 from gateway.reference import body_of
 from service import jobs as use_cases
 from service.jobs import HISTORY_MAX
+from sql.session import ALL_TENANTS
 from timers.payload import payload_of
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
@@ -31,14 +32,14 @@ class Config(BaseModel):
 @router.get("")
 async def list_jobs(gateway: Here, _: Operator) -> JobsAnswer:
     """List all jobs, by name."""
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(ALL_TENANTS) as session:
         return JobsAnswer(jobs=[JobAnswer.of(job) for job in await use_cases.list_jobs(session)])
 
 
 @router.get("/{name}")
 async def get_job(name: Name, gateway: Here, _: Operator) -> JobAnswer:
     """Show a job, with all that is known of it."""
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(ALL_TENANTS) as session:
         return JobAnswer.of(await use_cases.find_job(session, name))
 
 
@@ -47,7 +48,7 @@ async def list_runs(
     name: Name, gateway: Here, _: Operator, limit: Annotated[int, Query(ge=1, le=HISTORY_MAX)] = 20
 ) -> RunsAnswer:
     """List the last runs of a job, the newest first."""
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(ALL_TENANTS) as session:
         return RunsAnswer(runs=[RunAnswer.of(run) for run in await use_cases.history_of(session, name, limit=limit)])
 
 
@@ -56,7 +57,7 @@ async def run_job(name: Name, request: Request, gateway: Here, _: Operator) -> S
     """Start a job now; `timer_key` names the start. A configuration that is given is for this run alone."""
     asked = await read_model(request, Config)
     config = None if asked.config is None else payload_of(asked.config)
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(ALL_TENANTS) as session:
         return StartedAnswer(timer_key=await use_cases.run_job(session, name, config=config))
 
 
@@ -64,7 +65,7 @@ async def run_job(name: Name, request: Request, gateway: Here, _: Operator) -> S
 async def cancel_job(name: Name, request: Request, gateway: Here, _: Operator) -> JobStateAnswer:
     """Tell the present run of a job to end."""
     asked = await read_model(request, Reason)
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(ALL_TENANTS) as session:
         return JobStateAnswer(state=await use_cases.cancel_job(session, name, reason=asked.reason))
 
 
@@ -72,14 +73,14 @@ async def cancel_job(name: Name, request: Request, gateway: Here, _: Operator) -
 async def disable_job(name: Name, request: Request, gateway: Here, _: Operator) -> JobStateAnswer:
     """Keep a job from starting, and tell its present run to end."""
     asked = await read_model(request, Reason)
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(ALL_TENANTS) as session:
         return JobStateAnswer(state=await use_cases.disable_job(session, name, reason=asked.reason))
 
 
 @router.post("/{name}/enable")
 async def enable_job(name: Name, gateway: Here, _: Operator) -> JobStateAnswer:
     """Let a disabled job start again."""
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(ALL_TENANTS) as session:
         return JobStateAnswer(state=await use_cases.enable_job(session, name))
 
 
@@ -87,6 +88,6 @@ async def enable_job(name: Name, gateway: Here, _: Operator) -> JobStateAnswer:
 async def configure_job(name: Name, request: Request, gateway: Here, _: Operator) -> JobAnswer:
     """Give a job another configuration, which its next run has."""
     asked = await read_model(request, Config)
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(ALL_TENANTS) as session:
         await use_cases.configure_job(session, name, payload_of(asked.config))
         return JobAnswer.of(await use_cases.find_job(session, name))

@@ -12,8 +12,8 @@ from gateway.answers.log import LogAnswer, RecordAnswer
 from gateway.callers import Caller
 from gateway.parts import Gateway, Here, Reader
 from gateway.problems import Problem, unavailable
-from sql.log.records import LogRecord, log_end, read_log
-from sql.session import StoreUnavailable
+from sql.log.records import LogRecord, OwnRecords, log_end, read_own
+from sql.session import NO_TENANTS, StoreUnavailable
 from timers.model import BIGINT_MAX
 
 EVENTS = "text/event-stream"
@@ -37,10 +37,10 @@ async def read_page(
 
     A page may be empty and yet not the last one: if `next` is more than `after`, ask again.
     """
-    async with gateway.pool.session() as session:
-        records = await read_log(session, after, limit=limit)
-    own = [RecordAnswer.of(record) for record in records if record.tenant_id == caller.tenant_id]
-    return LogAnswer(records=own, next=records[-1].position if records else after)
+    async with gateway.pool.session(caller.tenants) as session:
+        page = await read_own(session, after, limit=limit)
+    own = [RecordAnswer.of(record) for record in page.records if record.tenant_id == caller.tenant_id]
+    return LogAnswer(records=own, next=page.next)
 
 
 @router.get("/stream", response_class=StreamingResponse, responses={200: {"content": {EVENTS: {"example": AN_EVENT}}}})
@@ -56,7 +56,7 @@ async def stream_log(
     """Follow what happens to the caller's timers, by server-sent events: the id is the record's position."""
     start = after if last_event_id is None else last_event_id
     if start is None:
-        async with gateway.pool.session() as session:
+        async with gateway.pool.session(NO_TENANTS) as session:
             start = await log_end(session)
     if gateway.streams.is_full:
         raise unavailable(f"{STREAMS_MAX} follow the log here already; ask another gateway")
@@ -74,19 +74,19 @@ async def _events(request: Request, gateway: Gateway, caller: Caller, position: 
         said_at_s = clock()
         while not gateway.waiters.is_stopping and await _is_known(request, gateway):
             try:
-                async with gateway.pool.session() as session:
-                    records = await read_log(session, position, limit=READ_MAX)
+                async with gateway.pool.session(caller.tenants) as session:
+                    page = await read_own(session, position, limit=READ_MAX)
             except StoreUnavailable:
-                records = []
-            own = [record for record in records if record.tenant_id == caller.tenant_id]
+                page = OwnRecords([], position)
+            own = [record for record in page.records if record.tenant_id == caller.tenant_id]
             if own:
                 yield "".join(map(_event, own))
                 said_at_s = clock()
             elif clock() - said_at_s > QUIET_S:
                 yield ": still there\n\n"
                 said_at_s = clock()
-            if records:
-                position = records[-1].position
+            if page.next > position:
+                position = page.next
             else:
                 await asyncio.sleep(POLL_S)
 

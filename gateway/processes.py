@@ -26,6 +26,7 @@ from gateway.answers.processes import (
 )
 from gateway.asked import seconds_of
 from gateway.bodies import read_body
+from gateway.callers import Caller
 from gateway.doing import do_once
 from gateway.idempotency import REPLAYED
 from gateway.parts import Gateway, Here, Manager, Reader, Writer, gateway_of, read_model
@@ -159,7 +160,7 @@ async def list_processes(
     gateway: Here, caller: Reader, all_versions: Annotated[bool, Query(description="older ones, too")] = False
 ) -> ProcessesAnswer:
     """List deployed processes."""
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(caller.tenants) as session:
         found = await list_definitions(session, tenant_id=caller.tenant_id, all_versions=all_versions)
     return ProcessesAnswer(processes=[ProcessAnswer.of(it) for it in found])
 
@@ -194,13 +195,13 @@ async def start_process(
     if REPLAYED in done.headers:
         response.headers[REPLAYED] = done.headers[REPLAYED]
     key = InstanceKeyAnswer.model_validate_json(bytes(done.body)).instance_key
-    return WholeInstanceAnswer.of_whole(await _ended(gateway_of(request), key, caller.tenant_id, within_s=wait_s))
+    return WholeInstanceAnswer.of_whole(await _ended(gateway_of(request), key, caller, within_s=wait_s))
 
 
 @router.get("/instances")
 async def list_instances(gateway: Here, caller: Reader, wanted: Annotated[Instances, Query()]) -> InstancesAnswer:
     """List instances, the newest first."""
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(caller.tenants) as session:
         found = await statements.find_instances(
             session,
             tenant_id=caller.tenant_id,
@@ -217,7 +218,7 @@ async def list_instances(gateway: Here, caller: Reader, wanted: Annotated[Instan
 async def get_instance(instance_key: Key, gateway: Here, caller: Reader, wait: Wait = None) -> WholeInstanceAnswer:
     """Show an instance, with what it waits for; with `wait`, when it has ended or the time is over."""
     wait_s = wait_s_of(wait) or 0.0
-    return WholeInstanceAnswer.of_whole(await _ended(gateway, instance_key, caller.tenant_id, within_s=wait_s))
+    return WholeInstanceAnswer.of_whole(await _ended(gateway, instance_key, caller, within_s=wait_s))
 
 
 @router.get("/instances/{instance_key:key}/steps")
@@ -229,7 +230,7 @@ async def list_steps(
     after: Annotated[int, Query(ge=0, le=BIGINT_MAX, description="the last answer's `next`")] = 0,
 ) -> StepsAnswer:
     """Tell what happened in an instance, in order."""
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(caller.tenants) as session:
         await use_cases.find(session, instance_key, tenant_id=caller.tenant_id)
         found = await statements.steps_of(session, instance_key, after=after, page_size=limit)
     following = found[-1].version if len(found) == limit else None
@@ -339,12 +340,12 @@ async def throw_signal(request: Request, caller: Writer) -> Response:
     return await do_once(request, caller, asked, do)
 
 
-async def _ended(gateway: Gateway, instance_key: int, tenant_id: str, *, within_s: float) -> WholeInstance:
+async def _ended(gateway: Gateway, instance_key: int, caller: Caller, *, within_s: float) -> WholeInstance:
     """Wait for the end of an instance, or until the time is over, without keeping a connection meanwhile."""
     deadline_s, pause_s = time.monotonic() + within_s, LOOK_S
     while True:
-        async with gateway.pool.session() as session:
-            found = await use_cases.find(session, instance_key, tenant_id=tenant_id)
+        async with gateway.pool.session(caller.tenants) as session:
+            found = await use_cases.find(session, instance_key, tenant_id=caller.tenant_id)
         if found.found.ended_at or gateway.waiters.is_stopping or time.monotonic() >= deadline_s:
             return found
         await asyncio.sleep(min(pause_s, max(0.0, deadline_s - time.monotonic())))

@@ -17,7 +17,7 @@ from gateway.paths import with_slashes
 from gateway.problems import TRY_AGAIN, Problem
 from service.audit import DONE, FAILED, NOT_DONE, shown
 from sql.audit.acts import NewAct, record_act
-from sql.session import StatementRefused, StoreUnavailable
+from sql.session import NO_TENANTS, StatementRefused, StoreUnavailable
 
 LOOKING = frozenset({"GET", "HEAD"})
 RECORDED_SCOPES = frozenset({"operate", "admin"})
@@ -110,7 +110,7 @@ async def _end_act(scope: Scope, act: NewAct | None, status: int) -> Problem | N
         return None
     outcome = _outcome_of(status)
     try:
-        async with scope["app"].state.gateway.pool.session() as session:
+        async with scope["app"].state.gateway.pool.session(NO_TENANTS) as session:
             await record_act(session, act, outcome)
     except (StoreUnavailable, StatementRefused) as error:
         structlog.get_logger().error(

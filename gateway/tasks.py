@@ -91,7 +91,7 @@ class Thrown(Done):
 @router.get("/tasks")
 async def list_tasks(gateway: Here, caller: Reader, wanted: Annotated[Tasks, Query()]) -> TasksAnswer:
     """List open tasks, the oldest first."""
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(caller.tenants) as session:
         found = await find_tasks(
             session,
             tenant_id=caller.tenant_id,

@@ -12,6 +12,7 @@ from gateway.paths import Name
 from gateway.reference import body_of
 from service import tenants as use_cases
 from service.tenants import LISTED_MAX
+from sql.session import ALL_TENANTS
 from sql.tenants.tenants import list_tenants
 
 router = APIRouter(prefix="/v1/tenants", tags=["tenants"])
@@ -32,14 +33,14 @@ class WantedLimits(BaseModel):
 @router.get("", operation_id="list_tenants")
 async def list_all(gateway: Here, _: Admin, limit: Annotated[int, Query(ge=1, le=LISTED_MAX)] = 100) -> TenantsAnswer:
     """List the tenants that have limits of their own, by name."""
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(ALL_TENANTS) as session:
         return TenantsAnswer(tenants=[TenantAnswer.of(it) for it in await list_tenants(session, limit=limit)])
 
 
 @router.get("/{tenant}")
 async def get_tenant(tenant: Name, gateway: Here, _: Admin) -> ShownTenantAnswer:
     """Show what a tenant may have, and what it has; one that nobody has heard of has nothing."""
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(ALL_TENANTS) as session:
         shown = await use_cases.show(session, tenant)
     usual, waiters = gateway.settings.usual_limits, gateway.quotas.count_waiting(tenant)
     return ShownTenantAnswer.of(shown, usual=usual, waiters=waiters)
@@ -49,12 +50,12 @@ async def get_tenant(tenant: Name, gateway: Here, _: Admin) -> ShownTenantAnswer
 async def put_limits(tenant: Name, request: Request, gateway: Here, _: Admin) -> TenantAnswer:
     """Give a tenant limits of its own; a gateway holds it to them from its next look on, about a second later."""
     wanted = await read_model(request, WantedLimits)
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(ALL_TENANTS) as session:
         return TenantAnswer.of(await use_cases.set_own(session, tenant, wanted.model_dump()))
 
 
 @router.delete("/{tenant}", status_code=204)
 async def remove_limits(tenant: Name, gateway: Here, _: Admin) -> None:
     """Take a tenant's own limits back: it has those of the gateways' settings. Nothing else of it is removed."""
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(ALL_TENANTS) as session:
         await use_cases.remove_own(session, tenant)

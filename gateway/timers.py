@@ -74,7 +74,7 @@ async def list_timers(gateway: Here, caller: Reader, wanted: Annotated[Listing, 
     state = wanted.state
     if state not in STATES:
         raise InvalidTimer(f"state {shortened(state)} is unknown: use {', '.join(STATES[:-1])} or {STATES[-1]}")
-    async with gateway.pool.session() as session:
+    async with gateway.pool.session(caller.tenants) as session:
         page = await find_timers(
             session, state.upper(), wanted.filter_of(caller), name=wanted.name, size=wanted.limit, page=wanted.after
         )
@@ -101,7 +101,7 @@ async def put_timer(name: Name, request: Request, gateway: Here, caller: Writer)
         if field in fields:
             raise InvalidTimer(f"{field} is not a field here: the path names the timer that is replaced; leave it out")
     timer = timer_of({**fields, "name": name, "on_conflict": "replace"}, caller)
-    return await schedule(request, timer, request_of(request, caller, fields))
+    return await schedule(request, caller, timer, request_of(request, caller, fields))
 
 
 def by_key(timer_key: Annotated[int, Path(ge=1, le=BIGINT_MAX)]) -> TimerRef:
@@ -121,7 +121,7 @@ def _add_looks(path: str, which_of: Callable[..., TimerRef], suffix: str) -> Non
     @router.get(path, operation_id=f"get_timer{suffix}")
     async def get_timer(which: which_is, gateway: Here, caller: Reader, response: Response) -> TimerAnswer:
         """Show a timer, pending or ended."""
-        async with gateway.pool.session() as session:
+        async with gateway.pool.session(caller.tenants) as session:
             timer = await find_own(session, which, caller)
         response.headers["ETag"] = etag_of(timer)
         return TimerAnswer.of(timer)
@@ -131,7 +131,7 @@ def _add_looks(path: str, which_of: Callable[..., TimerRef], suffix: str) -> Non
         which: which_is, gateway: Here, caller: Reader, limit: Annotated[int, Query(ge=1, le=RECORDS_MAX)] = 20
     ) -> RecordsAnswer:
         """Show what happened to a timer, the newest first."""
-        async with gateway.pool.session() as session:
+        async with gateway.pool.session(caller.tenants) as session:
             await find_own(session, which, caller)
             records = await records_of(session, which, limit=limit)
         return RecordsAnswer(records=[RecordAnswer.of(record) for record in records])
@@ -146,7 +146,7 @@ def _add_looks(path: str, which_of: Callable[..., TimerRef], suffix: str) -> Non
         """Say why a timer fired when it did, or why it did not."""
         settings = gateway.settings
         asked = None if at is None else moment_of("at", at)
-        async with gateway.pool.session() as session:
+        async with gateway.pool.session(caller.tenants) as session:
             await find_own(session, which, caller)
             now = await read_clock(session)
             moment = asked or now
@@ -175,7 +175,7 @@ def _add_end(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
     ) -> Response:
         """Wait until a timer has ended, and show the record that ended it: of one with a target, its delivery's end."""
         wait_s = wait_s_of(wait) or 0.0
-        async with gateway.pool.session() as session:
+        async with gateway.pool.session(caller.tenants) as session:
             key = (await find_own(session, which, caller)).timer_key
             end = (await find_ends(session, [key])).get(key)
         if end is None and wait_s:
@@ -280,7 +280,7 @@ async def _change(
         )
         return JSONResponse(answer.model_dump(mode="json"))
 
-    async with gateway_of(request).pool.session() as session:
+    async with gateway_of(request).pool.session(caller.tenants) as session:
         if expected is None:
             return await once(session, asked, partial(do, session))
         async with session.transaction():

@@ -22,7 +22,7 @@ from sql.dsn import Dsn
 from sql.hints import HintListener
 from sql.log.hints import CHANNEL
 from sql.log.records import LogRecord, last_records, log_end, read_log
-from sql.session import Session, StoreUnavailable
+from sql.session import ALL_TENANTS, Session, StoreUnavailable
 from timers.refusal import shortened
 
 ENDS = frozenset({"CANCELED", "SKIPPED", "DELIVERED", "DISCARDED", "DEAD"})
@@ -83,6 +83,7 @@ class Waiters:
 
     def __init__(self, dsn: Dsn | str) -> None:
         self._reading = Session(dsn, application="shardclock gateway log")
+        self._reading.serve(ALL_TENANTS)  # an end is told to who waits for its key, and that was the caller's own
         self._hints = HintListener(Session(dsn, application="shardclock gateway hints"), CHANNEL)
         self._waiting: defaultdict[int, set[_Waiter]] = defaultdict(set)
         self._new: dict[_Waiter, int] = {}  # of which timer, for whom nobody has looked yet

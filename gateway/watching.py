@@ -10,7 +10,7 @@ from gateway.families import LOOP_EDGES
 from metrics.buckets import Buckets
 from sql.keys.keys import count_expiring
 from sql.pool import Pool
-from sql.session import StatementRefused, StoreUnavailable
+from sql.session import NO_TENANTS, StatementRefused, StoreUnavailable
 from timers.duration import parse_duration
 
 TICK_S = 0.1
@@ -54,7 +54,7 @@ async def _measure_lag(lag: Buckets) -> None:
 async def _count_keys(watched: Watched, looking: Pool) -> None:
     while True:
         try:
-            async with looking.session() as session:
+            async with looking.session(NO_TENANTS) as session:
                 watched.keys_expiring = await count_expiring(session, SOON)
         except (StoreUnavailable, StatementRefused):
             watched.keys_expiring = None  # other alerts say that Postgres is away

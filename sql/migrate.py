@@ -138,7 +138,7 @@ async def _migrate_at_once(dsn: Dsn | str, *, roles: bool) -> list[str]:
             await connection.execute(_AS_OWNER, owner)
         await connection.execute(_BOOKKEEPING)
         missing = _missing(await _applied(connection))
-        if missing or (roles and owner != OWNER):
+        if missing or roles:
             await connection.execute(_LOCK_TABLES)
         for step in missing:
             await connection.execute(step.text)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Self
 
 from sql.dsn import Dsn
-from sql.session import CLIENT_PLANS, Session, StoreUnavailable
+from sql.session import CLIENT_PLANS, Session, StoreUnavailable, Tenants
 
 
 class PoolEmpty(StoreUnavailable):
@@ -46,8 +46,8 @@ class Pool:
         return self._size - self._free.qsize()
 
     @asynccontextmanager
-    async def session(self) -> AsyncIterator[Session]:
-        """Lend a session for the length of a block.
+    async def session(self, tenants: Tenants) -> AsyncIterator[Session]:
+        """Lend a session for the length of a block, in which it serves some tenants.
 
         errors:  PoolEmpty  none was free in time
         """
@@ -60,6 +60,7 @@ class Pool:
             raise PoolEmpty(f"all {self._size} sessions on Postgres are in use; ask again in a moment") from None
         self.lendings += 1
         self.waited_s += time.monotonic() - begun_s
+        session.serve(tenants)
         try:
             yield session
         finally:

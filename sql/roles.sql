@@ -272,6 +272,9 @@ grant execute on function shardclock.broken_rule, shardclock.named_target, shard
 to shardclock_shard, shardclock_scheduler;
 -- A role that writes a timer may find that the sequence of keys was set back.
 grant execute on function shardclock.advance_keys to shardclock_shard, shardclock_scheduler;
+-- Whether a key is anybody's, also of a tenant whose rows the role can't see.
+grant execute on function shardclock.is_key_used to shardclock_scheduler;
+grant select on shardclock.logged_keys to shardclock_scheduler;
 
 -- Reading the log in a group. No delete: a group's place is what keeps the log for the group.
 grant select on shardclock.command_log to shardclock_consumer;
@@ -339,9 +342,61 @@ begin
         shardclock.redrive_dead_letters, shardclock.discard_dead_letters, shardclock.lock_delivery,
         shardclock.cancel_delivery, shardclock.retry_delivery, shardclock.retry_deliveries
     to shardclock_gateway;
+    grant execute on function shardclock.end_of_page to shardclock_gateway;
     grant execute on function
         shardclock.find_requests, shardclock.forget_requests, shardclock.request_slot
     to shardclock_gateway;
+end
+$$;
+
+-- Whose rows a role may see. The gateway's role sees those of the tenants that its session serves, and changes no other:
+-- what it forgets to ask for, Postgres still asks for. Whoever else may read a table sees all of it, and no policy holds
+-- who owns the tables. docs/decisions/0056-row-level-security.md says why; a setting is read in a subquery, so once for a statement.
+--
+-- A rule that changes needs its table for itself: change it together with a migration, which has locked all.
+do $$
+declare
+    everyone constant text := $rule$(select current_setting('shardclock.tenants', true)) = '*'$rule$;
+    own constant text := $rule$(select current_setting('shardclock.tenants', true)) = '*' or tenant_id = any (
+        (select nullif(nullif(current_setting('shardclock.tenants', true), ''), '*')::text[])::text[]
+    )$rule$;
+    -- What has no tenant of its own is seen with what it belongs to.
+    of_instance constant text := 'exists (select from shardclock.instances i where i.instance_key = %I.instance_key)';
+    of_task constant text := 'exists (select from shardclock.tasks t where t.task_key = %I.task_key)';
+    held record;
+begin
+    for held in
+        select t.name, t.name::regclass as id, p.policy, p.kind, p.role, p.rule
+        from (
+            values
+                ('timers', own), ('command_log', own), ('deliveries', own), ('dead_letters', own), ('endpoints', own),
+                ('tenants', own), ('audit', own), ('idempotent_requests', own), ('definitions', own),
+                ('instances', own), ('subscriptions', own), ('messages', own), ('process_starts', own), ('tasks', own),
+                ('instance_steps', of_instance), ('incidents', of_instance), ('task_acts', of_task),
+                -- They quote records and runs of any tenant.
+                ('records_aside', everyone), ('job_runs', everyone)
+        ) as r (table_name, rule)
+        cross join lateral (select 'shardclock.' || r.table_name as name) t
+        cross join lateral (
+            values
+                ('all_rows', 'permissive', 'public', 'true'),
+                -- Restrictive, so it holds a login that has other roles as well.
+                ('served_rows', 'restrictive', 'shardclock_gateway', format(r.rule, r.table_name))
+        ) as p (policy, kind, role, rule)
+        where to_regrole('shardclock_gateway') is not null or p.role = 'public'
+    loop
+        -- Postgres writes a rule in its own words, so ours is kept beside it.
+        continue when exists (
+            select from pg_catalog.pg_policy y
+            where y.polrelid = held.id and y.polname = held.policy and obj_description(y.oid, 'pg_policy') = held.rule
+        );
+        execute format('alter table %s enable row level security', held.name);
+        execute format('drop policy if exists %I on %s', held.policy, held.name);
+        execute format(
+            'create policy %I on %s as %s to %s using (%s)', held.policy, held.name, held.kind, held.role, held.rule
+        );
+        execute format('comment on policy %I on %s is %L', held.policy, held.name, held.rule);
+    end loop;
 end
 $$;
 

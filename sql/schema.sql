@@ -471,6 +471,10 @@ CREATE VIEW shardclock.log_writers AS
            FROM ours t
           WHERE ((t.locktype = 'relation'::text) AND ((t.pid = m.pid) OR (t.pid IS NULL)))))));
 
+CREATE VIEW shardclock.logged_keys AS
+ SELECT timer_key
+   FROM shardclock.command_log l;
+
 CREATE TABLE shardclock.messages (
     message_key bigint NOT NULL,
     published_at timestamp with time zone DEFAULT now() NOT NULL,
@@ -628,7 +632,7 @@ CREATE TABLE shardclock.tenants (
     CONSTRAINT tenant_id_is_1_to_200_characters CHECK ((((length(tenant_id) >= 1) AND (length(tenant_id) <= 200)) AND (tenant_id !~ '[[:cntrl:]]'::text)))
 );
 
-CREATE VIEW shardclock.timer_history AS
+CREATE VIEW shardclock.timer_history WITH (security_invoker='true') AS
  SELECT timers.timer_key,
         CASE
             WHEN (timers.paused_due_date IS NULL) THEN 'PENDING'::text
@@ -922,6 +926,7 @@ ALTER TABLE ONLY shardclock.holders
 -- drop_job_timer(text, text)  0011_jobs.sql
 -- drop_log_partition(integer)  0002_command_log.sql
 -- enable_job(text)  0012_job_verbs.sql
+-- end_of_page(bigint, integer)  0021_policies.sql
 -- end_service_task(bigint, integer, text, text, jsonb, jsonb)  0018_processes.sql
 -- ended_as(bigint, text, text)  0006_verbs.sql
 -- ensure_log_partitions(integer)  0002_command_log.sql
@@ -936,6 +941,7 @@ ALTER TABLE ONLY shardclock.holders
 -- has_targets()  0011_jobs.sql
 -- hold_reason(text)  0003_cluster.sql
 -- is_free(bigint, timestamp with time zone, timestamp with time zone, interval, bigint[])  0001_timers.sql
+-- is_key_used(bigint)  0021_policies.sql
 -- is_same_timer(shardclock.timers, shardclock.timers)  0005_schedule.sql
 -- kind_of_target(text)  0018_processes.sql
 -- late_since(timestamp with time zone, timestamp with time zone, timestamp with time zone, bigint)  0001_timers.sql
@@ -998,4 +1004,4 @@ ALTER TABLE ONLY shardclock.holders
 -- unknown_target(text, text)  0011_jobs.sql
 -- with_failure(jsonb, integer, text, bigint, timestamp with time zone)  0009_deliveries.sql
 -- withdraw_jobs(text[])  0012_job_verbs.sql
--- write_timer(shardclock.timers, text, boolean)  0005_schedule.sql
+-- write_timer(shardclock.timers, text, boolean)  0021_policies.sql

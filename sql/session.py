@@ -72,6 +72,12 @@ _STATEMENT_ONLY = (
 )
 
 
+# Whose rows a session may see, if its role is the gateway's: sql/roles.sql has the policies. Any other role sees all.
+Tenants = frozenset[str]
+NO_TENANTS: Tenants = frozenset()
+ALL_TENANTS: Tenants = frozenset({"\n"})  # no tenant can have this name
+
+
 class StoreUnavailable(Exception):
     """Postgres gave no answer in time: the statement may or may not have taken effect; read before you decide."""
 
@@ -106,6 +112,8 @@ class Session:
         self._timeout_s = timeout_s
         self._connection: Connection | None = None
         self._backend = 0
+        self._tenants: Tenants = NO_TENANTS
+        self._served: Tenants = NO_TENANTS  # as the server was told
         self._left: set[int] = set()  # the backends of connections that were dropped: one may still be working
         # The server gives up shortly before we do, so that it never works on a statement for which nobody waits any
         # more; and a frozen client must not keep due rows locked for longer than a statement may take.
@@ -119,6 +127,13 @@ class Session:
             **KEEPALIVES,
             **(plans or {}),
         }
+
+    def serve(self, tenants: Tenants) -> None:
+        """Say for which tenants the next statements are; the server is told before the first one, if that is new.
+
+        source:  sql/roles.sql, docs/decisions/0056-row-level-security.md
+        """
+        self._tenants = tenants
 
     def another(self, *, application: str, timeout_s: float, plans: dict[str, str] | None = None) -> "Session":
         """Make one more session on the same database."""
@@ -145,12 +160,21 @@ class Session:
         rows = await self.rows(statement_name, **values)
         return rows[0] if rows else None
 
+    async def rows_telling(self, statement_name: str, /, **values: object) -> list[Record]:
+        """Run a statement that reads no table, in no transaction; by `:tenants` it tells whom the session serves."""
+        async with self.connection(tells=False) as connection:
+            tenants, is_told = self._tenants, self._served == self._tenants
+            values["tenants"] = None if is_told else _said(tenants)
+            rows: list[Record] = await connection.fetch(*statement(statement_name).with_values(values))
+            self._served = tenants
+            return rows
+
     @asynccontextmanager
-    async def connection(self, *, timeout_s: float | None = None) -> AsyncIterator[Connection]:
+    async def connection(self, *, timeout_s: float | None = None, tells: bool = True) -> AsyncIterator[Connection]:
         """Lend the connection, opened if it is not open, and drop it if it breaks or the timeout passes."""
         try:
             async with asyncio.timeout(timeout_s or self._timeout_s):
-                yield await self._open()
+                yield await self._open(tells=tells)
         except asyncpg.ClientConfigurationError as error:
             raise StatementRefused(f"the DSN can't be read: {_one_line(error)}") from error
         except _PASSING as error:
@@ -186,16 +210,26 @@ class Session:
         except _PASSING:
             connection.terminate()
 
-    async def _open(self) -> Connection:
+    async def _open(self, *, tells: bool) -> Connection:
         if self._connection is None or self._connection.is_closed():
             self._connection = await connect(self._reveal(), self._server_settings, timeout_s=self._timeout_s)
             self._backend = self._connection.get_server_pid()
             if self._connection.get_server_version() >= TRANSACTION_TIMEOUT_SINCE:
                 # A little later than the other limits: they end a statement that takes too long, and keep its session.
                 await self._connection.execute(f"set transaction_timeout = {int(self._timeout_s * 1000)}")
+            self._served = NO_TENANTS
         if self._left:
             await self._wait_for_dropped_commits(self._connection)
+        if tells and self._served != self._tenants:
+            await self._tell_tenants(self._connection)
         return self._connection
+
+    async def _tell_tenants(self, connection: Connection) -> None:
+        """Tell the server whose rows it may show; no transaction is open, which could take that back."""
+        tenants = self._tenants
+        # Not by a parameter: `set` takes none, and a statement with parameters costs twice as much, for each request.
+        await connection.execute(f"set shardclock.tenants = {_literal(_said(tenants))}")
+        self._served = tenants
 
     def _reveal(self) -> str:
         try:
@@ -218,6 +252,21 @@ class Session:
         if connection is not None:
             self._left.add(self._backend)
             connection.terminate()
+
+
+def _said(tenants: Tenants) -> str:
+    """Write whom a session serves as the policies read it."""
+    return "*" if tenants is ALL_TENANTS else f"{{{','.join(map(_element, sorted(tenants)))}}}"
+
+
+def _element(text: str) -> str:
+    """Write an element of an array as Postgres reads it."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _literal(text: str) -> str:
+    """Write a constant of SQL; `standard_conforming_strings` is pinned, so only quotes mean something in it."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _one_line(error: BaseException) -> str:

@@ -9,7 +9,7 @@ that writes the timer, and the same request, sent again within a day by anybody,
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from http import HTTPStatus
@@ -132,7 +132,7 @@ async def draw_keys(session: Session, count: int) -> Drawn:
     errors:  StoreUnavailable  call again; there are always more keys
     source:  sql/clients/draw_keys.sql
     """
-    rows = await session.rows("draw_keys", count=count)
+    rows = await session.rows_telling("draw_keys", count=count)
     return Drawn([row["timer_key"] for row in rows], at=rows[0]["drawn_at"])
 
 
@@ -247,16 +247,27 @@ async def _write_locked(
         values = _columns(named, at) | {"on_conflicts": [plan.timer.on_conflict for plan in named]}
         rows = await connection.fetch(*statement("write_named").with_values(values))
         outcomes |= {asked: Scheduled(*row) if row[0] else _key_taken(asked) for asked, *row in rows}
-    return {plan.key: outcomes.get(plan.key) or _conflict(plan) for plan in planned}
+    refused = [plan for plan in planned if plan.key not in outcomes]
+    used = await _used_keys(connection, [plan.key for plan in refused if plan.timer.name is not None])
+    return outcomes | {plan.key: _conflict(plan, used) for plan in refused}
+
+
+async def _used_keys(connection: Connection, keys: Sequence[int]) -> set[int]:
+    """Find the keys that are other timers', of tenants whose rows we can't see."""
+    if not keys:
+        return set()
+    rows = await connection.fetch(*statement("used_keys").with_values({"timer_keys": keys}))
+    return {row["timer_key"] for row in rows}
 
 
 def _known(timer_key: int, due_date: datetime, ours: bool, replaced: bool) -> Scheduled | KeyTaken:
     return Scheduled(timer_key, due_date, "replaced" if replaced else "created") if ours else _key_taken(timer_key)
 
 
-def _conflict(plan: _Planned) -> Refused:
+def _conflict(plan: _Planned, used: Collection[int]) -> Refused:
     # A timer without a name has no name conflict. A schedule without one is named after its key, so the key is taken.
-    return _key_taken(plan.key) if plan.timer.name is None else NameTaken(_name_taken(plan.timer))
+    is_key_taken = plan.timer.name is None or plan.key in used
+    return _key_taken(plan.key) if is_key_taken else NameTaken(_name_taken(plan.timer))
 
 
 def _key_taken(timer_key: int) -> KeyTaken:

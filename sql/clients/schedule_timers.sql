@@ -36,7 +36,7 @@ from unnest(
     target, timer_type, target_element_id, process_instance_key, element_instance_key, zone, number
 )
 -- An earlier attempt may have been committed, and its timers may have fired since.
-where not exists (select from shardclock.command_log l where l.timer_key = s.timer_key)
+where not exists (select from shardclock.logged_keys l where l.timer_key = s.timer_key)
 -- Of two timers with one name the first is written. And all batches write names in this order, so that two batches with
 -- common names don't deadlock: one waits for the other.
 order by s.tenant_id collate "C", s.name collate "C", s.number

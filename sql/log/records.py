@@ -12,6 +12,7 @@ import json
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from sql.session import Record, Session
 
@@ -66,6 +67,13 @@ class LogRecord:
         return max(moments)
 
 
+class OwnRecords(NamedTuple):
+    """Some tenants' records out of a page of the log, and the position up to which it was looked through."""
+
+    records: list[LogRecord]
+    next: int
+
+
 async def read_log(session: Session, after: int = 0, *, limit: int = READ_MAX) -> list[LogRecord]:
     """Read the records after a position that the reader keeps itself; 0 reads from the beginning.
 
@@ -74,6 +82,23 @@ async def read_log(session: Session, after: int = 0, *, limit: int = READ_MAX) -
     """
     rows = await session.rows("read_log", after=after, page_size=limit, partition=0, partitions=1, horizon=None)
     return [record_of(row) for row in rows]
+
+
+async def read_own(session: Session, after: int, *, limit: int = READ_MAX) -> OwnRecords:
+    """Look through the records after a position, and read those of the tenants that the session serves.
+
+    units:   `limit` is of records that are looked at, whosever they are
+    errors:  StoreUnavailable  no answer in time: call again
+    source:  sql/log/end_of_page.sql, sql/log/read_log.sql
+    """
+    row = await session.row("end_of_page", after=after, page_size=limit)
+    if row is None or row["position"] is None:
+        return OwnRecords([], after)
+    end = int(row["position"])
+    rows = await session.rows("read_log", after=after, page_size=limit, partition=0, partitions=1, horizon=end)
+    records = [record_of(row) for row in rows]
+    # Records that were committed between the two statements may have filled the page before its end.
+    return OwnRecords(records, records[-1].position if len(records) == limit else end)
 
 
 async def last_records(session: Session, timer_keys: Collection[int], *, limit: int = 20) -> list[LogRecord]:

@@ -9,6 +9,7 @@ from gateway.families import FAMILIES, TENANTS_NAMED_MAX
 from gateway.stats import RequestStats, histograms_of, samples_of_gateway, samples_of_requests, samples_of_watched
 from gateway.watching import Watched
 from metrics.report import Report, decode, encode
+from sql.session import NO_TENANTS
 from tests.support.exporting import ask, exporting
 from tests.support.gateways import Api, serving
 from tests.support.waiting import eventually
@@ -55,7 +56,7 @@ async def test_a_503_and_a_429_are_told_from_other_failures_and_a_429_by_its_ten
     async with serving(dsn, gateway_rate_per_s=0.5, gateway_sessions=2, gateway_wait_s=0.1) as api:
         acme = api.with_headers(Shardclock_Tenant="Acme GmbH")
         assert [(await acme.post("/v1/timers", HOUR)).status for _ in range(3)] == [201, 429, 429]
-        async with api.gateway.pool.session(), api.gateway.pool.session():
+        async with api.gateway.pool.session(NO_TENANTS), api.gateway.pool.session(NO_TENANTS):
             assert (await api.get("/v1/timers")).status == 503
 
         stats = api.app.state.stats

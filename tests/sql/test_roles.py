@@ -308,7 +308,7 @@ async def test_the_reader_role_writes_nothing(each_dsn: str) -> None:
 
 ACTS = (
     "open_group", "reset_group", "redrive_dead_letters", "discard_dead_letters", "lock_delivery", "cancel_delivery",
-    "retry_delivery", "retry_deliveries",
+    "retry_delivery", "retry_deliveries", "end_of_page",
 )  # fmt: skip
 
 
@@ -332,6 +332,7 @@ async def test_a_gateway_may_all_that_a_scheduler_may_and_what_the_api_needs(any
         "request_slot": {"execute"},
     }
     async with session(anybody, "gateway") as gateway:
+        gateway.serve(frozenset({"default"}))
         async with gateway.connection() as connection:
             await connection.execute("select shardclock.schedule_timer(delay => 'PT1H')")
             await connection.fetch("select tenant_id, name, url from shardclock.endpoints")

@@ -1,0 +1,113 @@
+"""Prove that a mistake of the gateway shows nobody what is another tenant's: Postgres asks again whose it is."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from starlette.datastructures import Headers
+
+from gateway.callers import Caller
+from service.keys import SCOPES
+from sql.session import Tenants
+from tests.support.gateways import Api, Said, serving
+from tests.support.openapi import PAGE
+from tests.support.tenant_rows import KEYS, SECRET, add_rows, rows_of_eve
+
+OURS = frozenset({"ada"})
+ENDLESS = "/v1/log/stream"
+
+
+class Mistaken(Caller):
+    """A caller whose key is one tenant's, and for whom each route asks for what is another's."""
+
+    @property
+    def tenants(self) -> Tenants:
+        """Give what the key said."""
+        return OURS
+
+
+class MistakenCallers:
+    """Take everybody for a tenant's administrator."""
+
+    async def caller_of(self, _: Headers) -> Caller:
+        """Return one that asks for what is Eve's."""
+        return Mistaken("eve", SCOPES, is_operator=False)
+
+
+@asynccontextmanager
+async def mistaken(dsn: str, role: str) -> AsyncIterator[Api]:
+    async with serving(dsn, role=role) as api:
+        api.app.state.gateway = replace(api.gateway, callers=MistakenCallers())
+        yield api
+
+
+def requests() -> Iterator[tuple[str, str, bytes, str]]:
+    """Make a request of each route, about a thing of Eve's, as its example in the reference shows it."""
+    paths: dict[str, dict[str, Any]] = json.loads(PAGE.read_text(encoding="utf-8"))["paths"]
+    for path, methods in paths.items():
+        named = re.sub(r"\{\w+_key\}", str(KEYS["eve"]), path)
+        named = re.sub(r"\{\w+\}", "n", named)
+        for method, operation in methods.items():
+            content: dict[str, dict[str, Any]] = operation.get("requestBody", {}).get("content", {})
+            kind = next(iter(content), "application/json")
+            body = content.get(kind, {}).get("example")
+            text = body if isinstance(body, str) else "" if body is None else json.dumps(body)
+            if path != ENDLESS:
+                yield method.upper(), named, text.replace('"order-"', '"n"').replace("billing", "n").encode(), kind
+
+
+async def ask_everything(api: Api) -> dict[tuple[str, str], Said]:
+    return {
+        (method, path): await api.ask(method, path, body or None, Content_Type=kind)
+        for method, path, body, kind in requests()
+    }
+
+
+async def test_a_route_that_forgets_whose_it_is_shows_and_changes_nothing_of_another_tenant(dsn: str) -> None:
+    await add_rows(dsn)
+    before = await rows_of_eve(dsn)
+
+    async with mistaken(dsn, "gateway") as api:
+        answers = await ask_everything(api)
+
+    assert [asked for asked, said in answers.items() if SECRET.encode() in said.body] == []
+    assert await rows_of_eve(dsn) == before
+
+
+async def test_without_the_policies_such_a_mistake_shows_and_changes_everything(dsn: str) -> None:
+    await add_rows(dsn)
+    before = await rows_of_eve(dsn)
+
+    async with mistaken(dsn, "owner") as api:
+        answers = await ask_everything(api)
+
+    shown = {path for (method, path), said in answers.items() if method == "GET" and SECRET.encode() in said.body}
+    assert shown >= {
+        "/v1/timers", "/v1/timers/8", "/v1/timers/8/records", "/v1/log", "/v1/deliveries",
+        "/v1/dead-letters", "/v1/endpoints", "/v1/endpoints/n", "/v1/processes", "/v1/instances", "/v1/tasks",
+    }  # fmt: skip
+    after = await rows_of_eve(dsn)
+    changed = {table for table in before if after[table] != before[table]}
+    assert changed >= {"timers", "endpoints", "deliveries", "messages"}
+
+
+async def test_a_timer_is_written_for_none_but_who_asks(dsn: str) -> None:
+    async with mistaken(dsn, "gateway") as api:
+        (await api.post("/v1/timers", {"delay": "PT1H"})).assert_problem("broken", 500, "its log says why")
+    assert (await rows_of_eve(dsn))["timers"] == []
+
+
+@pytest.mark.parametrize("tenant", ["*", "{ada,eve}", "a,d", 'a"b', "null", "it's", "\\", "\\'"])
+async def test_a_tenant_may_have_any_name(dsn: str, tenant: str) -> None:
+    await add_rows(dsn)
+    async with serving(dsn) as api:
+        named = api.with_headers(Shardclock_Tenant=tenant)
+        made = await named.post("/v1/timers", {"delay": "PT1H", "name": "mine"})
+        assert made.status == 201
+        assert [timer["name"] for timer in (await named.get("/v1/timers")).json["timers"]] == ["mine"]

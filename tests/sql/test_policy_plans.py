@@ -1,0 +1,135 @@
+"""Prove that the policies change no plan: what a gateway asks is read by the same indexes, and as few rows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import pytest
+
+from sql.session import CLIENT_PLANS, Session
+from sql.statements import statement
+from tests.conftest import VERSIONS
+from tests.support.factories import ANCHOR, BOUND_S, add_timers, query
+from tests.support.postgres import Server
+from tests.support.roles import as_role
+
+BIG = "big"
+PAGE = 20
+READ = """
+    select sum(s.seq_tup_read + coalesce(s.idx_tup_fetch, 0))::integer
+    from pg_stat_xact_user_tables s
+    where s.schemaname = 'shardclock'
+"""
+USED = """
+    select array_agg(distinct regexp_replace(c.relname, '_[0-9]{8}', ''))
+    from pg_class c
+    where c.relnamespace = 'shardclock'::regnamespace and c.relkind = 'i' and pg_stat_get_xact_numscans(c.oid) > 0
+"""
+# Of the big tenant and of many small ones, 5,000 each.
+TENANT = "case when i % 2 = 0 then 'big' else 'tenant-' || i % 500 end"
+FILLED = (
+    f"""insert into shardclock.deliveries
+        (timer_key, next_attempt_at, due_date, created_at, occurrence, slot, tenant_id, timer_type, target)
+        select 100000 + i, now(), now(), now(), 1, i % 840, {TENANT}, 'USER', 'webhook:n'
+        from generate_series(1, 10000) i""",
+    f"""insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)
+        select i, 1, 1, {TENANT}, 'p', '{{}}' from generate_series(1, 10000) i""",
+    """insert into shardclock.instance_steps (instance_key, version, holder, signals, passes)
+        select i, 1, 1, '[]', '[]' from generate_series(1, 10000) i""",
+    f"""insert into shardclock.tasks (task_key, instance_key, token, tenant_id, process_id, node_id, name)
+        select i, i, 1, {TENANT}, 'p', 'n', 't' from generate_series(1, 10000) i""",
+    f"""insert into shardclock.idempotent_requests
+        (created_at, slot, status, tenant_id, idempotency_key, fingerprint, body)
+        select now(), shardclock.request_slot(now()), 201, {TENANT}, 'k' || i, sha256('k'), '{{}}'
+        from generate_series(1, 10000) i""",
+)
+SEARCH: dict[str, Any] = dict.fromkeys(
+    ("name", "name_prefix", "due_from", "due_before", "process_instance_key", "page", "target")
+) | {"state": "PENDING", "tenant_id": BIG, "page_size": PAGE}
+TASKS: dict[str, Any] = dict.fromkeys(("assignee", "candidate_group", "process_id", "instance_key")) | {
+    "tenant_id": BIG, "after": 0, "page_size": PAGE,
+}  # fmt: skip
+DELIVERIES: dict[str, Any] = dict.fromkeys(("after_target", "after_tenant", "after_at", "after_key")) | {
+    "target": "webhook:n", "tenant_id": BIG, "failing": False, "delayed": False, "limit": PAGE,
+}  # fmt: skip
+ONE_NEW: dict[str, Any] = {name: [None] for name in statement("schedule_timers").parameters} | {
+    "timer_keys": [90_000], "delays": ["1 hour"], "repetitions": [1], "tenant_ids": [BIG], "names": ["new"],
+    "targets": ["log"], "timer_types": ["USER"], "zones": ["UTC"], "anchor_occurrences": [0], "drawn_at": ANCHOR,
+}  # fmt: skip
+KEY = {"timer_key": 1_000, "name": None, "tenant_id": BIG}
+NAME = {"timer_key": None, "name": "order-1000", "tenant_id": BIG}
+# What is asked, and how many rows may be read for it: Postgres counts a row once for each look at it.
+ASKED: dict[str, tuple[str, dict[str, Any], int]] = {
+    "timer_by_key": ("find_timer", KEY, 1),
+    "timer_by_name": ("find_timer", NAME, 1),
+    "ended_timer": ("find_timer", KEY | {"timer_key": 15_000}, 1),
+    "records": ("records_of", KEY | {"timer_key": 15_000, "limit": PAGE}, 1),
+    "last_records": ("last_records", {"timer_keys": [15_000], "limit": PAGE}, 1),
+    "used_keys": ("used_keys", {"timer_keys": [1_000, 15_000]}, 2),
+    "new_timer": ("schedule_timers", ONE_NEW, 0),
+    "held_timers": ("hold_pending", {"timer_keys": [1_000, 1_002]}, 4),
+    "timers": ("find_timers", SEARCH, PAGE),
+    "timers_by_prefix": ("find_timers", SEARCH | {"name_prefix": "order-123"}, 11),
+    "ended_timers": ("find_timers", SEARCH | {"state": "ENDED"}, 2 * PAGE),
+    "pending": ("count_pending", {"tenant_id": BIG, "most": PAGE}, PAGE),
+    "page_of_the_log": ("end_of_page", {"after": 0, "page_size": PAGE}, PAGE),
+    "deliveries": ("find_deliveries", DELIVERIES, PAGE),
+    "tasks": ("find_tasks", TASKS, 2 * PAGE),
+    "steps": ("steps_of", {"instance_key": 2, "after": 0, "page_size": PAGE}, 2),
+    "request": ("find_requests", {"tenants": [BIG], "keys": ["k2"], "now": None}, 1),
+}
+
+
+@pytest.fixture(scope="module", params=VERSIONS, ids=lambda version: f"postgres{version}")
+def crowded(request: pytest.FixtureRequest, postgres: Callable[[int], Server]) -> Iterator[str]:
+    """Name a database with many rows of many tenants in it; tests leave it as it is."""
+    server = postgres(request.param)
+    dsn = server.clone()
+    asyncio.run(fill(dsn))
+    yield dsn
+    server.drop(dsn)
+
+
+async def fill(dsn: str) -> None:
+    due = "now() + i * interval '1 minute'"
+    await add_timers(dsn, 10_000, due, tenant_id=TENANT, name="'order-' || i")
+    keys = await add_timers(dsn, 10_000, due, tenant_id=TENANT, name="'order-' || i + 10000")
+    await query(dsn, "select shardclock.cancel_timers($1)", keys)
+    for text in FILLED:
+        await query(dsn, text)
+    await query(dsn, "vacuum analyze")
+
+
+class Reading(NamedTuple):
+    """How many rows a statement gave, how many were read for it, and by which indexes."""
+
+    found: int
+    rows: int
+    indexes: list[str]
+
+
+async def reading(dsn: str, role: str, name: str, values: dict[str, Any]) -> Reading:
+    """Send a statement as a gateway does, on a connection that has read nothing yet."""
+    async with Session(as_role(dsn, role), application="test", timeout_s=BOUND_S, plans=CLIENT_PLANS) as session:
+        session.serve(frozenset({BIG}))
+        async with session.connection() as connection:
+            transaction = connection.transaction()
+            await transaction.start()
+            try:
+                rows = await connection.fetch(*statement(name).with_values(values))
+                return Reading(len(rows), await connection.fetchval(READ), await connection.fetchval(USED) or [])
+            finally:
+                await transaction.rollback()
+
+
+@pytest.mark.parametrize(("name", "values", "most"), ASKED.values(), ids=ASKED)
+async def test_a_gateway_reads_as_few_rows_as_who_is_held_by_no_policy(
+    crowded: str, name: str, values: dict[str, Any], most: int
+) -> None:
+    held, free = await reading(crowded, "gateway", name, values), await reading(crowded, "owner", name, values)
+
+    assert held.found == free.found > 0
+    assert held.rows <= most
+    assert set(held.indexes) >= set(free.indexes)

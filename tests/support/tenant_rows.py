@@ -1,0 +1,70 @@
+"""A row of each of two tenants in each table that holds what is a tenant's: what one must never see of the other."""
+
+from __future__ import annotations
+
+from tests.support.factories import query
+
+KEYS = {"ada": 7, "eve": 8}
+SECRET = "of-eve"  # stands in her rows, and nowhere else
+# How a row of a tenant gets into each table. Those of the second group have no tenant_id, and belong to a row that has.
+ROWS = {
+    "timers": """(timer_key, due_date, tenant_id, name, payload)
+        values ({key}, '2099-01-01Z', '{tenant}', 'n', '"of-{tenant}"')""",
+    "command_log": """(timer_key, due_date, created_at, occurrence, intent, tenant_id, timer_type, target,
+        name, payload)
+        values ({key}, now(), now(), 1, 'TRIGGERED', '{tenant}', 'USER', 'log', 'n', '"of-{tenant}"')""",
+    "deliveries": """(timer_key, next_attempt_at, due_date, created_at, occurrence, slot, tenant_id, timer_type, target,
+        name)
+        values ({key}, now(), now(), now(), 1, {key}, '{tenant}', 'USER', 'webhook:n', 'of-{tenant}')""",
+    "dead_letters": """(timer_key, due_date, created_at, fired_at, occurrence, claims, failed_attempts, slot, tenant_id,
+        timer_type, target, reason)
+        values ({key}, now(), now(), now(), 1, 1, 1, {key}, '{tenant}', 'USER', 'webhook:n', 'of-{tenant}')""",
+    "endpoints": """(tenant_id, name, url, secrets)
+        values ('{tenant}', 'n', 'https://of-{tenant}.invalid', '{{secret}}')""",
+    "tenants": "(tenant_id) values ('{tenant}')",
+    "audit": """(role, interface, tenant_id, verb, what, outcome)
+        values ('r', 'api', '{tenant}', 'cancel', '{{}}', 'done')""",
+    "idempotent_requests": """(created_at, slot, status, tenant_id, idempotency_key, fingerprint, body)
+        values (now(), shardclock.request_slot(now()), 201, '{tenant}', 'k', sha256('k'), '{{}}')""",
+    "definitions": """(definition_key, tenant_id, process_id, version, name, resource, digest, model, starts)
+        values ({key}, '{tenant}', 'n', 1, 'of-{tenant}', 'p.bpmn', sha256('p'), 'p', '[]')""",
+    "instances": """(instance_key, definition_key, version, tenant_id, process_id, state)
+        values ({key}, {key}, 1, '{tenant}', 'of-{tenant}', '{{}}')""",
+    "subscriptions": """(definition_key, is_once, kind, tenant_id, name, process_id, node_id)
+        values ({key}, false, 'message', '{tenant}', 'm', 'p', 'n')""",
+    "messages": """(message_key, expires_at, tenant_id, name, correlation, variables)
+        values ({key}, now(), '{tenant}', 'm', 'c', '{{}}')""",
+    "process_starts": """(tenant_id, idempotency_key, process_id, instance_key) values ('{tenant}', 'k', 'p', {key})""",
+    "tasks": """(task_key, instance_key, token, tenant_id, process_id, node_id, name)
+        values ({key}, {key}, 1, '{tenant}', 'p', 'n', 'of-{tenant}')""",
+}
+PARTS = {
+    "instance_steps": "(instance_key, version, holder, signals, passes) values ({key}, 1, 1, '[]', '[]')",
+    "incidents": "(instance_key, token, node_id, sentence) values ({key}, 1, 'n', 'of-{tenant}')",
+    "task_acts": "(task_key, instance_key, act, who) values ({key}, {key}, 'CREATED', 'w')",
+}
+# They hold what is any tenant's, and are seen by whoever serves all tenants.
+OPERATORS = {
+    "records_aside": "(group_name, position, attempts, record) values ('{tenant}', {key}, 1, '{{}}')",
+    "job_runs": "(timer_key, claims, job, attempt, scheduled_at, started_at) values ({key}, 1, 'j', 1, now(), now())",
+}
+TABLES = {**ROWS, **PARTS, **OPERATORS}
+
+
+async def add_rows(dsn: str) -> None:
+    """Give each tenant a row in each table."""
+    for tenant, key in KEYS.items():
+        for table, row in TABLES.items():
+            await query(dsn, f"insert into shardclock.{table} {row.format(tenant=tenant, key=key)}")
+
+
+async def rows_of_eve(dsn: str) -> dict[str, list[str]]:
+    """Read all that she has, but the audit, in which what others try is recorded."""
+    found: dict[str, list[str]] = {}
+    for table in ROWS.keys() - {"audit"}:
+        asked = f"select to_jsonb(t)::text as row from shardclock.{table} t where tenant_id = 'eve' order by 1"
+        found[table] = [row["row"] for row in await query(dsn, asked)]
+    for table, key in (("instance_steps", "instance_key"), ("incidents", "instance_key"), ("task_acts", "task_key")):
+        asked = f"select to_jsonb(t)::text as row from shardclock.{table} t where {key} = {KEYS['eve']} order by 1"
+        found[table] = [row["row"] for row in await query(dsn, asked)]
+    return found
