@@ -1,7 +1,7 @@
 """Read the processes of a model, and gather all that is wrong with them."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from xml.etree.ElementTree import Element
@@ -25,6 +25,7 @@ from bpmn.model.refusal import InvalidModel, Problem
 from bpmn.model.triggers import SUFFIX, Shared, read_message, read_trigger
 from timers.refusal import shortened
 
+ID_CHARS_MAX = 200  # of what a token can be at: its id stands in timers, tasks and each line of the history
 KINDS = {
     "startEvent": Kind.START, "endEvent": Kind.END, "intermediateCatchEvent": Kind.CATCH,
     "intermediateThrowEvent": Kind.THROW, "boundaryEvent": Kind.BOUNDARY,
@@ -57,8 +58,11 @@ def read_model(text: bytes) -> tuple[Definition, ...]:
     root = read_document(text)
     if root.tag != bpmn("definitions"):
         raise InvalidModel(Problem("", f"the model begins with {shortened(root.tag)}, not with BPMN 2.0's definitions"))
-    shared = Shared({child.get("id", ""): child for child in root})
     processes = root.findall(bpmn("process"))
+    # First, because other sentences name the elements that they are about.
+    if too_long := [problem for process in processes for problem in _ids_too_long(process)]:
+        raise InvalidModel(*too_long)
+    shared = Shared({child.get("id", ""): child for child in root})
     readings = [_Process(process, shared) for process in processes if is_true(process.get("isExecutable"))]
     problems = []
     if not readings:
@@ -209,6 +213,17 @@ class _Process:
 
     def _problem(self, element: Element, sentence: str) -> None:
         self.problems.append(Problem(element.get("id", ""), sentence))
+
+
+def _ids_too_long(process: Element) -> Iterator[Problem]:
+    for element in process.iter():
+        found = element.get("id", "")
+        if len(found) > ID_CHARS_MAX and (element is process or local_name(element) in {*KINDS, "sequenceFlow"}):
+            yield Problem(
+                "",
+                f"the id {shortened(found)} of a {local_name(element)} has {len(found):,} characters;"
+                f" it may have {ID_CHARS_MAX}",
+            )
 
 
 def _kind_with(kind: Kind, trigger: Trigger | None) -> Kind:
