@@ -164,7 +164,9 @@ class Outbox:
                 writes.subscriptions.append(row | self._subscription(effect, "signal", name, None))
             case JobOpened():
                 payload = dict(effect.headers) | dict(effect.variables)
-                writes.jobs.append(row | {"target": effect.job_type, "payload": payload})
+                # As in Camunda 8, a job without retries has its first attempt.
+                attempts = None if effect.retries is None else max(1, effect.retries)
+                writes.jobs.append(row | {"target": effect.job_type, "attempts_max": attempts, "payload": payload})
             case TaskOpened():
                 writes.tasks.append(row | self._task(effect))
             case ChildOpened(_, _, process_id, variables):

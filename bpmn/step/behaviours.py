@@ -5,7 +5,8 @@ from datetime import datetime
 
 from bpmn.feel import Json
 from bpmn.model.definition import Call, Error, Escalation, Job, Kind, Node, Script, Signal, Terminate, UserWork
-from bpmn.model.expressions import Text
+from bpmn.model.expressions import Text, Unreadable
+from bpmn.model.extensions import check_retries
 from bpmn.step.effects import ChildOpened, Ended, JobOpened, Outcome, SignalThrown, TaskOpened
 from bpmn.step.events import catch, wait_for, watch
 from bpmn.step.leaving import finish
@@ -99,7 +100,7 @@ def _wait_for_one(step: Stepping, token: Token, node: Node) -> None:
 def _open_job(step: Stepping, token: Token, node: Node) -> None:
     assert isinstance(node.work, Job), "a task that somebody else does says who"
     work = node.work
-    retries = _whole(step.value(work.retries, token)) if work.retries else None
+    retries = _retries(step.value(work.retries, token)) if work.retries else None
     job_type = _text(step, token, work.job_type, "the job's type")
     if len(job_type) > TYPE_CHARS_MAX or job_type == "log" or job_type.startswith(("job:", "process:")):
         raise Unanswerable(
@@ -176,14 +177,11 @@ def _text(step: Stepping, token: Token, text: Text, meant: str) -> str:
     return text_for(text, step.instance, token, now=step.now, meant=meant)
 
 
-def _whole(value: Json) -> int:
+def _retries(value: Json) -> int:
     try:
-        number = int(str(value))
-    except ValueError:
-        number = -1
-    if 0 <= number <= 1_000:
-        return number
-    raise Unanswerable(f"the job's retries are {shortened(value)}, not a number from 0 to 1,000")
+        return check_retries(value)
+    except Unreadable as error:
+        raise Unanswerable(str(error)) from None
 
 
 def _names(step: Stepping, token: Token, text: Text | None) -> tuple[str, ...]:
