@@ -83,6 +83,7 @@ class _Process:
     element: Element
     shared: Shared
     problems: list[Problem] = field(default_factory=list)
+    unread: set[str] = field(default_factory=set)  # what else is wrong with these elements would follow from that
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     flows: dict[str, Flow] = field(default_factory=dict)
 
@@ -99,7 +100,7 @@ class _Process:
             joins=joins_of(nodes),
             upstream=upstream_of(nodes),
         )
-        self.problems += problems_of(definition)
+        self.problems += problems_of(definition, unread=self.unread)
         return definition
 
     def _read_scope(self, element: Element, kind: Kind, *, scope_id: str) -> None:
@@ -113,11 +114,11 @@ class _Process:
     def _kind_of(self, child: Element) -> Kind | None:
         name = local_name(child)
         if namespace(child) != BPMN:
-            self._problem(child, f"{shortened(child.tag)} is not an element of BPMN 2.0; leave it out")
+            self._unread(child, f"{shortened(child.tag)} is not an element of BPMN 2.0; leave it out")
         elif name in NOT_RUN:
-            self._problem(child, f"{name} isn't run here; docs/bpmn.md says what is")
+            self._unread(child, f"{name} isn't run here; docs/bpmn.md says what is")
         elif name not in KINDS and name not in SILENT and not name.endswith(SUFFIX):
-            self._problem(child, f"{name} is not an element that a process may have; docs/bpmn.md lists them")
+            self._unread(child, f"{name} is not an element that a process may have; docs/bpmn.md lists them")
         return KINDS.get(name) if namespace(child) == BPMN else None
 
     def _read_node(self, element: Element, kind: Kind, *, scope_id: str) -> None:
@@ -175,7 +176,7 @@ class _Process:
             outgoing[flow.source].append(flow)
             incoming[flow.target].append(flow.flow_id)
             for end in (flow.source, flow.target):
-                if end not in self.nodes:
+                if end not in self.nodes and end not in self.unread:
                     self.problems.append(
                         Problem(flow.flow_id, f"it leads to or from {shortened(end)}, which isn't there")
                     )
@@ -203,13 +204,17 @@ class _Process:
         try:
             read(element)
         except Unreadable as error:
-            self._problem(element, str(error))
+            self._unread(element, str(error))
 
     def _id_of(self, element: Element) -> str:
         if found := element.get("id", ""):
             return found
         self._problem(element, f"a {local_name(element)} has no id; give it one")
         return f"({local_name(element)} {len(self.nodes)})"
+
+    def _unread(self, element: Element, sentence: str) -> None:
+        self._problem(element, sentence)
+        self.unread.add(element.get("id", ""))
 
     def _problem(self, element: Element, sentence: str) -> None:
         self.problems.append(Problem(element.get("id", ""), sentence))
