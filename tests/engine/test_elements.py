@@ -8,6 +8,7 @@ from bpmn.model import InvalidModel
 from service import processes
 from tests.support.bpmn_cluster import Processes, running
 from tests.support.bpmn_models import HISTORIES, MODELS, ElementModel, Play, folders
+from tests.support.bpmn_page import PAGE, written
 
 EACH = [model for folder in folders() for model in folder.models]
 
@@ -39,6 +40,10 @@ async def test_a_model_that_is_not_run_is_refused_and_nothing_of_it_is_kept(mode
 
 async def sentences(it: Processes, key: int) -> list[str]:
     return [incident["sentence"] for incident in (await it.see(key)).waits["incident_list"]]
+
+
+def test_the_page_is_as_the_models_are() -> None:
+    assert PAGE.read_text() == written(), "write it anew: make docs"
 
 
 def test_each_model_has_a_history_and_each_history_a_model() -> None:
