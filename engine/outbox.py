@@ -169,8 +169,8 @@ class Outbox:
                 writes.jobs.append(row | {"target": effect.job_type, "attempts_max": attempts, "payload": payload})
             case TaskOpened():
                 writes.tasks.append(row | self._task(effect))
-            case ChildOpened(_, _, process_id, variables):
-                writes.children.append(row | {"process_id": process_id, "variables": dict(variables)})
+            case ChildOpened(_, _, process_id, variables, depth):
+                writes.children.append(row | {"process_id": process_id, "variables": dict(variables), "depth": depth})
 
     def _timer(self, effect: TimerOpened, now: datetime) -> dict[str, Any]:
         node = self._definition.nodes[effect.node_id]

@@ -18,6 +18,7 @@ from timers.moment import parse_due_date
 from timers.refusal import InvalidTimer, shortened
 
 TYPE_CHARS_MAX = 200
+CALLS_DEPTH_MAX = 100  # call activities that wait for each other's children
 
 
 def enter(step: Stepping, entry: Entry) -> None:
@@ -127,8 +128,13 @@ def _open_task(step: Stepping, token: Token, node: Node) -> None:
 def _open_child(step: Stepping, token: Token, node: Node) -> None:
     assert isinstance(node.work, Call), "a call activity says which process it calls"
     process_id = _text(step, token, node.work.process_id, "the called process")
+    if step.instance.depth >= CALLS_DEPTH_MAX:
+        raise Unanswerable(
+            f"the process {shortened(process_id)} would be the {CALLS_DEPTH_MAX + 1}th that calls another in a row,"
+            f" and there may be {CALLS_DEPTH_MAX}; let a process not call itself for ever"
+        )
     variables = visible(step.instance, token) if node.work.passes_all_in else dict(token.variables)
-    step.emit(ChildOpened(token.key, node.node_id, process_id, variables))
+    step.emit(ChildOpened(token.key, node.node_id, process_id, variables, step.instance.depth + 1))
 
 
 def _throw(step: Stepping, token: Token, node: Node) -> None:

@@ -139,25 +139,25 @@ async def _complete(it: Processes, words: list[str], variables: dict[str, Any]) 
     assert await tasks.complete_task(it.session, first.task_key, variables=variables)
 
 
-async def _task(it: Processes, task_type: str) -> dict[str, int]:
+async def _task(it: Processes, task_type: str) -> tuple[int, int]:
     (task,) = await activate_service_tasks(it.session, task_type, most=1, lease_s=30.0, tenant_id="default")
-    return {"task_key": task.task_key, "claim": task.claim}
+    return task.task_key, task.claim
 
 
 async def _do(it: Processes, words: list[str], variables: dict[str, Any]) -> None:
     taken = await _task(it, words[0])
-    assert await complete_service_task(it.session, **taken, variables=variables) == "DELIVERED"
+    assert await complete_service_task(it.session, *taken, variables=variables) == "DELIVERED"
 
 
 async def _fail(it: Processes, words: list[str], variables: dict[str, Any]) -> None:
     task_type, *why = words
-    assert await fail_service_task(it.session, **await _task(it, task_type), reason=" ".join(why)) != "NOT_FOUND"
+    assert await fail_service_task(it.session, *await _task(it, task_type), reason=" ".join(why)) != "NOT_FOUND"
 
 
 async def _throw(it: Processes, words: list[str], variables: dict[str, Any]) -> None:
     task_type, code = words
     taken = await _task(it, task_type)
-    assert await throw_service_task_error(it.session, **taken, code=code, variables=variables) == "DISCARDED"
+    assert await throw_service_task_error(it.session, *taken, code=code, variables=variables) == "DISCARDED"
 
 
 async def _message(it: Processes, words: list[str], variables: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
--- How many attempts a service task has, as its model says (retries of zeebe:taskDefinition).
+-- How many attempts a service task has, as its model says (retries of zeebe:taskDefinition), and how large variables are.
 
 alter table shardclock.deliveries add column attempts_max integer;
 
@@ -51,4 +51,24 @@ tenant_id: refuse a task of another tenant; null: of any
 returns: RETRIED; DEAD if there is no further attempt; NOT_FOUND as for complete_service_task
 errors: none
 example: select shardclock.fail_service_task(42, 1, 'no box is left', retries => 2, retry_after => 'PT5M');
+$$;
+
+-- Refuses what is no object of variables, or too large: a message that is kept has nobody yet who would refuse it.
+create or replace function shardclock.check_variables(variables jsonb)
+returns void
+language plpgsql
+immutable
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if jsonb_typeof(variables) is distinct from 'object' then
+        raise exception 'variables are %: give a JSON object, of names and values',
+            coalesce(jsonb_typeof(variables), 'null')
+            using errcode = 'invalid_parameter_value';
+    end if;
+    if octet_length(variables::text) > 1048576 then
+        raise exception 'variables have % bytes: the limit is 1048576 (1 MiB)', octet_length(variables::text)
+            using errcode = 'invalid_parameter_value';
+    end if;
+end
 $$;
