@@ -32,7 +32,7 @@ def catch(event: str) -> bytes:
 
 MODELS = {
     "a file of the server": (
-        f'<!DOCTYPE x [<!ENTITY f SYSTEM "file:///etc/passwd">]>{HEAD}&f;</definitions>'.encode(),
+        f'<!DOCTYPE x [<!ENTITY f SYSTEM "/etc/passwd">]>{HEAD}&f;</definitions>'.encode(),
         "the model has a DOCTYPE, which could name other files; leave it out",
     ),
     "a billion laughs": (
