@@ -135,7 +135,8 @@ def _begun(signals: Sequence[TakenSignal], definition: Definition, definition_ke
         said.get("variables", {}),
         now=first.server_time,
         start=first.node_id,
-        is_child=parent is not None,
+        # The release before says no depth.
+        depth=said.get("depth", 0 if parent is None else 1),
         goes_on=share.goes_on,
     )
     outbox.add(step.effects, now=first.server_time)

@@ -164,11 +164,13 @@ class Outbox:
                 writes.subscriptions.append(row | self._subscription(effect, "signal", name, None))
             case JobOpened():
                 payload = dict(effect.headers) | dict(effect.variables)
-                writes.jobs.append(row | {"target": effect.job_type, "payload": payload})
+                # As in Camunda 8, a job without retries has its first attempt.
+                attempts = None if effect.retries is None else max(1, effect.retries)
+                writes.jobs.append(row | {"target": effect.job_type, "attempts_max": attempts, "payload": payload})
             case TaskOpened():
                 writes.tasks.append(row | self._task(effect))
-            case ChildOpened(_, _, process_id, variables):
-                writes.children.append(row | {"process_id": process_id, "variables": dict(variables)})
+            case ChildOpened(_, _, process_id, variables, depth):
+                writes.children.append(row | {"process_id": process_id, "variables": dict(variables), "depth": depth})
 
     def _timer(self, effect: TimerOpened, now: datetime) -> dict[str, Any]:
         node = self._definition.nodes[effect.node_id]

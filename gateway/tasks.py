@@ -77,7 +77,12 @@ class NotDone(BaseModel):
 
     claim: int = Field(ge=1, description="as it was taken", examples=[1])
     reason: str = Field(max_length=1_000, examples=["no box is left"])
-    retries: int = Field(0, ge=0, le=1_000, description="further attempts; 0: none, and its instance has an incident")
+    retries: int | None = Field(
+        None,
+        ge=0,
+        le=1_000,
+        description="further attempts; 0: none, and its instance has an incident; null: what the model has left",
+    )
     retry_after: str = Field("PT0S", description="when the next may be made, an ISO 8601 duration")
 
 

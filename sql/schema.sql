@@ -159,6 +159,7 @@ CREATE TABLE shardclock.deliveries (
     schedule text,
     payload jsonb,
     failures jsonb,
+    attempts_max integer,
     CONSTRAINT claim_is_whole CHECK (((claimed_by IS NULL) = (claimed_until IS NULL)))
 )
 WITH (fillfactor='40', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_insert_scale_factor='0.1', autovacuum_vacuum_cost_delay='0');
@@ -906,7 +907,7 @@ ALTER TABLE ONLY shardclock.holders
 -- check_one_timer(bigint, text)  0006_verbs.sql
 -- check_schedule(text)  0004_dates.sql
 -- check_timer()  0001_timers.sql
--- check_variables(jsonb)  0018_processes.sql
+-- check_variables(jsonb)  0022_bounds_of_processes.sql
 -- check_zone(text)  0004_dates.sql
 -- claim_task(bigint, text, text)  0018_processes.sql
 -- named_clock(timestamp with time zone, text)  0004_dates.sql
@@ -931,7 +932,7 @@ ALTER TABLE ONLY shardclock.holders
 -- ended_as(bigint, text, text)  0006_verbs.sql
 -- ensure_log_partitions(integer)  0002_command_log.sql
 -- ensure_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)  0005_schedule.sql
--- fail_service_task(bigint, integer, text, integer, interval, text)  0018_processes.sql
+-- fail_service_task(bigint, integer, text, integer, interval, text)  0022_bounds_of_processes.sql
 -- find_definition(text, text, integer)  0018_processes.sql
 -- find_keys(text, text, text, timestamp with time zone, timestamp with time zone, bigint, bigint, integer, text)  0014_targets.sql
 -- find_requests(text[], text[], timestamp with time zone)  0013_api.sql

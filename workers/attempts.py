@@ -86,9 +86,10 @@ def _again(
     reason: str,
 ) -> Settlement:
     failed = delivery.failed_attempts + 1
+    most = delivery.attempts_max or policy.max_attempts
     next_age_s = _age_s(delivery, now) + delay_s
-    if failed >= policy.max_attempts:
-        return _dead(delivery, duration_s, f"{reason} (attempt {failed} of {policy.max_attempts})")
+    if failed >= most:
+        return _dead(delivery, duration_s, f"{reason} (attempt {failed} of {most})")
     if policy.give_up_after_s is not None and next_age_s > policy.give_up_after_s:
         return _dead(
             delivery, duration_s, f"{reason} (given up: {policy.give_up_after_s:g} s after its firing are over)"

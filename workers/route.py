@@ -35,7 +35,7 @@ def route_of(stored: StoredEndpoint | None, rules: EndpointRules) -> Route:
     Whatever the row holds is a route: one that raised would keep a worker from all other endpoints.
     """
     if stored is None:
-        return Route(None, policy_of({})).closed("the endpoint was removed")
+        return Route(None, policy_of({})).closed("there is no such endpoint: it was removed, or never added")
     route = Route(stored, policy_of({}))
     if stored.why_closed is not None:
         return route.closed(stored.why_closed)

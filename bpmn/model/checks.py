@@ -3,7 +3,7 @@
 source:  BPMN 2.0.2; where it leaves a choice, Camunda 8 decides: a model that is refused there is refused here
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from bpmn.model.definition import (
     SCOPES,
@@ -32,12 +32,15 @@ WITHOUT_CONDITIONS = frozenset({Kind.PARALLEL, Kind.EVENT_BASED, Kind.START})
 Check = Callable[[Node, Definition], Iterator[str]]
 
 
-def problems_of(definition: Definition) -> list[Problem]:
-    """Find all that is wrong with a definition, in the document's order."""
+def problems_of(definition: Definition, *, unread: Collection[str] = ()) -> list[Problem]:
+    """Find all that is wrong with a definition, in the document's order.
+
+    Of nodes that are `unread` only the flows are looked at: something else of them is wrong, and has been said.
+    """
     return [
         Problem(node.node_id, sentence)
         for node in definition.nodes.values()
-        for check in (_check_flows, *CHECKS.get(node.kind, ()))
+        for check in (_check_flows, *(() if node.node_id in unread else CHECKS.get(node.kind, ())))
         for sentence in check(node, definition)
     ]
 

@@ -25,6 +25,8 @@ def read_document(text: bytes) -> Element:
         return _within_bounds(text)
     except DefusedXmlException:
         raise _refused("the model has a DOCTYPE, which could name other files; leave it out") from None
+    except InvalidModel:
+        raise
     except (ParseError, LookupError, ValueError) as error:  # the last two: an encoding that Python can't read
         raise _refused(f"the model is not XML: {error}; send BPMN 2.0 as a modeler saves it") from None
 

@@ -22,6 +22,7 @@ from bpmn.model.names import (
 from timers.refusal import shortened
 
 PATH_PARTS_MAX = 20
+RETRIES_MAX = 1_000
 IN_JAVA = ("class", "delegateExpression", "expression")
 # Camunda 8's listeners are jobs of their own, Camunda 7's are Java: a model that needs them would run otherwise here.
 LISTENERS = ("executionListeners", "taskListeners", "executionListener", "taskListener")
@@ -33,7 +34,7 @@ def read_job(element: Element) -> Job:
     if (task := zeebe_child(element, "taskDefinition")) is not None:
         return Job(
             read_text(_required(task, "type")),
-            retries=_optional(task.get("retries")),
+            retries=_retries(task.get("retries")),
             headers=tuple((header.get("key", ""), header.get("value", "")) for header in (headers or ())),
         )
     source = _external(element)
@@ -46,6 +47,27 @@ def read_job(element: Element) -> Job:
                 " or an external task's topic"
             )
     raise Unreadable("nothing says who does it; name a zeebe:taskDefinition's type or an external task's topic")
+
+
+def _retries(written: str | None) -> Text | None:
+    retries = _optional(written)
+    if isinstance(retries, str):
+        check_retries(retries)
+    return retries
+
+
+def check_retries(written: object) -> int:
+    """Read how many attempts a job has.
+
+    errors:  Unreadable  it is no such number
+    """
+    try:
+        number = int(str(written))
+    except ValueError:
+        number = -1
+    if 0 <= number <= RETRIES_MAX:
+        return number
+    raise Unreadable(f"the job's retries are {shortened(written)}, not a number from 0 to {RETRIES_MAX:,}")
 
 
 def _external(element: Element) -> Element:

@@ -1,7 +1,7 @@
 """Read the processes of a model, and gather all that is wrong with them."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 from xml.etree.ElementTree import Element
@@ -25,6 +25,7 @@ from bpmn.model.refusal import InvalidModel, Problem
 from bpmn.model.triggers import SUFFIX, Shared, read_message, read_trigger
 from timers.refusal import shortened
 
+ID_CHARS_MAX = 200  # of what a token can be at: its id stands in timers, tasks and each line of the history
 KINDS = {
     "startEvent": Kind.START, "endEvent": Kind.END, "intermediateCatchEvent": Kind.CATCH,
     "intermediateThrowEvent": Kind.THROW, "boundaryEvent": Kind.BOUNDARY,
@@ -57,8 +58,11 @@ def read_model(text: bytes) -> tuple[Definition, ...]:
     root = read_document(text)
     if root.tag != bpmn("definitions"):
         raise InvalidModel(Problem("", f"the model begins with {shortened(root.tag)}, not with BPMN 2.0's definitions"))
-    shared = Shared({child.get("id", ""): child for child in root})
     processes = root.findall(bpmn("process"))
+    # First, because other sentences name the elements that they are about.
+    if too_long := [problem for process in processes for problem in _ids_too_long(process)]:
+        raise InvalidModel(*too_long)
+    shared = Shared({child.get("id", ""): child for child in root})
     readings = [_Process(process, shared) for process in processes if is_true(process.get("isExecutable"))]
     problems = []
     if not readings:
@@ -79,6 +83,7 @@ class _Process:
     element: Element
     shared: Shared
     problems: list[Problem] = field(default_factory=list)
+    unread: set[str] = field(default_factory=set)  # what else is wrong with these elements would follow from that
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     flows: dict[str, Flow] = field(default_factory=dict)
 
@@ -95,7 +100,7 @@ class _Process:
             joins=joins_of(nodes),
             upstream=upstream_of(nodes),
         )
-        self.problems += problems_of(definition)
+        self.problems += problems_of(definition, unread=self.unread)
         return definition
 
     def _read_scope(self, element: Element, kind: Kind, *, scope_id: str) -> None:
@@ -109,11 +114,11 @@ class _Process:
     def _kind_of(self, child: Element) -> Kind | None:
         name = local_name(child)
         if namespace(child) != BPMN:
-            self._problem(child, f"{shortened(child.tag)} is not an element of BPMN 2.0; leave it out")
+            self._unread(child, f"{shortened(child.tag)} is not an element of BPMN 2.0; leave it out")
         elif name in NOT_RUN:
-            self._problem(child, f"{name} isn't run here; docs/bpmn.md says what is")
+            self._unread(child, f"{name} isn't run here; docs/bpmn.md says what is")
         elif name not in KINDS and name not in SILENT and not name.endswith(SUFFIX):
-            self._problem(child, f"{name} is not an element that a process may have; docs/bpmn.md lists them")
+            self._unread(child, f"{name} is not an element that a process may have; docs/bpmn.md lists them")
         return KINDS.get(name) if namespace(child) == BPMN else None
 
     def _read_node(self, element: Element, kind: Kind, *, scope_id: str) -> None:
@@ -171,7 +176,7 @@ class _Process:
             outgoing[flow.source].append(flow)
             incoming[flow.target].append(flow.flow_id)
             for end in (flow.source, flow.target):
-                if end not in self.nodes:
+                if end not in self.nodes and end not in self.unread:
                     self.problems.append(
                         Problem(flow.flow_id, f"it leads to or from {shortened(end)}, which isn't there")
                     )
@@ -199,7 +204,7 @@ class _Process:
         try:
             read(element)
         except Unreadable as error:
-            self._problem(element, str(error))
+            self._unread(element, str(error))
 
     def _id_of(self, element: Element) -> str:
         if found := element.get("id", ""):
@@ -207,8 +212,23 @@ class _Process:
         self._problem(element, f"a {local_name(element)} has no id; give it one")
         return f"({local_name(element)} {len(self.nodes)})"
 
+    def _unread(self, element: Element, sentence: str) -> None:
+        self._problem(element, sentence)
+        self.unread.add(element.get("id", ""))
+
     def _problem(self, element: Element, sentence: str) -> None:
         self.problems.append(Problem(element.get("id", ""), sentence))
+
+
+def _ids_too_long(process: Element) -> Iterator[Problem]:
+    for element in process.iter():
+        found = element.get("id", "")
+        if len(found) > ID_CHARS_MAX and (element is process or local_name(element) in {*KINDS, "sequenceFlow"}):
+            yield Problem(
+                "",
+                f"the id {shortened(found)} of a {local_name(element)} has {len(found):,} characters;"
+                f" it may have {ID_CHARS_MAX}",
+            )
 
 
 def _kind_with(kind: Kind, trigger: Trigger | None) -> Kind:

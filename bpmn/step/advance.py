@@ -57,14 +57,14 @@ def begin(
     *,
     now: datetime,
     start: str | None = None,
-    is_child: bool = False,
+    depth: int = 0,
     goes_on: GoesOn = always,
 ) -> tuple[Instance, Step]:
     """Start an instance, at the start event without a trigger or at the one that is named.
 
     errors:  ValueError  the process has no such start event
     """
-    instance = Instance(is_child=is_child, start=start)
+    instance = Instance(depth=depth, start=start)
     step = Stepping(definition, instance, now)
     first = definition.root.start if start is None else start
     if first not in definition.root.starts:

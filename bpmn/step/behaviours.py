@@ -5,7 +5,8 @@ from datetime import datetime
 
 from bpmn.feel import Json
 from bpmn.model.definition import Call, Error, Escalation, Job, Kind, Node, Script, Signal, Terminate, UserWork
-from bpmn.model.expressions import Text
+from bpmn.model.expressions import Text, Unreadable
+from bpmn.model.extensions import check_retries
 from bpmn.step.effects import ChildOpened, Ended, JobOpened, Outcome, SignalThrown, TaskOpened
 from bpmn.step.events import catch, wait_for, watch
 from bpmn.step.leaving import finish
@@ -17,6 +18,7 @@ from timers.moment import parse_due_date
 from timers.refusal import InvalidTimer, shortened
 
 TYPE_CHARS_MAX = 200
+CALLS_DEPTH_MAX = 100  # call activities that wait for each other's children
 
 
 def enter(step: Stepping, entry: Entry) -> None:
@@ -99,7 +101,7 @@ def _wait_for_one(step: Stepping, token: Token, node: Node) -> None:
 def _open_job(step: Stepping, token: Token, node: Node) -> None:
     assert isinstance(node.work, Job), "a task that somebody else does says who"
     work = node.work
-    retries = _whole(step.value(work.retries, token)) if work.retries else None
+    retries = _retries(step.value(work.retries, token)) if work.retries else None
     job_type = _text(step, token, work.job_type, "the job's type")
     if len(job_type) > TYPE_CHARS_MAX or job_type == "log" or job_type.startswith(("job:", "process:")):
         raise Unanswerable(
@@ -126,8 +128,13 @@ def _open_task(step: Stepping, token: Token, node: Node) -> None:
 def _open_child(step: Stepping, token: Token, node: Node) -> None:
     assert isinstance(node.work, Call), "a call activity says which process it calls"
     process_id = _text(step, token, node.work.process_id, "the called process")
+    if step.instance.depth >= CALLS_DEPTH_MAX:
+        raise Unanswerable(
+            f"the process {shortened(process_id)} would be the {CALLS_DEPTH_MAX + 1}th that calls another in a row,"
+            f" and there may be {CALLS_DEPTH_MAX}; let a process not call itself for ever"
+        )
     variables = visible(step.instance, token) if node.work.passes_all_in else dict(token.variables)
-    step.emit(ChildOpened(token.key, node.node_id, process_id, variables))
+    step.emit(ChildOpened(token.key, node.node_id, process_id, variables, step.instance.depth + 1))
 
 
 def _throw(step: Stepping, token: Token, node: Node) -> None:
@@ -176,14 +183,11 @@ def _text(step: Stepping, token: Token, text: Text, meant: str) -> str:
     return text_for(text, step.instance, token, now=step.now, meant=meant)
 
 
-def _whole(value: Json) -> int:
+def _retries(value: Json) -> int:
     try:
-        number = int(str(value))
-    except ValueError:
-        number = -1
-    if 0 <= number <= 1_000:
-        return number
-    raise Unanswerable(f"the job's retries are {shortened(value)}, not a number from 0 to 1,000")
+        return check_retries(value)
+    except Unreadable as error:
+        raise Unanswerable(str(error)) from None
 
 
 def _names(step: Stepping, token: Token, text: Text | None) -> tuple[str, ...]:

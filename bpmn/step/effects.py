@@ -90,12 +90,13 @@ class TaskOpened:
 
 @dataclass(frozen=True, slots=True)
 class ChildOpened:
-    """A call activity waits for a child process."""
+    """A call activity waits for a child process; `depth` is how many wait above that."""
 
     token: int
     node_id: str
     process_id: str
     variables: Mapping[str, Json]
+    depth: int
 
 
 @dataclass(frozen=True, slots=True)

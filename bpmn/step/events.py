@@ -14,6 +14,7 @@ from bpmn.step.stepping import Stepping
 from bpmn.step.variables import Unanswerable, text_for
 
 Payload = Mapping[str, Json]
+WAITED_CHARS_MAX = 200  # of a time, a name or a key: those that wait for messages are found by both in one index
 
 
 def watch(step: Stepping, token: Token, node: Node) -> None:
@@ -51,7 +52,12 @@ def opened_at_deployment(definition: Definition, *, now: datetime) -> tuple[Effe
 
 def _opened(step: Stepping, token: Token, node: Node) -> Iterator[Effect]:
     def text(written: Text, meant: str) -> str:
-        return text_for(written, step.instance, token, now=step.now, meant=f"{meant} of {node.node_id}")
+        value = text_for(written, step.instance, token, now=step.now, meant=f"{meant} of {node.node_id}")
+        if len(value) > WAITED_CHARS_MAX:
+            raise Unanswerable(
+                f"{meant} of {node.node_id} has {len(value):,} characters, and may have {WAITED_CHARS_MAX}; shorten it"
+            )
+        return value
 
     match node.trigger:
         case Timer(kind, written):

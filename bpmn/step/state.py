@@ -90,15 +90,20 @@ class Rest:
 class Instance:
     """All tokens of an instance, by their keys; none when it has ended.
 
-    shape:   `is_child` says whether a call activity of another instance waits for it; `start` is the start event at
+    shape:   `depth` is how many call activities wait above it, 0 if nobody has called it; `start` is the start event at
              which it began, None for the one without a trigger; `rest` is None if its tokens wait
     """
 
     tokens: dict[int, Token] = field(default_factory=dict)
     next_key: int = ROOT
-    is_child: bool = False
+    depth: int = 0
     start: str | None = None
     rest: Rest | None = None
+
+    @property
+    def is_child(self) -> bool:
+        """Say whether a call activity of another instance waits for it."""
+        return self.depth > 0
 
     def children(self, key: int) -> list[Token]:
         """List the tokens directly inside a scope."""
@@ -115,7 +120,7 @@ def write_state(instance: Instance) -> str:
     errors:  StateTooLarge
     """
     tokens = [_written(token) for token in instance.tokens.values()]
-    fields: dict[str, Any] = {"k": instance.next_key, "c": int(instance.is_child), "s": instance.start, "t": tokens}
+    fields: dict[str, Any] = {"k": instance.next_key, "c": instance.depth, "s": instance.start, "t": tokens}
     if rest := instance.rest:
         fields["r"] = [rest.entries, rest.touched, rest.entered]
     text = json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
@@ -135,7 +140,7 @@ def read_state(text: str) -> Instance:
     if "r" in stored:
         entries, touched, entered = stored["r"]
         rest = Rest(tuple(Entry(*entry) for entry in entries), tuple(touched), entered)
-    return Instance(tokens, stored["k"], is_child=bool(stored["c"]), start=stored["s"], rest=rest)
+    return Instance(tokens, stored["k"], depth=stored["c"], start=stored["s"], rest=rest)
 
 
 def _written(token: Token) -> list[object]:

@@ -19,9 +19,10 @@ from (
         select greatest(d.next_attempt_at, d.claimed_until, j.not_before), d.timer_key, d.name, d.target, d.claims + 1
         from shardclock.deliveries d
         left join shardclock.jobs j on d.target = 'job:' || j.name
-        -- A service task of which no handler does the work waits for whoever completes it.
+        -- A service task that neither a handler nor an endpoint does waits for whoever completes it.
         where (
             d.timer_type <> 'SERVICE_TASK'
+            or d.target like 'webhook:%'
             or exists (select from shardclock.handlers h where h.target = d.target and h.withdrawn_at is null)
         )
         -- A signal waits behind one of its instance that was put off, as in take_signals.sql.

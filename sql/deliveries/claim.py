@@ -57,6 +57,7 @@ class ClaimedDelivery(NamedTuple):
     name: str | None
     schedule: str | None
     payload: str | None
+    attempts_max: int | None = None  # of a service task, as its model says; None: the policy says it
 
     @property
     def claim(self) -> Claim:

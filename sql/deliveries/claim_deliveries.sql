@@ -14,7 +14,8 @@
 -- out:   a row for each claimed delivery, in the order of its lane: timer_key bigint, process_instance_key bigint,
 --        element_instance_key bigint, due_date timestamptz, fired_at timestamptz, next_attempt_at timestamptz,
 --        redriven_at timestamptz or null, occurrence bigint, claims integer, failed_attempts integer, given_back integer,
---        tenant_id text, timer_type text, target text, target_element_id text, name text, schedule text, payload text;
+--        tenant_id text, timer_type text, target text, target_element_id text, name text, schedule text, payload text,
+--        attempts_max integer or null;
 --        the last row tells of the scan, and what tells of it is null in all others: server_time timestamptz, next_target
 --        text, next_tenant text (the next scan's :after_target and :after_tenant), lanes bigint (how many have deliveries
 --        for the caller), saturated boolean (there may be more)
@@ -137,13 +138,13 @@ claimed as (
     returning
         d.timer_key, d.process_instance_key, d.element_instance_key, d.due_date, d.fired_at, d.next_attempt_at,
         d.redriven_at, d.occurrence, d.claims, d.failed_attempts, d.given_back, d.tenant_id, d.timer_type, d.target,
-        d.target_element_id, d.name, d.schedule, d.payload::text as payload
+        d.target_element_id, d.name, d.schedule, d.payload::text as payload, d.attempts_max
 )
 (
     select
         c.timer_key, c.process_instance_key, c.element_instance_key, c.due_date, c.fired_at, c.next_attempt_at,
         c.redriven_at, c.occurrence, c.claims, c.failed_attempts, c.given_back, c.tenant_id, c.timer_type, c.target,
-        c.target_element_id, c.name, c.schedule, c.payload,
+        c.target_element_id, c.name, c.schedule, c.payload, c.attempts_max,
         null::timestamptz as server_time, null::text as next_target, null::text as next_tenant, null::bigint as lanes,
         null::boolean as saturated
     from claimed c
@@ -152,7 +153,7 @@ claimed as (
 union all
 -- A row of its own: in each row of a delivery, these five would cost as much as a quarter of the delivery.
 select
-    null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
+    null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null, null,
     clock_timestamp(),
     coalesce((select l.target from lane l where l.number = 500), ''),
     coalesce((select l.tenant_id from lane l where l.number = 500), ''),

@@ -85,7 +85,12 @@ signaled as (
             when e.intent = 'DELIVERED'
                 then jsonb_build_object(
                     'kind', 'completed',
-                    'variables', case when jsonb_typeof(e.result) = 'object' then e.result else '{}' end
+                    'variables',
+                    -- That an endpoint answered with 200 is no variable of a process.
+                    case
+                        when jsonb_typeof(e.result) = 'object' and e.target not like 'webhook:%' then e.result
+                        else '{}'
+                    end
                 )
             when e.intent = 'DISCARDED' and e.result ? 'error_code'
                 then jsonb_build_object('kind', 'error', 'code', e.result ->> 'error_code', 'reason', e.reason)

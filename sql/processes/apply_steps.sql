@@ -7,11 +7,11 @@
 --        parent_token, state, outcome, error_code, result, signals, passes},
 --        :timers jsonb {instance_key, token, node_id, tenant_id, timer_type, due_date, schedule, zone,
 --        name},
---        :jobs jsonb {instance_key, token, node_id, tenant_id, target, payload},
+--        :jobs jsonb {instance_key, token, node_id, tenant_id, target, payload, attempts_max},
 --        :tasks jsonb {instance_key, token, node_id, tenant_id, process_id, name, assignee, candidate_groups,
 --        candidate_users, due_date, form_key},
 --        :subscriptions jsonb {instance_key, token, node_id, tenant_id, process_id, kind, name, correlation, is_once},
---        :children jsonb {instance_key, token, tenant_id, process_id, variables},
+--        :children jsonb {instance_key, token, tenant_id, process_id, variables, depth},
 --        :closed jsonb {instance_key, token, node_id (null: all)},
 --        :incidents jsonb {instance_key, token, node_id, sentence}, :resolved jsonb {instance_key, token},
 --        :sent jsonb {instance_key, tenant_id, to_key, token, node_id, signal},
@@ -248,7 +248,7 @@ child as materialized (
     select
         c.*, shardclock.find_definition(c.tenant_id, c.process_id) as definition_key
     from jsonb_to_recordset(:children::jsonb) as c (
-        instance_key bigint, token bigint, tenant_id text, process_id text, variables jsonb
+        instance_key bigint, token bigint, tenant_id text, process_id text, variables jsonb, depth integer
     )
     where c.instance_key in (select w.instance_key from written w)
 ),
@@ -274,7 +274,7 @@ outgoing as materialized (
                 )
             else jsonb_build_object(
                 'kind', 'begin', 'definition', c.definition_key, 'variables', c.variables,
-                'parent', c.instance_key, 'parent_token', c.token
+                'parent', c.instance_key, 'parent_token', c.token, 'depth', c.depth
             )
         end,
         'child:' || c.instance_key || ':' || c.token
@@ -304,19 +304,23 @@ queued as (
     -- What is due for somebody: jobs for workers, and signals for engines.
     insert into shardclock.deliveries (
         timer_key, process_instance_key, element_instance_key, next_attempt_at, due_date, created_at, occurrence, slot,
-        tenant_id, timer_type, target, target_element_id, name, payload
+        tenant_id, timer_type, target, target_element_id, name, payload, attempts_max
     )
     select
         q.key, q.to_key, q.token, now(), now(), now(), 1, coalesce(q.to_key, q.key) % 840, q.tenant_id, q.timer_type,
-        q.target, q.node_id, q.name, q.signal
+        q.target, q.node_id, q.name, q.signal, q.attempts_max
     from (
         select nextval('shardclock.timer_key_seq') as key, u.*
         from (
-            select o.*, 'USER' as timer_type, 'process:instance' as target from outgoing o
+            select o.*, 'USER' as timer_type, 'process:instance' as target, null::integer as attempts_max
+            from outgoing o
             union all
-            select j.instance_key, j.tenant_id, j.token, j.node_id, j.payload, null, 'SERVICE_TASK', j.target
+            select
+                j.instance_key, j.tenant_id, j.token, j.node_id, j.payload, null, 'SERVICE_TASK', j.target,
+                j.attempts_max
             from jsonb_to_recordset(:jobs::jsonb) as j (
-                instance_key bigint, token bigint, node_id text, tenant_id text, target text, payload jsonb
+                instance_key bigint, token bigint, node_id text, tenant_id text, target text, payload jsonb,
+                attempts_max integer
             )
             where j.instance_key in (select w.instance_key from written w)
         ) u

@@ -66,11 +66,13 @@ async def fail_service_task(
     claim: int,
     *,
     reason: str,
-    retries: int = 0,
+    retries: int | None = None,
     retry_after_s: float = 0.0,
     tenant_id: str | None = None,
 ) -> str:
     """Say that a service task could not be done; return RETRIED, DEAD (its instance has an incident) or NOT_FOUND.
+
+    Without `retries`, what is left of the model's attempts decides whether there is another.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/processes/fail_service_task.sql

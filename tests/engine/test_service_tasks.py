@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sql.processes import instances
 from sql.processes.service_tasks import (
     TakenTask,
     activate_service_tasks,
@@ -13,7 +14,7 @@ from sql.processes.service_tasks import (
 )
 from sql.session import StatementRefused
 from tests.support.bpmn import SHARED, boundary, job
-from tests.support.bpmn_cluster import Processes, running
+from tests.support.bpmn_cluster import APP, Processes, running
 
 START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
 
@@ -99,6 +100,47 @@ async def test_a_task_that_is_interrupted_while_somebody_does_it_is_answered_in_
         await it.settle()
         assert await complete_service_task(it.session, task.task_key, task.claim, variables={}) == "NOT_FOUND"
         assert await it.state(key) == "CANCELED"
+
+
+@pytest.mark.parametrize(("retries", "attempts"), [(None, 10), ("3", 3), ("0", 1), ("=n + 2", 4), ("14", 14)])
+async def test_the_model_s_retries_decide_how_often_a_handler_is_called(retries: str | None, attempts: int) -> None:
+    async with running(APP) as it:
+        await it.deploy(START + job("flaky", retries=retries) + END, connected="s>flaky flaky>e")
+        key = await it.start(n=2)
+        await it.advance("P1D")
+        (incident,) = (await it.see(key)).waits["incident_list"]
+        assert incident["sentence"].endswith(f"the line is busy (attempt {attempts} of {attempts})")
+
+        # Who resolves it gets as many attempts again.
+        assert await instances.resolve_incident(it.session, key, incident["token"])
+        await it.advance("P1D")
+        (again,) = (await it.see(key)).waits["incident_list"]
+        assert again["sentence"] == incident["sentence"]
+
+
+async def test_retries_that_are_no_number_are_an_incident() -> None:
+    async with running(APP) as it:
+        await it.deploy(START + job("flaky", retries="=n") + END, connected="s>flaky flaky>e")
+        key = await it.start(n="many")
+        (incident,) = (await it.see(key)).waits["incident_list"]
+        assert incident["sentence"] == "the job's retries are 'many', not a number from 0 to 1,000"
+
+
+async def test_a_program_that_fails_has_the_model_s_attempts_unless_it_says_how_many() -> None:
+    async with running() as it:
+        await it.deploy(START + job("pack", retries="3") + END, connected="s>pack pack>e")
+        key = await it.start()
+
+        async def fail(retries: int | None) -> str:
+            (task,) = await take(it)
+            return await fail_service_task(it.session, task.task_key, task.claim, reason="no box", retries=retries)
+
+        assert [await fail(None), await fail(None), await fail(None)] == ["RETRIED", "RETRIED", "DEAD"]
+        await it.settle()
+        (incident,) = (await it.see(key)).waits["incident_list"]
+        assert await instances.resolve_incident(it.session, key, incident["token"])
+        await it.settle()
+        assert [await fail(9), await fail(1), await fail(1), await fail(0)] == ["RETRIED", "RETRIED", "RETRIED", "DEAD"]
 
 
 @pytest.mark.parametrize("most", [0, 1001])

@@ -65,9 +65,10 @@ def definition(elements: str, *, connected: str = "", beside: str = "") -> Defin
     return read_model(model(elements, connected=connected, beside=beside))[0]
 
 
-def job(node_id: str, inside: str = "", *, tag: str = "serviceTask") -> str:
+def job(node_id: str, inside: str = "", *, tag: str = "serviceTask", retries: str | None = None) -> str:
     """Write a task that somebody else does; the job's type is the task's id."""
-    extensions = f'<extensionElements><zeebe:taskDefinition type="{node_id}"/></extensionElements>'
+    attempts = "" if retries is None else f' retries="{retries}"'
+    extensions = f'<extensionElements><zeebe:taskDefinition type="{node_id}"{attempts}/></extensionElements>'
     return f'<{tag} id="{node_id}">{extensions}{inside}</{tag}>'
 
 

@@ -34,6 +34,12 @@ async def charge(timer: shardclock.Timer) -> dict[str, Any]:
     return {"charged": timer.payload.get("amount", 1)}
 
 
+@shardclock.on_timer("flaky")
+async def flaky(timer: shardclock.Timer) -> None:
+    """Fail at each attempt; a handler that is called ten times if nobody says otherwise."""
+    raise RuntimeError("the line is busy")
+
+
 @dataclass
 class Processes:
     """A cluster whose clock the test moves, and a client's session."""

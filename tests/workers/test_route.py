@@ -38,7 +38,11 @@ def test_nothing_is_sent_to_an_endpoint_that_was_removed_or_disabled() -> None:
     removed = route_of(None, RULES)
     disabled = route_of(replace(STORED, disabled_at=NOON, disabled_why="answered 410 Gone"), RULES)
 
-    assert (removed.endpoint, removed.why_not, removed.is_final) == (None, "the endpoint was removed", True)
+    assert (removed.endpoint, removed.why_not, removed.is_final) == (
+        None,
+        "there is no such endpoint: it was removed, or never added",
+        True,
+    )
     assert (disabled.endpoint, disabled.is_final) == (None, True)
     assert disabled.why_not == "the endpoint is disabled: answered 410 Gone"
 

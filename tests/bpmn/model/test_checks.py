@@ -3,6 +3,7 @@
 import pytest
 
 from bpmn.model import InvalidModel, read_model
+from bpmn.model.reading import ID_CHARS_MAX
 from tests.support.bpmn import job, model, timer
 
 SHARED = '<message id="m" name="paid"/><error id="x"/><escalation id="c"/><signal id="g"/>'
@@ -103,6 +104,7 @@ REFUSED = [
     (START + '<userTask id="b" camunda:assignee="' + "${" * 6_000 + '"/>', "", "b: a text has 12,000 characters"),
     # What tasks need.
     (START + '<serviceTask id="a"/>', "s>a", "a: nothing says who does it; name a zeebe:taskDefinition's type"),
+    (START + job("a", retries="many"), "s>a", "a: the job's retries are 'many', not a number from 0 to 1,000"),
     (START + '<serviceTask id="a" camunda:class="org.acme.Pay"/>', "s>a", "a: camunda:class='org.acme.Pay' is Java"),
     (
         START + '<scriptTask id="a" scriptFormat="groovy"><script>1</script></scriptTask>',
@@ -163,3 +165,18 @@ def test_too_many_inclusive_joins_are_refused() -> None:
     )
     with pytest.raises(InvalidModel, match="501 inclusive gateways that join; it may have 500"):
         read_model(model(START + gates + links, connected="s>g0"))
+
+
+@pytest.mark.parametrize("tag", ["process", "userTask", "sequenceFlow"])
+def test_an_id_that_is_too_long_is_refused_before_all_else_and_at_its_longest_it_runs(tag: str) -> None:
+    def written(length: int) -> bytes:
+        ids = {"process": "p", "userTask": "u", "sequenceFlow": "f"} | {tag: "x" * length}
+        flow = f'<sequenceFlow id="{ids["sequenceFlow"]}" sourceRef="s" targetRef="{ids["userTask"]}"/>'
+        task = f'<userTask id="{ids["userTask"]}"/>'
+        return model(START + task + flow, process_id=ids["process"])
+
+    assert read_model(written(ID_CHARS_MAX))
+    with pytest.raises(InvalidModel) as refused:
+        read_model(written(5_000).replace(b"<startEvent", b"<sorcery"))
+    assert "of a " + tag + " has 5,000 characters; it may have 200" in str(refused.value)
+    assert len(str(refused.value)) < 200

@@ -5,9 +5,11 @@ import re
 import pytest
 
 from bpmn.model import InvalidModel, document, expressions, read_model
-from bpmn.model.reading import KINDS, NOT_RUN
+from bpmn.model.reading import ID_CHARS_MAX, KINDS, NOT_RUN
 from bpmn.step import loops, state
 from bpmn.step.advance import ENTRIES_MAX
+from bpmn.step.behaviours import CALLS_DEPTH_MAX
+from bpmn.step.events import WAITED_CHARS_MAX
 from tests.support import ROOT
 from tests.support.bpmn import model
 
@@ -31,7 +33,10 @@ def test_the_page_tells_the_bounds() -> None:
     bounds = PAGE.partition("## Bounds")[2]
     mib = document.MODEL_BYTES_MAX // 2**20
     assert f"{mib} MiB, {document.ELEMENTS_MAX:,} elements, {document.DEPTH_MAX} deep" in bounds
+    assert f"| the id of a process, an element or a flow | {ID_CHARS_MAX} characters |" in bounds
     assert f"{expressions.EXPRESSION_CHARS_MAX:,} characters" in bounds
     assert f"| items of a multi-instance | {loops.ITEMS_MAX:,} |" in bounds
+    assert f"| a time, a message's or signal's name, a correlation key | {WAITED_CHARS_MAX} characters |" in bounds
+    assert f"| processes that call each other in a row | {CALLS_DEPTH_MAX} |" in bounds
     assert f"| nodes entered in one step | {ENTRIES_MAX:,} |" in bounds
     assert f"| state of an instance | {state.STATE_BYTES_MAX // 2**20} MiB |" in bounds

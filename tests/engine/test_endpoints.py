@@ -1,0 +1,80 @@
+"""Service tasks whose type is an endpoint: a webhook does them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cluster.testing.webhooks import WebhookBook
+from service import endpoints
+from sql.endpoints.endpoints import StoredEndpoint
+from tests.support.bpmn_cluster import Processes, running
+from webhooks.answers import Answer, Gone, Retry
+from webhooks.signing import new_secret
+
+TASK = (
+    '<startEvent id="s"/><serviceTask id="bill"><extensionElements>'
+    '<zeebe:taskDefinition type="webhook:billing" retries="3"/>'
+    '<zeebe:ioMapping><zeebe:input source="=order.total" target="amount"/></zeebe:ioMapping>'
+    '</extensionElements></serviceTask><endEvent id="e"/>'
+)
+FLOWS = "s>bill bill>e"
+
+
+async def add_endpoint(it: Processes) -> None:
+    endpoint = StoredEndpoint("default", "billing", "https://billing.example/bills", {}, (new_secret(),), {})
+    await endpoints.add(it.session, endpoint)
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
+    async def send(self: WebhookBook, *_: Any, begins: Any, **__: Any) -> Answer:
+        begins()
+        return answer
+
+    monkeypatch.setattr(WebhookBook, "send", send)
+
+
+async def sentence(it: Processes, key: int) -> str:
+    (incident,) = (await it.see(key)).waits["incident_list"]
+    return str(incident["sentence"])
+
+
+async def test_an_endpoint_gets_what_the_task_sees_and_its_answer_is_no_variable() -> None:
+    async with running() as it:
+        await add_endpoint(it)
+        await it.deploy(TASK, connected=FLOWS)
+        key = await it.start(order={"total": 5}, status="open")
+        (webhook,) = it.cluster.webhooks
+        data = webhook.body["data"]
+        assert data["payload"] == {"order": {"total": 5}, "status": "open", "amount": 5}
+        assert (data["timer_type"], data["target"]) == ("SERVICE_TASK", "webhook:billing")
+        assert (data["process_instance_key"], data["target_element_id"]) == (key, "bill")
+        assert (await it.see(key)).result == {"order": {"total": 5}, "status": "open"}
+
+
+async def test_an_endpoint_that_fails_gets_the_model_s_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, Retry("it answered 500", 0.0, status=500))
+    async with running() as it:
+        await add_endpoint(it)
+        await it.deploy(TASK, connected=FLOWS)
+        key = await it.start(order={"total": 5})
+        await it.advance("P2D")
+        assert await sentence(it, key) == "it answered 500 (attempt 3 of 3)"
+        assert await it.query("select 1 from shardclock.dead_letters") == []
+
+
+async def test_an_endpoint_that_wants_no_more_is_an_incident(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch, Gone("it answered 410", 0.0))
+    async with running() as it:
+        await add_endpoint(it)
+        await it.deploy(TASK, connected=FLOWS)
+        key = await it.start(order={"total": 5})
+        assert await sentence(it, key) == "it answered 410"
+
+
+async def test_an_endpoint_that_is_not_there_is_an_incident() -> None:
+    async with running() as it:
+        await it.deploy(TASK, connected=FLOWS)
+        key = await it.start(order={"total": 5})
+        assert await sentence(it, key) == "there is no such endpoint: it was removed, or never added"
