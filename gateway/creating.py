@@ -69,8 +69,8 @@ async def schedule(request: Request, timer: NewTimer, asked: IdempotentRequest |
     if wait_s is None:
         outcome = await _write(gateway, timer, asked)
         return _answer(outcome, ScheduledAnswer.of(outcome))
-    gateway.waiters.require_room()
-    async with gateway.quotas.waiting(timer.tenant_id):
+    # Whoever finds no place, or has as many as it may, has scheduled nothing.
+    async with gateway.waiting_of(timer.tenant_id, gateway.waiters.places):
         outcome = await _write(gateway, timer, asked)
         end = await gateway.waiters.end_of(outcome.timer_key, request, within_s=wait_s)
     scheduled = ScheduledAnswer.of(outcome).model_dump()
@@ -79,7 +79,9 @@ async def schedule(request: Request, timer: NewTimer, asked: IdempotentRequest |
 
 async def _write(gateway: Gateway, timer: NewTimer, asked: IdempotentRequest | None) -> Scheduled:
     with await gateway.quotas.room(timer.tenant_id) as room:
-        room.take(timer)
+        (refusal,) = await room.take([timer])
+        if refusal is not None:
+            raise refusal
         outcome = await gateway.combiner.schedule(timer, asked)
         room.settle(timer, outcome)
     if isinstance(outcome, Refused):

@@ -7,17 +7,18 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Query
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from gateway.answers.log import LogAnswer, RecordAnswer
 from gateway.callers import Caller
 from gateway.parts import Gateway, Here, Reader
-from gateway.problems import Problem, unavailable
+from gateway.places import Places
+from gateway.problems import Problem
 from sql.log.records import LogRecord, log_end, read_log
 from sql.session import StoreUnavailable
 from timers.model import BIGINT_MAX
 
 EVENTS = "text/event-stream"
-STREAMS_MAX = 200  # of one gateway
 READ_MAX = 500
 POLL_S = 0.1
 AN_EVENT = 'id: 812\nevent: TRIGGERED\ndata: {"position":812,"intent":"TRIGGERED","timer_key":20514}\n\n'
@@ -58,37 +59,46 @@ async def stream_log(
     if start is None:
         async with gateway.pool.session() as session:
             start = await log_end(session)
-    if gateway.streams.is_full:
-        raise unavailable(f"{STREAMS_MAX} follow the log here already; ask another gateway")
-    return StreamingResponse(
-        _events(request, gateway, caller, start), media_type=EVENTS, headers={"Cache-Control": "no-store"}
-    )
+    return _Following(_events(request, gateway, caller, start), gateway.streams)
+
+
+class _Following(StreamingResponse):
+    """A stream that has a place for as long as it lasts; without one it is a problem from the start."""
+
+    def __init__(self, events: AsyncIterator[str], places: Places) -> None:
+        super().__init__(events, media_type=EVENTS, headers={"Cache-Control": "no-store"})
+        self._places = places
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take a place, and send what happens.
+
+        errors:  Problem  there is none
+        """
+        with self._places.one():
+            await super().__call__(scope, receive, send)
 
 
 async def _events(request: Request, gateway: Gateway, caller: Caller, position: int) -> AsyncIterator[str]:
     clock = asyncio.get_running_loop().time
-    if gateway.streams.is_full:
-        return  # others were quicker
-    with gateway.streams.one():
-        yield ": the log follows\n\n"
-        said_at_s = clock()
-        while not gateway.waiters.is_stopping and await _is_known(request, gateway):
-            try:
-                async with gateway.pool.session() as session:
-                    records = await read_log(session, position, limit=READ_MAX)
-            except StoreUnavailable:
-                records = []
-            own = [record for record in records if record.tenant_id == caller.tenant_id]
-            if own:
-                yield "".join(map(_event, own))
-                said_at_s = clock()
-            elif clock() - said_at_s > QUIET_S:
-                yield ": still there\n\n"
-                said_at_s = clock()
-            if records:
-                position = records[-1].position
-            else:
-                await asyncio.sleep(POLL_S)
+    yield ": the log follows\n\n"
+    said_at_s = clock()
+    while not gateway.waiters.is_stopping and await _is_known(request, gateway):
+        try:
+            async with gateway.pool.session() as session:
+                records = await read_log(session, position, limit=READ_MAX)
+        except StoreUnavailable:
+            records = []
+        own = [record for record in records if record.tenant_id == caller.tenant_id]
+        if own:
+            yield "".join(map(_event, own))
+            said_at_s = clock()
+        elif clock() - said_at_s > QUIET_S:
+            yield ": still there\n\n"
+            said_at_s = clock()
+        if records:
+            position = records[-1].position
+        else:
+            await asyncio.sleep(POLL_S)
 
 
 async def _is_known(request: Request, gateway: Gateway) -> bool:

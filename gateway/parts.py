@@ -1,6 +1,7 @@
 """What every route uses: the parts of one gateway, who asks, and how long it waits."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
@@ -38,6 +39,18 @@ class Gateway:
     callers: Callers
     quotas: Quotas
     streams: Places
+    instance_waits: Places
+
+    @asynccontextmanager
+    async def waiting_of(self, tenant_id: str, places: Places) -> AsyncIterator[None]:
+        """Have one of the places for callers who wait, and one of those that the caller's tenant may have.
+
+        errors:  Problem           there is none
+                 StoreUnavailable  nobody can tell now how many the tenant may have
+        """
+        with places.one():
+            async with self.quotas.waiting(tenant_id):
+                yield
 
 
 def gateway_of(request: Request) -> Gateway:

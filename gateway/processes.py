@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query
@@ -24,6 +26,7 @@ from gateway.answers.processes import (
 )
 from gateway.asked import seconds_of
 from gateway.bodies import read_body
+from gateway.callers import Caller
 from gateway.parts import Gateway, Here, Manager, Reader, Writer, read_model
 from gateway.paths import Name
 from gateway.problems import NOT_FOUND, Problem
@@ -158,17 +161,17 @@ async def start_process(
 ) -> WholeInstanceAnswer:
     """Start an instance of a process; with `wait`, answer when it has ended, or when the time is over."""
     asked = await read_model(request, Start)
-    wait_s = wait_s_of(wait) or 0.0
-    async with gateway.pool.session() as session:
-        key = await use_cases.start(
-            session,
-            name,
-            variables=asked.variables,
-            tenant_id=caller.tenant_id,
-            version=asked.version,
-            idempotency_key=asked.idempotency_key,
-        )
-    return WholeInstanceAnswer.of_whole(await _ended(gateway, key, caller.tenant_id, within_s=wait_s))
+    async with _may_wait(gateway, caller, wait) as wait_s:
+        async with gateway.pool.session() as session:
+            key = await use_cases.start(
+                session,
+                name,
+                variables=asked.variables,
+                tenant_id=caller.tenant_id,
+                version=asked.version,
+                idempotency_key=asked.idempotency_key,
+            )
+        return WholeInstanceAnswer.of_whole(await _ended(gateway, key, caller.tenant_id, within_s=wait_s))
 
 
 @router.get("/instances")
@@ -190,8 +193,8 @@ async def list_instances(gateway: Here, caller: Reader, wanted: Annotated[Instan
 @router.get("/instances/{instance_key:key}")
 async def get_instance(instance_key: Key, gateway: Here, caller: Reader, wait: Wait = None) -> WholeInstanceAnswer:
     """Show an instance, with what it waits for; with `wait`, when it has ended or the time is over."""
-    wait_s = wait_s_of(wait) or 0.0
-    return WholeInstanceAnswer.of_whole(await _ended(gateway, instance_key, caller.tenant_id, within_s=wait_s))
+    async with _may_wait(gateway, caller, wait) as wait_s:
+        return WholeInstanceAnswer.of_whole(await _ended(gateway, instance_key, caller.tenant_id, within_s=wait_s))
 
 
 @router.get("/instances/{instance_key:key}/steps")
@@ -283,6 +286,20 @@ async def throw_signal(request: Request, gateway: Here, caller: Writer) -> Insta
             session, asked.name, variables=asked.variables, tenant_id=caller.tenant_id
         )
     return InstanceKeysAnswer(instance_keys=reached)
+
+
+@asynccontextmanager
+async def _may_wait(gateway: Gateway, caller: Caller, wait: str | None) -> AsyncIterator[float]:
+    """Say for how long a caller may wait, and keep a place for it meanwhile: who may not wait has started nothing.
+
+    errors:  Problem  too many wait, here or of its tenant
+    """
+    wait_s = wait_s_of(wait) or 0.0
+    if not wait_s:
+        yield 0.0
+        return
+    async with gateway.waiting_of(caller.tenant_id, gateway.instance_waits):
+        yield wait_s
 
 
 async def _ended(gateway: Gateway, instance_key: int, tenant_id: str, *, within_s: float) -> WholeInstance:

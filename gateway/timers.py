@@ -179,7 +179,7 @@ def _add_end(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
             key = (await find_own(session, which, caller)).timer_key
             end = (await find_ends(session, [key])).get(key)
         if end is None and wait_s:
-            async with gateway.quotas.waiting(caller.tenant_id):
+            async with gateway.waiting_of(caller.tenant_id, gateway.waiters.places):
                 end = await gateway.waiters.end_of(key, request, within_s=wait_s)
         if end is None:
             return Response(status_code=HTTPStatus.NO_CONTENT)

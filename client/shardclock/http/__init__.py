@@ -60,7 +60,7 @@ from shardclock.api.errors import (
     TooMany,
     Unavailable,
 )
-from shardclock.api.fields import Destination, New, Put
+from shardclock.api.fields import Destination, New, NewLine, Put
 from shardclock.http.asked import Chosen, Letters
 from shardclock.http.async_client import AsyncBulk, AsyncClient
 from shardclock.http.sync_client import Bulk, Client
@@ -87,6 +87,7 @@ __all__ = [
     "MoreMatch",
     "NameTaken",
     "New",
+    "NewLine",
     "NoAnswer",
     "NoKey",
     "NotAllowed",
