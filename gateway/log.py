@@ -1,21 +1,23 @@
 """Read the log: a page at a time, or as it grows, by server-sent events."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
 from starlette.requests import Request
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from gateway.answers.log import LogAnswer, RecordAnswer
 from gateway.callers import Caller
+from gateway.listing import PIECE_BYTES, listing
 from gateway.parts import Gateway, Here, Reader
 from gateway.places import Places
 from gateway.problems import Problem
 from sql.log.records import LogRecord, log_end, read_log
 from sql.session import StoreUnavailable
+from sql.turns import Turns
 from timers.model import BIGINT_MAX
 
 EVENTS = "text/event-stream"
@@ -27,21 +29,21 @@ QUIET_S = 15.0  # then a comment is sent, so that nobody between us takes the co
 router = APIRouter(prefix="/v1/log", tags=["log"])
 
 
-@router.get("")
+@router.get("", response_model=LogAnswer)
 async def read_page(
     gateway: Here,
     caller: Reader,
     after: Annotated[int, Query(ge=0, le=BIGINT_MAX, description="the last answer's `next`; 0: from the start")] = 0,
     limit: Annotated[int, Query(ge=1, le=READ_MAX, description="records looked at; others' are left out")] = 100,
-) -> LogAnswer:
+) -> Response:
     """Read what happened to the caller's timers, in the order in which it is read by everybody.
 
     A page may be empty and yet not the last one: if `next` is more than `after`, ask again.
     """
     async with gateway.pool.session() as session:
         records = await read_log(session, after, limit=limit)
-    own = [RecordAnswer.of(record) for record in records if record.tenant_id == caller.tenant_id]
-    return LogAnswer(records=own, next=records[-1].position if records else after)
+    own = (RecordAnswer.of(record) for record in records if record.tenant_id == caller.tenant_id)
+    return await listing(LogAnswer, "records", own, next=records[-1].position if records else after)
 
 
 @router.get("/stream", response_class=StreamingResponse, responses={200: {"content": {EVENTS: {"example": AN_EVENT}}}})
@@ -90,7 +92,8 @@ async def _events(request: Request, gateway: Gateway, caller: Caller, position: 
             records = []
         own = [record for record in records if record.tenant_id == caller.tenant_id]
         if own:
-            yield "".join(map(_event, own))
+            async for events in _written(own):
+                yield events
             said_at_s = clock()
         elif clock() - said_at_s > QUIET_S:
             yield ": still there\n\n"
@@ -110,6 +113,19 @@ async def _is_known(request: Request, gateway: Gateway) -> bool:
     except StoreUnavailable:
         return True  # nobody reads anything now; it is asked again
     return True
+
+
+async def _written(records: Iterable[LogRecord]) -> AsyncIterator[str]:
+    """Write records as events, some at once: many in one piece would keep all others waiting."""
+    events, size, turns = list[str](), 0, Turns()
+    for record in records:
+        events.append(_event(record))
+        size += len(events[-1])
+        if size >= PIECE_BYTES:
+            yield "".join(events)
+            events, size = [], 0
+        await turns.give()
+    yield "".join(events)
 
 
 def _event(record: LogRecord) -> str:

@@ -19,7 +19,10 @@ from gateway.recording import RECORDED_SCOPES, begin_act, note_body
 from gateway.reference import FOR_ALL_TENANTS, SCOPE
 from gateway.settings import GatewaySettings
 from gateway.waiting import Waiters
+from service.audit import DONE
+from sql.audit.acts import record_act
 from sql.pool import Pool
+from sql.session import Session
 from timers.refusal import shortened
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -97,6 +100,21 @@ def operating(scope: str) -> Callable[..., Caller]:
     require.__dict__[SCOPE] = scope
     require.__dict__[FOR_ALL_TENANTS] = True
     return require
+
+
+@asynccontextmanager
+async def acting(request: Request) -> AsyncIterator[Session]:
+    """Lend a session for what an operator does, in one transaction with the record of it: both are done, or neither is.
+
+    What is raised during the block undoes what was done in it, and is recorded as not done when it is answered.
+
+    errors:  StoreUnavailable  the outcome is unknown
+             StatementRefused  it can't be recorded, so it was not done
+    """
+    async with gateway_of(request).pool.session() as session, session.transaction():
+        yield session
+        await record_act(session, request.state.act, DONE)
+    del request.state.act
 
 
 async def writer_of(request: Request, caller: Annotated[Caller, Depends(scoped("write"))]) -> Caller:

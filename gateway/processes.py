@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
+from starlette.responses import Response
 
 from bpmn.model.document import MODEL_BYTES_MAX
 from gateway.answers.processes import (
@@ -27,7 +28,8 @@ from gateway.answers.processes import (
 from gateway.asked import seconds_of
 from gateway.bodies import read_body
 from gateway.callers import Caller
-from gateway.parts import Gateway, Here, Manager, Reader, Writer, read_model
+from gateway.listing import listing
+from gateway.parts import Gateway, Here, Manager, Reader, Writer, acting, read_model
 from gateway.paths import Name
 from gateway.problems import NOT_FOUND, Problem
 from gateway.reference import body_of
@@ -136,7 +138,7 @@ async def deploy_model(
 ) -> DeploymentAnswer:
     """Deploy the processes of a BPMN model: a new version of each, unless the file is the same as before."""
     model = await read_body(request, XML, bytes_max=MODEL_BYTES_MAX, within_s=gateway.settings.gateway_body_s)
-    async with gateway.pool.session() as session:
+    async with acting(request) as session:
         deployed = await use_cases.deploy(session, model, resource=resource, tenant_id=caller.tenant_id)
     return DeploymentAnswer(processes=[DeployedAnswer.of(it) for it in deployed])
 
@@ -174,8 +176,8 @@ async def start_process(
         return WholeInstanceAnswer.of_whole(await _ended(gateway, key, caller.tenant_id, within_s=wait_s))
 
 
-@router.get("/instances")
-async def list_instances(gateway: Here, caller: Reader, wanted: Annotated[Instances, Query()]) -> InstancesAnswer:
+@router.get("/instances", response_model=InstancesAnswer)
+async def list_instances(gateway: Here, caller: Reader, wanted: Annotated[Instances, Query()]) -> Response:
     """List instances, the newest first."""
     async with gateway.pool.session() as session:
         found = await statements.find_instances(
@@ -187,7 +189,7 @@ async def list_instances(gateway: Here, caller: Reader, wanted: Annotated[Instan
             page_size=wanted.limit,
         )
     following = found[-1].instance_key if len(found) == wanted.limit else None
-    return InstancesAnswer(instances=[InstanceAnswer.of(it) for it in found], next=following)
+    return await listing(InstancesAnswer, "instances", map(InstanceAnswer.of, found), next=following)
 
 
 @router.get("/instances/{instance_key:key}")
@@ -197,20 +199,20 @@ async def get_instance(instance_key: Key, gateway: Here, caller: Reader, wait: W
         return WholeInstanceAnswer.of_whole(await _ended(gateway, instance_key, caller.tenant_id, within_s=wait_s))
 
 
-@router.get("/instances/{instance_key:key}/steps")
+@router.get("/instances/{instance_key:key}/steps", response_model=StepsAnswer)
 async def list_steps(
     instance_key: Key,
     gateway: Here,
     caller: Reader,
     limit: Limit = 100,
     after: Annotated[int, Query(ge=0, le=BIGINT_MAX, description="the last answer's `next`")] = 0,
-) -> StepsAnswer:
+) -> Response:
     """Tell what happened in an instance, in order."""
     async with gateway.pool.session() as session:
         await use_cases.find(session, instance_key, tenant_id=caller.tenant_id)
         found = await statements.steps_of(session, instance_key, after=after, page_size=limit)
     following = found[-1].version if len(found) == limit else None
-    return StepsAnswer(steps=[StepAnswer.of(it) for it in found], next=following)
+    return await listing(StepsAnswer, "steps", map(StepAnswer.of, found), next=following)
 
 
 @router.post("/instances/{instance_key:key}/cancel", status_code=202)
@@ -238,12 +240,12 @@ async def set_variables(instance_key: Key, request: Request, gateway: Here, call
 @router.post(
     "/instances/{instance_key:key}/resolve", status_code=202, openapi_extra=body_of(Stopped, example={"token": 3})
 )
-async def resolve_incident(instance_key: Key, request: Request, gateway: Here, caller: Manager) -> InstanceKeyAnswer:
+async def resolve_incident(instance_key: Key, request: Request, caller: Manager) -> InstanceKeyAnswer:
     """Resolve an incident: the token goes on where it stopped."""
     asked = await read_model(request, Stopped)
-    async with gateway.pool.session() as session:
+    async with acting(request) as session:
         sent = await statements.resolve_incident(session, instance_key, asked.token, tenant_id=caller.tenant_id)
-    return _sent(instance_key, sent)
+        return _sent(instance_key, sent)
 
 
 @router.post(
@@ -251,14 +253,14 @@ async def resolve_incident(instance_key: Key, request: Request, gateway: Here, c
     status_code=202,
     openapi_extra=body_of(Moved, example={"terminated": [3], "begun": ["charge"]}),
 )
-async def move_tokens(instance_key: Key, request: Request, gateway: Here, caller: Manager) -> InstanceKeyAnswer:
+async def move_tokens(instance_key: Key, request: Request, caller: Manager) -> InstanceKeyAnswer:
     """Let tokens of an instance end, and others begin; all of it happens, or nothing."""
     asked = await read_model(request, Moved)
-    async with gateway.pool.session() as session:
+    async with acting(request) as session:
         sent = await statements.move_tokens(
             session, instance_key, terminated=asked.terminated, begun=asked.begun, tenant_id=caller.tenant_id
         )
-    return _sent(instance_key, sent)
+        return _sent(instance_key, sent)
 
 
 @router.post("/messages", openapi_extra=body_of(Message, example={"name": "paid", "correlation": "42", "keep": "PT1H"}))

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
+from starlette.responses import Response
 
 from gateway.answers.processes import (
     ServiceTaskAnswer,
@@ -14,6 +15,7 @@ from gateway.answers.processes import (
     TaskStateAnswer,
 )
 from gateway.asked import seconds_of
+from gateway.listing import listing
 from gateway.parts import Here, Reader, Writer, read_model
 from gateway.problems import CONFLICT, NOT_FOUND, Problem
 from gateway.processes import LISTED_MAX, ORDER, Key, Variables
@@ -85,8 +87,8 @@ class Thrown(Done):
     reason: str | None = Field(None, max_length=1_000)
 
 
-@router.get("/tasks")
-async def list_tasks(gateway: Here, caller: Reader, wanted: Annotated[Tasks, Query()]) -> TasksAnswer:
+@router.get("/tasks", response_model=TasksAnswer)
+async def list_tasks(gateway: Here, caller: Reader, wanted: Annotated[Tasks, Query()]) -> Response:
     """List open tasks, the oldest first."""
     async with gateway.pool.session() as session:
         found = await find_tasks(
@@ -100,7 +102,7 @@ async def list_tasks(gateway: Here, caller: Reader, wanted: Annotated[Tasks, Que
             page_size=wanted.limit,
         )
     following = found[-1].task_key if len(found) == wanted.limit else None
-    return TasksAnswer(tasks=[TaskAnswer.of(it) for it in found], next=following)
+    return await listing(TasksAnswer, "tasks", map(TaskAnswer.of, found), next=following)
 
 
 @router.post(
@@ -129,9 +131,11 @@ async def complete_task(task_key: Key, request: Request, gateway: Here, caller: 
 
 
 @router.post(
-    "/service-tasks/activate", openapi_extra=body_of(Activation, example={"type": "order.pack", "lease": "PT30S"})
+    "/service-tasks/activate",
+    response_model=ServiceTasksAnswer,
+    openapi_extra=body_of(Activation, example={"type": "order.pack", "lease": "PT30S"}),
 )
-async def activate_service_tasks(request: Request, gateway: Here, caller: Writer) -> ServiceTasksAnswer:
+async def activate_service_tasks(request: Request, gateway: Here, caller: Writer) -> Response:
     """Take service tasks of a type, for a program that does them itself; they are its own until the lease runs out."""
     asked = await read_model(request, Activation)
     async with gateway.pool.session() as session:
@@ -142,7 +146,7 @@ async def activate_service_tasks(request: Request, gateway: Here, caller: Writer
             lease_s=seconds_of("lease", asked.lease),
             tenant_id=caller.tenant_id,
         )
-    return ServiceTasksAnswer(tasks=[ServiceTaskAnswer.of(it) for it in found])
+    return await listing(ServiceTasksAnswer, "tasks", map(ServiceTaskAnswer.of, found))
 
 
 @router.post(

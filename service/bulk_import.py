@@ -11,11 +11,11 @@ from sql.clients.pending import Batch, Patience, Refused, RequestDiffers, Schedu
 from sql.requests.requests import IdempotentRequest
 from sql.retry import Retry
 from sql.session import Session, StoreUnavailable
+from sql.turns import Turns
 from timers.model import LINE_BYTES_MAX, NewTimer
 from timers.refusal import InvalidTimer
 
 PART_LINES = 1_000
-READ_AT_ONCE = 25  # lines: half a millisecond
 BATCH_RETRY = Retry(attempts=8)  # about 20 s in all
 
 
@@ -154,6 +154,7 @@ async def write_lines(
     lines: Iterable[tuple[int, bytes]],
     read: Callable[[bytes], Wanted],
     *,
+    part_lines: int = PART_LINES,
     admit: Callable[[Part], Awaitable[None]] = admit_all,
     retry: Retry = BATCH_RETRY,
     patience: Patience | None = None,
@@ -167,7 +168,7 @@ async def write_lines(
     source = iter(lines)
     writing: asyncio.Task[Part] | None = None
     try:
-        while chunk := list(islice(source, PART_LINES)):
+        while chunk := list(islice(source, part_lines)):
             part = await _read(chunk, read)
             await admit(part)
             written = await writing if writing else None
@@ -183,10 +184,9 @@ async def write_lines(
 
 
 async def _read(lines: Sequence[tuple[int, bytes]], read: Callable[[bytes], Wanted]) -> Part:
-    part = Part(lines)
-    for count, (number, line) in enumerate(lines):
-        if count % READ_AT_ONCE == 0:
-            await asyncio.sleep(0)  # the part that is being written goes on
+    part, turns = Part(lines), Turns()
+    for number, line in lines:
+        await turns.give()  # the part that is being written goes on
         if line.isspace():
             continue
         try:

@@ -18,6 +18,7 @@ from typing import NamedTuple
 from sql.requests.requests import IdempotentRequest, InFlight, OtherParameters, Stored, begin_requests, store_requests
 from sql.session import NOT_ALLOWED, Connection, Session, StatementRefused, StoreLocked
 from sql.statements import statement
+from sql.turns import Turns
 from timers.model import NewTimer, OnConflict
 from timers.occurrence import Occurrence
 from timers.refusal import InvalidTimer, shortened
@@ -178,12 +179,13 @@ async def schedule_timers(
     source:  sql/clients/schedule_timers.sql, sql/clients/known_keys.sql; docs/decisions/0032-whose-key.md
     """
     outcomes: dict[int, Scheduled | Refused] = {}
-    planned: list[_Planned] = []
+    planned, turns = list[_Planned](), Turns()
     for key, timer, request in zip(drawn.keys, timers, requests or [None] * len(timers), strict=True):
         try:
             planned.append(_plan(key, timer, drawn.at, request))
         except InvalidTimer as refusal:
             outcomes[key] = Refused(str(refusal))
+        await turns.give()
     outcomes |= await _Writing(session, drawn.at, patience).write(planned)
     if any(isinstance(outcome, KeyTaken) for outcome in outcomes.values()):
         await session.rows("advance_keys")
