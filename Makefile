@@ -13,7 +13,7 @@ SIDE_BY_SIDE := --dist loadfile --no-loadscope-reorder --numprocesses
 UPGRADE ?= --upgrade
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check coverage lint chaos chaos-long chaos-deliveries chaos-cases chaos-broken bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer iproute2 docs dashboards lock clean
+.PHONY: help setup demo test check coverage lint chaos chaos-long chaos-deliveries chaos-cases chaos-broken reference-cases bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer iproute2 docs dashboards lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -55,6 +55,9 @@ chaos-cases: setup ## faults that need root, several nodes or a machine of their
 
 chaos-broken: setup ## break the product in fourteen ways, and see that the judge finds each (ten minutes)
 	$(BIN)/python -m tests.chaos.broken
+
+reference-cases: setup ## draw 10,000 requests from the reference of the HTTP API, and hold the answers against it (CASES_SEED=8 draws others)
+	@CASES=10000 $(if $(CASES_SEED),CASES_SEED=$(CASES_SEED)) TEST_POSTGRES=18 $(BIN)/python -m pytest tests/gateway/test_schemathesis.py
 
 bench: setup ## measure it beside its peers, and write docs/benchmarks (some hours; the machine must have nothing else to do)
 	$(BIN)/python -m benchmarks --to docs/benchmarks

@@ -7,6 +7,7 @@ is decided here is only how HTTP says it: who asks, what a body may be, and whic
     app        put the parts together
     settings   its numbers
     quotas     how much one tenant may have
+    room       what one request takes of that
     standing   how much of that it has, as one gateway knows it
     limits     how many writes a second
     callers    whose request this is, and whether it may
@@ -30,6 +31,7 @@ is decided here is only how HTTP says it: who asks, what a body may be, and whic
     answers    what is answered: the models of the API's reference
     reference, examples, refusals   that reference, OpenAPI: with examples, and the problems of each operation
     page, page_parts   the same as a page for people
+    listing    answers that may be long
     health     whether it works
     stats, families   how many requests, and how long they took
     watching   what no request tells: whether the loop stands still, which keys expire

@@ -38,7 +38,6 @@ from gateway.callers import Anyone, KeyHolders
 from gateway.combining import Combiner
 from gateway.creating import CREATE, TIMERS, create_timer
 from gateway.idempotency import forgetting
-from gateway.log import STREAMS_MAX
 from gateway.parts import Gateway, keyed, sentence_of, unconditional
 from gateway.paths import KeptSlashes
 from gateway.places import Places
@@ -94,14 +93,14 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
             ) as pool,
             Pool(dsn, application="shardclock gateway health", size=1, timeout_s=READY_S, wait_s=READY_S) as looking,
             Combiner(pool) as combiner,
-            Waiters(dsn) as waiters,
+            Waiters(dsn, most=settings.gateway_waits_max) as waiters,
             Quotas(pool, settings.usual_limits) as quotas,
             forgetting(pool),
             watching(looking) as watched,
         ):
             callers = KeyHolders(pool) if needs_keys else Anyone()
             app.state.gateway = Gateway(
-                settings, pool, looking, combiner, waiters, callers, quotas, Places(STREAMS_MAX)
+                settings, pool, looking, combiner, waiters, callers, quotas, *_places_of(settings)
             )
             async with reporting(app.state.gateway, stats, watched):
                 yield
@@ -130,6 +129,19 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
     described = partial(openapi_of, app, [*ROUTERS, timers.router], {TIMERS: {"post": CREATE}})
     app.openapi = cache(described)  # type: ignore[method-assign]
     return app
+
+
+def _places_of(settings: GatewaySettings) -> tuple[Places, Places]:
+    """Make the places of those who follow the log, and of those who wait for the end of an instance."""
+    elsewhere = "ask another gateway"
+    return (
+        Places(settings.gateway_streams_max, doing="follow the log here", way_out=elsewhere),
+        Places(
+            settings.gateway_instance_waits_max,
+            doing="wait for instances here",
+            way_out=f"ask without wait, or {elsewhere}",
+        ),
+    )
 
 
 async def _problem(_: Request, error: Problem) -> Response:

@@ -21,16 +21,20 @@ from gateway.asked import Chosen
 from gateway.bodies import NDJSON, read_body
 from gateway.callers import Caller
 from gateway.creating import TIMERS, timer_of
+from gateway.idempotency import KEY_CHARS_MAX, KEY_RULE, is_key, request_with
+from gateway.listing import in_pieces
 from gateway.parts import BulkWriter, Gateway, Here, read_model, scoped
 from gateway.problems import MORE_MATCH, REFUSED, TOO_LARGE, TRY_AGAIN, Problem, unavailable
-from gateway.quotas import Room
 from gateway.reference import body_of
+from gateway.room import Room
 from service.bulk_change import BulkBroken, BulkChange, Change
-from service.bulk_import import ImportBroken, write_lines
+from service.bulk_import import ImportBroken, Part, Wanted, write_lines
 from service.moves import destination_of
-from sql.clients.pending import Refused, Scheduled
+from sql.clients.pending import Locked, Patience, Refused, RequestInFlight, Scheduled
 from sql.clients.verbs import Shift, cancel_timers, pause_timers, resume_timers, shift_timers
 from sql.retry import Retry
+from sql.session import StoreUnavailable
+from sql.turns import Turns
 from timers.model import NewTimer, read_line
 from timers.refusal import InvalidTimer, shortened
 
@@ -39,8 +43,11 @@ LINES_BYTES_MAX = 16 * 1024 * 1024
 CHANGED_MAX = 100_000  # by one request
 TOKEN_S = 600
 TOKEN = re.compile(r"([0-9]{1,9})-([0-9]{1,12})-([0-9a-f]{16})-[0-9a-f]{24}")
+PART_LINES = 500  # in one transaction; to write twice as many down would take 20 ms, in which all others wait
 RETRY = Retry(attempts=3)
-LINES = '{"delay":"PT15M","name":"order-4711"}\n{"due_date":"2030-01-31T08:00:00Z"}\n'
+# Its lines wait only for each other; a lock that lasts longer is a transaction's whose end nobody knows.
+PATIENCE = Patience(whole_ms=1_000, part_ms=20, locked_max=50)
+LINES = '{"delay":"PT15M","name":"order-4711"}\n{"idempotency_key":"4f0c9c1b-42","due_date":"2030-01-31T08:00:00Z"}\n'
 LINES_ANSWERED = (
     '{"line":1,"outcome":"created","timer_key":20514,"due_date":"2027-01-31T08:00:00Z"}\n'
     '{"line":2,"outcome":"created","timer_key":20515,"due_date":"2030-01-31T08:00:00Z"}\n'
@@ -65,11 +72,24 @@ class Line(BaseModel):
     line: int = Field(examples=[1], description="its number, from 1")
     outcome: str = Field(
         examples=["created"],
-        description="created, replaced or unchanged; refused; unknown: Postgres gave no answer; untried: nor was asked",
+        description="created, replaced or unchanged; refused; unknown: Postgres gave no answer; untried: send it again",
     )
     timer_key: int | None = None
     due_date: str | None = None
+    replayed: bool | None = Field(None, description="true: the same line was done before, and that was its outcome")
     why: str | None = None
+
+
+class TimerLine(NewTimer):
+    """What one line asks for, as the reference has it."""
+
+    idempotency_key: str | None = Field(
+        None,
+        min_length=1,
+        max_length=KEY_CHARS_MAX,
+        examples=["4f0c9c1b-42"],
+        description="of this line: sent again within 24 hours, it is not done again",
+    )
 
 
 class BulkChangeBody(BaseModel):
@@ -86,14 +106,15 @@ class BulkChangeBody(BaseModel):
     "",
     response_class=Response,
     responses={200: {"content": {NDJSON: {"schema": Line.model_json_schema(), "example": LINES_ANSWERED}}}},
-    openapi_extra=body_of(NewTimer, but=("tenant_id",), media_type=NDJSON, example=LINES),
+    openapi_extra=body_of(TimerLine, but=("tenant_id",), media_type=NDJSON, example=LINES),
 )
 async def create_timers(request: Request, gateway: Here, caller: Scheduler) -> Response:
     """Schedule up to 10,000 timers: a line of JSON for each, and a line with its outcome for each, in that order.
 
     Blank lines are left out. A line that is refused fails alone, and so does one for which its tenant's quota has no
-    room. A request that is sent again schedules its timers again, unless each line has a name, with `on_conflict`
-    `ignore`.
+    room, or whose name another transaction holds. A line with an `idempotency_key` is a request of its own: sent again
+    within 24 hours, also by another request or alone with that key, it gets the first answer. A line without one is
+    scheduled again, unless it has a name, with `on_conflict` `ignore`.
     """
     body = await read_body(request, NDJSON, bytes_max=LINES_BYTES_MAX, within_s=gateway.settings.gateway_body_s)
     lines = [(number, line) for number, line in enumerate(body.split(b"\n"), start=1) if line.strip()]
@@ -102,8 +123,7 @@ async def create_timers(request: Request, gateway: Here, caller: Scheduler) -> R
     await gateway.quotas.take_writes(caller.tenant_id, len(lines))
     with await gateway.quotas.room(caller.tenant_id) as room:
         outcomes = await _schedule(gateway, caller, lines, room)
-    text = "".join(f"{outcome.model_dump_json(exclude_none=True)}\n" for outcome in outcomes)
-    return Response(text, media_type=NDJSON)
+    return await in_pieces((f"{it.model_dump_json(exclude_none=True)}\n".encode() for it in outcomes), NDJSON)
 
 
 async def _schedule(gateway: Gateway, caller: Caller, lines: Sequence[tuple[int, bytes]], room: Room) -> list[Line]:
@@ -111,23 +131,21 @@ async def _schedule(gateway: Gateway, caller: Caller, lines: Sequence[tuple[int,
 
     errors:  Problem  Postgres gave no answer, and no line was written for certain
     """
-    found: dict[int, Line] = {}
-
-    def read(line: bytes) -> NewTimer:
-        timer = timer_of(read_line(line), caller)
-        try:
-            room.take(timer)
-        except Problem as over_quota:
-            raise InvalidTimer(str(over_quota)) from None
-        return timer
-
-    async with (
-        gateway.pool.session(caller.tenants) as session,
-        aclosing(write_lines(session, lines, read, retry=RETRY)) as parts,
-    ):
+    found, turns = dict[int, Line](), Turns()
+    writing = partial(
+        write_lines,
+        part_lines=PART_LINES,
+        read=partial(_wanted_of, caller),
+        admit=partial(_admit, room),
+        retry=RETRY,
+        patience=PATIENCE,
+    )
+    async with gateway.pool.session(caller.tenants) as session, aclosing(writing(session, lines)) as parts:
         try:
             async for part in parts:
-                found |= {number: _line(number, outcome) for number, outcome in part.outcomes.items()}
+                for number, outcome in part.outcomes.items():
+                    found[number] = _line(number, outcome)
+                    await turns.give()
                 for number, timer in part.timers.items():
                     room.settle(timer, part.outcomes[number])
         except ImportBroken as broken:
@@ -140,11 +158,40 @@ async def _schedule(gateway: Gateway, caller: Caller, lines: Sequence[tuple[int,
     return [found[number] for number, _ in lines]
 
 
+def _wanted_of(caller: Caller, line: bytes) -> Wanted:
+    """Read one line; with an idempotency key it is the same request as that timer alone, under that key.
+
+    errors:  InvalidTimer  it is refused
+    """
+    fields = read_line(line)
+    key = fields.pop("idempotency_key", None)
+    timer = timer_of(fields, caller)
+    if key is None:
+        return Wanted(timer)
+    if not is_key(key):
+        raise InvalidTimer(f"idempotency_key {shortened(key)} is refused: it must be {KEY_RULE}")
+    return Wanted(timer, request_with(caller, key, "POST", TIMERS, fields))
+
+
+async def _admit(room: Room, part: Part) -> None:
+    """Let those timers of a part be written for which there is room."""
+    timers = list(part.timers.items())
+    try:
+        refusals: Sequence[object] = await room.take([timer for _, timer in timers])
+    except StoreUnavailable as error:
+        refusals = [f"it is not known now whether its tenant has room ({error}); send it again"] * len(timers)
+    for (number, _), refusal in zip(timers, refusals, strict=True):
+        if refusal is not None:
+            del part.timers[number]
+            part.outcomes[number] = Refused(str(refusal))
+
+
 def _line(number: int, outcome: Scheduled | Refused) -> Line:
     if isinstance(outcome, Refused):
-        return Line(line=number, outcome="refused", why=outcome.why)
-    due = said(outcome.due_date)
-    return Line(line=number, outcome=outcome.outcome, timer_key=outcome.timer_key, due_date=due)
+        ended = "untried" if isinstance(outcome, Locked | RequestInFlight) else "refused"
+        return Line(line=number, outcome=ended, why=outcome.why)
+    due, replayed = said(outcome.due_date), outcome.replayed or None
+    return Line(line=number, outcome=outcome.outcome, timer_key=outcome.timer_key, due_date=due, replayed=replayed)
 
 
 DryRun = Annotated[bool, Query(description="count them only; the answer has the token that the real request needs")]

@@ -6,11 +6,12 @@ import json
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from gateway.answers.log import LEASE_TOKEN, GroupAnswer, GroupsAnswer, LeaseAnswer, PlaceAnswer, RecordAnswer
 from gateway.asked import seconds_of
-from gateway.parts import Here, Operator, read_model
+from gateway.listing import listing
+from gateway.parts import Here, Operator, acting, read_model
 from gateway.paths import Name
 from gateway.problems import CONFLICT, NOT_FOUND, REFUSED, Problem
 from gateway.reference import body_of
@@ -86,13 +87,14 @@ async def lease(group: Name, request: Request, gateway: Here, _: Operator) -> Re
             await move_place(session, batch.place, batch.place.horizon, worked=False, keep_s=None)
     if batch is None or not batch.records:
         return Response(status_code=204)
-    answer = LeaseAnswer(
-        records=[RecordAnswer.of(record) for record in batch.records],
+    return await listing(
+        LeaseAnswer,
+        "records",
+        map(RecordAnswer.of, batch.records),
         token=_token_of(batch.place),
         partition=batch.place.partition,
         lease_s=lease_s,
     )
-    return JSONResponse(answer.model_dump(mode="json"))
 
 
 @router.post(
@@ -117,21 +119,21 @@ async def acknowledge(group: Name, request: Request, gateway: Here, _: Operator)
 
 
 @router.post("/{group}/seek", operation_id="seek_consumer", openapi_extra=body_of(Seek, example={"to": "start"}))
-async def seek(group: Name, request: Request, gateway: Here, _: Operator) -> PlaceAnswer:
+async def seek(group: Name, request: Request, _: Operator) -> PlaceAnswer:
     """Let a group read on from another place, or in other partitions."""
     asked = await read_model(request, Seek)
-    async with gateway.pool.session(ALL_TENANTS) as session:
+    async with acting(request, ALL_TENANTS) as session:
         to = await position_of(session, asked.to)
         position = await reset_group(session, group, position=to, partitions=asked.partitions)
-    if position is None:
-        raise _unknown(group)
+        if position is None:
+            raise _unknown(group)
     return PlaceAnswer(position=position, token=None)
 
 
 @router.delete("/{group}", operation_id="drop_consumer", status_code=204)
-async def drop(group: Name, gateway: Here, _: Operator) -> None:
+async def drop(request: Request, group: Name, _: Operator) -> None:
     """Forget a group, and the records that it has set aside."""
-    async with gateway.pool.session(ALL_TENANTS) as session:
+    async with acting(request, ALL_TENANTS) as session:
         if not await drop_group(session, group):
             raise _unknown(group)
 

@@ -69,8 +69,8 @@ async def schedule(request: Request, caller: Caller, timer: NewTimer, asked: Ide
     if wait_s is None:
         outcome = await _write(gateway, caller, timer, asked)
         return _answer(outcome, ScheduledAnswer.of(outcome))
-    gateway.waiters.require_room()
-    async with gateway.quotas.waiting(timer.tenant_id):
+    # Whoever finds no place, or has as many as it may, has scheduled nothing.
+    async with gateway.waiting_of(timer.tenant_id, gateway.waiters.places):
         outcome = await _write(gateway, caller, timer, asked)
         end = await gateway.waiters.end_of(outcome.timer_key, request, within_s=wait_s)
     scheduled = ScheduledAnswer.of(outcome).model_dump()
@@ -79,7 +79,9 @@ async def schedule(request: Request, caller: Caller, timer: NewTimer, asked: Ide
 
 async def _write(gateway: Gateway, caller: Caller, timer: NewTimer, asked: IdempotentRequest | None) -> Scheduled:
     with await gateway.quotas.room(timer.tenant_id) as room:
-        room.take(timer)
+        (refusal,) = await room.take([timer])
+        if refusal is not None:
+            raise refusal
         outcome = await gateway.combiner.schedule(caller.tenants, timer, asked)
         room.settle(timer, outcome)
     if isinstance(outcome, Refused):

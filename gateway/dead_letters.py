@@ -5,10 +5,12 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
+from starlette.responses import Response
 
 from gateway.answers.deliveries import ActedAnswer, DeadLetterAnswer, DeadLettersAnswer
 from gateway.callers import Caller
-from gateway.parts import Here, Manager, Reader, read_model
+from gateway.listing import listing
+from gateway.parts import Here, Manager, Reader, acting, read_model
 from gateway.problems import NOT_FOUND, Problem
 from gateway.reference import body_of
 from service.dead_letters import AT_ONCE_MAX, Acted, discard, redrive
@@ -51,26 +53,24 @@ class Discarded(Letters):
     reason: str | None = Field(None, max_length=1_000, description="kept in their records")
 
 
-@router.get("")
+@router.get("", response_model=DeadLettersAnswer)
 async def list_dead_letters(
     gateway: Here, caller: Reader, target: Target = None, limit: Annotated[int, Query(ge=1, le=1_000)] = 100
-) -> DeadLettersAnswer:
+) -> Response:
     """List dead letters, the newest first."""
     wanted = DeadLetterFilter(target=target, tenant_id=caller.tenant_id)
     async with gateway.pool.session(caller.tenants) as session:
         letters = await find_dead_letters(session, wanted, limit=limit)
-    return DeadLettersAnswer(dead_letters=[DeadLetterAnswer.of(letter) for letter in letters])
+    return await listing(DeadLettersAnswer, "dead_letters", map(DeadLetterAnswer.of, letters))
 
 
 @router.post(
     "/redrive", openapi_extra=body_of(Redriven, is_needed=False, example={"target": "webhook:billing", "per_s": 50})
 )
-async def redrive_dead_letters(
-    request: Request, gateway: Here, caller: Manager, dry_run: DryRun = False
-) -> ActedAnswer:
+async def redrive_dead_letters(request: Request, caller: Manager, dry_run: DryRun = False) -> ActedAnswer:
     """Deliver dead letters again, from their first attempt on."""
     asked = await read_model(request, Redriven)
-    async with gateway.pool.session(caller.tenants) as session:
+    async with acting(request, caller.tenants) as session:
         acted = await redrive(session, asked.filter_of(caller), limit=asked.limit, per_s=asked.per_s, dry_run=dry_run)
     return ActedAnswer.of(acted)
 
@@ -79,31 +79,29 @@ async def redrive_dead_letters(
     "/discard",
     openapi_extra=body_of(Discarded, is_needed=False, example={"target": "webhook:billing", "reason": "sent by hand"}),
 )
-async def discard_dead_letters(
-    request: Request, gateway: Here, caller: Manager, dry_run: DryRun = False
-) -> ActedAnswer:
+async def discard_dead_letters(request: Request, caller: Manager, dry_run: DryRun = False) -> ActedAnswer:
     """Discard dead letters for good."""
     asked = await read_model(request, Discarded)
-    async with gateway.pool.session(caller.tenants) as session:
+    async with acting(request, caller.tenants) as session:
         acted = await discard(session, asked.filter_of(caller), limit=asked.limit, reason=asked.reason, dry_run=dry_run)
     return ActedAnswer.of(acted)
 
 
 @router.post("/{timer_key:key}/redrive")
 async def redrive_dead_letter(
-    timer_key: Annotated[int, Path(ge=1, le=BIGINT_MAX)], gateway: Here, caller: Manager
+    request: Request, timer_key: Annotated[int, Path(ge=1, le=BIGINT_MAX)], caller: Manager
 ) -> ActedAnswer:
     """Deliver one dead letter again."""
-    async with gateway.pool.session(caller.tenants) as session:
+    async with acting(request, caller.tenants) as session:
         return _one(timer_key, await redrive(session, _only(timer_key, caller), dry_run=False))
 
 
 @router.post("/{timer_key:key}/discard")
 async def discard_dead_letter(
-    timer_key: Annotated[int, Path(ge=1, le=BIGINT_MAX)], gateway: Here, caller: Manager
+    request: Request, timer_key: Annotated[int, Path(ge=1, le=BIGINT_MAX)], caller: Manager
 ) -> ActedAnswer:
     """Discard one dead letter for good."""
-    async with gateway.pool.session(caller.tenants) as session:
+    async with acting(request, caller.tenants) as session:
         return _one(timer_key, await discard(session, _only(timer_key, caller), dry_run=False))
 
 

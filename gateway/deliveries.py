@@ -7,11 +7,13 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
+from starlette.responses import Response
 
 from gateway.answers.deliveries import DeliveriesAnswer, DeliveryAnswer, DeliveryStateAnswer, RetriedAnswer
 from gateway.asked import PAID, Reason, find_own
 from gateway.callers import Caller
-from gateway.parts import Gateway, Here, Manager, Reader, read_model
+from gateway.listing import listing
+from gateway.parts import Here, Manager, Reader, acting, read_model
 from gateway.problems import NOT_FOUND, TOO_LATE, Problem
 from gateway.reference import body_of
 from service.deliveries import AT_ONCE_MAX, LISTED_MAX, Answer, cancel, page_of, retry, retry_many
@@ -47,13 +49,13 @@ class Listing(BaseModel):
     after: str | None = Field(None, description="the last answer's `next`")
 
 
-@router.get("")
-async def list_deliveries(gateway: Here, caller: Reader, wanted: Annotated[Listing, Query()]) -> DeliveriesAnswer:
+@router.get("", response_model=DeliveriesAnswer)
+async def list_deliveries(gateway: Here, caller: Reader, wanted: Annotated[Listing, Query()]) -> Response:
     """List deliveries by target, what is due first coming first."""
     chosen = DeliveryFilter(target=wanted.target, tenant_id=caller.tenant_id, failing=wanted.failing)
     async with gateway.pool.session(caller.tenants) as session:
         page = await page_of(session, chosen, size=wanted.limit, page=wanted.after)
-    return DeliveriesAnswer(deliveries=[DeliveryAnswer.of(it) for it in page.deliveries], next=page.next)
+    return await listing(DeliveriesAnswer, "deliveries", map(DeliveryAnswer.of, page.deliveries), next=page.next)
 
 
 @router.post(
@@ -61,36 +63,35 @@ async def list_deliveries(gateway: Here, caller: Reader, wanted: Annotated[Listi
 )
 async def retry_deliveries(
     request: Request,
-    gateway: Here,
     caller: Manager,
     dry_run: Annotated[bool, Query(description="say what would be done, and do nothing")] = False,
 ) -> RetriedAnswer:
     """Make the next attempts of all deliveries that wait for them due now."""
     asked = await read_model(request, Waiting)
     wanted = DeliveryFilter(target=asked.target, tenant_id=caller.tenant_id, failing=asked.failing)
-    async with gateway.pool.session(caller.tenants) as session:
+    async with acting(request, caller.tenants) as session:
         return RetriedAnswer.of(await retry_many(session, wanted, limit=asked.limit, dry_run=dry_run))
 
 
 @router.post("/{timer_key:key}/retry")
-async def retry_delivery(timer_key: Key, gateway: Here, caller: Manager) -> DeliveryStateAnswer:
+async def retry_delivery(request: Request, timer_key: Key, caller: Manager) -> DeliveryStateAnswer:
     """Make the next attempt of a delivery due now."""
-    async with _own(gateway, timer_key, caller) as session:
+    async with _own(request, timer_key, caller) as session:
         return _done(await retry(session, timer_key))
 
 
 @router.post("/{timer_key:key}/cancel", openapi_extra=body_of(Reason, is_needed=False, example=PAID))
-async def cancel_delivery(timer_key: Key, request: Request, gateway: Here, caller: Manager) -> DeliveryStateAnswer:
+async def cancel_delivery(timer_key: Key, request: Request, caller: Manager) -> DeliveryStateAnswer:
     """End a delivery that nobody has in hand: its target is not called any more."""
     why = await read_model(request, Reason)
-    async with _own(gateway, timer_key, caller) as session:
+    async with _own(request, timer_key, caller) as session:
         return _done(await cancel(session, timer_key, reason=why.reason))
 
 
 @asynccontextmanager
-async def _own(gateway: Gateway, timer_key: int, caller: Caller) -> AsyncIterator[Session]:
-    """Lend a session, if the timer is the caller's."""
-    async with gateway.pool.session(caller.tenants) as session:
+async def _own(request: Request, timer_key: int, caller: Caller) -> AsyncIterator[Session]:
+    """Lend a session to act on a timer, if it is the caller's."""
+    async with acting(request, caller.tenants) as session:
         await find_own(session, TimerRef(timer_key), caller)
         yield session
 

@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from gateway.callers import Caller
 from gateway.idempotency import once, request_of
-from gateway.parts import gateway_of
+from gateway.parts import acting, gateway_of
 from sql.session import Session
 
 
@@ -26,7 +26,10 @@ async def do_once(
     errors:  as `once`, and whatever `do` raises; then nothing was done
     """
     asked = request_of(request, caller, body.model_dump() if body else {})
-    async with gateway_of(request).pool.session(caller.tenants) as session:
+    # What is an operator's is recorded in the same transaction.
+    is_act = hasattr(request.state, "act")
+    lent = acting(request, caller.tenants) if is_act else gateway_of(request).pool.session(caller.tenants)
+    async with lent as session:
 
         async def answer() -> Response:
             return JSONResponse((await do(session)).model_dump(mode="json"), status)

@@ -5,11 +5,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
+from starlette.responses import Response
 
 from gateway.answers.endpoints import EndpointAnswer, EndpointsAnswer, SaidAnswer, SecretAnswer, TriedAnswer
 from gateway.asked import MAINTENANCE, Reason
 from gateway.callers import Caller
-from gateway.parts import Here, Manager, Reader, read_model
+from gateway.listing import listing
+from gateway.parts import Here, Manager, Reader, acting, read_model
 from gateway.paths import Name
 from gateway.problems import CONFLICT, Problem
 from gateway.quotas import too_many_endpoints
@@ -70,14 +72,12 @@ class Rotation(BaseModel):
     asymmetric: bool = False
 
 
-@router.get("", operation_id="list_endpoints")
-async def list_all(
-    gateway: Here, caller: Reader, limit: Annotated[int, Query(ge=1, le=LISTED_MAX)] = 100
-) -> EndpointsAnswer:
+@router.get("", operation_id="list_endpoints", response_model=EndpointsAnswer)
+async def list_all(gateway: Here, caller: Reader, limit: Annotated[int, Query(ge=1, le=LISTED_MAX)] = 100) -> Response:
     """List endpoints, by name; their secrets and headers are not shown."""
     async with gateway.pool.session(caller.tenants) as session:
         found = await list_endpoints(session, tenant_id=caller.tenant_id, limit=limit)
-    return EndpointsAnswer(endpoints=[EndpointAnswer.of(endpoint) for endpoint in found])
+    return await listing(EndpointsAnswer, "endpoints", map(EndpointAnswer.of, found))
 
 
 @router.post("", operation_id="add_endpoint", status_code=201, openapi_extra=body_of(NewEndpoint, example=BILLING))
@@ -95,7 +95,7 @@ async def add(request: Request, gateway: Here, caller: Manager) -> SecretAnswer:
         rules=gateway.settings.endpoint_rules,
     )
     most = (await gateway.quotas.limits_of(caller.tenant_id)).endpoints_max
-    async with gateway.pool.session(caller.tenants) as session:
+    async with acting(request, caller.tenants) as session:
         try:
             return SecretAnswer.of(await use_cases.add(session, wanted, most=most))
         except EndpointsFull:
@@ -121,15 +121,15 @@ async def change(name: Name, request: Request, gateway: Here, caller: Manager) -
     """Change an endpoint; what is on its way is sent as it is from then on, too."""
     asked = await read_model(request, ChangedEndpoint)
     wanted = EndpointChange(asked.url, asked.headers, asked.policy.model_dump(exclude_unset=True))
-    async with gateway.pool.session(caller.tenants) as session:
+    async with acting(request, caller.tenants) as session:
         done = await use_cases.change(session, _key(name, caller), wanted, rules=gateway.settings.endpoint_rules)
-    return SaidAnswer.of(done)
+        return SaidAnswer.of(done)
 
 
 @router.delete("/{name}", operation_id="remove_endpoint")
-async def remove(name: Name, gateway: Here, caller: Manager, force: Force = False) -> SaidAnswer:
+async def remove(request: Request, name: Name, caller: Manager, force: Force = False) -> SaidAnswer:
     """Remove an endpoint: deliveries on their way to it become dead letters."""
-    async with gateway.pool.session(caller.tenants) as session:
+    async with acting(request, caller.tenants) as session:
         return _unless_named(await use_cases.remove(session, _key(name, caller), though_named=force))
 
 
@@ -138,18 +138,18 @@ async def remove(name: Name, gateway: Here, caller: Manager, force: Force = Fals
     operation_id="disable_endpoint",
     openapi_extra=body_of(Reason, is_needed=False, example=MAINTENANCE),
 )
-async def disable(name: Name, request: Request, gateway: Here, caller: Manager, force: Force = False) -> SaidAnswer:
+async def disable(name: Name, request: Request, caller: Manager, force: Force = False) -> SaidAnswer:
     """Send nothing more to an endpoint: its deliveries become dead letters, and no new timer may name it."""
     asked = await read_model(request, Reason)
-    async with gateway.pool.session(caller.tenants) as session:
+    async with acting(request, caller.tenants) as session:
         done = await use_cases.disable(session, _key(name, caller), why=asked.reason or BY_HAND, though_named=force)
-    return _unless_named(done)
+        return _unless_named(done)
 
 
 @router.post("/{name}/enable", operation_id="enable_endpoint")
-async def enable(name: Name, gateway: Here, caller: Manager) -> SaidAnswer:
+async def enable(request: Request, name: Name, caller: Manager) -> SaidAnswer:
     """Send to an endpoint again that was disabled, or answered 410."""
-    async with gateway.pool.session(caller.tenants) as session:
+    async with acting(request, caller.tenants) as session:
         return SaidAnswer.of(await use_cases.enable(session, _key(name, caller)))
 
 
@@ -158,17 +158,17 @@ async def enable(name: Name, gateway: Here, caller: Manager) -> SaidAnswer:
     operation_id="rotate_endpoint",
     openapi_extra=body_of(Rotation, is_needed=False, example={"asymmetric": False}),
 )
-async def rotate(name: Name, request: Request, gateway: Here, caller: Manager) -> SecretAnswer:
+async def rotate(name: Name, request: Request, caller: Manager) -> SecretAnswer:
     """Add a secret, which is shown once; until the rotation ends, webhooks are signed with the old ones, too."""
     asked = await read_model(request, Rotation)
-    async with gateway.pool.session(caller.tenants) as session:
+    async with acting(request, caller.tenants) as session:
         return SecretAnswer.of(await use_cases.rotate(session, _key(name, caller), asymmetric=asked.asymmetric))
 
 
 @router.post("/{name}/end-rotation", operation_id="end_rotation")
-async def end_rotation(name: Name, gateway: Here, caller: Manager) -> SaidAnswer:
+async def end_rotation(request: Request, name: Name, caller: Manager) -> SaidAnswer:
     """Drop all secrets of an endpoint but the newest."""
-    async with gateway.pool.session(caller.tenants) as session:
+    async with acting(request, caller.tenants) as session:
         return SaidAnswer.of(await use_cases.end_rotation(session, _key(name, caller)))
 
 

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from typing import TypeGuard
 
 import structlog
 from starlette.requests import Request
@@ -33,6 +34,7 @@ from timers.refusal import shortened
 HEADER = "Idempotency-Key"
 REPLAYED = "Idempotency-Replayed"
 KEY_CHARS_MAX = 255
+KEY_RULE = f"1 to {KEY_CHARS_MAX} printable ASCII characters; draw a UUID"
 FORGET_S = 3_600.0  # between two looks for answers that are old
 
 
@@ -44,15 +46,21 @@ def request_of(request: Request, caller: Caller, body: Mapping[str, object]) -> 
     key = request.headers.get(HEADER)
     if key is None:
         return None
-    if not (1 <= len(key) <= KEY_CHARS_MAX and key.isascii() and key.isprintable()):
-        raise Problem(
-            REFUSED,
-            f"{HEADER} {shortened(key)} is refused: it must be 1 to {KEY_CHARS_MAX} printable ASCII characters;"
-            " draw a UUID",
-        )
+    if not is_key(key):
+        raise Problem(REFUSED, f"{HEADER} {shortened(key)} is refused: it must be {KEY_RULE}")
     # Without the query: for how long a caller waits for the answer makes it no other request.
-    parts = (request.method, request.url.path, json.dumps(body, sort_keys=True))
+    return request_with(caller, key, request.method, request.url.path, body)
+
+
+def request_with(caller: Caller, key: str, method: str, path: str, body: Mapping[str, object]) -> IdempotentRequest:
+    """Make a request with a key of what makes it the same request."""
+    parts = (method, path, json.dumps(body, sort_keys=True))
     return IdempotentRequest(caller.tenant_id, key, hashlib.sha256("\n".join(parts).encode()).digest())
+
+
+def is_key(key: object) -> TypeGuard[str]:
+    """Say whether something may be a key."""
+    return isinstance(key, str) and 1 <= len(key) <= KEY_CHARS_MAX and key.isascii() and key.isprintable()
 
 
 async def once(session: Session, asked: IdempotentRequest | None, do: Callable[[], Awaitable[Response]]) -> Response:

@@ -5,10 +5,12 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
+from starlette.responses import Response
 
 from gateway.answers.jobs import JobAnswer, JobsAnswer, JobStateAnswer, RunAnswer, RunsAnswer, StartedAnswer
 from gateway.asked import MAINTENANCE, Reason
-from gateway.parts import Here, Operator, read_model
+from gateway.listing import listing
+from gateway.parts import Here, Operator, acting, read_model
 from gateway.paths import Name
 from gateway.reference import body_of
 from service import jobs as use_cases
@@ -43,51 +45,52 @@ async def get_job(name: Name, gateway: Here, _: Operator) -> JobAnswer:
         return JobAnswer.of(await use_cases.find_job(session, name))
 
 
-@router.get("/{name}/runs")
+@router.get("/{name}/runs", response_model=RunsAnswer)
 async def list_runs(
     name: Name, gateway: Here, _: Operator, limit: Annotated[int, Query(ge=1, le=HISTORY_MAX)] = 20
-) -> RunsAnswer:
+) -> Response:
     """List the last runs of a job, the newest first."""
     async with gateway.pool.session(ALL_TENANTS) as session:
-        return RunsAnswer(runs=[RunAnswer.of(run) for run in await use_cases.history_of(session, name, limit=limit)])
+        runs = await use_cases.history_of(session, name, limit=limit)
+    return await listing(RunsAnswer, "runs", map(RunAnswer.of, runs))
 
 
 @router.post("/{name}/run", openapi_extra=body_of(Config, is_needed=False, example=SINCE), status_code=202)
-async def run_job(name: Name, request: Request, gateway: Here, _: Operator) -> StartedAnswer:
+async def run_job(name: Name, request: Request, _: Operator) -> StartedAnswer:
     """Start a job now; `timer_key` names the start. A configuration that is given is for this run alone."""
     asked = await read_model(request, Config)
     config = None if asked.config is None else payload_of(asked.config)
-    async with gateway.pool.session(ALL_TENANTS) as session:
+    async with acting(request, ALL_TENANTS) as session:
         return StartedAnswer(timer_key=await use_cases.run_job(session, name, config=config))
 
 
 @router.post("/{name}/cancel", openapi_extra=body_of(Reason, is_needed=False, example=MAINTENANCE))
-async def cancel_job(name: Name, request: Request, gateway: Here, _: Operator) -> JobStateAnswer:
+async def cancel_job(name: Name, request: Request, _: Operator) -> JobStateAnswer:
     """Tell the present run of a job to end."""
     asked = await read_model(request, Reason)
-    async with gateway.pool.session(ALL_TENANTS) as session:
+    async with acting(request, ALL_TENANTS) as session:
         return JobStateAnswer(state=await use_cases.cancel_job(session, name, reason=asked.reason))
 
 
 @router.post("/{name}/disable", openapi_extra=body_of(Reason, is_needed=False, example=MAINTENANCE))
-async def disable_job(name: Name, request: Request, gateway: Here, _: Operator) -> JobStateAnswer:
+async def disable_job(name: Name, request: Request, _: Operator) -> JobStateAnswer:
     """Keep a job from starting, and tell its present run to end."""
     asked = await read_model(request, Reason)
-    async with gateway.pool.session(ALL_TENANTS) as session:
+    async with acting(request, ALL_TENANTS) as session:
         return JobStateAnswer(state=await use_cases.disable_job(session, name, reason=asked.reason))
 
 
 @router.post("/{name}/enable")
-async def enable_job(name: Name, gateway: Here, _: Operator) -> JobStateAnswer:
+async def enable_job(request: Request, name: Name, _: Operator) -> JobStateAnswer:
     """Let a disabled job start again."""
-    async with gateway.pool.session(ALL_TENANTS) as session:
+    async with acting(request, ALL_TENANTS) as session:
         return JobStateAnswer(state=await use_cases.enable_job(session, name))
 
 
 @router.put("/{name}/config", openapi_extra=body_of(Config, example=SINCE))
-async def configure_job(name: Name, request: Request, gateway: Here, _: Operator) -> JobAnswer:
+async def configure_job(name: Name, request: Request, _: Operator) -> JobAnswer:
     """Give a job another configuration, which its next run has."""
     asked = await read_model(request, Config)
-    async with gateway.pool.session(ALL_TENANTS) as session:
+    async with acting(request, ALL_TENANTS) as session:
         await use_cases.configure_job(session, name, payload_of(asked.config))
         return JobAnswer.of(await use_cases.find_job(session, name))

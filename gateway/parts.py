@@ -1,6 +1,7 @@
 """What every route uses: the parts of one gateway, who asks, and how long it waits."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
@@ -18,7 +19,10 @@ from gateway.recording import RECORDED_SCOPES, begin_act, note_body
 from gateway.reference import FOR_ALL_TENANTS, SCOPE
 from gateway.settings import GatewaySettings
 from gateway.waiting import Waiters
+from service.audit import DONE
+from sql.audit.acts import record_act
 from sql.pool import Pool
+from sql.session import Session, Tenants
 from timers.refusal import shortened
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -39,6 +43,18 @@ class Gateway:
     callers: Callers
     quotas: Quotas
     streams: Places
+    instance_waits: Places
+
+    @asynccontextmanager
+    async def waiting_of(self, tenant_id: str, places: Places) -> AsyncIterator[None]:
+        """Have one of the places for callers who wait, and one of those that the caller's tenant may have.
+
+        errors:  Problem           there is none
+                 StoreUnavailable  nobody can tell now how many the tenant may have
+        """
+        with places.one():
+            async with self.quotas.waiting(tenant_id):
+                yield
 
 
 def gateway_of(request: Request) -> Gateway:
@@ -85,6 +101,21 @@ def operating(scope: str) -> Callable[..., Caller]:
     require.__dict__[SCOPE] = scope
     require.__dict__[FOR_ALL_TENANTS] = True
     return require
+
+
+@asynccontextmanager
+async def acting(request: Request, tenants: Tenants) -> AsyncIterator[Session]:
+    """Lend a session for what an operator does, in one transaction with the record of it: both are done, or neither is.
+
+    What is raised during the block undoes what was done in it, and is recorded as not done when it is answered.
+
+    errors:  StoreUnavailable  the outcome is unknown
+             StatementRefused  it can't be recorded, so it was not done
+    """
+    async with gateway_of(request).pool.session(tenants) as session, session.transaction():
+        yield session
+        await record_act(session, request.state.act, DONE)
+    del request.state.act
 
 
 async def writer_of(request: Request, caller: Annotated[Caller, Depends(scoped("write"))]) -> Caller:

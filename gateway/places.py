@@ -3,13 +3,20 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from gateway.problems import unavailable
+
 
 class Places:
-    """Count who has a place, and know how many there are."""
+    """Count who has a place, and know how many there are.
 
-    def __init__(self, most: int) -> None:
+    `doing` and `way_out` are parts of the sentence for who finds none, such as "wait here" and "ask without wait".
+    """
+
+    def __init__(self, most: int, *, doing: str, way_out: str) -> None:
         self.most = most
         self.taken = 0
+        self._doing = doing
+        self._way_out = way_out
 
     @property
     def is_full(self) -> bool:
@@ -18,7 +25,12 @@ class Places:
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """Have a place during a block."""
+        """Have a place during a block.
+
+        errors:  Problem  there is none; it says when to ask again
+        """
+        if self.is_full:
+            raise unavailable(f"{self.most:,} {self._doing} already; {self._way_out}")
         self.taken += 1
         try:
             yield

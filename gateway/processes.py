@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import Annotated, Any, Literal
 
@@ -29,6 +31,7 @@ from gateway.bodies import read_body
 from gateway.callers import Caller
 from gateway.doing import do_once
 from gateway.idempotency import REPLAYED
+from gateway.listing import listing
 from gateway.parts import Gateway, Here, Manager, Reader, Writer, gateway_of, read_model
 from gateway.paths import Name
 from gateway.problems import NOT_FOUND, Problem
@@ -178,7 +181,6 @@ async def start_process(
     Sent again with its idempotency key, it starts nothing more, and answers with that instance as it is then.
     """
     asked = await read_model(request, Start)
-    wait_s = wait_s_of(wait) or 0.0
 
     async def do(session: Session) -> InstanceKeyAnswer:
         key = await use_cases.start(
@@ -191,15 +193,17 @@ async def start_process(
         )
         return InstanceKeyAnswer(instance_key=key)
 
-    done = await do_once(request, caller, asked, do)
-    if REPLAYED in done.headers:
-        response.headers[REPLAYED] = done.headers[REPLAYED]
-    key = InstanceKeyAnswer.model_validate_json(bytes(done.body)).instance_key
-    return WholeInstanceAnswer.of_whole(await _ended(gateway_of(request), key, caller, within_s=wait_s))
+    gateway = gateway_of(request)
+    async with _may_wait(gateway, caller, wait) as wait_s:
+        done = await do_once(request, caller, asked, do)
+        if REPLAYED in done.headers:
+            response.headers[REPLAYED] = done.headers[REPLAYED]
+        key = InstanceKeyAnswer.model_validate_json(bytes(done.body)).instance_key
+        return WholeInstanceAnswer.of_whole(await _ended(gateway, key, caller, within_s=wait_s))
 
 
-@router.get("/instances")
-async def list_instances(gateway: Here, caller: Reader, wanted: Annotated[Instances, Query()]) -> InstancesAnswer:
+@router.get("/instances", response_model=InstancesAnswer)
+async def list_instances(gateway: Here, caller: Reader, wanted: Annotated[Instances, Query()]) -> Response:
     """List instances, the newest first."""
     async with gateway.pool.session(caller.tenants) as session:
         found = await statements.find_instances(
@@ -211,30 +215,30 @@ async def list_instances(gateway: Here, caller: Reader, wanted: Annotated[Instan
             page_size=wanted.limit,
         )
     following = found[-1].instance_key if len(found) == wanted.limit else None
-    return InstancesAnswer(instances=[InstanceAnswer.of(it) for it in found], next=following)
+    return await listing(InstancesAnswer, "instances", map(InstanceAnswer.of, found), next=following)
 
 
 @router.get("/instances/{instance_key:key}")
 async def get_instance(instance_key: Key, gateway: Here, caller: Reader, wait: Wait = None) -> WholeInstanceAnswer:
     """Show an instance, with what it waits for; with `wait`, when it has ended or the time is over."""
-    wait_s = wait_s_of(wait) or 0.0
-    return WholeInstanceAnswer.of_whole(await _ended(gateway, instance_key, caller, within_s=wait_s))
+    async with _may_wait(gateway, caller, wait) as wait_s:
+        return WholeInstanceAnswer.of_whole(await _ended(gateway, instance_key, caller, within_s=wait_s))
 
 
-@router.get("/instances/{instance_key:key}/steps")
+@router.get("/instances/{instance_key:key}/steps", response_model=StepsAnswer)
 async def list_steps(
     instance_key: Key,
     gateway: Here,
     caller: Reader,
     limit: Limit = 100,
     after: Annotated[int, Query(ge=0, le=BIGINT_MAX, description="the last answer's `next`")] = 0,
-) -> StepsAnswer:
+) -> Response:
     """Tell what happened in an instance, in order."""
     async with gateway.pool.session(caller.tenants) as session:
         await use_cases.find(session, instance_key, tenant_id=caller.tenant_id)
         found = await statements.steps_of(session, instance_key, after=after, page_size=limit)
     following = found[-1].version if len(found) == limit else None
-    return StepsAnswer(steps=[StepAnswer.of(it) for it in found], next=following)
+    return await listing(StepsAnswer, "steps", map(StepAnswer.of, found), next=following)
 
 
 @router.post("/instances/{instance_key:key}/cancel", status_code=202, response_model=InstanceKeyAnswer)
@@ -338,6 +342,20 @@ async def throw_signal(request: Request, caller: Writer) -> Response:
         return InstanceKeysAnswer(instance_keys=reached)
 
     return await do_once(request, caller, asked, do)
+
+
+@asynccontextmanager
+async def _may_wait(gateway: Gateway, caller: Caller, wait: str | None) -> AsyncIterator[float]:
+    """Say for how long a caller may wait, and keep a place for it meanwhile: who may not wait has started nothing.
+
+    errors:  Problem  too many wait, here or of its tenant
+    """
+    wait_s = wait_s_of(wait) or 0.0
+    if not wait_s:
+        yield 0.0
+        return
+    async with gateway.waiting_of(caller.tenant_id, gateway.instance_waits):
+        yield wait_s
 
 
 async def _ended(gateway: Gateway, instance_key: int, caller: Caller, *, within_s: float) -> WholeInstance:

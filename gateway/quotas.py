@@ -14,14 +14,13 @@ from typing import Self
 import structlog
 
 from gateway.limits import RateLimits
-from gateway.problems import OVER_QUOTA, Problem
+from gateway.problems import Problem
+from gateway.room import WAY_OUT, Room, over_quota
 from gateway.standing import Standing
 from service.words import counted
-from sql.clients.pending import Refused, Scheduled
 from sql.pool import Pool
 from sql.session import ALL_TENANTS, Session, StoreUnavailable
 from sql.tenants.tenants import Limits, Pending, find_limits, measure_pending
-from timers.model import NewTimer
 from timers.refusal import shortened
 
 LOOK_S = 1.0  # between two looks at a tenant that asks for something
@@ -30,7 +29,6 @@ STALE_S = 30.0  # older than this, nothing that was found is relied on
 TENANTS_MAX = 10_000
 WAITERS_AGAIN_S = 1
 ENDPOINTS_AGAIN_S = 60
-WAY_OUT = "or ask who operates the cluster for more"
 
 
 class Quotas:
@@ -71,7 +69,7 @@ class Quotas:
         limits = await self.limits_of(tenant_id)
         self._rates.take(tenant_id, limits.rate_per_s, count)
 
-    async def room(self, tenant_id: str) -> "Room":
+    async def room(self, tenant_id: str) -> Room:
         """Return the room that a tenant has for more pending timers, for the length of a block.
 
         errors:  StoreUnavailable  nobody can tell now what it may
@@ -79,7 +77,7 @@ class Quotas:
         standing = await self._standing_of(tenant_id)
         if standing.limits.are_of_pending and standing.is_full and standing.is_due(self._clock()):
             await self._look_at(standing)  # some may have fired since
-        return Room(standing, clock=self._clock)
+        return Room(standing, self._pool, clock=self._clock)
 
     @asynccontextmanager
     async def waiting(self, tenant_id: str) -> AsyncIterator[None]:
@@ -91,7 +89,7 @@ class Quotas:
         standing = await self._standing_of(tenant_id)
         most = standing.limits.waiters_max
         if most is not None and standing.waiting >= most:
-            raise _over(
+            raise over_quota(
                 f"tenant {shortened(tenant_id)} may have {counted(most, 'caller')} who wait at this gateway, and has"
                 f" {standing.waiting:,}; ask again without wait, {WAY_OUT}",
                 again_s=WAITERS_AGAIN_S, quota="waiters", limit=most,
@@ -156,54 +154,9 @@ class Quotas:
             }
 
 
-class Room:
-    """What one request takes of the room that its tenant has; a timer that was not written gives it back.
-
-    At the end of a block all is kept of which it is not known whether it was written.
-    """
-
-    def __init__(self, standing: Standing, *, clock: Callable[[], float]) -> None:
-        self._standing = standing
-        self._clock = clock
-        self._taken: dict[int, NewTimer] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for timer in self._taken.values():
-            self._standing.settle(_size_of(timer), was_written=True)
-        self._taken.clear()
-
-    def take(self, timer: NewTimer) -> None:
-        """Take room for one more timer.
-
-        errors:  Problem  its tenant has as much as it may have; it says when to ask again
-        """
-        if not self._standing.limits.are_of_pending:
-            return
-        size = _size_of(timer)
-        quota = self._standing.exceeded_by(size)
-        if quota is not None:
-            raise _over(
-                f"tenant {shortened(timer.tenant_id)} may have {_limit_in_words(*quota)}, and has"
-                f" {self._standing.has(quota[0]):,}; cancel some, wait until some have fired, {WAY_OUT}",
-                again_s=self._standing.again_in_s(self._clock()), quota=quota[0], limit=quota[1],
-            )  # fmt: skip
-        self._standing.take(size)
-        self._taken[id(timer)] = timer
-
-    def settle(self, timer: NewTimer, outcome: Scheduled | Refused) -> None:
-        """Keep the room of a timer that was added, and give back that of any other."""
-        if self._taken.pop(id(timer), None) is None:
-            return
-        is_new = isinstance(outcome, Scheduled) and outcome.outcome == "created" and not outcome.replayed
-        self._standing.settle(_size_of(timer), was_written=is_new)
-
-
 def too_many_endpoints(tenant_id: str, most: int) -> Problem:
     """Say that a tenant has as many endpoints as it may have."""
-    return _over(
+    return over_quota(
         f"tenant {shortened(tenant_id)} may have {counted(most, 'endpoint')}, and has as many; remove one, {WAY_OUT}",
         again_s=ENDPOINTS_AGAIN_S, quota="endpoints", limit=most,
     )  # fmt: skip
@@ -222,15 +175,3 @@ async def _count(session: Session, tenant_id: str, limits: Limits) -> Pending | 
         # let in what an older count has room for.
         structlog.get_logger().warning("a tenant's timers were not counted", tenant=tenant_id, why=str(error))
         return None
-
-
-def _size_of(timer: NewTimer) -> Pending:
-    return Pending(1, 0 if timer.payload is None else len(timer.payload.encode()))
-
-
-def _limit_in_words(quota: str, limit: int) -> str:
-    return counted(limit, "pending timer") if quota == "timers" else f"{counted(limit, 'byte')} of pending payloads"
-
-
-def _over(sentence: str, *, again_s: int, quota: str, limit: int) -> Problem:
-    return Problem(OVER_QUOTA, sentence, headers={"Retry-After": str(again_s)}, quota=quota, limit=limit)

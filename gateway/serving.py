@@ -1,6 +1,7 @@
 """Run a gateway until it is told to stop: what has begun is answered first."""
 
 import asyncio
+import gc
 import signal
 import socket
 import ssl
@@ -68,6 +69,7 @@ async def serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
+    leave_out_of_collections()
     tend()
     tell(
         f"HTTP API at {_url_of(listener, is_tls=config.is_ssl)}"
@@ -78,6 +80,12 @@ async def serve(
         await server.serve(sockets=[listener])
     finally:
         tending.cancel()
+
+
+def leave_out_of_collections() -> None:
+    """Let the garbage collector never look again at what is there now: it takes 0.1 s, in which nobody is answered."""
+    gc.collect()
+    gc.freeze()
 
 
 async def _keep_on(tend: Callable[[], None]) -> None:

@@ -51,6 +51,15 @@ class GatewaySettings(BaseModel):
     gateway_endpoints_max: int | None = Field(
         None, ge=0, description="endpoints of such a tenant; none: without a limit"
     )
+    gateway_streams_max: int = Field(
+        200, ge=0, description="callers that follow the log at one gateway: each reads it ten times a second"
+    )
+    gateway_waits_max: int = Field(
+        20_000, ge=0, description="callers that wait for the end of a timer at one gateway: each costs a connection"
+    )
+    gateway_instance_waits_max: int = Field(
+        500, ge=0, description="callers that wait for the end of a process's instance: each looks twice a second"
+    )
     gateway_sessions: int = Field(16, ge=2, le=200, description="connections to Postgres at most, of one gateway")
     gateway_wait_s: float = Field(0.8, gt=0, le=60, description="for a free connection, before it answers 503")
     gateway_timeout_s: float = Field(5.0, gt=0, le=60, description="for an answer of Postgres, before it answers 503")

@@ -5,6 +5,8 @@ from math import ceil
 
 from sql.tenants.tenants import Limits, Pending
 
+NOTHING = Pending()
+
 
 @dataclass(slots=True, eq=False)
 class Standing:
@@ -59,11 +61,10 @@ class Standing:
         """Count what is being written from now on."""
         self._in_flight = _sum(self._in_flight, size)
 
-    def settle(self, size: Pending, *, was_written: bool) -> None:
-        """Count what is no longer being written: it was, or it was not."""
-        self._in_flight = _sum(self._in_flight, size, sign=-1)
-        if was_written:
-            self._since, self._meanwhile = _sum(self._since, size), _sum(self._meanwhile, size)
+    def settle(self, taken: Pending, written: Pending) -> None:
+        """Count what is no longer being written: so much was taken for it, and so much more was written."""
+        self._in_flight = _sum(self._in_flight, taken, sign=-1)
+        self._since, self._meanwhile = _sum(self._since, written), _sum(self._meanwhile, written)
 
     def begin(self) -> None:
         """Begin a look: what is written from now on may not be in its count."""

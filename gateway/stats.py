@@ -13,7 +13,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gateway.families import ALONE, SECONDS_EDGES, TENANT, TENANTS_NAMED_MAX
 from gateway.parts import Gateway
-from gateway.waiting import WAITING_MAX
 from gateway.watching import Watched
 from metrics.buckets import Buckets
 from metrics.family import OTHER
@@ -123,7 +122,7 @@ def samples_of_gateway(gateway: Gateway) -> Iterator[Sample]:
         "creates_combined": gateway.combiner.written,
         "create_batches": gateway.combiner.batches,
         "waiters": gateway.waiters.count,
-        "waiters_max": WAITING_MAX,
+        "waiters_max": gateway.waiters.places.most,
         "waiters_behind_seconds": gateway.waiters.behind_s,
         "log_streams": gateway.streams.taken,
         "log_streams_max": gateway.streams.most,

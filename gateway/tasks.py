@@ -16,6 +16,7 @@ from gateway.answers.processes import (
 )
 from gateway.asked import seconds_of
 from gateway.doing import do_once
+from gateway.listing import listing
 from gateway.parts import Here, Reader, Writer, read_model
 from gateway.problems import CONFLICT, NOT_FOUND, Problem
 from gateway.processes import LISTED_MAX, ORDER, Key, Variables
@@ -93,8 +94,8 @@ class Thrown(Done):
     reason: str | None = Field(None, max_length=1_000)
 
 
-@router.get("/tasks")
-async def list_tasks(gateway: Here, caller: Reader, wanted: Annotated[Tasks, Query()]) -> TasksAnswer:
+@router.get("/tasks", response_model=TasksAnswer)
+async def list_tasks(gateway: Here, caller: Reader, wanted: Annotated[Tasks, Query()]) -> Response:
     """List open tasks, the oldest first."""
     async with gateway.pool.session(caller.tenants) as session:
         found = await find_tasks(
@@ -108,7 +109,7 @@ async def list_tasks(gateway: Here, caller: Reader, wanted: Annotated[Tasks, Que
             page_size=wanted.limit,
         )
     following = found[-1].task_key if len(found) == wanted.limit else None
-    return TasksAnswer(tasks=[TaskAnswer.of(it) for it in found], next=following)
+    return await listing(TasksAnswer, "tasks", map(TaskAnswer.of, found), next=following)
 
 
 @router.post(

@@ -5,9 +5,11 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
+from starlette.responses import Response
 
 from gateway.answers.tenants import ShownTenantAnswer, TenantAnswer, TenantsAnswer
-from gateway.parts import Admin, Here, read_model
+from gateway.listing import listing
+from gateway.parts import Admin, Here, acting, read_model
 from gateway.paths import Name
 from gateway.reference import body_of
 from service import tenants as use_cases
@@ -30,11 +32,12 @@ class WantedLimits(BaseModel):
     rate_per_s: float | None = Field(None, examples=[50], description="writes a second, at each gateway")
 
 
-@router.get("", operation_id="list_tenants")
-async def list_all(gateway: Here, _: Admin, limit: Annotated[int, Query(ge=1, le=LISTED_MAX)] = 100) -> TenantsAnswer:
+@router.get("", operation_id="list_tenants", response_model=TenantsAnswer)
+async def list_all(gateway: Here, _: Admin, limit: Annotated[int, Query(ge=1, le=LISTED_MAX)] = 100) -> Response:
     """List the tenants that have limits of their own, by name."""
     async with gateway.pool.session(ALL_TENANTS) as session:
-        return TenantsAnswer(tenants=[TenantAnswer.of(it) for it in await list_tenants(session, limit=limit)])
+        found = await list_tenants(session, limit=limit)
+    return await listing(TenantsAnswer, "tenants", map(TenantAnswer.of, found))
 
 
 @router.get("/{tenant}")
@@ -47,15 +50,15 @@ async def get_tenant(tenant: Name, gateway: Here, _: Admin) -> ShownTenantAnswer
 
 
 @router.put("/{tenant}", openapi_extra=body_of(WantedLimits, example={"timers_max": 100_000, "rate_per_s": 50}))
-async def put_limits(tenant: Name, request: Request, gateway: Here, _: Admin) -> TenantAnswer:
+async def put_limits(tenant: Name, request: Request, _: Admin) -> TenantAnswer:
     """Give a tenant limits of its own; a gateway holds it to them from its next look on, about a second later."""
     wanted = await read_model(request, WantedLimits)
-    async with gateway.pool.session(ALL_TENANTS) as session:
+    async with acting(request, ALL_TENANTS) as session:
         return TenantAnswer.of(await use_cases.set_own(session, tenant, wanted.model_dump()))
 
 
 @router.delete("/{tenant}", status_code=204)
-async def remove_limits(tenant: Name, gateway: Here, _: Admin) -> None:
+async def remove_limits(request: Request, tenant: Name, _: Admin) -> None:
     """Take a tenant's own limits back: it has those of the gateways' settings. Nothing else of it is removed."""
-    async with gateway.pool.session(ALL_TENANTS) as session:
+    async with acting(request, ALL_TENANTS) as session:
         await use_cases.remove_own(session, tenant)

@@ -22,6 +22,7 @@ from gateway.bodies import read_object
 from gateway.callers import Caller
 from gateway.creating import TIMERS, WAITED, schedule, timer_of
 from gateway.idempotency import once, request_of
+from gateway.listing import listing
 from gateway.parts import Asking, Here, Reader, Writer, gateway_of, read_model
 from gateway.paths import Name
 from gateway.problems import STALE, Problem
@@ -68,8 +69,8 @@ class Listing(Chosen):
     after: str | None = Field(None, description="the last answer's `next`")
 
 
-@router.get("")
-async def list_timers(gateway: Here, caller: Reader, wanted: Annotated[Listing, Query()]) -> TimersAnswer:
+@router.get("", response_model=TimersAnswer)
+async def list_timers(gateway: Here, caller: Reader, wanted: Annotated[Listing, Query()]) -> Response:
     """List pending timers, soonest first, or paused ones, or ended ones, newest first."""
     state = wanted.state
     if state not in STATES:
@@ -78,7 +79,7 @@ async def list_timers(gateway: Here, caller: Reader, wanted: Annotated[Listing, 
         page = await find_timers(
             session, state.upper(), wanted.filter_of(caller), name=wanted.name, size=wanted.limit, page=wanted.after
         )
-    return TimersAnswer(timers=[TimerAnswer.of(timer) for timer in page.timers], next=page.next)
+    return await listing(TimersAnswer, "timers", map(TimerAnswer.of, page.timers), next=page.next)
 
 
 @router.put(
@@ -126,15 +127,15 @@ def _add_looks(path: str, which_of: Callable[..., TimerRef], suffix: str) -> Non
         response.headers["ETag"] = etag_of(timer)
         return TimerAnswer.of(timer)
 
-    @router.get(f"{path}/records", operation_id=f"get_records{suffix}")
+    @router.get(f"{path}/records", operation_id=f"get_records{suffix}", response_model=RecordsAnswer)
     async def get_records(
         which: which_is, gateway: Here, caller: Reader, limit: Annotated[int, Query(ge=1, le=RECORDS_MAX)] = 20
-    ) -> RecordsAnswer:
+    ) -> Response:
         """Show what happened to a timer, the newest first."""
         async with gateway.pool.session(caller.tenants) as session:
             await find_own(session, which, caller)
             records = await records_of(session, which, limit=limit)
-        return RecordsAnswer(records=[RecordAnswer.of(record) for record in records])
+        return await listing(RecordsAnswer, "records", map(RecordAnswer.of, records))
 
     @router.get(f"{path}/explanation", operation_id=f"explain_timer{suffix}")
     async def explain_timer(
@@ -179,7 +180,7 @@ def _add_end(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
             key = (await find_own(session, which, caller)).timer_key
             end = (await find_ends(session, [key])).get(key)
         if end is None and wait_s:
-            async with gateway.quotas.waiting(caller.tenant_id):
+            async with gateway.waiting_of(caller.tenant_id, gateway.waiters.places):
                 end = await gateway.waiters.end_of(key, request, within_s=wait_s)
         if end is None:
             return Response(status_code=HTTPStatus.NO_CONTENT)

@@ -17,7 +17,8 @@ from typing import Any, Self
 from starlette.requests import Request
 
 from gateway.asked import seconds_of
-from gateway.problems import REFUSED, Problem, unavailable
+from gateway.places import Places
+from gateway.problems import REFUSED, Problem
 from sql.dsn import Dsn
 from sql.hints import HintListener
 from sql.log.hints import CHANNEL
@@ -27,7 +28,6 @@ from timers.refusal import shortened
 
 ENDS = frozenset({"CANCELED", "SKIPPED", "DELIVERED", "DISCARDED", "DEAD"})
 WAIT_S_MAX = 300.0
-WAITING_MAX = 20_000
 READ_MAX = 2_000
 LOOKS_MAX = 500
 LOOK_S = 2.0  # for the first look, beyond a wait that was shorter
@@ -81,13 +81,13 @@ class _Waiter:
 class Waiters:
     """Those who wait at one gateway, and the task that reads the log for them."""
 
-    def __init__(self, dsn: Dsn | str) -> None:
+    def __init__(self, dsn: Dsn | str, *, most: int) -> None:
+        self.places = Places(most, doing="wait here", way_out="ask without wait, or another gateway")
         self._reading = Session(dsn, application="shardclock gateway log")
         self._reading.serve(ALL_TENANTS)  # an end is told to who waits for its key, and that was the caller's own
         self._hints = HintListener(Session(dsn, application="shardclock gateway hints"), CHANNEL)
         self._waiting: defaultdict[int, set[_Waiter]] = defaultdict(set)
         self._new: dict[_Waiter, int] = {}  # of which timer, for whom nobody has looked yet
-        self._count = 0
         self._reader: asyncio.Task[None] | None = None
         self._read_at_s = 0.0  # when the log was last read to its end, or began to be
         self._is_stopping = False
@@ -109,7 +109,7 @@ class Waiters:
     @property
     def count(self) -> int:
         """Count those who wait now."""
-        return self._count
+        return sum(map(len, self._waiting.values()))
 
     @property
     def behind_s(self) -> float:
@@ -121,14 +121,6 @@ class Waiters:
         """Say whether nobody is to wait any more."""
         return self._is_stopping
 
-    def require_room(self) -> None:
-        """Refuse one more who wants to wait, if too many do: before anything is done for it.
-
-        errors:  Problem  too many wait here
-        """
-        if self._count >= WAITING_MAX:
-            raise unavailable(f"{WAITING_MAX:,} wait here already; ask without wait, or another gateway")
-
     def stop(self) -> None:
         """Let nobody wait any longer: the gateway ends."""
         self._is_stopping = True
@@ -136,18 +128,15 @@ class Waiters:
             waiter.tell(None)
 
     async def end_of(self, timer_key: int, request: Request, *, within_s: float) -> LogRecord | None:
-        """Wait for the record that ends a timer, or find it if it is written already.
+        """Wait for the record that ends a timer, or find it if it is written already; the caller has one of the places.
 
         shape:   None: it has not ended `within_s`, or the gateway stops, or whoever asked has gone
-        errors:  Problem  too many wait here
         """
         if self._is_stopping:
             return None
-        self.require_room()
         waiter = _Waiter()
         self._waiting[timer_key].add(waiter)
         self._new[waiter] = timer_key
-        self._count += 1
         if self._reader is None or self._reader.done():
             self._read_at_s = time.monotonic()
             self._reader = asyncio.create_task(self._read(), name="log reader")
@@ -159,7 +148,6 @@ class Waiters:
                 async with asyncio.timeout(LOOK_S):
                     await waiter.looked.wait()
         finally:
-            self._count -= 1
             self._new.pop(waiter, None)
             self._waiting[timer_key].discard(waiter)
             if not self._waiting[timer_key]:

@@ -1,20 +1,21 @@
 """Scheduling from a file: every line is scheduled, or refused with a reason; no line is lost silently."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import IO
+from typing import IO, NamedTuple
 
-from sql.clients.pending import Batch, Refused, Scheduled
+from sql.clients.pending import Batch, Patience, Refused, RequestDiffers, Scheduled
+from sql.requests.requests import IdempotentRequest
 from sql.retry import Retry
 from sql.session import Session, StoreUnavailable
+from sql.turns import Turns
 from timers.model import LINE_BYTES_MAX, NewTimer
 from timers.refusal import InvalidTimer
 
 PART_LINES = 1_000
-READ_AT_ONCE = 25  # lines: half a millisecond
 BATCH_RETRY = Retry(attempts=8)  # about 20 s in all
 
 
@@ -56,13 +57,54 @@ class ImportBroken(Exception):
         self.last_line = last_line
 
 
+class Wanted(NamedTuple):
+    """What one line asks for, and the request that it is if it has an idempotency key."""
+
+    timer: NewTimer
+    request: IdempotentRequest | None = None
+
+
 @dataclass(slots=True)
 class Part:
-    """Some lines, in their order; when it is written, each that is not blank has an outcome, by its number."""
+    """Some lines, in their order; when it is written, each that is not blank has an outcome, by its number.
+
+    `repeats` are lines that are the same request as an earlier line of the part, whose number they have.
+    """
 
     lines: Sequence[tuple[int, bytes]]
     timers: dict[int, NewTimer] = field(default_factory=dict)
+    requests: dict[int, IdempotentRequest] = field(default_factory=dict)
+    repeats: dict[int, int] = field(default_factory=dict)
     outcomes: dict[int, Scheduled | Refused] = field(default_factory=dict)
+    _first: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def add(self, number: int, wanted: Wanted) -> None:
+        """Add what a line asks for, unless an earlier line has its idempotency key."""
+        request = wanted.request
+        if request is not None:
+            first = self._first.setdefault(request.key, number)
+            if first != number:
+                self._repeat(number, first, request)
+                return
+            self.requests[number] = request
+        self.timers[number] = wanted.timer
+
+    def _repeat(self, number: int, first: int, request: IdempotentRequest) -> None:
+        if request.fingerprint == self.requests[first].fingerprint:
+            self.repeats[number] = first
+        else:
+            self.outcomes[number] = RequestDiffers(f"line {first} has its idempotency key, and asks for another timer")
+
+    def end(self, outcomes: Sequence[Scheduled | Refused]) -> None:
+        """Keep the outcomes of its timers, and answer repeated lines as the first ones."""
+        self.outcomes |= zip(self.timers, outcomes, strict=True)
+        for number, first in self.repeats.items():
+            outcome = self.outcomes[first]
+            self.outcomes[number] = replace(outcome, replayed=True) if isinstance(outcome, Scheduled) else outcome
+
+
+async def admit_all(part: Part) -> None:
+    """Let all timers of a part be written."""
 
 
 async def import_lines(
@@ -82,8 +124,8 @@ async def import_lines(
     errors:  ImportBroken  no answer from Postgres for some 20 s; all lines before the one it names are done
     """
 
-    def read(line: bytes) -> NewTimer:
-        return NewTimer.from_line(line, **defaults)
+    def read(line: bytes) -> Wanted:
+        return Wanted(NewTimer.from_line(line, **defaults))
 
     async with aclosing(write_lines(session, lines, read)) as parts:
         async for part in parts:
@@ -110,22 +152,27 @@ def _report(part: Part, report: ImportReport, *, keep: bool) -> None:
 async def write_lines(
     session: Session,
     lines: Iterable[tuple[int, bytes]],
-    read: Callable[[bytes], NewTimer],
+    read: Callable[[bytes], Wanted],
     *,
-    retry: Retry | None = None,
+    part_lines: int = PART_LINES,
+    admit: Callable[[Part], Awaitable[None]] = admit_all,
+    retry: Retry = BATCH_RETRY,
+    patience: Patience | None = None,
 ) -> AsyncGenerator[Part, None]:
     """Schedule numbered lines, a part in each transaction; while Postgres works on one, the next is read.
 
-    shape:   the parts, in their order, each when it is written; `read` raises InvalidTimer for a line that it refuses
+    shape:   the parts, in their order, each when it is written; `read` raises InvalidTimer for a line that it refuses,
+             and `admit` takes timers out of a part, and leaves outcomes instead
     errors:  ImportBroken  no answer from Postgres; all parts before were yielded
     """
     source = iter(lines)
     writing: asyncio.Task[Part] | None = None
     try:
-        while chunk := list(islice(source, PART_LINES)):
+        while chunk := list(islice(source, part_lines)):
             part = await _read(chunk, read)
+            await admit(part)
             written = await writing if writing else None
-            writing = asyncio.create_task(_write(session, part, retry or BATCH_RETRY))
+            writing = asyncio.create_task(_write(session, part, retry, patience))
             if written is not None:
                 yield written
         if writing is not None:
@@ -136,27 +183,27 @@ async def write_lines(
             await asyncio.wait([writing])
 
 
-async def _read(lines: Sequence[tuple[int, bytes]], read: Callable[[bytes], NewTimer]) -> Part:
-    part = Part(lines)
-    for count, (number, line) in enumerate(lines):
-        if count % READ_AT_ONCE == 0:
-            await asyncio.sleep(0)  # the part that is being written goes on
+async def _read(lines: Sequence[tuple[int, bytes]], read: Callable[[bytes], Wanted]) -> Part:
+    part, turns = Part(lines), Turns()
+    for number, line in lines:
+        await turns.give()  # the part that is being written goes on
         if line.isspace():
             continue
         try:
-            part.timers[number] = read(line.rstrip(b"\r\n"))
+            part.add(number, read(line.rstrip(b"\r\n")))
         except InvalidTimer as refusal:
             part.outcomes[number] = Refused(str(refusal))
     return part
 
 
-async def _write(session: Session, part: Part, retry: Retry) -> Part:
+async def _write(session: Session, part: Part, retry: Retry, patience: Patience | None) -> Part:
     """Send a part again until its outcome is known; that writes no timer twice."""
     if not part.timers:
+        part.end([])
         return part
-    batch = Batch(list(part.timers.values()))
+    batch = Batch(list(part.timers.values()), [part.requests.get(number) for number in part.timers])
     try:
-        outcomes, _ = await retry.run(lambda: batch.send(session))
+        outcomes, _ = await retry.run(lambda: batch.send(session, patience))
     except StoreUnavailable as error:
         first, last = part.lines[0][0], part.lines[-1][0]
         raise ImportBroken(
@@ -165,7 +212,7 @@ async def _write(session: Session, part: Part, retry: Retry) -> Part:
             first_line=first,
             last_line=last,
         ) from error
-    part.outcomes |= zip(part.timers, outcomes, strict=True)
+    part.end(outcomes)
     return part
 
 

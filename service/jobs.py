@@ -220,7 +220,8 @@ async def _unless_conflict(name: str, call: Awaitable[T]) -> T:
 
 async def _unless_refused(session: Session, name: str, call: Awaitable[T]) -> T:
     try:
-        return await call
+        async with session.transaction():  # so that the caller's own, if there is one, goes on after a refusal
+            return await call
     except StatementRefused as error:
         if error.sqlstate != REFUSED:
             raise

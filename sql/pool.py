@@ -22,7 +22,8 @@ class Pool:
 
     def __init__(self, dsn: Dsn | str, *, application: str, size: int, timeout_s: float, wait_s: float) -> None:
         self._wait_s = wait_s
-        self._size = size
+        self.size = size
+        self.timeout_s = timeout_s
         self.lendings = 0
         self.waited_s = 0.0
         self.missed = 0
@@ -43,7 +44,7 @@ class Pool:
     @property
     def lent(self) -> int:
         """Count the sessions that are in use now."""
-        return self._size - self._free.qsize()
+        return self.size - self._free.qsize()
 
     @asynccontextmanager
     async def session(self, tenants: Tenants) -> AsyncIterator[Session]:
@@ -57,7 +58,7 @@ class Pool:
                 session = await self._free.get()
         except TimeoutError:
             self.missed += 1
-            raise PoolEmpty(f"all {self._size} sessions on Postgres are in use; ask again in a moment") from None
+            raise PoolEmpty(f"all {self.size} sessions on Postgres are in use; ask again in a moment") from None
         self.lendings += 1
         self.waited_s += time.monotonic() - begun_s
         session.serve(tenants)

@@ -114,7 +114,7 @@ def _payload(value: object) -> str | None:
     return None if value is None else payload_of(value)
 
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=NAME_CHARS_MAX, pattern=r"^\P{Cc}+$")]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=NAME_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")]
 Key = Annotated[int, Field(ge=1, le=BIGINT_MAX)]
 
 

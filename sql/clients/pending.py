@@ -16,8 +16,9 @@ from http import HTTPStatus
 from typing import NamedTuple
 
 from sql.requests.requests import IdempotentRequest, InFlight, OtherParameters, Stored, begin_requests, store_requests
-from sql.session import NOT_ALLOWED, Connection, Session, StatementRefused
+from sql.session import NOT_ALLOWED, Connection, Session, StatementRefused, StoreLocked
 from sql.statements import statement
+from sql.turns import Turns
 from timers.model import NewTimer, OnConflict
 from timers.occurrence import Occurrence
 from timers.refusal import InvalidTimer, shortened
@@ -75,6 +76,22 @@ class KeyTaken(Refused):
     """One timer that was not written, because its key now belongs to another timer: try again with another key."""
 
 
+@dataclass(frozen=True, slots=True)
+class Locked(Refused):
+    """One timer that was not written, because a transaction that has not ended holds its name: try again alone."""
+
+
+class Patience(NamedTuple):
+    """How long a batch waits for other transactions' locks before it is cut, and each part of it.
+
+    When `locked_max` of its timers were found to be locked, no other one that has a name is tried.
+    """
+
+    whole_ms: int
+    part_ms: int
+    locked_max: int
+
+
 class Drawn(NamedTuple):
     """Hold keys for timers still to be written, and the moment from which their schedules are planned.
 
@@ -107,9 +124,12 @@ class Batch:
     requests: Sequence[IdempotentRequest | None] = ()
     _outcomes: dict[int, Scheduled | Refused] = field(default_factory=dict)
     _drawn: Drawn | None = None
+    _keys: dict[int, Drawn] = field(default_factory=dict)
 
-    async def send(self, session: Session) -> list[Scheduled | Refused]:
+    async def send(self, session: Session, patience: Patience | None = None) -> list[Scheduled | Refused]:
         """Write all timers that can be written; a faulty one is refused alone.
+
+        With `patience`, one for which another transaction has a lock is `Locked`, so that the others need not wait.
 
         shape:   one outcome for each timer, in their order
         errors:  StoreUnavailable  the outcome is unknown: call again, none is written twice
@@ -120,10 +140,17 @@ class Batch:
                 break
             self._drawn = self._drawn or await draw_keys(session, len(left))
             requests = [self.requests[n] for n in left] if self.requests else ()
-            outcomes = await schedule_timers(session, self._drawn, [self.timers[n] for n in left], requests=requests)
+            timers = [self.timers[n] for n in left]
+            outcomes = await schedule_timers(session, self._drawn, timers, requests=requests, patience=patience)
             self._outcomes |= zip(left, outcomes, strict=True)
+            self._keys |= {n: Drawn([key], self._drawn.at) for n, key in zip(left, self._drawn.keys, strict=True)}
             self._drawn = None
         return [self._outcomes[n] for n in range(len(self.timers))]
+
+    def alone(self, number: int) -> "Batch":
+        """Make a batch of one timer that was locked, under its key: an earlier attempt may have written it."""
+        requests = [self.requests[number]] if self.requests else ()
+        return Batch([self.timers[number]], requests, _drawn=self._keys[number])
 
 
 async def draw_keys(session: Session, count: int) -> Drawn:
@@ -137,22 +164,29 @@ async def draw_keys(session: Session, count: int) -> Drawn:
 
 
 async def schedule_timers(
-    session: Session, drawn: Drawn, timers: Sequence[NewTimer], *, requests: Sequence[IdempotentRequest | None] = ()
+    session: Session,
+    drawn: Drawn,
+    timers: Sequence[NewTimer],
+    *,
+    requests: Sequence[IdempotentRequest | None] = (),
+    patience: Patience | None = None,
 ) -> list[Scheduled | Refused]:
     """Write timers under keys drawn before, all that can be written; a faulty one is refused alone.
 
-    shape:   one outcome for each timer, in their order; `requests` is empty, or has one entry for each timer
+    shape:   one outcome for each timer, in their order; `requests` is empty, or has one entry for each timer; without
+             `patience` none is `Locked`
     errors:  StoreUnavailable  the outcome is unknown: send the same keys and timers again
     source:  sql/clients/schedule_timers.sql, sql/clients/known_keys.sql; docs/decisions/0032-whose-key.md
     """
     outcomes: dict[int, Scheduled | Refused] = {}
-    planned: list[_Planned] = []
+    planned, turns = list[_Planned](), Turns()
     for key, timer, request in zip(drawn.keys, timers, requests or [None] * len(timers), strict=True):
         try:
             planned.append(_plan(key, timer, drawn.at, request))
         except InvalidTimer as refusal:
             outcomes[key] = Refused(str(refusal))
-    outcomes |= await _write(session, planned, drawn.at)
+        await turns.give()
+    outcomes |= await _Writing(session, drawn.at, patience).write(planned)
     if any(isinstance(outcome, KeyTaken) for outcome in outcomes.values()):
         await session.rows("advance_keys")
     return [outcomes[key] for key in drawn.keys]
@@ -165,25 +199,56 @@ def _plan(key: int, timer: NewTimer, drawn_at: datetime, request: IdempotentRequ
     return _Planned(key, timer, first_of(rule, drawn_at), rule.repetitions, request)
 
 
-async def _write(session: Session, planned: Sequence[_Planned], at: datetime) -> dict[int, Scheduled | Refused]:
-    try:
-        return await _write_whole(session, planned, at)
-    except StatementRefused as error:
-        if error.sqlstate == NOT_ALLOWED:
-            raise
-        if len(planned) == 1:
-            return {planned[0].key: Refused(_sentence(error, planned[0].timer))}
+@dataclass(slots=True)
+class _Writing:
+    """One attempt to write a batch: cut in halves, as often as needed, until what is at fault is alone."""
+
+    session: Session
+    at: datetime
+    patience: Patience | None
+    locked: int = 0
+
+    async def write(self, planned: Sequence[_Planned], *, is_whole: bool = True) -> dict[int, Scheduled | Refused]:
+        wait_ms = None
+        if self.patience is not None:
+            if self.locked >= self.patience.locked_max:
+                return await self._write_unnamed(planned)
+            wait_ms = self.patience.whole_ms if is_whole else self.patience.part_ms
+        try:
+            return await _write_whole(self.session, planned, self.at, wait_ms)
+        except StatementRefused as error:
+            if error.sqlstate == NOT_ALLOWED:
+                raise
+            if len(planned) == 1:
+                return {planned[0].key: Refused(_sentence(error, planned[0].timer))}
+        except StoreLocked:
+            if self.patience is None:
+                raise
+            if len(planned) == 1:
+                self.locked += 1
+                return {planned[0].key: Locked(_locked(planned[0].timer))}
         middle = len(planned) // 2
-        return await _write(session, planned[:middle], at) | await _write(session, planned[middle:], at)
+        first = await self.write(planned[:middle], is_whole=False)
+        return first | await self.write(planned[middle:], is_whole=False)
+
+    async def _write_unnamed(self, planned: Sequence[_Planned]) -> dict[int, Scheduled | Refused]:
+        """Write those without a name, which only a lock of the whole table can keep waiting."""
+        unnamed = [plan for plan in planned if plan.timer.name is None]
+        locked = {plan.key: Locked(_locked(plan.timer)) for plan in planned if plan.timer.name is not None}
+        return locked | await _Writing(self.session, self.at, None).write(unnamed)
 
 
-async def _write_whole(session: Session, planned: Sequence[_Planned], at: datetime) -> dict[int, Scheduled | Refused]:
+async def _write_whole(
+    session: Session, planned: Sequence[_Planned], at: datetime, wait_ms: int | None
+) -> dict[int, Scheduled | Refused]:
     if not planned:
         return {}
     async with session.transaction() as connection:
         # Each statement sees what was committed before it began. The first waits for an earlier attempt that is still
         # running, and that may have stored the same requests.
         await connection.execute(*statement("lock_keys").with_values({"first_key": planned[0].key}))
+        if wait_ms is not None:
+            await connection.execute(*statement("limit_lock_wait").with_values({"wait": f"{wait_ms}ms"}))
         answered = await _answered(connection, planned)
         left = [plan for plan in planned if plan.key not in answered]
         outcomes = await _write_locked(connection, left, at) if left else {}
@@ -268,6 +333,13 @@ def _conflict(plan: _Planned, used: Collection[int]) -> Refused:
     # A timer without a name has no name conflict. A schedule without one is named after its key, so the key is taken.
     is_key_taken = plan.timer.name is None or plan.key in used
     return _key_taken(plan.key) if is_key_taken else NameTaken(_name_taken(plan.timer))
+
+
+def _locked(timer: NewTimer) -> str:
+    return (
+        f"name {shortened(timer.name)} of tenant {shortened(timer.tenant_id)} is held by a transaction that has not"
+        " ended; nothing was scheduled, so send it again"
+    )
 
 
 def _key_taken(timer_key: int) -> KeyTaken:

@@ -1,6 +1,6 @@
 """The limits of tenants, as they are stored, and what tenants have of what is limited."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -108,6 +108,16 @@ async def measure_pending(session: Session, tenant_id: str, *, timers_max: int |
             return Pending(*row)
     (row,) = await session.rows("sample_pending", tenant_id=tenant_id, most=SAMPLE_TIMERS)
     return Pending(*row)
+
+
+async def find_places(session: Session, tenant_id: str, names: Sequence[str]) -> dict[str, int]:
+    """Find which names a tenant's pending timers have, and the bytes of these timers' payloads as JSON text.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/tenants/find_places.sql
+    """
+    rows = await session.rows("find_places", tenant_id=tenant_id, names=names)
+    return {row["name"]: row["payload_bytes"] for row in rows}
 
 
 def _limits_of(row: Record) -> Limits:

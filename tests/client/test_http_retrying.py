@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from gateway.combining import Combiner
 from shardclock import AsyncClient
 from shardclock.api.errors import Problem
-from shardclock.api.fields import New
+from shardclock.api.fields import New, NewLine
 from shardclock.http import InFlight, Line, NoAnswer, Refused, Unavailable
 from shardclock.http.retrying import PAUSE_S, PAUSE_S_MAX, Patience, pause_s_after, retry_after_s_of
 from sql.session import StoreUnavailable
@@ -136,6 +136,15 @@ async def test_of_many_only_lines_with_a_name_that_ignore_conflicts_are_sent_aga
     assert [line.outcome for line in lines] == ["unknown", "unchanged"] * 3 + ["created"]
     assert "ReadError" in str(lines[0].why) or "RemoteProtocolError" in str(lines[0].why)
     assert len(await pending_rows(dsn)) == 7  # each once: the unknown ones were stored before the answer was lost
+
+
+async def test_of_many_lines_with_an_idempotency_key_are_sent_again_and_scheduled_once(dsn: str, gateway: Api) -> None:
+    timers: list[NewLine] = [{"delay": "PT1H", "idempotency_key": f"k{n}"} for n in range(4)]
+    async with losing(gateway.url, answers=1) as proxy, AsyncClient(proxy.url) as client:
+        lines = [line async for line in client.schedule_many(timers)]
+
+    assert [(line.outcome, line.replayed) for line in lines] == [("created", True)] * 4
+    assert len(await pending_rows(dsn)) == 4
 
 
 async def test_lines_that_postgres_did_not_answer_are_sent_again_if_that_is_safe() -> None:

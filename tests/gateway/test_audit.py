@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
 import pytest
 
-from gateway import recording
+from gateway import parts, recording
 from gateway.recording import WORK, verb_of
 from service import keys as use_cases
 from sql.keys.keys import WantedKey
 from sql.session import Session, StoreUnavailable
 from tests.support.factories import query, value
-from tests.support.gateways import Api, serving
+from tests.support.gateways import Api, canceled, serving
 from tests.support.sql_client import session as session_of
 
 HOUR = {"delay": "PT1H"}
 URL = "https://billing.example.com/hooks?token=hunter2"
+MODEL = b"""<definitions xmlns="http://www.omg.org/spec/BPMN/20100524/MODEL"><process id="hello" isExecutable="true">
+<startEvent id="start"/></process></definitions>"""
+GROUPS_MOVED = "shardclock.consumers where position > 0"
 SECRET = "whsec_" + "aHVudGVyMmh1bnRlcjJodW50ZXIyaHVudGVyMg=="
 
 
@@ -139,13 +143,65 @@ async def test_a_tenants_key_leaves_records_of_its_tenant(dsn: str, locked: Api,
     assert (act["verb"], act["tenant_id"], act["key_name"]) == ("dead-letters discard", "acme", "operate")
 
 
-async def test_what_is_done_and_can_not_be_recorded_is_not_answered_as_if_all_were_well(dsn: str, api: Api) -> None:
+async def test_what_is_many_transactions_and_can_not_be_recorded_is_not_answered_as_if_all_were_well(
+    dsn: str, api: Api
+) -> None:
+    await api.post("/v1/timers", HOUR)
+    token = (await api.post("/v1/timers/bulk/cancel?dry_run=true")).json["token"]
     with mock.patch.object(recording, "record_act", side_effect=StoreUnavailable("no answer")):
-        done = await api.put("/v1/tenants/acme", {"timers_max": 5})
+        done = await api.post(f"/v1/timers/bulk/cancel?token={token}")
         done.assert_problem("unavailable", 503, "it is done, and not in the audit (no answer)")
         refused = await api.ask("DELETE", "/v1/tenants/nobody")
         refused.assert_problem("not-found", 404)
-    assert await value(dsn, "select tenant_id from shardclock.tenants") == "acme"
+    assert await value(dsn, "select count(*) from shardclock.timers") == 0
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One verb of operators: how it is asked for, what it is called, and a count that it makes one."""
+
+    asked: tuple[str, str, object]
+    name: str
+    counted: str
+
+
+VERBS = (
+    Verb(("PUT", "/v1/tenants/acme", {"timers_max": 5}), "tenants set", "shardclock.tenants"),
+    Verb(
+        ("POST", "/v1/endpoints", {"name": "b", "url": "https://b.example.com"}),
+        "endpoints add",
+        "shardclock.endpoints",
+    ),
+    Verb(("POST", "/v1/processes", MODEL), "deploy", "shardclock.definitions"),
+    Verb(("POST", "/v1/consumers/readers/seek", {"to": "end"}), "consumers reset", GROUPS_MOVED),
+)
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=[it.name for it in VERBS])
+async def test_a_verb_and_its_record_are_both_there_or_neither_whenever_the_gateway_dies(
+    dsn: str, api: Api, verb: Verb
+) -> None:
+    await canceled(api, "n")
+    await api.post("/v1/consumers/readers/lease")
+    form = {"Content_Type": "application/xml"} if isinstance(verb.asked[2], bytes) else {}
+    effects = f"select count(*) from {verb.counted}"
+
+    with mock.patch.object(parts, "record_act", side_effect=StoreUnavailable("it died after the effect")):
+        (await api.ask(*verb.asked, **form)).assert_problem("unavailable", 503)
+    assert await value(dsn, effects) == 0
+    before = len(await audited(dsn))
+    with mock.patch.object(recording, "_end_act", side_effect=RuntimeError("it died before the answer")):
+        assert (await api.ask(*verb.asked, **form)).status == 500
+    assert await value(dsn, effects) == 1
+    assert [(act["verb"], act["outcome"]) for act in (await audited(dsn))[before:]] == [(verb.name, "done")]
+
+
+async def test_what_is_refused_after_it_was_begun_is_recorded_as_not_done(dsn: str, api: Api) -> None:
+    for path in ("consumers/nobody/seek", "jobs/nobody/run", "instances/7/resolve", "dead-letters/7/redrive"):
+        body = {"to": "end"} if "seek" in path else {"token": 1} if "resolve" in path else {}
+        (await api.post(f"/v1/{path}", body)).assert_problem("not-found", 404)
+
+    assert [act["outcome"] for act in await audited(dsn)] == ["not done"] * 4
 
 
 async def test_a_verb_that_fails_is_recorded_as_one_that_may_be_done(dsn: str, api: Api) -> None:

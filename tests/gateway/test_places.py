@@ -1,16 +1,82 @@
-"""Prove that places are given back, and that nobody has more than there are."""
+"""Prove that places are given back, that nobody has more than there are, and that whoever finds none is told when."""
 
 from __future__ import annotations
 
+import asyncio
+
+import aiohttp
 import pytest
 
 from gateway.places import Places
+from gateway.problems import Problem
+from tests.support.factories import BOUND_S, value
+from tests.support.gateways import Said, serving
+from tests.support.waiting import eventually
+
+HOUR = {"delay": "PT1H"}
+MODEL = b"""<definitions xmlns="http://www.omg.org/spec/BPMN/20100524/MODEL"><process id="hello" isExecutable="true">
+<startEvent id="start"/></process></definitions>"""
+
+
+def assert_full(said: Said, most: int) -> None:
+    """Assert that there was no place, and that it is said when there may be one."""
+    said.assert_problem("unavailable", 503, f"{most} ", "already", "another gateway")
+    assert int(said.headers["Retry-After"]) >= 1
 
 
 def test_places_are_taken_and_given_back_also_after_an_error() -> None:
-    places = Places(2)
+    places = Places(2, doing="sit here", way_out="stand")
     with places.one(), places.one():
         assert (places.taken, places.is_full) == (2, True)
+        with pytest.raises(Problem, match="2 sit here already; stand"), places.one():
+            pass
     with pytest.raises(ZeroDivisionError), places.one():
         raise ZeroDivisionError
     assert (places.taken, places.is_full) == (0, False)
+
+
+async def test_as_many_follow_the_log_as_may_also_if_all_come_at_once(dsn: str) -> None:
+    async with serving(dsn, gateway_streams_max=2) as api, aiohttp.ClientSession() as session:
+        done = await asyncio.gather(*(session.get(f"{api.url}/v1/log/stream?after=0") for _ in range(8)))
+        assert sorted(it.status for it in done) == [200] * 2 + [503] * 6
+        assert_full(await api.get("/v1/log/stream"), 2)
+        for it in done:
+            it.close()
+        await eventually(lambda: api.gateway.streams.taken == 0)
+        async with asyncio.timeout(BOUND_S), session.get(f"{api.url}/v1/log/stream?after=0") as answer:
+            assert answer.status == 200
+
+
+async def test_who_finds_no_place_to_wait_has_scheduled_nothing(dsn: str) -> None:
+    async with serving(dsn, gateway_waits_max=1) as api:
+        waiting = asyncio.create_task(api.post("/v1/timers?wait=PT30S", HOUR))
+        await eventually(lambda: api.gateway.waiters.count == 1)
+        key = await value(dsn, "select timer_key from shardclock.timers")
+
+        assert_full(await api.post("/v1/timers?wait=PT30S", HOUR), 1)
+        assert_full(await api.get(f"/v1/timers/{key}/end?wait=PT30S"), 1)
+        assert (await api.get(f"/v1/timers/{key}/end")).status == 204
+        assert await value(dsn, "select count(*) from shardclock.timers") == 1
+        assert (await api.post(f"/v1/timers/{key}/cancel")).status == 200
+        assert (await waiting).json["end"]["intent"] == "CANCELED"
+        assert (await api.post("/v1/timers?wait=PT0.01S", HOUR)).status == 201
+
+
+async def test_who_finds_no_place_to_wait_for_an_instance_has_started_none(dsn: str) -> None:
+    async with serving(dsn, gateway_instance_waits_max=1) as api:
+        await api.ask_raw("POST", "/v1/processes", MODEL, {"Content-Type": "application/xml"})
+        waiting = asyncio.create_task(api.post("/v1/processes/hello/start?wait=PT30S", {}))
+        await eventually(lambda: api.gateway.instance_waits.taken == 1)
+        assert_full(await api.post("/v1/processes/hello/start?wait=PT30S", {}), 1)
+        assert (await api.post("/v1/processes/hello/start", {})).status == 201
+        assert await value(dsn, "select count(*) from shardclock.deliveries") == 2
+        api.stop()
+        assert (await waiting).status == 201
+        assert api.gateway.instance_waits.taken == 0
+
+
+async def test_a_tenants_waiters_for_instances_are_counted(dsn: str) -> None:
+    async with serving(dsn, gateway_waiters_max=0) as api:
+        await api.ask_raw("POST", "/v1/processes", MODEL, {"Content-Type": "application/xml"})
+        (await api.post("/v1/processes/hello/start?wait=PT30S", {})).assert_problem("over-quota", 429, "0 callers")
+        assert (await api.post("/v1/processes/hello/start", {})).status == 201

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -10,6 +11,7 @@ import ssl
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from unittest import mock
 
@@ -143,6 +145,25 @@ async def test_what_would_make_each_answer_a_500_is_refused_at_the_start(dsn: st
 
     for word in words:
         assert word in str(refused.value)
+
+
+async def test_what_a_gateway_has_when_it_begins_to_serve_is_left_out_of_collections(dsn: str) -> None:
+    frozen = list[int]()
+
+    def tend() -> None:
+        frozen.append(gc.get_freeze_count())
+        raise ZeroDivisionError  # it has seen enough
+
+    try:
+        with (
+            closing(serving.listen("127.0.0.1", 0)) as listener,
+            mock.patch.object(serving, "listen", return_value=listener),
+            pytest.raises(ZeroDivisionError),
+        ):
+            await serve(GatewaySettings(gateway_port=0), as_role(dsn, "gateway"), tell=print, tend=tend)
+        assert frozen[0] > 100_000
+    finally:
+        gc.unfreeze()
 
 
 @pytest.mark.slow

@@ -6,11 +6,10 @@ import random
 
 import pytest
 
-from gateway.standing import Standing
+from gateway.standing import NOTHING, Standing
 from sql.tenants.tenants import Limits, Pending
 
 ONE = Pending(1, 10)
-NOTHING = Pending()
 
 
 def standing_of(limits: Limits, counted: Pending = NOTHING, *, at_s: float = 100.0) -> Standing:
@@ -56,7 +55,7 @@ def test_what_was_not_written_gives_its_room_back() -> None:
     standing.take(ONE)
     assert standing.exceeded_by(ONE) == ("timers", 1)
 
-    standing.settle(ONE, was_written=False)
+    standing.settle(ONE, NOTHING)
 
     assert standing.exceeded_by(ONE) is None
     assert (standing.has("timers"), standing.has("payload_bytes")) == (0, 0)
@@ -66,9 +65,9 @@ def test_what_is_written_while_a_look_is_under_way_counts_until_the_next_look_en
     standing = standing_of(Limits(timers_max=10))
     for _ in range(3):
         standing.take(ONE)
-    standing.settle(ONE, was_written=True)  # before the look, so the look counts it
+    standing.settle(ONE, ONE)  # before the look, so the look counts it
     standing.begin()
-    standing.settle(ONE, was_written=True)  # meanwhile: the look may count it or not
+    standing.settle(ONE, ONE)  # meanwhile: the look may count it or not
     standing.end(standing.limits, Pending(1, 10), 101.0, next_s=102.0)
 
     assert standing.has("timers") == 1 + 1 + 1, "counted, written meanwhile, and still being written"
@@ -80,7 +79,7 @@ def test_what_is_written_while_a_look_is_under_way_counts_until_the_next_look_en
 def test_a_look_without_a_count_takes_the_limits_and_keeps_the_last_count() -> None:
     standing = standing_of(Limits(timers_max=10), Pending(3, 30))
     standing.take(ONE)
-    standing.settle(ONE, was_written=True)
+    standing.settle(ONE, ONE)
     standing.begin()
     standing.end(Limits(timers_max=4), None, 101.0, next_s=102.0)
 
@@ -91,7 +90,7 @@ def test_a_look_without_a_count_takes_the_limits_and_keeps_the_last_count() -> N
 def test_a_look_that_fails_forgets_nothing() -> None:
     standing = standing_of(Limits(timers_max=10))
     standing.take(ONE)
-    standing.settle(ONE, was_written=True)
+    standing.settle(ONE, ONE)
     standing.begin()
     standing.begin_again_at(105.0)
 
@@ -120,10 +119,10 @@ def test_one_gateway_alone_never_lets_in_too_much_however_looks_and_writes_inter
             stored, writing, committed = stored + 1, writing - 1, committed + 1
         elif step == "refuse" and writing:
             writing -= 1
-            standing.settle(ONE, was_written=False)
+            standing.settle(ONE, NOTHING)
         elif step == "settle" and committed:
             committed -= 1
-            standing.settle(ONE, was_written=True)
+            standing.settle(ONE, ONE)
         elif step == "begin" and not looking:
             looking, counted = True, stored
             standing.begin()

@@ -94,6 +94,12 @@ class Api:
         async with self._session.request(method, url, data=body, headers=headers) as answer:
             return Said(answer.status, answer.headers.copy(), await answer.read())
 
+    @asynccontextmanager
+    async def stream(self, path: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Read an answer that does not end, as it comes."""
+        async with self._session.get(self.url + path, headers=self._headers) as answer:
+            yield answer.content.iter_any()
+
     async def get(self, path: str, **headers: str) -> Said:
         """Send a GET."""
         return await self.ask("GET", path, **headers)

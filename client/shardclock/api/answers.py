@@ -90,14 +90,16 @@ class Line(Answer):
     """Hold what became of one of many timers.
 
     shape:   `line` counts from 1, in the order in which they were given. `outcome` is created, replaced, unchanged or
-             refused; unknown: the answer was lost, so it may be stored or not; untried: nobody was asked. `why` says
-             why it is not stored for certain
+             refused; unknown: the answer was lost, so it may be stored or not; untried: it was not written, and may be
+             sent again. `why` says why it is not stored for certain. `replayed`: its idempotency key came before, and
+             this is what it was answered then
     """
 
     line: int
     outcome: str
     timer_key: int | None = None
     due_date: datetime | None = None
+    replayed: bool | None = None
     why: str | None = None
 
 

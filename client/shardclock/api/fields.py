@@ -38,6 +38,12 @@ class New(Put, total=False):
     on_conflict: str
 
 
+class NewLine(New, total=False):
+    """Hold one of many new timers; under its idempotency key, sent again within a day, it is not scheduled again."""
+
+    idempotency_key: str
+
+
 class Destination(TypedDict, total=False):
     """Hold where a timer is moved to: exactly one of the first four, with `zone` and `missed` beside a rule."""
 

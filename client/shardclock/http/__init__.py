@@ -62,7 +62,7 @@ from shardclock.api.errors import (
     TooMany,
     Unavailable,
 )
-from shardclock.api.fields import Destination, New, Put
+from shardclock.api.fields import Destination, New, NewLine, Put
 from shardclock.api.processes import (
     Deployed,
     Incident,
@@ -110,6 +110,7 @@ __all__ = [
     "MoreMatch",
     "NameTaken",
     "New",
+    "NewLine",
     "NoAnswer",
     "NoKey",
     "NotAllowed",

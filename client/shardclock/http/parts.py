@@ -1,7 +1,8 @@
 """Cut many timers into requests of lines, and keep what became of each line.
 
-The gateway has no idempotency key for a request of many lines. So after an answer that was lost, only those lines are
-sent again that have a name and `on_conflict` `ignore`: whichever of them is pending already is answered `unchanged`.
+After an answer that was lost, only those lines are sent again that can't be scheduled twice by that: those that have an
+idempotency key, and those that have a name and `on_conflict` `ignore`, of which one that is pending already is answered
+`unchanged`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,7 +12,7 @@ from pydantic import ValidationError
 
 from shardclock.api.answers import Line
 from shardclock.api.errors import PREFIX, ApiError, Problem, error_of
-from shardclock.api.fields import New
+from shardclock.api.fields import New, NewLine
 from shardclock.http.asked import NDJSON, TIMERS, Asked, body_of
 from shardclock.http.problems import foreign_error
 
@@ -89,7 +90,7 @@ class Part:
         del self.waiting[line.line]
 
 
-def parts_of(timers: Iterable[New], *, lines_max: int) -> Iterator[Part]:
+def parts_of(timers: Iterable[New | NewLine], *, lines_max: int) -> Iterator[Part]:
     """Cut timers into parts of at most so many lines, and of 4 MiB.
 
     errors:  ValueError, TypeError  a timer has no form in JSON, or the bound is none
@@ -106,7 +107,13 @@ def parts_of(timers: Iterable[New], *, lines_max: int) -> Iterator[Part]:
             waiting, repeatable, size = {}, set(), 0
         waiting[number] = line
         size += len(line) + 1
-        if timer.get("name") is not None and timer.get("on_conflict") == "ignore":
+        if _is_repeatable(timer):
             repeatable.add(number)
     if waiting:
         yield Part(waiting, frozenset(repeatable))
+
+
+def _is_repeatable(timer: New | NewLine) -> bool:
+    """Say whether a line that is sent again schedules nothing twice."""
+    is_left = timer.get("name") is not None and timer.get("on_conflict") == "ignore"
+    return is_left or timer.get("idempotency_key") is not None

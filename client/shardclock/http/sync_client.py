@@ -31,7 +31,7 @@ from shardclock.api.answers import (
     TimerState,
 )
 from shardclock.api.errors import ApiError
-from shardclock.api.fields import Destination, Length, Moment, New, Put
+from shardclock.api.fields import Destination, Length, Moment, New, NewLine, Put
 from shardclock.durations import seconds_of
 from shardclock.http import asked as ask
 from shardclock.http.asked import Asked, Chosen, Letters
@@ -145,11 +145,12 @@ class Client:
         asked = ask.once("PUT", ask.timer_path(None, name), timer, idempotency_key).waiting(wait)
         return self._ask(Scheduled, asked)
 
-    def schedule_many(self, timers: Iterable[New], *, part_lines: int = 5_000) -> Iterator[Line]:
+    def schedule_many(self, timers: Iterable[New | NewLine], *, part_lines: int = 5_000) -> Iterator[Line]:
         """Schedule many timers, at most 10,000 with one request, and say of each what became of it.
 
-        If an answer is lost, those timers are sent again that have a name and `on_conflict="ignore"`: this protects for
-        as long as the first one is pending. The outcome of the others is `unknown`, and the next ones go on.
+        If an answer is lost, those timers are sent again that have an `idempotency_key`, which protects for a day, or a
+        name and `on_conflict="ignore"`, which protects for as long as the first one is pending. The outcome of the
+        others is `unknown`, and the next ones go on.
 
         shape:   a line for each timer, in their order
         errors:  ApiError  after the lines of the part that failed: no gateway answered in time, or it refuses all

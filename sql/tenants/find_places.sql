@@ -1,0 +1,14 @@
+-- Finds which names a tenant's pending timers have, and how large these timers' payloads are.
+--
+-- in:    :tenant_id text, :names text[]
+-- out:   name text, payload_bytes bigint (written as JSON); no row for a name that no pending timer has
+-- locks: nothing
+-- index: timers_by_name_prefix, one probe for each name
+select t.name, t.payload_bytes
+from unnest(:names::text[]) as n (name)
+cross join lateral (
+    select t.name, coalesce(octet_length(t.payload::text), 0)::bigint as payload_bytes
+    from shardclock.timers t
+    where t.tenant_id = :tenant_id and t.name = n.name
+    limit 1
+) t

@@ -1,0 +1,116 @@
+"""Prove that a line with an idempotency key is done once, however often it is sent and by which way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from sql.clients import pending
+from sql.session import StoreUnavailable
+from tests.support.factories import value
+from tests.support.gateways import NDJSON, Api
+
+HOUR = {"delay": "PT1H"}
+
+
+async def sent(api: Api, *lines: dict[str, Any], **headers: str) -> list[dict[str, Any]]:
+    """Send lines, and read their outcomes."""
+    body = b"\n".join(json.dumps(line).encode() for line in lines)
+    done = await api.post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"], **headers)
+    assert done.status == 200, done
+    return done.lines
+
+
+async def stored(dsn: str) -> int:
+    """Count pending timers."""
+    return int(await value(dsn, "select count(*) from shardclock.timers"))
+
+
+def keyed(*numbers: int, **fields: object) -> list[dict[str, Any]]:
+    """Make lines with an idempotency key each."""
+    return [{**HOUR, "payload": n, "idempotency_key": f"k{n}", **fields} for n in numbers]
+
+
+async def test_a_request_that_is_sent_again_schedules_no_line_twice(dsn: str, api: Api) -> None:
+    lines = keyed(*range(1_500))
+    first, again = await sent(api, *lines), await sent(api, *lines)
+
+    assert await stored(dsn) == 1_500
+    assert {line["outcome"] for line in first} == {"created"}
+    assert not any("replayed" in line for line in first)
+    assert again == [{**line, "replayed": True} for line in first]
+
+
+async def test_a_line_that_is_repeated_in_its_request_is_one_timer(dsn: str, api: Api) -> None:
+    near, far = keyed(1, 2, 1), keyed(*range(10, 1_010), 10)
+
+    outcomes = await sent(api, *near)
+    assert [line["timer_key"] for line in outcomes][2] == outcomes[0]["timer_key"]
+    assert [line.get("replayed") for line in outcomes] == [None, None, True]
+    outcomes = await sent(api, *far)  # in two transactions
+    assert outcomes[-1] == {**outcomes[0], "line": 1_001, "replayed": True}
+    assert await stored(dsn) == 2 + 1_000
+
+
+async def test_a_line_that_is_sent_alone_under_its_key_is_the_same_request(dsn: str, api: Api) -> None:
+    (line,) = await sent(api, {**HOUR, "name": "n", "idempotency_key": "k"})
+
+    alone = await api.post("/v1/timers", {**HOUR, "name": "n"}, Idempotency_Key="k")
+
+    assert (alone.status, alone.json["timer_key"]) == (201, line["timer_key"])
+    assert alone.headers["Idempotency-Replayed"] == "true"
+
+
+async def test_a_key_that_came_with_another_line_is_refused_and_no_other_line_is(dsn: str, api: Api) -> None:
+    await sent(api, *keyed(1))
+
+    outcomes = await sent(api, *keyed(1, delay="PT2H"), *keyed(2), *keyed(2, delay="PT2H"), *keyed(3))
+
+    assert [line["outcome"] for line in outcomes] == ["refused", "created", "refused", "created"]
+    assert ["another" in line["why"] for line in (outcomes[0], outcomes[2])] == [True, True]
+    assert await stored(dsn) == 3
+
+
+async def test_keys_of_lines_are_each_tenants_own(dsn: str, api: Api) -> None:
+    for tenant in ("ada", "bob"):
+        (line,) = await sent(api, *keyed(1), Shardclock_Tenant=tenant)
+        assert "replayed" not in line
+    assert await stored(dsn) == 2
+
+
+async def test_of_requests_at_once_with_the_same_lines_each_line_is_one_timer(dsn: str, api: Api) -> None:
+    done = await asyncio.gather(*(sent(api, *keyed(*range(50))) for _ in range(6)))
+
+    assert await stored(dsn) == 50
+    outcomes = {line["outcome"] for lines in done for line in lines}
+    assert outcomes <= {"created", "untried"}, "one that is being answered may be sent again"
+    assert {line["outcome"] for line in await sent(api, *keyed(*range(50)))} == {"created"}
+
+
+async def test_an_answer_that_was_lost_is_asked_for_again_under_the_same_keys(dsn: str, api: Api) -> None:
+    write, lost = pending._write_whole, list[int]()
+
+    async def lose_one(*args: object) -> object:
+        outcomes = await write(*args)  # type: ignore[arg-type] # as it was called
+        if not lost:
+            lost.append(1)
+            raise StoreUnavailable("the connection was lost after the commit")
+        return outcomes
+
+    with mock.patch.object(pending, "_write_whole", lose_one):
+        outcomes = await sent(api, *keyed(1, 2))
+
+    assert [line["outcome"] for line in outcomes] == ["created", "created"]
+    assert await stored(dsn) == 2
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "café", 7, ["k"]], ids=str)
+async def test_a_line_whose_key_is_none_is_refused(dsn: str, api: Api, key: object) -> None:
+    (line,) = await sent(api, {**HOUR, "idempotency_key": key})
+
+    assert (line["outcome"], "idempotency_key" in line["why"]) == ("refused", True)
+    assert await stored(dsn) == 0

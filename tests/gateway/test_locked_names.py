@@ -1,0 +1,140 @@
+"""Prove that whoever waits for another's transaction waits alone, and that the others are answered meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import asyncpg
+import pytest
+
+from gateway.combining import WAITING_MAX
+from tests.support.factories import BOUND_S, value
+from tests.support.gateways import NDJSON, Api, Said, serving
+from tests.support.waiting import eventually
+
+HOUR = {"delay": "PT1H"}
+HELD = {**HOUR, "name": "held", "on_conflict": "replace", "payload": 1}
+# What somebody's transaction may have done to a timer, or to a name.
+HOLDING = {
+    "inserted": "select shardclock.schedule_timer(delay => 'PT1H', name => n) from unnest(array['held', 'too']) n",
+    "deleted": "delete from shardclock.timers where name in ('held', 'too')",
+    "changed": "update shardclock.timers set due_date = due_date + interval '1 hour' where name in ('held', 'too')",
+    "locked": "select from shardclock.timers where name in ('held', 'too') for update",
+}
+
+
+@asynccontextmanager
+async def open_transaction(dsn: str, *statements: str) -> AsyncIterator[asyncpg.Connection]:
+    """Keep a transaction open that has done something; at the end it is rolled back."""
+    connection = await asyncpg.connect(dsn, timeout=BOUND_S)
+    try:
+        transaction = connection.transaction()
+        await transaction.start()
+        for statement in statements:
+            await connection.execute(statement)
+        yield connection
+        await transaction.rollback()
+    finally:
+        connection.terminate()
+
+
+async def waits_in_postgres(dsn: str, count: int) -> bool:
+    """Say whether so many sessions of a database wait for a lock."""
+    asked = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
+    return bool(await value(dsn, asked) == count)
+
+
+@pytest.mark.parametrize("how", HOLDING)
+async def test_others_are_written_while_some_wait_for_somebodys_transaction(dsn: str, api: Api, how: str) -> None:
+    paths = [f"/v1/timers/by-name/{name}" for name in ("held", "too")]  # as many as there are writers
+    if how != "inserted":
+        await asyncio.gather(*(api.put(path, HOUR) for path in paths))
+    async with open_transaction(dsn, HOLDING[how]):
+        waiting = list[asyncio.Task[Said]]()
+        for path in paths:
+            waiting.append(asyncio.create_task(api.put(path, {**HOUR, "payload": 1})))
+            await eventually(partial(waits_in_postgres, dsn, len(waiting)))
+        others = [api.post("/v1/timers", {**HOUR, "name": f"n{n}"} if n % 2 else HOUR) for n in range(60)]
+        async with asyncio.timeout(3.0):  # those that wait are given 4 s
+            done = await asyncio.gather(*others)
+        assert {it.status for it in done} == {201}
+        assert not any(task.done() for task in waiting)
+    assert {(await task).status for task in waiting} <= {200, 201}, "they go on when the transaction has ended"
+    assert await value(dsn, "select count(*) from shardclock.timers") == 62
+
+
+async def test_those_that_come_after_one_that_waits_for_the_same_name_hold_nobody_up(dsn: str, api: Api) -> None:
+    await api.put("/v1/timers/by-name/held", HOUR)
+    async with open_transaction(dsn, HOLDING["locked"]):
+        waiting = [asyncio.create_task(api.post("/v1/timers", {**HELD, "payload": n})) for n in range(20)]
+        await eventually(lambda: sum(map(len, api.gateway.combiner._locked.values())) >= 19)
+        batches = api.gateway.combiner.batches
+        assert (await api.post("/v1/timers", HOUR)).status == 201
+        assert api.gateway.combiner.batches == batches + 1
+        assert api.gateway.pool.lent == 1, "they wait one after the other, on one session"
+    assert {it.status for it in await asyncio.gather(*waiting)} == {200}
+    assert not api.gateway.combiner._locked
+
+
+async def test_many_locked_names_leave_sessions_for_others(dsn: str) -> None:
+    async with serving(dsn, gateway_sessions=8) as api:
+        for n in range(30):
+            await api.put(f"/v1/timers/by-name/held{n}", HOUR)
+        async with open_transaction(dsn, "select from shardclock.timers for update"):
+            waiting = [
+                asyncio.create_task(api.put(f"/v1/timers/by-name/held{n}", {**HOUR, "payload": n})) for n in range(30)
+            ]
+            await eventually(lambda: len(api.gateway.combiner._locked) == 30)
+            assert api.gateway.pool.lent <= 2 + 2, "two that wait alone, and the writers"
+            assert (await api.post("/v1/timers", HOUR)).status == 201
+        assert {it.status for it in await asyncio.gather(*waiting)} == {200}
+
+
+async def test_who_waits_too_long_is_told_that_nothing_was_written(dsn: str) -> None:
+    async with serving(dsn, gateway_timeout_s=1.0) as api:
+        await api.put("/v1/timers/by-name/held", HOUR)
+        async with open_transaction(dsn, HOLDING["locked"]):
+            (await api.post("/v1/timers", HELD)).assert_problem("unavailable", 503, "'held'", "nothing was scheduled")
+        assert await value(dsn, "select payload from shardclock.timers") is None
+        assert (await api.post("/v1/timers", HELD)).status == 200
+
+
+async def test_one_that_waits_is_one_timer_under_its_idempotency_key(dsn: str, api: Api) -> None:
+    async with open_transaction(dsn, HOLDING["inserted"]):
+        waits = asyncio.create_task(api.post("/v1/timers", HELD, Idempotency_Key="k"))
+        await eventually(lambda: len(api.gateway.combiner._locked) == 1)
+        assert (await api.post("/v1/timers", HOUR)).status == 201
+    first = await waits
+    again = await api.post("/v1/timers", HELD, Idempotency_Key="k")
+
+    assert (first.status, again.json) == (201, first.json)
+    assert await value(dsn, "select count(*) from shardclock.timers where name = 'held'") == 1
+
+
+async def test_while_a_migration_holds_the_table_all_wait_and_none_is_written_twice(dsn: str, api: Api) -> None:
+    async with open_transaction(dsn, "lock table shardclock.timers in access exclusive mode"):
+        waiting = [
+            asyncio.create_task(api.post("/v1/timers", {**HOUR, "name": f"n{n}"} if n % 2 else HOUR)) for n in range(80)
+        ]
+        await asyncio.wait(waiting, timeout=1.0)
+        assert not any(task.done() for task in waiting)
+    assert {it.status for it in await asyncio.gather(*waiting)} == {201}
+    assert await value(dsn, "select count(*) from shardclock.timers") == 80 < WAITING_MAX
+
+
+async def test_a_line_whose_name_is_locked_fails_alone(dsn: str, api: Api) -> None:
+    lines: list[dict[str, Any]] = [{**HOUR, "name": f"n{n}"} for n in range(1_200)]
+    lines[700] = HELD
+    body = b"\n".join(json.dumps(line).encode() for line in lines)
+    async with open_transaction(dsn, HOLDING["inserted"]):
+        done = await api.post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"])
+
+    outcomes = [line["outcome"] for line in done.lines]
+    assert (outcomes.count("created"), outcomes[700]) == (1_199, "untried")
+    assert "name 'held' of tenant 'default' is held" in done.lines[700]["why"]
+    assert await value(dsn, "select count(*) from shardclock.timers") == 1_199

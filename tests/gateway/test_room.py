@@ -1,0 +1,110 @@
+"""Prove that a tenant without room may still replace what it has, and that what is replaced is counted as it is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from gateway import room
+from sql.session import StoreUnavailable
+from sql.tenants.tenants import set_limits
+from tests.support.factories import query, value
+from tests.support.gateways import NDJSON, Api, Said
+from tests.support.sql_client import session as session_of
+
+HOUR = {"delay": "PT1H"}
+ACME = {"Shardclock_Tenant": "acme"}
+
+
+async def limit(dsn: str, **limits: float | None) -> None:
+    """Give the tenant acme limits of its own."""
+    async with session_of(dsn, "shard") as operator:
+        await set_limits(operator, "acme", limits)
+
+
+async def many(api: Api, *lines: dict[str, Any]) -> Said:
+    """Send lines of the tenant acme."""
+    body = b"\n".join(json.dumps(line).encode() for line in lines)
+    return await api.post("/v1/timers/bulk", body, Content_Type=NDJSON["Content-Type"], **ACME)
+
+
+async def test_a_tenant_that_is_full_may_replace_a_timer_and_add_none(dsn: str, api: Api) -> None:
+    await limit(dsn, timers_max=2)
+    for name in ("a", "b"):
+        assert (await api.put(f"/v1/timers/by-name/{name}", HOUR, **ACME)).status == 201
+
+    for _ in range(3):
+        replaced = await api.put("/v1/timers/by-name/a", {"delay": "PT2H", "payload": 1}, **ACME)
+        assert replaced.status == 200, replaced
+    posted = await api.post("/v1/timers", {**HOUR, "name": "b", "on_conflict": "replace", "payload": 2}, **ACME)
+    ignored = await api.post("/v1/timers", {**HOUR, "name": "b", "on_conflict": "ignore"}, **ACME)
+
+    assert [posted.json["outcome"], ignored.json["outcome"]] == ["replaced", "unchanged"]
+    (await api.put("/v1/timers/by-name/c", HOUR, **ACME)).assert_problem("over-quota", 429, "2 pending timers")
+    (await api.post("/v1/timers", {**HOUR, "name": "a"}, **ACME)).assert_problem("over-quota", 429)
+    assert await value(dsn, "select count(*) from shardclock.timers") == 2
+
+
+async def test_many_replace_and_add_at_once_and_never_more_than_there_is_room_for(dsn: str, api: Api) -> None:
+    await limit(dsn, timers_max=5)
+    for n in range(4):
+        await api.put(f"/v1/timers/by-name/n{n}", HOUR, **ACME)
+
+    done = await asyncio.gather(
+        *(api.put(f"/v1/timers/by-name/n{n % 8}", {**HOUR, "payload": n}, **ACME) for n in range(40))
+    )
+
+    assert {it.status for n, it in enumerate(done) if n % 8 < 4} == {200}
+    # One that replaces while there is room takes it for a moment, which it would need if the other one ended meanwhile.
+    assert await value(dsn, "select count(*) from shardclock.timers") in (4, 5)
+
+
+async def test_lines_that_replace_need_no_room_and_the_others_do(dsn: str, api: Api) -> None:
+    await limit(dsn, timers_max=3)
+    named = [{**HOUR, "name": f"n{n}", "on_conflict": "replace"} for n in range(4)]
+    assert [line["outcome"] for line in (await many(api, *named)).lines] == ["created"] * 3 + ["refused"]
+
+    again = (await many(api, *({**line, "payload": 1} for line in named))).lines
+
+    assert [line["outcome"] for line in again] == ["replaced"] * 3 + ["refused"]
+    assert "3 pending timers" in again[3]["why"]
+
+
+async def test_a_payload_that_replaces_another_needs_room_for_what_it_is_larger(dsn: str, api: Api) -> None:
+    await limit(dsn, payload_bytes_max=20)
+    path = "/v1/timers/by-name/a"
+    assert (await api.put(path, {**HOUR, "payload": "x" * 10}, **ACME)).status == 201
+
+    assert (await api.put(path, {**HOUR, "payload": "x" * 18}, **ACME)).status == 200
+    (await api.put(path, {**HOUR, "payload": "x" * 19}, **ACME)).assert_problem("over-quota", 429, "20 bytes")
+    other = {**HOUR, "payload": 1}
+    (await api.post("/v1/timers", other, **ACME)).assert_problem("over-quota", 429, "and has 20;")
+    assert (await api.put(path, {**HOUR, "payload": "x" * 10}, **ACME)).status == 200
+    assert (await api.post("/v1/timers", other, **ACME)).status == 201
+
+
+@pytest.mark.parametrize("is_bulk", [False, True])
+async def test_if_nobody_can_tell_whose_place_a_timer_takes_it_is_not_written(
+    dsn: str, api: Api, is_bulk: bool
+) -> None:
+    await limit(dsn, timers_max=1)
+    await api.put("/v1/timers/by-name/a", HOUR, **ACME)
+
+    with mock.patch.object(room, "find_places", side_effect=StoreUnavailable("no answer")):
+        if is_bulk:
+            (line,) = (await many(api, {**HOUR, "name": "a", "on_conflict": "replace", "payload": 1})).lines
+            assert (line["outcome"], "send it again" in line["why"]) == ("refused", True)
+        else:
+            (await api.put("/v1/timers/by-name/a", {"delay": "PT2H"}, **ACME)).assert_problem("unavailable", 503)
+    (row,) = await query(dsn, "select payload from shardclock.timers")
+    assert row["payload"] is None
+
+
+async def test_a_tenant_that_has_room_is_not_asked_whose_place_a_timer_takes(dsn: str, api: Api) -> None:
+    await limit(dsn, timers_max=10)
+    with mock.patch.object(room, "find_places", side_effect=AssertionError("it was asked")):
+        assert (await api.put("/v1/timers/by-name/a", HOUR, **ACME)).status == 201
