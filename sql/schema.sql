@@ -907,7 +907,7 @@ ALTER TABLE ONLY shardclock.holders
 -- check_one_timer(bigint, text)  0006_verbs.sql
 -- check_schedule(text)  0004_dates.sql
 -- check_timer()  0001_timers.sql
--- check_variables(jsonb)  0022_bounds_of_processes.sql
+-- check_variables(jsonb)  0021_bounds_of_processes.sql
 -- check_zone(text)  0004_dates.sql
 -- claim_task(bigint, text, text)  0018_processes.sql
 -- named_clock(timestamp with time zone, text)  0004_dates.sql
@@ -927,12 +927,12 @@ ALTER TABLE ONLY shardclock.holders
 -- drop_job_timer(text, text)  0011_jobs.sql
 -- drop_log_partition(integer)  0002_command_log.sql
 -- enable_job(text)  0012_job_verbs.sql
--- end_of_page(bigint, integer)  0021_policies.sql
+-- end_of_page(bigint, integer)  0020_policies.sql
 -- end_service_task(bigint, integer, text, text, jsonb, jsonb)  0018_processes.sql
 -- ended_as(bigint, text, text)  0006_verbs.sql
 -- ensure_log_partitions(integer)  0002_command_log.sql
 -- ensure_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)  0005_schedule.sql
--- fail_service_task(bigint, integer, text, integer, interval, text)  0022_bounds_of_processes.sql
+-- fail_service_task(bigint, integer, text, integer, interval, text)  0021_bounds_of_processes.sql
 -- find_definition(text, text, integer)  0018_processes.sql
 -- find_keys(text, text, text, timestamp with time zone, timestamp with time zone, bigint, bigint, integer, text)  0014_targets.sql
 -- find_requests(text[], text[], timestamp with time zone)  0013_api.sql
@@ -942,7 +942,7 @@ ALTER TABLE ONLY shardclock.holders
 -- has_targets()  0011_jobs.sql
 -- hold_reason(text)  0003_cluster.sql
 -- is_free(bigint, timestamp with time zone, timestamp with time zone, interval, bigint[])  0001_timers.sql
--- is_key_used(bigint)  0021_policies.sql
+-- is_key_used(bigint)  0020_policies.sql
 -- is_same_timer(shardclock.timers, shardclock.timers)  0005_schedule.sql
 -- kind_of_target(text)  0018_processes.sql
 -- late_since(timestamp with time zone, timestamp with time zone, timestamp with time zone, bigint)  0001_timers.sql
@@ -1005,4 +1005,4 @@ ALTER TABLE ONLY shardclock.holders
 -- unknown_target(text, text)  0011_jobs.sql
 -- with_failure(jsonb, integer, text, bigint, timestamp with time zone)  0009_deliveries.sql
 -- withdraw_jobs(text[])  0012_job_verbs.sql
--- write_timer(shardclock.timers, text, boolean)  0021_policies.sql
+-- write_timer(shardclock.timers, text, boolean)  0020_policies.sql
