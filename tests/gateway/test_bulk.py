@@ -184,4 +184,7 @@ async def test_a_condition_that_is_not_heeded_is_refused(dsn: str, api: Api, hea
         if name in [it["name"] for it in described.get("parameters", [])]
     }
     assert declared
-    assert not [path for path in declared if "bulk" in path or not path.startswith("/v1/timers")]
+    of_processes = "processes", "instances", "messages", "signals", "tasks", "service-tasks", "incidents"
+    heeding = ["timers", *of_processes] if name == "Idempotency-Key" else ["timers"]
+    heeded = tuple(f"/v1/{resource}" for resource in heeding)
+    assert not [path for path in declared if "bulk" in path or not path.startswith(heeded)]
