@@ -350,14 +350,16 @@ end
 $$;
 
 -- Whose rows a role may see. The gateway's role sees those of the tenants that its session serves, and changes no other:
--- what it forgets to ask for, Postgres still asks for. Whoever else may read a table sees all of it, and no policy holds
--- who owns the tables. docs/decisions/0056-row-level-security.md says why; a setting is read in a subquery, so once for a statement.
+-- what it forgets to ask for, Postgres still asks for. A gateway's session always says whom it serves; one that says
+-- nothing is no gateway's, though its login may have that role, too. Whoever else may read a table sees all of it, and no
+-- policy holds who owns the tables. docs/decisions/0056-row-level-security.md says why; a setting is read in a subquery, so once for a statement.
 --
 -- A rule that changes needs its table for itself: change it together with a migration, which has locked all.
 do $$
 declare
-    everyone constant text := $rule$(select current_setting('shardclock.tenants', true)) = '*'$rule$;
-    own constant text := $rule$(select current_setting('shardclock.tenants', true)) = '*' or tenant_id = any (
+    everyone constant text :=
+        $rule$(select coalesce(nullif(current_setting('shardclock.tenants', true), ''), '*')) = '*'$rule$;
+    own constant text := everyone || $rule$ or tenant_id = any (
         (select nullif(nullif(current_setting('shardclock.tenants', true), ''), '*')::text[])::text[]
     )$rule$;
     -- What has no tenant of its own is seen with what it belongs to.

@@ -112,8 +112,8 @@ class Session:
         self._timeout_s = timeout_s
         self._connection: Connection | None = None
         self._backend = 0
-        self._tenants: Tenants = NO_TENANTS
-        self._served: Tenants = NO_TENANTS  # as the server was told
+        self._tenants: Tenants | None = None  # only a gateway's sessions say whom they serve
+        self._served: Tenants | None = None  # as the server was told
         self._left: set[int] = set()  # the backends of connections that were dropped: one may still be working
         # The server gives up shortly before we do, so that it never works on a statement for which nobody waits any
         # more; and a frozen client must not keep due rows locked for longer than a statement may take.
@@ -164,7 +164,7 @@ class Session:
         """Run a statement that reads no table, in no transaction; by `:tenants` it tells whom the session serves."""
         async with self.connection(tells=False) as connection:
             tenants, is_told = self._tenants, self._served == self._tenants
-            values["tenants"] = None if is_told else _said(tenants)
+            values["tenants"] = None if is_told or tenants is None else _said(tenants)
             rows: list[Record] = await connection.fetch(*statement(statement_name).with_values(values))
             self._served = tenants
             return rows
@@ -217,16 +217,15 @@ class Session:
             if self._connection.get_server_version() >= TRANSACTION_TIMEOUT_SINCE:
                 # A little later than the other limits: they end a statement that takes too long, and keep its session.
                 await self._connection.execute(f"set transaction_timeout = {int(self._timeout_s * 1000)}")
-            self._served = NO_TENANTS
+            self._served = None
         if self._left:
             await self._wait_for_dropped_commits(self._connection)
-        if tells and self._served != self._tenants:
-            await self._tell_tenants(self._connection)
+        if tells and self._tenants is not None and self._served != self._tenants:
+            await self._tell_tenants(self._connection, self._tenants)
         return self._connection
 
-    async def _tell_tenants(self, connection: Connection) -> None:
+    async def _tell_tenants(self, connection: Connection, tenants: Tenants) -> None:
         """Tell the server whose rows it may show; no transaction is open, which could take that back."""
-        tenants = self._tenants
         # Not by a parameter: `set` takes none, and a statement with parameters costs twice as much, for each request.
         await connection.execute(f"set shardclock.tenants = {_literal(_said(tenants))}")
         self._served = tenants

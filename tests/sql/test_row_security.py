@@ -169,6 +169,10 @@ async def test_a_login_with_other_roles_beside_the_gateways_is_held_too(filled: 
                 both.serve(tenants)
                 async with both.connection() as connection:
                     assert await count(connection, "timers") == seen
+        # `up` runs shards, clients and a gateway with one login: only the gateway's sessions say whom they serve.
+        login = as_role(filled, "gateway").replace("test_gateway", role)
+        async with Session(login, application="test") as shard, shard.connection() as connection:
+            assert await count(connection, "timers") == 2
     finally:
         await query(filled, f"drop role {role}")
 
