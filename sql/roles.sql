@@ -354,6 +354,8 @@ $$;
 -- nothing is no gateway's, though its login may have that role, too. Whoever else may read a table sees all of it, and no
 -- policy holds who owns the tables. docs/decisions/0056-row-level-security.md says why; a setting is read in a subquery, so once for a statement.
 --
+-- Only where the database asks for it, by `alter database … set shardclock.wall = 'on'`: of a login that has the gateway's
+-- role beside that of shards, each statement asks the policies, too, and some then read far more.
 -- A rule that changes needs its table for itself: change it together with a migration, which has locked all.
 do $$
 declare
@@ -385,7 +387,7 @@ begin
                 -- Restrictive, so it holds a login that has other roles as well.
                 ('served_rows', 'restrictive', 'shardclock_gateway', format(r.rule, r.table_name))
         ) as p (policy, kind, role, rule)
-        where to_regrole('shardclock_gateway') is not null or p.role = 'public'
+        where current_setting('shardclock.wall', true) = 'on' and to_regrole('shardclock_gateway') is not null
     loop
         -- Postgres writes a rule in its own words, so ours is kept beside it.
         continue when exists (

@@ -30,8 +30,12 @@ def test_a_short_run_on_ray_in_which_everything_is_broken_keeps_every_promise(tm
             "1.2",
             "--seed",
             str(SEED),
-            "--patience",
+            "--calls-per-s",
+            "15",
+            "--instances-per-s",
             "2",
+            "--patience",  # other tests have a Ray of their own beside it
+            "4",
             "--to",
             str(tmp_path),
         ],

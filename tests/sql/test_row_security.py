@@ -14,7 +14,7 @@ from sql.log.records import read_own
 from sql.migrate import migrate
 from sql.session import ALL_TENANTS, NO_TENANTS, NOT_ALLOWED, Session, StatementRefused, StoreUnavailable, Tenants
 from tests.support.factories import query, value
-from tests.support.roles import as_role
+from tests.support.roles import as_role, ask_for_wall
 from tests.support.sql_client import session
 from tests.support.tenant_rows import KEYS, OPERATORS, PARTS, ROWS, TABLES, add_rows
 from timers.model import NewTimer
@@ -84,6 +84,7 @@ async def test_a_migration_leaves_the_policies_that_are_right_and_makes_the_othe
         "select oid, polname, polrelid::regclass::text as held, pg_get_expr(polqual, polrelid) as rule from pg_policy"
     )
     before = {(row["held"], row["polname"]): (row["oid"], row["rule"]) for row in await query(each_dsn, policies)}
+    await ask_for_wall(each_dsn)
     await query(each_dsn, "drop policy served_rows on shardclock.timers")
     await query(each_dsn, "comment on policy served_rows on shardclock.tasks is 'as an earlier release had it'")
 

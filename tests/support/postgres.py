@@ -29,7 +29,7 @@ class Server:
             self._server = EmbeddedPostgres.start(self._data_dir, version=version)
             self._configure()
             with ThreadPoolExecutor(1) as thread:  # the test that needs the fixture may have a running event loop
-                thread.submit(asyncio.run, migrate_with_roles(self._dsn(TEMPLATE))).result()
+                thread.submit(asyncio.run, migrate_with_roles(self._dsn(TEMPLATE), wall=True)).result()
         except BaseException:
             self.close()
             raise

@@ -58,13 +58,25 @@ COMMANDS = {
 }
 
 
-async def migrate_with_roles(dsn: str) -> None:
-    """Set up a test's own server like the shared ones: schema, group roles and login roles."""
+async def migrate_with_roles(dsn: str, *, wall: bool = False) -> None:
+    """Set up a test's own server like the shared ones: schema, group roles and login roles, row-level security."""
+    if wall:
+        await ask_for_wall(dsn)
     await migrate(dsn, roles=True)
     connection = await asyncpg.connect(dsn, timeout=ANSWER_S)
     try:
         for statement in MADE:
             await connection.execute(statement, timeout=ANSWER_S)
+    finally:
+        await connection.close(timeout=ANSWER_S)
+
+
+async def ask_for_wall(dsn: str) -> None:
+    """Let the next migration of a database make the policies of row-level security."""
+    connection = await asyncpg.connect(as_role(dsn, SUPERUSER), timeout=ANSWER_S)
+    try:
+        name = await connection.fetchval("select quote_ident(current_database())")
+        await connection.execute(f"alter database {name} set shardclock.wall = 'on'", timeout=ANSWER_S)
     finally:
         await connection.close(timeout=ANSWER_S)
 
