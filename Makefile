@@ -121,6 +121,7 @@ clean: ## remove what make made
 $(READY): requirements.lock pyproject.toml client/pyproject.toml
 	@command -v $(PYTHON) >/dev/null || { echo "make: no $(PYTHON) here; say which with PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; (3, 11) <= v <= (3, 14) or sys.exit("make: $(PYTHON) is Python %d.%d, Shardclock needs 3.11 to 3.14; say which with PYTHON=python3.13" % v)'
+	@test ! -L $(VENV) || { echo "make: $(VENV) is a link, and making it anew would empty what it leads to; remove the link" >&2; exit 1; }
 	@$(PYTHON) -m venv --clear $(VENV) || { echo "make: $(PYTHON) can't make a venv; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
 	@echo "installing the locked dependencies into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r requirements.lock

@@ -29,7 +29,8 @@ from cli.output import BAD_INPUT, DONE, NOT_DONE, Json, err, print_json, print_t
 from cli.payload import read_payload
 from cli.session import with_session
 from service.bulk_import import ImportBroken, ImportReport, import_lines, numbered_lines
-from sql.clients.pending import Batch, Refused
+from sql.clients.outcomes import Refused
+from sql.clients.pending import Batch
 from sql.session import CLIENT_PLANS, Session
 from timers.model import NewTimer
 from timers.refusal import Refusal

@@ -173,17 +173,16 @@ def _print_engines(measured: ProcessMeasures, engines: Sequence[Holder]) -> None
     """Show who drives instances of processes, if anybody does or should, and what waits for it."""
     if not engines and not measured.engines_wanted:
         return
-    serving = sum(engine.part is not None for engine in engines)
     oldest = f", the oldest for {measured.oldest_signal_s:.1f} s" if measured.signals_waiting else ""
     rows = [
-        ("engines", f"{serving} of {measured.engines_wanted} wanted"),
+        ("engines", f"{measured.engines_alive} of {measured.engines_wanted} wanted"),
         ("signals that wait", _counted_up_to(measured.signals_waiting, MEASURED_MAX) + oldest),
         ("incidents", _counted_up_to(measured.incidents, MEASURED_MAX)),
     ]
     print_table("", ["processes", ""], rows)
     columns = ["engine", "cluster", "holder", "node", "host", "pid", "", "seen"]
     print_table("", columns, [_keeper_row(engine) for engine in engines])
-    if measured.engines_wanted and not serving:
+    if measured.engines_wanted and not measured.engines_alive:
         tell("no engine is running, so instances stand still: start one with `shardclock up`")
 
 

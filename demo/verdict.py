@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import TypeAlias
 
 from demo.delivery_verdict import DeliveryVerdict
-from sql.clients.pending import Scheduled
+from sql.clients.outcomes import Scheduled
 from sql.log.records import LogRecord
 from timers.model import NewTimer, slot_of
 from timers.occurrence import WITHOUT_END

@@ -14,7 +14,7 @@ from sql.processes.signals import TakenSignal
 from timers.model import BIGINT_MAX
 
 NODES_MAX = 500  # that one instance enters in one batch: some 15 ms, unless expressions take long
-ADVANCE_S = 0.05  # the same in time; a node that has begun is finished
+SHARE_S = 0.05  # the same in time; a node that has begun is finished
 
 
 @dataclass(slots=True)
@@ -39,8 +39,8 @@ class Share:
 class Advanced:
     """An instance after its signals, with what follows.
 
-    shape:   `signals` are those that were taken, of all the first ones; `was` is the version that was read, 0 of an
-             instance that begins; `stale` counts signals that changed nothing
+    shape:   `signals` are those that were taken: the first ones of all that were read. `was` is the version that was
+             read, 0 of an instance that begins; `stale` counts signals that changed nothing
     """
 
     owner: Owner
@@ -94,12 +94,12 @@ def definition_of(first: TakenSignal) -> int:
 def advance_by(signals: Sequence[TakenSignal], definition: Definition, definition_key: int) -> Advanced:
     """Advance an instance, or begin it, by as many of its signals as there is time for.
 
-    What an instance has no time for it does by a signal that it gets now, or by one that is on its way.
+    If something is left, the instance gets a signal to go on with it, unless one is on its way already.
 
     shape:   `signals` are of one instance, in order; it runs, or the first of them begins it
     errors:  Unreadable, ValueError  a signal can't be taken
     """
-    share = Share(NODES_MAX, time.monotonic() + ADVANCE_S)
+    share = Share(NODES_MAX, time.monotonic() + SHARE_S)
     begins = signals[0].version is None
     done = _begun(signals, definition, definition_key, share) if begins else _read(signals, definition, definition_key)
     was_cut = done.instance.rest is not None and not begins

@@ -19,7 +19,7 @@ from sql.session import Session, StatementRefused, StoreUnavailable
 
 TRIES_MAX = 5
 RETRY_S = 0.5
-ADVANCE_S = 0.25  # after so long a batch is written, and the rest of its signals are taken again
+BATCH_S = 0.25  # after so long a batch is written, and the rest of its signals are taken again
 # SQLSTATE classes that a signal's own values cause. Any other error may be repaired without changing the signal.
 DATA_AT_FAULT = ("22", "23", "54")
 
@@ -110,7 +110,7 @@ class Runner:
                 batch.advanced[signals[0].instance_key] = done
             except Exception as error:  # noqa: BLE001 - whatever one instance does, the others go on
                 batch.failed.append((signals, error))
-            if time.monotonic() - began_s > ADVANCE_S:
+            if time.monotonic() - began_s > BATCH_S:
                 break
         return batch
 

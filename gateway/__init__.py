@@ -25,6 +25,7 @@ is decided here is only how HTTP says it: who asks, what a body may be, and whic
     log        read the log, by pages or as it grows
     consumers  groups that read it, each record at least once
     deliveries, dead_letters, endpoints, jobs   what firings do
+    processes, instances, messages, tasks, incidents   deployed models, and what goes on in them
     cluster, tenants, audit   the cluster, its tenants, and who did what, as an operator sees them
     recording  what operators do is recorded in the audit
     parts      what every route uses

@@ -25,8 +25,10 @@ from gateway import (
     endpoints,
     health,
     incidents,
+    instances,
     jobs,
     log,
+    messages,
     page,
     processes,
     schedules,
@@ -66,15 +68,13 @@ DESCRIPTION = (
 READY_S = 1.0  # sooner than whoever probes gives up
 PATH_SHOWN = 300  # characters, in a sentence
 OF_VALUES = ("22", "23")  # classes of SQLSTATE: a value that can't be, or that a constraint forbids
+# Their changes heed idempotency keys.
+OF_PROCESSES = (processes.router, instances.router, messages.router, tasks.router, incidents.router)
 # Those of bulk come first: its paths would be a timer's, too.
 ROUTERS = (
     health.router, bulk.router, schedules.router, log.router, deliveries.router, dead_letters.router, endpoints.router,
-    jobs.router, processes.router, tasks.router, incidents.router, consumers.router, cluster.router, tenants.router,
-    audit.router,
+    jobs.router, *OF_PROCESSES, consumers.router, cluster.router, tenants.router, audit.router,
 )  # fmt: skip
-
-# Their changes heed idempotency keys.
-KEYED = (processes.router, tasks.router, incidents.router)
 
 
 def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> FastAPI:
@@ -123,10 +123,10 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
     app.router.routes.append(Route(TIMERS, create_timer, methods=["POST"]))
     app.router.routes.append(Route(page.PATH, page.docs, methods=["GET"]))
     for router in ROUTERS:
-        app.include_router(router, dependencies=[Depends(keyed if router in KEYED else unconditional)])
+        app.include_router(router, dependencies=[Depends(keyed if router in OF_PROCESSES else unconditional)])
     app.include_router(timers.router)
     # Made when it is first asked for, which a start need not wait for; to replace the method is FastAPI's own way.
-    described = partial(openapi_of, app, [*ROUTERS, timers.router], {TIMERS: {"post": CREATE}})
+    described = partial(openapi_of, app, [*ROUTERS, timers.router], OF_PROCESSES, {TIMERS: {"post": CREATE}})
     app.openapi = cache(described)  # type: ignore[method-assign]
     return app
 

@@ -1,5 +1,8 @@
 """What several routes are asked alike: why, for how long, which timers; and that a timer is the caller's own."""
 
+from typing import Annotated
+
+from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from gateway.callers import Caller
@@ -22,6 +25,7 @@ class Reason(BaseModel):
     reason: str | None = Field(None, max_length=1_000, description="kept in the record", examples=["order was paid"])
 
 
+DryRun = Annotated[bool, Query(description="say what would be done, and do nothing")]
 PAID = {"reason": "order was paid"}
 MAINTENANCE = {"reason": "maintenance"}
 

@@ -30,7 +30,8 @@ from gateway.room import Room
 from service.bulk_change import BulkBroken, BulkChange, Change
 from service.bulk_import import ImportBroken, Part, Wanted, write_lines
 from service.moves import destination_of
-from sql.clients.pending import Locked, Patience, Refused, RequestInFlight, Scheduled
+from sql.clients.outcomes import Locked, Refused, RequestInFlight, Scheduled
+from sql.clients.pending import Patience
 from sql.clients.verbs import Shift, cancel_timers, pause_timers, resume_timers, shift_timers
 from sql.retry import Retry
 from sql.session import StoreUnavailable

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from sql.clients.pending import Batch, Locked, Patience, Refused, Scheduled
+from sql.clients.outcomes import Locked, Refused, Scheduled
+from sql.clients.pending import Batch, Patience
 from sql.pool import Pool, PoolEmpty
 from sql.requests.requests import IdempotentRequest
 from sql.retry import PAUSES
@@ -151,6 +152,7 @@ class Combiner:
                     outcomes = await batch.send(session, patience)
                 except StoreUnavailable:
                     # An answer that was lost is asked for once more under the same keys, which writes nothing twice.
+                    # It waits for locks, which may be those of the first try.
                     await asyncio.sleep(PAUSES.pause_s(1))
                     outcomes = await batch.send(session)
         except asyncio.CancelledError:

@@ -18,7 +18,7 @@ from gateway.parts import Gateway, caller_of, gateway_of
 from gateway.problems import NAME_TAKEN, REFUSED, Problem
 from gateway.reference import WAIT, answer_of, body_of
 from gateway.waiting import wait_s_of
-from sql.clients.pending import NameTaken, Refused, RequestDiffers, RequestInFlight, Scheduled
+from sql.clients.outcomes import NameTaken, Refused, RequestDiffers, RequestInFlight, Scheduled
 from sql.requests.requests import IdempotentRequest
 from timers.model import NewTimer
 from timers.refusal import InvalidTimer
@@ -69,7 +69,7 @@ async def schedule(request: Request, caller: Caller, timer: NewTimer, asked: Ide
     if wait_s is None:
         outcome = await _write(gateway, caller, timer, asked)
         return _answer(outcome, ScheduledAnswer.of(outcome))
-    # Whoever finds no place, or has as many as it may, has scheduled nothing.
+    # A caller that may not wait has scheduled nothing: the place is taken before the write.
     async with gateway.waiting_of(timer.tenant_id, gateway.waiters.places):
         outcome = await _write(gateway, caller, timer, asked)
         end = await gateway.waiters.end_of(outcome.timer_key, request, within_s=wait_s)

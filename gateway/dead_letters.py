@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.answers.deliveries import ActedAnswer, DeadLetterAnswer, DeadLettersAnswer
+from gateway.asked import DryRun
 from gateway.callers import Caller
 from gateway.listing import listing
 from gateway.parts import Here, Manager, Reader, acting, read_model
@@ -23,7 +24,6 @@ PER_S_MAX = 100_000
 router = APIRouter(prefix="/v1/dead-letters", tags=["dead letters"])
 
 Target = Annotated[str | None, Query(description="only of this target")]
-DryRun = Annotated[bool, Query(description="say what would be done, and do nothing")]
 
 
 class Letters(BaseModel):

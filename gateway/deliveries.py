@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.answers.deliveries import DeliveriesAnswer, DeliveryAnswer, DeliveryStateAnswer, RetriedAnswer
-from gateway.asked import PAID, Reason, find_own
+from gateway.asked import PAID, DryRun, Reason, find_own
 from gateway.callers import Caller
 from gateway.listing import listing
 from gateway.parts import Here, Manager, Reader, acting, read_model
@@ -64,7 +64,7 @@ async def list_deliveries(gateway: Here, caller: Reader, wanted: Annotated[Listi
 async def retry_deliveries(
     request: Request,
     caller: Manager,
-    dry_run: Annotated[bool, Query(description="say what would be done, and do nothing")] = False,
+    dry_run: DryRun = False,
 ) -> RetriedAnswer:
     """Make the next attempts of all deliveries that wait for them due now."""
     asked = await read_model(request, Waiting)

@@ -1,6 +1,6 @@
 """Do what a caller asks for, once for each idempotency key, and answer with a model."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 
 from pydantic import BaseModel
@@ -16,7 +16,7 @@ from sql.session import Session
 async def do_once(
     request: Request,
     caller: Caller,
-    body: BaseModel | None,
+    body: BaseModel | Mapping[str, object],
     do: Callable[[Session], Awaitable[BaseModel]],
     *,
     status: int = HTTPStatus.OK,
@@ -25,7 +25,7 @@ async def do_once(
 
     errors:  as `once`, and whatever `do` raises; then nothing was done
     """
-    asked = request_of(request, caller, body.model_dump() if body else {})
+    asked = request_of(request, caller, body.model_dump() if isinstance(body, BaseModel) else body)
     # What is an operator's is recorded in the same transaction.
     is_act = hasattr(request.state, "act")
     lent = acting(request, caller.tenants) if is_act else gateway_of(request).pool.session(caller.tenants)

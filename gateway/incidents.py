@@ -8,8 +8,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.answers.incidents import IncidentAnswer, IncidentsAnswer, ResolvedAnswer
+from gateway.asked import DryRun
 from gateway.callers import Caller
 from gateway.doing import do_once
+from gateway.listing import listing
 from gateway.parts import Here, Manager, Reader, read_model
 from gateway.reference import body_of
 from service.incidents import AT_ONCE_MAX, resolve_many
@@ -20,8 +22,6 @@ from timers.model import NAME_CHARS_MAX
 LISTED_MAX = 1_000
 
 router = APIRouter(prefix="/v1/incidents", tags=["processes"])
-
-DryRun = Annotated[bool, Query(description="say what would be done, and do nothing")]
 
 
 class Chosen(BaseModel):
@@ -56,12 +56,12 @@ class Resolving(Chosen):
     limit: int = Field(AT_ONCE_MAX, ge=1, le=AT_ONCE_MAX, description="at most so many, the newest of them")
 
 
-@router.get("")
-async def list_incidents(gateway: Here, caller: Reader, wanted: Annotated[Listed, Query()]) -> IncidentsAnswer:
+@router.get("", response_model=IncidentsAnswer)
+async def list_incidents(gateway: Here, caller: Reader, wanted: Annotated[Listed, Query()]) -> Response:
     """List incidents, the newest first."""
     async with gateway.pool.session(caller.tenants) as session:
         found = await find_incidents(session, wanted.filter_of(caller), limit=wanted.limit)
-    return IncidentsAnswer(incidents=[IncidentAnswer.of(it) for it in found])
+    return await listing(IncidentsAnswer, "incidents", map(IncidentAnswer.of, found))
 
 
 @router.post(

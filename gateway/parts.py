@@ -1,6 +1,6 @@
 """What every route uses: the parts of one gateway, who asks, and how long it waits."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
@@ -27,7 +27,10 @@ from timers.refusal import shortened
 
 Model = TypeVar("Model", bound=BaseModel)
 IF_MATCH = "If-Match"
-CONDITIONS = ("Idempotency-Key", IF_MATCH)
+HEEDED = {
+    "Idempotency-Key": "changes of one timer, and of processes",
+    IF_MATCH: "changes of one timer",
+}  # where, by header
 NAME_SHOWN = 100  # characters of a field that the caller has named
 
 
@@ -107,7 +110,7 @@ def operating(scope: str) -> Callable[..., Caller]:
 async def acting(request: Request, tenants: Tenants) -> AsyncIterator[Session]:
     """Lend a session for what an operator does, in one transaction with the record of it: both are done, or neither is.
 
-    What is raised during the block undoes what was done in it, and is recorded as not done when it is answered.
+    If the block raises, all that it did is undone. The act is recorded as not done, when the request is answered.
 
     errors:  StoreUnavailable  the outcome is unknown
              StatementRefused  it can't be recorded, so it was not done
@@ -134,26 +137,22 @@ async def bulk_writer_of(request: Request, caller: Annotated[Caller, Depends(wri
     return caller
 
 
-def unconditional(request: Request) -> None:
-    """Refuse what a route does not heed: whoever sends it relies on it.
+def refusing(*headers: str) -> Callable[[Request], Awaitable[None]]:
+    """Make a dependency that refuses what a route does not heed: whoever sends it relies on it.
 
-    errors:  Problem  the request has a condition
+    errors:  Problem  a request that changes something has one of these headers
     """
-    if request.method == "GET":
-        return
-    for header in CONDITIONS:
-        if header in request.headers:
-            raise Problem(REFUSED, f"{header} goes with changes of one timer, and is not heeded here; leave it out")
+
+    async def refuse(request: Request) -> None:  # else each request would go through a thread
+        for header in headers:
+            if request.method != "GET" and header in request.headers:
+                raise Problem(REFUSED, f"{header} goes with {HEEDED[header]}, and is not heeded here; leave it out")
+
+    return refuse
 
 
-def keyed(request: Request) -> None:
-    """Refuse the one condition that a route does not heed which heeds idempotency keys.
-
-    errors:  Problem  the request has it
-    """
-    if request.method != "GET" and IF_MATCH in request.headers:
-        raise Problem(REFUSED, f"{IF_MATCH} goes with changes of one timer, and is not heeded here; leave it out")
-
+unconditional = refusing(*HEEDED)
+keyed = refusing(IF_MATCH)
 
 Here = Annotated[Gateway, Depends(gateway_of)]
 Asking = Annotated[Caller, Depends(caller_of)]

@@ -57,16 +57,6 @@ WAIT: Mapping[str, Any] = {
     "example": "PT30S",
 }
 WITHOUT_KEY = ("/healthz", "/readyz")
-# Where changes heed idempotency keys, as gateway/app.py has it.
-KEYED = (
-    "/v1/processes",
-    "/v1/instances",
-    "/v1/messages",
-    "/v1/signals",
-    "/v1/tasks",
-    "/v1/service-tasks",
-    "/v1/incidents",
-)
 ALL_TENANTS = "x-all-tenants"  # of an operation: only a key for all tenants may ask for it
 PROBLEMS = "x-problems"  # of an operation: the names of the problems that it may answer
 
@@ -100,8 +90,16 @@ def answer_of(*models: type[BaseModel]) -> dict[str, Any]:
     return {"description": "It is done.", "content": {JSON: {"schema": {"anyOf": each, "$defs": said["$defs"]}}}}
 
 
-def openapi_of(app: FastAPI, routers: Sequence[APIRouter], more: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Describe an app and its routers; `more` has operations that are no routes of FastAPI, by path and method."""
+def openapi_of(
+    app: FastAPI,
+    routers: Sequence[APIRouter],
+    keyed: Sequence[APIRouter],
+    more: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Describe an app and its routers, of which the changes of those that are `keyed` heed idempotency keys.
+
+    shape:   `more` has operations that are no routes of FastAPI, by path and method
+    """
     said = get_openapi(
         title="Shardclock",
         version=app.version,
@@ -117,10 +115,11 @@ def openapi_of(app: FastAPI, routers: Sequence[APIRouter], more: Mapping[str, Ma
     schemas["ProblemAnswer"] = ProblemAnswer.model_json_schema(ref_template=REFS)
     said["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer", "bearerFormat": "sck_…"}}
     needs = {_name_of(route): _needs_of(route) for router in routers for route in router.routes}
+    heeding = {_name_of(route) for router in keyed for route in router.routes}
     for path, operations in said["paths"].items():
         for method, operation in operations.items():
             operation.update(needs.get(operation["operationId"], {}))
-            _complete(operation, path, method, schemas)
+            _complete(operation, path, method, schemas, is_keyed=operation["operationId"] in heeding)
     return said
 
 
@@ -150,7 +149,7 @@ def _all_of(dependant: Dependant) -> Iterator[Dependant]:
         yield from _all_of(dependency)
 
 
-def _complete(operation: dict[str, Any], path: str, method: str, schemas: dict[str, Any]) -> None:
+def _complete(operation: dict[str, Any], path: str, method: str, schemas: dict[str, Any], *, is_keyed: bool) -> None:
     """Add to one operation what all have in common."""
     answers = operation["responses"]
     answers.pop("422", None)
@@ -162,7 +161,7 @@ def _complete(operation: dict[str, Any], path: str, method: str, schemas: dict[s
         "content": {MEDIA_TYPE: {"schema": {"$ref": REFS.format(model="ProblemAnswer")}}},
     }
     if path not in WITHOUT_KEY:
-        names = _common_parameters(path, method)
+        names = _common_parameters(path, method, is_keyed=is_keyed)
         operation.setdefault("parameters", []).extend(PARAMETERS[name] for name in names)
     operation[PROBLEMS] = [kind.name for kind in kinds_of(operation)]
 
@@ -180,10 +179,10 @@ def _complete_content(content: dict[str, Any], schemas: dict[str, Any], own: Map
         content["example"] = example_of(schema, schemas) | own
 
 
-def _common_parameters(path: str, method: str) -> list[str]:
+def _common_parameters(path: str, method: str, *, is_keyed: bool) -> list[str]:
     is_of_one_timer = path.startswith("/v1/timers") and not path.startswith("/v1/timers/bulk")
-    is_keyed = (is_of_one_timer or path.startswith(KEYED)) and method not in READING
-    names = ["tenant", "idempotency"] if is_keyed else ["tenant"]
+    heeds_keys = (is_of_one_timer or is_keyed) and method not in READING
+    names = ["tenant", "idempotency"] if heeds_keys else ["tenant"]
     if is_of_one_timer and (method == "patch" or path.endswith(("/cancel", "/pause", "/resume", "/run"))):
         names.append("if-match")
     return names

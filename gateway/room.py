@@ -7,7 +7,7 @@ from typing import Self
 from gateway.problems import OVER_QUOTA, Problem
 from gateway.standing import NOTHING, Standing
 from service.words import counted
-from sql.clients.pending import Refused, Scheduled
+from sql.clients.outcomes import Refused, Scheduled
 from sql.pool import Pool
 from sql.tenants.tenants import Pending, find_places
 from timers.model import NewTimer, OnConflict
@@ -29,8 +29,8 @@ class _Taken:
 class Room:
     """What one request takes of the room that its tenant has; a timer that was not written gives it back.
 
-    A timer that takes the place of another, or stays away because of it, adds none: it needs room only for what its
-    payload is larger. At the end of a block all is kept of which it is not known whether it was written.
+    A timer that takes the place of another, or stays away because of it, adds none: it needs room only for the bytes by
+    which its payload is larger. At the end of a block, a timer that may have been written counts as written.
     """
 
     def __init__(self, standing: Standing, pool: Pool, *, clock: Callable[[], float]) -> None:

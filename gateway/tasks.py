@@ -16,10 +16,10 @@ from gateway.answers.processes import (
 )
 from gateway.asked import seconds_of
 from gateway.doing import do_once
+from gateway.instances import LISTED_MAX, ORDER, Key, Variables
 from gateway.listing import listing
 from gateway.parts import Here, Reader, Writer, read_model
 from gateway.problems import CONFLICT, NOT_FOUND, Problem
-from gateway.processes import LISTED_MAX, ORDER, Key, Variables
 from gateway.reference import body_of
 from sql.processes.service_tasks import activate_service_tasks as activate
 from sql.processes.service_tasks import complete_service_task as complete_taken

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import IO, NamedTuple
 
-from sql.clients.pending import Batch, Patience, Refused, RequestDiffers, Scheduled
+from sql.clients.outcomes import Refused, RequestDiffers, Scheduled
+from sql.clients.pending import Batch, Patience
 from sql.requests.requests import IdempotentRequest
 from sql.retry import Retry
 from sql.session import Session, StoreUnavailable

@@ -64,6 +64,13 @@ revoke all on all routines in schema shardclock from public;
 _RECORD = "insert into shardclock.migrations (version, name, checksum) values"
 # A later release brought this role. Whoever may make no roles migrates without it, unless roles were asked for.
 _HAS_LATER_ROLE = "select to_regrole('shardclock_gateway') is not null"
+# Policies are made or taken away where the database asks for that; both need all tables.
+_WALL_IS_TO_CHANGE = """\
+select current_setting('shardclock.wall', true) = case
+    when exists (select from pg_policies p where p.schemaname = 'shardclock' and p.policyname = 'served_rows')
+        then 'off' else 'on'
+end
+"""
 
 
 class TablesInUse(Exception):
@@ -138,14 +145,16 @@ async def _migrate_at_once(dsn: Dsn | str, *, roles: bool) -> list[str]:
             await connection.execute(_AS_OWNER, owner)
         await connection.execute(_BOOKKEEPING)
         missing = _missing(await _applied(connection))
-        if missing or roles:
+        has_roles = roles or owner == OWNER
+        gives_away = roles and owner != OWNER
+        if missing or gives_away or (has_roles and await connection.fetchval(_WALL_IS_TO_CHANGE)):
             await connection.execute(_LOCK_TABLES)
         for step in missing:
             await connection.execute(step.text)
             await connection.execute(f"{_RECORD} ($1, $2, $3)", step.version, step.name, step.checksum)
         await connection.execute(_NOT_PUBLIC)
         await connection.execute(_AS_SELF)
-        if roles or owner == OWNER:
+        if has_roles:
             await connection.execute(roles_text())
         if roles and not await connection.fetchval(_HAS_LATER_ROLE):
             raise StatementRefused("permission denied to create role shardclock_gateway", sqlstate=NOT_ALLOWED)

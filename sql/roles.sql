@@ -352,10 +352,13 @@ $$;
 -- Whose rows a role may see. The gateway's role sees those of the tenants that its session serves, and changes no other:
 -- what it forgets to ask for, Postgres still asks for. A gateway's session always says whom it serves; one that says
 -- nothing is no gateway's, though its login may have that role, too. Whoever else may read a table sees all of it, and no
--- policy holds who owns the tables. docs/decisions/0056-row-level-security.md says why; a setting is read in a subquery, so once for a statement.
+-- policy holds who owns the tables. docs/decisions/0056-row-level-security.md says why. A setting is read in a subquery, so
+-- once for a statement.
 --
--- Only where the database asks for it, by `alter database … set shardclock.wall = 'on'`: of a login that has the gateway's
--- role beside that of shards, each statement asks the policies, too, and some then read far more.
+-- They are made only where the database asks for them, by `alter database … set shardclock.wall = 'on'`: if a login has the
+-- gateway's role beside that of shards, each of its statements asks the policies, and some then read far more. `off` takes
+-- them away; where nothing is set, as after a restore, they stay as they are.
+--
 -- A rule that changes needs its table for itself: change it together with a migration, which has locked all.
 do $$
 declare
@@ -401,6 +404,17 @@ begin
         );
         execute format('comment on policy %I on %s is %L', held.policy, held.name, held.rule);
     end loop;
+    if current_setting('shardclock.wall', true) = 'off' then
+        for held in
+            select p.polname as policy, p.polrelid::regclass as name
+            from pg_catalog.pg_policy p
+            join pg_catalog.pg_class c on c.oid = p.polrelid
+            where c.relnamespace = 'shardclock'::regnamespace and p.polname in ('all_rows', 'served_rows')
+        loop
+            execute format('drop policy %I on %s', held.policy, held.name);
+            execute format('alter table %s disable row level security', held.name);
+        end loop;
+    end if;
 end
 $$;
 

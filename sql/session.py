@@ -255,7 +255,7 @@ class Session:
 
 def _said(tenants: Tenants) -> str:
     """Write whom a session serves as the policies read it."""
-    return "*" if tenants is ALL_TENANTS else f"{{{','.join(map(_element, sorted(tenants)))}}}"
+    return "*" if tenants >= ALL_TENANTS else f"{{{','.join(map(_element, sorted(tenants)))}}}"
 
 
 def _element(text: str) -> str:

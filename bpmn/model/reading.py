@@ -83,7 +83,8 @@ class _Process:
     element: Element
     shared: Shared
     problems: list[Problem] = field(default_factory=list)
-    unread: set[str] = field(default_factory=set)  # what else is wrong with these elements would follow from that
+    # Elements that could not be read: their other faults may follow from that.
+    unread: set[str] = field(default_factory=set)
     nodes: dict[str, dict[str, Any]] = field(default_factory=dict)
     flows: dict[str, Flow] = field(default_factory=dict)
 

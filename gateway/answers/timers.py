@@ -9,7 +9,7 @@ from pydantic import Field
 from gateway.answers.answer import DUE, KEY, MOMENT, NAME, NEXT, PAYLOAD, TENANT, Answer, value_of
 from gateway.answers.log import RecordAnswer
 from sql.clients.history import TimerState
-from sql.clients.pending import Scheduled
+from sql.clients.outcomes import Scheduled
 from timers.preview import Foreseen
 
 

@@ -15,6 +15,7 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import NamedTuple
 
+from sql.clients.outcomes import KeyTaken, Locked, NameTaken, Refused, RequestDiffers, RequestInFlight, Scheduled
 from sql.requests.requests import IdempotentRequest, InFlight, OtherParameters, Stored, begin_requests, store_requests
 from sql.session import NOT_ALLOWED, Connection, Session, StatementRefused, StoreLocked
 from sql.statements import statement
@@ -32,53 +33,6 @@ _RULES = {
 _OUT_OF_RANGE = "22008"
 # Of keys for one timer. A taken key moves the sequence forward, so a second draw is rare, and a third very rare.
 DRAWS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Scheduled:
-    """One timer that is stored now.
-
-    outcome: `created`; `replaced`, if it replaced a timer of the same name; or `unchanged`, if that timer stays instead
-
-    `replayed` says that this is the answer which the same request got before: nothing was written now.
-    """
-
-    timer_key: int
-    due_date: datetime
-    outcome: str = "created"
-    replayed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """One timer that was not accepted, and the sentence that says why."""
-
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class NameTaken(Refused):
-    """One timer that was not written, because a pending timer of its tenant has its name."""
-
-
-@dataclass(frozen=True, slots=True)
-class RequestInFlight(Refused):
-    """One timer that was not written, because the same request is being answered at this moment."""
-
-
-@dataclass(frozen=True, slots=True)
-class RequestDiffers(Refused):
-    """One timer that was not written, because its request's key came with another request before."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeyTaken(Refused):
-    """One timer that was not written, because its key now belongs to another timer: try again with another key."""
-
-
-@dataclass(frozen=True, slots=True)
-class Locked(Refused):
-    """One timer that was not written, because a transaction that has not ended holds its name: try again alone."""
 
 
 class Patience(NamedTuple):
@@ -222,7 +176,8 @@ class _Writing:
             if len(planned) == 1:
                 return {planned[0].key: Refused(_sentence(error, planned[0].timer))}
         except StoreLocked:
-            if self.patience is None:
+            # A timer without a name waits for nobody's row: somebody has locked the table.
+            if self.patience is None or all(plan.timer.name is None for plan in planned):
                 raise
             if len(planned) == 1:
                 self.locked += 1

@@ -10,7 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from sql.clients.pending import Drawn, Refused, draw_keys, schedule_timers
+from sql.clients.outcomes import Refused
+from sql.clients.pending import Drawn, draw_keys, schedule_timers
 from sql.clients.verbs import TimerRef, cancel_timer, reschedule_timer
 from sql.session import Session, StoreUnavailable
 from tests.chaos.clients import PAUSE_S, Clients

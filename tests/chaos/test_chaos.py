@@ -34,7 +34,8 @@ def test_a_short_run_on_ray_in_which_everything_is_broken_keeps_every_promise(tm
             "15",
             "--instances-per-s",
             "2",
-            "--patience",  # other tests have a Ray of their own beside it
+            # Beside it other tests have a Ray of their own.
+            "--patience",
             "4",
             "--to",
             str(tmp_path),

@@ -7,6 +7,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -173,6 +174,12 @@ def bare(postgres: Callable[[int], Server]) -> Iterator[str]:
     server.drop(dsn)
 
 
+@pytest.fixture
+def own_temp_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `up` find no directories that others of this machine left, which it would name."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+
 COMMANDS: list[list[Any]] = [
     ["schedule", "--in", "PT1S"], ["schedule", "--file", "-"], ["list"], ["show", 1], ["cancel", 1],
     ["cancel", "--all", "--yes"], ["reschedule", 1, "--in", "PT1S"], ["reschedule", 1, "--cron", "@daily"],
@@ -184,7 +191,7 @@ COMMANDS: list[list[Any]] = [
 
 @pytest.mark.parametrize("command", [*COMMANDS, ["up"]], ids=lambda command: command[0])
 def test_a_wrong_schema_is_said_with_the_command_that_mends_it(
-    bare: str, capsys: pytest.CaptureFixture[str], command: list[Any]
+    bare: str, capsys: pytest.CaptureFixture[str], command: list[Any], own_temp_dir: None
 ) -> None:
     assert_refused(Shell(bare, capsys)(*command), "version 0", "`shardclock migrate`", code=WRONG_SCHEMA)
 

@@ -16,7 +16,7 @@ from service import keys as use_cases
 from shardclock import ApiError, AsyncClient
 from shardclock import http as api_client
 from shardclock.api.errors import BY_NAME, PREFIX, UNKNOWN
-from sql.clients.pending import RequestInFlight
+from sql.clients.outcomes import RequestInFlight
 from sql.keys.keys import WantedKey
 from tests.support.factories import pending_rows
 from tests.support.gateways import Api, serving

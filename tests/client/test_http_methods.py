@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from shardclock import AsyncClient
 from shardclock.api.fields import Length, New
-from shardclock.http import NotFound, async_client
+from shardclock.http import NotFound, asked, async_sending
 from tests.support.factories import BOUND_S, HolderClient, add_holder, pending_rows, value
 from tests.support.gateways import Api
 from tests.support.waiting import eventually
@@ -98,7 +98,7 @@ async def test_a_name_that_is_odd_in_a_url_names_its_timer(client: AsyncClient, 
 
 
 async def test_a_list_has_all_pages(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(async_client, "PAGE", 2)
+    monkeypatch.setattr(asked, "PAGE", 2)
     for number in range(5):
         await client.schedule(due_date=MORNING + timedelta(hours=number), name=f"order-{number}")
     await client.schedule(delay="PT1H", name="other")
@@ -150,7 +150,7 @@ async def test_who_schedules_can_wait_for_the_end(client: AsyncClient, shard: Ho
 async def test_an_end_is_waited_for_again_and_again(
     client: AsyncClient, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(async_client, "WAIT_S_MAX", 0.1)
+    monkeypatch.setattr(async_sending, "WAIT_S_MAX", 0.1)
     made = await client.schedule(delay="PT1S", name="n")
     by_name = asyncio.create_task(client.wait_for_end(name="n", within="PT30S"))
     by_key = asyncio.create_task(client.wait_for_end(timer_key=made.timer_key, within=timedelta(seconds=30)))
@@ -163,7 +163,7 @@ async def test_an_end_is_waited_for_again_and_again(
 
 
 async def test_who_waits_in_vain_gets_none(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(async_client, "WAIT_S_MAX", 0.1)
+    monkeypatch.setattr(async_sending, "WAIT_S_MAX", 0.1)
     await client.schedule(delay="PT1H", name="n")
 
     assert await client.wait_for_end(name="n", within="PT0.3S") is None
@@ -231,7 +231,7 @@ async def test_a_part_has_bounds(client: AsyncClient, part_lines: int) -> None:
 async def test_the_log_is_read_to_its_end_and_then_followed(
     client: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(async_client, "PAGE", 2)
+    monkeypatch.setattr(asked, "PAGE", 2)
     for name in "abc":
         await client.schedule(delay="PT1H", name=name)
         await client.cancel(name=name)

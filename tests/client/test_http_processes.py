@@ -120,6 +120,19 @@ async def test_a_program_takes_service_tasks_and_answers(sc: SteppedCluster, cli
     assert "E7" in of[keys[2]]
 
 
+async def test_a_program_that_says_nothing_of_retries_has_those_of_the_model(
+    sc: SteppedCluster, client: AsyncClient
+) -> None:
+    await client.processes.deploy(model(START + job("pack", retries="2"), connected="s>pack"))
+    await client.processes.start("p")
+    await sc.advance("PT0S")
+    states = []
+    for _ in range(2):
+        (taken,) = await client.tasks.activate("pack")
+        states.append((await client.tasks.fail_service_task(taken, "no box is left")).state)
+    assert states == ["RETRIED", "DEAD"]
+
+
 async def test_incidents_are_found_and_resolved(sc: SteppedCluster, client: AsyncClient) -> None:
     await client.processes.deploy(model(START + job("charge"), connected="s>charge"))
     keys = [(await client.processes.start("p", {"fails": True})).instance_key for _ in range(3)]

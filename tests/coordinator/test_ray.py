@@ -14,7 +14,8 @@ import psutil
 import pytest
 
 from demo.verdict import Kill, Verdict, judge
-from sql.clients.pending import Refused, Scheduled, draw_keys, schedule_timers
+from sql.clients.outcomes import Refused, Scheduled
+from sql.clients.pending import draw_keys, schedule_timers
 from sql.cluster.holders import SHARD, Holder
 from sql.cluster.leadership import scale
 from sql.log.records import LogRecord, read_log

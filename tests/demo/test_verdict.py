@@ -10,7 +10,7 @@ import pytest
 
 from demo.delivery_verdict import DeliveryVerdict
 from demo.verdict import Kill, Verdict, judge
-from sql.clients.pending import Scheduled
+from sql.clients.outcomes import Scheduled
 from sql.log.records import LogRecord
 from timers.model import NewTimer
 

@@ -79,7 +79,7 @@ async def test_signals_that_come_between_the_parts_send_no_second_continuation(
 
 
 async def test_a_slow_expression_ends_its_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(advancing, "ADVANCE_S", 0.0)
+    monkeypatch.setattr(advancing, "SHARE_S", 0.0)
     async with running() as it:
         await it.deploy(START + COUNT + END, connected=AGAIN)
         key = await it.start(n=0, turns=3)

@@ -13,9 +13,11 @@ import asyncpg
 import pytest
 
 from gateway.combining import WAITING_MAX
+from sql.clients.outcomes import Refused, Scheduled
 from tests.support.factories import BOUND_S, value
 from tests.support.gateways import NDJSON, Api, Said, serving
 from tests.support.waiting import eventually
+from timers.model import NewTimer
 
 HOUR = {"delay": "PT1H"}
 HELD = {**HOUR, "name": "held", "on_conflict": "replace", "payload": 1}
@@ -44,9 +46,27 @@ async def open_transaction(dsn: str, *statements: str) -> AsyncIterator[asyncpg.
 
 
 async def waits_in_postgres(dsn: str, count: int) -> bool:
-    """Say whether so many sessions of a database wait for a lock."""
+    """Say whether so many sessions of a database, or more, wait for a lock."""
     asked = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()"
-    return bool(await value(dsn, asked) == count)
+    return bool(await value(dsn, asked) >= count)
+
+
+async def test_timers_without_a_name_are_written_together_also_while_the_table_is_locked(dsn: str, api: Api) -> None:
+    combiner = api.gateway.combiner
+
+    def ask(name: str | None = None) -> asyncio.Task[Scheduled | Refused]:
+        return asyncio.create_task(
+            combiner.schedule(frozenset({"default"}), NewTimer.model_validate(HOUR | {"name": name}))
+        )
+
+    async with open_transaction(dsn, "lock table shardclock.timers in share mode"):
+        first = [ask("one"), ask("two"), ask()]  # one batch, which is cut
+        await eventually(lambda: waits_in_postgres(dsn, 1))
+        await asyncio.sleep(0.5)  # longer than a batch is patient, with all its parts
+        later = [ask() for _ in range(40)]
+        await asyncio.sleep(0)
+    assert all(isinstance(it, Scheduled) for it in await asyncio.gather(*first, *later))
+    assert combiner.batches < 10, "not one by one"
 
 
 @pytest.mark.parametrize("how", HOLDING)

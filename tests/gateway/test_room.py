@@ -1,4 +1,4 @@
-"""Prove that a tenant without room may still replace what it has, and that what is replaced is counted as it is."""
+"""Prove that a tenant without room may still replace its timers, and that a replaced timer is counted correctly."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_many_replace_and_add_at_once_and_never_more_than_there_is_room_fo
     )
 
     assert {it.status for n, it in enumerate(done) if n % 8 < 4} == {200}
-    # One that replaces while there is room takes it for a moment, which it would need if the other one ended meanwhile.
+    # A replacement takes room for a moment: it would need it, if the replaced timer ended meanwhile.
     assert await value(dsn, "select count(*) from shardclock.timers") in (4, 5)
 
 

@@ -18,7 +18,8 @@ from whenever import PlainDateTime
 
 from shards.firing import is_unplanned, planning_of
 from sql.claims.fire import plan_schedules
-from sql.clients.pending import Drawn, Scheduled, draw_keys, schedule_timers
+from sql.clients.outcomes import Scheduled
+from sql.clients.pending import Drawn, draw_keys, schedule_timers
 from tests.support.factories import HolderClient, add_holder, query
 from tests.support.roles import OPERATOR
 from timers.model import NewTimer

@@ -15,7 +15,8 @@ import asyncpg
 import pytest
 
 from embedded.server import EmbeddedPostgres
-from sql.clients.pending import Batch, KeyTaken, Scheduled, draw_keys, schedule_timers
+from sql.clients.outcomes import KeyTaken, Scheduled
+from sql.clients.pending import Batch, draw_keys, schedule_timers
 from sql.clients.verbs import TimerRef, cancel_timer
 from sql.cluster.identity import release
 from sql.session import StoreUnavailable

@@ -11,7 +11,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from sql.clients.pending import Drawn, NameTaken, Refused, Scheduled, draw_keys, schedule_timers
+from sql.clients.outcomes import NameTaken, Refused, Scheduled
+from sql.clients.pending import Drawn, draw_keys, schedule_timers
 from sql.clients.verbs import TimerRef, cancel_timer, pause_timer
 from sql.session import StoreUnavailable
 from tests.support.factories import HolderClient, add_holder, ends, intents, query, value, waits

@@ -15,8 +15,8 @@ from tests.support.plans import Prepared, prepare
 WAITING = 3_000
 FEW = list(range(1, 11))
 CHANGED = ("timers", "deliveries", "tasks", "subscriptions", "instances", "incidents")
-# Each instance waits at its token 1 for a timer, a task and a message, at its token 2 for a service task; a signal to
-# each is put off. Nothing of it was ever analyzed.
+# Each instance has two tokens: the first waits for a timer, a task and a message, the second for a service task. A
+# signal to each instance is put off. The tables were never analyzed.
 WAIT = """
 with def as (
     insert into shardclock.definitions (

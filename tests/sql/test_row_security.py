@@ -9,7 +9,8 @@ from uuid import uuid4
 import asyncpg
 import pytest
 
-from sql.clients.pending import Batch, Scheduled
+from sql.clients.outcomes import Scheduled
+from sql.clients.pending import Batch
 from sql.log.records import read_own
 from sql.migrate import migrate
 from sql.session import ALL_TENANTS, NO_TENANTS, NOT_ALLOWED, Session, StatementRefused, StoreUnavailable, Tenants
@@ -94,6 +95,26 @@ async def test_a_migration_leaves_the_policies_that_are_right_and_makes_the_othe
     assert {key: rule for key, (_, rule) in after.items()} == {key: rule for key, (_, rule) in before.items()}
     anew = {held for (held, name), (oid, _) in after.items() if before[held, name][0] != oid}
     assert anew == {"shardclock.timers", "shardclock.tasks"}
+
+
+async def test_a_database_has_policies_where_it_asks_for_them(filled: str) -> None:
+    policies = "select count(*) from pg_policies where schemaname = 'shardclock'"
+    secured = "select count(*) from pg_class where relrowsecurity"
+    made = await value(filled, policies)
+    assert made == 2 * len(TABLES)
+
+    await migrate(as_role(filled, "owner"))
+    assert await value(filled, policies) == made, "nothing is asked for in this database, as after a restore"
+
+    await ask_for_wall(filled, wall="off")
+    await migrate(as_role(filled, "owner"))
+    assert (await value(filled, policies), await value(filled, secured)) == (0, 0)
+    async with gateway(filled, ADA) as connection:
+        assert await count(connection, "timers") == 2
+
+    await ask_for_wall(filled)
+    await migrate(as_role(filled, "owner"))
+    assert (await value(filled, policies), await value(filled, secured)) == (made, len(TABLES))
 
 
 async def test_it_sees_the_rows_of_its_tenant_alone(filled: str) -> None:

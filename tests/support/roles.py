@@ -71,12 +71,12 @@ async def migrate_with_roles(dsn: str, *, wall: bool = False) -> None:
         await connection.close(timeout=ANSWER_S)
 
 
-async def ask_for_wall(dsn: str) -> None:
-    """Let the next migration of a database make the policies of row-level security."""
+async def ask_for_wall(dsn: str, *, wall: str = "on") -> None:
+    """Let the next migration of a database make the policies of row-level security, or take them away."""
     connection = await asyncpg.connect(as_role(dsn, SUPERUSER), timeout=ANSWER_S)
     try:
         name = await connection.fetchval("select quote_ident(current_database())")
-        await connection.execute(f"alter database {name} set shardclock.wall = 'on'", timeout=ANSWER_S)
+        await connection.execute(f"alter database {name} set shardclock.wall = '{wall}'", timeout=ANSWER_S)
     finally:
         await connection.close(timeout=ANSWER_S)
 

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any
 
-from sql.clients.pending import Batch, Scheduled
+from sql.clients.outcomes import Scheduled
+from sql.clients.pending import Batch
 from tests.support.factories import (
     HolderClient,
 )

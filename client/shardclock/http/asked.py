@@ -16,6 +16,7 @@ TIMERS = "/v1/timers"
 JSON = "application/json"
 NDJSON = "application/x-ndjson"
 XML = "application/xml"
+PAGE = 500  # of a list that is read to its end
 DOTS = {".": "%2E", "..": "%2E%2E"}  # else they would lead elsewhere
 
 

@@ -1,6 +1,5 @@
 """Schedule, change and find timers through a gateway: what its reference has as routes are methods here."""
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable
 from datetime import timedelta
 from math import inf
@@ -33,18 +32,15 @@ from shardclock.api.errors import ApiError
 from shardclock.api.fields import Destination, Length, Moment, New, NewLine, Put
 from shardclock.durations import seconds_of
 from shardclock.http import asked as ask
-from shardclock.http.asked import Asked, Chosen, Letters
+from shardclock.http.asked import Chosen, Letters
 from shardclock.http.async_processes import AsyncProcesses
 from shardclock.http.async_sending import AsyncSender
 from shardclock.http.async_tasks import AsyncTasks
 from shardclock.http.parts import Part, parts_of
 from shardclock.http.place import place_of
 from shardclock.http.problems import no_answer
-from shardclock.http.reading import AnswerT, read_answer
+from shardclock.http.reading import read_answer
 
-WAIT_S_MAX = 60.0  # of one request; a proxy may not bear a longer silence
-EARLY_S = 0.5  # a gateway that stops answers at once; another one may not be there yet
-PAGE = 500
 LASTING_S = 5.0  # a stream that was there for so long, or gave a record, is no failure in a row of failures
 NO_CONTENT = 204
 
@@ -132,7 +128,7 @@ class AsyncClient:
                  OtherRequest  the key came with other fields within a day; without one, each call draws its own
         """
         asked = ask.once("POST", ask.TIMERS, timer, idempotency_key).waiting(wait)
-        return await self._ask(Scheduled, asked)
+        return await self._sender.ask(Scheduled, asked)
 
     async def put(
         self, name: str, *, idempotency_key: str | None = None, wait: Length | None = None, **timer: Unpack[Put]
@@ -142,7 +138,7 @@ class AsyncClient:
         errors:  as `schedule`, but for NameTaken
         """
         asked = ask.once("PUT", ask.timer_path(None, name), timer, idempotency_key).waiting(wait)
-        return await self._ask(Scheduled, asked)
+        return await self._sender.ask(Scheduled, asked)
 
     async def schedule_many(self, timers: Iterable[New | NewLine], *, part_lines: int = 5_000) -> AsyncIterator[Line]:
         """Schedule many timers, at most 10,000 with one request, and say of each what became of it.
@@ -179,8 +175,8 @@ class AsyncClient:
         """
         after: str | None = None
         while True:
-            asked = ask.read(ask.TIMERS, state=state, name=name, limit=PAGE, after=after, **chosen)
-            page = await self._ask(TimersPage, asked)
+            asked = ask.read(ask.TIMERS, state=state, name=name, limit=ask.PAGE, after=after, **chosen)
+            page = await self._sender.ask(TimersPage, asked)
             for timer in page.timers:
                 yield timer
             if page.next is None:
@@ -203,7 +199,7 @@ class AsyncClient:
                  NotFound  there is none
         """
         asked = ask.once("PATCH", ask.timer_path(timer_key, name), to, idempotency_key).matching(if_match)
-        return await self._ask(Changed, asked)
+        return await self._sender.ask(Changed, asked)
 
     async def cancel(
         self,
@@ -219,7 +215,7 @@ class AsyncClient:
                  NotFound  there is none
         """
         path = ask.timer_path(timer_key, name, "cancel")
-        return await self._ask(Changed, ask.once("POST", path, {"reason": reason}, idempotency_key))
+        return await self._sender.ask(Changed, ask.once("POST", path, {"reason": reason}, idempotency_key))
 
     async def pause(
         self,
@@ -234,7 +230,7 @@ class AsyncClient:
         errors:  as `cancel`
         """
         path = ask.timer_path(timer_key, name, "pause")
-        return await self._ask(Changed, ask.once("POST", path, {"reason": reason}, idempotency_key))
+        return await self._sender.ask(Changed, ask.once("POST", path, {"reason": reason}, idempotency_key))
 
     async def resume(
         self, *, timer_key: int | None = None, name: str | None = None, idempotency_key: str | None = None
@@ -243,7 +239,7 @@ class AsyncClient:
 
         errors:  as `cancel`
         """
-        return await self._ask(
+        return await self._sender.ask(
             Changed, ask.once("POST", ask.timer_path(timer_key, name, "resume"), {}, idempotency_key)
         )
 
@@ -254,7 +250,9 @@ class AsyncClient:
 
         errors:  as `cancel`
         """
-        return await self._ask(Changed, ask.once("POST", ask.timer_path(timer_key, name, "run"), {}, idempotency_key))
+        return await self._sender.ask(
+            Changed, ask.once("POST", ask.timer_path(timer_key, name, "run"), {}, idempotency_key)
+        )
 
     async def records(
         self, *, timer_key: int | None = None, name: str | None = None, limit: int = 20
@@ -265,7 +263,7 @@ class AsyncClient:
         errors:  NotFound  there is none
         """
         path = ask.timer_path(timer_key, name, "records")
-        return (await self._ask(RecordsPage, ask.read(path, limit=limit))).records
+        return (await self._sender.ask(RecordsPage, ask.read(path, limit=limit))).records
 
     async def explain(
         self, *, timer_key: int | None = None, name: str | None = None, at: Moment | None = None
@@ -274,7 +272,7 @@ class AsyncClient:
 
         errors:  NotFound  there is none
         """
-        return await self._ask(Explained, ask.read(ask.timer_path(timer_key, name, "explanation"), at=at))
+        return await self._sender.ask(Explained, ask.read(ask.timer_path(timer_key, name, "explanation"), at=at))
 
     async def wait_for_end(
         self, *, timer_key: int | None = None, name: str | None = None, within: Length
@@ -286,21 +284,13 @@ class AsyncClient:
         shape:   the record that ended it; None: it has not ended `within` that time
         errors:  NotFound  there is none
         """
-        until_s = monotonic() + seconds_of(within)
+        within_s = seconds_of(within)
         path = ask.timer_path(timer_key, name, "end")
         if name is not None:
             path = ask.timer_path((await self.get(name=name)).timer_key, None, "end")
-        while True:
-            begun_s = monotonic()
-            wait_s = min(WAIT_S_MAX, max(0.0, until_s - begun_s))
-            asked = ask.read(path).waiting(timedelta(seconds=wait_s))
-            answer = await self._sender.send(asked)
-            if answer.status_code != NO_CONTENT:
-                return read_answer(Record, asked, answer.content)
-            now_s = monotonic()
-            if now_s >= until_s:
-                return None
-            await asyncio.sleep(min(EARLY_S, max(0.0, begun_s + wait_s - now_s)))
+        asked = ask.read(path)
+        answer = await self._sender.ask_until(lambda answer: answer.status_code != NO_CONTENT, asked, within_s=within_s)
+        return None if answer.status_code == NO_CONTENT else read_answer(Record, asked, answer.content)
 
     async def preview(
         self, rule: str, *, zone: str = "UTC", count: int = 10, start: Moment | None = None
@@ -310,7 +300,7 @@ class AsyncClient:
         errors:  Refused  no rule
         """
         query: dict[str, object] = {"rule": rule, "zone": zone, "count": count, "from": start}
-        return (await self._ask(PreviewPage, ask.read("/v1/schedules/preview", **query))).occurrences
+        return (await self._sender.ask(PreviewPage, ask.read("/v1/schedules/preview", **query))).occurrences
 
     async def bulk(
         self, verb: str, *, reason: str | None = None, shift: Length | None = None, **chosen: Unpack[Chosen]
@@ -325,7 +315,7 @@ class AsyncClient:
         path = f"{ask.TIMERS}/bulk/{ask.segment(verb)}"
         body: dict[str, object] = {"filter": chosen, "reason": reason, "shift": shift}
         asked = ask.act(path, body, is_repeatable=True, dry_run=True)
-        return AsyncBulk(self._sender, path, body, await self._ask(Counted, asked))
+        return AsyncBulk(self._sender, path, body, await self._sender.ask(Counted, asked))
 
     async def log(self, *, after: int = 0, follow: bool = False) -> AsyncIterator[Record]:
         """Read what happened, from the record after a position on; 0 is the start.
@@ -340,7 +330,7 @@ class AsyncClient:
                 yield record
             return
         while True:
-            page = await self._ask(LogPage, ask.read("/v1/log", after=after, limit=PAGE))
+            page = await self._sender.ask(LogPage, ask.read("/v1/log", after=after, limit=ask.PAGE))
             for record in page.records:
                 yield record
             if page.next <= after:
@@ -353,7 +343,7 @@ class AsyncClient:
         shape:   the newest first, at most 1,000
         """
         asked = ask.read("/v1/dead-letters", target=target, limit=limit)
-        return (await self._ask(DeadLettersPage, asked)).dead_letters
+        return (await self._sender.ask(DeadLettersPage, asked)).dead_letters
 
     async def redrive(
         self,
@@ -385,7 +375,7 @@ class AsyncClient:
 
     async def jobs(self) -> tuple[JobState, ...]:
         """List all jobs, by name; the key must be for all tenants."""
-        return (await self._ask(JobsPage, ask.read("/v1/jobs"))).jobs
+        return (await self._sender.ask(JobsPage, ask.read("/v1/jobs"))).jobs
 
     async def run_job(self, name: str, *, config: Any = None) -> int:
         """Start a job now, and return the key of the start; a configuration is for this run alone.
@@ -395,10 +385,7 @@ class AsyncClient:
         errors:  NotFound  there is no such job
         """
         asked = ask.act(f"/v1/jobs/{ask.segment(name)}/run", {"config": config}, is_repeatable=False)
-        return (await self._ask(Started, asked)).timer_key
-
-    async def _ask(self, model: type[AnswerT], asked: Asked) -> AnswerT:
-        return read_answer(model, asked, (await self._sender.send(asked)).content)
+        return (await self._sender.ask(Started, asked)).timer_key
 
     async def _settle(self, part: Part) -> ApiError | None:
         """Send the lines of a part until each has an outcome; return why that failed, if so."""
@@ -452,4 +439,4 @@ class AsyncClient:
             if dry_run or any(value is not None for value in body.values()):
                 raise TypeError(f"{verb} takes a timer_key alone, or what chooses dead letters: give one of them")
             asked = ask.act(f"{path}/{timer_key:d}/{verb}", {}, is_repeatable=False)
-        return await self._ask(Acted, asked)
+        return await self._sender.ask(Acted, asked)

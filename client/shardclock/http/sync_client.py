@@ -1,7 +1,6 @@
 # Written by `make docs` from async_client.py: change that, and write this anew.
 """Schedule, change and find timers through a gateway: what its reference has as routes are methods here."""
 
-import time
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from math import inf
@@ -34,18 +33,15 @@ from shardclock.api.errors import ApiError
 from shardclock.api.fields import Destination, Length, Moment, New, NewLine, Put
 from shardclock.durations import seconds_of
 from shardclock.http import asked as ask
-from shardclock.http.asked import Asked, Chosen, Letters
+from shardclock.http.asked import Chosen, Letters
 from shardclock.http.parts import Part, parts_of
 from shardclock.http.place import place_of
 from shardclock.http.problems import no_answer
-from shardclock.http.reading import AnswerT, read_answer
+from shardclock.http.reading import read_answer
 from shardclock.http.sync_processes import Processes
 from shardclock.http.sync_sending import Sender
 from shardclock.http.sync_tasks import Tasks
 
-WAIT_S_MAX = 60.0  # of one request; a proxy may not bear a longer silence
-EARLY_S = 0.5  # a gateway that stops answers at once; another one may not be there yet
-PAGE = 500
 LASTING_S = 5.0  # a stream that was there for so long, or gave a record, is no failure in a row of failures
 NO_CONTENT = 204
 
@@ -133,7 +129,7 @@ class Client:
                  OtherRequest  the key came with other fields within a day; without one, each call draws its own
         """
         asked = ask.once("POST", ask.TIMERS, timer, idempotency_key).waiting(wait)
-        return self._ask(Scheduled, asked)
+        return self._sender.ask(Scheduled, asked)
 
     def put(
         self, name: str, *, idempotency_key: str | None = None, wait: Length | None = None, **timer: Unpack[Put]
@@ -143,7 +139,7 @@ class Client:
         errors:  as `schedule`, but for NameTaken
         """
         asked = ask.once("PUT", ask.timer_path(None, name), timer, idempotency_key).waiting(wait)
-        return self._ask(Scheduled, asked)
+        return self._sender.ask(Scheduled, asked)
 
     def schedule_many(self, timers: Iterable[New | NewLine], *, part_lines: int = 5_000) -> Iterator[Line]:
         """Schedule many timers, at most 10,000 with one request, and say of each what became of it.
@@ -180,8 +176,8 @@ class Client:
         """
         after: str | None = None
         while True:
-            asked = ask.read(ask.TIMERS, state=state, name=name, limit=PAGE, after=after, **chosen)
-            page = self._ask(TimersPage, asked)
+            asked = ask.read(ask.TIMERS, state=state, name=name, limit=ask.PAGE, after=after, **chosen)
+            page = self._sender.ask(TimersPage, asked)
             for timer in page.timers:
                 yield timer
             if page.next is None:
@@ -204,7 +200,7 @@ class Client:
                  NotFound  there is none
         """
         asked = ask.once("PATCH", ask.timer_path(timer_key, name), to, idempotency_key).matching(if_match)
-        return self._ask(Changed, asked)
+        return self._sender.ask(Changed, asked)
 
     def cancel(
         self,
@@ -220,7 +216,7 @@ class Client:
                  NotFound  there is none
         """
         path = ask.timer_path(timer_key, name, "cancel")
-        return self._ask(Changed, ask.once("POST", path, {"reason": reason}, idempotency_key))
+        return self._sender.ask(Changed, ask.once("POST", path, {"reason": reason}, idempotency_key))
 
     def pause(
         self,
@@ -235,7 +231,7 @@ class Client:
         errors:  as `cancel`
         """
         path = ask.timer_path(timer_key, name, "pause")
-        return self._ask(Changed, ask.once("POST", path, {"reason": reason}, idempotency_key))
+        return self._sender.ask(Changed, ask.once("POST", path, {"reason": reason}, idempotency_key))
 
     def resume(
         self, *, timer_key: int | None = None, name: str | None = None, idempotency_key: str | None = None
@@ -244,7 +240,9 @@ class Client:
 
         errors:  as `cancel`
         """
-        return self._ask(Changed, ask.once("POST", ask.timer_path(timer_key, name, "resume"), {}, idempotency_key))
+        return self._sender.ask(
+            Changed, ask.once("POST", ask.timer_path(timer_key, name, "resume"), {}, idempotency_key)
+        )
 
     def run(
         self, *, timer_key: int | None = None, name: str | None = None, idempotency_key: str | None = None
@@ -253,7 +251,7 @@ class Client:
 
         errors:  as `cancel`
         """
-        return self._ask(Changed, ask.once("POST", ask.timer_path(timer_key, name, "run"), {}, idempotency_key))
+        return self._sender.ask(Changed, ask.once("POST", ask.timer_path(timer_key, name, "run"), {}, idempotency_key))
 
     def records(self, *, timer_key: int | None = None, name: str | None = None, limit: int = 20) -> tuple[Record, ...]:
         """Show what happened to a timer.
@@ -262,14 +260,14 @@ class Client:
         errors:  NotFound  there is none
         """
         path = ask.timer_path(timer_key, name, "records")
-        return (self._ask(RecordsPage, ask.read(path, limit=limit))).records
+        return (self._sender.ask(RecordsPage, ask.read(path, limit=limit))).records
 
     def explain(self, *, timer_key: int | None = None, name: str | None = None, at: Moment | None = None) -> Explained:
         """Say why a timer fired when it did, or why it did not, at a moment or until now.
 
         errors:  NotFound  there is none
         """
-        return self._ask(Explained, ask.read(ask.timer_path(timer_key, name, "explanation"), at=at))
+        return self._sender.ask(Explained, ask.read(ask.timer_path(timer_key, name, "explanation"), at=at))
 
     def wait_for_end(self, *, timer_key: int | None = None, name: str | None = None, within: Length) -> Record | None:
         """Wait until a timer has fired and, if it has a target, its delivery has ended; or it was cancelled or skipped.
@@ -279,21 +277,13 @@ class Client:
         shape:   the record that ended it; None: it has not ended `within` that time
         errors:  NotFound  there is none
         """
-        until_s = monotonic() + seconds_of(within)
+        within_s = seconds_of(within)
         path = ask.timer_path(timer_key, name, "end")
         if name is not None:
             path = ask.timer_path((self.get(name=name)).timer_key, None, "end")
-        while True:
-            begun_s = monotonic()
-            wait_s = min(WAIT_S_MAX, max(0.0, until_s - begun_s))
-            asked = ask.read(path).waiting(timedelta(seconds=wait_s))
-            answer = self._sender.send(asked)
-            if answer.status_code != NO_CONTENT:
-                return read_answer(Record, asked, answer.content)
-            now_s = monotonic()
-            if now_s >= until_s:
-                return None
-            time.sleep(min(EARLY_S, max(0.0, begun_s + wait_s - now_s)))
+        asked = ask.read(path)
+        answer = self._sender.ask_until(lambda answer: answer.status_code != NO_CONTENT, asked, within_s=within_s)
+        return None if answer.status_code == NO_CONTENT else read_answer(Record, asked, answer.content)
 
     def preview(
         self, rule: str, *, zone: str = "UTC", count: int = 10, start: Moment | None = None
@@ -303,7 +293,7 @@ class Client:
         errors:  Refused  no rule
         """
         query: dict[str, object] = {"rule": rule, "zone": zone, "count": count, "from": start}
-        return (self._ask(PreviewPage, ask.read("/v1/schedules/preview", **query))).occurrences
+        return (self._sender.ask(PreviewPage, ask.read("/v1/schedules/preview", **query))).occurrences
 
     def bulk(
         self, verb: str, *, reason: str | None = None, shift: Length | None = None, **chosen: Unpack[Chosen]
@@ -318,7 +308,7 @@ class Client:
         path = f"{ask.TIMERS}/bulk/{ask.segment(verb)}"
         body: dict[str, object] = {"filter": chosen, "reason": reason, "shift": shift}
         asked = ask.act(path, body, is_repeatable=True, dry_run=True)
-        return Bulk(self._sender, path, body, self._ask(Counted, asked))
+        return Bulk(self._sender, path, body, self._sender.ask(Counted, asked))
 
     def log(self, *, after: int = 0, follow: bool = False) -> Iterator[Record]:
         """Read what happened, from the record after a position on; 0 is the start.
@@ -333,7 +323,7 @@ class Client:
                 yield record
             return
         while True:
-            page = self._ask(LogPage, ask.read("/v1/log", after=after, limit=PAGE))
+            page = self._sender.ask(LogPage, ask.read("/v1/log", after=after, limit=ask.PAGE))
             for record in page.records:
                 yield record
             if page.next <= after:
@@ -346,7 +336,7 @@ class Client:
         shape:   the newest first, at most 1,000
         """
         asked = ask.read("/v1/dead-letters", target=target, limit=limit)
-        return (self._ask(DeadLettersPage, asked)).dead_letters
+        return (self._sender.ask(DeadLettersPage, asked)).dead_letters
 
     def redrive(
         self,
@@ -378,7 +368,7 @@ class Client:
 
     def jobs(self) -> tuple[JobState, ...]:
         """List all jobs, by name; the key must be for all tenants."""
-        return (self._ask(JobsPage, ask.read("/v1/jobs"))).jobs
+        return (self._sender.ask(JobsPage, ask.read("/v1/jobs"))).jobs
 
     def run_job(self, name: str, *, config: Any = None) -> int:
         """Start a job now, and return the key of the start; a configuration is for this run alone.
@@ -388,10 +378,7 @@ class Client:
         errors:  NotFound  there is no such job
         """
         asked = ask.act(f"/v1/jobs/{ask.segment(name)}/run", {"config": config}, is_repeatable=False)
-        return (self._ask(Started, asked)).timer_key
-
-    def _ask(self, model: type[AnswerT], asked: Asked) -> AnswerT:
-        return read_answer(model, asked, (self._sender.send(asked)).content)
+        return (self._sender.ask(Started, asked)).timer_key
 
     def _settle(self, part: Part) -> ApiError | None:
         """Send the lines of a part until each has an outcome; return why that failed, if so."""
@@ -443,4 +430,4 @@ class Client:
             if dry_run or any(value is not None for value in body.values()):
                 raise TypeError(f"{verb} takes a timer_key alone, or what chooses dead letters: give one of them")
             asked = ask.act(f"{path}/{timer_key:d}/{verb}", {}, is_repeatable=False)
-        return self._ask(Acted, asked)
+        return self._sender.ask(Acted, asked)

@@ -1,11 +1,10 @@
 # Written by `make docs` from async_processes.py: change that, and write this anew.
 """Deploy processes, start instances and drive them through a gateway."""
 
-import time
 from collections.abc import Iterator, Mapping
-from datetime import timedelta
-from time import monotonic
 from typing import Any
+
+import httpx2
 
 from shardclock.api.fields import Length
 from shardclock.api.processes import (
@@ -26,14 +25,10 @@ from shardclock.api.processes import (
 )
 from shardclock.durations import seconds_of
 from shardclock.http import asked as ask
-from shardclock.http.asked import Asked
-from shardclock.http.reading import AnswerT, read_answer
+from shardclock.http.reading import read_answer
 from shardclock.http.sync_sending import Sender
 
 PROCESSES, INSTANCES, INCIDENTS = "/v1/processes", "/v1/instances", "/v1/incidents"
-WAIT_S_MAX = 60.0  # of one request; a proxy may not bear a longer silence
-EARLY_S = 0.5  # a gateway that stops answers at once; another one may not be there yet
-PAGE = 500
 
 
 class Processes:
@@ -58,12 +53,12 @@ class Processes:
         """
         text = model.encode() if isinstance(model, str) else model
         asked = ask.file(PROCESSES, text, ask.XML, idempotency_key, resource=resource)
-        return (self._ask(Deployment, asked)).processes
+        return (self._sender.ask(Deployment, asked)).processes
 
     def definitions(self, *, all_versions: bool = False) -> tuple[ProcessState, ...]:
         """List deployed processes: the newest version of each, or all."""
         asked = ask.read(PROCESSES, all_versions=all_versions)
-        return (self._ask(ProcessesPage, asked)).processes
+        return (self._sender.ask(ProcessesPage, asked)).processes
 
     def start(
         self,
@@ -84,30 +79,27 @@ class Processes:
         """
         path = f"{PROCESSES}/{ask.segment(process_id)}/start"
         asked = ask.once("POST", path, {"variables": variables, "version": version}, idempotency_key)
-        return self._ask(WholeInstance, asked.waiting(wait))
+        return self._sender.ask(WholeInstance, asked.waiting(wait))
 
     def show(self, instance_key: int) -> WholeInstance:
         """Find one instance, with its variables and what it waits for.
 
         errors:  NotFound  there is none
         """
-        return self._ask(WholeInstance, ask.read(f"{INSTANCES}/{instance_key:d}"))
+        return self._sender.ask(WholeInstance, ask.read(f"{INSTANCES}/{instance_key:d}"))
 
     def wait_for_end(self, instance_key: int, *, within: Length) -> WholeInstance:
         """Wait until an instance has ended, or the time is over; return it as it is then.
 
         errors:  NotFound  there is none
         """
-        until_s = monotonic() + seconds_of(within)
-        while True:
-            begun_s = monotonic()
-            wait_s = min(WAIT_S_MAX, max(0.0, until_s - begun_s))
-            asked = ask.read(f"{INSTANCES}/{instance_key:d}").waiting(timedelta(seconds=wait_s))
-            found = self._ask(WholeInstance, asked)
-            now_s = monotonic()
-            if found.ended_at is not None or now_s >= until_s:
-                return found
-            time.sleep(min(EARLY_S, max(0.0, begun_s + wait_s - now_s)))
+        asked = ask.read(f"{INSTANCES}/{instance_key:d}")
+
+        def has_ended(answer: httpx2.Response) -> bool:
+            return read_answer(WholeInstance, asked, answer.content).ended_at is not None
+
+        answer = self._sender.ask_until(has_ended, asked, within_s=seconds_of(within))
+        return read_answer(WholeInstance, asked, answer.content)
 
     def list(self, *, process_id: str | None = None, state: str | None = None) -> Iterator[InstanceState]:
         """Find instances, the newest first.
@@ -116,8 +108,8 @@ class Processes:
         """
         before: int | None = None
         while True:
-            asked = ask.read(INSTANCES, process_id=process_id, state=state, limit=PAGE, before=before)
-            page = self._ask(InstancesPage, asked)
+            asked = ask.read(INSTANCES, process_id=process_id, state=state, limit=ask.PAGE, before=before)
+            page = self._sender.ask(InstancesPage, asked)
             for instance in page.instances:
                 yield instance
             if page.next is None:
@@ -131,8 +123,8 @@ class Processes:
         """
         after = 0
         while True:
-            asked = ask.read(f"{INSTANCES}/{instance_key:d}/steps", limit=PAGE, after=after)
-            page = self._ask(StepsPage, asked)
+            asked = ask.read(f"{INSTANCES}/{instance_key:d}/steps", limit=ask.PAGE, after=after)
+            page = self._sender.ask(StepsPage, asked)
             for step in page.steps:
                 yield step
             if page.next is None:
@@ -183,7 +175,7 @@ class Processes:
         shape:   the newest first, at most 1,000
         """
         asked = ask.read(INCIDENTS, process_id=process_id, version=version, saying=saying, limit=limit)
-        return (self._ask(IncidentsPage, asked)).incidents
+        return (self._sender.ask(IncidentsPage, asked)).incidents
 
     def resolve(self, instance_key: int, token: int, *, idempotency_key: str | None = None) -> None:
         """Resolve an incident: the token goes on where it stopped.
@@ -206,7 +198,7 @@ class Processes:
         """Resolve all incidents that are chosen, at most 1,000 with one call; what is not given leaves none out."""
         fields = {"process_id": process_id, "version": version, "saying": saying, "limit": limit}
         asked = ask.once("POST", f"{INCIDENTS}/resolve", fields, idempotency_key)
-        return self._ask(Resolved, asked.asking(dry_run=True) if dry_run else asked)
+        return self._sender.ask(Resolved, asked.asking(dry_run=True) if dry_run else asked)
 
     def publish_message(
         self,
@@ -222,18 +214,15 @@ class Processes:
         With `keep` it stays for so long, for tokens that come to wait later.
         """
         fields = {"name": name, "correlation": correlation, "variables": variables, "keep": keep}
-        return (self._ask(Reached, ask.once("POST", "/v1/messages", fields, idempotency_key))).instance_keys
+        return (self._sender.ask(Reached, ask.once("POST", "/v1/messages", fields, idempotency_key))).instance_keys
 
     def throw_signal(
         self, name: str, *, variables: Mapping[str, Any] | None = None, idempotency_key: str | None = None
     ) -> tuple[int, ...]:
         """Throw a signal to everybody who waits for it now, and return the keys of their instances."""
         fields = {"name": name, "variables": variables}
-        return (self._ask(Reached, ask.once("POST", "/v1/signals", fields, idempotency_key))).instance_keys
+        return (self._sender.ask(Reached, ask.once("POST", "/v1/signals", fields, idempotency_key))).instance_keys
 
     def _tell(self, instance_key: int, verb: str, fields: Mapping[str, object], idempotency_key: str | None) -> None:
         asked = ask.once("POST", f"{INSTANCES}/{instance_key:d}/{verb}", fields, idempotency_key)
-        self._ask(Told, asked)
-
-    def _ask(self, model: type[AnswerT], asked: Asked) -> AnswerT:
-        return read_answer(model, asked, (self._sender.send(asked)).content)
+        self._sender.ask(Told, asked)

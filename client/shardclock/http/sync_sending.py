@@ -3,9 +3,10 @@
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from time import monotonic
 
 import httpx2
@@ -14,9 +15,12 @@ from shardclock.api.errors import ApiError
 from shardclock.http.asked import Asked
 from shardclock.http.place import Place
 from shardclock.http.problems import foreign_error, no_answer, problem_error
+from shardclock.http.reading import AnswerT, read_answer
 from shardclock.http.retrying import Patience, pause_s_after
 
 CONNECT_S_MAX = 5.0
+WAIT_S_MAX = 60.0  # of one request; a proxy may not bear a longer silence
+EARLY_S = 0.5  # a gateway that stops answers at once; another one may not be there yet
 KEPT_S = 30.0  # a gateway closes a connection that was idle for 75 s
 SILENT_S_MAX = 45.0  # a stream of events says every 15 s that it is still there
 EVENTS = "text/event-stream"
@@ -87,6 +91,29 @@ class Sender:
                 return self.send_once(asked)
             except ApiError as error:
                 tries.again_after(error)
+
+    def ask(self, model: type[AnswerT], asked: Asked) -> AnswerT:
+        """Send a request, and read what was answered.
+
+        errors:  as `send`
+        """
+        return read_answer(model, asked, (self.send(asked)).content)
+
+    def ask_until(self, is_end: Callable[[httpx2.Response], bool], asked: Asked, *, within_s: float) -> httpx2.Response:
+        """Ask again and again, each time waiting for it, until an answer is the end or the time is over.
+
+        shape:   the last answer
+        errors:  as `send`
+        """
+        until_s = monotonic() + within_s
+        while True:
+            begun_s = monotonic()
+            wait_s = min(WAIT_S_MAX, max(0.0, until_s - begun_s))
+            answer = self.send(asked.waiting(timedelta(seconds=wait_s)))
+            now_s = monotonic()
+            if is_end(answer) or now_s >= until_s:
+                return answer
+            time.sleep(min(EARLY_S, max(0.0, begun_s + wait_s - now_s)))
 
     def send_once(self, asked: Asked) -> httpx2.Response:
         """Send a request, once.

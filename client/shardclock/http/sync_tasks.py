@@ -7,12 +7,9 @@ from typing import Any
 from shardclock.api.fields import Length
 from shardclock.api.processes import ServiceTask, ServiceTasksPage, Task, TasksPage, TaskState
 from shardclock.http import asked as ask
-from shardclock.http.asked import Asked
-from shardclock.http.reading import AnswerT, read_answer
 from shardclock.http.sync_sending import Sender
 
 TASKS, SERVICE_TASKS = "/v1/tasks", "/v1/service-tasks"
-PAGE = 500
 
 
 class Tasks:
@@ -42,7 +39,7 @@ class Tasks:
         after: int | None = None
         chosen = {"assignee": assignee, "group": group, "process_id": process_id, "instance_key": instance_key}
         while True:
-            page = self._ask(TasksPage, ask.read(TASKS, **chosen, limit=PAGE, after=after))
+            page = self._sender.ask(TasksPage, ask.read(TASKS, **chosen, limit=ask.PAGE, after=after))
             for task in page.tasks:
                 yield task
             if page.next is None:
@@ -79,7 +76,7 @@ class Tasks:
         """Take service tasks of a type, at most 1,000: they are the caller's until the lease has run out."""
         fields = {"type": task_type, "most": most, "lease": lease}
         asked = ask.once("POST", f"{SERVICE_TASKS}/activate", fields, idempotency_key)
-        return (self._ask(ServiceTasksPage, asked)).tasks
+        return (self._sender.ask(ServiceTasksPage, asked)).tasks
 
     def complete_service_task(
         self, taken: ServiceTask, variables: Mapping[str, Any] | None = None, *, idempotency_key: str | None = None
@@ -96,12 +93,13 @@ class Tasks:
         taken: ServiceTask,
         reason: str,
         *,
-        retries: int = 0,
+        retries: int | None = None,
         retry_after: Length = "PT0S",
         idempotency_key: str | None = None,
     ) -> TaskState:
-        """Say that a service task could not be done; without further retries its instance has an incident.
+        """Say that a service task could not be done; if it has no attempt left, its instance has an incident.
 
+        shape:   `retries` are further attempts; None: as many as the model has left
         errors:  as `complete_service_task`
         """
         fields = {"claim": taken.claim, "reason": reason, "retries": retries, "retry_after": retry_after}
@@ -126,7 +124,5 @@ class Tasks:
     def _do(
         self, path: str, task_key: int, verb: str, fields: Mapping[str, object], idempotency_key: str | None
     ) -> TaskState:
-        return self._ask(TaskState, ask.once("POST", f"{path}/{task_key:d}/{verb}", fields, idempotency_key))
-
-    def _ask(self, model: type[AnswerT], asked: Asked) -> AnswerT:
-        return read_answer(model, asked, (self._sender.send(asked)).content)
+        asked = ask.once("POST", f"{path}/{task_key:d}/{verb}", fields, idempotency_key)
+        return self._sender.ask(TaskState, asked)
