@@ -67,6 +67,7 @@ DESCRIPTION = (
 )
 READY_S = 1.0  # sooner than whoever probes gives up
 PATH_SHOWN = 300  # characters, in a sentence
+QUOTA_SESSIONS = 2  # on Postgres, to count what tenants have
 OF_VALUES = ("22", "23")  # classes of SQLSTATE: a value that can't be, or that a constraint forbids
 # Their changes heed idempotency keys.
 OF_PROCESSES = (processes.router, instances.router, messages.router, tasks.router, incidents.router)
@@ -92,9 +93,17 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
                 wait_s=settings.gateway_wait_s,
             ) as pool,
             Pool(dsn, application="shardclock gateway health", size=1, timeout_s=READY_S, wait_s=READY_S) as looking,
+            # Requests that hold sessions wait for room: with sessions of the same pool they could wait for each other.
+            Pool(
+                dsn,
+                application="shardclock gateway quotas",
+                size=QUOTA_SESSIONS,
+                timeout_s=settings.gateway_timeout_s,
+                wait_s=settings.gateway_wait_s,
+            ) as counting,
             Combiner(pool) as combiner,
             Waiters(dsn, most=settings.gateway_waits_max) as waiters,
-            Quotas(pool, settings.usual_limits) as quotas,
+            Quotas(counting, settings.usual_limits) as quotas,
             forgetting(pool),
             watching(looking) as watched,
         ):
@@ -190,8 +199,11 @@ async def _refused_by_postgres(request: Request, error: StatementRefused) -> Res
 
 async def _broken(request: Request, error: Exception) -> Response:
     structlog.get_logger().error("a request failed", method=request.method, path=request.url.path, exc_info=error)
-    if isinstance(error, StatementRefused) and error.sqlstate == NOT_ALLOWED and "row-level security" not in str(error):
-        return Problem(BROKEN, "the gateway's role may not do this: grant it shardclock_gateway").answer()
+    if isinstance(error, StatementRefused) and error.sqlstate == NOT_ALLOWED:
+        return Problem(
+            BROKEN,
+            "Postgres refuses this to the gateway's role: grant it shardclock_gateway, or read the gateway's log",
+        ).answer()
     return Problem(BROKEN, "the gateway has failed; its log says why").answer()
 
 

@@ -30,7 +30,7 @@ from gateway.room import Room
 from service.bulk_change import BulkBroken, BulkChange, Change
 from service.bulk_import import ImportBroken, Part, Wanted, write_lines
 from service.moves import destination_of
-from sql.clients.outcomes import Locked, Refused, RequestInFlight, Scheduled
+from sql.clients.outcomes import Refused, Scheduled, Untried
 from sql.clients.pending import Patience
 from sql.clients.verbs import Shift, cancel_timers, pause_timers, resume_timers, shift_timers
 from sql.retry import Retry
@@ -178,18 +178,21 @@ async def _admit(room: Room, part: Part) -> None:
     """Let those timers of a part be written for which there is room."""
     timers = list(part.timers.items())
     try:
-        refusals: Sequence[object] = await room.take([timer for _, timer in timers])
+        problems = await room.take([timer for _, timer in timers])
     except StoreUnavailable as error:
-        refusals = [f"it is not known now whether its tenant has room ({error}); send it again"] * len(timers)
-    for (number, _), refusal in zip(timers, refusals, strict=True):
-        if refusal is not None:
+        untried = Untried(f"it is not known now whether its tenant has room ({error}); send it again")
+        part.outcomes.update((number, untried) for number, _ in timers)
+        part.timers.clear()
+        return
+    for (number, _), problem in zip(timers, problems, strict=True):
+        if problem is not None:
             del part.timers[number]
-            part.outcomes[number] = Refused(str(refusal))
+            part.outcomes[number] = Refused(str(problem))
 
 
 def _line(number: int, outcome: Scheduled | Refused) -> Line:
     if isinstance(outcome, Refused):
-        ended = "untried" if isinstance(outcome, Locked | RequestInFlight) else "refused"
+        ended = "untried" if isinstance(outcome, Untried) else "refused"
         return Line(line=number, outcome=ended, why=outcome.why)
     due, replayed = said(outcome.due_date), outcome.replayed or None
     return Line(line=number, outcome=outcome.outcome, timer_key=outcome.timer_key, due_date=due, replayed=replayed)

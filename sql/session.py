@@ -76,6 +76,7 @@ _STATEMENT_ONLY = (
 Tenants = frozenset[str]
 NO_TENANTS: Tenants = frozenset()
 ALL_TENANTS: Tenants = frozenset({"\n"})  # no tenant can have this name
+_HAS_POLICIES = "select exists (select from pg_catalog.pg_policies p where p.schemaname = 'shardclock')"
 
 
 class StoreUnavailable(Exception):
@@ -114,6 +115,7 @@ class Session:
         self._backend = 0
         self._tenants: Tenants | None = None  # only a gateway's sessions say whom they serve
         self._served: Tenants | None = None  # as the server was told
+        self._is_walled = True  # if no policy asks whom a session serves, the server is not told
         self._left: set[int] = set()  # the backends of connections that were dropped: one may still be working
         # The server gives up shortly before we do, so that it never works on a statement for which nobody waits any
         # more; and a frozen client must not keep due rows locked for longer than a statement may take.
@@ -164,7 +166,7 @@ class Session:
         """Run a statement that reads no table, in no transaction; by `:tenants` it tells whom the session serves."""
         async with self.connection(tells=False) as connection:
             tenants, is_told = self._tenants, self._served == self._tenants
-            values["tenants"] = None if is_told or tenants is None else _said(tenants)
+            values["tenants"] = None if is_told or tenants is None or not self._is_walled else _said(tenants)
             rows: list[Record] = await connection.fetch(*statement(statement_name).with_values(values))
             self._served = tenants
             return rows
@@ -218,9 +220,10 @@ class Session:
                 # A little later than the other limits: they end a statement that takes too long, and keep its session.
                 await self._connection.execute(f"set transaction_timeout = {int(self._timeout_s * 1000)}")
             self._served = None
+            self._is_walled = self._tenants is not None and await self._connection.fetchval(_HAS_POLICIES)
         if self._left:
             await self._wait_for_dropped_commits(self._connection)
-        if tells and self._tenants is not None and self._served != self._tenants:
+        if tells and self._is_walled and self._tenants is not None and self._served != self._tenants:
             await self._tell_tenants(self._connection, self._tenants)
         return self._connection
 

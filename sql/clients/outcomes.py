@@ -27,12 +27,17 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class Untried(Refused):
+    """One timer that was not written now, for a reason that passes: send it again."""
+
+
+@dataclass(frozen=True, slots=True)
 class NameTaken(Refused):
     """One timer that was not written, because a pending timer of its tenant has its name."""
 
 
 @dataclass(frozen=True, slots=True)
-class RequestInFlight(Refused):
+class RequestInFlight(Untried):
     """One timer that was not written, because the same request is being answered at this moment."""
 
 
@@ -47,5 +52,5 @@ class KeyTaken(Refused):
 
 
 @dataclass(frozen=True, slots=True)
-class Locked(Refused):
+class Locked(Untried):
     """One timer that was not written, because a transaction that has not ended holds its name: try again alone."""

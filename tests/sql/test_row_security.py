@@ -117,6 +117,19 @@ async def test_a_database_has_policies_where_it_asks_for_them(filled: str) -> No
     assert (await value(filled, policies), await value(filled, secured)) == (made, len(TABLES))
 
 
+async def test_where_no_policies_stand_postgres_is_not_told_whom_a_session_serves(filled: str) -> None:
+    told = "select coalesce(current_setting('shardclock.tenants', true), '')"
+    timer = NewTimer.from_fields({"delay": "PT1H", "tenant_id": "ada"})
+    for wall, said in (("off", ""), ("on", '{"ada"}')):
+        await ask_for_wall(filled, wall=wall)
+        await migrate(as_role(filled, "owner"))
+        async with session(filled, "gateway") as served:
+            served.serve(ADA)
+            await Batch([timer]).send(served)
+            async with served.connection() as connection:
+                assert await connection.fetchval(told) == said
+
+
 async def test_it_sees_the_rows_of_its_tenant_alone(filled: str) -> None:
     async with gateway(filled, ADA) as connection:
         for table in ROWS:
