@@ -9,6 +9,7 @@ from bpmn.step.signals import (
     Completed,
     Continued,
     ErrorThrown,
+    Escalated,
     Failed,
     Happened,
     Moved,
@@ -34,6 +35,7 @@ OF_TOKEN: Mapping[str, Callable[[int, Said], Signal]] = {
     "completed": lambda token, said: Completed(token, said.get("variables", {})),
     "failed": lambda token, said: Failed(token, said["reason"]),
     "error": lambda token, said: ErrorThrown(token, said["code"], said.get("reason", ""), said.get("variables", {})),
+    "escalated": lambda token, said: Escalated(token, said["code"]),
     "retried": lambda token, _: Retried(token),
     "variables": lambda token, said: VariablesSet(token, said["variables"]),
 }

@@ -15,6 +15,7 @@ from bpmn.step.effects import (
     ChildOpened,
     Effect,
     Ended,
+    EscalationThrown,
     IncidentRaised,
     IncidentResolved,
     JobOpened,
@@ -68,6 +69,7 @@ class Outbox:
         self._closed: list[tuple[int, str | None]] = []
         self._resolved: set[int] = set()
         self._thrown: list[SignalThrown] = []
+        self._escalated: list[EscalationThrown] = []
         self._to_itself: list[tuple[int, str, SignalThrown]] = []
         self._continues_later = False
 
@@ -86,6 +88,8 @@ class Outbox:
                         self._resolved.add(token)
                 case SignalThrown():
                     self._throw(effect)
+                case EscalationThrown():
+                    self._escalated.append(effect)
                 case Ended():
                     self.ended = effect
                 case _:
@@ -120,11 +124,11 @@ class Outbox:
         ]
         if self._continues_later:
             writes.sent.append(tenant | {"to_key": self._owner.instance_key, "signal": {"kind": CONTINUED}})
-        if self.ended and self._owner.parent_key is not None:
-            writes.sent.append(
-                tenant
-                | {"to_key": self._owner.parent_key, "token": self._owner.parent_token, "signal": _told(self.ended)}
-            )
+        if self._owner.parent_key is not None:
+            to_parent = tenant | {"to_key": self._owner.parent_key, "token": self._owner.parent_token}
+            writes.sent += [to_parent | {"signal": _escalation(it)} for it in self._escalated]
+            if self.ended:
+                writes.sent.append(to_parent | {"signal": _told(self.ended)})
 
     def continue_later(self) -> None:
         """Send the instance a signal to go on with what its step had no time for."""
@@ -210,6 +214,10 @@ class Outbox:
             "due_date": effect.due_date,
             "form_key": effect.form_key,
         }
+
+
+def _escalation(thrown: EscalationThrown) -> dict[str, Any]:
+    return {"kind": "escalated", "code": thrown.code}
 
 
 def _told(ended: Ended) -> dict[str, Any]:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from bpmn.feel import Json
-from bpmn.model.definition import SCOPES, Call, Definition, Error, Kind
-from bpmn.step.behaviours import begin_node, enter, number_execution, throw_error
+from bpmn.model.definition import SCOPES, Call, Definition, Error, Escalation, Kind
+from bpmn.step.behaviours import begin_node, enter, number_execution, throw_error, throw_escalation
 from bpmn.step.effects import Effect, Ended, Outcome
 from bpmn.step.events import happen
 from bpmn.step.joins import join
@@ -17,6 +17,7 @@ from bpmn.step.signals import (
     Completed,
     Continued,
     ErrorThrown,
+    Escalated,
     Failed,
     Happened,
     Moved,
@@ -102,7 +103,9 @@ def _take(step: Stepping, signal: Signal) -> bool:
 
 
 def _take_for(
-    step: Stepping, token: Token, signal: Happened | Completed | Failed | ErrorThrown | Retried | VariablesSet
+    step: Stepping,
+    token: Token,
+    signal: Happened | Completed | Failed | ErrorThrown | Escalated | Retried | VariablesSet,
 ) -> bool:
     match signal:
         case Happened(_, node_id, variables):
@@ -116,7 +119,7 @@ def _take_for(
             return _answer(step, token, signal)
 
 
-def _answer(step: Stepping, token: Token, signal: Completed | Failed | ErrorThrown) -> bool:
+def _answer(step: Stepping, token: Token, signal: Completed | Failed | ErrorThrown | Escalated) -> bool:
     node = step.node_of(token)
     if node.kind not in ANSWERED or token.phase != Phase.WAITS or token.loop or token.has_incident:
         return False
@@ -128,6 +131,8 @@ def _answer(step: Stepping, token: Token, signal: Completed | Failed | ErrorThro
             step.raise_incident(token, reason)
         case ErrorThrown(_, code, reason, variables):
             throw_error(step, token, Error(code), variables, reason)
+        case Escalated(_, code):
+            throw_escalation(step, token, Escalation(code))
     return True
 
 

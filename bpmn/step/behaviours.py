@@ -7,7 +7,7 @@ from bpmn.feel import Json
 from bpmn.model.definition import Call, Error, Escalation, Job, Kind, Node, Script, Signal, Terminate, UserWork
 from bpmn.model.expressions import Text, Unreadable
 from bpmn.model.extensions import check_retries
-from bpmn.step.effects import ChildOpened, Ended, JobOpened, Outcome, SignalThrown, TaskOpened
+from bpmn.step.effects import ChildOpened, Ended, EscalationThrown, JobOpened, Outcome, SignalThrown, TaskOpened
 from bpmn.step.events import catch, wait_for, watch
 from bpmn.step.leaving import finish
 from bpmn.step.loops import begin_loop, variables_of_execution
@@ -143,7 +143,7 @@ def _throw(step: Stepping, token: Token, node: Node) -> None:
             thrown = _text(step, token, name, "the signal's name")
             step.emit(SignalThrown(thrown, visible(step.instance, token)))
         case Escalation() as escalation:
-            catch(step, token, escalation, {})
+            throw_escalation(step, token, escalation)
         case _:
             raise AssertionError("the checks let nothing else be thrown")
     if step.alive(token.key):
@@ -177,6 +177,13 @@ def throw_error(step: Stepping, token: Token, error: Error, payload: Mapping[str
         f"nobody catches the error {shortened(error.code)}{because};"
         " deploy a model with a boundary event or an event sub-process for it, or move the token",
     )
+
+
+def throw_escalation(step: Stepping, token: Token, escalation: Escalation) -> None:
+    """Let an escalation go up until somebody catches it; if nobody does, its thrower goes on all the same."""
+    if not catch(step, token, escalation, {}) and step.instance.is_child:
+        assert escalation.code, "what is thrown has a code"
+        step.emit(EscalationThrown(escalation.code))
 
 
 def _text(step: Stepping, token: Token, text: Text, meant: str) -> str:

@@ -116,6 +116,13 @@ class SignalThrown:
 
 
 @dataclass(frozen=True, slots=True)
+class EscalationThrown:
+    """The instance is a child in which nobody catches this escalation: its caller may; the child goes on."""
+
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
 class IncidentRaised:
     """A token can't go on until somebody has changed something and says so."""
 
@@ -142,5 +149,5 @@ class Ended:
 
 Effect = (
     Passed | TimerOpened | MessageOpened | SignalOpened | JobOpened | TaskOpened | ChildOpened | WaitClosed
-    | SignalThrown | IncidentRaised | IncidentResolved | Ended
+    | SignalThrown | EscalationThrown | IncidentRaised | IncidentResolved | Ended
 )  # fmt: skip

@@ -49,6 +49,14 @@ class ErrorThrown:
 
 
 @dataclass(frozen=True, slots=True)
+class Escalated:
+    """A child process has thrown an escalation, and goes on."""
+
+    token: int
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
 class Retried:
     """Somebody has resolved an incident, so the token goes on where it stopped."""
 
@@ -81,4 +89,6 @@ class CancelAsked:
     """Somebody has cancelled the instance."""
 
 
-Signal = Happened | Completed | Failed | ErrorThrown | Retried | VariablesSet | Moved | Continued | CancelAsked
+Signal = (
+    Happened | Completed | Failed | ErrorThrown | Escalated | Retried | VariablesSet | Moved | Continued | CancelAsked
+)

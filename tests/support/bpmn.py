@@ -14,6 +14,7 @@ from bpmn.step.effects import (
     ChildOpened,
     Effect,
     Ended,
+    EscalationThrown,
     IncidentRaised,
     IncidentResolved,
     JobOpened,
@@ -107,6 +108,7 @@ class Played:
         self.open: dict[tuple[int, str], Opened] = {}
         self.incidents: dict[int, IncidentRaised] = {}
         self.thrown: list[SignalThrown] = []
+        self.escalated: list[str] = []
         self.ended: Ended | None = None
         instance, step = begin(played, variables or {}, now=NOW, goes_on=self._goes_on, **begun)  # type: ignore[arg-type]
         self.state = write_state(instance)
@@ -178,6 +180,8 @@ class Played:
                     gone = [key for key in self.open if key[0] == token and node_id in (None, key[1])]
                     for key in gone:
                         del self.open[key]
+                case EscalationThrown(code):
+                    self.escalated.append(code)
                 case IncidentRaised(token):
                     self.incidents[token] = effect
                 case IncidentResolved(token):

@@ -31,7 +31,6 @@ A model that has one of these is refused when it is deployed, with the sentence,
 DIFFERENT = """\
 ## What is different from Camunda 8
 
-* An escalation stays within its process: a call activity's own boundary event does not catch what its child throws.
 * Without `retries`, a job has as many attempts as its handler's or endpoint's policy says, and not three.
 * A business rule task is a job. With a `zeebe:calledDecision` alone it is refused.
 * Links, compensation, conditional events, listeners and ad-hoc sub-processes are refused, as above.

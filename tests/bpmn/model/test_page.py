@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from bpmn.model import InvalidModel, document, expressions, read_model
+from bpmn.model import Definition, InvalidModel, document, expressions, read_model
+from bpmn.model.names import CAMUNDA_7
 from bpmn.model.reading import ID_CHARS_MAX, KINDS, NOT_RUN
 from bpmn.step import loops, state
 from bpmn.step.advance import ENTRIES_MAX
@@ -38,5 +39,19 @@ def test_the_page_tells_the_bounds() -> None:
     assert f"| items of a multi-instance | {loops.ITEMS_MAX:,} |" in bounds
     assert f"| a time, a message's or signal's name, a correlation key | {WAITED_CHARS_MAX} characters |" in bounds
     assert f"| processes that call each other in a row | {CALLS_DEPTH_MAX} |" in bounds
-    assert f"| nodes entered in one step | {ENTRIES_MAX:,} |" in bounds
+    assert f"| nodes entered without waiting | {ENTRIES_MAX:,} |" in bounds
     assert f"| state of an instance | {state.STATE_BYTES_MAX // 2**20} MiB |" in bounds
+
+
+IGNORED = re.findall(r"`camunda:(\w+)`", *re.findall(r"^\| (.+) \| no \| ignored:", PAGE, re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", IGNORED)
+def test_what_the_page_ignores_changes_nothing(name: str) -> None:
+    def read(attribute: str = "", element: str = "") -> tuple[Definition, ...]:
+        space = f'xmlns:c="{CAMUNDA_7[0]}"'
+        inside = f"<extensionElements>{element}</extensionElements>"
+        task = f'<serviceTask id="t" {space} c:topic="pack" {attribute}>{inside}</serviceTask>'
+        return read_model(model(f'<startEvent id="s"/>{task}', connected="s>t"))
+
+    assert read(f'c:{name}="5"', f"<c:{name}>R5/PT5M</c:{name}>") == read()

@@ -4,9 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from bpmn.model import Definition
 from bpmn.step.effects import JobOpened, Outcome, TaskOpened
-from bpmn.step.signals import CancelAsked, Completed, ErrorThrown, Failed, VariablesSet
-from tests.support.bpmn import Played, definition, job
+from bpmn.step.signals import CancelAsked, Completed, ErrorThrown, Escalated, Failed, VariablesSet
+from tests.support.bpmn import Played, boundary, definition, job
 
 STRAIGHT = definition(
     f'<startEvent id="s"/>{job("a")}<endEvent id="e"/>',
@@ -173,6 +174,49 @@ def test_an_error_that_nobody_catches_goes_to_the_caller_of_a_child() -> None:
     assert played.send(ErrorThrown(played.token("a"), "E1"))
     assert (played.result.outcome, played.result.error_code) == (Outcome.ERROR, "E1")
     assert not played.open
+
+
+CALLING = '<extensionElements><zeebe:calledElement processId="child"/></extensionElements>'
+ESCALATION = '<escalation id="c" escalationCode="LATE"/>'
+THROWING = definition(
+    '<startEvent id="s"/><intermediateThrowEvent id="t"><escalationEventDefinition escalationRef="c"/>'
+    f"</intermediateThrowEvent>{job('a')}",
+    connected="s>t t>a",
+    beside=ESCALATION,
+)
+
+
+def calling(*, interrupts: bool) -> Definition:
+    """Make a process that calls another, and does a job when that one throws an escalation."""
+    caught = boundary("b", "c", '<escalationEventDefinition escalationRef="c"/>', interrupts=interrupts)
+    return definition(
+        f'<startEvent id="s"/><callActivity id="c">{CALLING}</callActivity>{caught}{job("o")}',
+        connected="s>c b>o",
+        beside=ESCALATION,
+    )
+
+
+@pytest.mark.parametrize(("depth", "told"), [(0, []), (1, ["LATE"])])
+def test_an_escalation_that_nobody_catches_goes_to_the_caller_of_a_child_which_goes_on(
+    depth: int, told: list[str]
+) -> None:
+    played = Played(THROWING, depth=depth)
+    assert (played.escalated, played.waits) == (told, ["a"])
+
+
+@pytest.mark.parametrize(("interrupts", "waits"), [(True, ["o"]), (False, ["c", "o"])])
+def test_a_call_activity_catches_what_its_child_throws(interrupts: bool, waits: list[str]) -> None:
+    played = Played(calling(interrupts=interrupts), depth=1)
+    assert played.send(Escalated(played.token("c"), "LATE"))
+    assert (played.waits, played.escalated) == (waits, [])
+
+    assert played.send(Escalated(1, "LATE")) is False, "only who calls is told"
+
+
+def test_what_a_caller_does_not_catch_goes_on_to_its_own_caller() -> None:
+    played = Played(calling(interrupts=True), depth=1)
+    assert played.send(Escalated(played.token("c"), "EARLY"))
+    assert (played.waits, played.escalated) == (["c"], ["EARLY"])
 
 
 def test_an_error_that_nobody_catches_is_an_incident_where_nobody_called() -> None:
