@@ -39,7 +39,7 @@ FASTER = 30
 KILLS = 4
 MINUTE_S = 60 / FASTER
 TAKEOVERS = "job_role:shardclock_takeovers:sum"
-MISSING = {"ShardclockShardsMissing", "ShardclockWorkersMissing"}
+MISSING = {"ShardclockShardsMissing", "ShardclockWorkersMissing", "ShardclockEnginesMissing"}
 ALERT_S = 60.0  # no alert takes longer, once its fault is there
 # As Grafana fills them in; the tables are read every 5 s, so rates are taken over more than that.
 VARIABLES = {"job": "shardclock", "__rate_interval": "15s"}
@@ -85,9 +85,10 @@ def test_every_query_of_every_panel_returns_data_and_can_be_drawn(
     watched.command("scale", "--min", 2, "--max", 4, "--target", 5000)
     watched.sql("insert into shardclock.consumers (group_name) values ('for a moment')")
     watched.command("deploy", ROOT / "examples" / "order.bpmn")
+    watched.command("scale", "engines=2")
     watched.kill_a_shard()
     until(watched.up.serving, "two shards again")
-    until(lambda: watched.up.keepers(ENGINE), "an engine")
+    until(lambda: len(watched.up.keepers(ENGINE)) == 2, "two engines")
     queries = [
         (f"{board.title}: {panel.title}", query, panel.instant)
         for board in DASHBOARDS
@@ -291,7 +292,7 @@ def _everything_dies(watched: Watched, seen: Seen) -> None:
     seen.are_quiet(
         "ShardclockSlotsUnassigned", "ShardclockShardsMissing", "ShardclockNoLeader", "ShardclockNoShardAlive",
         "ShardclockNothingFires", "ShardclockOverdueWhileShardsLive", "ShardclockNoWorkerAlive",
-        "ShardclockWorkersMissing", "ShardclockNoEngineAlive", "ShardclockSignalsWait",
+        "ShardclockWorkersMissing", "ShardclockEnginesMissing", "ShardclockNoEngineAlive", "ShardclockSignalsWait",
     )  # fmt: skip
     # What watches the coordinator is among them, or it would start a new one.
     with frozen(watched.up.processes("CoordinatorActor") + watched.up.processes("cluster.host")):
@@ -300,7 +301,10 @@ def _everything_dies(watched: Watched, seen: Seen) -> None:
         seen.until("ShardclockSlotsUnassigned", "a dead shard whose slots nobody shares out")
         seen.until("ShardclockShardsMissing", "a dead shard that nobody replaces")
         seen.until("ShardclockNoLeader", "a coordinator that is frozen")
-        kill(watched.up.processes("EngineActor"))
+        engines = watched.up.processes("EngineActor")
+        engines[0].kill()
+        seen.until("ShardclockEnginesMissing", "a dead engine that nobody replaces")
+        kill(engines[1:])
         watched.command("processes", "start", "stuck")
         seen.until("ShardclockNoEngineAlive", "all engines dead")
         seen.until("ShardclockSignalsWait", "an instance that nobody begins")

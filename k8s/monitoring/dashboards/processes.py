@@ -31,7 +31,7 @@ PROCESSES = Row(
                 Query('max(shardclock_engines_wanted{job="$job"})', "wanted"),
                 Query('max(shardclock_engines_alive{job="$job"})', "alive"),
             ],
-            runbooks=["ShardclockNoEngineAlive"],
+            runbooks=["ShardclockNoEngineAlive", "ShardclockEnginesMissing"],
         ),
         TimeSeries(
             "Oldest signal that waits",
