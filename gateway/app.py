@@ -67,6 +67,7 @@ DESCRIPTION = (
 )
 READY_S = 1.0  # sooner than whoever probes gives up
 PATH_SHOWN = 300  # characters, in a sentence
+ELSEWHERE = "ask another gateway"
 QUOTA_SESSIONS = 2  # on Postgres, to count what tenants have
 OF_VALUES = ("22", "23")  # classes of SQLSTATE: a value that can't be, or that a constraint forbids
 # Their changes heed idempotency keys.
@@ -109,7 +110,15 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
         ):
             callers = KeyHolders(pool) if needs_keys else Anyone()
             app.state.gateway = Gateway(
-                settings, pool, looking, combiner, waiters, callers, quotas, *_places_of(settings)
+                settings=settings,
+                pool=pool,
+                looking=looking,
+                combiner=combiner,
+                waiters=waiters,
+                callers=callers,
+                quotas=quotas,
+                streams=_places_of_streams(settings),
+                instance_waits=_places_of_instance_waits(settings),
             )
             async with reporting(app.state.gateway, stats, watched):
                 yield
@@ -140,16 +149,15 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
     return app
 
 
-def _places_of(settings: GatewaySettings) -> tuple[Places, Places]:
-    """Make the places of those who follow the log, and of those who wait for the end of an instance."""
-    elsewhere = "ask another gateway"
-    return (
-        Places(settings.gateway_streams_max, doing="follow the log here", way_out=elsewhere),
-        Places(
-            settings.gateway_instance_waits_max,
-            doing="wait for instances here",
-            way_out=f"ask without wait, or {elsewhere}",
-        ),
+def _places_of_streams(settings: GatewaySettings) -> Places:
+    return Places(settings.gateway_streams_max, doing="follow the log here", way_out=ELSEWHERE)
+
+
+def _places_of_instance_waits(settings: GatewaySettings) -> Places:
+    return Places(
+        settings.gateway_instance_waits_max,
+        doing="wait for instances here",
+        way_out=f"ask without wait, or {ELSEWHERE}",
     )
 
 

@@ -126,6 +126,8 @@ def samples_of_gateway(gateway: Gateway) -> Iterator[Sample]:
         "waiters_behind_seconds": gateway.waiters.behind_s,
         "log_streams": gateway.streams.taken,
         "log_streams_max": gateway.streams.most,
+        "instance_waits": gateway.instance_waits.taken,
+        "instance_waits_max": gateway.instance_waits.most,
         "gateway_sessions_in_use": gateway.pool.lent,
         "gateway_sessions_lent": gateway.pool.lendings,
         "gateway_session_wait_seconds": gateway.pool.waited_s,

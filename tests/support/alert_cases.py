@@ -128,6 +128,8 @@ HEALTHY: dict[str, str] = {
     **tables("waiters_behind_seconds", steady(0.06)),
     **tables("log_streams", steady(12)),
     **tables("log_streams_max", steady(200)),
+    **tables("instance_waits", steady(5)),
+    **tables("instance_waits_max", steady(500)),
     **loop_lag(growing(300), within_a_quarter=growing(299.9)),
     **tables("forecast_peak_timers_per_second", steady(500)),
     **tables("capacity_timers_per_second", steady(2000)),

@@ -126,13 +126,17 @@ PLACES = Row(
     panels=[
         TimeSeries(
             "Waiting and following",
-            "Share of the places that are taken: of those to wait for a timer's end, and of those to follow the log.",
+            "Share of the places that are taken: to wait for a timer's or an instance's end, and to follow the log.",
             unit="percentunit",
             width=5,
             queries=[
                 Query('sum(shardclock_waiters{job="$job"}) / sum(shardclock_waiters_max{job="$job"})', "wait"),
                 Query(
                     'sum(shardclock_log_streams{job="$job"}) / sum(shardclock_log_streams_max{job="$job"})', "follow"
+                ),
+                Query(
+                    'sum(shardclock_instance_waits{job="$job"}) / sum(shardclock_instance_waits_max{job="$job"})',
+                    "wait for an instance",
                 ),
             ],
             runbooks=["ShardclockGatewayNearlyFull"],
