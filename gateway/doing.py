@@ -2,26 +2,32 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
+from typing import TypeVar
 
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from gateway.callers import Caller
-from gateway.idempotency import once, request_of
+from gateway.idempotency import NothingDone, once, request_of
 from gateway.parts import acting, gateway_of
 from sql.session import Session
+
+Done = TypeVar("Done", bound=BaseModel)
 
 
 async def do_once(
     request: Request,
     caller: Caller,
     body: BaseModel | Mapping[str, object],
-    do: Callable[[Session], Awaitable[BaseModel]],
+    do: Callable[[Session], Awaitable[Done]],
     *,
     status: int = HTTPStatus.OK,
+    did: Callable[[Done], bool] = lambda _: True,
 ) -> Response:
     """Do something in a session, unless the same request was done before; `body` is what else makes it the same.
+
+    `did` says of an answer whether something was done: if nothing was, the same request is done anew.
 
     errors:  as `once`, and whatever `do` raises; then nothing was done
     """
@@ -32,6 +38,8 @@ async def do_once(
     async with lent as session:
 
         async def answer() -> Response:
-            return JSONResponse((await do(session)).model_dump(mode="json"), status)
+            done = await do(session)
+            kind = JSONResponse if did(done) else NothingDone
+            return kind(done.model_dump(mode="json"), status)
 
         return await once(session, asked, answer)

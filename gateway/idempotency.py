@@ -1,7 +1,8 @@
 """A request that is sent again with its `Idempotency-Key` gets the first answer again, for a day.
 
 The answer is stored in the transaction that does the work. So one that was not done, or whose gateway died, leaves
-nothing behind and may be sent again. What is refused is not stored either: it is asked for anew.
+nothing behind and may be sent again. What is refused is not stored either, nor that there was nothing to do: it is
+asked for anew.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from typing import TypeGuard
 
 import structlog
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from gateway.bodies import JSON
 from gateway.callers import Caller
@@ -36,6 +37,10 @@ REPLAYED = "Idempotency-Replayed"
 KEY_CHARS_MAX = 255
 KEY_RULE = f"1 to {KEY_CHARS_MAX} printable ASCII characters; draw a UUID"
 FORGET_S = 3_600.0  # between two looks for answers that are old
+
+
+class NothingDone(JSONResponse):
+    """Answer that there was nothing to do: the next time there may be."""
 
 
 def request_of(request: Request, caller: Caller, body: Mapping[str, object]) -> IdempotentRequest | None:
@@ -84,7 +89,8 @@ async def once(session: Session, asked: IdempotentRequest | None, do: Callable[[
             case OtherParameters():
                 raise differs(asked.idempotency_key)
         answer = await do()
-        await store_requests(connection, [(asked, Stored(answer.status_code, bytes(answer.body).decode()))])
+        if not isinstance(answer, NothingDone):
+            await store_requests(connection, [(asked, Stored(answer.status_code, bytes(answer.body).decode()))])
     return answer
 
 

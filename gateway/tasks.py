@@ -160,7 +160,7 @@ async def activate_service_tasks(request: Request, caller: Writer) -> Response:
         found = await activate(session, asked.type, most=asked.most, lease_s=lease_s, tenant_id=caller.tenant_id)
         return ServiceTasksAnswer(tasks=[ServiceTaskAnswer.of(it) for it in found])
 
-    return await do_once(request, caller, asked, do)
+    return await do_once(request, caller, asked, do, did=lambda answer: bool(answer.tasks))
 
 
 @router.post(

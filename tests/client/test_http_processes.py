@@ -167,6 +167,16 @@ async def test_a_call_that_is_made_again_with_its_key_is_done_once(sc: SteppedCl
     assert await value(sc.dsn, "select count(*) from shardclock.instances") == 1
 
 
+async def test_that_there_was_nothing_to_take_is_no_answer_to_keep(sc: SteppedCluster, client: AsyncClient) -> None:
+    await client.processes.deploy(model(START + job("pack"), connected="s>pack"))
+    assert await client.tasks.activate("pack", idempotency_key="take-1") == ()
+    await client.processes.start("p", {"n": 1})
+    await sc.advance("PT0S")
+    assert len(await client.tasks.activate("pack", idempotency_key="take-1")) == 1
+    kept = "select count(*) from shardclock.idempotent_requests where idempotency_key = 'take-1'"
+    assert await value(sc.dsn, kept) == 1
+
+
 async def test_an_answer_that_was_lost_is_asked_for_again_and_starts_nothing_more(
     sc: SteppedCluster, client: AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
