@@ -16,7 +16,7 @@ from sql.clients.pending import Batch, Patience
 from sql.pool import Pool, PoolEmpty
 from sql.requests.requests import IdempotentRequest
 from sql.retry import PAUSES
-from sql.session import NO_TENANTS, StoreLocked, StoreUnavailable, Tenants
+from sql.session import NO_TENANTS, Session, StoreLocked, StoreUnavailable, Tenants
 from timers.model import NewTimer
 
 WRITERS = 2
@@ -148,13 +148,7 @@ class Combiner:
         """Send a batch until its outcome is known; if it is not, whoever waits is told, and none is returned."""
         try:
             async with self._pool.session(NO_TENANTS.union(*(wish.tenants for wish in wishes))) as session:
-                try:
-                    outcomes = await batch.send(session, patience)
-                except StoreUnavailable:
-                    # An answer that was lost is asked for once more under the same keys, which writes nothing twice.
-                    # It waits for locks, which may be those of the first try.
-                    await asyncio.sleep(PAUSES.pause_s(1))
-                    outcomes = await batch.send(session)
+                outcomes = await _send_again(batch, session, patience)
         except asyncio.CancelledError:
             _fail(wishes, StoreUnavailable("the gateway stopped while it was written: ask whether it was"))
             raise
@@ -164,6 +158,23 @@ class Combiner:
         self.written += sum(not isinstance(outcome, Locked) for outcome in outcomes)
         self.batches += 1
         return outcomes
+
+
+async def _send_again(batch: Batch, session: Session, patience: Patience | None) -> list[Scheduled | Refused]:
+    """Send a batch; once more if its answer was lost, which writes nothing twice as its keys are the same."""
+    is_again = False
+    while True:
+        try:
+            return await batch.send(session, patience)
+        except StoreLocked:
+            if patience is None:
+                raise
+            patience = None  # the whole table is locked, for which all have to wait
+        except StoreUnavailable:
+            if is_again:
+                raise
+            is_again = True
+            await asyncio.sleep(PAUSES.pause_s(1))
 
 
 def _fail(wishes: list[_Wish] | deque[_Wish], error: Exception) -> None:

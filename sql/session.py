@@ -112,6 +112,7 @@ class Session:
         self._dsn = Dsn.of(dsn)
         self._timeout_s = timeout_s
         self._connection: Connection | None = None
+        self._in_transaction: Connection | None = None  # the connection on which one is open
         self._backend = 0
         self._tenants: Tenants | None = None  # only a gateway's sessions say whom they serve
         self._served: Tenants | None = None  # as the server was told
@@ -199,7 +200,11 @@ class Session:
     async def transaction(self, *, timeout_s: float | None = None) -> AsyncIterator[Connection]:
         """Lend the connection inside one transaction, committed at the end of the block."""
         async with self.connection(timeout_s=timeout_s) as connection, connection.transaction():
-            yield connection
+            self._in_transaction = connection
+            try:
+                yield connection
+            finally:
+                self._in_transaction = None
 
     async def close(self) -> None:
         """Close the connection; if the server doesn't answer, drop it."""
@@ -214,6 +219,9 @@ class Session:
 
     async def _open(self, *, tells: bool) -> Connection:
         if self._connection is None or self._connection.is_closed():
+            if self._in_transaction is not None:
+                # On another connection a statement would be done, and what the transaction did before would not.
+                raise StoreUnavailable("the connection was lost within a transaction")
             self._connection = await connect(self._reveal(), self._server_settings, timeout_s=self._timeout_s)
             self._backend = self._connection.get_server_pid()
             if self._connection.get_server_version() >= TRANSACTION_TIMEOUT_SINCE:

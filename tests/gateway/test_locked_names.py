@@ -14,6 +14,8 @@ import pytest
 
 from gateway.combining import WAITING_MAX
 from sql.clients.outcomes import Refused, Scheduled
+from sql.clients.pending import Batch, Patience
+from sql.session import Session, StoreUnavailable
 from tests.support.factories import BOUND_S, value
 from tests.support.gateways import NDJSON, Api, Said, serving
 from tests.support.waiting import eventually
@@ -158,3 +160,26 @@ async def test_a_line_whose_name_is_locked_fails_alone(dsn: str, api: Api) -> No
     assert (outcomes.count("created"), outcomes[700]) == (1_199, "untried")
     assert "name 'held' of tenant 'default' is held" in done.lines[700]["why"]
     assert await value(dsn, "select count(*) from shardclock.timers") == 1_199
+
+
+async def test_a_locked_name_fails_alone_also_if_the_first_answer_was_lost(
+    dsn: str, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await api.put("/v1/timers/by-name/held", HOUR)
+    send, lost = Batch.send, list[int]()
+
+    async def losing(batch: Batch, session: Session, patience: Patience | None = None) -> Any:
+        if not lost and len(batch.timers) > 1:
+            lost.append(len(batch.timers))
+            raise StoreUnavailable("the connection was lost")
+        return await send(batch, session, patience)
+
+    monkeypatch.setattr(Batch, "send", losing)
+    async with open_transaction(dsn, HOLDING["locked"]):
+        held = {**HOUR, "name": "held", "on_conflict": "replace", "payload": 1}
+        asked = [asyncio.create_task(api.post("/v1/timers", it)) for it in [HOUR] * 8 + [held] + [HOUR] * 8]
+        done, _ = await asyncio.wait(asked, timeout=3.0)
+        assert lost, "several were one batch"
+        assert len(done) >= 16, "only the one whose name is locked waits"
+    await asyncio.gather(*asked)
+    assert {it.result().status for it in asked if it is not asked[8]} == {201}

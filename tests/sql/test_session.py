@@ -24,6 +24,7 @@ from tests.conftest import VERSIONS
 from tests.support import processes
 from tests.support.factories import BOUND_S, query, until_blocked, value
 from tests.support.memory import IN_MEMORY
+from tests.support.waiting import eventually as until
 
 
 def session(dsn: str, timeout_s: float = BOUND_S) -> Session:
@@ -347,4 +348,21 @@ async def test_a_commit_that_waits_for_a_lost_standby_is_left_to_wait_and_is_not
 
     assert await eventually(client)
     assert await value(server.dsn, WANTED) == 7
+    await client.close()
+
+
+async def test_a_statement_of_a_transaction_whose_connection_is_lost_is_not_done_outside_of_it(dsn: str) -> None:
+    client = Session(dsn, application="test")
+
+    async def lose_it_and_go_on() -> None:
+        async with client.transaction() as connection:
+            await query(dsn, "select pg_terminate_backend($1)", connection.get_server_pid())
+            await until(connection.is_closed)
+            await client.rows("scale", role="shard", wanted=7)
+
+    with pytest.raises(StoreUnavailable):
+        await lose_it_and_go_on()
+    assert await value(dsn, WANTED) == 2
+    await client.rows("scale", role="shard", wanted=7)
+    assert await value(dsn, WANTED) == 7, "the next one has a connection of its own"
     await client.close()
