@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from gateway.callers import Caller
-from gateway.idempotency import NothingDone, once, request_of
+from gateway.idempotency import REPLAYED, NothingDone, once, request_of
 from gateway.parts import acting, gateway_of
 from sql.session import Session
 
@@ -42,4 +42,7 @@ async def do_once(
             kind = JSONResponse if did(done) else NothingDone
             return kind(done.model_dump(mode="json"), status)
 
-        return await once(session, asked, answer)
+        answered = await once(session, asked, answer)
+        if is_act and REPLAYED in answered.headers:
+            del request.state.act  # it is recorded already
+        return answered

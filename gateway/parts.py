@@ -110,13 +110,16 @@ def operating(scope: str) -> Callable[..., Caller]:
 async def acting(request: Request, tenants: Tenants) -> AsyncIterator[Session]:
     """Lend a session for what an operator does, in one transaction with the record of it: both are done, or neither is.
 
-    If the block raises, all that it did is undone. The act is recorded as not done, when the request is answered.
+    If the block raises, all that it did is undone. The act is recorded as not done, when the request is answered. If
+    the block takes the act away, because it was done before, nothing is recorded.
 
     errors:  StoreUnavailable  the outcome is unknown
              StatementRefused  it can't be recorded, so it was not done
     """
     async with gateway_of(request).pool.session(tenants) as session, session.transaction():
         yield session
+        if not hasattr(request.state, "act"):
+            return
         await record_act(session, request.state.act, DONE)
     del request.state.act
 

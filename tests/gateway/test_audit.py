@@ -236,3 +236,11 @@ async def test_the_audit_is_read_the_newest_first_from_a_moment_on(dsn: str, api
 )
 def test_a_verb_has_the_name_that_the_command_line_gives_it(method: str, path: str, verb: str) -> None:
     assert verb_of(method, path) == verb
+
+
+async def test_what_is_answered_again_is_recorded_once(dsn: str, locked: Api, owner: Session) -> None:
+    headers = {"Content-Type": "application/xml", "Idempotency-Key": "one", **await bearer(owner, "default", "operate")}
+    answers = [await locked.ask_raw("POST", "/v1/processes?resource=hello.bpmn", MODEL, headers) for _ in range(3)]
+    assert [answer.status for answer in answers] == [201, 201, 201]
+    acts = [(act["verb"], act["outcome"]) for act in await audited(dsn) if act["verb"] == "deploy"]
+    assert acts == [("deploy", "done")]
