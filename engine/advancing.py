@@ -3,11 +3,13 @@
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from bpmn.model import Definition
 from bpmn.step import Instance, advance, begin, read_state, write_state
-from engine.inbox import BEGIN, CONTINUED, Unreadable, kind_of, said_by, signal_of
+from bpmn.step.signals import Continued
+from engine.inbox import BEGIN, CANCEL, CLOSED, CONTINUED, Unreadable, kind_of, said_by, signal_of
 from engine.outbox import Outbox, Owner
 from sql.processes.apply import Row, Writes
 from sql.processes.signals import TakenSignal
@@ -39,8 +41,9 @@ class Share:
 class Advanced:
     """An instance after its signals, with what follows.
 
-    shape:   `signals` are those that were taken: the first ones of all that were read. `was` is the version that was
-             read, 0 of an instance that begins; `stale` counts signals that changed nothing
+    shape:   `signals` are those that were taken: the first ones of all that were read, or none if there was time only
+             for what an earlier step had left. `was` is the version that was read, 0 of an instance that begins;
+             `stale` counts signals that changed nothing
     """
 
     owner: Owner
@@ -51,6 +54,11 @@ class Advanced:
     outbox: Outbox
     told: list[Row]
     stale: int = 0
+
+    @property
+    def has_rest(self) -> bool:
+        """Say whether something is left of a step for which there was no time."""
+        return self.instance.rest is not None and self.outbox.ended is None
 
     def writes(self) -> Writes:
         """Return all that is to be written.
@@ -94,7 +102,8 @@ def definition_of(first: TakenSignal) -> int:
 def advance_by(signals: Sequence[TakenSignal], definition: Definition, definition_key: int) -> Advanced:
     """Advance an instance, or begin it, by as many of its signals as there is time for.
 
-    If something is left, the instance gets a signal to go on with it, unless one is on its way already.
+    What a step has left comes before the next signal, but for a cancellation. If something is left at the end, the
+    instance gets a signal to go on with it, unless one is on its way already.
 
     shape:   `signals` are of one instance, in order; it runs, or the first of them begins it
     errors:  Unreadable, ValueError  a signal can't be taken
@@ -104,22 +113,11 @@ def advance_by(signals: Sequence[TakenSignal], definition: Definition, definitio
     done = _begun(signals, definition, definition_key, share) if begins else _read(signals, definition, definition_key)
     was_cut = done.instance.rest is not None and not begins
     for taken in signals[1:] if begins else signals:
-        if done.told and share.is_over:
+        if (done.told and share.is_over) or not _take(done, definition, taken, share):
             break
-        said = said_by(taken)
-        is_stale = done.outbox.ended is not None or taken.is_first
-        if not is_stale:
-            signal = signal_of(taken, said)
-            step = advance(definition, done.instance, signal, now=taken.server_time, goes_on=share.goes_on)
-            done.outbox.add(step.effects, now=taken.server_time)
-            is_stale = step.is_stale
-            if is_stale and taken.token is not None:
-                _close_late(done, taken.token, taken.node_id)
-        done.told.append(_told(taken, said, stale=is_stale))
-        done.stale += is_stale
     done.signals = signals[: len(done.told)]
     is_on_its_way = was_cut and all(told["kind"] != CONTINUED for told in done.told)
-    if done.instance.rest and not is_on_its_way:
+    if done.has_rest and not is_on_its_way:
         done.outbox.continue_later()
     return done
 
@@ -152,6 +150,34 @@ def _read(signals: Sequence[TakenSignal], definition: Definition, definition_key
     instance = read_state(first.state)
     outbox = Outbox(owner, definition, first_new=instance.next_key)
     return Advanced(owner, signals, definition_key, first.version, instance, outbox, [])
+
+
+def _take(done: Advanced, definition: Definition, taken: TakenSignal, share: Share) -> bool:
+    """Advance an instance by one signal; False: there was no time for it, because of what an earlier step had left."""
+    said, now = said_by(taken), taken.server_time
+    kind = kind_of(said)
+    if kind != CANCEL and not _finish_rest(done, definition, now, share) and kind != CONTINUED:
+        return False
+    is_stale = done.outbox.ended is not None or taken.is_first
+    if not is_stale and kind not in (CONTINUED, CLOSED):
+        step = advance(definition, done.instance, signal_of(taken, said), now=now, goes_on=share.goes_on)
+        done.outbox.add(step.effects, now=now)
+        is_stale = step.is_stale
+    if (is_stale or kind == CLOSED) and taken.token is not None and done.outbox.ended is None:
+        _close_late(done, taken.token, taken.node_id)
+    if is_stale and isinstance(message := said.get("message"), int):
+        done.outbox.give_back(message)
+    done.told.append(_told(taken, said, stale=is_stale))
+    done.stale += is_stale
+    return True
+
+
+def _finish_rest(done: Advanced, definition: Definition, now: datetime, share: Share) -> bool:
+    """Go on with what an earlier step had no time for, if there is something; say whether nothing is left."""
+    if done.has_rest:
+        step = advance(definition, done.instance, Continued(), now=now, goes_on=share.goes_on)
+        done.outbox.add(step.effects, now=now)
+    return not done.has_rest
 
 
 def _close_late(done: Advanced, token: int, node_id: str | None) -> None:

@@ -17,12 +17,12 @@ from sql.deliveries.hints import DELIVERIES
 from sql.dsn import Dsn
 from sql.hints import HintListener
 from sql.processes.signals import (
+    FIRST,
     Lane,
     correlate_kept,
     forget_instances,
     forget_messages,
     forget_starts,
-    mend_waits,
 )
 from sql.session import QUEUE_PLANS, Session, StoreUnavailable
 
@@ -32,8 +32,7 @@ HINT_GAP_S = 0.002  # between two turns that hints ask for
 IDLE_AFTER_S = 2.0  # without a signal for so long, an engine looks more seldom
 TEND_S = 10.0
 TEND_BATCH = 500  # rows that one statement forgets
-MEND_BATCH = 10_000
-MEND_WITHIN_S = 60.0  # an engine looks six times at what has begun or ended; an outage is no race
+KEPT_BATCH = 10_000  # kept messages for which one statement looks who waits
 
 
 class Engine:
@@ -70,6 +69,7 @@ class Engine:
             log=self._log,
         )
         self._last_signal_s = time.monotonic()
+        self._kept = FIRST
         self._reporter = Reporter(settings.metrics_socket)
 
     async def run(self) -> None:
@@ -129,13 +129,13 @@ class Engine:
         return HINT_GAP_S
 
     async def tend_turn(self) -> float:
-        """Make one turn of the tend loop: mend what a race has left, and forget what is over."""
-        await mend_waits(self._tends, within_s=MEND_WITHIN_S, batch=MEND_BATCH)
-        await correlate_kept(self._tends, batch=MEND_BATCH)
+        """Make one turn of the tend loop: give kept messages to those that wait, and forget what is over."""
+        self._kept = await correlate_kept(self._tends, self._kept, batch=KEPT_BATCH)
         messages = await forget_messages(self._tends, batch=TEND_BATCH)
         ended = await forget_instances(self._tends, kept_s=self._settings.instances_kept_s, batch=TEND_BATCH)
         starts = await forget_starts(self._tends, batch=TEND_BATCH)
-        return 0.0 if TEND_BATCH in (messages, ended, starts) else TEND_S
+        has_more = self._kept != FIRST or TEND_BATCH in (messages, ended, starts)
+        return 0.0 if has_more else TEND_S
 
     def _report(self, *, leaving: bool = False) -> None:
         self._reporter.send(report_of(f"{self.holder:016x}", self.stats, leaving=leaving))

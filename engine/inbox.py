@@ -7,7 +7,6 @@ from typing import Any
 from bpmn.step.signals import (
     CancelAsked,
     Completed,
-    Continued,
     ErrorThrown,
     Escalated,
     Failed,
@@ -20,6 +19,8 @@ from bpmn.step.signals import (
 from sql.processes.signals import TakenSignal
 
 BEGIN = "begin"
+CANCEL = "cancel"
+CLOSED = "closed"  # what somebody had locked as its token went: it is closed now
 CONTINUED = "continued"  # what an engine sends to an instance whose step it has cut
 FIRED = "fired"  # the kind of a timer's signal, which says nothing
 
@@ -27,8 +28,7 @@ FIRED = "fired"  # the kind of a timer's signal, which says nothing
 Said = Mapping[str, Any]
 
 OF_INSTANCE: Mapping[str, Callable[[Said], Signal]] = {
-    "cancel": lambda _: CancelAsked(),
-    CONTINUED: lambda _: Continued(),
+    CANCEL: lambda _: CancelAsked(),
     "moved": lambda said: Moved(tuple(said["terminated"]), tuple(said["begun"])),
 }
 OF_TOKEN: Mapping[str, Callable[[int, Said], Signal]] = {

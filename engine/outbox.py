@@ -71,6 +71,7 @@ class Outbox:
         self._thrown: list[SignalThrown] = []
         self._escalated: list[EscalationThrown] = []
         self._to_itself: list[tuple[int, str, SignalThrown]] = []
+        self._returned: list[int] = []
         self._continues_later = False
 
     def add(self, effects: Iterable[Effect], *, now: datetime) -> None:
@@ -124,6 +125,7 @@ class Outbox:
         ]
         if self._continues_later:
             writes.sent.append(tenant | {"to_key": self._owner.instance_key, "signal": {"kind": CONTINUED}})
+        writes.returned += [key | {"process_id": self._owner.process_id, "message": it} for it in self._returned]
         if self._owner.parent_key is not None:
             to_parent = tenant | {"to_key": self._owner.parent_key, "token": self._owner.parent_token}
             writes.sent += [to_parent | {"signal": _escalation(it)} for it in self._escalated]
@@ -133,6 +135,10 @@ class Outbox:
     def continue_later(self) -> None:
         """Send the instance a signal to go on with what its step had no time for."""
         self._continues_later = True
+
+    def give_back(self, message_key: int) -> None:
+        """Give back a kept message that has found nobody: the next token that waits for it gets it."""
+        self._returned.append(message_key)
 
     def close_late(self, token: int, node_id: str | None) -> None:
         """Close once more what a signal has found that nobody waits for: it may not have been there to be closed."""

@@ -31,6 +31,7 @@ class Batch:
     """What became of the signals of one turn in memory."""
 
     writes: Writes = field(default_factory=Writes)
+    read: dict[int, Signals] = field(default_factory=dict)
     advanced: dict[int, Advanced] = field(default_factory=dict)
     failed: list[tuple[Signals, Exception]] = field(default_factory=list)
 
@@ -57,6 +58,8 @@ class Runner:
         self._definitions = Definitions()
         # Instances of which some signal failed among others: they take one signal a turn, so that the right one fails.
         self._one_by_one: set[int] = set()
+        # Instances that had more signals than there was time for: others come first, until all have had their share.
+        self._rested: set[int] = set()
 
     async def turn(self) -> bool:
         """Take the signals that are due, once; return whether something came of it.
@@ -73,9 +76,13 @@ class Runner:
         return done
 
     async def _turn(self) -> bool:
-        taken = await take_signals(self._session, self._holder, batch=self._batch, lane=self._lane)
+        taken = await take_signals(
+            self._session, self._holder, batch=self._batch, lane=self._lane, without=self._rested
+        )
         if not taken:
-            return False
+            is_round_over = bool(self._rested)
+            self._rested.clear()
+            return is_round_over
         by_instance: dict[int, list[TakenSignal]] = {}
         for signal in taken:
             earlier = by_instance.setdefault(signal.instance_key, [])
@@ -86,11 +93,21 @@ class Runner:
         await self._load(going)
         # In a thread, so that heartbeats go on however long a model's expressions take.
         batch = await asyncio.to_thread(self._advance_all, going)
+        self._rest(batch)
         done = await self._spend([signal.timer_key for signals in ended for signal in signals])
         done |= bool(await self._write(batch, batch.writes))
         for signals, error in batch.failed:
             done |= await self._fail(signals, error)
         return done
+
+    def _rest(self, batch: Batch) -> None:
+        """Leave out those that were cut, until a batch cuts nobody."""
+        cut = {key for key, done in batch.advanced.items() if len(done.signals) < len(batch.read[key])}
+        cut |= self._one_by_one & batch.advanced.keys()
+        if cut:
+            self._rested |= cut
+        else:
+            self._rested.clear()
 
     async def _load(self, instances: Iterable[Signals]) -> None:
         keys = set()
@@ -108,6 +125,7 @@ class Runner:
                 done = self._advance(signals)
                 batch.writes.add(done.writes())
                 batch.advanced[signals[0].instance_key] = done
+                batch.read[signals[0].instance_key] = signals
             except Exception as error:  # noqa: BLE001 - whatever one instance does, the others go on
                 batch.failed.append((signals, error))
             if time.monotonic() - began_s > BATCH_S:
@@ -140,7 +158,7 @@ class Runner:
             if isinstance(error, StatementRefused) and not error.sqlstate.startswith(DATA_AT_FAULT):
                 raise StoreUnavailable(f"the server does not take what an engine writes: {error}") from error
             if len(keys) == 1:
-                batch.failed.append((batch.advanced[keys[0]].signals, error))
+                batch.failed.append((batch.advanced[keys[0]].signals or batch.read[keys[0]], error))
                 return 0
             middle = len(keys) // 2
             return await self._write(batch, writes.of(keys[:middle])) + await self._write(

@@ -838,8 +838,6 @@ CREATE INDEX instances_by_parent ON shardclock.instances USING btree (parent_key
 
 CREATE INDEX instances_by_process ON shardclock.instances USING btree (tenant_id, process_id, instance_key);
 
-CREATE INDEX instances_of_parents_by_start ON shardclock.instances USING btree (started_at) WHERE (parent_key IS NOT NULL);
-
 CREATE INDEX job_runs_by_job ON shardclock.job_runs USING btree (job, started_at);
 
 CREATE INDEX messages_by_age ON shardclock.messages USING btree (expires_at);
@@ -916,7 +914,7 @@ ALTER TABLE ONLY shardclock.holders
 -- complete_service_task(bigint, integer, jsonb, text)  0018_processes.sql
 -- complete_task(bigint, jsonb, text)  0018_processes.sql
 -- configure_job(text, jsonb)  0012_job_verbs.sql
--- correlate_waiting(bigint[])  0018_processes.sql
+-- correlate_waiting(bigint[])  0019_instances_in_order.sql
 -- declare_job(jsonb)  0012_job_verbs.sql
 -- delay_from_now(text, text, text)  0004_dates.sql
 -- delete_definition(bigint, text)  0018_processes.sql
@@ -969,7 +967,7 @@ ALTER TABLE ONLY shardclock.holders
 -- pending_key(bigint, text, text)  0006_verbs.sql
 -- plain_length(text)  0004_dates.sql
 -- plan_job(shardclock.jobs, timestamp with time zone)  0011_jobs.sql
--- publish_message(text, text, jsonb, text, interval)  0018_processes.sql
+-- publish_message(text, text, jsonb, text, interval)  0019_instances_in_order.sql
 -- read_log(bigint, integer, integer, integer, bigint)  0002_command_log.sql
 -- record_act(text, text, text, text, text, jsonb, text, text)  0017_audit.sql
 -- redrive_dead_letters(bigint[], integer)  0009_deliveries.sql
@@ -990,12 +988,12 @@ ALTER TABLE ONLY shardclock.holders
 -- was_run(text, bigint, text, text)  0006_verbs.sql
 -- run_timers(bigint[], text)  0006_verbs.sql
 -- schedule_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)  0005_schedule.sql
--- send_signal(bigint, text, jsonb, bigint, text)  0018_processes.sql
+-- send_signal(bigint, text, jsonb, bigint, text)  0019_instances_in_order.sql
 -- set_variables(bigint, jsonb, bigint, text)  0018_processes.sql
 -- shift_length(text)  0004_dates.sql
 -- shift_timers(bigint[], text, text)  0006_verbs.sql
 -- signal_instance(bigint, text, jsonb, bigint)  0018_processes.sql
--- start_process(text, jsonb, text, integer, text)  0018_processes.sql
+-- start_process(text, jsonb, text, integer, text)  0021_bounds_of_processes.sql
 -- stop_job(shardclock.jobs, text)  0011_jobs.sql
 -- tenant_of_instance(bigint, text)  0018_processes.sql
 -- tend_jobs(bigint)  0011_jobs.sql

@@ -1,4 +1,5 @@
--- How many attempts a service task has, as its model says (retries of zeebe:taskDefinition), and how large variables are.
+-- How many attempts a service task has, as its model says (retries of zeebe:taskDefinition), how large variables are, and
+-- for how long a start's key is remembered.
 
 alter table shardclock.deliveries add column attempts_max integer;
 
@@ -70,5 +71,76 @@ begin
         raise exception 'variables have % bytes: the limit is 1048576 (1 MiB)', octet_length(variables::text)
             using errcode = 'invalid_parameter_value';
     end if;
+end
+$$;
+
+-- A key is remembered for a day, also while there is no engine to forget it.
+create or replace function shardclock.start_process(
+    process_id text,
+    variables jsonb default '{}',
+    tenant_id text default 'default',
+    version integer default null,
+    idempotency_key text default null
+)
+returns bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    definition bigint := shardclock.find_definition(tenant_id, process_id, version);
+    before shardclock.process_starts;
+    key bigint;
+begin
+    perform shardclock.check_variables(variables);
+    if idempotency_key is not null then
+        -- Whoever starts with the same key at this moment is waited for.
+        perform pg_advisory_xact_lock(hashtextextended(tenant_id || ' ' || idempotency_key, 20));
+        select s.* into before
+        from shardclock.process_starts s
+        where s.tenant_id = start_process.tenant_id and s.idempotency_key = start_process.idempotency_key
+            -- An older one is only not forgotten yet.
+            and s.asked_at > now() - interval '1 day';
+        if before.process_id <> start_process.process_id then
+            raise exception 'idempotency_key "%" has started the process "%": use another key',
+                left(idempotency_key, 60), left(before.process_id, 60)
+                using errcode = 'invalid_parameter_value';
+        end if;
+        if before.instance_key is not null then
+            return before.instance_key;
+        end if;
+    end if;
+    if definition is null then
+        -- What is not there has a state of its own, so that an API can say so.
+        raise exception 'process "%" %', left(process_id, 60), case
+            when version is not null and shardclock.find_definition(tenant_id, process_id) is not null
+                then format('has no version %s: leave it out for the newest', version)
+            else format(
+                'is unknown: %s', coalesce(
+                    (
+                        select 'the processes are ' || string_agg(d.process_id, ', ' order by d.process_id)
+                        from (
+                            select distinct d.process_id
+                            from shardclock.definitions d
+                            where d.tenant_id = start_process.tenant_id and d.deleted_at is null
+                            order by d.process_id
+                            limit 20
+                        ) d
+                    ),
+                    'none is deployed (shardclock deploy)'
+                )
+            )
+        end
+        using errcode = 'no_data_found';
+    end if;
+    key := shardclock.send_signal(
+        null, tenant_id, jsonb_build_object('kind', 'begin', 'definition', definition, 'variables', variables)
+    );
+    if idempotency_key is not null then
+        insert into shardclock.process_starts (tenant_id, idempotency_key, process_id, instance_key)
+        values (start_process.tenant_id, start_process.idempotency_key, start_process.process_id, key)
+        on conflict on constraint process_starts_pkey
+            do update set process_id = excluded.process_id, instance_key = excluded.instance_key, asked_at = now();
+    end if;
+    return key;
 end
 $$;

@@ -30,6 +30,7 @@ class Writes:
     incidents: list[Row] = field(default_factory=list)
     resolved: list[Row] = field(default_factory=list)
     sent: list[Row] = field(default_factory=list)
+    returned: list[Row] = field(default_factory=list)
     thrown: list[Row] = field(default_factory=list)
 
     def add(self, other: "Writes") -> None:

@@ -1,8 +1,10 @@
 -- Writes what follows from a batch of signals: states, timers, jobs, tasks, subscriptions, history; and takes the signals
--- away. Of an instance that somebody has advanced since it was read, or is advancing now, nothing is written.
+-- away. Of an instance that somebody has advanced since it was read, or is advancing now, nothing is written, nor of one
+-- of whose signals one is gone: somebody has taken it, or given it up.
 --
 -- in:    :holder bigint, :signals bigint[] and :signal_instances bigint[]: the signals taken, and whose they are;
---        :spent bigint[]: signals to instances that have ended, which are only recorded; then JSON arrays of objects, each with its instance_key:
+--        :spent bigint[]: signals to instances that have ended, which are only recorded; then JSON arrays of objects,
+--        each with its instance_key:
 --        :steps jsonb {instance_key, was (its version; 0: it begins), definition_key, tenant_id, process_id, parent_key,
 --        parent_token, state, outcome, error_code, result, signals, passes},
 --        :timers jsonb {instance_key, token, node_id, tenant_id, timer_type, due_date, schedule, zone,
@@ -15,19 +17,31 @@
 --        :closed jsonb {instance_key, token, node_id (null: all)},
 --        :incidents jsonb {instance_key, token, node_id, sentence}, :resolved jsonb {instance_key, token},
 --        :sent jsonb {instance_key, tenant_id, to_key, token, node_id, signal},
+--        :returned jsonb {instance_key, process_id, message (the key of a kept message that came to nobody)},
 --        :thrown jsonb {instance_key, tenant_id, name, variables}
 -- out:   instance_key bigint, of those that were written
 -- locks: the instances' rows, their signals, and what they wait for no more, for the statement; leaves out rows that
---        others have locked: an instance is then not written; a timer, job, task or subscription that is closed and locked
---        stays, and goes when its signal finds nobody, or some seconds after the end of its instance
+--        others have locked: an instance is then not written; a timer that is closed and locked stays, and goes when it
+--        fires and finds nobody; for a locked job, task, subscription or child the instance gets a signal to close it
 -- index: instances_pkey, deliveries_pkey, timers_by_process_instance, deliveries_of_service_tasks, tasks_by_token,
---        subscriptions_by_instance, deliveries_of_children, incidents_pkey, instances_by_parent: probes;
+--        subscriptions_by_instance, deliveries_of_children, incidents_pkey, instances_by_parent, messages_pkey: probes;
 --        subscriptions_by_name for thrown signals
-with step as materialized (
+with held as materialized (
+    select d.timer_key
+    from shardclock.deliveries d
+    where d.timer_key = any (:signals::bigint[])
+    for update skip locked
+),
+step as materialized (
     select s.*
     from jsonb_to_recordset(:steps::jsonb) as s (
         instance_key bigint, was bigint, definition_key bigint, tenant_id text, process_id text, parent_key bigint,
         parent_token bigint, state text, outcome text, error_code text, result jsonb, signals jsonb, passes jsonb
+    )
+    where s.instance_key not in (
+        select g.instance_key
+        from unnest(:signals, :signal_instances::bigint[]) as g (timer_key, instance_key)
+        where g.timer_key not in (select h.timer_key from held h)
     )
 ),
 mine as materialized (
@@ -78,7 +92,7 @@ taken as (
     where d.timer_key = any (
         array(
             select g.timer_key
-            from unnest(:signals::bigint[], :signal_instances::bigint[]) as g (timer_key, instance_key)
+            from unnest(:signals, :signal_instances) as g (timer_key, instance_key)
             where g.instance_key in (select w.instance_key from written w)
         )
     )
@@ -89,6 +103,21 @@ spent as (
     where d.timer_key = any (:spent::bigint[]) and (d.target = 'process:instance') is true
     returning d.*
 ),
+returned as (
+    update shardclock.messages m
+    set correlated = array_remove(m.correlated, r.process_id)
+    from (
+        select r.message, r.process_id
+        from jsonb_to_recordset(:returned::jsonb) as r (instance_key bigint, message bigint, process_id text)
+        where r.instance_key in (select w.instance_key from written w)
+        union
+        select (s.payload ->> 'message')::bigint, i.process_id
+        from spent s
+        join shardclock.instances i on i.instance_key = s.process_instance_key
+        where s.payload -> 'message' is not null
+    ) r
+    where m.message_key = r.message
+),
 remembered as (
     insert into shardclock.instance_steps (instance_key, version, holder, signals, passes)
     select s.instance_key, s.was + 1, :holder::bigint, s.signals, s.passes
@@ -96,14 +125,16 @@ remembered as (
     where s.instance_key in (select w.instance_key from written w)
 ),
 closed as materialized (
-    select c.*
+    select c.instance_key, c.token, c.node_id, s.tenant_id
     from jsonb_to_recordset(:closed::jsonb) as c (instance_key bigint, token bigint, node_id text)
+    join step s on s.instance_key = c.instance_key
     where c.instance_key in (select w.instance_key from written w)
     union all
-    -- A schedule that fired while its token went has another occurrence.
-    select s.process_instance_key, s.element_instance_key, s.target_element_id
+    -- The instance has ended, so all that its token has waited for goes: a schedule that fired while the token went has
+    -- another occurrence.
+    select s.process_instance_key, s.element_instance_key, null, s.tenant_id
     from spent s
-    where s.element_instance_key is not null and s.target_element_id is not null
+    where s.element_instance_key is not null
 ),
 timers_gone as (
     delete from shardclock.timers t
@@ -139,6 +170,7 @@ recorded as (
         s.timer_key, s.process_instance_key, s.element_instance_key, s.due_date, s.created_at, s.occurrence, :holder,
         'STALE', s.tenant_id, s.timer_type, s.target, s.target_element_id, s.name, s.schedule, s.payload, null
     from spent s
+    where s.payload ->> 'kind' is distinct from 'closed'
 ),
 jobs_gone as (
     delete from shardclock.deliveries d
@@ -157,6 +189,7 @@ jobs_gone as (
             ) d
         )
     )
+    returning d.timer_key
 ),
 tasks_gone as (
     -- Here and below, arrays and limits, not joins: whatever the planner believes about the tables' sizes, it can only
@@ -192,6 +225,7 @@ subscriptions_gone as (
             ) s
         )
     )
+    returning s.subscription_key
 ),
 begins_gone as (
     -- Children that no engine has begun yet.
@@ -210,6 +244,51 @@ begins_gone as (
             where c.node_id is null
         )
     )
+    returning d.timer_key
+),
+still_there as materialized (
+    -- What somebody has locked: a client whose transaction has not ended, or an engine that begins a child now.
+    select c.instance_key, c.token, c.node_id, c.tenant_id
+    from closed c
+    cross join lateral (
+        select s.subscription_key
+        from shardclock.subscriptions s
+        where s.instance_key = c.instance_key and s.token = c.token and (c.node_id is null or s.node_id = c.node_id)
+    ) s
+    where s.subscription_key not in (select g.subscription_key from subscriptions_gone g)
+    union
+    select c.instance_key, c.token, c.node_id, c.tenant_id
+    from closed c
+    cross join lateral (
+        select t.task_key from shardclock.tasks t where t.instance_key = c.instance_key and t.token = c.token
+    ) t
+    where c.node_id is null and t.task_key not in (select g.task_key from tasks_gone g)
+    union
+    select c.instance_key, c.token, c.node_id, c.tenant_id
+    from closed c
+    cross join lateral (
+        select d.timer_key
+        from shardclock.deliveries d
+        where d.process_instance_key = c.instance_key
+            and d.element_instance_key = c.token
+            and d.timer_type = 'SERVICE_TASK'
+    ) d
+    where c.node_id is null and d.timer_key not in (select g.timer_key from jobs_gone g)
+    union
+    select c.instance_key, c.token, c.node_id, c.tenant_id
+    from closed c
+    cross join lateral (
+        select d.timer_key
+        from shardclock.deliveries d
+        where d.target = 'process:instance' and d.name = 'child:' || c.instance_key || ':' || c.token
+        limit 10
+    ) d
+    where c.node_id is null
+        -- A child that begins in this statement is seen by the next.
+        and (
+            d.timer_key not in (select g.timer_key from begins_gone g)
+            or d.timer_key in (select h.timer_key from held h)
+        )
 ),
 children_gone as (
     select i.instance_key as to_key, i.tenant_id, null::bigint as token, '{"kind": "cancel"}'::jsonb as signal
@@ -253,13 +332,16 @@ child as materialized (
     where c.instance_key in (select w.instance_key from written w)
 ),
 outgoing as materialized (
-    select s.to_key, s.tenant_id, s.token, s.node_id, s.signal, null::text as name
+    select s.to_key, s.tenant_id, s.token, s.node_id, s.signal, null::text as name, interval '0' as delay
     from jsonb_to_recordset(:sent::jsonb) as s (
         instance_key bigint, tenant_id text, to_key bigint, token bigint, node_id text, signal jsonb
     )
     where s.instance_key in (select w.instance_key from written w)
     union all
-    select g.to_key, g.tenant_id, g.token, null, g.signal, null from children_gone g
+    select g.to_key, g.tenant_id, g.token, null, g.signal, null, '0' from children_gone g
+    union all
+    -- Until then it is looked again: whoever has the lock may roll back.
+    select t.instance_key, t.tenant_id, t.token, t.node_id, '{"kind": "closed"}', null, '0.5 s' from still_there t
     union all
     select
         case when c.definition_key is null then c.instance_key end,
@@ -277,7 +359,8 @@ outgoing as materialized (
                 'parent', c.instance_key, 'parent_token', c.token, 'depth', c.depth
             )
         end,
-        'child:' || c.instance_key || ':' || c.token
+        'child:' || c.instance_key || ':' || c.token,
+        '0'
     from child c
     union all
     select
@@ -288,7 +371,7 @@ outgoing as materialized (
                 'definition', s.definition_key
             )
         ) || jsonb_build_object('variables', t.variables),
-        null
+        null, '0'
     from jsonb_to_recordset(:thrown::jsonb) as t (
         instance_key bigint, tenant_id text, name text, variables jsonb
     )
@@ -307,7 +390,7 @@ queued as (
         tenant_id, timer_type, target, target_element_id, name, payload, attempts_max
     )
     select
-        q.key, q.to_key, q.token, now(), now(), now(), 1, coalesce(q.to_key, q.key) % 840, q.tenant_id, q.timer_type,
+        q.key, q.to_key, q.token, now() + q.delay, now(), now(), 1, coalesce(q.to_key, q.key) % 840, q.tenant_id, q.timer_type,
         q.target, q.node_id, q.name, q.signal, q.attempts_max
     from (
         select nextval('shardclock.timer_key_seq') as key, u.*
@@ -316,7 +399,7 @@ queued as (
             from outgoing o
             union all
             select
-                j.instance_key, j.tenant_id, j.token, j.node_id, j.payload, null, 'SERVICE_TASK', j.target,
+                j.instance_key, j.tenant_id, j.token, j.node_id, j.payload, null, '0', 'SERVICE_TASK', j.target,
                 j.attempts_max
             from jsonb_to_recordset(:jobs::jsonb) as j (
                 instance_key bigint, token bigint, node_id text, tenant_id text, target text, payload jsonb,

@@ -1,14 +1,15 @@
 -- Puts off signals that no engine could take, and gives up those that were tried often enough: such a signal is a dead
--- letter then, and its instance has an incident.
+-- letter then, and its instance has an incident. If a called process could not begin, its caller is told.
 --
 -- in:    :holder bigint, :timer_keys bigint[], :reason text, :delay interval, :tries_max integer
--- out:   timer_key bigint, given_up boolean
+-- out:   timer_key bigint, given_up boolean, told bigint or null (the signal to the caller): none if the holder has ended
 -- locks: the signals' rows, for the statement; leaves out rows that others have locked
--- index: deliveries_pkey, one probe for each
+-- index: deliveries_pkey, one probe for each; holders_pkey
 with failing as materialized (
     select d.timer_key, d.failed_attempts + 1 >= :tries_max::integer as given_up
     from shardclock.deliveries d
     where d.timer_key = any (:timer_keys::bigint[]) and (d.target = 'process:instance') is true
+        and exists (select from shardclock.holders h where h.holder = :holder::bigint and h.ended_at is null)
     for update skip locked
 ),
 put_off as (
@@ -57,5 +58,18 @@ raised as (
         select from shardclock.instances i where i.instance_key = g.process_instance_key and i.ended_at is null
     )
     on conflict do nothing
+),
+told as materialized (
+    select
+        g.timer_key,
+        shardclock.send_signal(
+            (g.payload ->> 'parent')::bigint, g.tenant_id,
+            jsonb_build_object('kind', 'failed', 'reason', format('the called process can''t begin: %s', :reason)),
+            (g.payload ->> 'parent_token')::bigint
+        ) as signal
+    from gone g
+    where g.payload ->> 'kind' = 'begin' and g.payload ->> 'parent' is not null
 )
-select f.timer_key, f.given_up from failing f
+select f.timer_key, f.given_up, t.signal as told
+from failing f
+left join told t on t.timer_key = f.timer_key

@@ -1,21 +1,29 @@
--- Finds instances that wait for a message which is kept: an engine died before it could look.
+-- Finds instances that wait for a message which is kept: an engine died before it could look, or the message came back
+-- from a token that was gone. It looks at a page of the messages.
 --
--- in:    :batch integer
--- out:   instance_key bigint, of each
+-- in:    :after_expires_at timestamptz, :after_key bigint: where the page begins, :batch integer
+-- out:   instance_key bigint or null (nobody waits), expires_at timestamptz, message_key bigint: where the page ends; no
+--        row: there are no more messages
 -- locks: nothing
--- index: messages_by_age, from now on; subscriptions_by_name, one probe for each message
-select distinct s.instance_key
-from (
+-- index: messages_by_age, from there on; subscriptions_by_name, one probe for each message
+with page as materialized (
     select m.*
     from shardclock.messages m
-    where m.expires_at > now()
-    order by m.expires_at
+    where m.expires_at > now() and (m.expires_at, m.message_key) > (:after_expires_at::timestamptz, :after_key::bigint)
+    order by m.expires_at, m.message_key
     limit :batch::integer
-) m
-cross join lateral (
-    select s.instance_key
-    from shardclock.subscriptions s
-    where s.tenant_id = m.tenant_id and s.kind = 'message' and s.name = m.name and s.correlation = m.correlation
-        and s.instance_key is not null and s.taken_by is null and s.process_id <> all (m.correlated)
-    limit 100
-) s
+),
+waiting as materialized (
+    select distinct s.instance_key
+    from page m
+    cross join lateral (
+        select s.instance_key
+        from shardclock.subscriptions s
+        where s.tenant_id = m.tenant_id and s.kind = 'message' and s.name = m.name and s.correlation = m.correlation
+            and s.instance_key is not null and s.taken_by is null and s.process_id <> all (m.correlated)
+        limit 100
+    ) s
+)
+select w.instance_key, l.expires_at, l.message_key
+from (select p.expires_at, p.message_key from page p order by p.expires_at desc, p.message_key desc limit 1) l
+left join waiting w on true

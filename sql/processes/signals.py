@@ -1,8 +1,9 @@
 """Read the signals that are due, and put off those that can't be taken."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from sql.session import Session
 
@@ -46,13 +47,19 @@ class Lane:
 ONLY = Lane()
 
 
-async def take_signals(session: Session, holder: int, *, batch: int, lane: Lane = ONLY) -> list[TakenSignal]:
+async def take_signals(
+    session: Session, holder: int, *, batch: int, lane: Lane = ONLY, without: Iterable[int] = ()
+) -> list[TakenSignal]:
     """Read the signals of the holder's instances that are due, soonest first; nothing is claimed.
+
+    Those of some instances are left out, if it says so.
 
     errors:  StoreUnavailable  no answer in time: ask again
     source:  sql/processes/take_signals.sql
     """
-    rows = await session.rows("take_signals", holder=holder, batch=batch, lane=lane.number, lanes=lane.count)
+    rows = await session.rows(
+        "take_signals", holder=holder, batch=batch, lane=lane.number, lanes=lane.count, without=list(without)
+    )
     return [TakenSignal(*row) for row in rows]
 
 
@@ -88,14 +95,31 @@ async def correlate_waiting(session: Session, instance_keys: Sequence[int]) -> i
     return int(row["given"])
 
 
-async def correlate_kept(session: Session, *, batch: int) -> int:
-    """Give kept messages to tokens for which no engine has looked, because it died just then; return how many.
+class Page(NamedTuple):
+    """Where a page of kept messages ends."""
 
+    expires_at: datetime
+    message_key: int
+
+
+FIRST = Page(datetime.min.replace(tzinfo=UTC), 0)
+
+
+async def correlate_kept(session: Session, after: Page, *, batch: int) -> Page:
+    """Give kept messages of one page to tokens that wait for them; return where the next page begins.
+
+    shape:   FIRST after the last page
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/processes/find_kept_for.sql
     """
-    rows = await session.rows("find_kept_for", batch=batch)
-    return await correlate_waiting(session, [row["instance_key"] for row in rows]) if rows else 0
+    rows = await session.rows(
+        "find_kept_for", after_expires_at=after.expires_at, after_key=after.message_key, batch=batch
+    )
+    if not rows:
+        return FIRST
+    if waiting := [row["instance_key"] for row in rows if row["instance_key"] is not None]:
+        await correlate_waiting(session, waiting)
+    return Page(rows[0]["expires_at"], rows[0]["message_key"])
 
 
 async def forget_messages(session: Session, *, batch: int) -> int:
@@ -123,12 +147,3 @@ async def forget_instances(session: Session, *, kept_s: float, batch: int) -> in
     source:  sql/processes/forget_instances.sql
     """
     return len(await session.rows("forget_instances", kept=timedelta(seconds=kept_s), batch=batch))
-
-
-async def mend_waits(session: Session, *, within_s: float, batch: int) -> int:
-    """Cancel children for which nobody waits any more, and take away what ended instances seem to wait for.
-
-    errors:  StoreUnavailable  the outcome is unknown: call again
-    source:  sql/processes/mend_waits.sql
-    """
-    return len(await session.rows("mend_waits", within=timedelta(seconds=within_s), batch=batch))

@@ -1,8 +1,9 @@
 -- Reads the signals of the holder's instances that are due, with what is known of these instances. It claims nothing: an
 -- instance's version protects what is written. While a signal is put off that no engine could take, later ones of its
--- instance wait for it, but for a cancellation.
+-- instance wait for it, but for its first one and a cancellation.
 --
--- in:    :holder bigint, :batch integer, :lane integer of :lanes integer: a part of the holder's instances, from 0
+-- in:    :holder bigint, :batch integer, :lane integer of :lanes integer: a part of the holder's instances, from 0;
+--        :without bigint[]: instances that are left out
 -- out:   timer_key bigint (the signal's), instance_key bigint, is_first boolean (the instance is to begin),
 --        token bigint or null, node_id text or null, tenant_id text, signal text or null (JSON; null: a timer has fired),
 --        failed_attempts integer, due_at timestamptz, version bigint, definition_key bigint, process_id text,
@@ -41,6 +42,7 @@ cross join lateral (
         and d.next_attempt_at <= now()
         and coalesce(d.process_instance_key, d.timer_key) % 840 % h.part_count = h.part
         and coalesce(d.process_instance_key, d.timer_key) / 840 % :lanes::integer = :lane::integer
+        and coalesce(d.process_instance_key, d.timer_key) <> all (:without::bigint[])
         and (
             not exists (
                 select
@@ -52,6 +54,7 @@ cross join lateral (
                     -- Of two that were put off, the older one goes on: neither waits for ever.
                     and (d.failed_attempts = 0 or e.timer_key < d.timer_key)
             )
+            or d.process_instance_key is null
             or d.payload ->> 'kind' = 'cancel'
         )
     order by d.next_attempt_at, d.timer_key

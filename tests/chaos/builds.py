@@ -211,6 +211,8 @@ BUILDS = (
                 "where i.instance_key = s.instance_key\n",
             ),
             Edit(_APPLY, "        and i.version = s.was\n    returning", "    returning"),
+            # Nor is a signal that is gone any fence.
+            Edit(_APPLY, "where g.timer_key not in (select h.timer_key from held h)", "where false"),
             # The history's own key would keep the second step out.
             Edit(
                 _APPLY,

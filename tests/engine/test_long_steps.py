@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from engine import advancing
-from sql.processes import instances
+from service.processes import variables_of
+from sql.processes import instances, tasks
+from tests.support.bpmn import SHARED, flows
 from tests.support.bpmn_cluster import running
 
 START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
@@ -62,19 +64,19 @@ async def test_signals_that_come_between_the_parts_send_no_second_continuation(
 ) -> None:
     monkeypatch.setattr(advancing, "NODES_MAX", 10)
     async with running() as it:
-        await it.deploy(START + COUNT + END, connected=AGAIN)
+        await it.deploy(START + COUNT + '<userTask id="e"/>', connected=AGAIN)
         key = (await it.query("select shardclock.start_process('p', '{\"n\": 0, \"turns\": 100}') as key"))[0]["key"]
         for name in ("a", "b", "c"):
             assert await instances.set_variables(it.session, key, {name: 1})
         sent = []
-        for _ in range(8):
+        for _ in range(30):
             for runner in it.engine._runners:
                 await runner.turn()
             rows = await it.query("select 1 from shardclock.deliveries where payload ->> 'kind' = 'continued'")
             sent.append(len(rows))
         assert max(sent) == 1
         await it.settle()
-        assert (await it.see(key)).result == {"n": 100, "turns": 100, "a": 1, "b": 1, "c": 1}
+        assert variables_of(await it.see(key)) == {"n": 100, "turns": 100, "a": 1, "b": 1, "c": 1}
         assert await it.stale(key) == []
 
 
@@ -86,3 +88,85 @@ async def test_a_slow_expression_ends_its_part(monkeypatch: pytest.MonkeyPatch) 
         steps = await instances.steps_of(it.session, key)
         assert (await it.see(key)).result == {"n": 3, "turns": 3}
         assert len(steps) == 2 * 3 + 2, "one for each node"
+
+
+async def test_what_was_sent_after_a_completion_is_done_after_it_though_the_step_is_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The same two signals, in the same order, give the same variables whether the first one's step is cut or not."""
+    count = (
+        '<scriptTask id="x"><extensionElements><zeebe:script expression="=n + 1" resultVariable="n"/>'
+        '</extensionElements></scriptTask><exclusiveGateway id="g" default="g-l"/>'
+    )
+    last = (
+        '<scriptTask id="l"><extensionElements><zeebe:script expression="=&quot;script&quot;" resultVariable="by"/>'
+        "</extensionElements></scriptTask>"
+    )
+    found = []
+    for nodes in (500, 10):
+        monkeypatch.setattr(advancing, "NODES_MAX", nodes)
+        async with running() as it:
+            await it.deploy(
+                START + '<userTask id="u"/>' + count + last + '<userTask id="w"/>' + END,
+                connected="s>u u>x x>g g>x[n < 30] g>l l>w w>e",
+            )
+            key = await it.start(n=0)
+            (task,) = await tasks.find_tasks(it.session)
+            assert await tasks.complete_task(it.session, task.task_key, variables={})
+            assert await instances.set_variables(it.session, key, {"by": "hand"})
+            await it.settle()
+            found.append((variables_of(await it.see(key)) or {})["by"])
+    assert found == ["hand", "hand"]
+
+
+async def test_what_is_moved_after_a_completion_is_moved_though_the_step_is_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The scope in which a token is to begin is there once the completion before has had its whole step."""
+    count = (
+        '<scriptTask id="x"><extensionElements><zeebe:script expression="=n + 1" resultVariable="n"/>'
+        '</extensionElements></scriptTask><exclusiveGateway id="g" default="g-z"/>'
+    )
+    inside = '<startEvent id="zs"/><userTask id="zu"/><userTask id="zv"/>' + flows("zs>zu")
+    stale = []
+    for nodes in (500, 10):
+        monkeypatch.setattr(advancing, "NODES_MAX", nodes)
+        async with running() as it:
+            await it.deploy(
+                START + '<userTask id="u"/>' + count + f'<subProcess id="z">{inside}</subProcess>',
+                connected="s>u u>x x>g g>x[n < 30] g>z",
+            )
+            key = await it.start(n=0)
+            (task,) = await tasks.find_tasks(it.session)
+            assert await tasks.complete_task(it.session, task.task_key, variables={})
+            assert await instances.move_tokens(it.session, key, begun=["zv"])
+            await it.settle()
+            stale.append(await it.stale(key))
+    assert stale == [[], []]
+
+
+async def test_an_instance_with_many_signals_lets_others_of_its_engine_go_on() -> None:
+    """A thousand messages, each of which enters 120 nodes: four of them are a batch's share of one instance."""
+    loop = (
+        '<subProcess id="a" triggeredByEvent="true"><startEvent id="as" isInterrupting="false">'
+        '<messageEventDefinition messageRef="m"/></startEvent>'
+        '<scriptTask id="x"><extensionElements><zeebe:script expression="=n + 1" resultVariable="n"/>'
+        '</extensionElements></scriptTask><exclusiveGateway id="g" default="g-ae"/><endEvent id="ae"/>'
+        + flows("as>x x>g g>x[n < 60] g>ae")
+        + "</subProcess>"
+    )
+    async with running() as it:
+        await it.deploy(START + '<userTask id="u"/>' + loop, connected="s>u", beside=SHARED)
+        await it.deploy(START + END, connected="s>e", process_id="other")
+        busy = await it.start(order="42")
+        (runner,) = [one for one in it.engine._runners if one._lane.number == busy // 840 % 2]
+        publish = "select shardclock.publish_message('paid', '42', '{\"n\": 0}') from generate_series(1, 1000)"
+        assert len(await it.query(publish)) == 1_000
+        other = 0
+        while other // 840 % 2 != busy // 840 % 2 or not other:
+            other = (await it.query("select shardclock.start_process('other') as key"))[0]["key"]
+        turns = 0
+        while await it.state(other) != "COMPLETED":
+            assert turns < 10, "each turn is a share of the busy one: 50 ms or 500 nodes"
+            await runner.turn()
+            turns += 1

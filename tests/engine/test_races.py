@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
-
-import asyncpg
 
 from service.processes import deploy
 from sql.clock.moved import move
 from sql.processes import instances, tasks
 from tests.support.bpmn import SHARED, boundary, job, model, timer
-from tests.support.bpmn_cluster import NOW, Processes, running
-from tests.support.factories import BOUND_S
+from tests.support.bpmn_cluster import NOW, holding, running
 
 START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
 CALL = (
@@ -22,20 +17,6 @@ CALL = (
     "</callActivity>"
 )
 CATCH = '<intermediateCatchEvent id="m1"><messageEventDefinition messageRef="m"/></intermediateCatchEvent>'
-
-
-@asynccontextmanager
-async def holding(it: Processes, statement: str, *values: object) -> AsyncIterator[None]:
-    """Keep a client's transaction open, with the locks of a statement; in the end it is rolled back."""
-    connection = await asyncpg.connect(it.cluster.dsn, timeout=BOUND_S)
-    transaction = connection.transaction()
-    await transaction.start()
-    try:
-        await connection.execute(statement, *values, timeout=BOUND_S)
-        yield
-    finally:
-        await transaction.rollback()
-        await connection.close(timeout=BOUND_S)
 
 
 async def test_a_schedule_that_could_not_be_closed_ends_when_it_fires_again() -> None:
@@ -77,9 +58,9 @@ async def test_a_client_s_open_transaction_holds_up_nobody_else() -> None:
             async with asyncio.timeout(2.0):
                 await it.engine.step()
             assert [await it.state(key) for key in (first, second)] == ["COMPLETED", "COMPLETED"]
-        # The completion was rolled back, so the task is open although its instance has ended, until it is mended.
+        # The completion was rolled back, so the task is open although its instance has ended, until that is seen again.
         assert [task.instance_key for task in await tasks.find_tasks(it.session)] == [first]
-        await it.engine.tend_turn()
+        await it.advance("PT1H1S")
         assert await tasks.find_tasks(it.session) == []
 
 
@@ -140,21 +121,19 @@ async def test_a_child_that_nobody_has_begun_goes_with_its_call() -> None:
         assert len(await instances.find_instances(it.session, process_id="child")) == 1
 
 
-async def test_a_child_that_began_as_its_call_was_interrupted_is_cancelled() -> None:
+async def test_a_call_of_a_process_that_can_t_begin_is_an_incident() -> None:
+    """The called process has a message start event alone."""
+    child = '<startEvent id="s"><messageEventDefinition messageRef="n"/></startEvent>' + END
+    call = '<extensionElements><zeebe:calledElement processId="child"/></extensionElements>'
+    call = f'<callActivity id="c">{call}</callActivity>'
     async with running() as it:
-        await it.deploy(START + '<userTask id="u"/>', connected="s>u", process_id="child")
-        await it.deploy(START + '<userTask id="v"/>', connected="s>v")
-        parent = await it.start()
-        begin = "select shardclock.send_signal(null, 'default', $1)"
-        definition = (await it.query("select shardclock.find_definition('default', 'child') as key"))[0]["key"]
-        said = f'{{"kind": "begin", "definition": {definition}, "parent": {parent}, "parent_token": 99}}'
-        await it.query(begin, said)
-        await it.settle()
-        await it.engine.tend_turn()
-        await it.settle()
-        (child,) = await instances.find_instances(it.session, process_id="child")
-        assert child.state == "CANCELED"
-        assert await it.state(parent) == "RUNNING"
+        await it.deploy(child, connected="s>e", beside='<message id="n" name="new"/>', process_id="child")
+        await it.deploy(START + call + END, connected="s>c c>e")
+        key = await it.start()
+        await it.advance("PT1M")
+        assert await it.state(key) == "RUNNING"
+        (incident,) = (await it.see(key)).waits["incident_list"]
+        assert incident["sentence"] == "the called process can't begin: child has no start event without a trigger"
 
 
 async def test_a_process_is_not_moved_away_and_a_job_is_a_handler_s() -> None:

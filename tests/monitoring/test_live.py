@@ -89,12 +89,8 @@ def test_every_query_of_every_panel_returns_data_and_can_be_drawn(
     watched.kill_a_shard()
     until(watched.up.serving, "two shards again")
     until(lambda: len(watched.up.keepers(ENGINE)) == 2, "two engines")
-    queries = [
-        (f"{board.title}: {panel.title}", query, panel.instant)
-        for board in DASHBOARDS
-        for panel in board.panels
-        for query in panel.queries
-    ]
+    panels = [(board, panel) for board in DASHBOARDS for panel in board.panels]
+    queries = [(f"{board.title}: {panel.title}", it, panel.instant) for board, panel in panels for it in panel.queries]
     assert len(queries) > 70
 
     def silent() -> list[str]:

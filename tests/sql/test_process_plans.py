@@ -114,7 +114,7 @@ async def test_instances_that_end_cost_what_is_theirs(waiting: str) -> None:
     rows, indexes = await reading(apply, applying(steps=steps(FEW), closed=closed, signals=FEW, signal_instances=FEW))
 
     await apply.connection.close()
-    assert all(len(FEW) <= read <= 3 * len(FEW) for read in rows.values()), "found, locked and deleted"
+    assert all(len(FEW) <= read <= 6 * len(FEW) for read in rows.values()), "found, locked, deleted, looked for again"
     assert indexes == {
         "timers_by_process_instance", "timers_pkey", "tasks_by_token", "tasks_pkey", "subscriptions_by_instance",
         "subscriptions_pkey", "deliveries_of_service_tasks", "deliveries_of_children", "deliveries_pkey",
@@ -128,7 +128,7 @@ async def test_signals_that_find_nobody_cost_what_is_theirs(waiting: str) -> Non
     rows, indexes = await reading(apply, applying(spent=FEW))
 
     await apply.connection.close()
-    assert sum(rows.values()) == rows["deliveries"] == len(FEW)
+    assert sum(rows.values()) <= 8 * len(FEW), "their own, and what their tokens seem to wait for"
     assert "deliveries_of_processes" not in indexes, "it is in the order of time, and would be read whole"
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import asyncpg
+
 import shardclock
 from cluster.testing import SteppedCluster, cluster
 from engine.stepped import SteppedEngine
@@ -17,7 +19,7 @@ from sql.processes import instances
 from sql.processes.instances import WholeInstance
 from sql.session import Session
 from tests.support.bpmn import model
-from tests.support.factories import query
+from tests.support.factories import BOUND_S, query
 
 NOW = datetime(2026, 3, 1, 8, tzinfo=UTC)
 APP = "tests.support.bpmn_cluster"
@@ -101,3 +103,17 @@ async def running(app: str = "") -> AsyncIterator[Processes]:
     """Run a cluster of one test."""
     async with cluster(app, now=NOW) as made, Session(made.dsn, application="test") as session:
         yield Processes(made, session)
+
+
+@asynccontextmanager
+async def holding(it: Processes, statement: str, *values: object) -> AsyncIterator[None]:
+    """Keep a client's transaction open, with the locks of a statement; in the end it is rolled back."""
+    connection = await asyncpg.connect(it.cluster.dsn, timeout=BOUND_S)
+    transaction = connection.transaction()
+    await transaction.start()
+    try:
+        await connection.execute(statement, *values, timeout=BOUND_S)
+        yield
+    finally:
+        await transaction.rollback()
+        await connection.close(timeout=BOUND_S)

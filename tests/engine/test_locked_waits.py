@@ -1,0 +1,100 @@
+"""What somebody has locked as its token goes is closed a little later, whether that one commits or rolls back."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from sql.clock.moved import move
+from sql.processes import instances, tasks
+from sql.processes.service_tasks import activate_service_tasks
+from tests.support.bpmn import SHARED, boundary, job, timer
+from tests.support.bpmn_cluster import NOW, Processes, holding, running
+
+START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
+RECEIVE = '<receiveTask id="r" messageRef="m"/>'
+CALL = (
+    '<callActivity id="c"><extensionElements><zeebe:calledElement processId="child"/></extensionElements>'
+    "</callActivity>"
+)
+
+
+async def let_an_hour_pass(it: Processes) -> None:
+    """Let a boundary timer of an hour fire, and have its effect."""
+    await move(it.session, NOW + timedelta(hours=1))
+    await it.shard.step()
+    await it.engine.step()
+
+
+async def look_again(it: Processes) -> None:
+    """Let the time pass after which an engine looks again for what was locked."""
+    await it.advance("PT1H1S")
+
+
+async def test_a_message_is_not_lost_to_a_token_that_has_gone_on() -> None:
+    """A publisher that rolls back keeps the engine from closing a subscription, which then takes another's message."""
+    gives_up = boundary("b", "r", timer("timeDuration", "PT1H")) + '<userTask id="w"/>'
+    async with running() as it:
+        await it.deploy(START + RECEIVE + gives_up + END, connected="s>r r>e b>w", beside=SHARED)
+        first = await it.start(order="42")
+        async with holding(it, "select shardclock.publish_message('paid', '42')"):
+            await let_an_hour_pass(it)
+        assert [task.instance_key for task in await tasks.find_tasks(it.session)] == [first], "its token has gone on"
+        await look_again(it)
+        second = await it.start(order="42")
+        reached = await instances.publish_message(
+            it.session, "paid", correlation="42", variables={}, tenant_id="default"
+        )
+        await it.settle()
+        assert reached == [second]
+        assert await it.state(second) == "COMPLETED"
+
+
+async def test_a_task_that_was_locked_as_its_token_went_is_not_open_for_ever() -> None:
+    gives_up = boundary("b", "u", timer("timeDuration", "PT1H")) + '<userTask id="w"/>'
+    async with running() as it:
+        await it.deploy(START + '<userTask id="u"/>' + gives_up + END, connected="s>u u>e b>w")
+        await it.start()
+        (task,) = await tasks.find_tasks(it.session)
+        async with holding(it, "select shardclock.claim_task($1, 'ann')", task.task_key):
+            await let_an_hour_pass(it)
+        await look_again(it)
+        assert [one.node_id for one in await tasks.find_tasks(it.session)] == ["w"]
+
+
+@pytest.mark.parametrize("is_cancelled", [True, False])
+async def test_a_service_task_that_was_locked_as_its_token_went_is_given_to_nobody(is_cancelled: bool) -> None:
+    """A program that dies in its transaction keeps the engine from taking the job away; another program does it."""
+    gives_up = boundary("b", "pack", timer("timeDuration", "PT1H")) + '<userTask id="w"/>'
+    async with running() as it:
+        await it.deploy(START + job("pack") + gives_up + END, connected="s>pack pack>e b>w")
+        key = await it.start()
+        async with holding(it, "select shardclock.activate_service_tasks('pack')"):
+            if is_cancelled:
+                assert await instances.cancel_instance(it.session, key)
+            else:
+                await let_an_hour_pass(it)
+            await it.engine.step()
+        assert await it.state(key) == ("CANCELED" if is_cancelled else "RUNNING")
+        await look_again(it)
+        taken = await activate_service_tasks(it.session, "pack", most=10, lease_s=30.0, tenant_id="default")
+        assert taken == []
+
+
+async def test_a_child_that_begins_as_its_call_goes_ends_with_it() -> None:
+    async with running() as it:
+        await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e", process_id="child")
+        await it.deploy(START + CALL + END, connected="s>c c>e")
+        parent = (await it.query("select shardclock.start_process('p') as key"))[0]["key"]
+        for runner in it.engine._runners:
+            await runner.turn()
+        # As an engine that begins the child at this moment
+        async with holding(it, "select 1 from shardclock.deliveries where name is not null for update"):
+            assert await instances.cancel_instance(it.session, parent)
+            await it.engine.step()
+            assert await it.state(parent) == "CANCELED"
+        await look_again(it)
+        await it.settle()
+        assert [it.state for it in await instances.find_instances(it.session, process_id="child")] in ([], ["CANCELED"])
+        assert await it.query("select 1 from shardclock.deliveries") == []
