@@ -9,6 +9,9 @@ from typing import Any
 import asyncpg
 import pytest
 
+from sql.processes.apply import Writes, apply_steps
+from sql.processes.signals import take_signals
+from sql.session import QUEUE_PLANS, Session
 from sql.statements import statement
 from tests.support.plans import Prepared, prepare
 
@@ -150,3 +153,13 @@ async def test_one_instance_is_found_among_many(waiting: str) -> None:
 
     await find.connection.close()
     assert all(1 <= read <= 2 for read in rows.values())
+
+
+async def test_each_statement_of_an_engine_is_planned_once(dsn: str) -> None:
+    async with Session(dsn, application="test", plans=QUEUE_PLANS) as engine:
+        for _ in range(3):
+            await take_signals(engine, 9, batch=500)
+            await apply_steps(engine, 9, Writes(spent=[1]))
+        async with engine.connection() as connection:
+            kept = await connection.fetch("select generic_plans, custom_plans from pg_prepared_statements order by 1")
+    assert [tuple(row) for row in kept if row["generic_plans"] > 1] == [(3, 0), (3, 0)]
