@@ -816,7 +816,7 @@ CREATE INDEX deliveries_by_lane ON shardclock.deliveries USING btree (target, te
 
 CREATE INDEX deliveries_failing ON shardclock.deliveries USING btree (target, tenant_id, next_attempt_at, timer_key) WHERE (failed_attempts > 0);
 
-CREATE INDEX deliveries_of_children ON shardclock.deliveries USING btree (name) WHERE ((target = 'process:instance'::text) AND (name IS NOT NULL));
+CREATE INDEX deliveries_of_children ON shardclock.deliveries USING btree (name) WHERE (name ~~ 'child:%'::text);
 
 CREATE INDEX deliveries_of_jobs ON shardclock.deliveries USING btree (next_attempt_at, timer_key) WHERE (target ~~ 'job:%'::text);
 

@@ -237,7 +237,8 @@ begins_gone as (
             cross join lateral (
                 select d.timer_key
                 from shardclock.deliveries d
-                where d.target = 'process:instance' and d.name = 'child:' || c.instance_key || ':' || c.token
+                where d.name like 'child:%' and d.name = 'child:' || c.instance_key || ':' || c.token
+                    and (d.target = 'process:instance') is true
                 limit 10
                 for update skip locked
             ) d
@@ -254,13 +255,17 @@ still_there as materialized (
         select s.subscription_key
         from shardclock.subscriptions s
         where s.instance_key = c.instance_key and s.token = c.token and (c.node_id is null or s.node_id = c.node_id)
+        limit 1000000
     ) s
     where s.subscription_key not in (select g.subscription_key from subscriptions_gone g)
     union
     select c.instance_key, c.token, c.node_id, c.tenant_id
     from closed c
     cross join lateral (
-        select t.task_key from shardclock.tasks t where t.instance_key = c.instance_key and t.token = c.token
+        select t.task_key
+        from shardclock.tasks t
+        where t.instance_key = c.instance_key and t.token = c.token
+        limit 1000000
     ) t
     where c.node_id is null and t.task_key not in (select g.task_key from tasks_gone g)
     union
@@ -272,6 +277,7 @@ still_there as materialized (
         where d.process_instance_key = c.instance_key
             and d.element_instance_key = c.token
             and d.timer_type = 'SERVICE_TASK'
+        limit 1000000
     ) d
     where c.node_id is null and d.timer_key not in (select g.timer_key from jobs_gone g)
     union
@@ -280,7 +286,8 @@ still_there as materialized (
     cross join lateral (
         select d.timer_key
         from shardclock.deliveries d
-        where d.target = 'process:instance' and d.name = 'child:' || c.instance_key || ':' || c.token
+        where d.name like 'child:%' and d.name = 'child:' || c.instance_key || ':' || c.token
+            and (d.target = 'process:instance') is true
         limit 10
     ) d
     where c.node_id is null

@@ -62,12 +62,16 @@ cross join unnest(array['USER', 'SERVICE_TASK']) kind
 @pytest.fixture
 async def waiting(each_dsn: str) -> str:
     """Fill a database with instances that wait."""
-    connection = await asyncpg.connect(each_dsn)
+    await fill(each_dsn)
+    return each_dsn
+
+
+async def fill(dsn: str) -> None:
+    connection = await asyncpg.connect(dsn)
     try:
         await connection.execute(WAIT.format(waiting=WAITING))
     finally:
         await connection.close()
-    return each_dsn
 
 
 def steps(instance_keys: Sequence[int], **said: Any) -> list[dict[str, Any]]:
@@ -153,6 +157,24 @@ async def test_one_instance_is_found_among_many(waiting: str) -> None:
 
     await find.connection.close()
     assert all(1 <= read <= 2 for read in rows.values())
+
+
+@pytest.mark.parametrize(
+    "ending", [{"outcome": "COMPLETED"}, {"outcome": None, "state": "{}"}], ids=["ends", "goes on"]
+)
+async def test_a_plan_that_was_made_while_the_tables_were_empty_reads_no_more(
+    each_dsn: str, ending: dict[str, Any]
+) -> None:
+    apply = await prepare(each_dsn, "apply_steps")
+    closed = [{"instance_key": key, "token": token, "node_id": None} for key in FEW for token in (1, 2)]
+    arguments = applying(steps=steps(FEW, **ending), closed=closed, signals=FEW, signal_instances=FEW)
+    await reading(apply, arguments)
+    await fill(each_dsn)
+
+    rows, _ = await reading(apply, arguments)
+
+    await apply.connection.close()
+    assert all(len(FEW) <= read <= 6 * len(FEW) for table, read in rows.items() if table != "incidents"), rows
 
 
 async def test_each_statement_of_an_engine_is_planned_once(dsn: str) -> None:
