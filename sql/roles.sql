@@ -199,7 +199,8 @@ to shardclock_scheduler, shardclock_shard;
 grant insert, update on shardclock.definitions, shardclock.messages to shardclock_scheduler;
 grant insert, update, delete on shardclock.subscriptions to shardclock_scheduler;
 grant update on shardclock.tasks to shardclock_scheduler;
-grant insert on shardclock.task_acts, shardclock.process_starts to shardclock_scheduler;
+grant insert on shardclock.task_acts to shardclock_scheduler;
+grant insert, update on shardclock.process_starts to shardclock_scheduler;
 -- Signals to instances are deliveries, and so are service tasks, which a program may take and answer itself.
 grant insert, update, delete on shardclock.deliveries to shardclock_scheduler;
 grant execute on function
