@@ -200,11 +200,11 @@ class Session:
     async def transaction(self, *, timeout_s: float | None = None) -> AsyncIterator[Connection]:
         """Lend the connection inside one transaction, committed at the end of the block."""
         async with self.connection(timeout_s=timeout_s) as connection, connection.transaction():
-            self._in_transaction = connection
+            around, self._in_transaction = self._in_transaction, connection
             try:
                 yield connection
             finally:
-                self._in_transaction = None
+                self._in_transaction = around
 
     async def close(self) -> None:
         """Close the connection; if the server doesn't answer, drop it."""

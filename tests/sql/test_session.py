@@ -356,6 +356,8 @@ async def test_a_statement_of_a_transaction_whose_connection_is_lost_is_not_done
 
     async def lose_it_and_go_on() -> None:
         async with client.transaction() as connection:
+            async with client.transaction():  # within the other one
+                await client.rows("scale", role="shard", wanted=3)
             await query(dsn, "select pg_terminate_backend($1)", connection.get_server_pid())
             await until(connection.is_closed)
             await client.rows("scale", role="shard", wanted=7)
