@@ -170,7 +170,6 @@ recorded as (
         s.timer_key, s.process_instance_key, s.element_instance_key, s.due_date, s.created_at, s.occurrence, :holder,
         'STALE', s.tenant_id, s.timer_type, s.target, s.target_element_id, s.name, s.schedule, s.payload, null
     from spent s
-    where s.payload ->> 'kind' is distinct from 'closed'
 ),
 jobs_gone as (
     delete from shardclock.deliveries d

@@ -11,7 +11,7 @@ from tests.chaos.lives import Run
 from tests.chaos.models import PROCESSES, Made, Process, Way
 from tests.chaos.promises.wording import instance_of
 
-OF_INSTANCE = ("begin", "cancel", "continued")  # signals that are for no node
+OF_INSTANCE = ("begin", "cancel", "continued", "closed")  # signals that move no token out of its node
 
 
 def as_the_model_says(run: Run) -> Iterator[str | None]:
