@@ -99,7 +99,7 @@ async def test_without_the_policies_such_a_mistake_shows_and_changes_everything(
 
 async def test_a_timer_is_written_for_none_but_who_asks(dsn: str) -> None:
     async with mistaken(dsn, "gateway") as api:
-        (await api.post("/v1/timers", {"delay": "PT1H"})).assert_problem("broken", 500, "its log says why")
+        (await api.post("/v1/timers", {"delay": "PT1H"})).assert_problem("broken", 500, "read the gateway's log")
     assert (await rows_of_eve(dsn))["timers"] == []
 
 
