@@ -1,6 +1,6 @@
 -- Writes what follows from a batch of signals: states, timers, jobs, tasks, subscriptions, history; and takes the signals
--- away. Of an instance that somebody has advanced since it was read, or is advancing now, nothing is written, nor of one
--- of whose signals one is gone: somebody has taken it, or given it up.
+-- away. An instance is not written if somebody has advanced it since it was read, or is advancing it now; nor if one of
+-- its signals is gone, because somebody has taken it or given it up.
 --
 -- in:    :holder bigint, :signals bigint[] and :signal_instances bigint[]: the signals taken, and whose they are;
 --        :spent bigint[]: signals to instances that have ended, which are only recorded; then JSON arrays of objects,

@@ -1,4 +1,4 @@
-"""A message that is kept comes to a token that waits for it, once, and to no token that is gone."""
+"""A message that is kept comes to one token that waits for it, and to none that is gone."""
 
 from __future__ import annotations
 

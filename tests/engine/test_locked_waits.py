@@ -1,4 +1,4 @@
-"""What somebody has locked as its token goes is closed a little later, whether that one commits or rolls back."""
+"""What somebody has locked is closed a little later, whether that transaction commits or rolls back."""
 
 from __future__ import annotations
 

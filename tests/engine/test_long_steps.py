@@ -93,7 +93,7 @@ async def test_a_slow_expression_ends_its_part(monkeypatch: pytest.MonkeyPatch) 
 async def test_what_was_sent_after_a_completion_is_done_after_it_though_the_step_is_cut(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The same two signals, in the same order, give the same variables whether the first one's step is cut or not."""
+    """Two signals have the same effect, whether the step of the first one is cut or not."""
     count = (
         '<scriptTask id="x"><extensionElements><zeebe:script expression="=n + 1" resultVariable="n"/>'
         '</extensionElements></scriptTask><exclusiveGateway id="g" default="g-l"/>'
@@ -122,7 +122,7 @@ async def test_what_was_sent_after_a_completion_is_done_after_it_though_the_step
 async def test_what_is_moved_after_a_completion_is_moved_though_the_step_is_cut(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The scope in which a token is to begin is there once the completion before has had its whole step."""
+    """A token can begin inside the sub-process only when the step before has come there."""
     count = (
         '<scriptTask id="x"><extensionElements><zeebe:script expression="=n + 1" resultVariable="n"/>'
         '</extensionElements></scriptTask><exclusiveGateway id="g" default="g-z"/>'

@@ -58,7 +58,7 @@ async def test_a_client_s_open_transaction_holds_up_nobody_else() -> None:
             async with asyncio.timeout(2.0):
                 await it.engine.step()
             assert [await it.state(key) for key in (first, second)] == ["COMPLETED", "COMPLETED"]
-        # The completion was rolled back, so the task is open although its instance has ended, until that is seen again.
+        # The completion was rolled back. The task of the ended instance is open until an engine looks again.
         assert [task.instance_key for task in await tasks.find_tasks(it.session)] == [first]
         await it.advance("PT1H1S")
         assert await tasks.find_tasks(it.session) == []
