@@ -20,15 +20,21 @@ async def until_claimed(pool: ShardPool, process: ShardProcess, count: int) -> N
 
     async def claimed() -> bool:
         held = await pool.db.fetchval("select held from shardclock.beats where holder = $1", process.holder)
-        return int(held) >= count
+        return held is not None and int(held) >= count
 
     await eventually(claimed)
 
 
+async def until_up(pool: ShardPool, process: ShardProcess) -> None:
+    """Wait for a process's first heartbeat, so that timers that are due soon don't wait for its start."""
+    await until_claimed(pool, process, 0)
+
+
 @pytest.mark.slow
 async def test_the_timers_of_a_killed_shard_are_free_as_soon_as_its_holder_is_ended(pool: ShardPool) -> None:
-    keys = await add_timers(pool.dsn, 300, "now() + interval '2 s'")
     async with shard_process(pool.dsn, horizon_s=10.0, lease_s=600.0, heartbeat_s=0.1) as killed:
+        await until_up(pool, killed)
+        keys = await add_timers(pool.dsn, 300, "now() + interval '2 s'")
         await until_claimed(pool, killed, 300)
         killed.kill()
     replacement = await pool.start(horizon_s=10.0, lease_s=600.0)
@@ -41,13 +47,14 @@ async def test_the_timers_of_a_killed_shard_are_free_as_soon_as_its_holder_is_en
 
 @pytest.mark.slow
 async def test_the_timers_of_a_killed_shard_are_free_when_its_lease_runs_out_and_no_sooner(pool: ShardPool) -> None:
-    keys = await add_timers(pool.dsn, 300, "now() + interval '0.8 s'")
-    async with shard_process(pool.dsn, horizon_s=10.0, lease_s=2.0, heartbeat_s=0.1) as killed:
+    async with shard_process(pool.dsn, horizon_s=10.0, lease_s=4.0, heartbeat_s=0.1) as killed:
+        await until_up(pool, killed)
+        keys = await add_timers(pool.dsn, 300, "now() + interval '2 s'")
         await until_claimed(pool, killed, 300)
         killed.kill()
     lease_ends = await pool.db.fetchval("select min(claimed_until) from shardclock.timers")
 
-    await pool.start(lease_s=2.0)
+    await pool.start(lease_s=4.0)
     await pool.until_empty()
 
     fired = await pool.fired()
@@ -75,9 +82,10 @@ async def test_a_shard_killed_while_it_fires_has_fired_each_timer_or_not(pool: S
 
 @pytest.mark.slow
 async def test_a_shard_that_was_frozen_while_others_took_over_fires_nothing_twice_and_stops(pool: ShardPool) -> None:
-    keys = await add_timers(pool.dsn, 300, "now() + interval '1.5 s'")
-    keys.append(await add_schedule(pool.dsn, "R/PT1H", "now() + interval '1.5 s'"))
     async with shard_process(pool.dsn, horizon_s=10.0, lease_s=60.0, heartbeat_s=0.1) as frozen:
+        await until_up(pool, frozen)
+        keys = await add_timers(pool.dsn, 300, "now() + interval '2 s'")
+        keys.append(await add_schedule(pool.dsn, "R/PT1H", "now() + interval '2 s'"))
         await until_claimed(pool, frozen, 301)
         frozen.freeze()
         await pool.end(frozen.holder)
@@ -97,17 +105,18 @@ async def test_a_shard_that_was_frozen_while_others_took_over_fires_nothing_twic
 
 @pytest.mark.slow
 async def test_a_shard_frozen_past_its_lease_though_nobody_ended_it_fires_nothing_twice(pool: ShardPool) -> None:
-    keys = await add_timers(pool.dsn, 300, "now() + interval '1.2 s'")
-    async with shard_process(pool.dsn, lease_s=2.0, horizon_s=1.5, heartbeat_s=0.1) as frozen:
+    async with shard_process(pool.dsn, lease_s=4.0, horizon_s=3.5, heartbeat_s=0.1) as frozen:
 
         async def is_empty_handed() -> bool:
             """Tell whether the frozen one is back, has tried to fire what it held, and let go of it."""
             text = "select held = 0 and seen_at > $2 from shardclock.beats where holder = $1"
             return bool(await pool.db.fetchval(text, frozen.holder, thawed_at))
 
+        await until_up(pool, frozen)
+        keys = await add_timers(pool.dsn, 300, "now() + interval '2 s'")
         await until_claimed(pool, frozen, 300)
         frozen.freeze()
-        replacement = await pool.start(lease_s=2.0)
+        replacement = await pool.start(lease_s=4.0)
         await pool.until_fired(300)
         more = await add_timers(pool.dsn, 10, "now() + interval '0.3 s'")
         await pool.until_held(replacement, 10)
