@@ -25,7 +25,8 @@ demo: setup ## fire 5,000 timers, kill a shard and a worker half way, check ever
 
 test: setup ## run the tests, on real Postgres and real Ray, a minute of chaos among them
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) 2 -m "not ray and not chaos"
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) 2 -m "ray and not chaos"
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) 2 -m "ray and not chaos and not timed"
+	@$(BIN)/python -m pytest -m "timed and not chaos"
 
 check: lint ## lint, and the quick tests on one version of Postgres: before each commit
 	@TEST_POSTGRES=18 $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) 2 -m "not ray and not slow and not long"

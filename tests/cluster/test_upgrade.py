@@ -31,7 +31,7 @@ from tests.support.program import PROGRAM, Done, run
 from tests.support.waiting import eventually
 from timers.model import NewTimer
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.timed]
 
 SCRIPT = ROOT / "examples" / "blue-green.sh"
 BLUE, GREEN = "blue", "green"

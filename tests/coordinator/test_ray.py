@@ -226,7 +226,8 @@ async def test_a_draining_node_is_emptied_before_it_goes(rays: RayOfNodes, dsn: 
         await eventually(lambda: spreads(dsn, {rays.head: 2}), within_s=15)
         await until_serving(dsn, 2)
 
-    assert await ended(dsn, node_id=node) == ["drained"]
+    # On a busy machine a second shard may have been there for a moment.
+    assert set(await ended(dsn, node_id=node)) == {"drained"}, "nobody was taken for dead"
 
 
 async def test_shards_scale_from_2_to_7_to_3_while_timers_fire(rays: RayOfNodes, dsn: str) -> None:

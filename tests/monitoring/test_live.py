@@ -47,7 +47,7 @@ VARIABLES = {"job": "shardclock", "__rate_interval": "15s"}
 
 Isolation = Literal["read_committed", "repeatable_read"]
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timed]
 
 
 @pytest.fixture(scope="module")

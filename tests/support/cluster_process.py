@@ -20,7 +20,7 @@ from tests.support.factories import holders_of
 from tests.support.processes import kill, processes_with, title
 from tests.support.program import PROGRAM, run, until
 
-STOP_S = 15.0  # generous: a stop takes about 3 s on two idle cores
+STOP_S = 30.0  # generous: a stop takes about 3 s on two idle cores, and Ray may take 15 to miss a raylet
 
 
 class ClusterProcess:

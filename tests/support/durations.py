@@ -6,8 +6,6 @@ from pathlib import Path
 
 # In seconds, where the marks of a file's tests would not tell.
 TAKES_S = {
-    "monitoring/test_live.py": 250,
-    "cluster/test_upgrade.py": 160,
     "coordinator/test_ray.py": 150,
     "cluster/test_running.py": 130,
     "chaos/test_chaos.py": 110,
