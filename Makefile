@@ -12,6 +12,9 @@ MVN ?= mvn
 SIDE_BY_SIDE := --dist loadfile --no-loadscope-reorder --numprocesses
 UPGRADE ?= --upgrade
 
+# A container's environment often has it. Each of the thousand commands that tests run would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check coverage lint chaos chaos-long chaos-deliveries chaos-cases chaos-broken reference-cases bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer iproute2 docs dashboards lock clean
 
