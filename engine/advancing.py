@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from bpmn.model import Definition
-from bpmn.step import Instance, advance, begin, read_state, write_state
+from bpmn.step import Instance, advance, begin, read_catches, read_state, write_state
 from bpmn.step.signals import Continued
 from engine.inbox import BEGIN, CANCEL, CLOSED, CONTINUED, Unreadable, kind_of, said_by, signal_of
 from engine.outbox import Outbox, Owner
@@ -135,6 +135,7 @@ def _begun(signals: Sequence[TakenSignal], definition: Definition, definition_ke
         start=first.node_id,
         # The release before says no depth.
         depth=said.get("depth", 0 if parent is None else 1),
+        catches=read_catches(said.get("catches")),
         goes_on=share.goes_on,
     )
     outbox.add(step.effects, now=first.server_time)

@@ -179,8 +179,9 @@ class Outbox:
                 writes.jobs.append(row | {"target": effect.job_type, "attempts_max": attempts, "payload": payload})
             case TaskOpened():
                 writes.tasks.append(row | self._task(effect))
-            case ChildOpened(_, _, process_id, variables, depth):
-                writes.children.append(row | {"process_id": process_id, "variables": dict(variables), "depth": depth})
+            case ChildOpened(_, _, process_id, variables, depth, catches):
+                called = {"process_id": process_id, "variables": dict(variables), "depth": depth, "catches": catches}
+                writes.children.append(row | called)
 
     def _timer(self, effect: TimerOpened, now: datetime) -> dict[str, Any]:
         node = self._definition.nodes[effect.node_id]
@@ -231,7 +232,7 @@ def _told(ended: Ended) -> dict[str, Any]:
     told: dict[str, Any] = {"kind": TOLD[ended.outcome], "variables": dict(ended.variables)}
     match ended.outcome:
         case Outcome.ERROR:
-            told["code"] = ended.error_code
+            told |= {"code": ended.error_code, "variables": dict(ended.thrown)}
         case Outcome.CANCELED:
             told["reason"] = "the called process was cancelled"
     return told

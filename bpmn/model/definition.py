@@ -1,11 +1,14 @@
 """Define what a model becomes: nodes with all that the step needs to know, frozen."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum, auto
 
 from bpmn.feel import Expression
 from bpmn.model.expressions import Text
+
+PATH = re.compile(r"\s*([^\W\d]\w*)(?:\.\w+)*\s*")
 
 
 class Kind(StrEnum):
@@ -119,6 +122,12 @@ class Loop:
     output_name: str | None = None
     output_item: Expression | None = None
     completion: Expression | None = None
+
+    @property
+    def result_name(self) -> str | None:
+        """Name the variable from which an execution's result is taken, if that is a variable, or a path in one."""
+        found = PATH.fullmatch(self.output_item.text) if self.output_item else None
+        return found[1] if found else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,13 @@ Text = str | Expression
 JUEL = re.compile(r"[$#]\{(.*)\}", re.DOTALL)
 # A string stands as it is; the rest is an operator that FEEL writes in another way, or a call.
 JUEL_PART = re.compile(
-    r"""'[^']*'|"[^"]*"|==|!=|&&|\|\||!|\b(?:eq|ne|lt|gt|le|ge|div|mod|empty)\b|(?<!\w)\w+\s*\(|\?|%"""
+    r"""'[^']*'|"[^"]*"|==|!=|&&|\|\||!|\b(?:eq|ne|lt|gt|le|ge|div|mod|empty)\b|(?<!\w)\w+\s*\(|\?|%|\["""
+    r"""|\bnrOf\w+"""
 )
 FEEL_FOR = {
     "==": "=", "eq": "=", "ne": "!=", "lt": "<", "gt": ">", "le": "<=", "ge": ">=", "&&": " and ", "||": " or ",
-    "div": "/",
+    "div": "/", "nrOfInstances": "numberOfInstances", "nrOfActiveInstances": "numberOfActiveInstances",
+    "nrOfCompletedInstances": "numberOfCompletedInstances",
 }  # fmt: skip
 
 

@@ -110,6 +110,7 @@ def read_script(element: Element) -> Script:
 def read_call(element: Element) -> Call:
     """Read which process is called, and which variables pass."""
     if (called := zeebe_child(element, "calledElement")) is not None:
+        _require_latest(called.get("bindingType"))
         return Call(
             read_text(_required(called, "processId")),
             passes_all_in=is_true(called.get("propagateAllParentVariables", "true")),
@@ -117,11 +118,19 @@ def read_call(element: Element) -> Call:
         )
     if not (process_id := element.get("calledElement")):
         raise Unreadable("nothing says which process is called; name a zeebe:calledElement's processId")
+    _require_latest(camunda_attribute(element, "calledElementBinding"))
     return Call(
         read_text(process_id),
         passes_all_in=any(child.get("variables") == "all" for child in camunda_children(element, "in")),
         passes_all_out=any(child.get("variables") == "all" for child in camunda_children(element, "out")),
     )
+
+
+def _require_latest(binding: str | None) -> None:
+    if binding not in (None, "", "latest"):
+        raise Unreadable(
+            f"it calls by {shortened(binding)}; here a call is of the newest version: leave the binding out"
+        )
 
 
 def read_mappings(element: Element) -> tuple[tuple[Assignment, ...], tuple[Assignment, ...]]:

@@ -89,7 +89,10 @@ def _name(element: Element) -> Text:
 def _code(definition: Element, tag: str, shared: Shared) -> str | None:
     if not (reference := definition.get(f"{tag}Ref")):
         return None
-    return shared.named(reference, tag).get(f"{tag}Code") or None
+    code = shared.named(reference, tag).get(f"{tag}Code") or None
+    if code and not isinstance(read_text(code), str):
+        raise Unreadable(f"its {tag}'s code {shortened(code)} is an expression; write the code itself")
+    return code
 
 
 def _timer(definition: Element) -> Timer:

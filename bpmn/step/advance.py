@@ -25,7 +25,7 @@ from bpmn.step.signals import (
     Signal,
     VariablesSet,
 )
-from bpmn.step.state import ROOT, Instance, Phase, Token
+from bpmn.step.state import ROOT, Catches, Instance, Phase, Token
 from bpmn.step.stepping import Stepping
 from bpmn.step.variables import spread
 
@@ -59,13 +59,15 @@ def begin(
     now: datetime,
     start: str | None = None,
     depth: int = 0,
+    catches: Catches | None = None,
     goes_on: GoesOn = always,
 ) -> tuple[Instance, Step]:
     """Start an instance, at the start event without a trigger or at the one that is named.
 
+    shape:   `depth` is how many call activities wait above it, and `catches` what they catch
     errors:  ValueError  the process has no such start event
     """
-    instance = Instance(depth=depth, start=start)
+    instance = Instance(depth=depth, start=start, catches=catches)
     step = Stepping(definition, instance, now)
     first = definition.root.start if start is None else start
     if first not in definition.root.starts:

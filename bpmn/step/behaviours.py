@@ -8,7 +8,7 @@ from bpmn.model.definition import Call, Error, Escalation, Job, Kind, Node, Scri
 from bpmn.model.expressions import Text, Unreadable
 from bpmn.model.extensions import check_retries
 from bpmn.step.effects import ChildOpened, Ended, EscalationThrown, JobOpened, Outcome, SignalThrown, TaskOpened
-from bpmn.step.events import catch, wait_for, watch
+from bpmn.step.events import catch, caught_around, is_caught, wait_for, watch
 from bpmn.step.leaving import finish
 from bpmn.step.loops import begin_loop, variables_of_execution
 from bpmn.step.state import ROOT, Entry, Phase, Token
@@ -24,7 +24,7 @@ CALLS_DEPTH_MAX = 100  # call activities that wait for each other's children
 def enter(step: Stepping, entry: Entry) -> None:
     """Let a token enter a node, unless its scope has ended meanwhile."""
     scope = step.alive(entry.scope)
-    if scope is None:
+    if scope is None or (scope.loop and scope.loop.is_enough):
         return
     node = step.definition.nodes[entry.node_id]
     token = step.add(entry.node_id, entry.scope)
@@ -134,16 +134,19 @@ def _open_child(step: Stepping, token: Token, node: Node) -> None:
             f" and there may be {CALLS_DEPTH_MAX}; let a process not call itself for ever"
         )
     variables = visible(step.instance, token) if node.work.passes_all_in else dict(token.variables)
-    step.emit(ChildOpened(token.key, node.node_id, process_id, variables, step.instance.depth + 1))
+    catches = caught_around(step, token)
+    step.emit(ChildOpened(token.key, node.node_id, process_id, variables, step.instance.depth + 1, catches))
 
 
 def _throw(step: Stepping, token: Token, node: Node) -> None:
     match node.trigger:
         case Signal(name):
             thrown = _text(step, token, name, "the signal's name")
-            step.emit(SignalThrown(thrown, visible(step.instance, token)))
+            # Its own variables alone, those of its input mappings: whoever gets the signal has variables of its own.
+            step.emit(SignalThrown(thrown, dict(token.variables)))
         case Escalation() as escalation:
-            throw_escalation(step, token, escalation)
+            if throw_escalation(step, token, escalation):
+                return
         case _:
             raise AssertionError("the checks let nothing else be thrown")
     if step.alive(token.key):
@@ -163,27 +166,36 @@ def _end(step: Stepping, token: Token, node: Node) -> None:
 
 
 def throw_error(step: Stepping, token: Token, error: Error, payload: Mapping[str, Json], reason: str = "") -> None:
-    """Let an error go up until somebody catches it: inside the instance, or the caller of a child."""
+    """Let an error go up until somebody catches it: inside the instance, or a caller of a child.
+
+    If nobody does, its thrower has an incident, and nothing has ended.
+    """
     if catch(step, token, error, payload):
         return
-    if step.instance.is_child:
-        root = step.instance.tokens[ROOT]
+    instance = step.instance
+    if instance.is_child and (instance.catches is None or is_caught(error, instance.catches.errors) is not None):
+        root = instance.tokens[ROOT]
         step.terminate(root)
-        step.emit(Ended(Outcome.ERROR, root.variables, error.code))
+        step.emit(Ended(Outcome.ERROR, root.variables, error.code, thrown=payload))
         return
     because = f": {reason}" if reason else ""
     step.raise_incident(
         token,
-        f"nobody catches the error {shortened(error.code)}{because};"
-        " deploy a model with a boundary event or an event sub-process for it, or move the token",
+        f"nobody catches the error {shortened(error.code)}{because}; resolve this to do it again, or move the token",
     )
 
 
-def throw_escalation(step: Stepping, token: Token, escalation: Escalation) -> None:
-    """Let an escalation go up until somebody catches it; if nobody does, its thrower goes on all the same."""
-    if not catch(step, token, escalation, {}) and step.instance.is_child:
-        assert escalation.code, "what is thrown has a code"
-        step.emit(EscalationThrown(escalation.code))
+def throw_escalation(step: Stepping, token: Token, escalation: Escalation) -> bool:
+    """Let an escalation go up until somebody catches it; if nobody does, its thrower goes on all the same.
+
+    shape:   True: a caller that catches it ends this child, so nothing goes on here
+    """
+    instance = step.instance
+    if catch(step, token, escalation, {}) or not instance.is_child:
+        return False
+    assert escalation.code, "what is thrown has a code"
+    step.emit(EscalationThrown(escalation.code))
+    return bool(instance.catches and is_caught(escalation, instance.catches.escalations))
 
 
 def _text(step: Stepping, token: Token, text: Text, meant: str) -> str:

@@ -1,13 +1,14 @@
 """Define what follows from a step for the world outside the instance."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum, auto
 from typing import NamedTuple
 
 from bpmn.feel import Json
 from bpmn.model.definition import TimerKind
+from bpmn.step.state import Catches
 
 
 class Change(StrEnum):
@@ -90,13 +91,14 @@ class TaskOpened:
 
 @dataclass(frozen=True, slots=True)
 class ChildOpened:
-    """A call activity waits for a child process; `depth` is how many wait above that."""
+    """A call activity waits for a child process; `depth` is how many wait above that, `catches` what they catch."""
 
     token: int
     node_id: str
     process_id: str
     variables: Mapping[str, Json]
     depth: int
+    catches: Catches
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +142,12 @@ class IncidentResolved:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The instance is over; `variables` are those of the process."""
+    """The instance is over; `variables` are those of the process, `thrown` those of the error that ended it."""
 
     outcome: Outcome
     variables: Mapping[str, Json]
     error_code: str | None = None
+    thrown: Mapping[str, Json] = field(default_factory=dict)
 
 
 Effect = (

@@ -1,6 +1,6 @@
 """Open what a node waits for, and let what happened act on the tokens around it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from bpmn.feel import Json
@@ -9,7 +9,7 @@ from bpmn.model.expressions import Text, Unreadable
 from bpmn.model.triggers import check_time
 from bpmn.step.effects import Effect, MessageOpened, SignalOpened, TimerOpened, WaitClosed
 from bpmn.step.leaving import finish
-from bpmn.step.state import Instance, Phase, Token
+from bpmn.step.state import Catches, Instance, Phase, Token
 from bpmn.step.stepping import Stepping
 from bpmn.step.variables import Unanswerable, text_for
 
@@ -63,7 +63,8 @@ def _opened(step: Stepping, token: Token, node: Node) -> Iterator[Effect]:
         case Timer(kind, written):
             yield TimerOpened(token.key, node.node_id, kind, _checked(kind, text(written, "the time")))
         case Message(name, correlation):
-            key = text(correlation, "the correlation key") if correlation else ""
+            # A process begins by the message alone, whatever its key is.
+            key = text(correlation, "the correlation key") if correlation and token.key else ""
             yield MessageOpened(token.key, node.node_id, text(name, "the message's name"), key)
         case Signal(name):
             yield SignalOpened(token.key, node.node_id, text(name, "the signal's name"))
@@ -118,17 +119,43 @@ def catch(step: Stepping, thrower: Token, thrown: Error | Escalation, payload: P
 
     shape:   False: nobody does
     """
+    for at, node_ids, is_inside in _around(step, thrower):
+        if catcher := next(_catching(step, thrown, node_ids), None):
+            begin = _begin_event_subprocess if is_inside else _leave_by
+            begin(step, at, catcher, payload)
+            return True
+    return False
+
+
+def caught_around(step: Stepping, caller: Token) -> Catches:
+    """Tell what would be caught of what a child throws: by the instance, or by its own callers."""
+    around = list(_around(step, caller))
+    above = step.instance.catches or Catches()
+
+    def caught(kind: type[Error | Escalation]) -> tuple[tuple[str | None, bool], ...]:
+        nodes = (node for _, node_ids, _ in around for node in _catching(step, kind(None), node_ids, any_code=True))
+        return tuple((_code_of(node), node.is_interrupting) for node in nodes)
+
+    return Catches(caught(Error) + above.errors, caught(Escalation) + above.escalations)
+
+
+def is_caught(thrown: Error | Escalation, caught: Iterable[tuple[str | None, bool]]) -> bool | None:
+    """Say whether a caller catches an error or an escalation: True if that ends the child, None if nobody does."""
+    return next((interrupts for code, interrupts in caught if code in (None, thrown.code)), None)
+
+
+def _around(step: Stepping, thrower: Token) -> Iterator[tuple[Token, Sequence[str], bool]]:
+    """Give the events around a token, the nearest first.
+
+    shape:   the token at which they are, the events, and whether they are starts of event sub-processes inside it
+    """
     at: Token | None = thrower
     while at is not None:
-        if at is not thrower and _begins_inside(step, at) and (start := _catching(step, thrown, _starts_of(step, at))):
-            _begin_event_subprocess(step, at, start, payload)
-            return True
-        boundaries = () if step.is_inner(at) else step.node_of(at).boundaries
-        if boundary := _catching(step, thrown, boundaries):
-            _leave_by(step, at, boundary, payload)
-            return True
+        if at is not thrower and _begins_inside(step, at):
+            yield at, _starts_of(step, at), True
+        if not step.is_inner(at):
+            yield at, step.node_of(at).boundaries, False
         at = step.alive(at.scope)
-    return False
 
 
 def _begins_inside(step: Stepping, scope: Token) -> bool:
@@ -136,17 +163,18 @@ def _begins_inside(step: Stepping, scope: Token) -> bool:
     return scope.phase == Phase.WAITS and not scope.is_interrupted and not step.is_body(scope)
 
 
-def _catching(step: Stepping, thrown: Error | Escalation, node_ids: Iterable[str]) -> Node | None:
-    """Find the node that catches a code; one that names the code comes before one that catches all."""
-    catches_all = None
-    for node_id in node_ids:
-        node = step.definition.nodes[node_id]
-        if isinstance(node.trigger, Error | Escalation) and type(node.trigger) is type(thrown):
-            if node.trigger.code == thrown.code:
-                return node
-            if node.trigger.code is None:
-                catches_all = catches_all or node
-    return catches_all
+def _catching(
+    step: Stepping, thrown: Error | Escalation, node_ids: Iterable[str], *, any_code: bool = False
+) -> Iterator[Node]:
+    """Find the nodes that catch a code, or any; those that name their code come before those that catch all."""
+    nodes = [node for node in map(step.definition.nodes.__getitem__, node_ids) if type(node.trigger) is type(thrown)]
+    yield from (node for node in nodes if (code := _code_of(node)) and (any_code or code == thrown.code))
+    yield from (node for node in nodes if _code_of(node) is None)
+
+
+def _code_of(node: Node) -> str | None:
+    assert isinstance(node.trigger, Error | Escalation), "only these have codes"
+    return node.trigger.code
 
 
 def _leave_by(step: Stepping, token: Token, boundary: Node, payload: Payload) -> None:

@@ -7,14 +7,15 @@ from bpmn.model.definition import Flow, Kind, Node
 from bpmn.step.effects import Ended, Outcome
 from bpmn.step.state import Phase, Token
 from bpmn.step.stepping import Stepping
-from bpmn.step.variables import Unanswerable, assign, is_true, spread, visible
+from bpmn.step.variables import Unanswerable, is_true, mapped, spread
 
 
 def finish(step: Stepping, token: Token, results: Mapping[str, Json] | None = None) -> None:
     """Let a token go on, with the results of its node's work."""
     if results:
-        is_mapped = step.node_of(token).outputs and not step.is_body(token)
-        if is_mapped or step.is_inner(token):
+        if step.is_body(token):
+            spread(results, step.instance, step.instance.tokens[token.scope])
+        elif step.node_of(token).outputs:
             token.variables.update(results)
         else:
             spread(results, step.instance, token)
@@ -55,25 +56,33 @@ def arrive(step: Stepping, flow: Flow, scope_key: int) -> None:
 
 
 def _map_outputs(step: Stepping, token: Token, node: Node) -> None:
-    """Write the outputs where they are known; those of one execution of many stay within the activity."""
+    """Write the outputs where they are known around the task; one execution of many asks its own variables first."""
     scope = step.alive(token.scope)
-    if scope is None or not node.outputs:
-        return
-    if step.is_inner(token):
-        assign(node.outputs, scope, lambda source: step.value(source, token))
-        return
-    heads = {assignment.target[0] for assignment in node.outputs if len(assignment.target) > 1}
-    seen = visible(step.instance, scope) if heads else {}
-    outputs = Token(0, "", 0, variables={name: value for name, value in seen.items() if name in heads})
-    assign(node.outputs, outputs, lambda source: step.value(source, token))
-    spread(outputs.variables, step.instance, token)
+    if scope is not None and node.outputs:
+        written = mapped(node.outputs, step.instance, token, now=step.now)
+        spread(written, step.instance, token if step.is_inner(token) else scope)
 
 
 def _collect(step: Stepping, token: Token, node: Node) -> None:
-    """Keep the result of one execution of a multi-instance activity."""
+    """Keep the result of one execution of a multi-instance activity, and look whether that is enough."""
     body = step.alive(token.scope)
-    if body is not None and body.loop and node.loop and node.loop.output_item:
+    if body is None or body.loop is None or node.loop is None:
+        return
+    if node.loop.output_item:
         body.loop.outputs[token.number - 1] = step.value(node.loop.output_item, token)
+    if node.loop.completion:
+        # Those that are about to begin have no tokens yet.
+        coming = sum(entry.scope == body.key for entry in step.entries)
+        running = len(step.instance.children(body.key)) - 1 + coming
+        body.variables |= {
+            "numberOfInstances": len(body.loop.items),
+            "numberOfActiveInstances": running,
+            "numberOfCompletedInstances": body.loop.next - running,
+            "numberOfTerminatedInstances": 0,
+        }
+        body.loop.is_enough = is_true(
+            node.loop.completion, step.instance, token, now=step.now, meant="its completion condition"
+        )
 
 
 def _chosen(step: Stepping, token: Token, node: Node) -> Iterator[Flow]:
@@ -85,7 +94,9 @@ def _chosen(step: Stepping, token: Token, node: Node) -> Iterator[Flow]:
     for flow in node.outgoing:
         if flow.flow_id == node.default_flow:
             continue
-        if flow.condition is None or is_true(flow.condition, step.instance, token, now=step.now):
+        if flow.condition is None or is_true(
+            flow.condition, step.instance, token, now=step.now, meant=f"the condition of the flow to {flow.target}"
+        ):
             found = True
             yield flow
             if node.kind == Kind.EXCLUSIVE:
@@ -96,6 +107,6 @@ def _chosen(step: Stepping, token: Token, node: Node) -> Iterator[Flow]:
     if not default:
         raise Unanswerable(
             "no condition of its outgoing flows is true, and it has no default flow;"
-            " correct the variables and resolve this, or deploy a model with a default flow"
+            " correct the variables and resolve this, or move the token"
         )
     yield from default

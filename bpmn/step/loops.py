@@ -5,7 +5,7 @@ from bpmn.model.definition import Loop
 from bpmn.step.leaving import finish
 from bpmn.step.state import LoopState, Phase, Token
 from bpmn.step.stepping import Stepping
-from bpmn.step.variables import Unanswerable, is_true
+from bpmn.step.variables import Unanswerable
 from timers.refusal import shortened
 
 ITEMS_MAX = 5_000
@@ -26,14 +26,10 @@ def go_on_with_loop(step: Stepping, token: Token) -> None:
     """Begin what is next of a multi-instance activity, or let it go on when all is done."""
     loop, state = _loop_of(step, token)
     running = len(step.instance.children(token.key))
-    try:
-        if _is_completed(step, token, running):
-            step.terminate_inside(token)
-            results: dict[str, Json] = {loop.output_name: list(state.outputs)} if loop.output_name else {}
-            finish(step, token, results)
-            return
-    except Unanswerable as error:
-        step.raise_incident(token, str(error))
+    if state.is_enough or state.next - running == len(state.items):
+        step.terminate_inside(token)
+        results: dict[str, Json] = {loop.output_name: list(state.outputs)} if loop.output_name else {}
+        finish(step, token, results)
         return
     while state.next < len(state.items) and not (loop.is_sequential and running):
         running += 1
@@ -42,26 +38,11 @@ def go_on_with_loop(step: Stepping, token: Token) -> None:
 
 
 def variables_of_execution(token: Token, loop: Loop, number: int) -> dict[str, Json]:
-    """Return what one execution sees of its item; the first has number 1."""
+    """Return what is an execution's own: its item, and what will be its result; the first has number 1."""
     assert token.loop, "an execution's activity has its items"
+    own: dict[str, Json] = {loop.result_name: None} if loop.result_name else {}
     item: dict[str, Json] = {loop.item_name: token.loop.items[number - 1]} if loop.item_name else {}
-    return item | {"loopCounter": number}
-
-
-def _is_completed(step: Stepping, token: Token, running: int) -> bool:
-    loop, state = _loop_of(step, token)
-    completed = state.next - running
-    if completed == len(state.items):
-        return True
-    if not loop.completion or not completed:
-        return False
-    token.variables |= {
-        "numberOfInstances": len(state.items),
-        "numberOfActiveInstances": running,
-        "numberOfCompletedInstances": completed,
-        "numberOfTerminatedInstances": 0,
-    }
-    return is_true(loop.completion, step.instance, token, now=step.now)
+    return own | item | {"loopCounter": number}
 
 
 def _loop_of(step: Stepping, token: Token) -> tuple[Loop, LoopState]:

@@ -17,6 +17,16 @@ STATE_BYTES_MAX = 1024 * 1024
 FIELDS = 9  # of a written token
 
 
+class Catches(NamedTuple):
+    """What the callers of a child catch, the nearest first.
+
+    shape:   each is a code, None for every code, and whether catching it interrupts the call
+    """
+
+    errors: tuple[tuple[str | None, bool], ...] = ()
+    escalations: tuple[tuple[str | None, bool], ...] = ()
+
+
 class Phase(IntEnum):
     """Say how far a token has come at its node. A token with an incident goes on from its phase when it is retried."""
 
@@ -32,12 +42,14 @@ class Phase(IntEnum):
 class LoopState:
     """How far a multi-instance activity has come.
 
-    shape:   `outputs` has a value for each item; `next` is the number of items that have begun
+    shape:   `outputs` has a value for each item; `next` is the number of items that have begun; `is_enough`: its
+             completion condition holds, so no more begin
     """
 
     items: list[Json]
     outputs: list[Json]
     next: int = 0
+    is_enough: bool = False
 
 
 @dataclass(slots=True)
@@ -91,7 +103,8 @@ class Instance:
     """All tokens of an instance, by their keys; none when it has ended.
 
     shape:   `depth` is how many call activities wait above it, 0 if nobody has called it; `start` is the start event at
-             which it began, None for the one without a trigger; `rest` is None if its tokens wait
+             which it began, None for the one without a trigger; `rest` is None if its tokens wait; `catches` is None
+             if nobody has called it, or the release before has begun it
     """
 
     tokens: dict[int, Token] = field(default_factory=dict)
@@ -99,6 +112,7 @@ class Instance:
     depth: int = 0
     start: str | None = None
     rest: Rest | None = None
+    catches: Catches | None = None
 
     @property
     def is_child(self) -> bool:
@@ -121,6 +135,8 @@ def write_state(instance: Instance) -> str:
     """
     tokens = [_written(token) for token in instance.tokens.values()]
     fields: dict[str, Any] = {"k": instance.next_key, "c": instance.depth, "s": instance.start, "t": tokens}
+    if instance.catches is not None:
+        fields["x"] = instance.catches
     if rest := instance.rest:
         fields["r"] = [rest.entries, rest.touched, rest.entered]
     text = json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
@@ -140,13 +156,22 @@ def read_state(text: str) -> Instance:
     if "r" in stored:
         entries, touched, entered = stored["r"]
         rest = Rest(tuple(Entry(*entry) for entry in entries), tuple(touched), entered)
-    return Instance(tokens, stored["k"], depth=stored["c"], start=stored["s"], rest=rest)
+    catches = read_catches(stored.get("x"))
+    return Instance(tokens, stored["k"], depth=stored["c"], start=stored["s"], rest=rest, catches=catches)
+
+
+def read_catches(stored: Any) -> Catches | None:
+    """Read what a child's callers catch, as JSON has it; None: the release before has begun it."""
+    if stored is None:
+        return None
+    errors, escalations = (tuple((code, bool(interrupts)) for code, interrupts in each) for each in stored)
+    return Catches(errors, escalations)
 
 
 def _written(token: Token) -> list[object]:
     """Write a token: what most tokens don't have is left out, from the end."""
     flags = token.has_incident + 2 * token.is_interrupted
-    loop = token.loop and [token.loop.items, token.loop.outputs, token.loop.next]
+    loop = token.loop and [token.loop.items, token.loop.outputs, token.loop.next, *([True] * token.loop.is_enough)]
     fields = [token.variables or 0, flags, token.arrived or 0, loop or 0, token.number]
     while fields and not fields[-1]:
         fields.pop()

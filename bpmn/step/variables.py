@@ -1,8 +1,8 @@
 """Say which values an expression sees, and where a value is written.
 
 A variable belongs to a scope: the process, a sub-process, or one execution of an activity. An expression sees the
-nearest one of its name. A value that no output mapping places goes to the nearest scope that has the variable, or else
-to the process.
+nearest one of its name. A result goes to the nearest scope that has the variable, or else to the process: what has the
+name of an input mapping stays within its task. What an output mapping writes is for the scope around the task.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -27,12 +27,18 @@ def value_of(text: Text, instance: Instance, token: Token, *, now: datetime) -> 
     return text if isinstance(text, str) else _evaluated(text, instance, token, now=now)
 
 
-def is_true(condition: Expression, instance: Instance, token: Token, *, now: datetime) -> bool:
-    """Say whether a condition is true; null and every other value are not.
+def is_true(condition: Expression, instance: Instance, token: Token, *, now: datetime, meant: str) -> bool:
+    """Say whether a condition is true; `meant` names it in the sentence.
 
-    errors:  Unanswerable  as of `value_of`
+    errors:  Unanswerable  it is neither true nor false, which null is not; or as of `value_of`
     """
-    return _evaluated(condition, instance, token, now=now) is True
+    value = _evaluated(condition, instance, token, now=now)
+    if isinstance(value, bool):
+        return value
+    raise Unanswerable(
+        f"{meant}, {shortened(condition.text)}, is {shortened(value)}, and neither true nor false;"
+        " correct the variables, and resolve this"
+    )
 
 
 def text_for(text: Text, instance: Instance, token: Token, *, now: datetime, meant: str) -> str:
@@ -77,21 +83,36 @@ def visible(instance: Instance, token: Token) -> dict[str, Json]:
     return seen
 
 
-def spread(variables: Mapping[str, Json], instance: Instance, token: Token) -> None:
-    """Write each variable where it is known, or else to the process; the token's own are not asked."""
+def spread(variables: Mapping[str, Json], instance: Instance, begin: Token) -> None:
+    """Write each variable into the nearest scope that has it, from one scope on, or else to the process."""
     for name, value in variables.items():
-        above = instance.tokens.get(token.scope, token)
-        known = (scope for scope in scopes_of(instance, above) if name in scope.variables)
+        known = (scope for scope in scopes_of(instance, begin) if name in scope.variables)
         next(known, instance.tokens[ROOT]).variables[name] = value
 
 
 def assign(assignments: Iterable[Assignment], into: Token, evaluate: Callable[[Text], Json]) -> None:
-    """Write the values of mappings into a token's variables, one after the other.
+    """Write the values of input mappings into a token's variables, one after the other.
 
     errors:  Unanswerable  as of `value_of`
     """
     for assignment in assignments:
         _place(into.variables, assignment.target, evaluate(assignment.source))
+
+
+def mapped(outputs: Iterable[Assignment], instance: Instance, token: Token, *, now: datetime) -> dict[str, Json]:
+    """Evaluate output mappings, each of which sees those before it. A path keeps what else its variable holds.
+
+    errors:  Unanswerable  as of `value_of`
+    """
+    written = Token(0, token.node_id, token.key)
+    around = visible(instance, instance.tokens.get(token.scope, token))
+    for assignment in outputs:
+        value = value_of(assignment.source, instance, written, now=now)
+        head, *inside = assignment.target
+        if inside and head in around:
+            written.variables.setdefault(head, around[head])
+        _place(written.variables, assignment.target, value)
+    return written.variables
 
 
 def _place(variables: dict[str, Json], path: tuple[str, ...], value: Json) -> None:

@@ -13,7 +13,7 @@
 --        :tasks jsonb {instance_key, token, node_id, tenant_id, process_id, name, assignee, candidate_groups,
 --        candidate_users, due_date, form_key},
 --        :subscriptions jsonb {instance_key, token, node_id, tenant_id, process_id, kind, name, correlation, is_once},
---        :children jsonb {instance_key, token, tenant_id, process_id, variables, depth},
+--        :children jsonb {instance_key, token, tenant_id, process_id, variables, depth, catches},
 --        :closed jsonb {instance_key, token, node_id (null: all)},
 --        :incidents jsonb {instance_key, token, node_id, sentence}, :resolved jsonb {instance_key, token},
 --        :sent jsonb {instance_key, tenant_id, to_key, token, node_id, signal},
@@ -333,7 +333,8 @@ child as materialized (
     select
         c.*, shardclock.find_definition(c.tenant_id, c.process_id) as definition_key
     from jsonb_to_recordset(:children::jsonb) as c (
-        instance_key bigint, token bigint, tenant_id text, process_id text, variables jsonb, depth integer
+        instance_key bigint, token bigint, tenant_id text, process_id text, variables jsonb, depth integer,
+        catches jsonb
     )
     where c.instance_key in (select w.instance_key from written w)
 ),
@@ -362,7 +363,7 @@ outgoing as materialized (
                 )
             else jsonb_build_object(
                 'kind', 'begin', 'definition', c.definition_key, 'variables', c.variables,
-                'parent', c.instance_key, 'parent_token', c.token, 'depth', c.depth
+                'parent', c.instance_key, 'parent_token', c.token, 'depth', c.depth, 'catches', c.catches
             )
         end,
         'child:' || c.instance_key || ':' || c.token,

@@ -8,7 +8,7 @@ done and of the history that follows from it; one that is refused has the senten
     complete approve {…}        complete a user task
     do charge {…}               complete a service task, as a program that has taken it
     fail charge why             fail at it
-    throw charge CODE           throw an error of BPMN there
+    throw charge CODE {…}       throw an error of BPMN there
     message paid 42 {…}         publish a message with a correlation key
     signal stop {…}             throw a signal
     set {…}                     set variables
@@ -175,8 +175,8 @@ async def _set(it: Processes, words: list[str], variables: dict[str, Any]) -> No
 
 
 async def _resolve(it: Processes, words: list[str], variables: dict[str, Any]) -> None:
-    (key,) = [one.instance_key for one in await instances.find_instances(it.session)]
-    (incident,) = (await it.see(key)).waits["incident_list"]
+    keys = [one.instance_key for one in await instances.find_instances(it.session)]
+    ((key, incident),) = [(key, raised) for key in keys for raised in (await it.see(key)).waits["incident_list"]]
     assert incident["node_id"] == words[0]
     assert await instances.resolve_incident(it.session, key, incident["token"])
 

@@ -6,7 +6,13 @@ from bpmn.model import InvalidModel, read_model
 from bpmn.model.reading import ID_CHARS_MAX
 from tests.support.bpmn import job, model, timer
 
-SHARED = '<message id="m" name="paid"/><error id="x"/><escalation id="c"/><signal id="g"/>'
+SHARED = (
+    '<message id="m" name="paid"/><error id="x"/><escalation id="c"/><signal id="g"/>'
+    '<error id="xx" errorCode="=code"/><escalation id="cc" escalationCode="${code}"/>'
+)
+CALLED = (
+    '<callActivity id="a"><extensionElements><zeebe:calledElement processId="x" {}/></extensionElements></callActivity>'
+)
 START = '<startEvent id="s"/>'
 TWICE = "<multiInstanceLoopCharacteristics><loopCardinality>2</loopCardinality></multiInstanceLoopCharacteristics>"
 TEN_MINUTES = timer("timeDuration", "PT10M")
@@ -113,6 +119,28 @@ REFUSED = [
     ),
     (START + '<callActivity id="a"/>', "s>a", "a: nothing says which process is called"),
     (START + '<userTask id="a" camunda:assignee="${service.find(1)}"/>', "s>a", "which only Camunda 7 reads"),
+    (START + '<userTask id="a" camunda:assignee="${items[0]}"/>', "s>a", "has '[', which only Camunda 7 reads"),
+    (
+        START + CALLED.format('bindingType="versionTag" versionTag="v1"'),
+        "s>a",
+        "a: it calls by 'versionTag'; here a call",
+    ),
+    (START + CALLED.format('bindingType="deployment"'), "s>a", "a: it calls by 'deployment'; here a call"),
+    (
+        START + '<callActivity id="a" calledElement="x" camunda:calledElementBinding="version"/>',
+        "s>a",
+        "is of the newest version: leave the binding out",
+    ),
+    (
+        START + '<endEvent id="e"><errorEventDefinition errorRef="xx"/></endEvent>',
+        "s>e",
+        "e: its error's code '=code' is an expression; write the code itself",
+    ),
+    (
+        START + '<endEvent id="e"><escalationEventDefinition escalationRef="cc"/></endEvent>',
+        "s>e",
+        "e: its escalation's code '${code}' is an expression; write the code itself",
+    ),
     (START + '<userTask id="a" camunda:assignee="Mr ${name}"/>', "s>a", "a: 'Mr ${name}' mixes text and an expression"),
     (
         START + job("a", "<standardLoopCharacteristics/>"),

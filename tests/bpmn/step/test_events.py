@@ -3,9 +3,10 @@
 import pytest
 
 from bpmn.model.definition import TimerKind
+from bpmn.step import opened_at_deployment
 from bpmn.step.effects import MessageOpened, SignalOpened, TimerOpened
 from bpmn.step.signals import Completed, ErrorThrown, Happened, VariablesSet
-from tests.support.bpmn import SHARED, Played, boundary, definition, event_subprocess, job, timer
+from tests.support.bpmn import NOW, SHARED, Played, boundary, definition, event_subprocess, job, timer
 
 TEN_MINUTES = timer("timeDuration", "PT10M")
 
@@ -229,15 +230,23 @@ def test_a_terminate_end_event_ends_its_whole_scope() -> None:
     assert played.ended
 
 
-def test_a_thrown_signal_tells_its_name_and_the_variables() -> None:
+def test_a_thrown_signal_carries_the_variables_of_its_input_mappings_alone() -> None:
+    inputs = '<zeebe:ioMapping><zeebe:input source="=order" target="of"/></zeebe:ioMapping>'
+    mapping = f"<extensionElements>{inputs}</extensionElements>"
     played = Played(
         definition(
-            '<startEvent id="s"/><endEvent id="e"><signalEventDefinition signalRef="g"/></endEvent>',
-            connected="s>e",
+            f'<startEvent id="s"/><intermediateThrowEvent id="i">{mapping}<signalEventDefinition signalRef="g"/>'
+            '</intermediateThrowEvent><endEvent id="e"><signalEventDefinition signalRef="g"/></endEvent>',
+            connected="s>i i>e",
             beside=SHARED,
         ),
         {"order": 42},
     )
-    (thrown,) = played.thrown
-    assert (thrown.name, thrown.variables) == ("stop", {"order": 42})
+    assert [(thrown.name, thrown.variables) for thrown in played.thrown] == [("stop", {"of": 42}), ("stop", {})]
     assert played.ended
+
+
+def test_a_process_begins_by_a_message_whatever_its_key_is() -> None:
+    start = '<startEvent id="s"><messageEventDefinition messageRef="m"/></startEvent>'
+    opened = opened_at_deployment(definition(start, beside=SHARED), now=NOW)
+    assert opened == (MessageOpened(0, "s", "paid", ""),)

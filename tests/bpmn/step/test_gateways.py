@@ -23,12 +23,29 @@ def chosen(gateway: str, **variables: object) -> list[str]:
 def test_an_exclusive_gateway_takes_the_first_flow_that_holds() -> None:
     assert chosen("exclusiveGateway", x=3) == ["a"]
     assert chosen("exclusiveGateway", x=1) == ["c"]
-    assert chosen("exclusiveGateway") == ["c"], "null is not true"
 
 
 def test_an_inclusive_gateway_takes_all_flows_that_hold() -> None:
     assert chosen("inclusiveGateway", x=3) == ["a", "b"]
     assert chosen("inclusiveGateway", x=1) == ["c"]
+
+
+@pytest.mark.parametrize("x", [None, "150"])
+@pytest.mark.parametrize("gateway", ["exclusiveGateway", "inclusiveGateway"])
+def test_a_condition_that_is_neither_true_nor_false_is_an_incident(gateway: str, x: object) -> None:
+    played = Played(
+        definition(f'<startEvent id="s"/><{gateway} id="g" default="g-b"/>{ABC}', connected="s>g g>a[x > 100] g>b"),
+        {"x": x},  # type: ignore[dict-item]
+    )
+    (incident,) = played.incidents.values()
+    assert incident.node_id == "g"
+    assert incident.sentence == (
+        "the condition of the flow to a, 'x > 100', is null, and neither true nor false;"
+        " correct the variables, and resolve this"
+    )
+    assert played.send(VariablesSet(1, {"x": 150}))
+    assert played.retry()
+    assert "a+" in played.history
 
 
 def test_a_choice_that_nothing_fits_is_an_incident_until_the_variable_is_right() -> None:
@@ -83,7 +100,8 @@ def test_an_inclusive_gateway_goes_on_when_what_could_come_has_ended_elsewhere()
             f'<startEvent id="s"/><inclusiveGateway id="g"/>{job("a")}{job("b")}'
             '<exclusiveGateway id="x" default="x-o"/><inclusiveGateway id="j"/><endEvent id="e"/><endEvent id="o"/>',
             connected="s>g g>a[true] g>b[true] a>j b>x x>j[back] x>o j>e",
-        )
+        ),
+        {"back": False},
     )
     assert played.complete("a")
     assert "j+" not in played.history

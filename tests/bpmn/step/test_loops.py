@@ -78,8 +78,7 @@ def test_output_mappings_of_an_execution_write_inside_the_activity() -> None:
     played = Played(definition(f'<startEvent id="s"/>{task}', connected="s>a"), {"items": [1, 2]})
     for number in (1, 2):
         assert played.send(Completed(jobs(played)[number].token, {"result": number}))
-    assert played.ended
-    assert played.ended.variables == {"items": [1, 2], "all": [None, None]}
+    assert played.result.variables == {"items": [1, 2], "all": [2, 4]}
 
 
 def test_no_worker_can_take_an_execution_for_another() -> None:

@@ -1,0 +1,86 @@
+"""What a child throws, and nobody in it catches: a caller that catches it ends the child, and nobody else does."""
+
+from __future__ import annotations
+
+import pytest
+
+from bpmn.step.effects import ChildOpened, Outcome
+from bpmn.step.signals import ErrorThrown
+from bpmn.step.state import Catches
+from tests.support.bpmn import Played, boundary, definition, event_subprocess, job
+
+BESIDE = '<error id="x" errorCode="E1"/><error id="y"/><escalation id="c" escalationCode="C1"/>'
+ERROR = '<errorEventDefinition errorRef="{}"/>'
+ESCALATION = '<escalationEventDefinition escalationRef="c"/>'
+CALLED = '<extensionElements><zeebe:calledElement processId="child"/></extensionElements>'
+BOTH = definition(
+    f'<startEvent id="s"/><parallelGateway id="g"/>{job("a")}{job("b")}', connected="s>g g>a g>b", beside=BESIDE
+)
+ESCALATING = definition(
+    f'<startEvent id="s"/><intermediateThrowEvent id="t">{ESCALATION}</intermediateThrowEvent>'
+    '<endEvent id="e"><signalEventDefinition signalRef="z"/></endEvent>',
+    connected="s>t t>e",
+    beside=BESIDE + '<signal id="z" name="done"/>',
+)
+
+
+def child(caught: Catches | None) -> Played:
+    """Play a child with two jobs, whose callers catch so much."""
+    return Played(BOTH, {"x": 1, "secret": 5}, depth=1, catches=caught)
+
+
+@pytest.mark.parametrize("caught", [Catches((("E1", True),)), Catches(((None, True),)), None], ids=str)
+def test_an_error_that_a_caller_catches_ends_the_child_and_takes_its_own_variables_along(
+    caught: Catches | None,
+) -> None:
+    played = child(caught)
+    assert played.send(ErrorThrown(played.token("a"), "E1", variables={"why": "no"}))
+    assert (played.result.outcome, played.result.error_code) == (Outcome.ERROR, "E1")
+    assert played.result.thrown == {"why": "no"}
+    assert not played.open
+
+
+@pytest.mark.parametrize("caught", [Catches(), Catches((("E2", True),))], ids=str)
+def test_an_error_that_no_caller_catches_is_an_incident_of_its_thrower_and_ends_nothing(caught: Catches) -> None:
+    played = child(caught)
+    assert played.send(ErrorThrown(played.token("a"), "E1", "the card is stolen"))
+    (incident,) = played.incidents.values()
+    assert incident.node_id == "a"
+    assert incident.sentence == (
+        "nobody catches the error 'E1': the card is stolen; resolve this to do it again, or move the token"
+    )
+    assert "b" in played.waits
+    assert not played.ended
+
+    assert played.retry()
+    assert played.complete("a")
+    assert played.complete("b")
+    assert played.result.outcome == Outcome.COMPLETED
+
+
+@pytest.mark.parametrize(
+    ("caught", "thrown"),
+    [(Catches(escalations=(("C1", True),)), []), (Catches(escalations=(("C1", False),)), ["done"])],
+)
+def test_a_child_goes_on_after_an_escalation_unless_that_ends_it(caught: Catches, thrown: list[str]) -> None:
+    played = Played(ESCALATING, depth=1, catches=caught)
+    assert played.escalated == ["C1"]
+    assert [it.name for it in played.thrown] == thrown
+    assert bool(played.ended) == bool(thrown)
+
+
+def test_a_call_tells_its_child_what_is_caught_around_it_the_nearest_first() -> None:
+    call = f'<callActivity id="k">{CALLED}</callActivity>{boundary("all", "k", ERROR.format("y"))}'
+    named = boundary("named", "k", ERROR.format("x"))
+    inside = f'<startEvent id="is"/>{call}{named}<sequenceFlow id="if" sourceRef="is" targetRef="k"/>'
+    around = boundary("late", "q", ESCALATION, interrupts=False) + event_subprocess("o", ESCALATION)
+    elements = f'<startEvent id="s"/><subProcess id="q">{inside}</subProcess>{around}'
+    above = Catches((("E9", True),), ((None, False),))
+
+    played = Played(definition(elements, connected="s>q", beside=BESIDE), depth=1, catches=above)
+
+    opened = played.open[played.token("k"), "k"]
+    assert isinstance(opened, ChildOpened)
+    assert opened.catches == Catches(
+        (("E1", True), (None, True), ("E9", True)), (("C1", False), ("C1", True), (None, False))
+    )

@@ -1,0 +1,148 @@
+"""Which scope a variable goes to, and which one an expression sees, as Camunda 8 has it."""
+
+from __future__ import annotations
+
+import pytest
+
+from bpmn.feel import Json
+from bpmn.step.signals import Completed
+from tests.support.bpmn import Played, definition
+
+START = '<startEvent id="s"/>'
+SUM = '<zeebe:script expression="={expression}" resultVariable="{result}"/>'
+
+
+def mapped(*mappings: str) -> str:
+    """Write mappings, each as `in target=source` or `out target=source`."""
+    written = ""
+    for mapping in mappings:
+        way, target, source = mapping.replace("=", " ", 1).split(" ", 2)
+        written += f'<zeebe:{way}put source="={source}" target="{target}"/>'
+    return f"<zeebe:ioMapping>{written}</zeebe:ioMapping>"
+
+
+def task(*mappings: str, loop: str = "") -> str:
+    """Write a service task with mappings, perhaps for each item of a list."""
+    inside = f'<zeebe:taskDefinition type="t"/>{mapped(*mappings)}'
+    return f'<serviceTask id="t"><extensionElements>{inside}</extensionElements>{loop}</serviceTask>'
+
+
+def looped(attributes: str = "", more: str = "", inside: str = "") -> str:
+    """Write that an activity is executed for each of `items`."""
+    return (
+        f"<multiInstanceLoopCharacteristics {attributes}><extensionElements>"
+        f'<zeebe:loopCharacteristics inputCollection="=items" inputElement="item" {more}/></extensionElements>'
+        f"{inside}</multiInstanceLoopCharacteristics>"
+    )
+
+
+def play(elements: str, connected: str = "s>t", **variables: Json) -> Played:
+    """Play a process that begins before its task."""
+    return Played(definition(START + elements, connected=connected), variables)
+
+
+def complete_all(played: Played, *results: dict[str, Json]) -> None:
+    """Complete what waits, one after the other, in the order in which it was opened."""
+    for result in results:
+        token, _ = next(iter(played.open))
+        assert played.send(Completed(token, result))
+
+
+def test_a_result_with_the_name_of_an_input_stays_within_its_task() -> None:
+    played = play(task("in x=x + 1"), x=1)
+    assert played.complete("t", x=5, y=6)
+    assert played.result.variables == {"x": 1, "y": 6}
+
+
+def test_the_result_of_a_script_stays_within_it_too() -> None:
+    inside = SUM.format(expression="x * 10", result="x") + mapped("in x=x + 1")
+    played = play(f'<scriptTask id="t"><extensionElements>{inside}</extensionElements></scriptTask>', x=1)
+    assert played.result.variables == {"x": 1}
+
+
+def test_what_only_went_into_a_child_does_not_come_back() -> None:
+    inside = f'<zeebe:calledElement processId="child"/>{mapped("in z=1")}'
+    played = play(f'<callActivity id="t"><extensionElements>{inside}</extensionElements></callActivity>')
+    assert played.complete("t", z=2, y=3)
+    assert played.result.variables == {"y": 3}
+
+
+def test_an_output_mapping_sees_those_before_it() -> None:
+    played = play(task("out a=r", "out b=a + 1"))
+    assert played.complete("t", r=5)
+    assert played.result.variables == {"a": 5, "b": 6}
+
+
+def test_an_output_mapping_of_a_path_sees_what_the_one_before_has_added() -> None:
+    played = play(task("out o.b=r", "out o.c=o.a + o.b"), o={"a": 1})
+    assert played.complete("t", r=5)
+    assert played.result.variables == {"o": {"a": 1, "b": 5, "c": 6}}
+
+
+def test_an_output_mapping_of_a_path_hides_nothing_that_the_task_itself_has() -> None:
+    played = play(task("in o={a: 7}", "out o.b=o.a"), o={"a": 1})
+    assert played.complete("t")
+    assert played.result.variables == {"o": {"a": 1, "b": 7}}
+
+
+def test_results_of_executions_go_to_the_process() -> None:
+    played = play(task(loop=looped('isSequential="true"')), items=[1, 2])
+    complete_all(played, {"approved": False}, {"approved": True})
+    assert played.result.variables == {"items": [1, 2], "approved": True}
+
+
+def test_a_script_sums_up_over_its_executions() -> None:
+    inside = SUM.format(expression="total + item", result="total")
+    loop = looped('isSequential="true"')
+    script = f'<scriptTask id="t"><extensionElements>{inside}</extensionElements>{loop}</scriptTask>'
+    assert play(script, items=[1, 2, 3], total=0).result.variables["total"] == 6
+
+
+def test_the_variable_of_which_the_results_are_made_is_each_execution_s_own() -> None:
+    loop = looped(more='outputCollection="all" outputElement="=r"')
+    played = play(task(loop=loop), items=[1, 2], r=77)
+    complete_all(played, {"r": 1}, {})
+    assert played.result.variables == {"items": [1, 2], "r": 77, "all": [1, None]}
+
+
+def test_an_execution_does_not_see_what_the_others_have_mapped() -> None:
+    loop = looped('isSequential="true"', 'outputCollection="all" outputElement="=acc"')
+    played = play(task("in acc=before", "out acc=acc + item", loop=loop), items=[1, 2], before=10)
+    complete_all(played, {}, {})
+    assert played.result.variables["all"] == [11, 12]
+
+
+@pytest.mark.parametrize("condition", ["=ok", "=ok = true", "=item = 2", "=numberOfCompletedInstances = 2"])
+@pytest.mark.parametrize("sequential", ["true", "false"])
+def test_a_completion_condition_sees_the_execution_that_has_just_completed(sequential: str, condition: str) -> None:
+    inside = f"<completionCondition>{condition}</completionCondition>"
+    loop = looped(f'isSequential="{sequential}"', 'outputCollection="all" outputElement="=ok"', inside)
+    played = play(task(loop=loop), items=[1, 2, 3, 4])
+    complete_all(played, {"ok": False}, {"ok": True})
+    assert played.result.variables["all"] == [False, True, None, None]
+
+
+@pytest.mark.parametrize(
+    "condition", ["${nrOfCompletedInstances/nrOfInstances &gt;= 0.5}", "${nrOfActiveInstances == 2}"]
+)
+def test_camunda_7_s_own_completion_conditions_hold(condition: str) -> None:
+    loop = looped(inside=f"<completionCondition>{condition}</completionCondition>")
+    played = play(task(loop=loop), items=[1, 2, 3, 4])
+    complete_all(played, {}, {})
+    assert played.ended
+
+
+def test_a_completion_condition_that_is_null_is_an_incident_of_its_execution() -> None:
+    loop = looped(inside="<completionCondition>=enough</completionCondition>")
+    played = play(task(loop=loop), items=[1, 2])
+    complete_all(played, {})
+    (incident,) = played.incidents.values()
+    assert incident.sentence.startswith("its completion condition, 'enough', is null, and neither true nor false")
+
+
+def test_once_it_is_enough_no_execution_begins() -> None:
+    inside = SUM.format(expression="total + 1", result="total")
+    loop = looped(inside="<completionCondition>=total = 2</completionCondition>")
+    script = f'<scriptTask id="t"><extensionElements>{inside}</extensionElements>{loop}</scriptTask>'
+    played = play(script, items=[1, 2, 3, 4], total=0)
+    assert played.result.variables["total"] == 2
