@@ -48,7 +48,7 @@ async def deploy_model(
 ) -> list[Deployed]:
     """Deploy a model that was read and found to be right, all of its processes or none.
 
-    shape:   each process is {process_id, name, starts}, its starts are as in the table
+    shape:   each process is {process_id, name, starts, starts_by_hand}, its starts are as in the table
     errors:  StoreUnavailable  the outcome is unknown: call again, an identical model changes nothing
              StatementRefused  the times of a start event can't be kept
     source:  sql/processes/deploy_model.sql

@@ -227,6 +227,24 @@ async def test_variables_are_an_object_and_a_process_is_known() -> None:
             await processes.start(it.session, "p", variables={"a": "x" * 1_100_000})
 
 
+async def test_a_process_that_a_message_begins_is_started_by_nobody_else() -> None:
+    by_message = '<startEvent id="s"><messageEventDefinition messageRef="m"/></startEvent>'
+    by_timer = f'<startEvent id="t">{timer("timeDate", "2026-03-02T08:00:00Z")}</startEvent>'
+    async with running() as it:
+        await it.deploy(by_message + by_timer + END, connected="s>e t>e", beside='<message id="m" name="paid"/>')
+        with pytest.raises(Refusal) as refused:
+            await it.start()
+        assert str(refused.value) == (
+            'process "p" has no start event without a trigger: it begins by its timer or the message "paid"'
+        )
+        assert await instances.find_instances(it.session) == []
+        (key,) = await instances.publish_message(it.session, "paid", correlation="", variables={}, tenant_id="default")
+        await it.settle()
+        assert await it.state(key) == "COMPLETED"
+        await it.advance("P1D")
+        assert [found.state for found in await instances.find_instances(it.session)] == ["COMPLETED"] * 2
+
+
 async def test_an_event_sub_process_interrupts_when_its_timer_is_due() -> None:
     inside = event_subprocess("n", timer("timeDuration", "PT5M"))
     async with running() as it:
