@@ -14,6 +14,7 @@ from cli.payload import read_payload
 from cli.process_words import print_fields, print_instance, print_reached, print_sent
 from cli.session import with_session
 from service import processes as service
+from service import token_moves
 from sql.processes import instances
 from sql.processes.definitions import delete_definition, list_definitions
 from sql.processes.instances import FoundStep
@@ -238,7 +239,7 @@ def move(
         raise Refusal("nothing is to be moved; give --end TOKEN, --begin NODE, or both")
 
     async def do(session: Session) -> int:
-        sent = await instances.move_tokens(session, instance_key, terminated=ending or (), begun=begun or ())
+        sent = await token_moves.move(session, instance_key, terminated=ending or (), begun=begun or ())
         return print_sent(sent, instance_key, as_json=as_json)
 
     return with_session(do)
