@@ -16,7 +16,7 @@ from cli.session import with_session
 from service import processes as service
 from service import token_moves
 from sql.processes import instances
-from sql.processes.definitions import delete_definition, list_definitions
+from sql.processes.definitions import RUNNING_MAX, FoundDefinition, delete_definition, list_definitions
 from sql.processes.instances import FoundStep
 from sql.session import Session
 from timers.refusal import Refusal, shortened
@@ -73,7 +73,7 @@ def list_(
     all_versions: Annotated[bool, typer.Option("--all-versions", help="List older versions, too.")] = False,
     as_json: Json = False,
 ) -> int:
-    """List deployed processes, with how many instances of each run."""
+    """List deployed processes, with how many instances of each run, counted up to 1,000."""
 
     async def do(session: Session) -> int:
         found = await list_definitions(session, tenant_id=tenant, all_versions=all_versions)
@@ -90,7 +90,7 @@ def list_(
                         it.version,
                         it.tenant_id,
                         it.definition_key,
-                        it.running,
+                        _running_of(it),
                         it.deployed_at,
                         it.resource,
                     )
@@ -316,6 +316,10 @@ def read_variables(text: str | None, *, option: str = "--variables") -> dict[str
     if not isinstance(given, dict):
         raise Refusal(f"{option} {shortened(text)} is no JSON object; give names and values")
     return given
+
+
+def _running_of(it: FoundDefinition) -> str:
+    return f"{it.running:,}{'+' if it.running >= RUNNING_MAX else ''}"
 
 
 def _read(file: Path) -> bytes:

@@ -48,7 +48,7 @@ class ProcessAnswer(Answer):
     name: str = Field(examples=["Order"])
     resource: str = Field(examples=["order.bpmn"], description="the file's name")
     deployed_at: datetime = MOMENT
-    running: int = Field(examples=[12], description="its instances, counted up to 1,000")
+    running: int = Field(examples=[12], description="its instances that have not ended; 1000 means 1,000 or more")
 
     @classmethod
     def of(cls, found: FoundDefinition) -> Self:

@@ -9,6 +9,8 @@ from typing import Any
 
 from sql.session import Session
 
+RUNNING_MAX = 1_000  # instances of a version are counted up to here, as in list_definitions.sql
+
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
@@ -22,7 +24,7 @@ class Deployed:
 
 @dataclass(frozen=True, slots=True)
 class FoundDefinition:
-    """One version of a process; `running` counts its instances up to 1,000."""
+    """One version of a process; `running` counts its instances; 1,000 may be more."""
 
     definition_key: int
     tenant_id: str

@@ -35,6 +35,25 @@ def begun(shell: Shell) -> None:
     asyncio.run(make())
 
 
+def test_a_thousand_instances_may_be_more_and_are_told_so(shell: Shell) -> None:
+    async def add(first: int, last: int) -> None:
+        await query(
+            shell.dsn,
+            "insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)"
+            " select i, d.definition_key, 1, 'default', 'p', '{}'"
+            " from generate_series($1::bigint, $2::bigint) i cross join shardclock.definitions d",
+            first,
+            last,
+        )
+
+    begun(shell)
+    asyncio.run(add(1_001, 1_998))
+    assert " 999 " in shell("processes").out
+    asyncio.run(add(2_001, 2_003))
+    assert " 1,000+ " in shell("processes", "list").out
+    assert shell("processes", "list", "--json").json[0]["running"] == 1_000
+
+
 def test_a_move_to_what_is_not_there_is_refused(shell: Shell) -> None:
     begun(shell)
     nowhere = shell("processes", "move", 101, "--begin", "nonode")
