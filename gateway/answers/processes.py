@@ -119,6 +119,10 @@ class WholeInstanceAnswer(InstanceAnswer):
         ]
     )
     subscriptions: list[dict[str, Any]] = Field(examples=[[]], description="messages and signals that it waits for")
+    called: list[dict[str, Any]] = Field(
+        examples=[[{"token": 4, "process_id": "ship", "instance_key": 31012}]],
+        description="instances of called processes that run, and the token that waits for each",
+    )
     incident_list: list[dict[str, Any]] = Field(examples=[[]], description="tokens that have stopped, and why")
 
     @classmethod

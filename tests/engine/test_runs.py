@@ -198,6 +198,20 @@ async def test_a_called_process_gives_its_result_back() -> None:
         assert (await it.see(key)).result == {"order": 41, "next": 42}
 
 
+async def test_an_instance_shows_the_called_one_for_which_it_waits() -> None:
+    async with running() as it:
+        await it.deploy(START + '<userTask id="u"/>', connected="s>u", process_id="child")
+        await it.deploy(START + CALL + END, connected="s>c c>e")
+        key = await it.start()
+        (called,) = (await it.see(key)).waits["called"]
+        child = await it.see(called["instance_key"])
+        assert (child.found.parent_key, called["process_id"]) == (key, "child")
+        (task,) = child.waits["tasks"]
+        assert await tasks.complete_task(it.session, task["task_key"], variables={})
+        await it.settle()
+        assert (await it.see(key)).waits["called"] == []
+
+
 async def test_cancelling_takes_all_away_called_processes_too() -> None:
     wait = f'<intermediateCatchEvent id="t">{HOUR}</intermediateCatchEvent><userTask id="u"/>'
     async with running() as it:

@@ -58,6 +58,7 @@ class WholeInstance(InstanceState):
     jobs: Waits
     tasks: Waits
     subscriptions: Waits
+    called: Waits = ()
     incident_list: Waits
 
 
