@@ -14,8 +14,9 @@ from cli.payload import read_payload
 from cli.process_words import print_fields, print_instance, print_reached, print_sent
 from cli.session import with_session
 from service import processes as service
+from service import token_moves
 from sql.processes import instances
-from sql.processes.definitions import delete_definition, list_definitions
+from sql.processes.definitions import RUNNING_MAX, FoundDefinition, delete_definition, list_definitions
 from sql.processes.instances import FoundStep
 from sql.session import Session
 from timers.refusal import Refusal, shortened
@@ -72,7 +73,7 @@ def list_(
     all_versions: Annotated[bool, typer.Option("--all-versions", help="List older versions, too.")] = False,
     as_json: Json = False,
 ) -> int:
-    """List deployed processes, with how many instances of each run."""
+    """List deployed processes, with how many instances of each run, counted up to 1,000."""
 
     async def do(session: Session) -> int:
         found = await list_definitions(session, tenant_id=tenant, all_versions=all_versions)
@@ -89,7 +90,7 @@ def list_(
                         it.version,
                         it.tenant_id,
                         it.definition_key,
-                        it.running,
+                        _running_of(it),
                         it.deployed_at,
                         it.resource,
                     )
@@ -238,7 +239,7 @@ def move(
         raise Refusal("nothing is to be moved; give --end TOKEN, --begin NODE, or both")
 
     async def do(session: Session) -> int:
-        sent = await instances.move_tokens(session, instance_key, terminated=ending or (), begun=begun or ())
+        sent = await token_moves.move(session, instance_key, terminated=ending or (), begun=begun or ())
         return print_sent(sent, instance_key, as_json=as_json)
 
     return with_session(do)
@@ -315,6 +316,10 @@ def read_variables(text: str | None, *, option: str = "--variables") -> dict[str
     if not isinstance(given, dict):
         raise Refusal(f"{option} {shortened(text)} is no JSON object; give names and values")
     return given
+
+
+def _running_of(it: FoundDefinition) -> str:
+    return f"{it.running:,}{'+' if it.running >= RUNNING_MAX else ''}"
 
 
 def _read(file: Path) -> bytes:

@@ -180,8 +180,9 @@ def _print_engines(measured: ProcessMeasures, engines: Sequence[Holder]) -> None
         ("incidents", _counted_up_to(measured.incidents, MEASURED_MAX)),
     ]
     print_table("", ["processes", ""], rows)
-    columns = ["engine", "cluster", "holder", "node", "host", "pid", "", "seen"]
-    print_table("", columns, [_keeper_row(engine) for engine in engines])
+    columns = ["engine", "cluster", "holder", "node", "host", "pid", "seen"]
+    # An engine holds nothing from one turn to the next.
+    print_table("", columns, [(*row[:-2], row[-1]) for row in map(_keeper_row, engines)])
     if measured.engines_wanted and not measured.engines_alive:
         tell("no engine is running, so instances stand still: start one with `shardclock up`")
 

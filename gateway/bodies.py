@@ -10,12 +10,16 @@ from timers.payload import read_json
 from timers.refusal import InvalidTimer, shortened
 
 JSON = "application/json"
+TIMER = '{"delay":"PT15M"}'
 NDJSON = "application/x-ndjson"
 
 
-async def read_object(request: Request, *, within_s: float, may_be_empty: bool = False) -> dict[str, object]:
+async def read_object(
+    request: Request, *, within_s: float, may_be_empty: bool = False, such_as: str = ""
+) -> dict[str, object]:
     """Read one JSON object of at most 131,072 bytes, as strictly as a line of a file is read.
 
+    shape:   `such_as` is an example for who sends something else
     errors:  Problem  another media type, too large, too slow, or not a JSON object
     """
     body = await read_body(request, JSON, bytes_max=LINE_BYTES_MAX, within_s=within_s)
@@ -26,7 +30,8 @@ async def read_object(request: Request, *, within_s: float, may_be_empty: bool =
     except InvalidTimer as refusal:
         raise Problem(UNREADABLE, f"the body {refusal}") from None
     if not isinstance(found, dict):
-        raise Problem(REFUSED, f'the body {shortened(body)} is not a JSON object; send one such as {{"delay":"PT15M"}}')
+        way_out = f"send one such as {such_as}" if such_as else "send one, of names and values"
+        raise Problem(REFUSED, f"the body {shortened(body.decode(errors='replace'))} is not a JSON object; {way_out}")
     return found
 
 

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 
 from gateway.answers.log import RecordAnswer
 from gateway.answers.timers import ScheduledAnswer, WaitedAnswer
-from gateway.bodies import read_object
+from gateway.bodies import TIMER, read_object
 from gateway.callers import Caller
 from gateway.idempotency import REPLAYED, differs, in_flight, request_of
 from gateway.parts import Gateway, caller_of, gateway_of
@@ -50,7 +50,7 @@ async def create_timer(request: Request) -> Response:
     caller = await caller_of(request)
     caller.require("write")
     await gateway.quotas.take_writes(caller.tenant_id)
-    fields = await read_object(request, within_s=gateway.settings.gateway_body_s)
+    fields = await read_object(request, within_s=gateway.settings.gateway_body_s, such_as=TIMER)
     return await schedule(request, caller, timer_of(fields, caller), request_of(request, caller, fields))
 
 

@@ -27,6 +27,7 @@ from gateway.problems import NOT_FOUND, Problem
 from gateway.reference import body_of
 from gateway.waiting import wait_s_of
 from service import processes as use_cases
+from service import token_moves
 from sql.processes import instances as statements
 from sql.processes.instances import WholeInstance
 from sql.session import Session
@@ -177,11 +178,14 @@ async def resolve_incident(instance_key: Key, request: Request, caller: Manager)
     openapi_extra=body_of(Moved, example={"terminated": [3], "begun": ["charge"]}),
 )
 async def move_tokens(instance_key: Key, request: Request, caller: Manager) -> Response:
-    """Let tokens of an instance end, and others begin; all of it happens, or nothing."""
+    """Let tokens of an instance end, and others begin; all of it happens, or nothing.
+
+    A token or a node that the instance does not have now is refused.
+    """
     asked = await read_model(request, Moved)
 
     async def do(session: Session) -> InstanceKeyAnswer:
-        sent = await statements.move_tokens(
+        sent = await token_moves.move(
             session, instance_key, terminated=asked.terminated, begun=asked.begun, tenant_id=caller.tenant_id
         )
         return _sent(instance_key, sent)

@@ -1,6 +1,6 @@
 """What every route uses: the parts of one gateway, who asks, and how long it waits."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
@@ -177,16 +177,19 @@ async def read_model(request: Request, model: type[Model]) -> Model:
     try:
         return model.model_validate(fields)
     except ValidationError as error:
-        raise Problem(REFUSED, sentence_of(error.errors(include_url=False)[0])) from None
+        fields_of = [field.alias or name for name, field in model.model_fields.items()]
+        raise Problem(REFUSED, sentence_of(error.errors(include_url=False)[0], fields_of)) from None
 
 
-def sentence_of(report: Any) -> str:
-    """Make a sentence of what pydantic reports about one value."""
+def sentence_of(report: Any, fields: Sequence[str] = ()) -> str:
+    """Make a sentence of what pydantic reports about one value; `fields` are those of the whole, if they are known."""
     name = ".".join(str(part) for part in report["loc"] if part not in ("body", "query", "path", "header"))
     name = "".join(it if it.isprintable() else "?" for it in name[:NAME_SHOWN])
     if report["type"] == "missing":
         return f"{name} is missing; give it"
     if report["type"] == "extra_forbidden":
-        return f"{shortened(name)} is not a field here; leave it out"
+        is_outer = fields and len(report["loc"]) == 1
+        way_out = f"the fields are {', '.join(fields)}" if is_outer else "leave it out"
+        return f"{shortened(name)} is not a field here; {way_out}"
     rule = report["msg"][:1].lower() + report["msg"][1:]
     return f"{name} {shortened(report['input'])} is refused: {rule}"

@@ -31,6 +31,8 @@ from sql.processes.tasks import find_tasks
 from sql.session import Session
 from timers.model import BIGINT_MAX
 
+NOT_YOURS = "is not yours: it has ended, its lease has run out, or it never was"  # of one that a program takes
+
 router = APIRouter(prefix="/v1", tags=["processes"])
 
 
@@ -125,7 +127,7 @@ async def claim_task(task_key: Key, request: Request, caller: Writer) -> Respons
         outcome = await claim(session, task_key, assignee=asked.assignee, tenant_id=caller.tenant_id)
         if outcome == "TAKEN":
             raise Problem(CONFLICT, f"task {task_key} is another's; let that person give it back", state=outcome)
-        return _of_task(task_key, outcome)
+        return _of_task(task_key, outcome, gone="is completed, or never was")
 
     return await do_once(request, caller, asked, do)
 
@@ -141,7 +143,8 @@ async def complete_task(task_key: Key, request: Request, caller: Writer) -> Resp
 
     async def do(session: Session) -> TaskStateAnswer:
         done = await complete(session, task_key, variables=asked.variables, tenant_id=caller.tenant_id)
-        return _of_task(task_key, "COMPLETED" if done else "NOT_FOUND")
+        outcome = "COMPLETED" if done else "NOT_FOUND"
+        return _of_task(task_key, outcome, gone="is completed already, or never was")
 
     return await do_once(request, caller, asked, do)
 
@@ -230,7 +233,7 @@ async def throw_service_task_error(task_key: Key, request: Request, caller: Writ
     return await do_once(request, caller, asked, do)
 
 
-def _of_task(task_key: int, outcome: str) -> TaskStateAnswer:
+def _of_task(task_key: int, outcome: str, *, gone: str = NOT_YOURS) -> TaskStateAnswer:
     if outcome == "NOT_FOUND":
-        raise Problem(NOT_FOUND, f"task {task_key} is not yours: it has ended, its lease has run out, or it never was")
+        raise Problem(NOT_FOUND, f"task {task_key} {gone}")
     return TaskStateAnswer(task_key=task_key, state=outcome)

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from gateway.answers.log import RecordAnswer, RecordsAnswer
 from gateway.answers.timers import ChangedAnswer, ExplainedAnswer, TimerAnswer, TimersAnswer
 from gateway.asked import PAID, Chosen, Reason, find_own
-from gateway.bodies import read_object
+from gateway.bodies import TIMER, read_object
 from gateway.callers import Caller
 from gateway.creating import TIMERS, WAITED, schedule, timer_of
 from gateway.idempotency import once, request_of
@@ -97,7 +97,7 @@ async def list_timers(gateway: Here, caller: Reader, wanted: Annotated[Listing, 
 )
 async def put_timer(name: Name, request: Request, gateway: Here, caller: Writer) -> Response:
     """Make the timer of a name, or replace it."""
-    fields = await read_object(request, within_s=gateway.settings.gateway_body_s)
+    fields = await read_object(request, within_s=gateway.settings.gateway_body_s, such_as=TIMER)
     for field in ("name", "on_conflict"):
         if field in fields:
             raise InvalidTimer(f"{field} is not a field here: the path names the timer that is replaced; leave it out")

@@ -59,7 +59,7 @@ async def start(
     With an idempotency key, the same call within a day returns the same instance.
 
     errors:  UnknownProcess    it is not deployed
-             Refusal           the variables have more than 1 MiB
+             Refusal           the variables have more than 1 MiB, or only a message, a signal or a timer begins it
              StoreUnavailable  the outcome is unknown: without a key, calling again may start a second one
     """
     return await _unless_refused(
@@ -120,6 +120,7 @@ def _described(definition: Definition) -> dict[str, Any]:
         "process_id": definition.process_id,
         "name": definition.name or definition.process_id,
         "starts": [_start_of(effect) for effect in opened],
+        "starts_by_hand": definition.root.start is not None,
     }
 
 

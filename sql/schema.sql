@@ -343,6 +343,7 @@ CREATE TABLE shardclock.definitions (
     starts jsonb NOT NULL,
     deployed_at timestamp with time zone DEFAULT now() NOT NULL,
     deleted_at timestamp with time zone,
+    starts_by_hand boolean DEFAULT true NOT NULL,
     CONSTRAINT digest_is_of_sha256 CHECK ((octet_length(digest) = 32)),
     CONSTRAINT model_is_at_most_4_mib CHECK ((octet_length(model) <= 4194304)),
     CONSTRAINT process_id_is_1_to_200_characters CHECK (((length(process_id) >= 1) AND (length(process_id) <= 200))),
@@ -918,7 +919,7 @@ ALTER TABLE ONLY shardclock.holders
 -- declare_job(jsonb)  0012_job_verbs.sql
 -- delay_from_now(text, text, text)  0004_dates.sql
 -- delete_definition(bigint, text)  0018_processes.sql
--- deploy_model(text, text, bytea, bytea, jsonb)  0018_processes.sql
+-- deploy_model(text, text, bytea, bytea, jsonb)  0021_bounds_of_processes.sql
 -- described_job(jsonb)  0015_job_files.sql
 -- disable_job(text, text)  0012_job_verbs.sql
 -- discard_dead_letters(bigint[], text)  0009_deliveries.sql

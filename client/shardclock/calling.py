@@ -12,13 +12,14 @@ from typing import Any, TypeAlias
 
 from shardclock.deadline import Deadline
 from shardclock.handler import Handler
-from shardclock.outcome import COMPLETED, Completed, Outcome, outcome_of
+from shardclock.outcome import COMPLETED, Completed, Failed, Outcome, outcome_of
 from shardclock.payload import read_payload
 from shardclock.raised import Partly
-from shardclock.result import completed
+from shardclock.result import completed, with_variables
 from shardclock.timer import Timer
 
 Delivered: TypeAlias = Timer[str | None]
+SERVICE_TASK = "SERVICE_TASK"  # the type of a timer whose handler does a task of a process
 Ended: TypeAlias = tuple[object, BaseException | None]  # what a handler returned, or what it raised
 
 
@@ -31,7 +32,7 @@ async def call_async(handler: Handler, timer: Delivered) -> Outcome:
     if not isinstance(read, Timer):
         return read
     result, error = await _run_async(handler, read)
-    return completed(result) if error is None else outcome_of(error)
+    return _returned(read, result) if error is None else outcome_of(error)
 
 
 def call_plain(handler: Handler, timer: Delivered) -> Outcome:
@@ -40,7 +41,7 @@ def call_plain(handler: Handler, timer: Delivered) -> Outcome:
     if not isinstance(read, Timer):
         return read
     result, error = _run_plain(handler, read)
-    return completed(result) if error is None else outcome_of(error)
+    return _returned(read, result) if error is None else outcome_of(error)
 
 
 async def call_batch_async(handler: Handler, timers: Sequence[Delivered]) -> list[Outcome]:
@@ -98,18 +99,28 @@ def _of_batch(read: Sequence[Timer[Any] | Outcome], ended: Ended) -> list[Outcom
         by_key = error.by_timer_key
         strangers = by_key.keys() - {timer.timer_key for timer in read if isinstance(timer, Timer)}
         error = None if not strangers else ValueError(f"Partly names {min(strangers)}, which is no timer of this batch")
-    whole = _of_whole_batch(result) if error is None else outcome_of(error)
-    if error is not None or not by_key:
-        return [whole if isinstance(timer, Timer) else timer for timer in read]
-    return [_of_one(by_key.get(timer.timer_key)) if isinstance(timer, Timer) else timer for timer in read]
+    if error is not None:
+        failed = outcome_of(error)
+        return [failed if isinstance(timer, Timer) else timer for timer in read]
+    if not by_key:
+        return [_of_whole_batch(timer, result) if isinstance(timer, Timer) else timer for timer in read]
+    return [_of_one(timer, by_key.get(timer.timer_key)) if isinstance(timer, Timer) else timer for timer in read]
 
 
-def _of_whole_batch(result: object) -> Outcome:
+def _of_whole_batch(timer: Timer[Any], result: object) -> Outcome:
     # A list of those that failed would be lost here, and so is told: other services expect one.
     if result is None:
         return COMPLETED
+    if timer.timer_type == SERVICE_TASK:
+        return Failed(
+            "what a batch returns can't become variables; raise shardclock.Partly with an object for each timer"
+        )
     return Completed(note="what a batch returns is not recorded; raise shardclock.Partly for single timers")
 
 
-def _of_one(result: object) -> Outcome:
-    return outcome_of(result) if isinstance(result, BaseException) else completed(result)
+def _of_one(timer: Timer[Any], result: object) -> Outcome:
+    return outcome_of(result) if isinstance(result, BaseException) else _returned(timer, result)
+
+
+def _returned(timer: Timer[Any], result: object) -> Outcome:
+    return with_variables(result) if timer.timer_type == SERVICE_TASK else completed(result)

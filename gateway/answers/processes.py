@@ -48,7 +48,7 @@ class ProcessAnswer(Answer):
     name: str = Field(examples=["Order"])
     resource: str = Field(examples=["order.bpmn"], description="the file's name")
     deployed_at: datetime = MOMENT
-    running: int = Field(examples=[12], description="its instances, counted up to 1,000")
+    running: int = Field(examples=[12], description="its instances that have not ended; 1000 means 1,000 or more")
 
     @classmethod
     def of(cls, found: FoundDefinition) -> Self:
@@ -119,6 +119,10 @@ class WholeInstanceAnswer(InstanceAnswer):
         ]
     )
     subscriptions: list[dict[str, Any]] = Field(examples=[[]], description="messages and signals that it waits for")
+    called: list[dict[str, Any]] = Field(
+        examples=[[{"token": 4, "process_id": "ship", "instance_key": 31012}]],
+        description="instances of called processes that run, and the token that waits for each",
+    )
     incident_list: list[dict[str, Any]] = Field(examples=[[]], description="tokens that have stopped, and why")
 
     @classmethod

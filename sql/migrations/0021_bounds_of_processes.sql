@@ -1,10 +1,15 @@
--- How many attempts a service task has, as its model says (retries of zeebe:taskDefinition), how large variables are, and
--- for how long a start's key is remembered.
+-- How many attempts a service task has, as its model says (retries of zeebe:taskDefinition), how large variables are, for
+-- how long a start's key is remembered, and which processes nobody can start by hand.
 
 alter table shardclock.deliveries add column attempts_max integer;
 
 comment on column shardclock.deliveries.attempts_max is
     'How many attempts its model gives a service task; null: its handler''s or endpoint''s policy says it.';
+
+alter table shardclock.definitions add column starts_by_hand boolean not null default true;
+
+comment on column shardclock.definitions.starts_by_hand is
+    'It has a start event without a trigger; false: only what `starts` names begins it.';
 
 -- Without retries, what is left of the model's attempts decides.
 create or replace function shardclock.fail_service_task(
@@ -74,7 +79,57 @@ begin
 end
 $$;
 
--- A key is remembered for a day, also while there is no engine to forget it.
+-- Deploys the processes of a model that the caller has read and found to be right. `said` is an array of
+-- {process_id, name, starts, starts_by_hand}; an older release says nothing of the last one.
+create or replace function shardclock.deploy_model(
+    tenant_id text, resource text, digest bytea, model bytea, said jsonb
+)
+returns table (definition_key bigint, process_id text, version integer, is_new boolean)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    one jsonb;
+    latest shardclock.definitions;
+begin
+    -- In order, so that two deployments of the same processes don't deadlock.
+    for one in select s.one from jsonb_array_elements(said) as s (one) order by s.one ->> 'process_id' loop
+        perform pg_advisory_xact_lock(hashtextextended(deploy_model.tenant_id || ' ' || (one ->> 'process_id'), 18));
+        select d.* into latest
+        from shardclock.definitions d
+        where d.definition_key = shardclock.find_definition(deploy_model.tenant_id, one ->> 'process_id');
+        process_id := one ->> 'process_id';
+        is_new := latest.digest is distinct from deploy_model.digest or latest.resource <> deploy_model.resource;
+        if not is_new then
+            definition_key := latest.definition_key;
+            version := latest.version;
+            return next;
+            continue;
+        end if;
+        select coalesce(max(d.version), 0) + 1 into version
+        from shardclock.definitions d
+        where d.tenant_id = deploy_model.tenant_id and d.process_id = one ->> 'process_id';
+        definition_key := nextval('shardclock.timer_key_seq');
+        insert into shardclock.definitions (
+            definition_key, tenant_id, process_id, version, name, resource, digest, model, starts,
+            starts_by_hand
+        )
+        values (
+            deploy_model.definition_key, deploy_model.tenant_id, deploy_model.process_id, deploy_model.version,
+            one ->> 'name', deploy_model.resource, deploy_model.digest, deploy_model.model, one -> 'starts',
+            coalesce((one ->> 'starts_by_hand')::boolean, true)
+        );
+        if latest.definition_key is not null then
+            perform shardclock.close_starts(latest.definition_key);
+        end if;
+        perform shardclock.open_starts(definition_key);
+        return next;
+    end loop;
+end
+$$;
+
+-- A key is remembered for a day, also while there is no engine to forget it. A process that only a message, a signal or a
+-- timer begins is refused here: its engine could only bury the signal.
 create or replace function shardclock.start_process(
     process_id text,
     variables jsonb default '{}',
@@ -89,6 +144,7 @@ as $$
 declare
     definition bigint := shardclock.find_definition(tenant_id, process_id, version);
     before shardclock.process_starts;
+    begun_by text;
     key bigint;
 begin
     perform shardclock.check_variables(variables);
@@ -132,6 +188,22 @@ begin
         end
         using errcode = 'no_data_found';
     end if;
+    select string_agg(s.said, ' or ' order by s.said) into begun_by
+    from (
+        select distinct case s.start ->> 'kind'
+            when 'timer' then 'its timer'
+            else format('the %s "%s"', s.start ->> 'kind', left(s.start ->> 'name', 60))
+        end as said
+        from shardclock.definitions d
+        cross join lateral jsonb_array_elements(d.starts) as s (start)
+        where d.definition_key = definition and not d.starts_by_hand
+        order by said
+        limit 5
+    ) s;
+    if begun_by is not null then
+        raise exception 'process "%" has no start event without a trigger: it begins by %', left(process_id, 60), begun_by
+            using errcode = 'invalid_parameter_value';
+    end if;
     key := shardclock.send_signal(
         null, tenant_id, jsonb_build_object('kind', 'begin', 'definition', definition, 'variables', variables)
     );
@@ -143,4 +215,17 @@ begin
     end if;
     return key;
 end
+$$;
+
+comment on function shardclock.start_process is $$Starts an instance of a process, in the caller's transaction: an
+engine begins it once that is committed.
+
+process_id: the id of a deployed process
+variables: a JSON object, the variables with which it begins
+tenant_id: whose process it is
+version: which version; null: the newest
+idempotency_key: called again with it within a day, it starts nothing and returns the same instance; null: each call starts one
+returns: the instance_key
+errors: P0002 for a process or a version that is not deployed; 22023 for variables that are no object or have more than 1 MiB, a key that has started another process, or a process that only its message, signal or timer begins
+example: select shardclock.start_process('order', variables => '{"order": 42}', idempotency_key => 'order-42');
 $$;

@@ -9,6 +9,8 @@ from typing import Any
 
 from sql.session import Session
 
+RUNNING_MAX = 1_000  # instances of a version are counted up to here, as in list_definitions.sql
+
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
@@ -22,7 +24,7 @@ class Deployed:
 
 @dataclass(frozen=True, slots=True)
 class FoundDefinition:
-    """One version of a process; `running` counts its instances up to 1,000."""
+    """One version of a process; `running` counts its instances; 1,000 may be more."""
 
     definition_key: int
     tenant_id: str
@@ -48,7 +50,7 @@ async def deploy_model(
 ) -> list[Deployed]:
     """Deploy a model that was read and found to be right, all of its processes or none.
 
-    shape:   each process is {process_id, name, starts}, its starts are as in the table
+    shape:   each process is {process_id, name, starts, starts_by_hand}, its starts are as in the table
     errors:  StoreUnavailable  the outcome is unknown: call again, an identical model changes nothing
              StatementRefused  the times of a start event can't be kept
     source:  sql/processes/deploy_model.sql

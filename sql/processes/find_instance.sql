@@ -4,11 +4,11 @@
 -- out:   instance_key bigint, tenant_id text, process_id text, version integer, state text, started_at timestamptz,
 --        ended_at timestamptz, parent_key bigint, incidents integer, as find_instances tells them; definition_key bigint,
 --        error_code text, instance_state text (tokens and variables), result jsonb; timers jsonb, jobs jsonb,
---        tasks jsonb, subscriptions jsonb, incident_list jsonb: what it waits for. No row: there is none. One that has not
---        begun yet is STARTING, and has nothing of it
+--        tasks jsonb, subscriptions jsonb, called jsonb, incident_list jsonb: what it waits for, called processes that have
+--        begun among it. No row: there is none. One that has not begun yet is STARTING, and has nothing of it
 -- locks: nothing
 -- index: instances_pkey; timers_by_process_instance, deliveries_of_service_tasks, tasks_by_token,
---        subscriptions_by_instance, incidents_pkey: probes
+--        subscriptions_by_instance, instances_by_parent, incidents_pkey: probes
 select
     i.instance_key, i.tenant_id, i.process_id, d.version, coalesce(i.outcome, 'RUNNING') as state, i.started_at,
     i.ended_at, i.parent_key, jsonb_array_length(n.found) as incidents, i.definition_key, i.error_code,
@@ -69,6 +69,19 @@ select
         from shardclock.subscriptions s
         where s.instance_key = i.instance_key
     ) as subscriptions,
+    (
+        select coalesce(
+            jsonb_agg(
+                jsonb_build_object(
+                    'token', c.parent_token, 'process_id', c.process_id, 'instance_key', c.instance_key
+                )
+                order by c.instance_key
+            ),
+            '[]'
+        )
+        from shardclock.instances c
+        where c.parent_key = i.instance_key and c.ended_at is null
+    ) as called,
     n.found as incident_list
 from shardclock.instances i
 join shardclock.definitions d on d.definition_key = i.definition_key
@@ -89,7 +102,7 @@ where i.instance_key = :instance_key::bigint and (:tenant_id::text is null or i.
 union all
 select
     w.timer_key, w.tenant_id, d.process_id, d.version, 'STARTING', w.created_at, null, null, 0, d.definition_key, null,
-    null, null, '[]', '[]', '[]', '[]', '[]'
+    null, null, '[]', '[]', '[]', '[]', '[]', '[]'
 from shardclock.deliveries w
 join shardclock.definitions d on d.definition_key = (w.payload ->> 'definition')::bigint
 where w.timer_key = :instance_key and w.target = 'process:instance' and w.process_instance_key is null

@@ -49,7 +49,7 @@ class FoundStep:
     passes: list[list[Any]]
 
 
-WAITS = ("timers", "jobs", "tasks", "subscriptions", "incident_list")
+WAITS = ("timers", "jobs", "tasks", "subscriptions", "called", "incident_list")
 
 
 async def start_process(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 
@@ -183,3 +184,7 @@ def test_status_says_that_no_engine_is_there_and_what_waits_for_one(shell: Shell
     assert (state["engines_wanted"], state["engines_alive"], state["signals_waiting"]) == (1, 0, 2)
     assert "1 of 1 wanted" in alive.out
     assert "no engine is running" not in alive.err
+    lines = alive.out.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("engine "))
+    columns, row = (re.split(" {2,}", line.strip()) for line in lines[at : at + 2])
+    assert len(columns) == len(row), "each column has a name"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -15,6 +16,9 @@ from pydantic import BaseModel
 from shardclock import AsyncClient
 from shardclock.api.fields import Length, New
 from shardclock.http import NotFound, asked, async_sending
+from shardclock.http.async_processes import AsyncProcesses
+from shardclock.http.async_tasks import AsyncTasks
+from tests.support import ROOT
 from tests.support.factories import BOUND_S, HolderClient, add_holder, pending_rows, value
 from tests.support.gateways import Api
 from tests.support.waiting import eventually
@@ -270,3 +274,14 @@ async def test_a_timer_is_named_in_exactly_one_way(client: AsyncClient) -> None:
                 TypeError, match=r"^a timer is named by timer_key= or by name=: give exactly one of them$"
             ):
                 await method(**named)
+
+
+def test_the_page_names_what_is_an_async_generator() -> None:
+    page = (ROOT / "docs" / "gateway.md").read_text(encoding="utf-8")
+    named = page.partition("is an async generator, for `async for`:")[2].partition(";")[0]
+    for of, prefix in ((AsyncClient, ""), (AsyncProcesses, "processes."), (AsyncTasks, "tasks.")):
+        public = {name: method for name, method in vars(of).items() if not name.startswith("_")}
+        for name in (name for name, method in public.items() if inspect.isasyncgenfunction(method)):
+            assert f"`{prefix}{name}`" in named
+            named = named.replace(f"`{prefix}{name}`", "")
+    assert "`" not in named, "the others are awaited"

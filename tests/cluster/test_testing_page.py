@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,9 +16,11 @@ from tests.support.installed import tell_installed
 
 def test_the_page_s_tests_pass(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
-    app, tests = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    app, *parts = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    tests = "\n\n".join(parts)
     (tmp_path / "reminders.py").write_text(app)
     (tmp_path / "test_reminders.py").write_text(tests)
+    shutil.copy(ROOT / "examples" / "order.bpmn", tmp_path)
     tell_installed(tmp_path)
 
     done = subprocess.run(

@@ -198,6 +198,20 @@ async def test_a_called_process_gives_its_result_back() -> None:
         assert (await it.see(key)).result == {"order": 41, "next": 42}
 
 
+async def test_an_instance_shows_the_called_one_for_which_it_waits() -> None:
+    async with running() as it:
+        await it.deploy(START + '<userTask id="u"/>', connected="s>u", process_id="child")
+        await it.deploy(START + CALL + END, connected="s>c c>e")
+        key = await it.start()
+        (called,) = (await it.see(key)).waits["called"]
+        child = await it.see(called["instance_key"])
+        assert (child.found.parent_key, called["process_id"]) == (key, "child")
+        (task,) = child.waits["tasks"]
+        assert await tasks.complete_task(it.session, task["task_key"], variables={})
+        await it.settle()
+        assert (await it.see(key)).waits["called"] == []
+
+
 async def test_cancelling_takes_all_away_called_processes_too() -> None:
     wait = f'<intermediateCatchEvent id="t">{HOUR}</intermediateCatchEvent><userTask id="u"/>'
     async with running() as it:
@@ -225,6 +239,24 @@ async def test_variables_are_an_object_and_a_process_is_known() -> None:
             await processes.start(it.session, "p", version=3)
         with pytest.raises(Refusal, match=r"variables have \d+ bytes: the limit is 1048576"):
             await processes.start(it.session, "p", variables={"a": "x" * 1_100_000})
+
+
+async def test_a_process_that_a_message_begins_is_started_by_nobody_else() -> None:
+    by_message = '<startEvent id="s"><messageEventDefinition messageRef="m"/></startEvent>'
+    by_timer = f'<startEvent id="t">{timer("timeDate", "2026-03-02T08:00:00Z")}</startEvent>'
+    async with running() as it:
+        await it.deploy(by_message + by_timer + END, connected="s>e t>e", beside='<message id="m" name="paid"/>')
+        with pytest.raises(Refusal) as refused:
+            await it.start()
+        assert str(refused.value) == (
+            'process "p" has no start event without a trigger: it begins by its timer or the message "paid"'
+        )
+        assert await instances.find_instances(it.session) == []
+        (key,) = await instances.publish_message(it.session, "paid", correlation="", variables={}, tenant_id="default")
+        await it.settle()
+        assert await it.state(key) == "COMPLETED"
+        await it.advance("P1D")
+        assert [found.state for found in await instances.find_instances(it.session)] == ["COMPLETED"] * 2
 
 
 async def test_an_event_sub_process_interrupts_when_its_timer_is_due() -> None:

@@ -118,6 +118,18 @@ async def test_the_model_s_retries_decide_how_often_a_handler_is_called(retries:
         assert again["sentence"] == incident["sentence"]
 
 
+async def test_a_result_that_can_t_become_variables_is_an_incident_in_the_end() -> None:
+    async with running(APP) as it:
+        await it.deploy(START + job("bill") + END, connected="s>bill bill>e")
+        key = await it.start()
+        await it.advance("P1D")
+        (incident,) = (await it.see(key)).waits["incident_list"]
+        assert incident["sentence"] == (
+            "the result can't become variables: it has a value of type Decimal at 'amount', which JSON can't say;"
+            " return a text or a number (attempt 2 of 2)"
+        )
+
+
 async def test_retries_that_are_no_number_are_an_incident() -> None:
     async with running(APP) as it:
         await it.deploy(START + job("flaky", retries="=n") + END, connected="s>flaky flaky>e")

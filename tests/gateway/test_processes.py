@@ -81,3 +81,28 @@ async def test_a_caller_waits_for_the_end_and_a_task_is_completed() -> None:
         assert (ended["state"], ended["result"]) == ("COMPLETED", {"order": "42", "amount": 10})
         steps = (await api.get(f"/v1/instances/{key}/steps")).json["steps"]
         assert [said["kind"] for step in steps for said in step["signals"]] == ["begin", "completed", "happened"]
+
+
+async def test_a_field_that_is_not_there_is_refused_with_those_that_are(api: Api) -> None:
+    moved = await api.post("/v1/instances/7/move", {"end": [3]})
+    moved.assert_problem("refused", 422, "'end' is not a field here; the fields are terminated, begun")
+    listed = await api.get("/v1/tasks?colour=red")
+    listed.assert_problem("refused", 422, "'colour' is not a field here; leave it out")
+
+
+async def test_a_body_that_is_no_object_is_shown_as_it_was_sent(api: Api) -> None:
+    started = await api.post("/v1/processes/none/start", [1])
+    started.assert_problem("refused", 422, "the body '[1]' is not a JSON object; send one, of names and values")
+    scheduled = await api.post("/v1/timers", [1])
+    scheduled.assert_problem(
+        "refused", 422, """the body '[1]' is not a JSON object; send one such as {"delay":"PT15M"}"""
+    )
+
+
+async def test_a_task_that_is_gone_is_told_as_what_it_was(api: Api) -> None:
+    for done, sentence in (
+        (await api.post("/v1/tasks/7/complete", {}), "task 7 is completed already, or never was"),
+        (await api.post("/v1/tasks/7/claim", {"assignee": "ann"}), "task 7 is completed, or never was"),
+        (await api.post("/v1/service-tasks/7/complete", {"claim": 1}), "task 7 is not yours: it has ended, its lease"),
+    ):
+        done.assert_problem("not-found", 404, sentence)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import asyncpg
@@ -40,6 +41,12 @@ async def charge(timer: shardclock.Timer) -> dict[str, Any]:
 async def flaky(timer: shardclock.Timer) -> None:
     """Fail at each attempt; a handler that is called ten times if nobody says otherwise."""
     raise RuntimeError("the line is busy")
+
+
+@shardclock.on_timer("bill", max_attempts=2)
+async def bill(timer: shardclock.Timer) -> dict[str, Any]:
+    """Return what JSON can't say."""
+    return {"amount": Decimal("1.50")}
 
 
 @dataclass

@@ -19,7 +19,7 @@ class Deployed(Answer):
 
 
 class ProcessState(Answer):
-    """Hold one version of a process; `running` counts its instances up to 1,000."""
+    """Hold one version of a process; `running` counts its instances; 1,000 may be more."""
 
     definition_key: int
     process_id: str
@@ -58,6 +58,7 @@ class WholeInstance(InstanceState):
     jobs: Waits
     tasks: Waits
     subscriptions: Waits
+    called: Waits = ()
     incident_list: Waits
 
 

@@ -1,0 +1,73 @@
+"""Where tokens of an instance may be moved: what can't happen is refused before it is sent."""
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from bpmn.model import Definition, read_model
+from bpmn.step import Instance, read_state
+from bpmn.step.state import ROOT
+from sql.processes.definitions import read_definition
+from sql.processes.instances import find_instance, move_tokens
+from sql.session import Session
+from timers.refusal import Refusal, shortened
+
+LISTED_MAX = 20  # tokens or nodes in a sentence
+
+
+async def move(
+    session: Session,
+    instance_key: int,
+    *,
+    terminated: Sequence[int] = (),
+    begun: Sequence[str] = (),
+    tenant_id: str | None = None,
+) -> bool:
+    """Let tokens end and others begin, all or none; False: the instance has ended, or never was.
+
+    An instance that goes on meanwhile may still make it stale.
+
+    errors:  Refusal           a token or a node is not there, as the instance is now
+             StoreUnavailable  the outcome is unknown
+    """
+    found = await find_instance(session, instance_key, tenant_id=tenant_id)
+    if found is not None and found.state is not None:
+        instance = read_state(found.state)
+        for token in terminated:
+            _check_token(token, instance)
+        if begun and (definition := await _definition_of(session, found.definition_key)):
+            for node_id in begun:
+                _check_node(node_id, definition, instance)
+    return await move_tokens(session, instance_key, terminated=terminated, begun=begun, tenant_id=tenant_id)
+
+
+async def _definition_of(session: Session, definition_key: int) -> Definition | None:
+    if (stored := await read_definition(session, definition_key)) is None:
+        return None
+    return next((it for it in read_model(stored.model) if it.process_id == stored.process_id), None)
+
+
+def _check_token(token: int, instance: Instance) -> None:
+    if token == ROOT:
+        raise Refusal(f"token {ROOT} is the process itself; cancel the instance instead")
+    if token not in instance.tokens:
+        there = (f"{it.key} at {shortened(it.node_id)}" for it in instance.tokens.values() if it.key != ROOT)
+        raise Refusal(f"token {token} is not in the instance now: {_listed(there, 'its tokens are')}")
+
+
+def _check_node(node_id: str, definition: Definition, instance: Instance) -> None:
+    node = definition.nodes.get(node_id)
+    if node is None or node_id == definition.process_id:
+        nodes = (shortened(it) for it in definition.nodes if it != definition.process_id)
+        raise Refusal(f"node {shortened(node_id)} is not in the instance's process: {_listed(nodes, 'its nodes are')}")
+    if all(token.node_id != node.scope_id for token in instance.tokens.values()):
+        raise Refusal(
+            f"node {shortened(node_id)} is inside {shortened(node.scope_id)}, where no token is now;"
+            f" begin {shortened(node.scope_id)} instead"
+        )
+
+
+def _listed(names: Iterable[str], opening: str) -> str:
+    shown = list(islice(names, LISTED_MAX + 1))
+    if not shown:
+        return "it has none"
+    return f"{opening} {', '.join(shown[:LISTED_MAX])}{' …' if len(shown) > LISTED_MAX else ''}"

@@ -1,0 +1,68 @@
+"""Processes on the command line: what can't happen is refused in a sentence."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+from bpmn.model import read_model
+from bpmn.step import begin, write_state
+from service.processes import deploy
+from sql.session import Session
+from tests.support.bpmn import model
+from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE
+from tests.support.factories import query
+from tests.support.program import Shell
+
+MODEL = model('<startEvent id="s"/><userTask id="u"/><endEvent id="e"/>', connected="s>u u>e")
+
+
+def begun(shell: Shell) -> None:
+    """Write an instance as an engine does, of key 101; its token 3 waits at the task."""
+    instance, _ = begin(read_model(MODEL)[0], {}, now=datetime.now(UTC))
+
+    async def make() -> None:
+        async with Session(shell.dsn, application="test") as session:
+            (deployed,) = await deploy(session, MODEL, resource="p.bpmn")
+        await query(
+            shell.dsn,
+            "insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)"
+            " values (101, $1, 1, 'default', 'p', $2)",
+            deployed.definition_key,
+            write_state(instance),
+        )
+
+    asyncio.run(make())
+
+
+def test_a_thousand_instances_may_be_more_and_are_told_so(shell: Shell) -> None:
+    async def add(first: int, last: int) -> None:
+        await query(
+            shell.dsn,
+            "insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)"
+            " select i, d.definition_key, 1, 'default', 'p', '{}'"
+            " from generate_series($1::bigint, $2::bigint) i cross join shardclock.definitions d",
+            first,
+            last,
+        )
+
+    begun(shell)
+    asyncio.run(add(1_001, 1_998))
+    assert " 999 " in shell("processes").out
+    asyncio.run(add(2_001, 2_003))
+    assert " 1,000+ " in shell("processes", "list").out
+    assert shell("processes", "list", "--json").json[0]["running"] == 1_000
+
+
+def test_a_move_to_what_is_not_there_is_refused(shell: Shell) -> None:
+    begun(shell)
+    nowhere = shell("processes", "move", 101, "--begin", "nonode")
+    assert nowhere.code == BAD_INPUT
+    assert "node 'nonode' is not in the instance's process: its nodes are 's', 'u', 'e'" in nowhere.err
+    nobody = shell("processes", "move", 101, "--end", 9)
+    assert (nobody.code, "token 9 is not in the instance now: its tokens are 3 at 'u'" in nobody.err) == (
+        BAD_INPUT,
+        True,
+    )
+    assert shell("processes", "move", 7, "--begin", "nonode").code == NOT_DONE
+    assert shell("processes", "move", 101, "--end", 3, "--begin", "u").code == DONE

@@ -1,0 +1,108 @@
+"""What a handler returns for a service task becomes variables, or fails the attempt with a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from shardclock import Completed, Failed, Handler, Outcome, Partly, Timer
+from shardclock.testing import call, call_batch
+
+Declare = Callable[..., Handler]
+TASK = "SERVICE_TASK"
+
+
+class Receipt(BaseModel):
+    amount: Decimal
+
+
+class Rows(BaseModel):
+    rows: object
+
+
+def returning(declare: Declare, result: Any) -> Outcome:
+    """Let a plain and an async handler return the same for a service task, and find the same outcome."""
+
+    def plain(_: Timer) -> Any:
+        return result
+
+    async def asynchronous(_: Timer) -> Any:
+        return result
+
+    one, other = (call(declare(it), timer_type=TASK) for it in (plain, asynchronous))
+    assert one == other
+    return one
+
+
+def test_an_object_and_nothing_are_fine(declare: Declare) -> None:
+    assert returning(declare, None) == Completed()
+    assert returning(declare, {"receipt": "R-42", 1: (2,)}) == Completed({"receipt": "R-42", "1": [2]})
+    assert returning(declare, Receipt(amount=Decimal("1.50"))) == Completed({"amount": "1.50"})
+
+
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        (
+            {"amount": Decimal(1)},
+            "it has a value of type Decimal at 'amount', which JSON can't say; return a text or a number",
+        ),
+        (
+            {"paid": [{"at": datetime(2026, 1, 1, tzinfo=UTC)}]},
+            "it has a value of type datetime at 'paid[0].at', which",
+        ),
+        (
+            {"share": float("nan")},
+            "it has nan at 'share', which JSON can't say; return a finite number, a text or None",
+        ),
+        ({"tags": {1}}, "it has a value of type set at 'tags', which JSON can't say; return a list"),
+        ({(1, 2): 3}, "it has a key of type tuple, which JSON can't say; return names that are texts"),
+        ({"of": Rows(rows=object())}, "it has a value of type Rows at 'of', which JSON can't say"),
+        ({"name": "\ud800"}, "it has a text with half of a surrogate pair at 'name', which JSON can't say"),
+        ({"name": "\0"}, "it holds a NUL character, which Postgres can't store; leave it out"),
+        ({"rows": "x" * 20_000}, "it has 20,011 bytes as JSON, more than 16,384; store it, return its key"),
+        ({"rows": "x" * 1_000_001}, "it has over 1,000,000 characters or parts"),
+        ([1, 2], "it is of type list, and only an object has names; return a dict, a pydantic model or None"),
+        ("R-42", "it is of type str, and only an object has names"),
+        (42, "it is of type int, and only an object has names"),
+        (Decimal(1), "it is of type Decimal, and only an object has names"),
+    ],
+    ids=lambda value: str(type(value)),
+)
+def test_what_can_t_become_variables_fails_the_attempt(declare: Declare, result: Any, why: str) -> None:
+    outcome = returning(declare, result)
+
+    assert isinstance(outcome, Failed)
+    assert outcome.kind == "error"
+    assert outcome.reason.startswith(f"the result can't become variables: {why}")
+    assert len(outcome.reason) < 300
+
+
+def test_for_another_timer_it_is_no_fault(declare: Declare) -> None:
+    def act(_: Timer) -> Any:
+        return {"amount": Decimal(1)}
+
+    assert isinstance(call(declare(act)), Completed)
+
+
+def test_of_a_batch_single_results_become_variables_and_one_for_all_fails(declare: Declare) -> None:
+    def each(_: list[Timer]) -> Any:
+        raise Partly({1: {"n": 1}, 2: [2]})
+
+    def all_(_: list[Timer]) -> Any:
+        return [{"n": 1}, {"n": 2}]
+
+    first, second, third = call_batch(declare(each, batch=5), [None] * 3, timer_type=TASK)
+    assert (first, third) == (Completed({"n": 1}), Completed())
+    assert isinstance(second, Failed)
+    assert "it is of type list" in second.reason
+
+    for outcome in call_batch(declare(all_, batch=5), [None] * 2, timer_type=TASK):
+        assert outcome == Failed(
+            "what a batch returns can't become variables; raise shardclock.Partly with an object for each timer"
+        )

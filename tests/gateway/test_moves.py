@@ -1,0 +1,60 @@
+"""Tokens of an instance are moved to where they can be; the rest is refused before it is sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aiohttp
+import pytest
+from fastapi import FastAPI
+
+from cluster.testing import cluster
+from service import processes, token_moves
+from sql.session import Session
+from tests.support.bpmn import model
+from tests.support.bpmn_cluster import running
+from tests.support.gateways import Api
+from timers.refusal import Refusal
+
+INSIDE = '<startEvent id="i"/><userTask id="in"/><sequenceFlow id="f" sourceRef="i" targetRef="in"/>'
+MODEL = f'<startEvent id="s"/><userTask id="u"/><subProcess id="sub">{INSIDE}</subProcess><endEvent id="e"/>'
+FLOWS = "s>u u>sub sub>e"
+XML = {"Content-Type": "application/xml"}
+
+
+@pytest.mark.parametrize(
+    ("moved", "sentence"),
+    [
+        ({"begun": ["nodes"]}, "node 'nodes' is not in the instance's process: its nodes are 's', 'u', 'sub', "),
+        ({"begun": ["p"]}, "node 'p' is not in the instance's process: its nodes are "),
+        ({"begun": ["in"]}, "node 'in' is inside 'sub', where no token is now; begin 'sub' instead"),
+        ({"terminated": [9]}, "token 9 is not in the instance now: its tokens are 3 at 'u'"),
+        ({"terminated": [1]}, "token 1 is the process itself; cancel the instance instead"),
+    ],
+)
+async def test_what_the_instance_does_not_have_is_refused(moved: dict[str, Any], sentence: str) -> None:
+    async with running() as it:
+        await it.deploy(MODEL, connected=FLOWS)
+        key = await it.start()
+        with pytest.raises(Refusal) as refused:
+            await token_moves.move(it.session, key, **moved)
+        assert str(refused.value).startswith(sentence)
+        await it.settle()
+        assert await it.stale(key) == []
+
+
+async def test_a_token_is_moved_and_one_that_is_gone_is_told_over_http() -> None:
+    async with cluster() as sc, aiohttp.ClientSession() as http:
+        api = Api(http, sc.url, FastAPI())
+        await api.ask_raw("POST", "/v1/processes", model(MODEL, connected=FLOWS), XML)
+        key = (await api.post("/v1/processes/p/start", {})).json["instance_key"]
+        await sc.advance("PT0S")
+        path, move = f"/v1/instances/{key}/move", {"terminated": [3], "begun": ["sub"]}
+        assert (await api.post(path, move)).status == 202
+        await sc.advance("PT0S")
+        (task,) = (await api.get("/v1/tasks")).json["tasks"]
+        assert task["node_id"] == "in"
+        (await api.post(path, move)).assert_problem("refused", 422, "token 3 is not in the instance now")
+        assert (await api.post("/v1/instances/7/move", move)).status == 404
+        async with Session(sc.dsn, application="test") as session:
+            assert (await processes.find(session, key)).found.state == "RUNNING"
