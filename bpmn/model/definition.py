@@ -14,6 +14,8 @@ PATH = re.compile(r"\s*([^\W\d]\w*)(?:\.\w+)*\s*")
 class Kind(StrEnum):
     """Name how a node behaves, which several elements of BPMN may share."""
 
+    __hash__ = str.__hash__  # an Enum's own is slower, and each node that a token enters is looked up by its kind
+
     PROCESS = auto()
     START = auto()
     END = auto()

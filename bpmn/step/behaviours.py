@@ -48,11 +48,12 @@ def begin_node(step: Stepping, token: Token, results: Mapping[str, Json] | None 
     is_body = step.is_body(token)
     try:
         if token.phase == Phase.ENTERED:
-            if not is_body:
+            if node.inputs and not is_body:
                 assign(node.inputs, token, lambda source: step.value(source, token))
             token.phase = Phase.HAS_INPUTS
         if token.phase == Phase.HAS_INPUTS:
-            watch(step, token, node)
+            if node.boundaries or node.event_subprocesses:
+                watch(step, token, node)
             token.phase = Phase.IS_WATCHED
         if is_body and node.loop:
             begin_loop(step, token, node.loop)

@@ -29,7 +29,7 @@ def leave(step: Stepping, token: Token) -> None:
     is_inner = step.is_inner(token)
     try:
         if token.phase == Phase.IS_DONE:
-            if not step.is_body(token):
+            if node.outputs and not step.is_body(token):
                 _map_outputs(step, token, node)
             token.phase = Phase.LEAVES
         if is_inner:
@@ -58,7 +58,7 @@ def arrive(step: Stepping, flow: Flow, scope_key: int) -> None:
 def _map_outputs(step: Stepping, token: Token, node: Node) -> None:
     """Write the outputs where they are known around the task; one execution of many asks its own variables first."""
     scope = step.alive(token.scope)
-    if scope is not None and node.outputs:
+    if scope is not None:
         written = mapped(node.outputs, step.instance, token, now=step.now)
         spread(written, step.instance, token if step.is_inner(token) else scope)
 
@@ -90,6 +90,9 @@ def _chosen(step: Stepping, token: Token, node: Node) -> Iterator[Flow]:
 
     errors:  Unanswerable  a gateway has no flow to take
     """
+    if len(node.outgoing) == 1 and node.outgoing[0].condition is None:
+        yield node.outgoing[0]
+        return
     found = False
     for flow in node.outgoing:
         if flow.flow_id == node.default_flow:
