@@ -29,7 +29,7 @@ ROWS = {
     "definitions": """(definition_key, tenant_id, process_id, version, name, resource, digest, model, starts)
         values ({key}, '{tenant}', 'n', 1, 'of-{tenant}', 'p.bpmn', sha256('p'), 'p', '[]')""",
     "instances": """(instance_key, definition_key, version, tenant_id, process_id, state)
-        values ({key}, {key}, 1, '{tenant}', 'of-{tenant}', '{{}}')""",
+        values ({key}, {key}, 1, '{tenant}', 'of-{tenant}', '{{"k": 2, "c": 0, "s": null, "t": [[1, "n", 0, 3]]}}')""",
     "subscriptions": """(definition_key, is_once, kind, tenant_id, name, process_id, node_id)
         values ({key}, false, 'message', '{tenant}', 'm', 'p', 'n')""",
     "messages": """(message_key, expires_at, tenant_id, name, correlation, variables)
@@ -56,6 +56,7 @@ async def add_rows(dsn: str) -> None:
     for tenant, key in KEYS.items():
         for table, row in TABLES.items():
             await query(dsn, f"insert into shardclock.{table} {row.format(tenant=tenant, key=key)}")
+    await query(dsn, "select setval('shardclock.timer_key_seq', $1)", max(KEYS.values()))  # as if it had drawn the keys
 
 
 async def rows_of_eve(dsn: str) -> dict[str, list[str]]:
