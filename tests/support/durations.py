@@ -8,7 +8,6 @@ from pathlib import Path
 TAKES_S = {
     "coordinator/test_ray.py": 150,
     "cluster/test_running.py": 130,
-    "chaos/test_chaos.py": 110,
     "k8s/test_losses.py": 100,
     "k8s/test_workers.py": 80,
     "project/test_house.py": 60,
