@@ -17,33 +17,35 @@ TAKES_S = {
 LONG = {
     "bpmn/feel": "bounds",
     "bpmn/step": "random",
-    "chaos": "plan",
+    "chaos": "plan proxy",
     "cli": (
-        "audit bulk cli consumers database dead_letters deliveries endpoints handover incidents inspect jobs keys "
-        "release scaling schedule status targets tenants verbs"
+        "audit bulk cli consumers database dead_letters deliveries endpoints handover incidents inspect "
+        "job_making jobs keys release scaling schedule status targets tenants verbs"
     ),
-    "client": "http_errors http_methods http_processes http_retrying",
-    "client/sql": "alike transactions values",
+    "client": "http_errors http_methods http_place http_processes http_retrying outcomes",
+    "client/sql": "alike methods transactions values",
     "cluster": "exporter stepping testing_page",
-    "coordinator": "plan scaling",
+    "coordinator": "plan quarantine reconciler scaling suspension",
     "engine": (
-        "elements endpoints kept_messages locked_waits long_steps order other_projects races runs service_tasks "
-        "signals strangers"
+        "elements endpoints kept_messages locked_waits long_steps order other_projects races real_clock runs "
+        "service_tasks signals strangers"
     ),
     "gateway": (
-        "audit bulk callers consumers creating incidents locked_names operating quotas reference room second_wall "
-        "stats timers waiting"
+        "audit bulk callers consumers creating incidents keyed_lines locked_names operating quotas reference room "
+        "second_wall stats timers waiting"
     ),
-    "k8s": "pods postgres run schemas upgrade",
+    "k8s": "docs image pods postgres run schemas upgrade",
+    "metrics": "report",
     "monitoring": "rules",
     "project": "benchmarks docs house",
     "service": "bulk_import explain",
     "shards": "client_locks locked many_jobs metrics shard wrong_clock",
     "sql": (
-        "claim_races conflict_races conflicts consuming consuming_trouble counts delivery_verbs endpoints fence "
-        "functions groups identity job_files job_measures job_races job_verbs jobs keys leasing_lost "
-        "leasing_members log_marks migrate moved_clock plan_traps policy policy_plans rights roles row_security "
-        "run_timer same_call scan_window_claims schedules search_plans settling statement_races verb_races"
+        "api_keys calendar claim_races conflict_races conflicts consuming consuming_trouble counts delivery_verbs "
+        "endpoints fence functions groups identity job_files job_measures job_races job_verbs jobs keys "
+        "leasing_lost leasing_members log_marks log_writers migrate moved_clock parsing pending plan_traps policy "
+        "policy_plans requests retention rights roles row_security run_timer same_call scan_window_claims "
+        "schedules search_plans session settling statement_races verb_races verbs"
     ),
     "timers": "cron cron_counts cron_oracles",
     "webhooks": "sender",
