@@ -127,7 +127,7 @@ class Loop:
 
     @property
     def result_name(self) -> str | None:
-        """Name the variable from which an execution's result is taken, if that is a variable, or a path in one."""
+        """Name the variable that holds an execution's result; None if the result is computed from others."""
         found = PATH.fullmatch(self.output_item.text) if self.output_item else None
         return found[1] if found else None
 

@@ -8,7 +8,7 @@ from bpmn.model.definition import Call, Error, Escalation, Job, Kind, Node, Scri
 from bpmn.model.expressions import Text, Unreadable
 from bpmn.model.extensions import check_retries
 from bpmn.step.effects import ChildOpened, Ended, EscalationThrown, JobOpened, Outcome, SignalThrown, TaskOpened
-from bpmn.step.events import catch, caught_around, is_caught, wait_for, watch
+from bpmn.step.events import catch, caught_around, wait_for, watch
 from bpmn.step.leaving import finish
 from bpmn.step.loops import begin_loop, variables_of_execution
 from bpmn.step.state import ROOT, Entry, Phase, Token
@@ -174,7 +174,7 @@ def throw_error(step: Stepping, token: Token, error: Error, payload: Mapping[str
     if catch(step, token, error, payload):
         return
     instance = step.instance
-    if instance.is_child and (instance.catches is None or is_caught(error, instance.catches.errors) is not None):
+    if instance.is_child and (instance.catches is None or instance.catches.has_error(error.code)):
         root = instance.tokens[ROOT]
         step.terminate(root)
         step.emit(Ended(Outcome.ERROR, root.variables, error.code, thrown=payload))
@@ -196,7 +196,7 @@ def throw_escalation(step: Stepping, token: Token, escalation: Escalation) -> bo
         return False
     assert escalation.code, "what is thrown has a code"
     step.emit(EscalationThrown(escalation.code))
-    return bool(instance.catches and is_caught(escalation, instance.catches.escalations))
+    return instance.catches is not None and instance.catches.ends_at(escalation.code)
 
 
 def _text(step: Stepping, token: Token, text: Text, meant: str) -> str:

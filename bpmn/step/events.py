@@ -139,11 +139,6 @@ def caught_around(step: Stepping, caller: Token) -> Catches:
     return Catches(caught(Error) + above.errors, caught(Escalation) + above.escalations)
 
 
-def is_caught(thrown: Error | Escalation, caught: Iterable[tuple[str | None, bool]]) -> bool | None:
-    """Say whether a caller catches an error or an escalation: True if that ends the child, None if nobody does."""
-    return next((interrupts for code, interrupts in caught if code in (None, thrown.code)), None)
-
-
 def _around(step: Stepping, thrower: Token) -> Iterator[tuple[Token, Sequence[str], bool]]:
     """Give the events around a token, the nearest first.
 

@@ -26,6 +26,14 @@ class Catches(NamedTuple):
     errors: tuple[tuple[str | None, bool], ...] = ()
     escalations: tuple[tuple[str | None, bool], ...] = ()
 
+    def has_error(self, code: str | None) -> bool:
+        """Say whether some caller catches an error."""
+        return any(caught in (None, code) for caught, _ in self.errors)
+
+    def ends_at(self, escalation: str) -> bool:
+        """Say whether the nearest caller that catches an escalation interrupts its call, which ends the child."""
+        return next((interrupts for caught, interrupts in self.escalations if caught in (None, escalation)), False)
+
 
 class Phase(IntEnum):
     """Say how far a token has come at its node. A token with an incident goes on from its phase when it is retried."""

@@ -5,7 +5,7 @@ nearest one of its name. A result goes to the nearest scope that has the variabl
 name of an input mapping stays within its task. What an output mapping writes is for the scope around the task.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from bpmn.feel import Expression, Json, TooLong, Unmet, from_json, to_json
@@ -84,7 +84,7 @@ def visible(instance: Instance, token: Token) -> dict[str, Json]:
 
 
 def spread(variables: Mapping[str, Json], instance: Instance, begin: Token) -> None:
-    """Write each variable into the nearest scope that has it, from one scope on, or else to the process."""
+    """Write each variable into the nearest scope that has it, beginning at one. If none has it, the process gets it."""
     for name, value in variables.items():
         known = (scope for scope in scopes_of(instance, begin) if name in scope.variables)
         next(known, instance.tokens[ROOT]).variables[name] = value
@@ -99,13 +99,14 @@ def assign(assignments: Iterable[Assignment], into: Token, evaluate: Callable[[T
         _place(into.variables, assignment.target, evaluate(assignment.source))
 
 
-def mapped(outputs: Iterable[Assignment], instance: Instance, token: Token, *, now: datetime) -> dict[str, Json]:
+def mapped(outputs: Sequence[Assignment], instance: Instance, token: Token, *, now: datetime) -> dict[str, Json]:
     """Evaluate output mappings, each of which sees those before it. A path keeps what else its variable holds.
 
     errors:  Unanswerable  as of `value_of`
     """
     written = Token(0, token.node_id, token.key)
-    around = visible(instance, instance.tokens.get(token.scope, token))
+    has_paths = any(len(assignment.target) > 1 for assignment in outputs)
+    around = visible(instance, instance.tokens.get(token.scope, token)) if has_paths else {}
     for assignment in outputs:
         value = value_of(assignment.source, instance, written, now=now)
         head, *inside = assignment.target

@@ -57,7 +57,7 @@ def with_variables(result: object) -> Completed | Failed:
 
 
 def _written(result: object) -> tuple[Any, str | None]:
-    """Return a result as a reader of its JSON gets it, and why it can't be recorded, if it can't."""
+    """Return a result in the form that its JSON gives back. If it can't be recorded, say why."""
     if _is_huge(result):
         return None, HUGE
     try:

@@ -69,7 +69,7 @@ def _end(timer: shardclock.Timer) -> str | None:
     act = timer.payload["act"]
     if act == "die" or (act == "raise" and timer.attempt < 3):
         raise ValueError(f"{act} at attempt {timer.attempt}")
-    # What a service task returns becomes variables, and these would be in the way of what a model counts.
+    # A service task's result becomes variables. The models count in a variable of their own, and want no others.
     return None if timer.timer_type == "SERVICE_TASK" else f"{act} at attempt {timer.attempt}"
 
 

@@ -12,8 +12,8 @@ TAKES_S = {
     "k8s/test_workers.py": 80,
     "project/test_house.py": 60,
 }
-# By folder, the files whose quick tests take more than about four seconds together: three quarters of the time of all
-# quick tests, in one file of four. Look with `--durations=0` which have become so.
+# By folder, the files whose quick tests take more than about four seconds together, two files of five. Those that are
+# left take two minutes. Look with `--durations=0` which have become long.
 LONG = {
     "bpmn/feel": "bounds",
     "bpmn/step": "random",
