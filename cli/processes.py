@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from bpmn.model.document import MODEL_BYTES_MAX
 from cli import incidents
 from cli.lengths import read_length
 from cli.options import DEFAULT_TENANT, WAIT_S_MAX, Tenant
@@ -14,7 +13,6 @@ from cli.payload import read_payload
 from cli.process_words import print_fields, print_instance, print_reached, print_sent
 from cli.session import with_session
 from service import processes as service
-from service import token_moves
 from sql.processes import instances
 from sql.processes.definitions import RUNNING_MAX, FoundDefinition, delete_definition, list_definitions
 from sql.processes.instances import FoundStep
@@ -239,6 +237,8 @@ def move(
         raise Refusal("nothing is to be moved; give --end TOKEN, --begin NODE, or both")
 
     async def do(session: Session) -> int:
+        from service import token_moves
+
         sent = await token_moves.move(session, instance_key, terminated=ending or (), begun=begun or ())
         return print_sent(sent, instance_key, as_json=as_json)
 
@@ -323,6 +323,8 @@ def _running_of(it: FoundDefinition) -> str:
 
 
 def _read(file: Path) -> bytes:
+    from bpmn.model.document import MODEL_BYTES_MAX
+
     try:
         with file.open("rb") as opened:
             return opened.read(MODEL_BYTES_MAX + 1)

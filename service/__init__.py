@@ -19,6 +19,7 @@ they take values, and return values or raise. None needs Ray, so all of them wor
     consumers    where a consumer group reads on
     filters      which timers are meant
     moves        where a pending timer is moved to
+    deployment   what a deployment tells the database about each process of a model
     processes    deploy models, start instances, look at them, and wait for their ends
     token_moves  where tokens of an instance may be moved
     single_change  one change to one timer, and what its answer means

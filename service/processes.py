@@ -1,25 +1,18 @@
-"""What clients do with processes: deploy models, start instances, look at them, and wait for their ends."""
+"""What clients do with processes: deploy models, start instances, look at them, and wait for their ends.
+
+`bpmn` is imported by what reads a model or a state: most commands do neither, and it takes a tenth of a second.
+"""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Mapping
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from bpmn.model import Definition, read_model
-from bpmn.model.definition import TimerKind
-from bpmn.model.refusal import InvalidModel, Problem
-from bpmn.step import opened_at_deployment, read_state
-from bpmn.step.effects import Effect, MessageOpened, SignalOpened, TimerOpened
-from bpmn.step.state import ROOT
-from bpmn.step.variables import Unanswerable
 from sql.processes import definitions, instances
 from sql.processes.definitions import Deployed
 from sql.processes.instances import WholeInstance
 from sql.session import Session, StatementRefused
-from timers.moment import parse_due_date
 from timers.refusal import Refusal
-from timers.zone import UTC_ZONE, agreed_zone
 
 # The states with which the functions refuse, in a sentence for users: what is not there, and what can't be.
 NOT_THERE, REFUSED = "P0002", "22023"
@@ -39,9 +32,12 @@ async def deploy(session: Session, model: bytes, *, resource: str, tenant_id: st
     errors:  InvalidModel      with each element that can't be run, and why
              StoreUnavailable  the outcome is unknown: call again
     """
-    processes = [_described(definition) for definition in read_model(model)]
+    from service.deployment import describe_processes
+
     return await _unless_refused(
-        definitions.deploy_model(session, tenant_id=tenant_id, resource=resource, model=model, processes=processes)
+        definitions.deploy_model(
+            session, tenant_id=tenant_id, resource=resource, model=model, processes=describe_processes(model)
+        )
     )
 
 
@@ -111,33 +107,9 @@ async def _unless_refused(work: Awaitable[T]) -> T:
         raise
 
 
-def _described(definition: Definition) -> dict[str, Any]:
-    try:
-        opened = opened_at_deployment(definition, now=datetime.now(UTC))
-    except Unanswerable as error:
-        raise InvalidModel(Problem(definition.process_id, str(error))) from None
-    return {
-        "process_id": definition.process_id,
-        "name": definition.name or definition.process_id,
-        "starts": [_start_of(effect) for effect in opened],
-        "starts_by_hand": definition.root.start is not None,
-    }
-
-
-def _start_of(effect: Effect) -> dict[str, Any]:
-    match effect:
-        case TimerOpened(_, node_id, TimerKind.CYCLE, text):
-            zone = agreed_zone(text, UTC_ZONE).key
-            return {"node_id": node_id, "kind": "timer", "schedule": text, "zone": zone}
-        case TimerOpened(_, node_id, _, text):
-            return {"node_id": node_id, "kind": "timer", "due_date": parse_due_date(text).isoformat()}
-        case MessageOpened(_, node_id, name):
-            return {"node_id": node_id, "kind": "message", "name": name}
-        case SignalOpened(_, node_id, name):
-            return {"node_id": node_id, "kind": "signal", "name": name}
-    raise AssertionError(f"a start event opens no {type(effect).__name__}")
-
-
 def variables_of(whole: WholeInstance) -> dict[str, Any] | None:
     """Return the variables of an instance's process while it runs; None: it has not begun, or has ended."""
+    from bpmn.step import read_state
+    from bpmn.step.state import ROOT
+
     return None if whole.state is None else dict(read_state(whole.state).tokens[ROOT].variables)

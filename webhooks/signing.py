@@ -3,7 +3,11 @@
 What is signed is `id.timestamp.body`. A symmetric secret (`whsec_`, HMAC-SHA256) is known to both sides. Of a key pair
 (`whsk_`, ed25519) the receiver knows only the public key (`whpk_`), so a receiver that leaks can't sign. While secrets
 are rotated an endpoint has several, and each signs.
+
+`cryptography` is imported by what has a key pair: most programs that know endpoints have none.
 """
+
+from __future__ import annotations
 
 import base64
 import binascii
@@ -12,11 +16,12 @@ import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from typing import TYPE_CHECKING
 
 from timers.refusal import Refusal
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 SYMMETRIC, PRIVATE, PUBLIC = "whsec_", "whsk_", "whpk_"
 KEY_BYTES_MIN, KEY_BYTES_MAX = 24, 64
@@ -54,7 +59,7 @@ class PrivateKey:
     @property
     def public(self) -> str:
         """Return the public key, as it is shown to the receiver."""
-        raw = self.key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        raw = self.key.public_key().public_bytes_raw()
         return PUBLIC + base64.b64encode(raw).decode()
 
 
@@ -149,4 +154,6 @@ def _private(seed: bytes) -> PrivateKey:
         raise InvalidSecret(
             f"a private key of {len(seed)} bytes is refused: ed25519 has {SEED_BYTES}; leave it out to get a new one"
         )
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     return PrivateKey(Ed25519PrivateKey.from_private_bytes(seed))

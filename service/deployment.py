@@ -1,0 +1,49 @@
+"""What a deployment tells the database about each process of a model: its names, and how it begins."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from bpmn.model import Definition, read_model
+from bpmn.model.definition import TimerKind
+from bpmn.model.refusal import InvalidModel, Problem
+from bpmn.step import opened_at_deployment
+from bpmn.step.effects import Effect, MessageOpened, SignalOpened, TimerOpened
+from bpmn.step.variables import Unanswerable
+from timers.moment import parse_due_date
+from timers.zone import UTC_ZONE, agreed_zone
+
+
+def describe_processes(model: bytes) -> list[dict[str, Any]]:
+    """Read a model, and describe each of its processes.
+
+    shape:   as `shardclock.deploy_model` takes them
+    errors:  InvalidModel  with each element that can't be run, and why
+    """
+    return [_described(definition) for definition in read_model(model)]
+
+
+def _described(definition: Definition) -> dict[str, Any]:
+    try:
+        opened = opened_at_deployment(definition, now=datetime.now(UTC))
+    except Unanswerable as error:
+        raise InvalidModel(Problem(definition.process_id, str(error))) from None
+    return {
+        "process_id": definition.process_id,
+        "name": definition.name or definition.process_id,
+        "starts": [_start_of(effect) for effect in opened],
+        "starts_by_hand": definition.root.start is not None,
+    }
+
+
+def _start_of(effect: Effect) -> dict[str, Any]:
+    match effect:
+        case TimerOpened(_, node_id, TimerKind.CYCLE, text):
+            zone = agreed_zone(text, UTC_ZONE).key
+            return {"node_id": node_id, "kind": "timer", "schedule": text, "zone": zone}
+        case TimerOpened(_, node_id, _, text):
+            return {"node_id": node_id, "kind": "timer", "due_date": parse_due_date(text).isoformat()}
+        case MessageOpened(_, node_id, name):
+            return {"node_id": node_id, "kind": "message", "name": name}
+        case SignalOpened(_, node_id, name):
+            return {"node_id": node_id, "kind": "signal", "name": name}
+    raise AssertionError(f"a start event opens no {type(effect).__name__}")
