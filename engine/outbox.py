@@ -4,10 +4,9 @@ What is opened and closed again within one batch leaves no rows.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from bpmn.model import Definition, Kind
 from bpmn.model.definition import TimerKind
@@ -41,8 +40,7 @@ TIMER_TYPES = {Kind.BOUNDARY: TimerType.BOUNDARY, Kind.START: TimerType.START_EV
 TOLD = {Outcome.COMPLETED: "completed", Outcome.ERROR: "error", Outcome.CANCELED: "failed"}
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(NamedTuple):
     """Which instance it is, and whose. A child's parent waits at `parent_token`."""
 
     instance_key: int

@@ -6,6 +6,7 @@ import math
 import sys
 from datetime import UTC, datetime
 from decimal import Decimal
+from types import NoneType
 from typing import TypeAlias
 
 from bpmn.feel.arithmetic import CONTEXT, INT_END, whole
@@ -20,6 +21,8 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 
 NODES_MAX = 250_000
 FLOAT_MAX = sys.float_info.max
+READ_AS_THEY_ARE = (bool, str, NoneType)
+WRITTEN_AS_THEY_ARE = (int, *READ_AS_THEY_ARE)
 NEVER = datetime(1970, 1, 1, tzinfo=UTC)  # what a value is written at does not matter
 
 
@@ -29,7 +32,7 @@ def from_json(value: object) -> FeelValue:
     shape:   a float becomes the decimal that JSON wrote; what JSON has no word for, such as NaN, becomes null
     errors:  TooLong  lists and objects lie too deep within each other
     """
-    return _read(value, 0)
+    return value if isinstance(value, READ_AS_THEY_ARE) else _read(value, 0)
 
 
 def to_json(value: FeelValue) -> Json:
@@ -39,7 +42,7 @@ def to_json(value: FeelValue) -> Json:
              function is null
     errors:  TooLong  it has more than 250,000 parts, or they lie too deep within each other
     """
-    return _Writer().written(value, 0)
+    return value if isinstance(value, WRITTEN_AS_THEY_ARE) else _Writer().written(value, 0)
 
 
 def _read(value: object, depth: int) -> FeelValue:  # noqa: PLR0911 - one for each kind

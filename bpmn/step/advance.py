@@ -1,8 +1,8 @@
 """Advance an instance by one signal, until nothing can go on without another one."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from bpmn.feel import Json
 from bpmn.model.definition import SCOPES, Call, Definition, Error, Escalation, Kind
@@ -41,8 +41,7 @@ def always() -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """What follows from a signal; it is stale if nobody waited for it, and then nothing follows.
 
     The instance's `rest` is what the step had no time for: `Continued`, and each other signal, goes on with it.

@@ -1,14 +1,19 @@
-"""Define what follows from a step for the world outside the instance."""
+"""Define what follows from a step for the world outside the instance.
+
+Each is a tuple: it is made in a fifth of the time of a frozen dataclass, and a step makes many.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum, auto
+from types import MappingProxyType
 from typing import NamedTuple
 
 from bpmn.feel import Json
 from bpmn.model.definition import TimerKind
 from bpmn.step.state import Catches
+
+NONE: Mapping[str, Json] = MappingProxyType({})
 
 
 class Change(StrEnum):
@@ -28,15 +33,14 @@ class Outcome(StrEnum):
 
 
 class Passed(NamedTuple):
-    """A line of the history: a token entered a node, left it, or was terminated there. There are many."""
+    """A line of the history: a token entered a node, left it, or was terminated there."""
 
     token: int
     node_id: str
     change: Change
 
 
-@dataclass(frozen=True, slots=True)
-class TimerOpened:
+class TimerOpened(NamedTuple):
     """A node waits for a timer; `text` is a date, a duration or a cycle that `timers` can read."""
 
     token: int
@@ -45,8 +49,7 @@ class TimerOpened:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class MessageOpened:
+class MessageOpened(NamedTuple):
     """A node waits for a message with a name and a correlation key."""
 
     token: int
@@ -55,8 +58,7 @@ class MessageOpened:
     correlation: str
 
 
-@dataclass(frozen=True, slots=True)
-class SignalOpened:
+class SignalOpened(NamedTuple):
     """A node waits for a signal with a name."""
 
     token: int
@@ -64,8 +66,7 @@ class SignalOpened:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class JobOpened:
+class JobOpened(NamedTuple):
     """A task waits for whoever does jobs of its type."""
 
     token: int
@@ -76,8 +77,7 @@ class JobOpened:
     variables: Mapping[str, Json]
 
 
-@dataclass(frozen=True, slots=True)
-class TaskOpened:
+class TaskOpened(NamedTuple):
     """A task waits for a person."""
 
     token: int
@@ -89,8 +89,7 @@ class TaskOpened:
     form_key: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ChildOpened:
+class ChildOpened(NamedTuple):
     """A call activity waits for a child process; `depth` is how many wait above that, `catches` what they catch."""
 
     token: int
@@ -101,31 +100,27 @@ class ChildOpened:
     catches: Catches
 
 
-@dataclass(frozen=True, slots=True)
-class WaitClosed:
+class WaitClosed(NamedTuple):
     """A token waits no more: its timers, subscriptions, job, task and child are to go; or those of one node alone."""
 
     token: int
     node_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SignalThrown:
+class SignalThrown(NamedTuple):
     """Whoever waits for a signal of this name gets it."""
 
     name: str
     variables: Mapping[str, Json]
 
 
-@dataclass(frozen=True, slots=True)
-class EscalationThrown:
+class EscalationThrown(NamedTuple):
     """The instance is a child in which nobody catches this escalation: its caller may; the child goes on."""
 
     code: str
 
 
-@dataclass(frozen=True, slots=True)
-class IncidentRaised:
+class IncidentRaised(NamedTuple):
     """A token can't go on until somebody has changed something and says so."""
 
     token: int
@@ -133,21 +128,19 @@ class IncidentRaised:
     sentence: str
 
 
-@dataclass(frozen=True, slots=True)
-class IncidentResolved:
+class IncidentResolved(NamedTuple):
     """A token that couldn't go on goes on."""
 
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """The instance is over; `variables` are those of the process, `thrown` those of the error that ended it."""
 
     outcome: Outcome
     variables: Mapping[str, Json]
     error_code: str | None = None
-    thrown: Mapping[str, Json] = field(default_factory=dict)
+    thrown: Mapping[str, Json] = NONE
 
 
 Effect = (

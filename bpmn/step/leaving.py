@@ -1,6 +1,6 @@
 """Let a token go on from a node whose work is done: outputs, the choice of flows, the way to the next nodes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 
 from bpmn.feel import Json
 from bpmn.model.definition import Flow, Kind, Node
@@ -34,7 +34,7 @@ def leave(step: Stepping, token: Token) -> None:
             token.phase = Phase.LEAVES
         if is_inner:
             _collect(step, token, node)
-        flows = () if is_inner else tuple(_chosen(step, token, node))
+        flows = () if is_inner else _chosen(step, token, node)
     except Unanswerable as error:
         step.raise_incident(token, str(error))
         return
@@ -85,31 +85,29 @@ def _collect(step: Stepping, token: Token, node: Node) -> None:
         )
 
 
-def _chosen(step: Stepping, token: Token, node: Node) -> Iterator[Flow]:
+def _chosen(step: Stepping, token: Token, node: Node) -> Sequence[Flow]:
     """Choose the flows that are taken: of an exclusive gateway the first, of others all whose conditions hold.
 
     errors:  Unanswerable  a gateway has no flow to take
     """
     if len(node.outgoing) == 1 and node.outgoing[0].condition is None:
-        yield node.outgoing[0]
-        return
-    found = False
+        return node.outgoing
+    chosen = []
     for flow in node.outgoing:
         if flow.flow_id == node.default_flow:
             continue
         if flow.condition is None or is_true(
             flow.condition, step.instance, token, now=step.now, meant=f"the condition of the flow to {flow.target}"
         ):
-            found = True
-            yield flow
+            chosen.append(flow)
             if node.kind == Kind.EXCLUSIVE:
-                return
-    if found or not node.outgoing:
-        return
+                break
+    if chosen or not node.outgoing:
+        return chosen
     default = [flow for flow in node.outgoing if flow.flow_id == node.default_flow]
     if not default:
         raise Unanswerable(
             "no condition of its outgoing flows is true, and it has no default flow;"
             " correct the variables and resolve this, or move the token"
         )
-    yield from default
+    return default

@@ -6,73 +6,68 @@ no more, is stale.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
 
 from bpmn.feel import Json
 
 Variables = Mapping[str, Json]
+NONE: Variables = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Happened:
+class Happened(NamedTuple):
     """A timer is due, a message has come or a signal was thrown, for which a node has waited."""
 
     token: int
     node_id: str
-    variables: Variables = field(default_factory=dict)
+    variables: Variables = NONE
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(NamedTuple):
     """Somebody has done what a task asked for, or a child process has ended."""
 
     token: int
-    variables: Variables = field(default_factory=dict)
+    variables: Variables = NONE
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(NamedTuple):
     """Nobody could do what a task asked for, and it is not tried again."""
 
     token: int
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorThrown:
+class ErrorThrown(NamedTuple):
     """A task, or a child process, has thrown an error of BPMN."""
 
     token: int
     code: str
     reason: str = ""
-    variables: Variables = field(default_factory=dict)
+    variables: Variables = NONE
 
 
-@dataclass(frozen=True, slots=True)
-class Escalated:
+class Escalated(NamedTuple):
     """A child process has thrown an escalation, and goes on."""
 
     token: int
     code: str
 
 
-@dataclass(frozen=True, slots=True)
-class Retried:
+class Retried(NamedTuple):
     """Somebody has resolved an incident, so the token goes on where it stopped."""
 
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class VariablesSet:
+class VariablesSet(NamedTuple):
     """Somebody has set variables, at a token's own scope."""
 
     token: int
     variables: Variables
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(NamedTuple):
     """Somebody has moved tokens: some are terminated, and at other nodes new ones begin."""
 
     terminated: tuple[int, ...] = ()

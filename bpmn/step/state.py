@@ -15,6 +15,7 @@ from bpmn.feel import Json
 ROOT = 1
 STATE_BYTES_MAX = 1024 * 1024
 FIELDS = 9  # of a written token
+NO_FIELDS = [0] * FIELDS
 
 
 class Catches(NamedTuple):
@@ -44,6 +45,9 @@ class Phase(IntEnum):
     WAITS = 3  # and its behaviour has begun, and waits
     IS_DONE = 4  # its behaviour is done; its output mappings are not
     LEAVES = 5  # they are; its outgoing flows are to be chosen
+
+
+PHASES = tuple(Phase)
 
 
 @dataclass(slots=True)
@@ -187,9 +191,9 @@ def _written(token: Token) -> list[object]:
 
 
 def _read(fields: list[Any]) -> Token:
-    key, node_id, scope, phase, variables, flags, arrived, loop, number = fields + [0] * (FIELDS - len(fields))
+    key, node_id, scope, phase, variables, flags, arrived, loop, number = fields + NO_FIELDS[len(fields) :]
     return Token(
-        key, node_id, scope, Phase(phase),
+        key, node_id, scope, PHASES[phase],
         has_incident=bool(flags & 1), is_interrupted=bool(flags & 2),
         variables=variables or {}, arrived=arrived or [], loop=LoopState(*loop) if loop else None, number=number,
     )  # fmt: skip

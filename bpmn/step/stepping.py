@@ -98,8 +98,9 @@ class Stepping:
 
     def end(self, token: Token, change: Change = Change.LEFT) -> None:
         """Take a token away, and close what it waits for."""
+        node = self.node_of(token)
         self.resolve_incident(token)
-        if self._may_wait(token):
+        if node.kind in WAITING or node.boundaries or node.event_subprocesses:
             self.emit(WaitClosed(token.key))
         del self.instance.tokens[token.key]
         self.emit(Passed(token.key, token.node_id, change))
@@ -116,7 +117,3 @@ class Stepping:
             self.terminate(child)
         scope.arrived.clear()
         self.entries = deque(entry for entry in self.entries if entry.scope != scope.key)
-
-    def _may_wait(self, token: Token) -> bool:
-        node = self.node_of(token)
-        return node.kind in WAITING or bool(node.boundaries or node.event_subprocesses)

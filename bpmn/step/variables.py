@@ -58,13 +58,19 @@ def _evaluated(expression: Expression, instance: Instance, token: Token, *, now:
     try:
         seen = {}
         for name in expression.names:
-            for scope in scopes_of(instance, token):
-                if name in scope.variables:
-                    seen[name] = from_json(scope.variables[name])
-                    break
+            if scope := _scope_with(name, instance, token):
+                seen[name] = from_json(scope.variables[name])
         return to_json(expression.evaluate(seen, now=now))
     except (TooLong, Unmet) as error:
         raise Unanswerable(str(error)) from None
+
+
+def _scope_with(name: str, instance: Instance, token: Token) -> Token | None:
+    """Find the nearest scope that has a variable."""
+    at: Token | None = token
+    while at is not None and name not in at.variables:
+        at = instance.tokens.get(at.scope)
+    return at
 
 
 def scopes_of(instance: Instance, token: Token) -> Iterator[Token]:
@@ -86,8 +92,7 @@ def visible(instance: Instance, token: Token) -> dict[str, Json]:
 def spread(variables: Mapping[str, Json], instance: Instance, begin: Token) -> None:
     """Write each variable into the nearest scope that has it, beginning at one. If none has it, the process gets it."""
     for name, value in variables.items():
-        known = (scope for scope in scopes_of(instance, begin) if name in scope.variables)
-        next(known, instance.tokens[ROOT]).variables[name] = value
+        (_scope_with(name, instance, begin) or instance.tokens[ROOT]).variables[name] = value
 
 
 def assign(assignments: Iterable[Assignment], into: Token, evaluate: Callable[[Text], Json]) -> None:

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from sql.session import Session
 
 
-@dataclass(frozen=True, slots=True)
-class TakenSignal:
+class TakenSignal(NamedTuple):
     """One signal that is due, and what is known of its instance.
 
     `signal` is JSON; None: a timer has fired. If `is_first`, its own key is that of an instance which is to begin.
@@ -60,7 +59,7 @@ async def take_signals(
     rows = await session.rows(
         "take_signals", holder=holder, batch=batch, lane=lane.number, lanes=lane.count, without=list(without)
     )
-    return [TakenSignal(*row) for row in rows]
+    return [TakenSignal._make(row) for row in rows]
 
 
 async def fail_signals(
