@@ -10,10 +10,11 @@ from engine.runner import Runner
 from engine.settings import EngineSettings
 from engine.stats import EngineStats, report_of
 from keepers.heartbeat import Heartbeat
+from keepers.hints import HintSender
 from keepers.loops import Loops, one_line
 from metrics.report import Reporter
 from sql.cluster.holders import Incarnation, end_holders
-from sql.deliveries.hints import DELIVERIES
+from sql.deliveries.hints import SIGNALS, send_delivery_hint
 from sql.dsn import Dsn
 from sql.hints import HintListener
 from sql.processes.signals import (
@@ -29,6 +30,7 @@ from sql.session import QUEUE_PLANS, Session, StoreUnavailable
 HAND_BACK_S = 1.0
 HINT_S = 0.5  # the longest wait for one hint, so that an engine that was asked to stop notices
 HINT_GAP_S = 0.002  # between two turns that hints ask for
+BUSY_PAUSE_S, DOUBLINGS_MAX = 0.004, 10  # after the first turn in which nothing was due
 IDLE_AFTER_S = 2.0  # without a signal for so long, an engine looks more seldom
 TEND_S = 10.0
 TEND_BATCH = 500  # rows that one statement forgets
@@ -53,7 +55,14 @@ class Engine:
             )
 
         self._tends = session("tends")
-        self._hints = HintListener(session("hints"), DELIVERIES)
+        self._hints = HintListener(session("hints"), SIGNALS)
+        self._delivery_hints = HintSender(
+            dsn,
+            send_delivery_hint,
+            of=f"engine hints workers {self.holder:016x}",
+            timeout_s=settings.statement_timeout_s,
+        )
+        self._hinted = 0  # service tasks of which a hint was asked for
         self._heartbeat = Heartbeat(incarnation, dsn, timeout_s=settings.statement_timeout_s)
         lanes = [Lane(number, settings.signal_lanes) for number in range(settings.signal_lanes)]
         self._sessions = [session("steps") for _ in lanes]
@@ -62,6 +71,7 @@ class Engine:
             for it, lane in zip(self._sessions, lanes, strict=True)
         ]
         self._soon = [asyncio.Event() for _ in lanes]
+        self._in_vain = [0 for _ in lanes]  # turns since the last one in which something was due
         self._loops = Loops(
             retry_s=settings.signal_poll_s,
             retry_max_s=settings.retry_max_s,
@@ -87,6 +97,7 @@ class Engine:
                         for number, soon in enumerate(self._soon)
                     },
                     "hints": until_stopped("hints", self.hint_turn, stopping),
+                    "delivery_hints": until_stopped("delivery_hints", self._delivery_hints.turn, stopping),
                     "tends": until_stopped("tends", self.tend_turn, stopping),
                     "reports": self._loops.report(self._report),
                 },
@@ -111,21 +122,28 @@ class Engine:
         return self._settings.heartbeat_s
 
     async def step_turn(self, lane: int) -> float:
-        """Make one turn of a lane's step loop: take the signals that are due; no pause if something came of it."""
+        """Make one turn of a lane's step loop: take the signals that are due; no pause if something came of it.
+
+        While signals come, more are likely to: the pause is short at first, and doubles with each turn in vain.
+        """
         self._soon[lane].clear()
         if not self._heartbeat.began:
             return self._settings.signal_poll_s
         if await self._runners[lane].turn():
             self._last_signal_s = time.monotonic()
+            self._in_vain[lane] = 0
+            self._tell_workers()
             return 0.0
-        is_idle = time.monotonic() - self._last_signal_s > IDLE_AFTER_S
-        return self._settings.signal_poll_idle_s if is_idle else self._settings.signal_poll_s
+        if time.monotonic() - self._last_signal_s > IDLE_AFTER_S:
+            return self._settings.signal_poll_idle_s
+        self._in_vain[lane] += 1
+        return min(BUSY_PAUSE_S * 2.0 ** min(self._in_vain[lane] - 1, DOUBLINGS_MAX), self._settings.signal_poll_s)
 
     async def hint_turn(self) -> float:
-        """Make one turn of the hint loop: wait for a hint that something has fired, and look soon."""
-        await self._hints.wait(HINT_S)
-        self._hints.forget()
-        self._look_soon()
+        """Make one turn of the hint loop: wait for a hint that there are signals, and look soon."""
+        if await self._hints.wait(HINT_S):
+            self._hints.forget()
+            self._look_soon()
         return HINT_GAP_S
 
     async def tend_turn(self) -> float:
@@ -143,9 +161,14 @@ class Engine:
     def _count_failure(self, loop: str) -> None:
         self.stats.failures[loop] += 1
 
+    def _tell_workers(self) -> None:
+        self._delivery_hints.want(self.stats.service_tasks - self._hinted)
+        self._hinted = self.stats.service_tasks
+
     def _stop(self) -> None:
         self._loops.stopping.set()
         self._look_soon()
+        self._delivery_hints.wake()
 
     def _look_soon(self) -> None:
         for soon in self._soon:
@@ -160,7 +183,7 @@ class Engine:
             self._log.warning("could not hand back", error=one_line(error))
         for session in self._sessions:
             await session.close()
-        for connection in (self._tends, self._heartbeat, self._hints):
+        for connection in (self._tends, self._heartbeat, self._hints, self._delivery_hints):
             await connection.close()
         self._report(leaving=True)
         self._reporter.close()

@@ -5,7 +5,7 @@ from metrics.family import LOOP, Family, Label
 LAG_EDGES_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 OUTCOMES = frozenset(["completed", "canceled", "error"])
-LOOPS = ("beats", "hints", "steps", "tends")
+LOOPS = ("beats", "hints", "delivery_hints", "steps", "tends")
 
 FAMILIES = (
     Family("instances_begun", "counter", "Instances of processes that engines began."),

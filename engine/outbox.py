@@ -99,6 +99,11 @@ class Outbox:
         """Say whether a token has come to wait for a message."""
         return any(isinstance(effect, MessageOpened) for effect, _ in self._opened.values())
 
+    @property
+    def service_tasks(self) -> int:
+        """Count the service tasks that wait for a worker."""
+        return sum(isinstance(effect, JobOpened) for effect, _ in self._opened.values())
+
     def write(self, writes: Writes) -> None:
         """Add the rows to a batch."""
         key = {"instance_key": self._owner.instance_key}

@@ -20,6 +20,7 @@ class EngineStats:
         self.conflicts = 0
         self.given_up = 0
         self.incidents = 0
+        self.service_tasks = 0
         self.ended: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
         self.lags = Buckets(LAG_EDGES_S)
@@ -30,6 +31,7 @@ class EngineStats:
             self.begun += done.was == 0
             self.stale += done.stale
             self.incidents += len(done.outbox.raised)
+            self.service_tasks += done.outbox.service_tasks
             if done.outbox.ended:
                 self.ended[done.outbox.ended.outcome.value] += 1
             self.signals += len(done.signals)
@@ -40,7 +42,7 @@ class EngineStats:
         """Return the counts by name."""
         return {
             "begun": self.begun, "ended": self.ended.total(), "signals": self.signals, "stale": self.stale + self.spent,
-            "given_up": self.given_up, "incidents": self.incidents,
+            "given_up": self.given_up, "incidents": self.incidents, "service_tasks": self.service_tasks,
         }  # fmt: skip
 
 

@@ -9,12 +9,12 @@ import structlog
 
 from keepers.clock import PostgresClock
 from keepers.heartbeat import Heartbeat
+from keepers.hints import HintSender
 from keepers.loops import Loops, one_line
 from metrics.report import Reporter
 from shards.claim_planner import ClaimPlanner
 from shards.families import LAG_EDGES
 from shards.firing import firing_of, is_unplanned, leftover, planning_of
-from shards.hints import HintSender
 from shards.locked import LockedTimers
 from shards.queue import TimerQueue
 from shards.settings import ShardSettings
@@ -77,7 +77,7 @@ class Shard:
         self._missed_answer = False
         self._reporter = Reporter(settings.metrics_socket)
         self._hints, self._delivery_hints = (
-            HintSender(dsn, send, to=to, holder=self.holder, timeout_s=settings.statement_timeout_s)
+            HintSender(dsn, send, of=f"shard hints {to} {self.holder:016x}", timeout_s=settings.statement_timeout_s)
             for send, to in ((send_hint, "consumers"), (send_delivery_hint, "workers"))
         )
 

@@ -25,8 +25,8 @@ class HintListener:
         self._heard.clear()
         return said
 
-    async def wait(self, timeout_s: float) -> None:
-        """Wait for a hint that comes after `forget`, at most `timeout_s`.
+    async def wait(self, timeout_s: float) -> bool:
+        """Wait for a hint that comes after `forget`, at most `timeout_s`; False if none came.
 
         errors:  StoreUnavailable  the connection was lost
         """
@@ -34,12 +34,12 @@ class HintListener:
             if connection is not self._on:
                 await connection.add_listener(self._channel, self._hear)
                 self._on = connection
-                return  # a hint may have come before we listened: let the caller read first
+                return True  # a hint may have come before we listened: let the caller read first
         try:
             async with asyncio.timeout(timeout_s):
-                await self._heard.wait()
+                return await self._heard.wait()
         except TimeoutError:
-            return
+            return False
 
     async def close(self) -> None:
         """Close the connection."""

@@ -938,7 +938,7 @@ ALTER TABLE ONLY shardclock.holders
 -- find_timers(text, text, text, text, timestamp with time zone, timestamp with time zone, bigint, text, integer, text)  0014_targets.sql
 -- forget_requests()  0013_api.sql
 -- has_no_start(text)  0011_jobs.sql
--- has_targets()  0011_jobs.sql
+-- has_targets()  0022_signals.sql
 -- hold_reason(text)  0003_cluster.sql
 -- is_free(bigint, timestamp with time zone, timestamp with time zone, interval, bigint[])  0001_timers.sql
 -- is_key_used(bigint)  0020_policies.sql

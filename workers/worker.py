@@ -202,7 +202,8 @@ class Worker:
 
         A look for starts of jobs costs more than a claim: only a hint that tells of one leads to it.
         """
-        await self._hints.wait(HINT_S)
+        if not await self._hints.wait(HINT_S):
+            return HINT_GAP_S
         # Not before the wait: a hint that came since the last turn is for a delivery that no claim may have seen.
         heard = self._hints.forget()
         self._claim_soon.set()

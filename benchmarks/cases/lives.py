@@ -10,6 +10,7 @@ from benchmarks.postgres import connected, settle
 from service.processes import deploy
 from sql.cluster.holders import ENGINE, list_holders
 
+ENGINES = 2
 COUNT, AT_ONCE = 20_000, 1_000
 PACED_PER_S, PACED_S, TIMER_S = 500, 10, 3
 WITHIN_S = 120.0
@@ -46,11 +47,11 @@ PACE = """
 
 
 class Engines(OnRay):
-    """A cluster of two shards and an engine, as `shardclock up` runs it once a model is deployed."""
+    """A cluster of two shards and two engines, as `shardclock up` runs it once a model is deployed."""
 
     def __init__(self) -> None:
         super().__init__(2)
-        self.name = "Shardclock, 2 shards and 1 engine"
+        self.name = "Shardclock, 2 shards and 2 engines"
 
     async def start(self) -> None:
         """Deploy, then start: engines come with the first deployment."""
@@ -59,7 +60,7 @@ class Engines(OnRay):
                 await deploy(session, model, resource="benchmark.bpmn")
         await super().start()
         async with self.session() as session:
-            while not any(it.part_count for it in await list_holders(session, ENGINE)):
+            while sum(it.part_count == ENGINES for it in await list_holders(session, ENGINE)) < ENGINES:
                 await asyncio.sleep(0.05)
 
 

@@ -1,13 +1,14 @@
-"""Hints that there are new deliveries: sent by shards, received by workers. A lost hint costs a poll."""
+"""Hints that there are new deliveries, and new signals to instances. A lost hint costs a poll."""
 
 from sql.session import Session
 
-DELIVERIES = "shardclock_deliveries"  # the channel
-JOBS = "jobs"  # what a hint says if a start of a job is among them
+DELIVERIES = "shardclock_deliveries"  # the channel that workers hear
+JOBS = "jobs"  # what a hint to them says if a start of a job is among the deliveries
+SIGNALS = "shardclock_signals"  # the channel that engines hear
 
 
 async def send_delivery_hint(session: Session) -> bool:
-    """Tell workers to look for deliveries; False if there are no targets but the log.
+    """Tell workers to look for deliveries, and engines for signals; False if there is nobody to tell.
 
     errors:  StoreUnavailable  no answer in time: ignore it
     source:  sql/deliveries/send_delivery_hint.sql

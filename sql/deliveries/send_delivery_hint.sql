@@ -1,13 +1,15 @@
 -- Tells workers that there are new deliveries, if an app has declared handlers or jobs, or a tenant has endpoints; and
--- whether a start of a job is among them.
+-- whether a start of a job is among them. Tells engines that there are signals, if one is due.
 --
 -- in:    nothing
--- out:   sent boolean, or no row: there are no handlers, no jobs and no endpoints
+-- out:   sent boolean for each channel, or no row: there are no handlers, jobs and endpoints, and no signal is due
 -- locks: the queue of notifications, for the commit
--- index: deliveries_of_jobs, from the first that is due to the first that nobody has in hand
-select
-    pg_notify(
-        'shardclock_deliveries',
+-- index: deliveries_of_jobs, from the first that is due to the first that nobody has in hand; deliveries_of_processes and
+--        deliveries_by_lane, a probe
+select pg_notify(h.channel, h.says) is not null as sent
+from (
+    select
+        'shardclock_deliveries' as channel,
         case
             when exists (
                 select from shardclock.deliveries d
@@ -15,6 +17,12 @@ select
             )
                 then 'jobs'
             else ''
-        end
-    ) is not null as sent
-where shardclock.has_targets()
+        end as says
+    where shardclock.has_targets()
+    union all
+    select 'shardclock_signals', ''
+    where exists (
+        select from shardclock.deliveries d
+        where d.target = 'process:instance' and d.next_attempt_at <= now()
+    )
+) h

@@ -178,11 +178,11 @@ def test_status_says_that_no_engine_is_there_and_what_waits_for_one(shell: Shell
     asyncio.run(query(shell.dsn, "update shardclock.holders set role = 'engine'"))
     alive = shell("status")
 
-    assert "0 of 1 wanted" in dead.out
+    assert "0 of 2 wanted" in dead.out
     assert "2, the oldest for" in dead.out
     assert "no engine is running, so instances stand still" in dead.err
-    assert (state["engines_wanted"], state["engines_alive"], state["signals_waiting"]) == (1, 0, 2)
-    assert "1 of 1 wanted" in alive.out
+    assert (state["engines_wanted"], state["engines_alive"], state["signals_waiting"]) == (2, 0, 2)
+    assert "1 of 2 wanted" in alive.out
     assert "no engine is running" not in alive.err
     lines = alive.out.splitlines()
     at = next(number for number, line in enumerate(lines) if line.startswith("engine "))

@@ -194,7 +194,7 @@ async def test_the_cluster_shows_that_an_engine_is_missing_and_what_waits_for_it
     await query(dsn, "update shardclock.holders set role = 'engine'")
     served = (await api.get("/v1/cluster")).json
 
-    assert (missing["engines_wanted"], missing["engines"], missing["signals_waiting"]) == (1, [], 1)
+    assert (missing["engines_wanted"], missing["engines"], missing["signals_waiting"]) == (2, [], 1)
     assert missing["oldest_signal_s"] >= 0
     assert [keeper["holder"] for keeper in served["engines"]] == [f"{11:016x}"]
 

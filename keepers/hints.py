@@ -1,4 +1,4 @@
-"""Hints that timers have fired, to those who wait: soon enough to be useful, seldom enough to cost little."""
+"""Hints to those who wait that there is something new: soon enough to be useful, seldom enough to cost little."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ from sql.session import QUEUE_PLANS, UNSYNCED, Session
 # The pause between two hints is twenty times what one takes, within these bounds: hints then use a twentieth of one
 # connection.
 GAP_S, SHARE, GAP_MAX_S = 0.004, 20.0, 0.1
-# After a hint about at least `MANY` firings, the others are busy and come back by themselves: the next hint can wait.
+# After a hint about at least `MANY` rows, the others are busy and come back by themselves: the next hint can wait.
 MANY, GAP_OF_MANY_S = 100, 0.05
 NOBODY_S = 1.0  # the pause when there is nobody to hear it
 
@@ -18,23 +18,23 @@ Send = Callable[[Session], Awaitable[bool]]
 
 
 class HintSender:
-    """Send hints on a connection of its own, opened with the first hint: a firing never waits for a hint."""
+    """Send hints on a connection of its own, opened with the first hint: what it tells of never waits for a hint."""
 
-    def __init__(self, dsn: Dsn | str, send: Send, *, to: str, holder: int, timeout_s: float) -> None:
+    def __init__(self, dsn: Dsn | str, send: Send, *, of: str, timeout_s: float) -> None:
         self._send = send
         self._session = Session(
             dsn,
-            application=f"shardclock shard hints {to} {holder:016x}",
+            application=f"shardclock {of}",
             timeout_s=timeout_s,
             plans=QUEUE_PLANS | UNSYNCED,
         )
         self._wanted = asyncio.Event()
-        self._fired = 0
+        self._new = 0
 
-    def want(self, fired: int) -> None:
-        """Ask for a hint that `fired` timers have fired; many calls make one hint."""
-        if fired:
-            self._fired += fired
+    def want(self, new: int) -> None:
+        """Ask for a hint that `new` rows are there; many calls make one hint."""
+        if new:
+            self._new += new
             self._wanted.set()
 
     async def turn(self) -> float:
@@ -45,12 +45,12 @@ class HintSender:
         """
         await self._wanted.wait()
         self._wanted.clear()
-        if not self._fired:  # woken by `wake`, to end
+        if not self._new:  # woken by `wake`, to end
             return 0.0
-        fired, self._fired = self._fired, 0
+        new, self._new = self._new, 0
         began_s = time.monotonic()
         heard = await self._send(self._session)
-        return gap_s(time.monotonic() - began_s, fired, heard=heard)
+        return gap_s(time.monotonic() - began_s, new, heard=heard)
 
     def wake(self) -> None:
         """End the wait of a turn."""
@@ -61,8 +61,8 @@ class HintSender:
         await self._session.close()
 
 
-def gap_s(took_s: float, fired: int, *, heard: bool) -> float:
-    """Return the pause after a hint that took `took_s`, told of `fired` firings, and was `heard` by somebody or not."""
+def gap_s(took_s: float, new: int, *, heard: bool) -> float:
+    """Return the pause after a hint that took `took_s`, told of `new` rows, and was `heard` by somebody or not."""
     if not heard:
         return NOBODY_S
-    return min(max(took_s * SHARE, GAP_OF_MANY_S if fired >= MANY else GAP_S), GAP_MAX_S)
+    return min(max(took_s * SHARE, GAP_OF_MANY_S if new >= MANY else GAP_S), GAP_MAX_S)

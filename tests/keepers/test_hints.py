@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from shards.hints import GAP_MAX_S, GAP_OF_MANY_S, GAP_S, NOBODY_S, HintSender, gap_s
+from keepers.hints import GAP_MAX_S, GAP_OF_MANY_S, GAP_S, NOBODY_S, HintSender, gap_s
 from sql.log.hints import CHANNEL, send_hint
 from tests.support.factories import BOUND_S, HolderClient, add_holder, add_timers, query
 from tests.support.roles import as_role
@@ -42,7 +42,7 @@ async def test_many_firings_make_one_hint_and_those_during_its_silence_another(d
     heard: asyncio.Queue[float] = asyncio.Queue()
     listener = await asyncpg.connect(dsn)
     await listener.add_listener(CHANNEL, lambda *_: heard.put_nowait(time.monotonic()))
-    sender = HintSender(as_role(dsn, "shard"), send_hint, to="consumers", holder=HOLDER, timeout_s=BOUND_S)
+    sender = HintSender(as_role(dsn, "shard"), send_hint, of="shard hints", timeout_s=BOUND_S)
     try:
         for _ in range(50):
             sender.want(1)
@@ -80,7 +80,7 @@ async def test_a_shard_tells_consumers_of_what_it_fires(dsn: str, due: str, leas
 
 
 async def test_a_hint_sender_that_is_woken_to_end_sends_nothing(dsn: str) -> None:
-    sender = HintSender(as_role(dsn, "shard"), send_hint, to="consumers", holder=HOLDER, timeout_s=BOUND_S)
+    sender = HintSender(as_role(dsn, "shard"), send_hint, of="shard hints", timeout_s=BOUND_S)
     sender.want(0)
     sender.wake()
 

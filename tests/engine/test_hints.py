@@ -1,0 +1,155 @@
+"""Engines look when there are signals, and workers when an engine has left a service task: neither waits for a poll."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import asyncpg
+import pytest
+
+import engine.engine
+from engine.engine import IDLE_AFTER_S, Engine
+from engine.settings import EngineSettings
+from engine.stepped import SteppedEngine
+from service import processes
+from sql.cluster.holders import ENGINE
+from sql.deliveries.hints import DELIVERIES, SIGNALS, send_delivery_hint
+from sql.session import Session
+from tests.support.bpmn import job, model
+from tests.support.deliveries import add_deliveries, declare
+from tests.support.factories import BOUND_S, query
+from tests.support.plans import prepare
+from tests.support.roles import as_role
+from tests.support.shard_pool import incarnation
+from tests.support.waiting import eventually
+
+NO_POLLS = EngineSettings(signal_poll_s=600.0, signal_poll_idle_s=600.0, signal_lanes=1)
+REGISTER = """
+    with registered as (
+        insert into shardclock.holders (holder, role, cluster_id, actor_name, node_id, host, pid, part, part_count)
+        values ($1, $2, 'test', 'test', 'test', 'test', 1, 0, 1)
+        returning holder
+    )
+    insert into shardclock.beats (holder) select holder from registered
+"""
+USER = model('<startEvent id="s"/><userTask id="u"/><endEvent id="e"/>', connected="s>u u>e")
+PACK = model(f'<startEvent id="s"/>{job("pack")}<endEvent id="e"/>', connected="s>pack pack>e", process_id="packing")
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let an engine that has found nothing wait for a hint at once."""
+    monkeypatch.setattr(engine.engine, "BUSY_PAUSE_S", 600.0)
+
+
+@asynccontextmanager
+async def engine_running(dsn: str) -> AsyncIterator[Engine]:
+    """Run one engine that looks when it begins, and then only when a hint comes."""
+    it = Engine(replace(incarnation(), role=ENGINE), NO_POLLS, as_role(dsn, "shard"))
+    await query(dsn, REGISTER, it.holder, ENGINE)
+    running = asyncio.create_task(it.run())
+    try:
+        await eventually(lambda: it._heartbeat.began and it._hints._on is not None)
+        await eventually(lambda: not it._soon[0].is_set() and it._in_vain[0] > 0)
+        yield it
+    finally:
+        await it.drain()
+        await asyncio.wait_for(running, BOUND_S)
+
+
+@asynccontextmanager
+async def heard(dsn: str) -> AsyncIterator[list[str]]:
+    """Gather the channels of the hints that come."""
+    channels: list[str] = []
+    connection = await asyncpg.connect(dsn, timeout=BOUND_S)
+    try:
+        for channel in (DELIVERIES, SIGNALS):
+            await connection.add_listener(channel, lambda _, __, said, ___: channels.append(said))
+        yield channels
+    finally:
+        await connection.close(timeout=BOUND_S)
+
+
+async def test_a_signal_wakes_engines_and_no_worker_and_another_delivery_wakes_workers_alone(dsn: str) -> None:
+    async with heard(dsn) as channels, Session(as_role(dsn, "shard"), application="test") as session:
+        assert not await send_delivery_hint(session), "nobody is there"
+
+        await add_deliveries(dsn, 1, "process:instance")
+        assert await send_delivery_hint(session)
+        await eventually(lambda: channels == [SIGNALS])
+
+        await query(dsn, "delete from shardclock.deliveries")
+        await declare(dsn)
+        await add_deliveries(dsn, 1)
+        assert await send_delivery_hint(session)
+        await eventually(lambda: channels == [SIGNALS, DELIVERIES])
+
+
+async def test_a_look_for_signals_reads_one_however_many_there_are(dsn: str) -> None:
+    await add_deliveries(dsn, 5_000, "process:instance")
+    await query(dsn, "analyze shardclock.deliveries")
+    hint = await prepare(dsn, "send_delivery_hint")
+
+    reading = await hint.explain(touched=True, table="deliveries")
+    await hint.connection.close()
+
+    assert reading.rows <= 2
+
+
+async def test_signals_alone_want_no_workers(dsn: str) -> None:
+    await add_deliveries(dsn, 1, "process:instance")
+    wanted = "select shardclock.has_targets() as wanted"
+    assert [row["wanted"] for row in await query(dsn, wanted)] == [False]
+
+    for target in ("a target before it", "the target after it"):
+        await add_deliveries(dsn, 1, target)
+        assert [row["wanted"] for row in await query(dsn, wanted)] == [True]
+        await query(dsn, "delete from shardclock.deliveries where target = $1", target)
+
+
+@pytest.mark.usefixtures("no_pauses")
+async def test_a_hint_begins_an_instance_without_a_poll(dsn: str) -> None:
+    async with Session(as_role(dsn, "scheduler"), application="client") as session:
+        await processes.deploy(session, USER, resource="p.bpmn")
+        async with engine_running(dsn) as it, Session(as_role(dsn, "shard"), application="shard") as shard:
+            await processes.start(session, "p")
+            await send_delivery_hint(shard)
+            await eventually(lambda: it.stats.begun == 1)
+
+
+@pytest.mark.usefixtures("no_pauses")
+async def test_an_engine_hints_workers_of_its_service_tasks_and_not_of_other_nodes(dsn: str) -> None:
+    await declare(dsn, "pack")
+    async with Session(as_role(dsn, "scheduler"), application="client") as session, heard(dsn) as channels:
+        for file in (USER, PACK):
+            await processes.deploy(session, file, resource="p.bpmn")
+        async with engine_running(dsn) as it:
+            await processes.start(session, "p")
+            it._look_soon()
+            await eventually(lambda: it.stats.begun == 1)
+            assert DELIVERIES not in channels
+
+            await processes.start(session, "packing")
+            it._look_soon()
+            await eventually(lambda: DELIVERIES in channels)
+
+
+async def test_while_signals_come_the_pause_is_short_and_doubles_with_each_turn_in_vain(dsn: str) -> None:
+    it = SteppedEngine(replace(incarnation(), role=ENGINE), EngineSettings(), as_role(dsn, "shard"))
+    await query(dsn, REGISTER, it.holder, ENGINE)
+    async with Session(as_role(dsn, "scheduler"), application="client") as session:
+        await processes.deploy(session, USER, resource="p.bpmn")
+        await processes.start(session, "p")
+        (started,) = await query(dsn, "select timer_key / 840 % 2 as lane from shardclock.deliveries")
+    await it.begin()
+
+    pauses = [await it.step_turn(started["lane"]) for _ in range(6)]
+    it._last_signal_s -= IDLE_AFTER_S
+    idle = await it.step_turn(started["lane"])
+    await it.end()
+
+    assert pauses == pytest.approx([0.0, 0.004, 0.008, 0.016, 0.02, 0.02])
+    assert idle == EngineSettings().signal_poll_idle_s
