@@ -18,7 +18,7 @@ comment on function shardclock.has_targets is
     'Internal: Says whether a timer can have a target but the log, or a delivery is on its way to one: else no workers are wanted.';
 
 -- Two engines, as there are two shards and two workers: one that dies leaves half of the instances going, and the other
--- half is taken over. One takes 1,150 lives of instances a second on two cores, two take 1,500.
+-- half is taken over.
 update shardclock.scale set wanted = 2 where role = 'engine' and wanted = 1;
 
 -- As of the other verbs (docs/decisions/0005-queue-plans.md): a plan that a client's connection has made while a table was
