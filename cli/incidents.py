@@ -6,7 +6,7 @@ import typer
 
 from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
 from cli.process_words import print_sent
-from cli.session import with_session
+from cli.session import with_session, with_signals
 from service.incidents import AT_ONCE_MAX, resolve_many
 from sql.processes.incidents import IncidentFilter, find_incidents
 from sql.processes.instances import resolve_incident
@@ -85,4 +85,4 @@ def resolve(
             tell(done.sentence + (way_on if done.tokens else ""))
         return DONE if done.tokens else NOT_DONE
 
-    return with_session(do)
+    return with_signals(do)

@@ -11,7 +11,7 @@ from cli.options import DEFAULT_TENANT, WAIT_S_MAX, Tenant
 from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
 from cli.payload import read_payload
 from cli.process_words import print_fields, print_instance, print_reached, print_sent
-from cli.session import with_session
+from cli.session import tell_engines, with_session, with_signals
 from service import processes as service
 from sql.processes import instances
 from sql.processes.definitions import RUNNING_MAX, FoundDefinition, delete_definition, list_definitions
@@ -127,6 +127,7 @@ def start(
         key = await service.start(
             session, process_id, variables=given, tenant_id=tenant, version=version, idempotency_key=once
         )
+        await tell_engines(session)
         if not wait_s:
             print_fields({"instance_key": key}, as_json=as_json)
             return DONE
@@ -205,7 +206,7 @@ def cancel(instance_key: InstanceKey, as_json: Json = False) -> int:
     async def do(session: Session) -> int:
         return print_sent(await instances.cancel_instance(session, instance_key), instance_key, as_json=as_json)
 
-    return with_session(do)
+    return with_signals(do)
 
 
 @processes.command(name="set")
@@ -222,7 +223,7 @@ def set_(
         sent = await instances.set_variables(session, instance_key, given, token=token)
         return print_sent(sent, instance_key, as_json=as_json)
 
-    return with_session(do)
+    return with_signals(do)
 
 
 @processes.command()
@@ -242,7 +243,7 @@ def move(
         sent = await token_moves.move(session, instance_key, terminated=ending or (), begun=begun or ())
         return print_sent(sent, instance_key, as_json=as_json)
 
-    return with_session(do)
+    return with_signals(do)
 
 
 @processes.command()
@@ -267,7 +268,7 @@ def message(
         )
         return print_reached(reached, as_json=as_json, kept=keep_s > 0)
 
-    return with_session(do)
+    return with_signals(do)
 
 
 @processes.command()
@@ -284,7 +285,7 @@ def signal(
         reached = await instances.throw_signal(session, name, variables=given, tenant_id=tenant)
         return print_reached(reached, as_json=as_json)
 
-    return with_session(do)
+    return with_signals(do)
 
 
 @processes.command()

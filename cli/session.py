@@ -2,14 +2,16 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from cli.recording import recorded
 from cluster.database import open_database
 from cluster.settings import load_settings
+from sql.deliveries.hints import send_signal_hint
 from sql.dsn import Dsn
 from sql.migrate import require_current
-from sql.session import Session
+from sql.session import Session, StoreUnavailable
 
 T = TypeVar("T")
 
@@ -29,3 +31,20 @@ def with_session(
 
     with open_database(load_settings()) as database:
         return asyncio.run(do(database.dsn))
+
+
+def with_signals(work: Callable[[Session], Awaitable[T]]) -> T:
+    """Do a command's work that sends signals to instances, and tell engines."""
+
+    async def do(session: Session) -> T:
+        done = await work(session)
+        await tell_engines(session)
+        return done
+
+    return with_session(do)
+
+
+async def tell_engines(session: Session) -> None:
+    """Tell engines that there are signals: an idle one would look 0.2 s later."""
+    with suppress(StoreUnavailable):  # what was sent is there all the same
+        await send_signal_hint(session)

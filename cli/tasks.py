@@ -6,7 +6,7 @@ import typer
 
 from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
 from cli.processes import LISTED_MAX, MaybeTenant, Variables, read_variables
-from cli.session import with_session
+from cli.session import with_session, with_signals
 from sql.processes.tasks import claim_task, complete_task, find_tasks
 from sql.session import Session
 
@@ -98,7 +98,7 @@ def complete(task_key: TaskKey, variables: Variables = None, as_json: Json = Fal
             tell(f"shardclock: task {task_key} is completed already, or never was")
         return DONE if done else NOT_DONE
 
-    return with_session(do)
+    return with_signals(do)
 
 
 def _assign(task_key: int, assignee: str | None, *, as_json: bool) -> int:

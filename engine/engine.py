@@ -10,12 +10,12 @@ from engine.runner import Runner
 from engine.settings import EngineSettings
 from engine.stats import EngineStats, report_of
 from keepers.heartbeat import Heartbeat
-from keepers.hints import HintSender
 from keepers.loops import Loops, one_line
 from metrics.report import Reporter
 from sql.cluster.holders import Incarnation, end_holders
 from sql.deliveries.hints import SIGNALS, send_delivery_hint
 from sql.dsn import Dsn
+from sql.hint_sender import HintSender
 from sql.hints import HintListener
 from sql.processes.signals import (
     FIRST,

@@ -39,6 +39,7 @@ from gateway import (
 from gateway.callers import Anyone, KeyHolders
 from gateway.combining import Combiner
 from gateway.creating import CREATE, TIMERS, create_timer
+from gateway.hinting import hinting
 from gateway.idempotency import forgetting
 from gateway.parts import Gateway, keyed, sentence_of, unconditional
 from gateway.paths import KeptSlashes
@@ -106,6 +107,7 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
             Waiters(dsn, most=settings.gateway_waits_max) as waiters,
             Quotas(counting, settings.usual_limits) as quotas,
             forgetting(pool),
+            hinting(dsn, timeout_s=settings.gateway_timeout_s) as hints,
             watching(looking) as watched,
         ):
             callers = KeyHolders(pool) if needs_keys else Anyone()
@@ -117,6 +119,7 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
                 waiters=waiters,
                 callers=callers,
                 quotas=quotas,
+                hints=hints,
                 streams=_places_of_streams(settings),
                 instance_waits=_places_of_instance_waits(settings),
             )

@@ -25,9 +25,10 @@ async def do_once(
     status: int = HTTPStatus.OK,
     did: Callable[[Done], bool] = lambda _: True,
 ) -> Response:
-    """Do something in a session, unless the same request was done before; `body` is what else makes it the same.
+    """Do something with processes in a session, and tell engines; not again if the same request was done before.
 
-    `did` says of an answer whether something was done: if nothing was, the same request is done anew.
+    `body` is what else makes a request the same. `did` says of an answer whether something was done: if nothing was,
+    the same request is done anew.
 
     errors:  as `once`, and whatever `do` raises; then nothing was done
     """
@@ -45,4 +46,5 @@ async def do_once(
         answered = await once(session, asked, answer)
         if is_act and REPLAYED in answered.headers:
             del request.state.act  # it is recorded already
-        return answered
+    gateway_of(request).hints.want(1)
+    return answered

@@ -21,6 +21,7 @@ from gateway.settings import GatewaySettings
 from gateway.waiting import Waiters
 from service.audit import DONE
 from sql.audit.acts import record_act
+from sql.hint_sender import HintSender
 from sql.pool import Pool
 from sql.session import Session, Tenants
 from timers.refusal import shortened
@@ -45,6 +46,7 @@ class Gateway:
     waiters: Waiters
     callers: Callers
     quotas: Quotas
+    hints: HintSender  # to engines
     streams: Places
     instance_waits: Places
 

@@ -9,7 +9,6 @@ import structlog
 
 from keepers.clock import PostgresClock
 from keepers.heartbeat import Heartbeat
-from keepers.hints import HintSender
 from keepers.loops import Loops, one_line
 from metrics.report import Reporter
 from shards.claim_planner import ClaimPlanner
@@ -24,6 +23,7 @@ from sql.claims.fire import fire_due, pause_faulty, plan_schedules
 from sql.cluster.holders import Incarnation, end_holders
 from sql.deliveries.hints import send_delivery_hint
 from sql.dsn import Dsn
+from sql.hint_sender import HintSender
 from sql.log.hints import send_hint
 from sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
 from timers.model import ClaimedTimer

@@ -14,3 +14,12 @@ async def send_delivery_hint(session: Session) -> bool:
     source:  sql/deliveries/send_delivery_hint.sql
     """
     return bool(await session.rows("send_delivery_hint"))
+
+
+async def send_signal_hint(session: Session) -> bool:
+    """Tell engines that a client has sent signals. Not in the client's transaction: there it would hold up others.
+
+    errors:  StoreUnavailable  no answer in time: ignore it
+    source:  sql/deliveries/send_signal_hint.sql
+    """
+    return bool(await session.rows("send_signal_hint"))

@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime
 
+import pytest
+
+import cli.session
 from bpmn.model import read_model
 from bpmn.step import begin, write_state
 from service.processes import deploy
+from sql.deliveries.hints import send_signal_hint
 from sql.session import Session
 from tests.support.bpmn import model
 from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE
-from tests.support.factories import query
+from tests.support.factories import query, value
 from tests.support.program import Shell
 
 MODEL = model('<startEvent id="s"/><userTask id="u"/><endEvent id="e"/>', connected="s>u u>e")
@@ -66,3 +70,22 @@ def test_a_move_to_what_is_not_there_is_refused(shell: Shell) -> None:
     )
     assert shell("processes", "move", 7, "--begin", "nonode").code == NOT_DONE
     assert shell("processes", "move", 101, "--end", 3, "--begin", "u").code == DONE
+
+
+def test_engines_are_told_of_what_a_command_has_sent_and_before_it_waits(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+
+    async def telling(session: Session) -> bool:
+        told.append(await value(shell.dsn, "select count(*) from shardclock.deliveries"))
+        return await send_signal_hint(session)
+
+    monkeypatch.setattr(cli.session, "send_signal_hint", telling)
+    begun(shell)
+    assert shell("processes", "start", "p").code == DONE
+    assert told == [1]
+    assert shell("processes", "start", "p", "--wait", 0.1).code == NOT_DONE
+    assert told == [1, 2]
+    assert shell("processes", "cancel", 101).code == DONE
+    assert told == [1, 2, 3]

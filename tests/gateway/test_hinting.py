@@ -1,0 +1,32 @@
+"""What a caller sends to instances wakes engines, once it is committed."""
+
+from __future__ import annotations
+
+import asyncio
+
+import asyncpg
+
+from sql.deliveries.hints import SIGNALS
+from tests.support import ROOT
+from tests.support.factories import BOUND_S, value
+from tests.support.gateways import Api
+
+MODEL = (ROOT / "examples" / "order.bpmn").read_bytes()
+XML = {"Content-Type": "application/xml"}
+
+
+async def test_a_start_over_http_is_hinted_to_engines_when_it_is_committed(api: Api, dsn: str) -> None:
+    heard: asyncio.Queue[object] = asyncio.Queue()
+    connection = await asyncpg.connect(dsn, timeout=BOUND_S)
+    await connection.add_listener(SIGNALS, lambda *_: heard.put_nowait(None))
+    try:
+        async with asyncio.timeout(BOUND_S):
+            await api.ask_raw("POST", "/v1/processes", MODEL, XML)
+            await heard.get()
+
+            await api.post("/v1/processes/order/start", {})
+            await heard.get()
+        assert heard.empty()
+        assert await value(dsn, "select count(*) from shardclock.deliveries where target = 'process:instance'") == 1
+    finally:
+        await connection.close(timeout=BOUND_S)
