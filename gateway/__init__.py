@@ -19,6 +19,7 @@ is decided here is only how HTTP says it: who asks, what a body may be, and whic
     combining  many creates at the same time become one statement
     idempotency, doing   a request that is sent again does nothing twice
     hinting    tell engines that callers have sent signals
+    task_lines wait for service tasks, one after the other
     timers     look at timers, and change one
     bulk       many timers: lines of JSON, or one verb for all that a filter finds
     schedules  look ahead: what a rule will do

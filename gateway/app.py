@@ -50,6 +50,7 @@ from gateway.recording import Recorded
 from gateway.reference import openapi_of
 from gateway.settings import GatewaySettings
 from gateway.stats import Counted, RequestStats, reporting
+from gateway.task_lines import TaskLines
 from gateway.waiting import Waiters
 from gateway.watching import watching
 from service.endpoints import EndpointConflict, UnknownEndpoint
@@ -108,6 +109,7 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
             Quotas(counting, settings.usual_limits) as quotas,
             forgetting(pool),
             hinting(dsn, timeout_s=settings.gateway_timeout_s) as hints,
+            TaskLines(dsn) as task_lines,
             watching(looking) as watched,
         ):
             callers = KeyHolders(pool) if needs_keys else Anyone()
@@ -120,6 +122,7 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
                 callers=callers,
                 quotas=quotas,
                 hints=hints,
+                task_lines=task_lines,
                 streams=_places_of_streams(settings),
                 instance_waits=_places_of_instance_waits(settings),
             )

@@ -46,5 +46,6 @@ async def do_once(
         answered = await once(session, asked, answer)
         if is_act and REPLAYED in answered.headers:
             del request.state.act  # it is recorded already
-    gateway_of(request).hints.want(1)
+    if not isinstance(answered, NothingDone):
+        gateway_of(request).hints.want(1)
     return answered

@@ -41,7 +41,7 @@ FAMILIES = (
     ),
     Family("log_streams", "gauge", "Callers that follow the log.", summed=True),
     Family("log_streams_max", "gauge", "So many may follow it.", summed=True),
-    Family("instance_waits", "gauge", "Callers that wait for the end of an instance.", summed=True),
+    Family("instance_waits", "gauge", "Callers that wait for an instance's end, or a service task.", summed=True),
     Family("instance_waits_max", "gauge", "So many may wait for one.", summed=True),
     Family("gateway_sessions_in_use", "gauge", "Connections to Postgres that are in use.", summed=True),
     Family("gateway_sessions_lent", "counter", "Times that a request got a connection to Postgres."),

@@ -18,6 +18,7 @@ from gateway.quotas import Quotas
 from gateway.recording import RECORDED_SCOPES, begin_act, note_body
 from gateway.reference import FOR_ALL_TENANTS, SCOPE
 from gateway.settings import GatewaySettings
+from gateway.task_lines import TaskLines
 from gateway.waiting import Waiters
 from service.audit import DONE
 from sql.audit.acts import record_act
@@ -47,6 +48,7 @@ class Gateway:
     callers: Callers
     quotas: Quotas
     hints: HintSender  # to engines
+    task_lines: TaskLines
     streams: Places
     instance_waits: Places
 

@@ -65,6 +65,7 @@ async def serve(
         server.should_exit = True
         if (gateway := getattr(app.state, "gateway", None)) is not None:
             gateway.waiters.stop()
+            gateway.task_lines.stop()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

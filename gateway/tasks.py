@@ -16,7 +16,8 @@ from gateway.answers.processes import (
 )
 from gateway.asked import seconds_of
 from gateway.doing import do_once
-from gateway.instances import LISTED_MAX, ORDER, Key, Variables
+from gateway.idempotency import NothingDone
+from gateway.instances import LISTED_MAX, ORDER, Key, Variables, may_wait
 from gateway.listing import listing
 from gateway.parts import Here, Reader, Writer, read_model
 from gateway.problems import CONFLICT, NOT_FOUND, Problem
@@ -34,6 +35,10 @@ from timers.model import BIGINT_MAX
 NOT_YOURS = "is not yours: it has ended, its lease has run out, or it never was"  # of one that a program takes
 
 router = APIRouter(prefix="/v1", tags=["processes"])
+
+WaitForTasks = Annotated[
+    str | None, Query(description="for how long to wait for a task, at most PT300S", examples=["PT30S"])
+]
 
 
 class Tasks(BaseModel):
@@ -154,8 +159,13 @@ async def complete_task(task_key: Key, request: Request, caller: Writer) -> Resp
     response_model=ServiceTasksAnswer,
     openapi_extra=body_of(Activation, example={"type": "order.pack", "lease": "PT30S"}),
 )
-async def activate_service_tasks(request: Request, caller: Writer) -> Response:
-    """Take service tasks of a type, for a program that does them itself; they are its own until the lease runs out."""
+async def activate_service_tasks(
+    request: Request, gateway: Here, caller: Writer, wait: WaitForTasks = None
+) -> Response:
+    """Take service tasks of a type, for a program that does them itself; they are its own until the lease runs out.
+
+    With `wait`, answer when there is one, or when the time is over. Of those who wait for a type the first gets it.
+    """
     asked = await read_model(request, Activation)
     lease_s = seconds_of("lease", asked.lease)
 
@@ -163,7 +173,18 @@ async def activate_service_tasks(request: Request, caller: Writer) -> Response:
         found = await activate(session, asked.type, most=asked.most, lease_s=lease_s, tenant_id=caller.tenant_id)
         return ServiceTasksAnswer(tasks=[ServiceTaskAnswer.of(it) for it in found])
 
-    return await do_once(request, caller, asked, do, did=lambda answer: bool(answer.tasks))
+    async def look() -> Response:
+        return await do_once(request, caller, asked, do, did=lambda answer: bool(answer.tasks))
+
+    async with may_wait(gateway, caller, wait) as wait_s:
+        return await gateway.task_lines.wait(
+            caller.tenant_id,
+            asked.type,
+            look,
+            found=lambda answer: not isinstance(answer, NothingDone),
+            is_gone=request.is_disconnected,
+            within_s=wait_s,
+        )
 
 
 @router.post(

@@ -59,7 +59,7 @@ class Asked:
         return self.method != "GET"
 
     def waiting(self, wait: Length | None) -> "Asked":
-        """Ask for the same, and wait for the timer's end.
+        """Ask for the same, and wait for what it is about.
 
         errors:  ValueError  not a length of time
         """

@@ -70,11 +70,20 @@ class AsyncTasks:
         return await self._do(TASKS, task_key, "complete", {"variables": variables}, idempotency_key)
 
     async def activate(
-        self, task_type: str, *, most: int = 10, lease: Length = "PT1M", idempotency_key: str | None = None
+        self,
+        task_type: str,
+        *,
+        most: int = 10,
+        lease: Length = "PT1M",
+        wait: Length | None = None,
+        idempotency_key: str | None = None,
     ) -> tuple[ServiceTask, ...]:
-        """Take service tasks of a type, at most 1,000: they are the caller's until the lease has run out."""
+        """Take service tasks of a type, at most 1,000: they are the caller's until the lease has run out.
+
+        With `wait`, return when there is one, or when the time is over: at most five minutes.
+        """
         fields = {"type": task_type, "most": most, "lease": lease}
-        asked = ask.once("POST", f"{SERVICE_TASKS}/activate", fields, idempotency_key)
+        asked = ask.once("POST", f"{SERVICE_TASKS}/activate", fields, idempotency_key).waiting(wait)
         return (await self._sender.ask(ServiceTasksPage, asked)).tasks
 
     async def complete_service_task(
