@@ -13,6 +13,7 @@ from gateway.callers import Caller
 from gateway.doing import do_once
 from gateway.listing import listing
 from gateway.parts import Here, Manager, Reader, read_model
+from gateway.problems import REFUSED, Problem
 from gateway.reference import body_of
 from service.incidents import AT_ONCE_MAX, resolve_many
 from sql.processes.incidents import IncidentFilter, find_incidents
@@ -53,7 +54,19 @@ class Listed(Chosen):
 class Resolving(Chosen):
     """Which incidents are resolved."""
 
+    every: bool = Field(False, description="without a filter: all incidents are meant")
     limit: int = Field(AT_ONCE_MAX, ge=1, le=AT_ONCE_MAX, description="at most so many, the newest of them")
+
+    def check(self) -> None:
+        """Refuse to resolve everything because a filter was forgotten.
+
+        errors:  Problem
+        """
+        if not self.every and self.process_id is None and self.version is None and self.saying is None:
+            raise Problem(
+                REFUSED,
+                'nothing says which incidents are meant; give process_id, version or saying, or "every": true for all',
+            )
 
 
 @router.get("", response_model=IncidentsAnswer)
@@ -74,6 +87,7 @@ async def resolve_incidents(
 ) -> ResolvedAnswer | Response:
     """Resolve incidents: their tokens go on where they stopped. Signals that are dead letters are redriven instead."""
     asked = await read_model(request, Resolving)
+    asked.check()
 
     async def do(session: Session) -> ResolvedAnswer:
         done = await resolve_many(session, asked.filter_of(caller), limit=asked.limit, dry_run=dry_run)

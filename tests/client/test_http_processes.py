@@ -147,7 +147,7 @@ async def test_incidents_are_found_and_resolved(sc: SteppedCluster, client: Asyn
     assert len(await client.processes.incidents(saying="EXPIRED", limit=1)) == 1
     done = await client.processes.resolve_many(process_id="p", limit=1)
     assert (done.said, done.more) == ("1 incident resolved", True)
-    await client.processes.resolve_many()
+    await client.processes.resolve_many(every=True)
     await sc.advance("PT0S")
     assert [(await client.processes.show(key)).state for key in keys] == ["COMPLETED"] * 3
     with pytest.raises(NotFound):

@@ -85,7 +85,11 @@ async def test_an_incident_that_is_a_dead_letter_is_listed_and_not_resolved(serv
     await sc.advance("PT1M")
     listed = (await api.get("/v1/incidents")).json["incidents"]
     assert sorted(bool(one["signal_key"]) for one in listed) == [False, True]
-    done = (await api.post("/v1/incidents/resolve", {})).json
+    forgotten = await api.post("/v1/incidents/resolve", {})
+    forgotten.assert_problem(
+        "refused", 422, 'nothing says which incidents are meant; give process_id, version or saying, or "every": true'
+    )
+    done = (await api.post("/v1/incidents/resolve", {"every": True})).json
     assert [one["instance_key"] for one in done["tokens"]] == [key]
     assert done["said"] == "1 incident resolved"
 
@@ -108,8 +112,9 @@ async def test_what_drives_processes_is_done_once_for_each_idempotency_key(serve
     assert len((await api.get("/v1/instances")).json["instances"]) == 1
     key = one["instance_key"]
     await twice(f"/v1/instances/{key}/variables", {"variables": {"fails": False}}, "set-1")
-    await api.post("/v1/incidents/resolve?dry_run=true", {}, Idempotency_Key="resolve-1")
-    await twice("/v1/incidents/resolve", {}, "resolve-1")
+    every: dict[str, object] = {"every": True}
+    await api.post("/v1/incidents/resolve?dry_run=true", every, Idempotency_Key="resolve-1")
+    await twice("/v1/incidents/resolve", every, "resolve-1")
     signals = await query(sc.dsn, "select payload ->> 'kind' as kind from shardclock.deliveries order by timer_key")
     assert [row["kind"] for row in signals] == ["variables", "retried"]
     await sc.advance("PT0S")

@@ -190,12 +190,14 @@ class AsyncProcesses:
         process_id: str | None = None,
         version: int | None = None,
         saying: str | None = None,
+        every: bool = False,
         limit: int | None = None,
         dry_run: bool = False,
         idempotency_key: str | None = None,
     ) -> Resolved:
-        """Resolve all incidents that are chosen, at most 1,000 with one call; what is not given leaves none out."""
+        """Resolve all incidents that are chosen, at most 1,000 with one call; without a filter, say `every`."""
         fields = {"process_id": process_id, "version": version, "saying": saying, "limit": limit}
+        fields |= {"every": True} if every else {}
         asked = ask.once("POST", f"{INCIDENTS}/resolve", fields, idempotency_key)
         return await self._sender.ask(Resolved, asked.asking(dry_run=True) if dry_run else asked)
 
