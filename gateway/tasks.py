@@ -59,7 +59,7 @@ class Assignment(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    assignee: str | None = Field(None, description="null: it is given back", examples=["ann"])
+    assignee: str | None = Field(None, min_length=1, description="null: it is given back", examples=["ann"])
 
 
 class Activation(BaseModel):

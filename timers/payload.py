@@ -59,6 +59,11 @@ def read_json(text: str | bytes, *, bytes_max: int) -> object:
         raise InvalidTimer(f"{shown} {TOO_DEEP}") from None
 
 
+def has_nul(text: str) -> bool:
+    """Say whether a text of JSON holds a NUL character, which jsonb can't."""
+    return "\\u0000" in text and ESCAPED_NUL.search(text) is not None
+
+
 def _decoded(text: str | bytes, bytes_max: int) -> str:
     size = len(text) if isinstance(text, bytes) else _utf8_bytes(text)
     if size > bytes_max:
@@ -84,7 +89,7 @@ def _compact(value: object) -> str:
         raise InvalidTimer(_too_long(text, PAYLOAD_BYTES_MAX))
     if _is_too_deep(text):
         raise InvalidTimer(f"{shortened(text)} {TOO_DEEP}")
-    if "\\u0000" in text and ESCAPED_NUL.search(text):
+    if has_nul(text):
         raise InvalidTimer(f"{shortened(text)} holds a NUL character, which Postgres can't store; leave it out")
     return text
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from sql.processes.variables import write_variables
 from sql.session import Session
 
 
@@ -65,12 +66,13 @@ async def start_process(
 
     errors:  StoreUnavailable  the outcome is unknown: with an idempotency key, call again
              StatementRefused  the process is unknown, or the variables are too large
+             Refusal           a text in the variables can't be stored
     source:  sql/processes/start_process.sql
     """
     row = await session.row(
         "start_process",
         process_id=process_id,
-        variables=json.dumps(variables),
+        variables=write_variables(variables),
         tenant_id=tenant_id,
         version=version,
         idempotency_key=idempotency_key,
@@ -164,13 +166,14 @@ async def set_variables(
 
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  the variables are too large
+             Refusal           a text in the variables can't be stored
     source:  sql/processes/set_variables.sql
     """
     return await _sent(
         session,
         "set_variables",
         instance_key=instance_key,
-        variables=json.dumps(variables),
+        variables=write_variables(variables),
         token=token,
         tenant_id=tenant_id,
     )
@@ -212,13 +215,14 @@ async def publish_message(
 
     errors:  StoreUnavailable  the outcome is unknown
              StatementRefused  the variables are too large
+             Refusal           a text in the variables can't be stored
     source:  sql/processes/publish_message.sql
     """
     rows = await session.rows(
         "publish_message",
         name=name,
         correlation=correlation,
-        variables=json.dumps(variables),
+        variables=write_variables(variables),
         tenant_id=tenant_id,
         time_to_live=timedelta(seconds=time_to_live_s),
     )
@@ -230,9 +234,10 @@ async def throw_signal(session: Session, name: str, *, variables: Mapping[str, A
 
     errors:  StoreUnavailable  the outcome is unknown
              StatementRefused  the variables are too large
+             Refusal           a text in the variables can't be stored
     source:  sql/processes/throw_signal.sql
     """
-    rows = await session.rows("throw_signal", name=name, variables=json.dumps(variables), tenant_id=tenant_id)
+    rows = await session.rows("throw_signal", name=name, variables=write_variables(variables), tenant_id=tenant_id)
     return [row["instance_key"] for row in rows]
 
 

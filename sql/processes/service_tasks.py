@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from sql.processes.variables import write_variables
 from sql.session import Session
 
 
@@ -48,6 +49,7 @@ async def complete_service_task(
 
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  the variables are too large
+             Refusal           a text in the variables can't be stored
     source:  sql/processes/complete_service_task.sql
     """
     return await _outcome(
@@ -55,7 +57,7 @@ async def complete_service_task(
         "complete_service_task",
         task_key=task_key,
         claim=claim,
-        variables=json.dumps(variables),
+        variables=write_variables(variables),
         tenant_id=tenant_id,
     )
 
@@ -103,6 +105,7 @@ async def throw_service_task_error(
 
     errors:  StoreUnavailable  the outcome is unknown: call again
              StatementRefused  the code is none, or the variables are too large
+             Refusal           a text in the variables can't be stored
     source:  sql/processes/throw_service_task_error.sql
     """
     return await _outcome(
@@ -112,7 +115,7 @@ async def throw_service_task_error(
         claim=claim,
         code=code,
         reason=reason,
-        variables=json.dumps(variables),
+        variables=write_variables(variables),
         tenant_id=tenant_id,
     )
 

@@ -1,11 +1,11 @@
 """Find the tasks of persons, give them to somebody, and complete them."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from sql.processes.variables import write_variables
 from sql.session import Session
 
 
@@ -74,7 +74,10 @@ async def complete_task(
 
     errors:  StoreUnavailable  the outcome is unknown: read whether it is still open
              StatementRefused  the variables are too large
+             Refusal           a text in the variables can't be stored
     source:  sql/processes/complete_task.sql
     """
-    row = await session.row("complete_task", task_key=task_key, variables=json.dumps(variables), tenant_id=tenant_id)
+    row = await session.row(
+        "complete_task", task_key=task_key, variables=write_variables(variables), tenant_id=tenant_id
+    )
     return row is not None and row["outcome"] == "COMPLETED"

@@ -57,6 +57,19 @@ async def test_what_is_wrong_is_told_in_a_sentence(api: Api) -> None:
     assert (await api.post("/v1/tasks/7/complete", {})).status == 404
 
 
+async def test_variables_that_postgres_cannot_store_are_refused_in_our_words(api: Api) -> None:
+    nul, half = {"a": ["x\0"]}, {"a": {"b": "\ud800"}}
+    said = {"name": "m", "correlation": "k"}
+    for path, body in (
+        ("/v1/processes/p/start", {}), ("/v1/messages", said), ("/v1/signals", {"name": "s"}),
+        ("/v1/instances/7/variables", {}), ("/v1/tasks/7/complete", {}), ("/v1/service-tasks/7/complete", {"claim": 1}),
+    ):  # fmt: skip
+        refused = await api.post(path, body | {"variables": nul})
+        refused.assert_problem("refused", 422, "the variables hold a NUL character, which Postgres can't store")
+        refused = await api.post(path, body | {"variables": half})
+        refused.assert_problem("refused", 422, "the variables hold half of a surrogate pair")
+
+
 async def test_a_caller_waits_for_the_end_and_a_task_is_completed() -> None:
     async with cluster() as sc, aiohttp.ClientSession() as http:
         api = Api(http, sc.url, FastAPI())
@@ -69,6 +82,7 @@ async def test_a_caller_waits_for_the_end_and_a_task_is_completed() -> None:
         (task,) = (await api.get("/v1/tasks")).json["tasks"]
         assert (await api.post(f"/v1/tasks/{task['task_key']}/claim", {"assignee": "ann"})).json["state"] == "ASSIGNED"
         assert (await api.post(f"/v1/tasks/{task['task_key']}/claim", {"assignee": "bob"})).status == 409
+        assert (await api.post(f"/v1/tasks/{task['task_key']}/claim", {"assignee": ""})).status == 422
         assert (await api.post(f"/v1/tasks/{task['task_key']}/complete", {})).json["state"] == "COMPLETED"
         await sc.advance("PT0S")
         shown = (await api.get(f"/v1/instances/{key}")).json
