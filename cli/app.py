@@ -37,11 +37,11 @@ from cli import (
 from cli.options import in_options
 from cli.output import BAD_INPUT, NOT_DONE, NOT_THERE, WRONG_SCHEMA, out, tell
 from cli.recording import NotRecorded, record_verbs
-from cluster.running import ClusterFailed
+from cluster.failed import ClusterFailed
 from cluster.settings import InvalidSettings, unknown_settings
 from embedded.server import EmbeddedPostgresError
 from gateway.settings import CannotServe
-from metrics.server import CannotListen
+from metrics.refusals import CannotListen
 from service.bulk_change import BulkBroken
 from service.bulk_import import ImportBroken
 from sql.cluster.rights import LacksRights

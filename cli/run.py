@@ -1,4 +1,7 @@
-"""The commands that run things: up, gateway, exporter, demo, migrate."""
+"""The commands that run things: up, gateway, exporter, demo, migrate.
+
+Each imports what it runs: no other command needs that, and it takes up to a second.
+"""
 
 import asyncio
 import secrets
@@ -13,14 +16,8 @@ import typer
 
 from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
 from cli.preparation import Preparation
-from cluster import logs
 from cluster.database import Database, open_database, wait_until_ready
-from cluster.exporter import Exporting, place_of
-from cluster.running import TEND_S, running_cluster
-from cluster.scratch import remove_abandoned
 from cluster.settings import InvalidSettings, load_settings
-from demo.run import run_demo
-from metrics.exporter import Exporter
 from sql import migrate as migrations
 from timers.model import SLOTS
 from workers.app import find_app, modules_of
@@ -41,6 +38,10 @@ def up(
     ] = False,
 ) -> int:
     """Run the cluster until Ctrl-C or SIGTERM, which hands everything back."""
+    from cluster import logs
+    from cluster.running import TEND_S, running_cluster
+    from cluster.scratch import remove_abandoned
+
     logs.configure()
     settings = load_settings(shards=shards, app=app)
     settings = settings.model_copy(update={"cluster_id": settings.cluster_id or secrets.token_hex(8)})
@@ -71,7 +72,9 @@ def up(
 
 def gateway() -> int:
     """Serve the HTTP API until Ctrl-C or SIGTERM; it needs Postgres alone, and any number may run."""
-    from gateway.serving import run  # a second of imports, which no other command needs
+    from cluster import logs
+    from cluster.exporter import Exporting
+    from gateway.serving import run
 
     logs.configure()
     settings = load_settings()
@@ -89,6 +92,10 @@ def gateway() -> int:
 
 def exporter() -> int:
     """Serve this node's metrics until Ctrl-C or SIGTERM: what its shards report, and what the tables say."""
+    from cluster import logs
+    from cluster.exporter import place_of
+    from metrics.exporter import Exporter
+
     logs.configure()
     settings = load_settings()
     if settings.metrics_socket is None:
@@ -114,6 +121,8 @@ def demo(
     as_json: Json = False,
 ) -> int:
     """Fire 5,000 timers, or a file's, on a cluster of its own, kill a shard and a worker, and check every record."""
+    from demo.run import run_demo
+
     # SIGTERM is handled like Ctrl-C, so that the demo removes its temporary directory.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     verdict = run_demo(file, tell=tell, live=not as_json)

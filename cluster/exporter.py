@@ -8,7 +8,7 @@ from cluster.families import REPORTED
 from cluster.scratch import Scratch
 from cluster.settings import Settings
 from metrics.exporter import Exporter, ExporterConfig
-from metrics.server import CannotListen
+from metrics.refusals import CannotListen
 from sql.dsn import Dsn
 
 RETRY_S = 5.0

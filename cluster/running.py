@@ -17,6 +17,7 @@ from typing import IO
 from cluster import host
 from cluster.database import Database
 from cluster.exporter import Exporting
+from cluster.failed import ClusterFailed
 from cluster.gateway import GatewayProcess
 from cluster.node import environment_with
 from cluster.restarts import Restarts
@@ -33,10 +34,6 @@ PAUSES = Backoff(1.0, 10.0)  # before a host that keeps dying is started again
 TEND_S = 0.2
 
 Tell = Callable[[str], None]
-
-
-class ClusterFailed(Exception):
-    """The cluster doesn't come up; the message says what was tried."""
 
 
 class RunningCluster:

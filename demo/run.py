@@ -16,7 +16,8 @@ from rich.live import Live
 from rich.table import Table
 
 from cluster.database import Database, open_database, wait_until_ready
-from cluster.running import TEND_S, ClusterFailed, RunningCluster, Tell, running_cluster
+from cluster.failed import ClusterFailed
+from cluster.running import TEND_S, RunningCluster, Tell, running_cluster
 from cluster.scratch import Scratch, remove_abandoned
 from cluster.settings import load_settings
 from demo.calls import calls_file, read_calls

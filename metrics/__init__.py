@@ -13,6 +13,7 @@ report, reads Postgres's tables as well, and serves both on one port.
     jobs       the samples of jobs
     reading    the tables as last read, shared by scrapes that come close together
     page       reports and tables in Prometheus's terms
+    refusals   why it can't serve
     server     `/metrics`, `/healthz`, `/readyz`
     exporter   the exporter of one node: socket, tables and server together
 

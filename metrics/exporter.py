@@ -20,8 +20,9 @@ from metrics.families import READ
 from metrics.family import Families
 from metrics.page import metrics_of, of_exporter
 from metrics.reading import Reading
+from metrics.refusals import CannotListen
 from metrics.report import Histogram, InvalidReport, Sample, decode
-from metrics.server import CannotListen, MetricsServer, Pages
+from metrics.server import MetricsServer, Pages
 from metrics.tables import samples_of
 from sql.dsn import Dsn
 

@@ -12,17 +12,11 @@ import structlog
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from metrics.refusals import PortTaken
+
 TEXT = "text/plain; charset=utf-8"
 REQUEST_S = 10.0  # a client that sends nothing must not hold a thread for ever
 CLOSE_S = 0.1  # between two checks whether to stop
-
-
-class CannotListen(Exception):
-    """The metrics port, or the socket for reports, can't be used; the message names it and the way out."""
-
-
-class PortTaken(CannotListen):
-    """Another process listens on the metrics port, or we may not use it."""
 
 
 @dataclass(frozen=True)

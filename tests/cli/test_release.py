@@ -261,7 +261,7 @@ def test_an_up_on_hold_writes_its_shards_and_handlers_when_it_is_released_and_no
     monkeypatch.setattr("cli.preparation.HOLD_LOOK_S", 0.0)
     monkeypatch.setattr("cli.run._stop_event", lambda: stop)
     monkeypatch.setattr("cli.run.find_app", lambda *_: App("orders", ".", (spec_of(),)))
-    monkeypatch.setattr("cli.run.running_cluster", lambda *_, **__: nullcontext(Cluster()))
+    monkeypatch.setattr("cluster.running.running_cluster", lambda *_, **__: nullcontext(Cluster()))
 
     # When it runs
     done = shell("up", "--app", "orders", "--shards", 5)

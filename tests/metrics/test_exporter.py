@@ -17,8 +17,8 @@ import pytest
 
 from cluster.families import REPORTED
 from metrics.exporter import Exporter, ExporterConfig
+from metrics.refusals import CannotListen, PortTaken
 from metrics.report import Histogram, Report, Sample
-from metrics.server import CannotListen, PortTaken
 from tests.support.exporting import Exporting, exporting, get, port_of, short_dir
 from tests.support.program import until
 
