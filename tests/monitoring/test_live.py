@@ -287,7 +287,7 @@ def _kill_again_and_again(watched: Watched, prometheus: Prometheus, kill_one: Ca
 
 
 def _everything_dies(watched: Watched, seen: Seen) -> None:
-    """Kill a shard, the engines, the other shard and the workers, and nobody replaces them; hold back what was left."""
+    """Kill a shard, the engines, the workers and the other shard, and nobody replaces them; hold back what was left."""
     seen.are_quiet(
         "ShardclockSlotsUnassigned", "ShardclockShardsMissing", "ShardclockNoLeader", "ShardclockNoShardAlive",
         "ShardclockNothingFires", "ShardclockOverdueWhileShardsLive", "ShardclockNoWorkerAlive",
@@ -300,21 +300,17 @@ def _everything_dies(watched: Watched, seen: Seen) -> None:
         seen.until("ShardclockSlotsUnassigned", "a dead shard whose slots nobody shares out")
         seen.until("ShardclockShardsMissing", "a dead shard that nobody replaces")
         seen.until("ShardclockNoLeader", "a coordinator that is frozen")
-        engines = watched.up.processes("EngineActor")
-        engines[0].kill()
-        seen.until("ShardclockEnginesMissing", "a dead engine that nobody replaces")
-        kill(engines[1:])
+        for role in ("Engine", "Worker"):
+            one, *others = watched.up.processes(f"{role}Actor")
+            one.kill()
+            seen.until(f"Shardclock{role}sMissing", "a dead one that nobody replaces")
+            kill(others)
+            seen.until(f"ShardclockNo{role}Alive", "all dead")
         watched.command("processes", "start", "stuck")
-        seen.until("ShardclockNoEngineAlive", "all engines dead")
         seen.until("ShardclockSignalsWait", "an instance that nobody begins")
         kill(shards[1:])
         seen.until("ShardclockNoShardAlive", "all shards dead")
         seen.until("ShardclockNothingFires", "timers due, and nobody to fire them")
-        workers = watched.up.processes("WorkerActor")
-        workers[0].kill()
-        seen.until("ShardclockWorkersMissing", "a dead worker that nobody replaces")
-        kill(workers[1:])
-        seen.until("ShardclockNoWorkerAlive", "all workers dead")
         watched.command("ramp", 0)
     seen.until("ShardclockOverdueWhileShardsLive", "shards that may not fire what was left")
     watched.command("ramp", 150_000)
