@@ -5,20 +5,25 @@ subject: its modules, and beside them its statements, one in each file. A statem
 goes in, what comes out, what it locks and which index it reads. The modules give each statement a typed function. Only
 this package imports the library that connects to Postgres:
 
+    audit/    who did what
     claims/   what a shard does to rows of `timers`: claim, plan, fire
     clients/  what clients do: schedule, change, find
     clock/    a clock that a test moves
     cluster/  which holders there are and which coordinator leads; the database's identity; rights
     deliveries/  what workers do: claim, settle; handlers and dead letters
     endpoints/  where webhooks are sent
+    jobs/     recurring work and its runs
     keys/     the keys by which the HTTP API knows its callers
     log/      the command log, and the groups that read it
     metrics/  what is measured
+    processes/  deployed models, their instances, and what these wait for
     requests/  what the HTTP API answered, for whoever sends the same request again
+    tenants/  what tenants may have, and what they have
 
     session     one connection, opened again after it was lost
     pinned      the settings that every session fixes for itself, whatever the server's defaults are
     statements  the statements by name, with named parameters
+    hints, hint_sender  tell those who wait that there is something new, and hear it
     retry       repeat calls that are safe to repeat
     backoff     how long to wait before another try
     migrate     bring the schema up to date, or check that this program can work with it
