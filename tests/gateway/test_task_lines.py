@@ -167,6 +167,14 @@ async def test_a_program_that_waits_over_http_has_a_task_when_an_engine_opens_on
         refused.assert_problem("refused", 422, "wait 'PT1H' is refused: it must be at most PT300S")
 
 
+async def test_a_program_that_hangs_up_waits_no_longer_and_so_takes_no_task_along(api: Api) -> None:
+    waits = asyncio.create_task(api.post("/v1/service-tasks/activate?wait=PT5M", {"type": "pack"}))
+    await eventually(lambda: api.gateway.instance_waits.taken == 1)
+    waits.cancel()
+    await asyncio.wait({waits})
+    await eventually(lambda: api.gateway.instance_waits.taken == 0)
+
+
 def _rings(lines: TaskLines) -> bool:
     lines._ring()
     return True
