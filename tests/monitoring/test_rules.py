@@ -127,6 +127,28 @@ def test_speeding_up_divides_waits_windows_and_ages_and_nothing_else() -> None:
     )
 
 
+def test_the_windows_of_an_alert_may_be_longer() -> None:
+    given = """
+  - alert: Slow
+    expr: count_over_time(x[15m:1m]) + increase(y[10m]) > 3
+    for: 5m
+  - alert: SlowToo
+    expr: increase(y[10m]) > 3
+"""
+    assert (
+        sped_up(given, 30, longer={"Slow": 2})
+        == """
+  - alert: Slow
+    expr: count_over_time(x[60000ms:2000ms]) + increase(y[40000ms]) > 3
+    for: 10000ms
+  - alert: SlowToo
+    expr: increase(y[20000ms]) > 3
+"""
+    )
+    with pytest.raises(AssertionError, match="there is no alert Other"):
+        sped_up(given, 30, longer={"Other": 2})
+
+
 def test_the_rules_sped_up_are_rules_still_and_none_is_forgotten(place: Path) -> None:
     fast = sped_up(rule_file(), 30)
     (place / "rules.yaml").write_text(fast)
