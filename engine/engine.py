@@ -30,7 +30,7 @@ from sql.session import QUEUE_PLANS, Session, StoreUnavailable
 HAND_BACK_S = 1.0
 HINT_S = 0.5  # the longest wait for one hint, so that an engine that was asked to stop notices
 HINT_GAP_S = 0.002  # between two turns that hints ask for
-BUSY_PAUSE_S, DOUBLINGS_MAX = 0.004, 10  # after the first turn in which nothing was due
+BUSY_PAUSE_S = 0.004  # after the first turn in which nothing was due
 IDLE_AFTER_S = 2.0  # without a signal for so long, an engine looks more seldom
 TEND_S = 10.0
 TEND_BATCH = 500  # rows that one statement forgets
@@ -71,7 +71,7 @@ class Engine:
             for it, lane in zip(self._sessions, lanes, strict=True)
         ]
         self._soon = [asyncio.Event() for _ in lanes]
-        self._in_vain = [0 for _ in lanes]  # turns since the last one in which something was due
+        self._pauses_s = [BUSY_PAUSE_S for _ in lanes]  # after the next turn in which nothing is due
         self._loops = Loops(
             retry_s=settings.signal_poll_s,
             retry_max_s=settings.retry_max_s,
@@ -131,13 +131,14 @@ class Engine:
             return self._settings.signal_poll_s
         if await self._runners[lane].turn():
             self._last_signal_s = time.monotonic()
-            self._in_vain[lane] = 0
+            self._pauses_s[lane] = BUSY_PAUSE_S
             self._tell_workers()
             return 0.0
         if time.monotonic() - self._last_signal_s > IDLE_AFTER_S:
             return self._settings.signal_poll_idle_s
-        self._in_vain[lane] += 1
-        return min(BUSY_PAUSE_S * 2.0 ** min(self._in_vain[lane] - 1, DOUBLINGS_MAX), self._settings.signal_poll_s)
+        pause_s = min(self._pauses_s[lane], self._settings.signal_poll_s)
+        self._pauses_s[lane] = 2 * pause_s
+        return pause_s
 
     async def hint_turn(self) -> float:
         """Make one turn of the hint loop: wait for a hint that there are signals, and look soon."""

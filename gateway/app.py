@@ -1,7 +1,7 @@
 """Put the parts of a gateway together, and say by which problem each error is answered."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from functools import cache, partial
 from http import HTTPStatus
 from importlib.metadata import version
@@ -87,47 +87,8 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        async with (
-            Pool(
-                dsn,
-                application="shardclock gateway",
-                size=settings.gateway_sessions,
-                timeout_s=settings.gateway_timeout_s,
-                wait_s=settings.gateway_wait_s,
-            ) as pool,
-            Pool(dsn, application="shardclock gateway health", size=1, timeout_s=READY_S, wait_s=READY_S) as looking,
-            # Requests that hold sessions wait for room: with sessions of the same pool they could wait for each other.
-            Pool(
-                dsn,
-                application="shardclock gateway quotas",
-                size=QUOTA_SESSIONS,
-                timeout_s=settings.gateway_timeout_s,
-                wait_s=settings.gateway_wait_s,
-            ) as counting,
-            Combiner(pool) as combiner,
-            Waiters(dsn, most=settings.gateway_waits_max) as waiters,
-            Quotas(counting, settings.usual_limits) as quotas,
-            forgetting(pool),
-            hinting(dsn, timeout_s=settings.gateway_timeout_s) as hints,
-            TaskLines(dsn) as task_lines,
-            watching(looking) as watched,
-        ):
-            callers = KeyHolders(pool) if needs_keys else Anyone()
-            app.state.gateway = Gateway(
-                settings=settings,
-                pool=pool,
-                looking=looking,
-                combiner=combiner,
-                waiters=waiters,
-                callers=callers,
-                quotas=quotas,
-                hints=hints,
-                task_lines=task_lines,
-                streams=_places_of_streams(settings),
-                instance_waits=_places_of_instance_waits(settings),
-            )
-            async with reporting(app.state.gateway, stats, watched):
-                yield
+        async with _opened(settings, dsn, stats, needs_keys=needs_keys) as app.state.gateway:
+            yield
 
     app = FastAPI(
         title="Shardclock",
@@ -153,6 +114,54 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
     described = partial(openapi_of, app, [*ROUTERS, timers.router], OF_PROCESSES, {TIMERS: {"post": CREATE}})
     app.openapi = cache(described)  # type: ignore[method-assign]
     return app
+
+
+@asynccontextmanager
+async def _opened(
+    settings: GatewaySettings, dsn: Dsn | str, stats: RequestStats, *, needs_keys: bool
+) -> AsyncIterator[Gateway]:
+    """Open the parts of one gateway, and report what they do, during a block."""
+    async with (
+        Pool(
+            dsn,
+            application="shardclock gateway",
+            size=settings.gateway_sessions,
+            timeout_s=settings.gateway_timeout_s,
+            wait_s=settings.gateway_wait_s,
+        ) as pool,
+        Pool(dsn, application="shardclock gateway health", size=1, timeout_s=READY_S, wait_s=READY_S) as looking,
+        # Requests that hold sessions wait for room: with sessions of the same pool they could wait for each other.
+        Pool(
+            dsn,
+            application="shardclock gateway quotas",
+            size=QUOTA_SESSIONS,
+            timeout_s=settings.gateway_timeout_s,
+            wait_s=settings.gateway_wait_s,
+        ) as counting,
+        Combiner(pool) as combiner,
+        Waiters(dsn, most=settings.gateway_waits_max) as waiters,
+        Quotas(counting, settings.usual_limits) as quotas,
+        forgetting(pool),
+        hinting(dsn, timeout_s=settings.gateway_timeout_s) as hints,
+        aclosing(TaskLines(dsn)) as task_lines,
+        watching(looking) as watched,
+    ):
+        callers = KeyHolders(pool) if needs_keys else Anyone()
+        gateway = Gateway(
+            settings=settings,
+            pool=pool,
+            looking=looking,
+            combiner=combiner,
+            waiters=waiters,
+            callers=callers,
+            quotas=quotas,
+            hints=hints,
+            task_lines=task_lines,
+            streams=_places_of_streams(settings),
+            instance_waits=_places_of_instance_waits(settings),
+        )
+        async with reporting(gateway, stats, watched):
+            yield gateway
 
 
 def _places_of_streams(settings: GatewaySettings) -> Places:

@@ -4,8 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from sql.deliveries.hints import DELIVERIES
@@ -20,7 +19,7 @@ T = TypeVar("T")
 
 
 class TaskLines:
-    """The lines of those who wait at one gateway, one for each tenant and type, and what hears of new tasks."""
+    """Hold one gateway's lines, one for each tenant and type of task, and listen for hints of new tasks."""
 
     def __init__(self, dsn: Dsn | str) -> None:
         self._hints = HintListener(Session(dsn, application="shardclock gateway tasks"), DELIVERIES)
@@ -29,12 +28,8 @@ class TaskLines:
         self._listening: asyncio.Task[None] | None = None
         self._is_stopping = False
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def aclose(self) -> None:
+        """Let nobody wait any longer, and close the connection."""
         self.stop()
         if self._listening is not None:
             self._listening.cancel()

@@ -18,7 +18,7 @@ Send = Callable[[Session], Awaitable[bool]]
 
 
 class HintSender:
-    """Send hints on a connection of its own, opened with the first hint: what it tells of never waits for a hint."""
+    """Send hints on a connection of its own, opened with the first hint: nobody else waits for a hint to be sent."""
 
     def __init__(self, dsn: Dsn | str, send: Send, *, of: str, timeout_s: float) -> None:
         self._send = send
@@ -62,7 +62,7 @@ class HintSender:
 
 
 def gap_s(took_s: float, new: int, *, heard: bool) -> float:
-    """Return the pause after a hint that took `took_s`, told of `new` rows, and was `heard` by somebody or not."""
+    """Return the pause after a hint. It took `took_s`, and told of `new` rows; somebody `heard` it, or nobody did."""
     if not heard:
         return NOBODY_S
     return min(max(took_s * SHARE, GAP_OF_MANY_S if new >= MANY else GAP_S), GAP_MAX_S)

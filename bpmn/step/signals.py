@@ -7,13 +7,12 @@ no more, is stale.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import NamedTuple
 
 from bpmn.feel import Json
+from bpmn.step.state import NO_VARIABLES
 
 Variables = Mapping[str, Json]
-NONE: Variables = MappingProxyType({})
 
 
 class Happened(NamedTuple):
@@ -21,14 +20,14 @@ class Happened(NamedTuple):
 
     token: int
     node_id: str
-    variables: Variables = NONE
+    variables: Variables = NO_VARIABLES
 
 
 class Completed(NamedTuple):
     """Somebody has done what a task asked for, or a child process has ended."""
 
     token: int
-    variables: Variables = NONE
+    variables: Variables = NO_VARIABLES
 
 
 class Failed(NamedTuple):
@@ -44,7 +43,7 @@ class ErrorThrown(NamedTuple):
     token: int
     code: str
     reason: str = ""
-    variables: Variables = NONE
+    variables: Variables = NO_VARIABLES
 
 
 class Escalated(NamedTuple):

@@ -8,12 +8,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from bpmn.feel import Json
 
 ROOT = 1
 STATE_BYTES_MAX = 1024 * 1024
+NO_VARIABLES: Mapping[str, Json] = MappingProxyType({})
 FIELDS = 9  # of a written token
 NO_FIELDS = [0] * FIELDS
 

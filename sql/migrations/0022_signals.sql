@@ -32,7 +32,5 @@ alter function shardclock.claim_task(bigint, text, text) set enable_seqscan = of
 alter function shardclock.complete_task(bigint, jsonb, text) set enable_seqscan = off;
 alter function shardclock.publish_message(text, text, jsonb, text, interval) set enable_seqscan = off;
 alter function shardclock.throw_signal(text, jsonb, text) set enable_seqscan = off;
-alter function shardclock.complete_service_task(bigint, integer, jsonb, text) set enable_seqscan = off;
-alter function shardclock.throw_service_task_error(bigint, integer, text, text, jsonb, text) set enable_seqscan = off;
 alter function shardclock.redrive_dead_letters(bigint[], integer) set enable_seqscan = off;
 alter function shardclock.discard_dead_letters(bigint[], text) set enable_seqscan = off;

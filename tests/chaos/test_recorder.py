@@ -177,7 +177,7 @@ async def test_a_delivery_is_recorded_from_its_firing_to_its_end(dsn: str) -> No
 async def test_what_is_read_equals_the_tables(dsn: str) -> None:
     async with recorded(dsn) as recorder:
         await add_holder(dsn, HOLDER)
-        await add_holder(dsn, -HOLDER, shard=None, shard_count=None)
+        await add_holder(dsn, -HOLDER, part=None, part_count=None)
         await query(dsn, "update shardclock.holders set suspended_at = now() where holder = $1", HOLDER)
         await query(
             dsn, "update shardclock.holders set ended_at = now(), ended_why = 'dead' where holder = $1", -HOLDER

@@ -81,7 +81,7 @@ def test_tails_for_people_with_due_date_and_payload(shell: Shell) -> None:
 
 def test_status_tells_what_is_and_what_is_late(shell: Shell) -> None:
     asyncio.run(add_timers(shell.dsn, 3))
-    asyncio.run(add_holder(shell.dsn, 0xABC, shard=1, shard_count=2))
+    asyncio.run(add_holder(shell.dsn, 0xABC, part=1, part_count=2))
 
     state = shell("status", "--json").json
 

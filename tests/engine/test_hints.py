@@ -20,21 +20,13 @@ from sql.deliveries.hints import DELIVERIES, SIGNALS, send_delivery_hint
 from sql.session import Session
 from tests.support.bpmn import job, model
 from tests.support.deliveries import add_deliveries, declare
-from tests.support.factories import BOUND_S, query
+from tests.support.factories import BOUND_S, add_holder, query
 from tests.support.plans import prepare
 from tests.support.roles import as_role
 from tests.support.shard_pool import incarnation
 from tests.support.waiting import eventually
 
 NO_POLLS = EngineSettings(signal_poll_s=600.0, signal_poll_idle_s=600.0, signal_lanes=1)
-REGISTER = """
-    with registered as (
-        insert into shardclock.holders (holder, role, cluster_id, actor_name, node_id, host, pid, part, part_count)
-        values ($1, $2, 'test', 'test', 'test', 'test', 1, 0, 1)
-        returning holder
-    )
-    insert into shardclock.beats (holder) select holder from registered
-"""
 USER = model('<startEvent id="s"/><userTask id="u"/><endEvent id="e"/>', connected="s>u u>e")
 PACK = model(f'<startEvent id="s"/>{job("pack")}<endEvent id="e"/>', connected="s>pack pack>e", process_id="packing")
 
@@ -49,11 +41,11 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 async def engine_running(dsn: str) -> AsyncIterator[Engine]:
     """Run one engine that looks when it begins, and then only when a hint comes."""
     it = Engine(replace(incarnation(), role=ENGINE), NO_POLLS, as_role(dsn, "shard"))
-    await query(dsn, REGISTER, it.holder, ENGINE)
+    await add_holder(dsn, it.holder, role=ENGINE)
     running = asyncio.create_task(it.run())
     try:
         await eventually(lambda: it._heartbeat.began and it._hints._on is not None)
-        await eventually(lambda: not it._soon[0].is_set() and it._in_vain[0] > 0)
+        await eventually(lambda: not it._soon[0].is_set() and it._pauses_s[0] > engine.engine.BUSY_PAUSE_S)
         yield it
     finally:
         await it.drain()
@@ -139,7 +131,7 @@ async def test_an_engine_hints_workers_of_its_service_tasks_and_not_of_other_nod
 
 async def test_while_signals_come_the_pause_is_short_and_doubles_with_each_turn_in_vain(dsn: str) -> None:
     it = SteppedEngine(replace(incarnation(), role=ENGINE), EngineSettings(), as_role(dsn, "shard"))
-    await query(dsn, REGISTER, it.holder, ENGINE)
+    await add_holder(dsn, it.holder, role=ENGINE)
     async with Session(as_role(dsn, "scheduler"), application="client") as session:
         await processes.deploy(session, USER, resource="p.bpmn")
         await processes.start(session, "p")

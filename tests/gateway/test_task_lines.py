@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from typing import Any
 
 import aiohttp
@@ -47,7 +48,7 @@ class Shelf:
 
 @pytest.fixture
 async def lines(dsn: str) -> AsyncIterator[TaskLines]:
-    async with TaskLines(as_role(dsn, "scheduler")) as lines:
+    async with aclosing(TaskLines(as_role(dsn, "scheduler"))) as lines:
         yield lines
 
 

@@ -137,7 +137,7 @@ async def test_a_scan_over_the_backlog_takes_as_much_of_each_tenant_and_of_the_o
 
 
 async def test_a_scan_over_many_tenants_goes_on_where_the_last_one_ended(dsn: str) -> None:
-    await add_holder(dsn, 1, shard=0, shard_count=840)  # its own slot is (almost) empty: the tenants are what counts
+    await add_holder(dsn, 1, part=0, part_count=840)  # its own slot is (almost) empty: the tenants are what counts
     await add_timers(dsn, 450, OLD, tenant_id="to_char(i, '\"t\"000')")
     reached: list[str] = []
 

@@ -8,11 +8,12 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Self
 
+from sql.cluster.holders import WORKER
 from sql.deliveries.claim import Claim, ClaimedDelivery, DeliveryScan, DeliveryScanResult, claim_deliveries
 from sql.deliveries.handlers import DeclaredHandler, declare_handlers
 from sql.deliveries.settle import SETTLE_PLANS, Ending, Settlement, settle_deliveries
 from sql.session import QUEUE_PLANS, Session
-from tests.support.factories import BOUND_S, HolderClient, add_timers, query
+from tests.support.factories import BOUND_S, HolderClient, add_holder, add_timers, query
 from tests.support.roles import as_role
 
 HANDLER = "order.expired"
@@ -27,16 +28,7 @@ async def declare(dsn: str, *targets: str) -> dict[str, str]:
 
 async def add_worker(dsn: str, holder: int, part: int | None = 0, part_count: int | None = 1) -> None:
     """Register a worker with its assignment, as the coordinator would."""
-    await query(
-        dsn,
-        "with registered as ("
-        " insert into shardclock.holders (holder, role, cluster_id, actor_name, node_id, host, pid, part, part_count)"
-        " values ($1, 'worker', 'test', 'test', 'test', 'test', 1, $2, $3) returning holder)"
-        " insert into shardclock.beats (holder) select holder from registered",
-        holder,
-        part,
-        part_count,
-    )
+    await add_holder(dsn, holder, part, part_count, role=WORKER)
 
 
 async def deliver(shard: HolderClient, count: int = 1, *, target: str = HANDLER, **columns: str) -> list[int]:

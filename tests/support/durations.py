@@ -12,8 +12,8 @@ TAKES_S = {
     "k8s/test_workers.py": 80,
     "project/test_house.py": 60,
 }
-# By folder, the files whose quick tests take more than about four seconds together, two files of five. Those that are
-# left take two minutes. Look with `--durations=0` which have become long.
+# The files whose quick tests take more than about four seconds together, by folder: two files of five. All others take
+# two minutes. `--durations=0` shows which have become long.
 LONG = {
     "bpmn/feel": "bounds",
     "bpmn/step": "random",
@@ -27,12 +27,12 @@ LONG = {
     "cluster": "exporter stepping testing_page",
     "coordinator": "plan quarantine reconciler scaling suspension",
     "engine": (
-        "elements endpoints kept_messages locked_waits long_steps order other_projects races real_clock runs "
+        "elements endpoints hints kept_messages locked_waits long_steps order other_projects races real_clock runs "
         "service_tasks signals strangers"
     ),
     "gateway": (
         "audit bulk callers consumers creating incidents keyed_lines locked_names operating quotas reference room "
-        "second_wall stats timers waiting"
+        "second_wall stats task_lines timers waiting"
     ),
     "k8s": "docs image pods postgres run schemas upgrade",
     "metrics": "report",
@@ -42,7 +42,7 @@ LONG = {
     "shards": "client_locks locked many_jobs metrics shard wrong_clock",
     "sql": (
         "api_keys calendar claim_races conflict_races conflicts consuming consuming_trouble counts delivery_verbs "
-        "endpoints fence functions groups identity job_files job_measures job_races job_verbs jobs keys "
+        "empty_plans endpoints fence functions groups identity job_files job_measures job_races job_verbs jobs keys "
         "leasing_lost leasing_members log_marks log_writers migrate moved_clock parsing pending plan_traps policy "
         "policy_plans requests retention rights roles row_security run_timer same_call scan_window_claims "
         "schedules search_plans session settling statement_races verb_races verbs"

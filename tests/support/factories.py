@@ -16,7 +16,7 @@ from shards.firing import firing_of
 from sql.claims.claim import Scan, ScanResult, Scope, claim_due
 from sql.claims.fire import Fired, Firing, fire_due
 from sql.claims.scan_window import ScanWindow
-from sql.cluster.holders import Holder
+from sql.cluster.holders import SHARD, Holder
 from sql.session import QUEUE_PLANS, Session
 from sql.statements import statement
 from tests.support import connections
@@ -74,17 +74,20 @@ async def recorded(dsn: str) -> list[tuple[int, str]]:
     return [(row["timer_key"], row["intent"]) for row in rows]
 
 
-async def add_holder(dsn: str, holder: int, shard: int | None = 0, shard_count: int | None = 1) -> None:
+async def add_holder(
+    dsn: str, holder: int, part: int | None = 0, part_count: int | None = 1, *, role: str = SHARD
+) -> None:
     """Register a holder with its assignment, as the coordinator would."""
     await query(
         dsn,
         "with registered as ("
-        " insert into shardclock.holders (holder, cluster_id, actor_name, node_id, host, pid, part, part_count)"
-        " values ($1, 'test', 'test', 'test', 'test', 1, $2, $3) returning holder)"
+        " insert into shardclock.holders (holder, role, cluster_id, actor_name, node_id, host, pid, part, part_count)"
+        " values ($1, $4, 'test', 'test', 'test', 'test', 1, $2, $3) returning holder)"
         " insert into shardclock.beats (holder) select holder from registered",
         holder,
-        shard,
-        shard_count,
+        part,
+        part_count,
+        role,
     )
 
 
