@@ -12,11 +12,18 @@ MVN ?= mvn
 SIDE_BY_SIDE := --dist loadfile --no-loadscope-reorder --numprocesses
 UPGRADE ?= --upgrade
 
+# Files side by side, two of those with a Ray; last, alone, what is timed. $(1) leaves tests out.
+define run_tests
+@$(BIN)/python -m pytest $(SIDE_BY_SIDE) 3 -m "not ray and not chaos$(1)"
+@$(BIN)/python -m pytest $(SIDE_BY_SIDE) 2 -m "ray and not chaos and not timed$(1)"
+@$(BIN)/python -m pytest -m "timed and not chaos$(1)"
+endef
+
 # A container's environment often has it. Each of the thousand commands that tests run would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check coverage lint chaos chaos-long chaos-deliveries chaos-cases chaos-broken reference-cases bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer iproute2 docs dashboards lock clean
+.PHONY: help setup demo test test-all check coverage lint chaos chaos-long chaos-deliveries chaos-cases chaos-broken reference-cases bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer iproute2 docs dashboards lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -26,13 +33,14 @@ setup: $(READY) ## make .venv with the locked dependencies (PYTHON=python3.13 ch
 demo: setup ## fire 5,000 timers, kill a shard and a worker half way, check every record
 	@$(BIN)/shardclock demo
 
-test: setup ## run the tests, on real Postgres and real Ray, a minute of chaos among them
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) 2 -m "not ray and not chaos"
-	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) 2 -m "ray and not chaos and not timed"
-	@$(BIN)/python -m pytest -m "timed and not chaos"
+test: setup ## run the tests, on real Postgres and real Ray (fifteen minutes)
+	$(call run_tests, and not exhaustive)
+
+test-all: setup ## run also those that take minutes each or try thousands of cases (three quarters of an hour)
+	$(call run_tests)
 
 check: lint ## lint, and the quick tests on one version of Postgres: before each commit
-	@TEST_POSTGRES=18 $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) 2 -m "not ray and not slow and not long"
+	@TEST_POSTGRES=18 $(BIN)/python -m pytest -q $(SIDE_BY_SIDE) 2 -m "not ray and not slow and not long and not exhaustive"
 
 coverage: setup ## run the tests that need no Ray, and print how much of each package they run
 	@rm -rf build/coverage && mkdir -p build/coverage

@@ -1,6 +1,6 @@
 """Put the parts of a gateway together, and say by which problem each error is answered."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import aclosing, asynccontextmanager
 from functools import cache, partial
 from http import HTTPStatus
@@ -8,12 +8,12 @@ from importlib.metadata import version
 from typing import Any
 
 import structlog
-from fastapi import Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from gateway import (
     audit,
@@ -99,21 +99,30 @@ def make_app(settings: GatewaySettings, dsn: Dsn | str, *, needs_keys: bool) -> 
         redoc_url=None,
         exception_handlers=HANDLERS,
         redirect_slashes=False,
-        generate_unique_id_function=lambda route: route.name,
     )
     app.add_middleware(Recorded)
     app.add_middleware(Counted, stats=stats)  # within the next, which makes the scope that is routed
     app.add_middleware(KeptSlashes)
     app.state.stats = stats
-    app.router.routes.append(Route(TIMERS, create_timer, methods=["POST"]))
-    app.router.routes.append(Route(page.PATH, page.docs, methods=["GET"]))
-    for router in ROUTERS:
-        app.include_router(router, dependencies=[Depends(keyed if router in OF_PROCESSES else unconditional)])
-    app.include_router(timers.router)
+    app.router.routes.extend(_routes())
     # Made when it is first asked for, which a start need not wait for; to replace the method is FastAPI's own way.
     described = partial(openapi_of, app, [*ROUTERS, timers.router], OF_PROCESSES, {TIMERS: {"post": CREATE}})
     app.openapi = cache(described)  # type: ignore[method-assign]
     return app
+
+
+@cache
+def _routes() -> Sequence[BaseRoute]:
+    """Make the routes; they know nothing of the gateway that they serve."""
+    own = APIRouter(generate_unique_id_function=lambda route: route.name)
+    for router in ROUTERS:
+        own.include_router(router, dependencies=[Depends(keyed if router in OF_PROCESSES else unconditional)])
+    own.include_router(timers.router)
+    return [
+        Route(TIMERS, create_timer, methods=["POST"]),
+        Route(page.PATH, page.docs, methods=["GET"]),
+        *own.routes,
+    ]
 
 
 @asynccontextmanager

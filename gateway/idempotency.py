@@ -5,20 +5,19 @@ nothing behind and may be sent again. What is refused is not stored either, nor 
 asked for anew.
 """
 
-import asyncio
 import hashlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TypeGuard
 
-import structlog
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from gateway.bodies import JSON
 from gateway.callers import Caller
 from gateway.problems import IN_FLIGHT, OTHER_REQUEST, REFUSED, Problem
+from keepers.loops import upkeep
 from sql.pool import Pool
 from sql.requests.requests import (
     IdempotentRequest,
@@ -29,7 +28,7 @@ from sql.requests.requests import (
     forget_requests,
     store_requests,
 )
-from sql.session import NO_TENANTS, Session, StatementRefused, StoreUnavailable
+from sql.session import NO_TENANTS, Session
 from timers.refusal import shortened
 
 HEADER = "Idempotency-Key"
@@ -97,23 +96,14 @@ async def once(session: Session, asked: IdempotentRequest | None, do: Callable[[
 @asynccontextmanager
 async def forgetting(pool: Pool) -> AsyncIterator[None]:
     """Forget old answers once in a while, during a block."""
-    log = structlog.get_logger()
 
-    async def keep_on() -> None:
-        while True:
-            try:
-                async with pool.session(NO_TENANTS) as session:
-                    await forget_requests(session)
-            except (StoreUnavailable, StatementRefused) as error:
-                log.warning("old answers were not forgotten; trying again later", error=str(error))
-            await asyncio.sleep(FORGET_S)
+    async def forget() -> float:
+        async with pool.session(NO_TENANTS) as session:
+            await forget_requests(session)
+        return FORGET_S
 
-    task = asyncio.create_task(keep_on(), name="forgetting")
-    try:
+    async with upkeep("forgetting old answers", forget):
         yield
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 def in_flight(key: str) -> Problem:

@@ -47,7 +47,7 @@ REFUSED = Kind("refused", HTTPStatus.UNPROCESSABLE_ENTITY, "What is asked for is
 TOO_MANY = Kind("too-many", HTTPStatus.TOO_MANY_REQUESTS, "The tenant asks for too much")
 OVER_QUOTA = Kind("over-quota", HTTPStatus.TOO_MANY_REQUESTS, "The tenant has as much as it may have")
 OTHER_REQUEST = Kind("other-request", HTTPStatus.UNPROCESSABLE_ENTITY, "The idempotency key is another request's")
-TRY_AGAIN = Kind("unavailable", HTTPStatus.SERVICE_UNAVAILABLE, "Postgres does not answer")
+TRY_AGAIN = Kind("unavailable", HTTPStatus.SERVICE_UNAVAILABLE, "It can't be done now")
 BROKEN = Kind("broken", HTTPStatus.INTERNAL_SERVER_ERROR, "The gateway has failed")
 
 KINDS = (

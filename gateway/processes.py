@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from bpmn.model.document import MODEL_BYTES_MAX
 from gateway.answers.processes import (
+    DefinitionKeyAnswer,
     DeployedAnswer,
     DeploymentAnswer,
     InstanceKeyAnswer,
@@ -20,12 +21,13 @@ from gateway.answers.processes import (
 from gateway.bodies import read_body
 from gateway.doing import do_once
 from gateway.idempotency import REPLAYED
-from gateway.instances import ORDER, Variables, Wait, ended, may_wait
+from gateway.instances import ORDER, Key, Variables, Wait, ended, may_wait
 from gateway.parts import Here, Manager, Reader, Writer, gateway_of, read_model
 from gateway.paths import Name
+from gateway.problems import NOT_FOUND, Problem
 from gateway.reference import body_of
 from service import processes as use_cases
-from sql.processes.definitions import list_definitions
+from sql.processes import definitions
 from sql.session import Session
 
 XML = "application/xml"
@@ -78,8 +80,20 @@ async def list_processes(
 ) -> ProcessesAnswer:
     """List deployed processes."""
     async with gateway.pool.session(caller.tenants) as session:
-        found = await list_definitions(session, tenant_id=caller.tenant_id, all_versions=all_versions)
+        found = await definitions.list_definitions(session, tenant_id=caller.tenant_id, all_versions=all_versions)
     return ProcessesAnswer(processes=[ProcessAnswer.of(it) for it in found])
+
+
+@router.delete("/{definition_key:key}", response_model=DefinitionKeyAnswer)
+async def delete_definition(definition_key: Key, request: Request, caller: Manager) -> Response:
+    """Delete one version of a process; its instances go on. If it was the newest, the one before it is that again."""
+
+    async def do(session: Session) -> DefinitionKeyAnswer:
+        if not await definitions.delete_definition(session, definition_key, tenant_id=caller.tenant_id):
+            raise Problem(NOT_FOUND, f"definition {definition_key} is unknown, or deleted already")
+        return DefinitionKeyAnswer(definition_key=definition_key)
+
+    return await do_once(request, caller, {}, do)
 
 
 @router.post(

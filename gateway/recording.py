@@ -34,6 +34,7 @@ CALLED = {
     "timers bulk shift": "reschedule",
     "jobs config": "jobs configure",
     "processes add": "deploy",
+    "processes remove": "processes delete",
     "instances move": "processes move",
     "instances resolve": "processes resolve",
     "incidents resolve": "processes resolve",

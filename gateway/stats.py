@@ -1,6 +1,5 @@
 """Count requests since a gateway's start, and report them to this node's exporter."""
 
-import asyncio
 import secrets
 import time
 from collections import Counter
@@ -14,11 +13,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from gateway.families import ALONE, SECONDS_EDGES, TENANT, TENANTS_NAMED_MAX
 from gateway.parts import Gateway
 from gateway.watching import Watched
+from keepers.loops import REPORT_S, upkeep
 from metrics.buckets import Buckets
 from metrics.family import OTHER
 from metrics.report import Histogram, Report, Reporter, Sample
 
-REPORT_S = 1.0
 WAITS = b"wait="  # in the query of a request that is meant to take long
 THROTTLED = 429
 
@@ -94,16 +93,14 @@ async def reporting(gateway: Gateway, stats: RequestStats, watched: Watched) -> 
         samples = [*samples_of_requests(stats), *samples_of_gateway(gateway), *samples_of_watched(watched)]
         reporter.send(Report(source, samples=samples, histograms=histograms_of(stats, watched), leaving=leaving))
 
-    async def keep_on() -> None:
-        while True:
-            report()
-            await asyncio.sleep(REPORT_S)
+    async def turn() -> float:
+        report()
+        return REPORT_S
 
-    task = asyncio.create_task(keep_on(), name="reports")
     try:
-        yield
+        async with upkeep("reports", turn):
+            yield
     finally:
-        task.cancel()
         report(leaving=True)
         reporter.close()
 

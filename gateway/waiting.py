@@ -23,7 +23,7 @@ from sql.dsn import Dsn
 from sql.hints import HintListener
 from sql.log.hints import CHANNEL
 from sql.log.records import LogRecord, last_records, log_end, read_log
-from sql.session import ALL_TENANTS, Session, StoreUnavailable
+from sql.session import ALL_TENANTS, Session, StatementRefused, StoreUnavailable
 from timers.refusal import shortened
 
 ENDS = frozenset({"CANCELED", "SKIPPED", "DELIVERED", "DISCARDED", "DEAD"})
@@ -164,19 +164,23 @@ class Waiters:
                 # The look finds ends before this place, and the log has those after it. So none is missed.
                 await self._look()
                 self._hints.forget()
-                records = await read_log(self._reading, position, limit=READ_MAX)
-            except StoreUnavailable:
+                position = await self._read_some(position)
+            except (StoreUnavailable, StatementRefused):
                 await asyncio.sleep(AWAY_S)
-                continue
-            if len(records) < READ_MAX:
-                self._read_at_s = time.monotonic()
-            for record in records:
-                if record.timer_key in self._waiting and is_end(record):
-                    self._tell(record)
-            if records:
-                position = records[-1].position
-            elif not self._new:
-                await self._hints.wait(POLL_S)
+
+    async def _read_some(self, position: int) -> int:
+        """Read on from a place in the log, and wait for a hint if nothing new is there; return the place reached."""
+        records = await read_log(self._reading, position, limit=READ_MAX)
+        if len(records) < READ_MAX:
+            self._read_at_s = time.monotonic()
+        for record in records:
+            if record.timer_key in self._waiting and is_end(record):
+                self._tell(record)
+        if records:
+            return records[-1].position
+        if not self._new:
+            await self._hints.wait(POLL_S)
+        return position
 
     async def _look(self) -> None:
         """Find out, for those who have come since the last time, whether their timers have ended already."""

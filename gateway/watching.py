@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from gateway.families import LOOP_EDGES
+from keepers.loops import upkeep
 from metrics.buckets import Buckets
 from sql.keys.keys import count_expiring
 from sql.pool import Pool
@@ -30,32 +31,26 @@ class Watched:
 async def watching(looking: Pool) -> AsyncIterator[Watched]:
     """Watch during a block; `looking` is not the pool of the requests, which need all of theirs."""
     watched = Watched()
-    tasks = [
-        asyncio.create_task(_measure_lag(watched.loop_lag), name="loop lag"),
-        asyncio.create_task(_count_keys(watched, looking), name="expiring keys"),
-    ]
-    try:
+    async with (
+        upkeep("loop lag", partial(_measure_lag, watched.loop_lag)),
+        upkeep("expiring keys", partial(_count_keys, watched, looking)),
+    ):
         yield watched
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _measure_lag(lag: Buckets) -> None:
-    """Ask to be woken again and again, and measure by how much that comes too late."""
+async def _measure_lag(lag: Buckets) -> float:
+    """Ask to be woken, and measure by how much that comes too late."""
     clock = asyncio.get_running_loop().time
-    while True:
-        due_s = clock() + TICK_S
-        await asyncio.sleep(TICK_S)
-        lag.add(max(0.0, clock() - due_s))
+    due_s = clock() + TICK_S
+    await asyncio.sleep(TICK_S)
+    lag.add(max(0.0, clock() - due_s))
+    return 0.0
 
 
-async def _count_keys(watched: Watched, looking: Pool) -> None:
-    while True:
-        try:
-            async with looking.session(NO_TENANTS) as session:
-                watched.keys_expiring = await count_expiring(session, SOON)
-        except (StoreUnavailable, StatementRefused):
-            watched.keys_expiring = None  # other alerts say that Postgres is away
-        await asyncio.sleep(KEYS_S)
+async def _count_keys(watched: Watched, looking: Pool) -> float:
+    try:
+        async with looking.session(NO_TENANTS) as session:
+            watched.keys_expiring = await count_expiring(session, SOON)
+    except (StoreUnavailable, StatementRefused):
+        watched.keys_expiring = None  # other alerts say that Postgres is away
+    return KEYS_S

@@ -1,9 +1,11 @@
-"""Take turns again and again until asked to stop."""
+"""Take turns again and again: until asked to stop, or as long as a block lasts."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
+import structlog
 from structlog.typing import FilteringBoundLogger
 
 from keepers.heartbeat import HolderEnded
@@ -12,6 +14,7 @@ from sql.backoff import Backoff
 # When the keeper is asked to stop, a statement in flight may take this long to end. Then it is cancelled.
 DRAIN_S = 0.7
 REPORT_S = 1.0  # between two reports to this node's exporter
+UPKEEP = Backoff(0.5, 5.0)  # after a turn that has failed beside a block
 
 
 class Loops:
@@ -51,21 +54,11 @@ class Loops:
         units:   a turn returns the seconds to wait before the next; `sooner` ends the wait
         errors:  HolderEnded  the keeper must stop
         """
-        failures = 0
+        careful = _Careful(name, self._backoff, self._log)
         while not self.stopping.is_set():
-            try:
-                pause_s = await turn()
-                if failures:
-                    self._log.info("going again", loop=name, after_failures=failures)
-                failures = 0
-            except HolderEnded:
-                raise
-            except Exception as error:  # noqa: BLE001 - the top of a loop
-                failures += 1
+            pause_s = await careful.take(turn)
+            if careful.failures:
                 self._failed(name)
-                pause_s = self._backoff.scattered_s(failures)
-                if failures == 1:
-                    self._log.warning("turn failed", loop=name, error=one_line(error))
             await pause(pause_s, sooner)
 
     async def report(self, send: Callable[[], None]) -> None:
@@ -73,6 +66,56 @@ class Loops:
         while not self.stopping.is_set():
             send()
             await pause(REPORT_S, self.stopping)
+
+
+class _Careful:
+    """Take the turns of one loop: one that fails is logged, once until one succeeds, and the next one waits longer."""
+
+    def __init__(self, name: str, backoff: Backoff, log: FilteringBoundLogger) -> None:
+        self.failures = 0  # one after the other, until now
+        self._name = name
+        self._backoff = backoff
+        self._log = log
+
+    async def take(self, turn: Callable[[], Awaitable[float]]) -> float:
+        """Take a turn; return the seconds to wait before the next one.
+
+        errors:  HolderEnded  there is to be no other
+        """
+        try:
+            pause_s = await turn()
+        except HolderEnded:
+            raise
+        except Exception as error:  # noqa: BLE001 - the top of a loop
+            self.failures += 1
+            if self.failures == 1:
+                self._log.warning("turn failed", loop=self._name, error=one_line(error))
+            return self._backoff.scattered_s(self.failures)
+        if self.failures:
+            self._log.info("going again", loop=self._name, after_failures=self.failures)
+        self.failures = 0
+        return pause_s
+
+
+@asynccontextmanager
+async def upkeep(name: str, turn: Callable[[], Awaitable[float]]) -> AsyncIterator[None]:
+    """Take turns during a block, beside what it does; a turn that fails is logged, and tried again later.
+
+    units:   a turn returns the seconds to wait before the next
+    """
+    careful = _Careful(name, UPKEEP, structlog.get_logger())
+
+    async def keep_on() -> None:
+        while True:
+            pause_s = await careful.take(turn)
+            await asyncio.sleep(pause_s)
+
+    task = asyncio.create_task(keep_on(), name=name)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def pause(pause_s: float, sooner: asyncio.Event) -> None:

@@ -1,7 +1,7 @@
 """What a metric is: its name, kind, help, labels, and the values that its labels can take.
 
-Each package declares its own: `shards.families`, `workers.families`, `coordinator.families`, and `metrics.families` for
-what the exporter reads in the tables. `cluster.families` brings together those that are reported. What no package
+Each package declares its own in a module `families`: shards, workers, engines, gateways, the coordinator, and `metrics`
+for what the exporter reads in the tables. `cluster.families` brings together those that are reported. What no package
 declares is refused.
 """
 

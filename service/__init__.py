@@ -1,6 +1,6 @@
 """What clients of the cluster can do: use cases that need Postgres and no cluster, shared by all interfaces.
 
-The command line is the first interface that uses them. None of them prints, parses an option or knows an exit code:
+The command line and the gateway use them. None of them prints, parses an option or knows an exit code:
 they take values, and return values or raise. None needs Ray, so all of them work while no cluster runs.
 
     explain      why a timer fired when it did, or why it did not
@@ -21,6 +21,7 @@ they take values, and return values or raise. None needs Ray, so all of them wor
     moves        where a pending timer is moved to
     deployment   what a deployment tells the database about each process of a model
     processes    deploy models, start instances, look at them, and wait for their ends
+    incidents    find tokens that can't go on, and resolve one or many
     token_moves  where tokens of an instance may be moved
     single_change  one change to one timer, and what its answer means
     words        numbers in sentences

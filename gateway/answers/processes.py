@@ -13,6 +13,7 @@ from sql.processes.instances import FoundInstance, FoundStep, WholeInstance
 from sql.processes.service_tasks import TakenTask
 from sql.processes.tasks import FoundTask
 
+DEFINITION_KEY = Field(examples=[30001])
 INSTANCE_KEY = Field(examples=[31007])
 PROCESS = Field(examples=["order"])
 VERSION = Field(examples=[3], description="of the process")
@@ -22,7 +23,7 @@ NODE = Field(examples=["approve"], description="the id of the element in the mod
 class DeployedAnswer(Answer):
     """One process of a model."""
 
-    definition_key: int = Field(examples=[30001])
+    definition_key: int = DEFINITION_KEY
     process_id: str = PROCESS
     version: int = VERSION
     is_new: bool = Field(examples=[True], description="false: the newest version is of the same file already")
@@ -42,7 +43,7 @@ class DeploymentAnswer(Answer):
 class ProcessAnswer(Answer):
     """One version of a process."""
 
-    definition_key: int = Field(examples=[30001])
+    definition_key: int = DEFINITION_KEY
     process_id: str = PROCESS
     version: int = VERSION
     name: str = Field(examples=["Order"])
@@ -54,6 +55,12 @@ class ProcessAnswer(Answer):
     def of(cls, found: FoundDefinition) -> Self:
         """Make it of what was found."""
         return cls(**{name: getattr(found, name) for name in cls.model_fields})
+
+
+class DefinitionKeyAnswer(Answer):
+    """Which definition was told."""
+
+    definition_key: int = DEFINITION_KEY
 
 
 class ProcessesAnswer(Answer):
@@ -93,7 +100,7 @@ class InstancesAnswer(Answer):
 class WholeInstanceAnswer(InstanceAnswer):
     """One instance, with what it waits for."""
 
-    definition_key: int = Field(examples=[30001])
+    definition_key: int = DEFINITION_KEY
     error_code: str | None = Field(examples=[None])
     result: dict[str, Any] | None = Field(examples=[None], description="its variables at its end")
     variables: dict[str, Any] | None = Field(

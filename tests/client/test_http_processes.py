@@ -65,6 +65,11 @@ async def test_a_process_is_deployed_started_and_told_what_happens(sc: SteppedCl
     with pytest.raises(NotFound):
         await client.processes.cancel(key)
 
+    await client.processes.delete(deployed.definition_key)
+    assert await client.processes.definitions() == ()
+    with pytest.raises(NotFound):
+        await client.processes.delete(deployed.definition_key)
+
 
 async def test_a_caller_waits_no_longer_than_it_says(sc: SteppedCluster, client: AsyncClient) -> None:
     await client.processes.deploy(model(START + USER, connected="s>u"))

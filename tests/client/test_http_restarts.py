@@ -44,7 +44,7 @@ async def test_each_of_many_timers_is_scheduled_once_though_the_gateway_is_kille
     assert [stored[f"n{n}"] for n in range(TIMERS)] == [line.timer_key for line in lines]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_a_follower_of_the_log_gets_each_record_once_though_its_gateway_is_killed(dsn: str, gateway: Api) -> None:
     got: list[Record] = []
 

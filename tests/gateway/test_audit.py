@@ -177,6 +177,7 @@ VERBS = (
 )
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("verb", VERBS, ids=[it.name for it in VERBS])
 async def test_a_verb_and_its_record_are_both_there_or_neither_whenever_the_gateway_dies(
     dsn: str, api: Api, verb: Verb

@@ -47,8 +47,8 @@ NEEDS = {
         ("POST", "/v1/dead-letters/redrive"), ("POST", "/v1/dead-letters/discard"),
         ("POST", "/v1/dead-letters/7/redrive"), ("POST", "/v1/dead-letters/7/discard"),
         ("POST", "/v1/deliveries/retry"), ("POST", "/v1/deliveries/7/retry"), ("POST", "/v1/deliveries/7/cancel"),
-        ("POST", "/v1/endpoints"), ("POST", "/v1/processes"), ("POST", "/v1/instances/7/resolve"),
-        ("POST", "/v1/instances/7/move"), ("POST", "/v1/incidents/resolve"),
+        ("POST", "/v1/endpoints"), ("POST", "/v1/processes"), ("DELETE", "/v1/processes/7"),
+        ("POST", "/v1/instances/7/resolve"), ("POST", "/v1/instances/7/move"), ("POST", "/v1/incidents/resolve"),
         ("PATCH", "/v1/endpoints/n"), ("DELETE", "/v1/endpoints/n"),
         *(("POST", f"/v1/endpoints/n/{verb}")
           for verb in ("disable", "enable", "rotate", "end-rotation", "test")),

@@ -33,6 +33,22 @@ async def test_a_process_is_deployed_started_and_driven(api: Api) -> None:
     assert (await api.get("/v1/instances/7")).status == 404
 
 
+async def test_a_version_is_deleted_and_the_one_before_it_is_the_newest_again(api: Api) -> None:
+    first = await api.ask_raw("POST", "/v1/processes", model('<startEvent id="s"/>'), XML)
+    second = await api.ask_raw("POST", "/v1/processes", model('<startEvent id="t"/>'), XML)
+    key = second.json["processes"][0]["definition_key"]
+    other = api.with_headers(Shardclock_Tenant="other")
+    (await other.ask("DELETE", f"/v1/processes/{key}")).assert_problem("not-found", 404, f"definition {key}")
+
+    deleted = await api.ask("DELETE", f"/v1/processes/{key}", Idempotency_Key="once")
+    again = await api.ask("DELETE", f"/v1/processes/{key}", Idempotency_Key="once")
+
+    assert (deleted.status, deleted.json) == (again.status, again.json) == (200, {"definition_key": key})
+    (await api.ask("DELETE", f"/v1/processes/{key}")).assert_problem("not-found", 404, f"definition {key}")
+    (newest,) = (await api.get("/v1/processes")).json["processes"]
+    assert newest["definition_key"] == first.json["processes"][0]["definition_key"]
+
+
 async def test_a_tenant_sees_its_own_alone(api: Api) -> None:
     await api.ask_raw("POST", "/v1/processes", MODEL, XML)
     key = (await api.post("/v1/processes/order/start", {})).json["instance_key"]

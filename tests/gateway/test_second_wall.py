@@ -80,6 +80,7 @@ async def test_a_route_that_forgets_whose_it_is_shows_and_changes_nothing_of_ano
     assert await rows_of_eve(dsn) == before
 
 
+@pytest.mark.exhaustive
 async def test_without_the_policies_such_a_mistake_shows_and_changes_everything(dsn: str) -> None:
     await add_rows(dsn)
     before = await rows_of_eve(dsn)

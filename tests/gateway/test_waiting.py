@@ -12,6 +12,7 @@ import pytest
 
 from gateway import timers, waiting
 from sql.deliveries.claim import ClaimedDelivery
+from sql.hints import HintListener
 from sql.session import Session, StoreUnavailable
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, done
 from tests.support.factories import BOUND_S, HolderClient, add_holder, value
@@ -50,6 +51,25 @@ async def test_a_create_that_waits_is_answered_with_the_record_of_the_firing(api
     answer = await task
     assert (answer.status, answer.json["outcome"], answer.json["end"]["intent"]) == (201, "created", "TRIGGERED")
     assert answer.json["end"]["timer_key"] == answer.json["timer_key"]
+
+
+async def test_a_lost_connection_for_hints_costs_nobody_his_answer(
+    api: Api, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait, lost = HintListener.wait, asyncio.Event()
+
+    async def lose_once(hints: HintListener, timeout_s: float) -> bool:
+        if lost.is_set():
+            return await wait(hints, timeout_s)
+        lost.set()
+        raise StoreUnavailable("the connection was lost")
+
+    monkeypatch.setattr(HintListener, "wait", lose_once)
+    task = asyncio.create_task(api.post("/v1/timers?wait=PT10S", NOW))
+    await lost.wait()
+    await fire(shard)
+
+    assert (await task).json["end"]["intent"] == "TRIGGERED"
 
 
 async def test_an_end_that_is_there_already_is_answered_at_once(api: Api, shard: HolderClient) -> None:

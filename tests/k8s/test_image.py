@@ -99,7 +99,7 @@ def test_what_is_only_for_developing_is_left_over_and_what_runs_is_not() -> None
     assert not (names(project["dependencies"]) | {"pip", "shardclock"}) & left
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_builders_last_step_leaves_a_program_that_runs_without_the_tools_of_development(tmp_path: Path) -> None:
     # Given what the builder has by then: an environment with all that is locked, here linked instead of downloaded
     venv, tree = tmp_path / "venv", tmp_path / "tree"

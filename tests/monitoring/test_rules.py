@@ -16,11 +16,11 @@ from tests.support.rules import RUNBOOKS, alerts, rule_file, rule_test, rule_tes
 
 ALERTS = alerts()
 CASES = [*OF_CLUSTERS, *OF_GATEWAYS]
-LONG = ("13h", "21h")  # of data take promtool some seconds
+HALF_AN_HOUR = "30m"  # of data take promtool a third of a second for each case
 
 
 def _parameter(case: Case) -> Any:
-    return pytest.param(case, id=case.what, marks=[pytest.mark.slow] if case.at in LONG else [])
+    return pytest.param(case, id=case.what, marks=[] if case.at == HALF_AN_HOUR else [pytest.mark.exhaustive])
 
 
 @pytest.fixture

@@ -295,7 +295,7 @@ def test_what_nobody_can_measure_is_refused_before_anything_begins(dsn: str, arg
     assert why in complained
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_one_command_measures_and_writes_a_page(dsn: str, tmp_path: Path) -> None:
     running = benchmark("drain", "--rounds", "1", "--only", "alone", "--json", "--to", str(tmp_path), dsn=dsn)
     said, complained = running.communicate(timeout=4 * BOUND_S)

@@ -132,7 +132,7 @@ def _type(script: str, block: Block, dsn: str) -> None:
     assert done.returncode == 0, f"{block.where}: {done.stdout}{done.stderr}"
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_readme_s_commands_work_in_a_clone_typed_in_their_order() -> None:
     if not (ROOT / ".venv" / "bin" / "activate").exists():
         pytest.skip("`make setup` was not run here")

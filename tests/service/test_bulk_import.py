@@ -46,6 +46,7 @@ async def test_a_connection_killed_again_and_again_neither_loses_nor_doubles_a_l
     assert {scheduled.timer_key for scheduled, _ in report.timers} == keys
 
 
+@pytest.mark.exhaustive
 async def test_an_outage_that_does_not_end_names_the_line_to_go_on_from(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk_import, "BATCH_RETRY", Retry(attempts=3, backoff=Backoff(0.001, 0.001)))
     report = ImportReport()

@@ -116,7 +116,7 @@ class Story:
     ],
     ids=["spring", "autumn"],
 )
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_no_schedule_leaves_its_grid_when_the_clocks_change_and_the_cluster_is_away_for_a_day(
     dsn: str, begin: datetime, outage: datetime
 ) -> None:

@@ -96,7 +96,7 @@ async def test_overdue_repeats_beyond_the_queue_stay_bounded_and_all_fire(pool: 
     assert await breaches(pool.db, keys) == {}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_a_million_timers_far_in_the_future_cost_a_shard_no_memory(
     pool: ShardPool, scans: list[tuple[str, ScanResult]]
 ) -> None:
@@ -190,7 +190,7 @@ async def test_a_timer_that_is_scheduled_long_overdue_is_found_within_a_rotation
     assert await breaches(pool.db, keys) == {}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_a_shard_that_gets_stuck_on_fired_rows_reads_fewer_slots_in_full(
     pool: ShardPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

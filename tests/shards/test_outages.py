@@ -118,7 +118,7 @@ async def test_a_shard_started_without_postgres_says_so_once_and_begins_when_it_
     assert await breaches(pool.db, keys) == {}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_connections_that_are_cut_while_it_works_lose_and_double_nothing(
     pool: ShardPool, client: asyncpg.Connection
 ) -> None:

@@ -205,7 +205,7 @@ async def test_a_consumer_works_until_it_is_cancelled_and_waits_out_an_outage(ds
     assert found == await in_order(dsn)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_with_16_writers_and_a_consumer_killed_at_random_each_record_is_worked_on_once(
     dsn: str, seed: int

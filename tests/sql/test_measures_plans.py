@@ -27,6 +27,7 @@ PLANS: list[dict[str, str]] = [{}, {"enable_seqscan": "on", "enable_bitmapscan":
 SCANS = {"Index Scan", "Index Only Scan"}
 
 
+@pytest.mark.exhaustive
 async def test_counting_a_million_reads_an_eighth_of_them(million: str) -> None:
     count = await prepare(million, "count_due")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -62,6 +63,7 @@ async def fire_until(shard: HolderClient, count: int) -> None:
     """Let occurrences fire, one each second, until `count` have fired in all."""
     while len(await fired(shard.dsn)) < count:
         await serve(shard)
+        await asyncio.sleep(0.05)
 
 
 @pytest.mark.slow

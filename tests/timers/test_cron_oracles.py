@@ -215,7 +215,7 @@ pieces = st.text("0123456789*/,-?LW#@SUNMOJA", max_size=6) | numbers(0, 70, ["FR
 near_cron = st.lists(pieces, max_size=8).map(" ".join)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @settings(max_examples=2_000)
 @given(text=near_cron | st.text(st.characters(codec=None), max_size=300) | spring_texts, zone=zones)
 def test_any_text_is_cron_or_refused_in_one_line(text: str, zone: ZoneInfo) -> None:

@@ -60,7 +60,7 @@ class Question:
     until: datetime
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_schedules_in_every_zone_occur_when_the_oracle_says(random: Random) -> None:
     each = QUESTIONS // len(ZONES) // 2 + 1
     found = 0
@@ -76,7 +76,7 @@ def test_schedules_in_every_zone_occur_when_the_oracle_says(random: Random) -> N
     assert found > 5 * QUESTIONS
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_hundred_thousand_texts_are_read_or_refused_in_no_time(random: Random) -> None:
     read = slowest_s = 0.0
     started_s = time.process_time()

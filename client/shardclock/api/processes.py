@@ -190,6 +190,12 @@ class Told(Answer):
     instance_key: int
 
 
+class Deleted(Answer):
+    """Hold which definition was deleted."""
+
+    definition_key: int
+
+
 class Reached(Answer):
     """Hold which instances were told."""
 

@@ -7,6 +7,7 @@ import httpx2
 
 from shardclock.api.fields import Length
 from shardclock.api.processes import (
+    Deleted,
     Deployed,
     Deployment,
     Incident,
@@ -58,6 +59,16 @@ class AsyncProcesses:
         """List deployed processes: the newest version of each, or all."""
         asked = ask.read(PROCESSES, all_versions=all_versions)
         return (await self._sender.ask(ProcessesPage, asked)).processes
+
+    async def delete(self, definition_key: int, *, idempotency_key: str | None = None) -> None:
+        """Delete one version of a process; its instances go on.
+
+        If it was the newest, the version before it is that again.
+
+        errors:  NotFound  it is deleted already, or never was
+        """
+        asked = ask.once("DELETE", f"{PROCESSES}/{definition_key:d}", {}, idempotency_key)
+        await self._sender.ask(Deleted, asked)
 
     async def start(
         self,

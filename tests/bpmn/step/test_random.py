@@ -70,6 +70,6 @@ def test_they_do_so_too_if_each_step_enters_one_node_and_leaves_the_rest() -> No
     assert outcomes(range(300), by_node=True) == {Outcome.COMPLETED, Outcome.CANCELED, None}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_ten_thousand_random_processes_do_too() -> None:
     assert outcomes(range(300, 10_300)) == {Outcome.COMPLETED, Outcome.CANCELED, None}

@@ -100,6 +100,7 @@ async def declared(dsn: str) -> list[JobSpec]:
     return [JobSpec.of(spec.to_json() | {"reference": "app_of_kills:busy"}) for spec in specs]
 
 
+@pytest.mark.exhaustive
 async def test_a_worker_that_is_killed_again_and_again_leaves_each_run_recorded_and_each_crash_counted(
     dsn: str, shard: HolderClient, tmp_path: Path
 ) -> None:
