@@ -12,13 +12,15 @@ from engine.advancing import Advanced, advance_by, definition_of
 from engine.definitions import Definitions, Gone
 from engine.stats import EngineStats
 from keepers.loops import one_line
+from sql.backoff import Backoff
 from sql.claims.rows import retry_lost_races
 from sql.processes.apply import Writes, apply_steps
 from sql.processes.signals import ONLY, Lane, TakenSignal, correlate_waiting, fail_signals, take_signals
-from sql.session import Session, StatementRefused, StoreUnavailable
+from sql.session import Session, StatementRefused, StoreTooSlow, StoreUnavailable
 
-TRIES_MAX = 5
+TRIES_MAX, NEVER = 5, 2**31 - 1
 RETRY_S = 0.5
+SLOW = Backoff(1.0, 60.0)  # the server may be faster later, so what takes it too long is never given up
 BATCH_S = 0.25  # after so long a batch is written, and the rest of its signals are taken again
 # SQLSTATE classes that a signal's own values cause. Any other error may be repaired without changing the signal.
 DATA_AT_FAULT = ("22", "23", "54")
@@ -154,7 +156,7 @@ class Runner:
         try:
             # A key of the sequence may be taken, if somebody has set it back.
             written = await retry_lost_races(self._session, partial(apply_steps, self._session, self._holder, writes))
-        except (StatementRefused, RecursionError, TypeError, ValueError) as error:
+        except (StatementRefused, StoreTooSlow, RecursionError, TypeError, ValueError) as error:
             if isinstance(error, StatementRefused) and not error.sqlstate.startswith(DATA_AT_FAULT):
                 raise StoreUnavailable(f"the server does not take what an engine writes: {error}") from error
             if len(keys) == 1:
@@ -180,10 +182,16 @@ class Runner:
         if len(signals) > 1:
             self._one_by_one.add(first.instance_key)
             return True
-        known = isinstance(error, ValueError | Gone | StatementRefused)
+        known = isinstance(error, ValueError | Gone | StatementRefused | StoreTooSlow)
         reason = str(error) if known else one_line(error)
+        is_slow = isinstance(error, StoreTooSlow)
         outcome = await fail_signals(
-            self._session, self._holder, [first.timer_key], reason=reason, delay_s=RETRY_S, tries_max=TRIES_MAX
+            self._session,
+            self._holder,
+            [first.timer_key],
+            reason=reason,
+            delay_s=SLOW.pause_s(first.failed_attempts + 1) if is_slow else RETRY_S,
+            tries_max=NEVER if is_slow else TRIES_MAX,
         )
         given_up = outcome.get(first.timer_key, False)
         self._stats.given_up += given_up

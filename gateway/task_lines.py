@@ -1,99 +1,135 @@
-"""Callers that wait for service tasks of a type: one of each type looks, and the others stand in line behind it."""
+"""Callers that wait for service tasks of a type stand in line, and the first looks when there is one.
+
+One task of a gateway asks for all lines where something is due: at each hint of new deliveries, and twice a second. So
+it costs the same however many wait, and nobody looks in vain because there are tasks of another type.
+"""
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from sql.deliveries.hints import DELIVERIES
 from sql.dsn import Dsn
 from sql.hints import HintListener
-from sql.session import Session, StatementRefused, StoreUnavailable
+from sql.processes.service_tasks import Lane, lanes_with_tasks
+from sql.session import ALL_TENANTS, Session, StatementRefused, StoreUnavailable
 
-LOOK_S = 0.5  # between two looks for tasks, if no hint comes
-LISTEN_S = 10.0  # the longest wait for one hint; then the connection is looked at
+ASK_S = 0.5  # between two questions where tasks are, if no hint comes
+GAP_S = 0.01  # after each
+GONE_S = 1.0  # between two looks whether a caller has hung up
 
 T = TypeVar("T")
 
 
+@dataclass(eq=False)
+class _Line:
+    """Those who wait for one lane: the first of them has the lock."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    rung: asyncio.Event = field(default_factory=asyncio.Event)
+
+
 class TaskLines:
-    """Hold one gateway's lines, one for each tenant and type of task, and listen for hints of new tasks."""
+    """Hold one gateway's lines, and tell the first in each when there are tasks for it."""
 
     def __init__(self, dsn: Dsn | str) -> None:
-        self._hints = HintListener(Session(dsn, application="shardclock gateway tasks"), DELIVERIES)
-        self._lines: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
-        self._rung = asyncio.Event()  # replaced each time it is set
-        self._listening: asyncio.Task[None] | None = None
+        self._session = Session(dsn, application="shardclock gateway tasks")
+        self._session.serve(ALL_TENANTS)  # a caller's own look says what it may have
+        self._hints = HintListener(self._session, DELIVERIES)
+        self._lines: WeakValueDictionary[Lane, _Line] = WeakValueDictionary()
+        self._ringing: asyncio.Task[None] | None = None
         self._is_stopping = False
 
     async def aclose(self) -> None:
         """Let nobody wait any longer, and close the connection."""
         self.stop()
-        if self._listening is not None:
-            self._listening.cancel()
-            await asyncio.gather(self._listening, return_exceptions=True)
-        await self._hints.close()
+        if self._ringing is not None:
+            self._ringing.cancel()
+            await asyncio.gather(self._ringing, return_exceptions=True)
+        await self._session.close()
 
     def stop(self) -> None:
         """Let nobody wait any longer."""
         self._is_stopping = True
-        self._ring()
+        self._ring(self._lines)
 
     async def wait(
         self,
-        tenant_id: str,
-        task_type: str,
+        lane: Lane,
         look: Callable[[], Awaitable[T]],
         *,
-        found: Callable[[T], bool],
+        nothing: T,
         is_gone: Callable[[], Awaitable[bool]],
         within_s: float,
     ) -> T:
-        """Look until something is found, the caller is gone, or the time is over; return what the last look gave.
+        """Look until something else than `nothing` is found, the caller is gone, or the time is over; return it.
 
-        A look is never broken off: what it has taken would be nobody's until its lease runs out.
+        Who comes while others wait looks after them. A look is never broken off: what it has taken would be nobody's
+        until its lease runs out.
         """
         until_s = time.monotonic() + within_s
-        seen = await look()
-        if found(seen) or within_s <= 0:
+        line = self._lines.setdefault(lane, _Line())
+        if not (line.lock.locked() and within_s > 0) and (seen := await look()) is not nothing:
             return seen
-        self._listen()
-        line = self._lines.setdefault((tenant_id, task_type), asyncio.Lock())
+        if within_s <= 0 or not await _is_first(line.lock, is_gone, until_s):
+            return nothing
+        self._begin_ringing()
         try:
-            await asyncio.wait_for(line.acquire(), within_s)
-        except TimeoutError:
-            return seen
-        try:
-            while not (found(seen) or self._is_stopping or time.monotonic() >= until_s or await is_gone()):
-                rung = self._rung
-                seen = await look()
-                if not found(seen):
-                    await _wait(rung, min(LOOK_S, until_s - time.monotonic()))
-            return seen
+            while not self._is_stopping:
+                line.rung.clear()
+                if (seen := await look()) is not nothing or not await _until_rung(line.rung, is_gone, until_s):
+                    return seen
+            return nothing
         finally:
-            line.release()
+            line.lock.release()
 
-    def _listen(self) -> None:
-        if self._listening is None:
-            self._listening = asyncio.create_task(self._keep_listening(), name="hints of tasks")
+    def _begin_ringing(self) -> None:
+        if self._ringing is None:
+            self._ringing = asyncio.create_task(self._keep_ringing(), name="tasks for who waits")
 
-    async def _keep_listening(self) -> None:
+    async def _keep_ringing(self) -> None:
         while True:
             try:
-                if await self._hints.wait(LISTEN_S):
-                    self._hints.forget()
-                    self._ring()
+                await self._hints.wait(ASK_S)
+                self._hints.forget()
+                self._ring(await lanes_with_tasks(self._session, list(self._lines)))
             except (StoreUnavailable, StatementRefused):
-                await asyncio.sleep(LOOK_S)
+                self._ring(self._lines)  # each learns by its own look what to tell its caller
+                await asyncio.sleep(ASK_S)
+            await asyncio.sleep(GAP_S)
 
-    def _ring(self) -> None:
-        self._rung.set()
-        self._rung = asyncio.Event()
+    def _ring(self, lanes: Iterable[Lane]) -> None:
+        for lane in list(lanes):
+            if (line := self._lines.get(lane)) is not None:
+                line.rung.set()
 
 
-async def _wait(event: asyncio.Event, timeout_s: float) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(max(0.0, timeout_s)):
-            await event.wait()
+async def _is_first(lock: asyncio.Lock, is_gone: Callable[[], Awaitable[bool]], until_s: float) -> bool:
+    """Stand in line until nobody stands before; False: the time was over before, or the caller has hung up."""
+    acquiring = asyncio.create_task(lock.acquire())
+    try:
+        while not acquiring.done() and (left_s := until_s - time.monotonic()) > 0 and not await is_gone():
+            await asyncio.wait({acquiring}, timeout=min(GONE_S, left_s))
+        return acquiring.done()
+    except asyncio.CancelledError:
+        if acquiring.done():
+            lock.release()
+        raise
+    finally:
+        acquiring.cancel()
+
+
+async def _until_rung(rung: asyncio.Event, is_gone: Callable[[], Awaitable[bool]], until_s: float) -> bool:
+    """Wait until the event is set; False: the time was over before, or the caller has hung up."""
+    while not rung.is_set():
+        left_s = until_s - time.monotonic()
+        if left_s <= 0 or await is_gone():
+            return False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(min(GONE_S, left_s)):
+                await rung.wait()
+    return True

@@ -22,6 +22,7 @@ from gateway.listing import listing
 from gateway.parts import Here, Reader, Writer, read_model
 from gateway.problems import CONFLICT, NOT_FOUND, Problem
 from gateway.reference import body_of
+from sql.processes.service_tasks import Lane
 from sql.processes.service_tasks import activate_service_tasks as activate
 from sql.processes.service_tasks import complete_service_task as complete_taken
 from sql.processes.service_tasks import fail_service_task as fail_taken
@@ -173,15 +174,17 @@ async def activate_service_tasks(
         found = await activate(session, asked.type, most=asked.most, lease_s=lease_s, tenant_id=caller.tenant_id)
         return ServiceTasksAnswer(tasks=[ServiceTaskAnswer.of(it) for it in found])
 
+    nothing = NothingDone(ServiceTasksAnswer(tasks=[]).model_dump())
+
     async def look() -> Response:
-        return await do_once(request, caller, asked, do, did=lambda answer: bool(answer.tasks))
+        answer = await do_once(request, caller, asked, do, did=lambda answer: bool(answer.tasks))
+        return nothing if isinstance(answer, NothingDone) else answer
 
     async with may_wait(gateway, caller, wait) as wait_s:
         return await gateway.task_lines.wait(
-            caller.tenant_id,
-            asked.type,
+            Lane(caller.tenant_id, asked.type),
             look,
-            found=lambda answer: not isinstance(answer, NothingDone),
+            nothing=nothing,
             is_gone=request.is_disconnected,
             within_s=wait_s,
         )

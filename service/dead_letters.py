@@ -16,6 +16,8 @@ from sql.session import Session
 
 AT_ONCE_MAX = 10_000  # the most that one statement changes
 TARGETS_NAMED_MAX = 5  # in one sentence
+SIGNAL = "process:instance"
+NONE = "there is no such dead letter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +51,11 @@ async def redrive(
 async def discard(
     session: Session, wanted: DeadLetterFilter, *, limit: int = AT_ONCE_MAX, reason: str | None = None, dry_run: bool
 ) -> Acted:
-    """Discard dead letters for good.
+    """Discard dead letters for good; a signal for which an instance waits is left.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     """
-    verb = _Verb("be discarded", "{many} discarded", partial(discard_dead_letters, reason=reason))
+    verb = _Verb("be discarded", "{many} discarded", partial(discard_dead_letters, reason=reason), leaves_signals=True)
     return await _act(session, wanted, verb, limit=limit, again_in_s=0, dry_run=dry_run)
 
 
@@ -74,6 +76,7 @@ class _Verb:
     would: str
     done: str
     change: Callable[[Session, Sequence[int]], Awaitable[list[int]]]
+    leaves_signals: bool = False
 
 
 async def _act(
@@ -83,15 +86,20 @@ async def _act(
     found = await find_dead_letters(session, wanted, limit=limit + 1)
     more, meant = len(found) > limit, found[:limit]
     keys = [letter.timer_key for letter in reversed(meant)]
+    left = ""
     if keys and not dry_run:
         keys = await verb.change(session, keys)
+        signals = [it for it in meant if it.target == SIGNAL and it.timer_key not in set(keys)]
+        if verb.leaves_signals and signals:
+            left = f"{counted(len(signals), 'signal')} for which instances wait: redrive them, or cancel the instances"
     if not keys:
-        return Acted([], "there is no such dead letter", more, again_in_s)
+        return Acted([], f"nothing was changed; left: {left}" if left else NONE, more, again_in_s)
     # Of a webhook's target each tenant has an endpoint of its own.
     tenants = len({letter.tenant_id for letter in meant})
     many = counted(len(keys), "dead letter") + (f" of {tenants} tenants" if tenants > 1 else "")
     if not dry_run:
-        return Acted(keys, verb.done.format(many=many, are="is" if len(keys) == 1 else "are"), more, again_in_s)
+        done = verb.done.format(many=many, are="is" if len(keys) == 1 else "are")
+        return Acted(keys, f"{done}; left: {left}" if left else done, more, again_in_s)
     others = ", and there are more" if more else ""
     targets = of_targets(letter.target for letter in meant)
     return Acted(keys, f"{many} would {verb.would}, {targets}{others}; nothing was changed", more, again_in_s)

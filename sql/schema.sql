@@ -882,7 +882,7 @@ ALTER TABLE ONLY shardclock.holders
     ADD CONSTRAINT holders_role_fkey FOREIGN KEY (role) REFERENCES shardclock.scale(role);
 
 -- Functions, and where their bodies are
--- activate_service_tasks(text, integer, interval, text)  0018_processes.sql
+-- activate_service_tasks(text, integer, interval, text)  0023_mended_ends.sql
 -- add_job(text, text, interval, text, text, text, text, integer, jsonb)  0012_job_verbs.sql
 -- adopt(text)  0003_cluster.sql
 -- advance_keys()  0005_schedule.sql
@@ -922,7 +922,7 @@ ALTER TABLE ONLY shardclock.holders
 -- deploy_model(text, text, bytea, bytea, jsonb)  0021_bounds_of_processes.sql
 -- described_job(jsonb)  0015_job_files.sql
 -- disable_job(text, text)  0012_job_verbs.sql
--- discard_dead_letters(bigint[], text)  0009_deliveries.sql
+-- discard_dead_letters(bigint[], text)  0023_mended_ends.sql
 -- drop_job_timer(text, text)  0011_jobs.sql
 -- drop_log_partition(integer)  0002_command_log.sql
 -- enable_job(text)  0012_job_verbs.sql
@@ -978,7 +978,7 @@ ALTER TABLE ONLY shardclock.holders
 -- request_slot(timestamp with time zone)  0013_api.sql
 -- reschedule_timer(bigint, text, text, timestamp with time zone, text, text, text, text, text)  0006_verbs.sql
 -- reset_group(text, bigint, integer)  0008_consumers.sql
--- resolve_incident(bigint, bigint, text)  0018_processes.sql
+-- resolve_incident(bigint, bigint, text)  0023_mended_ends.sql
 -- resume_job(shardclock.jobs)  0011_jobs.sql
 -- resume_timer(bigint, text, text)  0006_verbs.sql
 -- resume_timers(bigint[])  0006_verbs.sql

@@ -87,6 +87,10 @@ class StoreLocked(StoreUnavailable):
     """Somebody holds a lock that the statement waited for as long as it may: nothing was changed."""
 
 
+class StoreTooSlow(StoreUnavailable):
+    """The server ended the statement, which took longer than it may: nothing was changed."""
+
+
 class StatementRefused(Exception):
     """Postgres understood the statement and refused it: the same statement will be refused again."""
 
@@ -183,8 +187,7 @@ class Session:
         except _PASSING as error:
             if not isinstance(error, _STATEMENT_ONLY):
                 self._drop()
-            locked = isinstance(error, asyncpg.LockNotAvailableError)
-            raise (StoreLocked if locked else StoreUnavailable)(_one_line(error)) from error
+            raise _sort_of(error)(_one_line(error)) from error
         except PoolerInBetween as error:
             raise StatementRefused(str(error), sqlstate=asyncpg.ProtocolViolationError.sqlstate) from error
         except asyncpg.PostgresError as error:
@@ -262,6 +265,12 @@ class Session:
         if connection is not None:
             self._left.add(self._backend)
             connection.terminate()
+
+
+def _sort_of(error: BaseException) -> type[StoreUnavailable]:
+    if isinstance(error, asyncpg.LockNotAvailableError):
+        return StoreLocked
+    return StoreTooSlow if isinstance(error, asyncpg.QueryCanceledError) else StoreUnavailable
 
 
 def _said(tenants: Tenants) -> str:

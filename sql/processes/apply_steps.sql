@@ -21,8 +21,8 @@
 --        :thrown jsonb {instance_key, tenant_id, name, variables}
 -- out:   instance_key bigint, of those that were written
 -- locks: the instances' rows, their signals, and what they wait for no more, for the statement; leaves out rows that
---        others have locked: an instance is then not written; a timer that is closed and locked stays, and goes when it
---        fires and finds nobody; for a locked job, task, subscription or child the instance gets a signal to close it
+--        others have locked: an instance is then not written; for a locked timer, job, task, subscription or child the
+--        instance gets a signal to close it
 -- index: instances_pkey, deliveries_pkey, timers_by_process_instance, deliveries_of_service_tasks, tasks_by_token,
 --        subscriptions_by_instance, deliveries_of_children, incidents_pkey, instances_by_parent, messages_pkey: probes;
 --        subscriptions_by_name for thrown signals
@@ -111,7 +111,8 @@ returned as (
         from jsonb_to_recordset(:returned::jsonb) as r (instance_key bigint, message bigint, process_id text)
         where r.instance_key in (select w.instance_key from written w)
         union
-        select (s.payload ->> 'message')::bigint, i.process_id
+        -- Somebody may have sent anything by hand, and here nothing fails alone.
+        select case when s.payload ->> 'message' ~ '^[0-9]{1,18}$' then (s.payload ->> 'message')::bigint end, i.process_id
         from spent s
         join shardclock.instances i on i.instance_key = s.process_instance_key
         where s.payload -> 'message' is not null
@@ -257,6 +258,19 @@ still_there as materialized (
         limit 1000000
     ) s
     where s.subscription_key not in (select g.subscription_key from subscriptions_gone g)
+    union
+    select c.instance_key, c.token, c.node_id, c.tenant_id
+    from closed c
+    cross join lateral (
+        select t.timer_key
+        from shardclock.timers t
+        where t.process_instance_key = c.instance_key
+            and t.element_instance_key = c.token
+            and (c.node_id is null or t.target_element_id = c.node_id)
+            and (t.target = 'process:instance') is true
+        limit 1000000
+    ) t
+    where t.timer_key not in (select g.timer_key from timers_gone g)
     union
     select c.instance_key, c.token, c.node_id, c.tenant_id
     from closed c

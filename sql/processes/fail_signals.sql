@@ -1,5 +1,6 @@
 -- Puts off signals that no engine could take, and gives up those that were tried often enough: such a signal is a dead
--- letter then, and its instance has an incident. If a called process could not begin, its caller is told.
+-- letter then, and its instance has an incident. If a called process could not begin, its caller is told, and has the
+-- incident: to resolve that makes the call again, so a letter that would begin it a second time is not kept.
 --
 -- in:    :holder bigint, :timer_keys bigint[], :reason text, :delay interval, :tries_max integer
 -- out:   timer_key bigint, given_up boolean, told bigint or null (the signal to the caller): none if the holder has ended
@@ -36,6 +37,7 @@ buried as (
         g.schedule, :reason, g.payload,
         shardclock.with_failure(g.failures, g.failed_attempts + 1, :reason, :holder, now())
     from gone g
+    where g.payload ->> 'parent' is null
 ),
 recorded as (
     insert into shardclock.command_log (

@@ -1,10 +1,10 @@
 """Service tasks that a program of the user's own takes and does, instead of a handler."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from sql.processes.variables import write_variables
 from sql.session import Session
@@ -21,6 +21,26 @@ class TakenTask:
     node_id: str
     failed_attempts: int
     variables: dict[str, Any]
+
+
+class Lane(NamedTuple):
+    """The service tasks of one type that one tenant has."""
+
+    tenant_id: str
+    task_type: str
+
+
+async def lanes_with_tasks(session: Session, lanes: Sequence[Lane]) -> list[Lane]:
+    """Find out in which lanes there are tasks now that a program could take.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/processes/lanes_with_tasks.sql
+    """
+    if not lanes:
+        return []
+    tenants, task_types = zip(*lanes, strict=True)
+    rows = await session.rows("lanes_with_tasks", tenants=list(tenants), task_types=list(task_types))
+    return [Lane(*row) for row in rows]
 
 
 async def activate_service_tasks(

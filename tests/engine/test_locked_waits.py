@@ -63,6 +63,22 @@ async def test_a_task_that_was_locked_as_its_token_went_is_not_open_for_ever() -
         assert [one.node_id for one in await tasks.find_tasks(it.session)] == ["w"]
 
 
+async def test_a_timer_that_was_moved_as_its_token_went_goes_too() -> None:
+    later = "due_date => now() + interval '1 year'"
+    moved = f"select shardclock.reschedule_timer(t.timer_key, {later}) from shardclock.timers t"
+    gives_up = boundary("b", "u", timer("timeDuration", "PT1H")) + '<userTask id="w"/>'
+    async with running() as it:
+        await it.deploy(START + '<userTask id="u"/>' + gives_up + END, connected="s>u u>e b>w")
+        key = await it.start()
+        (task,) = await tasks.find_tasks(it.session)
+        async with holding(it, moved, commits=True):
+            await tasks.complete_task(it.session, task.task_key, variables={})
+            await it.engine.step()
+        assert await it.state(key) == "COMPLETED"
+        await it.advance("PT1S")
+        assert await it.query("select timer_key from shardclock.timers") == []
+
+
 @pytest.mark.parametrize("is_cancelled", [True, False])
 async def test_a_service_task_that_was_locked_as_its_token_went_is_given_to_nobody(is_cancelled: bool) -> None:
     """A program that dies in its transaction keeps the engine from taking the job away; another program does it."""

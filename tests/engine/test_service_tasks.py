@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sql.deliveries.claim import DeliveryScan, claim_deliveries
 from sql.processes import instances
 from sql.processes.service_tasks import (
     TakenTask,
@@ -15,6 +16,7 @@ from sql.processes.service_tasks import (
 from sql.session import StatementRefused
 from tests.support.bpmn import SHARED, boundary, job
 from tests.support.bpmn_cluster import APP, Processes, running
+from tests.support.deliveries import add_worker
 
 START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
 
@@ -54,6 +56,21 @@ async def test_after_its_lease_a_task_is_another_s_and_the_first_answer_counts_n
         )
         await it.settle()
         assert (await it.see(key)).result == {"by": 2}
+
+
+async def test_no_worker_takes_a_task_that_a_program_has_taken() -> None:
+    """An app may have got a handler of that name; the program's lease is longer than any of a worker's."""
+    async with running() as it:
+        await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
+        await it.start()
+        (task,) = await take(it)
+        await add_worker(it.cluster.dsn, 77)
+        (leased,) = await it.query("select now() as now, claimed_until, next_attempt_at from shardclock.deliveries")
+        assert leased["next_attempt_at"] == leased["claimed_until"] > leased["now"]
+        scan = DeliveryScan(["pack"], 10, webhooks=0, places={"pack": 10})
+        claimed = await claim_deliveries(it.session, 77, scan, lease_s=10.0, now=leased["now"])
+        assert claimed.claimed == []
+        assert await complete_service_task(it.session, task.task_key, task.claim, variables={}) == "DELIVERED"
 
 
 async def test_what_fails_is_tried_again_and_is_an_incident_in_the_end() -> None:

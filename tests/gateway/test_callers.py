@@ -161,6 +161,7 @@ def _template(path: str) -> str:
     """Write a path as the reference does."""
     path = path.replace("/consumers/n", "/consumers/{group}").replace("/by-name/n", "/by-name/{name}")
     path = path.replace("/tenants/n", "/tenants/{tenant}")
+    path = path.replace("/processes/7", "/processes/{definition_key}")
     path = path.replace("/instances/7", "/instances/{instance_key}").replace("tasks/7", "tasks/{task_key}")
     return re.sub(r"/(jobs|endpoints|processes)/n\b", r"/\1/{name}", path).replace("/7", "/{timer_key}")
 

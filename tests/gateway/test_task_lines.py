@@ -15,9 +15,10 @@ import gateway.task_lines
 from cluster.testing import cluster
 from gateway.task_lines import TaskLines
 from sql.deliveries.hints import send_delivery_hint
-from sql.session import Session
+from sql.processes.service_tasks import Lane
+from sql.session import Session, StoreUnavailable
 from tests.support.bpmn import job, model
-from tests.support.deliveries import declare
+from tests.support.deliveries import add_deliveries, declare
 from tests.support.factories import BOUND_S
 from tests.support.gateways import Api
 from tests.support.roles import as_role
@@ -52,12 +53,6 @@ async def lines(dsn: str) -> AsyncIterator[TaskLines]:
         yield lines
 
 
-@pytest.fixture
-def no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let those who wait look when a hint comes alone."""
-    monkeypatch.setattr(gateway.task_lines, "LOOK_S", 600.0)
-
-
 Waiting = Callable[..., "asyncio.Task[int | None]"]
 
 
@@ -66,10 +61,9 @@ def waiting(lines: TaskLines) -> Waiting:
     def begin(shelf: Shelf, who: str, within_s: float = 600.0, task_type: str = "pack") -> asyncio.Task[int | None]:
         return asyncio.create_task(
             lines.wait(
-                "acme",
-                task_type,
+                Lane("acme", task_type),
                 lambda: shelf.look(who),
-                found=lambda task: task is not None,
+                nothing=None,
                 is_gone=lambda: shelf.is_gone(who),
                 within_s=within_s,
             )
@@ -78,38 +72,92 @@ def waiting(lines: TaskLines) -> Waiting:
     return begin
 
 
-async def has_lined_up(shelf: Shelf, *whose: str) -> None:
-    """Wait until each has looked, and the first in line once more."""
-    await eventually(lambda: set(whose) <= set(shelf.looks) and len(shelf.looks) > len(whose))
+async def is_first(shelf: Shelf, who: str) -> None:
+    """Wait until somebody has looked twice: when he came, and when nobody stood before him."""
+    await eventually(lambda: shelf.looks.count(who) == 2)
 
 
-async def hint(dsn: str) -> None:
-    await declare(dsn, "pack")
+async def open_task(dsn: str, task_type: str) -> None:
+    """Put a task of a type where programs find it, and tell of it."""
+    await add_deliveries(dsn, 1, task_type, tenant_id="'acme'", timer_type="'SERVICE_TASK'")
+    await declare(dsn, task_type)
     async with Session(as_role(dsn, "shard"), application="test") as session:
         await send_delivery_hint(session)
 
 
-@pytest.mark.usefixtures("no_looks")
-async def test_of_those_who_wait_for_a_type_the_first_alone_looks_again_and_has_the_task(
+async def test_of_those_who_wait_for_a_type_the_first_alone_looks_and_has_the_task(
     dsn: str, lines: TaskLines, waiting: Waiting
 ) -> None:
     shelf = Shelf()
     first = waiting(shelf, "first")
-    await has_lined_up(shelf, "first")
+    await is_first(shelf, "first")
     second = waiting(shelf, "second")
-    await eventually(lambda: "second" in shelf.looks)
     await eventually(lambda: lines._hints._on is not None)
 
     shelf.tasks = [1]
-    await eventually(lambda: _rings(lines))
+    await open_task(dsn, "pack")
     assert await asyncio.wait_for(first, BOUND_S) == 1
+    await eventually(lambda: "second" in shelf.looks)
     assert not second.done()
-
-    # When a hint comes for the next
-    await eventually(lambda: shelf.looks.count("second") == 2)
     shelf.tasks = [2]
-    await hint(dsn)
     assert await asyncio.wait_for(second, BOUND_S) == 2
+    assert shelf.looks[:3] == ["first", "first", "first"]
+
+
+async def test_nobody_looks_because_there_are_tasks_of_another_type(
+    dsn: str, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway.task_lines, "ASK_S", 0.01)
+    packing, painting = Shelf(), Shelf()
+    both = [waiting(packing, "packer"), waiting(painting, "painter", task_type="paint")]
+    await is_first(packing, "packer")
+    await is_first(painting, "painter")
+
+    await open_task(dsn, "pack")
+    await eventually(lambda: len(packing.looks) > 10)
+
+    assert painting.looks == ["painter", "painter"]
+    for one in both:
+        one.cancel()
+
+
+async def test_who_comes_while_another_waits_takes_nothing_from_under_it(waiting: Waiting) -> None:
+    shelf = Shelf()
+    waits = waiting(shelf, "waits")
+    await is_first(shelf, "waits")
+    shelf.tasks = [1]
+
+    comes = waiting(shelf, "comes", 0.05)
+
+    assert await asyncio.wait_for(comes, BOUND_S) is None
+    assert shelf.tasks == [1]
+    waits.cancel()
+
+
+async def test_who_has_hung_up_keeps_no_place_in_the_line(waiting: Waiting, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway.task_lines, "GONE_S", 0.01)
+    shelf = Shelf()
+    first = waiting(shelf, "first")
+    await is_first(shelf, "first")
+    second = waiting(shelf, "second")
+
+    shelf.gone.add("second")
+
+    assert await asyncio.wait_for(second, BOUND_S) is None
+    assert not first.done()
+    first.cancel()
+
+
+async def test_an_outage_is_learned_by_who_waits(waiting: Waiting, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(session: Session, lanes: object) -> list[Lane]:
+        raise StoreUnavailable("it is away")
+
+    monkeypatch.setattr(gateway.task_lines, "lanes_with_tasks", fail)
+    monkeypatch.setattr(gateway.task_lines, "ASK_S", 0.01)
+    shelf = Shelf()
+    waits = waiting(shelf, "waits")
+    await eventually(lambda: len(shelf.looks) > 3)
+    waits.cancel()
 
 
 async def test_who_gets_no_task_in_time_is_told_so(waiting: Waiting) -> None:
@@ -133,9 +181,8 @@ async def test_a_look_is_not_broken_off_when_the_time_is_over(waiting: Waiting) 
 async def test_a_caller_that_is_gone_is_given_nothing(waiting: Waiting) -> None:
     shelf = Shelf()
     first = waiting(shelf, "first")
-    await has_lined_up(shelf, "first")
+    await is_first(shelf, "first")
     second = waiting(shelf, "second")
-    await eventually(lambda: "second" in shelf.looks)
 
     shelf.gone.add("first")
     assert await asyncio.wait_for(first, BOUND_S) is None
@@ -143,11 +190,10 @@ async def test_a_caller_that_is_gone_is_given_nothing(waiting: Waiting) -> None:
     assert await asyncio.wait_for(second, BOUND_S) == 1
 
 
-@pytest.mark.usefixtures("no_looks")
 async def test_when_a_gateway_stops_nobody_waits_any_longer(lines: TaskLines, waiting: Waiting) -> None:
     shelf = Shelf()
     others = [waiting(shelf, who, task_type=task_type) for who, task_type in (("a", "x"), ("b", "x"), ("c", "y"))]
-    await eventually(lambda: {"a", "b", "c"} <= set(shelf.looks))
+    await eventually(lambda: {"a", "c"} <= set(shelf.looks))
 
     lines.stop()
     assert await asyncio.wait_for(asyncio.gather(*others), BOUND_S) == [None, None, None]
@@ -174,8 +220,3 @@ async def test_a_program_that_hangs_up_waits_no_longer_and_so_takes_no_task_alon
     waits.cancel()
     await asyncio.wait({waits})
     await eventually(lambda: api.gateway.instance_waits.taken == 0)
-
-
-def _rings(lines: TaskLines) -> bool:
-    lines._ring()
-    return True

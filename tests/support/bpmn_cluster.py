@@ -113,8 +113,8 @@ async def running(app: str = "") -> AsyncIterator[Processes]:
 
 
 @asynccontextmanager
-async def holding(it: Processes, statement: str, *values: object) -> AsyncIterator[None]:
-    """Keep a client's transaction open, with the locks of a statement; in the end it is rolled back."""
+async def holding(it: Processes, statement: str, *values: object, commits: bool = False) -> AsyncIterator[None]:
+    """Keep a client's transaction open, with the locks of a statement; in the end it is rolled back, or committed."""
     connection = await asyncpg.connect(it.cluster.dsn, timeout=BOUND_S)
     transaction = connection.transaction()
     await transaction.start()
@@ -122,5 +122,5 @@ async def holding(it: Processes, statement: str, *values: object) -> AsyncIterat
         await connection.execute(statement, *values, timeout=BOUND_S)
         yield
     finally:
-        await transaction.rollback()
+        await (transaction.commit() if commits else transaction.rollback())
         await connection.close(timeout=BOUND_S)

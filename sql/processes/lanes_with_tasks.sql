@@ -1,0 +1,19 @@
+-- Says of which types there are service tasks now that a program could take.
+--
+-- in:    :tenants text[] and :task_types text[]: the lanes that are asked about, one of each for a lane
+-- out:   tenant_id text, task_type text: of the lanes with a task
+-- locks: nothing
+-- index: deliveries_by_lane, one probe for each lane
+select w.tenant_id, w.task_type
+from unnest(:tenants::text[], :task_types::text[]) as w (tenant_id, task_type)
+cross join lateral (
+    select d.timer_key
+    from shardclock.deliveries d
+    where d.target = w.task_type
+        and d.tenant_id = w.tenant_id
+        and d.timer_type = 'SERVICE_TASK'
+        and d.next_attempt_at <= now()
+        and (d.claimed_until is null or d.claimed_until < now())
+    order by d.next_attempt_at, d.timer_key
+    limit 1
+) d

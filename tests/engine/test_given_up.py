@@ -1,0 +1,123 @@
+"""What an engine can't take hinders nobody else, and what was given up can be mended."""
+
+from __future__ import annotations
+
+import pytest
+import structlog
+
+from engine.runner import Runner
+from engine.stats import EngineStats
+from service import processes
+from service.dead_letters import discard
+from sql.deliveries.dead_letters import DeadLetterFilter, redrive_dead_letters
+from sql.processes import instances, tasks
+from sql.session import Session, StoreTooSlow
+from tests.support.bpmn import model
+from tests.support.bpmn_cluster import Processes, running
+from tests.support.factories import add_holder, query
+
+START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
+USER = START + '<userTask id="u"/>' + END
+
+
+async def given_up(it: Processes, key: int) -> int:
+    """Let a task's completion come to a state that nobody can read until it is given up; then mend the state."""
+    (task,) = await tasks.find_tasks(it.session)
+    (stored,) = await it.query("select state from shardclock.instances where instance_key = $1", key)
+    await it.query("update shardclock.instances set state = 'x' where instance_key = $1", key)
+    assert await tasks.complete_task(it.session, task.task_key, variables={})
+    for _ in range(6):
+        await it.advance("PT1S")
+    await it.query("update shardclock.instances set state = $2 where instance_key = $1", key, stored["state"])
+    (dead,) = await it.query("select timer_key from shardclock.dead_letters")
+    return int(dead["timer_key"])
+
+
+async def test_a_signal_for_which_an_instance_waits_is_redriven_and_not_discarded() -> None:
+    async with running() as it:
+        await it.deploy(USER, connected="s>u u>e")
+        key = await it.start()
+        dead = await given_up(it, key)
+
+        acted = await discard(it.session, DeadLetterFilter(), dry_run=False)
+        assert acted.timer_keys == []
+        assert acted.sentence == (
+            "nothing was changed; left: 1 signal for which instances wait: redrive them, or cancel the instances"
+        )
+        assert await redrive_dead_letters(it.session, [dead]) == [dead]
+        await it.settle()
+
+        assert await it.state(key) == "COMPLETED"
+
+
+async def test_a_signal_to_an_instance_that_has_ended_is_discarded() -> None:
+    async with running() as it:
+        await it.deploy(USER, connected="s>u u>e")
+        key = await it.start()
+        dead = await given_up(it, key)
+        await instances.cancel_instance(it.session, key)
+        await it.settle()
+
+        assert (await discard(it.session, DeadLetterFilter(), dry_run=False)).timer_keys == [dead]
+
+
+async def test_whoever_may_not_see_an_instance_hears_nothing_of_its_incidents() -> None:
+    async with running() as it:
+        await it.deploy(USER, connected="s>u u>e")
+        key = await it.start()
+        await given_up(it, key)
+        (incident,) = await it.query("select token from shardclock.incidents")
+
+        assert not await instances.resolve_incident(it.session, key, incident["token"], tenant_id="other")
+
+
+@pytest.mark.parametrize("payload", ['{"kind": "happened", "message": "x"}', '{"kind": "happened", "message": 1e99}'])
+async def test_a_signal_to_an_ended_instance_may_say_anything(payload: str) -> None:
+    async with running() as it:
+        await it.deploy(USER, connected="s>u u>e")
+        ended = await it.start()
+        await instances.cancel_instance(it.session, ended)
+        await it.settle()
+        await it.query("select shardclock.send_signal($1, 'default', $2::jsonb)", ended, payload)
+
+        assert await it.state(await it.start()) == "RUNNING"
+
+
+async def test_a_step_that_takes_the_server_too_long_is_put_off_and_others_go_on(dsn: str) -> None:
+    await add_holder(dsn, 1, 0, 1)
+    async with (
+        Session(dsn, application="test") as session,
+        Session(dsn, application="engine", timeout_s=0.5) as steps,
+    ):
+        runner = Runner(steps, 1, EngineStats(), batch=500, log=structlog.get_logger())
+        await processes.deploy(session, model(USER, connected="s>u u>e"), resource="p.bpmn")
+        slow, other = [await processes.start(session, "p") for _ in range(2)]
+        await query(dsn, SLEEPS.format(key=slow))
+        await query(dsn, SLOW)
+
+        for _ in range(3):
+            await runner.turn()
+
+        found = [await processes.find(session, key) for key in (slow, other)]
+        assert [one.found.state for one in found] == ["STARTING", "RUNNING"]
+        (put_off,) = await query(dsn, "select failed_attempts, failures::text from shardclock.deliveries")
+        assert put_off["failed_attempts"] >= 1
+        assert "statement timeout" in put_off["failures"]
+
+
+async def test_what_the_server_has_ended_is_told_from_a_server_that_is_away(dsn: str) -> None:
+    async with Session(dsn, application="test", timeout_s=0.5) as session:
+        with pytest.raises(StoreTooSlow):
+            async with session.connection() as connection:
+                await connection.execute("select pg_sleep(1)")
+
+
+# An instance whose row takes the server a second to write.
+SLEEPS = """
+create function public.take_long() returns trigger language plpgsql as $$
+begin
+    if new.instance_key = {key} then perform pg_sleep(1); end if;
+    return new;
+end $$
+"""
+SLOW = "create trigger slow before insert on shardclock.instances for each row execute function public.take_long()"
