@@ -4,19 +4,14 @@ import asyncio
 import time
 from functools import partial
 
-import structlog
-
 from engine.runner import Runner
 from engine.settings import EngineSettings
 from engine.stats import EngineStats, report_of
-from keepers.heartbeat import Heartbeat
-from keepers.loops import Loops, one_line
+from keepers.registration import Registration
 from metrics.report import Reporter
-from sql.cluster.holders import Incarnation, end_holders
+from sql.cluster.holders import Incarnation
 from sql.deliveries.hints import SIGNALS, send_delivery_hint
 from sql.dsn import Dsn
-from sql.hint_sender import HintSender
-from sql.hints import HintListener
 from sql.processes.signals import (
     FIRST,
     Lane,
@@ -25,9 +20,7 @@ from sql.processes.signals import (
     forget_messages,
     forget_starts,
 )
-from sql.session import QUEUE_PLANS, Session, StoreUnavailable
 
-HAND_BACK_S = 1.0
 HINT_S = 0.5  # the longest wait for one hint, so that an engine that was asked to stop notices
 HINT_GAP_S = 0.002  # between two turns that hints ask for
 BUSY_PAUSE_S = 0.004  # after the first turn in which nothing was due
@@ -44,40 +37,29 @@ class Engine:
         self.holder = incarnation.holder
         self.stats = EngineStats()
         self._settings = settings
-        self._log = structlog.get_logger().bind(holder=f"{self.holder:016x}")
-
-        def session(use: str) -> Session:
-            return Session(
-                dsn,
-                application=f"shardclock engine {use} {self.holder:016x}",
-                timeout_s=settings.statement_timeout_s,
-                plans=QUEUE_PLANS,
-            )
-
-        self._tends = session("tends")
-        self._hints = HintListener(session("hints"), SIGNALS)
-        self._delivery_hints = HintSender(
-            dsn,
-            send_delivery_hint,
-            of=f"engine hints workers {self.holder:016x}",
-            timeout_s=settings.statement_timeout_s,
+        registration = Registration(
+            incarnation, settings, dsn, retry_s=settings.signal_poll_s, failures=self.stats.failures
         )
+        self._registration = registration
+        self._heartbeat, self._loops = registration.heartbeat, registration.loops
+        self._tends = registration.session("tends")
+        self._hints = registration.listener(SIGNALS)
+        self._delivery_hints = registration.hint_sender(send_delivery_hint, to="workers")
         self._hinted = 0  # service tasks of which a hint was asked for
-        self._heartbeat = Heartbeat(incarnation, dsn, timeout_s=settings.statement_timeout_s)
         lanes = [Lane(number, settings.signal_lanes) for number in range(settings.signal_lanes)]
-        self._sessions = [session("steps") for _ in lanes]
         self._runners = [
-            Runner(it, self.holder, self.stats, batch=settings.signal_batch, log=self._log, lane=lane)
-            for it, lane in zip(self._sessions, lanes, strict=True)
+            Runner(
+                registration.session("steps"),
+                self.holder,
+                self.stats,
+                batch=settings.signal_batch,
+                log=registration.log,
+                lane=lane,
+            )
+            for lane in lanes
         ]
         self._soon = [asyncio.Event() for _ in lanes]
         self._pauses_s = [BUSY_PAUSE_S for _ in lanes]  # after the next turn in which nothing is due
-        self._loops = Loops(
-            retry_s=settings.signal_poll_s,
-            retry_max_s=settings.retry_max_s,
-            failed=self._count_failure,
-            log=self._log,
-        )
         self._last_signal_s = time.monotonic()
         self._kept = FIRST
         self._reporter = Reporter(settings.metrics_socket)
@@ -157,10 +139,7 @@ class Engine:
         return 0.0 if has_more else TEND_S
 
     def _report(self, *, leaving: bool = False) -> None:
-        self._reporter.send(report_of(f"{self.holder:016x}", self.stats, leaving=leaving))
-
-    def _count_failure(self, loop: str) -> None:
-        self.stats.failures[loop] += 1
+        self._reporter.send(report_of(self._registration.name, self.stats, leaving=leaving))
 
     def _tell_workers(self) -> None:
         self._delivery_hints.want(self.stats.service_tasks - self._hinted)
@@ -177,15 +156,7 @@ class Engine:
 
     async def _hand_back(self) -> None:
         """End this holder, so that its slots are another's at once."""
-        try:
-            async with asyncio.timeout(HAND_BACK_S):
-                await end_holders(self._tends, [self.holder], why="drained")
-        except (StoreUnavailable, TimeoutError) as error:
-            self._log.warning("could not hand back", error=one_line(error))
-        for session in self._sessions:
-            await session.close()
-        for connection in (self._tends, self._heartbeat, self._hints, self._delivery_hints):
-            await connection.close()
+        await self._registration.hand_back(self._tends)
         self._report(leaving=True)
         self._reporter.close()
-        self._log.info("drained", **self.stats.counts())
+        self._registration.log.info("drained", **self.stats.counts())

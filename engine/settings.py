@@ -1,15 +1,12 @@
 """An engine's settings, each number with its unit and its reason."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from keepers.settings import KeeperSettings
 
 
-class EngineSettings(BaseModel):
+class EngineSettings(KeeperSettings):
     """Hold all settings of one engine; it finds the database's address on its own node."""
-
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
-
-    identity: str = ""
-    metrics_socket: str | None = None
 
     signal_poll_s: float = Field(0.02, gt=0, description="between two looks for signals, while there are some")
     signal_poll_idle_s: float = Field(0.2, gt=0, description="the same, when there have been none for a while")
@@ -20,6 +17,4 @@ class EngineSettings(BaseModel):
     instances_kept_s: float = Field(
         7 * 86_400.0, gt=0, description="how long an instance and its history are kept after its end"
     )
-    heartbeat_s: float = Field(0.25, gt=0, description="between two signs of life in the holders table")
     statement_timeout_s: float = Field(3.0, gt=0, description="how long one statement may take")
-    retry_max_s: float = Field(1.0, gt=0, description="longest wait between two tries when Postgres is away")

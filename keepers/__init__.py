@@ -5,6 +5,8 @@ them in loops, and hands everything back when it is asked to go. Shards, workers
 pieces to compose, not a class to inherit:
 
     clock      an estimate of Postgres's time, from the answers that the keeper gets anyway
+    registration  what each has beside its work: signs of life, loops, connections, and the way to hand back
+    settings   what each is told
     heartbeat  the signs of life, and the assignment that they bring back
     loops      takes turns until the keeper must stop; after a turn that fails it waits, longer after each failure
     life       the Ray actor's side: start, watch, drain; end the process when the work has failed

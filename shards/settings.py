@@ -1,20 +1,16 @@
 """A shard's settings, each number with its unit and its reason."""
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from keepers.settings import KeeperSettings
 from sql.claims.claim import RAMP_AFTER_S
 
 
-class ShardSettings(BaseModel):
+class ShardSettings(KeeperSettings):
     """Hold all settings of one shard; it finds the database's address on its own node.
 
     `cluster.settings` reads the numbers from the environment, and checks the relations between them.
     """
-
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
-
-    identity: str = ""
-    metrics_socket: str | None = None
 
     poll_s: float = Field(0.1, gt=0, description="between two claims: bounds the lag of a timer that is due at once")
     horizon_s: float = Field(2.0, gt=0, description="how far ahead to lease: absorbs a slow claim, bounds memory")
@@ -28,6 +24,3 @@ class ShardSettings(BaseModel):
     sweep_grace_s: float = Field(
         3.0, gt=0, lt=RAMP_AFTER_S, description="overdue by more than this, anybody's timer is swept"
     )
-    heartbeat_s: float = Field(0.25, gt=0, description="between two signs of life in the holders table")
-    statement_timeout_s: float = Field(3.0, gt=0, description="below the lease, so that no statement outlives it")
-    retry_max_s: float = Field(1.0, gt=0, description="longest wait between two tries when Postgres is away")

@@ -5,11 +5,9 @@ import time
 from collections.abc import Sequence
 from datetime import datetime
 
-import structlog
-
 from keepers.clock import PostgresClock
-from keepers.heartbeat import Heartbeat
-from keepers.loops import Loops, one_line
+from keepers.loops import one_line
+from keepers.registration import Registration
 from metrics.report import Reporter
 from shards.claim_planner import ClaimPlanner
 from shards.families import LAG_EDGES
@@ -20,12 +18,11 @@ from shards.settings import ShardSettings
 from shards.stats import ShardGauges, ShardStats, report_of
 from sql.claims.claim import Scan, claim_due, leased_by, still_leased
 from sql.claims.fire import fire_due, pause_faulty, plan_schedules
-from sql.cluster.holders import Incarnation, end_holders
+from sql.cluster.holders import Incarnation
 from sql.deliveries.hints import send_delivery_hint
 from sql.dsn import Dsn
-from sql.hint_sender import HintSender
 from sql.log.hints import send_hint
-from sql.session import QUEUE_PLANS, Session, StatementRefused, StoreUnavailable
+from sql.session import StatementRefused, StoreUnavailable
 from timers.model import ClaimedTimer
 from timers.refusal import InvalidTimer
 
@@ -40,8 +37,6 @@ CLAIM_ONLY_S = 10.0
 # An alarm is set again only when Postgres's time proves to be later than estimated by more than this: an alarm is no
 # more exact.
 ALARM_SLACK_S = 0.001
-# Handing the timers back may take this long: without Postgres the leases run out by themselves.
-HAND_BACK_S = 1.0
 
 
 class Shard:
@@ -53,33 +48,21 @@ class Shard:
         self.holder = incarnation.holder
         self.stats = ShardStats()
         self._settings = settings
-        self._log = structlog.get_logger().bind(holder=f"{self.holder:016x}")
+        registration = Registration(incarnation, settings, dsn, retry_s=settings.poll_s, failures=self.stats.failures)
+        self._registration, self._log = registration, registration.log
+        self._heartbeat, self._loops = registration.heartbeat, registration.loops
         # Two connections beside the heartbeat's: a claim over a long backlog must not keep a due timer from firing.
-        self._claims, self._fires = (
-            Session(
-                dsn,
-                application=f"shardclock shard {use} {self.holder:016x}",
-                timeout_s=settings.statement_timeout_s,
-                plans=QUEUE_PLANS,
-            )
-            for use in ("claims", "fires")
-        )
-        self._heartbeat = Heartbeat(incarnation, dsn, timeout_s=settings.statement_timeout_s)
+        self._claims, self._fires = registration.session("claims"), registration.session("fires")
+        self._hints = registration.hint_sender(send_hint, to="consumers")
+        self._delivery_hints = registration.hint_sender(send_delivery_hint, to="workers")
         self._clock = clock or PostgresClock()
         self._queue = TimerQueue()
         self._locked = LockedTimers(lease_s=settings.lease_s, timers_max=settings.queue_max)
         self._planner = ClaimPlanner(settings)
-        self._loops = Loops(
-            retry_s=settings.poll_s, retry_max_s=settings.retry_max_s, failed=self._count_failure, log=self._log
-        )
         self._claim_soon = asyncio.Event()
         self._fire_overdue_from = 0.0
         self._missed_answer = False
         self._reporter = Reporter(settings.metrics_socket)
-        self._hints, self._delivery_hints = (
-            HintSender(dsn, send, of=f"shard hints {to} {self.holder:016x}", timeout_s=settings.statement_timeout_s)
-            for send, to in ((send_hint, "consumers"), (send_delivery_hint, "workers"))
-        )
 
     def __len__(self) -> int:
         """Count the timers held in memory."""
@@ -255,10 +238,7 @@ class Shard:
             clock_offset_s=time.time() - self._clock.now_s() if self._heartbeat.began else 0.0,  # 0.0: not known yet
             round_trip_s=self._heartbeat.round_trip_s,
         )
-        self._reporter.send(report_of(f"{self.holder:016x}", self.stats, present, leaving=leaving))
-
-    def _count_failure(self, loop: str) -> None:
-        self.stats.failures[loop] += 1
+        self._reporter.send(report_of(self._registration.name, self.stats, present, leaving=leaving))
 
     def _stop(self) -> None:
         self._loops.stopping.set()
@@ -269,14 +249,8 @@ class Shard:
 
     async def _hand_back(self) -> None:
         """End this holder, which frees all its timers at once; without Postgres the leases run out by themselves."""
-        try:
-            async with asyncio.timeout(HAND_BACK_S):
-                await end_holders(self._claims, [self.holder], why="drained")
+        if await self._registration.hand_back(self._claims, held=self.__len__):
             self.stats.released += len(self)
-        except (StoreUnavailable, TimeoutError) as error:
-            self._log.warning("could not hand back", held=len(self), error=one_line(error))
-        for connection in (self._claims, self._fires, self._heartbeat, self._hints, self._delivery_hints):
-            await connection.close()
         self._report(leaving=True)
         self._reporter.close()
         self._log.info("drained", held=len(self), **self.stats.counts())

@@ -1,17 +1,14 @@
 """A worker's settings, each number with its unit and its reason."""
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
+from keepers.settings import KeeperSettings
 from webhooks.addresses import Networks, listed, networks_of
 
 
-class WorkerSettings(BaseModel):
+class WorkerSettings(KeeperSettings):
     """Hold all settings of one worker; it finds the database's address on its own node."""
 
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
-
-    identity: str = ""
-    metrics_socket: str | None = None
     worker_resource: str | None = Field(
         None,
         pattern=r"^[A-Za-z_][A-Za-z0-9_.-]*$",
@@ -23,9 +20,6 @@ class WorkerSettings(BaseModel):
     run_places: int = Field(4, gt=0, le=1_000, description="runs of jobs at a time in one worker, a process each")
     run_lease_s: float = Field(20.0, ge=5, description="how long a silent worker keeps the runs of its jobs")
     delivery_batch: int = Field(1_000, gt=0, description="deliveries claimed, or settled, by one statement")
-    heartbeat_s: float = Field(0.25, gt=0, description="between two signs of life in the holders table")
-    statement_timeout_s: float = Field(3.0, gt=0, description="below the lease, so that no statement outlives it")
-    retry_max_s: float = Field(1.0, gt=0, description="longest wait between two tries when Postgres is away")
     webhook_http: bool = Field(False, description="whether webhooks may go to http:// too, which everybody can read")
     webhook_allow: str = Field(
         "", description="networks that webhooks may reach beside the public ones, such as 10.1.0.0/16, with commas"

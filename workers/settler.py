@@ -88,10 +88,6 @@ class Settler:
         self._wanted.set()
         self.many.set()
 
-    async def close(self) -> None:
-        """Close the connection."""
-        await self._session.close()
-
     async def _settle(self, batch: Sequence[Settlement]) -> frozenset[Claim]:
         """Settle a batch, and return what is not ours any more.
 

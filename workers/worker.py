@@ -5,19 +5,15 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-import structlog
-
 from jobs.spec import JobSpec
-from keepers.heartbeat import Heartbeat
-from keepers.loops import Loops, one_line
+from keepers.registration import Registration
 from metrics.report import Reporter
-from sql.cluster.holders import Incarnation, end_holders
+from sql.cluster.holders import Incarnation
 from sql.deliveries.claim import Claim, ClaimedDelivery, DeliveryScan, Lane, claim_deliveries, renew_deliveries
 from sql.deliveries.hints import DELIVERIES, JOBS
 from sql.deliveries.settle import SETTLE_PLANS, Settlement
 from sql.dsn import Dsn
-from sql.hints import HintListener
-from sql.session import QUEUE_PLANS, Session, StoreUnavailable
+from sql.session import Session, StoreUnavailable
 from workers.claim_planner import ClaimPlanner
 from workers.endpoints import NEW_PLACES, Endpoints
 from workers.hand import Hand
@@ -32,7 +28,6 @@ from workers.stats import WorkerGauges, WorkerStats, report_of
 from workers.surroundings import Surroundings
 
 CALLS_END_S = 1.0  # how long calls that are under way may take to end at a drain
-HAND_BACK_S = 1.0  # handing back may take this long: without Postgres the leases run out by themselves
 HINT_S = 0.5  # the longest wait for one hint, so that a worker that was asked to stop notices
 HINT_GAP_S = 0.002  # between two claims that hints ask for
 SEARCH_TIMEOUT_S = 30.0  # a search may read past millions of settled deliveries that can't be removed
@@ -60,16 +55,14 @@ class Worker:
         self.holder = incarnation.holder
         self.stats = WorkerStats(spec.target for spec in handlers)
         self._settings = settings
-        self._log = structlog.get_logger().bind(holder=f"{self.holder:016x}")
-
-        def session(use: str, plans: dict[str, str] = QUEUE_PLANS, timeout_s: float | None = None) -> Session:
-            name = f"shardclock worker {use} {self.holder:016x}"
-            return Session(dsn, application=name, timeout_s=timeout_s or settings.statement_timeout_s, plans=plans)
-
+        registration = Registration(
+            incarnation, settings, dsn, retry_s=settings.delivery_poll_s, failures=self.stats.failures
+        )
+        self._registration, self._log, session = registration, registration.log, registration.session
+        self._heartbeat, self._loops = registration.heartbeat, registration.loops
         self._claims, self._renewals, self._lookups = session("claims"), session("renewals"), session("endpoints")
         self._searches = session("searches", timeout_s=SEARCH_TIMEOUT_S)
-        self._hints = HintListener(session("hints"), DELIVERIES)
-        self._heartbeat = Heartbeat(incarnation, dsn, timeout_s=settings.statement_timeout_s)
+        self._hints = registration.listener(DELIVERIES)
         self._clock = around.clock
         self._hand = Hand()
         self._settler = Settler(
@@ -77,13 +70,7 @@ class Worker:
             self.holder,
             batch=settings.delivery_batch,
             settled=self._forget,
-            refused=lambda: self._count_failure("settles"),
-            log=self._log,
-        )
-        self._loops = Loops(
-            retry_s=settings.delivery_poll_s,
-            retry_max_s=settings.retry_max_s,
-            failed=self._count_failure,
+            refused=lambda: registration.count_failure("settles"),
             log=self._log,
         )
         self._handlers = Handlers(
@@ -290,10 +277,7 @@ class Worker:
 
     def _report(self, *, leaving: bool = False) -> None:
         present = WorkerGauges(in_hand=len(self), breakers_open=self._endpoints.breakers_open)
-        self._reporter.send(report_of(f"{self.holder:016x}", self.stats, present, leaving=leaving))
-
-    def _count_failure(self, loop: str) -> None:
-        self.stats.failures[loop] += 1
+        self._reporter.send(report_of(self._registration.name, self.stats, present, leaving=leaving))
 
     def _look_soon(self) -> None:
         self._claim_soon.set()
@@ -314,18 +298,12 @@ class Worker:
         """Settle what has ended, then end this holder: that frees all it has in hand at once."""
         await self._endpoints.close()
         self._settler.add([*self._handlers.give_back(), *self._endpoints.give_back()])
-        try:
-            async with asyncio.timeout(HAND_BACK_S):
-                await self._settler.settle_rest()
-                await self._runner.close()
-                await end_holders(self._claims, [self.holder], why="drained")
-        except (StoreUnavailable, TimeoutError) as error:
-            self._log.warning("could not hand back", in_hand=len(self), error=one_line(error))
-        for connection in (
-            self._claims, self._searches, self._settler, self._renewals, self._lookups, self._heartbeat, self._hints,
-        ):  # fmt: skip
-            await connection.close()
-        await self._runner.disconnect()
+
+        async def rest() -> None:
+            await self._settler.settle_rest()
+            await self._runner.close()
+
+        await self._registration.hand_back(self._claims, held=self.__len__, first=rest)
         self._report(leaving=True)
         self._reporter.close()
         self._log.info("drained", in_hand=len(self), **self.stats.counts())

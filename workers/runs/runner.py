@@ -154,11 +154,6 @@ class JobRunner:
         self._places.end()
         await self._end()
 
-    async def disconnect(self) -> None:
-        """Close the sessions."""
-        await self._runs.close()
-        await self._watches.close()
-
     async def _begin(self) -> bool:
         sent_s = time.monotonic()
         begun = await begin_runs(self._runs, self._holder, places=self._places.free, lease_s=self._settings.lease_s)

@@ -1,0 +1,102 @@
+"""One holder, from its registration to its end: its log, its signs of life, its loops, and the connections it opens."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import structlog
+
+from keepers.heartbeat import Heartbeat
+from keepers.loops import Loops, one_line
+from keepers.settings import KeeperSettings
+from sql.cluster.holders import Incarnation, end_holders
+from sql.dsn import Dsn
+from sql.hint_sender import HintSender, Send
+from sql.hints import HintListener
+from sql.session import QUEUE_PLANS, Session, StoreUnavailable
+
+# Handing back may take this long: without Postgres the leases run out by themselves.
+HAND_BACK_S = 1.0
+
+
+class _Closable(Protocol):
+    async def close(self) -> None: ...
+
+
+class Registration:
+    """What a keeper has beside its work.
+
+    Loops count their failures in `failures`, and wait about `retry_s` after the first one. All connections that were
+    opened here are closed at the end.
+    """
+
+    def __init__(
+        self,
+        incarnation: Incarnation,
+        settings: KeeperSettings,
+        dsn: Dsn | str,
+        *,
+        retry_s: float,
+        failures: Counter[str],
+    ) -> None:
+        self.holder = incarnation.holder
+        self.failures = failures
+        self.log = structlog.get_logger().bind(holder=self.name)
+        self.heartbeat = Heartbeat(incarnation, dsn, timeout_s=settings.statement_timeout_s)
+        self.loops = Loops(retry_s=retry_s, retry_max_s=settings.retry_max_s, failed=self.count_failure, log=self.log)
+        self._role = incarnation.role
+        self._dsn = dsn
+        self._timeout_s = settings.statement_timeout_s
+        self._opened: list[_Closable] = [self.heartbeat]
+
+    @property
+    def name(self) -> str:
+        """Name the holder as logs and metrics do."""
+        return f"{self.holder:016x}"
+
+    def count_failure(self, loop: str) -> None:
+        """Count a turn of a loop that has failed."""
+        self.failures[loop] += 1
+
+    def session(self, use: str, plans: dict[str, str] = QUEUE_PLANS, timeout_s: float | None = None) -> Session:
+        """Open a session for one use."""
+        application = f"shardclock {self._role} {use} {self.name}"
+        session = Session(self._dsn, application=application, timeout_s=timeout_s or self._timeout_s, plans=plans)
+        self._opened.append(session)
+        return session
+
+    def listener(self, channel: str) -> HintListener:
+        """Listen to a channel, on a session of its own."""
+        return HintListener(self.session("hints"), channel)
+
+    def hint_sender(self, send: Send, *, to: str) -> HintSender:
+        """Send hints to somebody, on a session of its own."""
+        of = f"{self._role} hints {to} {self.name}"
+        sender = HintSender(self._dsn, send, of=of, timeout_s=self._timeout_s)
+        self._opened.append(sender)
+        return sender
+
+    async def hand_back(
+        self,
+        session: Session,
+        *,
+        held: Callable[[], int] = lambda: 0,
+        first: Callable[[], Awaitable[None]] | None = None,
+    ) -> bool:
+        """End the holder, which frees all it holds at once, and close all connections; False: it could not be done.
+
+        What is to be done `first` has a part of the same second.
+        """
+        is_done = False
+        try:
+            async with asyncio.timeout(HAND_BACK_S):
+                if first is not None:
+                    await first()
+                await end_holders(session, [self.holder], why="drained")
+            is_done = True
+        except (StoreUnavailable, TimeoutError) as error:
+            self.log.warning("could not hand back", held=held(), error=one_line(error))
+        for connection in self._opened:
+            await connection.close()
+        return is_done
