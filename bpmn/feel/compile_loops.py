@@ -62,38 +62,55 @@ def compile_function(node: FunctionOf, place: Place) -> Code:
 def compile_call(node: Call, place: Place) -> Code:
     """Compile a call of a function of ours, or of one that the text makes.
 
+    A name that the text binds may be a function or not, which only the evaluation knows: if it is none, the function of
+    ours of that name is called.
+
     errors:  NotFeel  there is no function of that name
     """
     arguments = [place.code(argument) for argument in node.arguments]
+    ours = _ours(node, place, arguments)
     if isinstance(node.function, Name) and node.function.name not in place.bound | place.coming:
-        name = node.function.name
-        if name == "is defined" and len(node.arguments) == 1:
-            return _is_defined(node.arguments[0], place)
-        if name not in FUNCTION_NAMES:
+        if ours is None:
             raise _unknown(place.text, node.function)
-        return _call_of_ours(overloads(name, len(arguments), node.names), arguments, node.names)
+        return ours
     function, names = _called(node.function, place), node.names
 
     def code(scope: Scope) -> FeelValue:
         called = function(scope)
         if not isinstance(called, Function):
-            return None
-        values = [argument(scope) for argument in arguments]
-        if names is not None:
-            if sorted(names) != sorted(called.parameters):
-                return None
-            by_name = dict(zip(names, values, strict=True))
-            values = [by_name[name] for name in called.parameters]
-        return called.call(scope.budget, values)
+            return ours(scope) if ours else None
+        return _call_of_theirs(called, [argument(scope) for argument in arguments], names, scope.budget)
 
     return code
 
 
+def _ours(node: Call, place: Place, arguments: list[Code]) -> Code | None:
+    """Compile the call of the function of ours that a call names; None if it names none."""
+    if not isinstance(node.function, Name) or node.function.name not in FUNCTION_NAMES:
+        return None
+    name = node.function.name
+    if name == "is defined" and len(node.arguments) == 1:
+        return _is_defined(node.arguments[0], place)
+    return _call_of_ours(overloads(name, len(arguments), node.names), arguments, node.names)
+
+
 def _called(node: Node, place: Place) -> Code:
-    if isinstance(node, Name) and node.name in place.coming - place.bound:
-        name = node.name  # no variable may stand for it, since none is a function
+    if isinstance(node, Name):
+        name = node.name  # the text binds it; no variable may stand for it, since none is a function
         return lambda scope: found(scope, name)
     return place.code(node)
+
+
+def _call_of_theirs(
+    called: Function, values: list[FeelValue], names: tuple[str, ...] | None, budget: Budget
+) -> FeelValue:
+    """Call a function that the text makes; null if the arguments' names are not its parameters'."""
+    if names is not None:
+        if sorted(names) != sorted(called.parameters):
+            return None
+        by_name = dict(zip(names, values, strict=True))
+        values = [by_name[name] for name in called.parameters]
+    return called.call(budget, values)
 
 
 def _for(domains: list[Domain], body: Code, cost: int) -> Code:
