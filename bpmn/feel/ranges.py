@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from bpmn.feel.arithmetic import CONTEXT, clamped
+from bpmn.feel.arithmetic import position
 from bpmn.feel.budget import Budget
 from bpmn.feel.temporal import Date
 from bpmn.feel.values import OPEN, FeelValue, Range, Unlike, equal, less
@@ -76,7 +76,7 @@ def _number(end: FeelValue) -> int | None:
         case bool():
             return None
         case int() | Decimal():
-            return clamped(end) if end == CONTEXT.to_integral_value(end) else None
+            return position(end)
         case Date():
             return end.number
     return None
