@@ -13,11 +13,11 @@ from bpmn.feel.temporal import SECOND_NS, Date, DateTime, Elapsed, Months, Time
 from bpmn.feel.temporal_text import (
     OFFSET_S_MAX,
     checked,
-    is_zone,
     parse_date,
     parse_date_time,
     parse_duration,
     parse_time,
+    parse_zone,
 )
 from bpmn.feel.values import FeelValue
 
@@ -48,11 +48,11 @@ def date_of(year: Number, month: Number, day: Number) -> Date | None:
 
 @counted("time", "from: string | time | date | date and time")
 def time(budget: Budget, value: str | Time | Date | DateTime) -> Time | None:
-    """Read a time, or take a date-time's; a date's is midnight in UTC."""
+    """Read a time, which may begin with a T, or take a date-time's; a date's is midnight in UTC."""
     budget.spend(TEXT_STEPS)
     match value:
         case str():
-            return parse_time(value)
+            return parse_time(value.removeprefix("T"))
         case Date():
             return Time(0, 0)
         case DateTime(_, ns, zone):
@@ -97,9 +97,8 @@ def date_and_time_of(day: Date | DateTime, clock: Time) -> DateTime:
 @builtin("date and time", "date: date and time, timezone: string")
 def date_and_time_in(moment: DateTime, timezone: str) -> DateTime | None:
     """Read a moment on the clock of a zone; null for a moment without one, and for a zone that there is not."""
-    if moment.zone is None or not is_zone(timezone):
-        return None
-    return checked(moment.on_clock_of(timezone))
+    zone = parse_zone(timezone)
+    return None if moment.zone is None or zone is None else checked(moment.on_clock_of(zone))
 
 
 @counted("duration", "from: string | years and months duration | days and time duration")
