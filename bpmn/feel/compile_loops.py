@@ -7,12 +7,12 @@ from difflib import get_close_matches
 
 from bpmn.feel.budget import Budget
 from bpmn.feel.code import Code, Place, Scope, cost_of, height_called
-from bpmn.feel.compile_values import found, is_found
+from bpmn.feel.compile_values import found
 from bpmn.feel.functions import FUNCTION_NAMES
 from bpmn.feel.functions.registry import Builtin, call_first, overloads
 from bpmn.feel.ranges import items_of, steps_of
 from bpmn.feel.refusal import NotFeel
-from bpmn.feel.syntax import Call, FeelType, FunctionOf, Loop, Name, Node, Path, Span
+from bpmn.feel.syntax import Call, FeelType, FunctionOf, Loop, Name, Node, Span
 from bpmn.feel.types import ANY, fitted
 from bpmn.feel.values import FeelValue, Function, Range, as_list
 from timers.refusal import shortened
@@ -68,7 +68,7 @@ def compile_call(node: Call, place: Place) -> Code:
     errors:  NotFeel  there is no function of that name
     """
     arguments = [place.code(argument) for argument in node.arguments]
-    ours = _ours(node, place, arguments)
+    ours = _ours(node, arguments)
     if isinstance(node.function, Name) and node.function.name not in place.bound | place.coming:
         if ours is None:
             raise _unknown(place.text, node.function)
@@ -84,14 +84,11 @@ def compile_call(node: Call, place: Place) -> Code:
     return code
 
 
-def _ours(node: Call, place: Place, arguments: list[Code]) -> Code | None:
+def _ours(node: Call, arguments: list[Code]) -> Code | None:
     """Compile the call of the function of ours that a call names; None if it names none."""
     if not isinstance(node.function, Name) or node.function.name not in FUNCTION_NAMES:
         return None
-    name = node.function.name
-    if name == "is defined" and len(node.arguments) == 1:
-        return _is_defined(node.arguments[0], place)
-    return _call_of_ours(overloads(name, len(arguments), node.names), arguments, node.names)
+    return _call_of_ours(overloads(node.function.name, len(arguments), node.names), arguments, node.names)
 
 
 def _called(node: Node, place: Place) -> Code:
@@ -195,23 +192,6 @@ def _call_of_ours(candidates: list[Builtin], arguments: list[Code], names: tuple
         return None if values is None else only.call(scope.budget, values)
 
     return code
-
-
-def _is_defined(node: object, place: Place) -> Code:
-    """Compile the question whether there is a variable or an entry, if only null."""
-    match node:
-        case Name(name):
-            place.code(node)
-            return lambda scope: is_found(scope, name)
-        case Path(base, key):
-            holder = place.code(base)
-            return lambda scope: _has(holder(scope), key)
-    value = place.code(node)  # type: ignore[arg-type] # it is another node
-    return lambda scope: value(scope) is not None
-
-
-def _has(value: FeelValue, key: str) -> bool:
-    return isinstance(value, dict) and key in value
 
 
 def _unknown(text: str, function: Name) -> NotFeel:

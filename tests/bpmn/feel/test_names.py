@@ -106,10 +106,17 @@ def test_a_key_may_be_a_keyword_or_any_text() -> None:
     assert json_of("{🐎: 1}.🐎") == 1
 
 
-def test_whether_a_name_is_defined_is_not_whether_it_is_null() -> None:
-    assert value_of("is defined(x)", x=None) is True
+def test_what_is_null_is_not_defined() -> None:
+    assert value_of("is defined(x)", x=0) is True
+    assert value_of("is defined(x)", x=None) is False
     assert value_of("is defined(x)") is False
-    assert value_of("is defined(o.a)", o={"a": None}) is True
+    assert value_of("is defined(o.a)", o={"a": False}) is True
+    assert value_of("is defined(o.a)", o={"a": None}) is False
     assert value_of("is defined(o.b)", o={"a": None}) is False
     assert value_of("is defined(o.b.c)", o={}) is False
+    assert value_of('is defined(@"2031-01-31".month)') is True
+    assert value_of("is defined(null)") is False
     assert value_of("is defined(1 + 1)") is True
+    assert value_of("is defined(1 / 0)") is False
+    assert value_of("is defined()") is None
+    assert json_of("for f in [`is defined`] return f(1)") == [True]
