@@ -57,7 +57,7 @@ def parse_date_time(text: str) -> DateTime | None:
     A zone may stand in brackets as well, as in 2031-01-31T08:30:00+01:00[Europe/Paris]; the offset must be one of the
     zone's at that time.
     """
-    if text.endswith("]"):
+    if text.endswith("]") and len(text) <= CHARS_MAX:
         moment_text, _, zone_name = text[:-1].partition("[")
         return _on_clock(moment_text, zone_name)
     date_text, separator, time_text = text.partition("T")

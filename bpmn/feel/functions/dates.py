@@ -11,6 +11,7 @@ from bpmn.feel.calendar import CYCLE_YEARS, days_in_month, exists
 from bpmn.feel.functions.registry import builtin, counted
 from bpmn.feel.temporal import SECOND_NS, Date, DateTime, Elapsed, Months, Time
 from bpmn.feel.temporal_text import (
+    CHARS_MAX,
     OFFSET_S_MAX,
     checked,
     parse_date,
@@ -52,7 +53,7 @@ def time(budget: Budget, value: str | Time | Date | DateTime) -> Time | None:
     budget.spend(TEXT_STEPS)
     match value:
         case str():
-            return parse_time(value.removeprefix("T"))
+            return parse_time(value.removeprefix("T")) if len(value) <= CHARS_MAX else None
         case Date():
             return Time(0, 0)
         case DateTime(_, ns, zone):
