@@ -9,7 +9,7 @@ from bpmn.feel.budget import Budget
 from bpmn.feel.code import Code, Place, Scope, cost_of, height_called
 from bpmn.feel.compile_values import found
 from bpmn.feel.functions import FUNCTION_NAMES
-from bpmn.feel.functions.registry import Builtin, call_first, overloads
+from bpmn.feel.functions.registry import Builtin, call_first, forms_of, overloads
 from bpmn.feel.ranges import items_of, steps_of
 from bpmn.feel.refusal import NotFeel
 from bpmn.feel.syntax import Call, FeelType, FunctionOf, Loop, Name, Node, Span
@@ -72,6 +72,8 @@ def compile_call(node: Call, place: Place) -> Code:
     if isinstance(node.function, Name) and node.function.name not in place.bound | place.coming:
         if ours is None:
             raise _unknown(place.text, node.function)
+        if not overloads(node.function.name, len(arguments), node.names):
+            place.misfits.append(_misfit(place.text, node.function, node))
         return ours
     function, names = _called(node.function, place), node.names
 
@@ -198,3 +200,11 @@ def _unknown(text: str, function: Name) -> NotFeel:
     close = get_close_matches(function.name, FUNCTION_NAMES, n=1, cutoff=0.8)
     way_out = f"did you mean {close[0]}?" if close else "the page on FEEL lists all of them"
     return NotFeel(text, function.position, f"there is no function {shortened(function.name)}; {way_out}")
+
+
+def _misfit(text: str, function: Name, call: Call) -> NotFeel:
+    count = len(call.arguments)
+    given = f"{count} argument{'' if count == 1 else 's'}"
+    if call.names is not None:
+        given = f"the arguments {shortened(', '.join(call.names))}"
+    return NotFeel(text, function.position, f"{function.name} does not take {given}; write {forms_of(function.name)}")
