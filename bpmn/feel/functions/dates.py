@@ -19,6 +19,7 @@ from bpmn.feel.temporal_text import (
     parse_duration,
     parse_time,
     parse_zone,
+    temporal_text,
 )
 from bpmn.feel.values import FeelValue
 
@@ -107,6 +108,19 @@ def duration(budget: Budget, value: str | Months | Elapsed) -> Months | Elapsed 
     """Read a duration."""
     budget.spend(TEXT_STEPS)
     return parse_duration(value) if isinstance(value, str) else value
+
+
+@builtin("cycle", "interval: years and months duration | days and time duration")
+def cycle_without_end(interval: Months | Elapsed) -> str:
+    """Write an ISO 8601 repeat without end, which is a timer's cycle."""
+    return f"R/{temporal_text(interval)}"
+
+
+@builtin("cycle", "repetitions: number, interval: years and months duration | days and time duration")
+def cycle(repetitions: Number, interval: Months | Elapsed) -> str | None:
+    """Write an ISO 8601 repeat, which is a timer's cycle; null for a number of times that is none."""
+    times = _whole(repetitions)
+    return None if times is None or times < 0 else f"R{times}/{temporal_text(interval)}"
 
 
 @builtin("years and months duration", "from: date | date and time, to: date | date and time")

@@ -75,6 +75,12 @@ def test_what_feel_computes_as_a_date_time_is_a_timers_date(at: str, due: str) -
     assert canonical_moment(parse_due_date(opened.text)) == due
 
 
+def test_what_feel_computes_as_a_cycle_is_a_timers_cycle() -> None:
+    played = with_boundary(timer("timeCycle", '=cycle(order / 14, duration("PT1H"))'), interrupts=False)
+    opened = played.open[played.token("a"), "b"]
+    assert opened == TimerOpened(opened.token, "b", TimerKind.CYCLE, "R3/PT1H")
+
+
 @pytest.mark.parametrize("value", ["2026-02-01T09:00:00@Mars/Olympus", "2026-02-01T09:00:00", "a@b", "2026-02-01"])
 def test_what_is_no_moment_is_no_timers_date(value: str) -> None:
     played = Played(
