@@ -85,6 +85,11 @@ def clamped(number: Number) -> int:
     return int(max(min(number, POSITION_MAX), -POSITION_MAX))
 
 
+def position(number: Number) -> int | None:
+    """Return a number without decimals as an int, clamped to what is any position; None if it has decimals."""
+    return clamped(number) if isinstance(number, int) or number == CONTEXT.to_integral_value(number) else None
+
+
 def finite(number: Decimal) -> Decimal | None:
     """Return a number, and None for what is none.
 

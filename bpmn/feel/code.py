@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from bpmn.feel.budget import NODES_PER_STEP, Budget
 from bpmn.feel.parser import height_of, size_of
+from bpmn.feel.refusal import NotFeel
 from bpmn.feel.syntax import Node
 from bpmn.feel.values import FeelValue
 
@@ -33,13 +34,14 @@ Code = Callable[[Scope], FeelValue]
 class Place:
     """Hold what is known where a node stands: the names that the text binds there, and how nodes are compiled.
 
-    shape:   `free` gathers the names that nothing in the text binds before they are read. `coming` are those that a
-             context binds later: a function that is called then sees them
+    shape:   `free` gathers the names that nothing in the text binds before they are read, `misfits` the calls that no
+             function takes. `coming` are the names that a context binds later: a function that is called then sees them
     """
 
     text: str
     compilers: Mapping[type, Callable[..., Code]]
     free: set[str]
+    misfits: list[NotFeel]
     bound: frozenset[str] = frozenset()
     coming: frozenset[str] = frozenset()
     is_outermost: bool = True

@@ -7,12 +7,12 @@ from difflib import get_close_matches
 
 from bpmn.feel.budget import Budget
 from bpmn.feel.code import Code, Place, Scope, cost_of, height_called
-from bpmn.feel.compile_values import found, is_found
+from bpmn.feel.compile_values import found
 from bpmn.feel.functions import FUNCTION_NAMES
-from bpmn.feel.functions.registry import Builtin, call_first, overloads
+from bpmn.feel.functions.registry import Builtin, call_first, forms_of, overloads
 from bpmn.feel.ranges import items_of, steps_of
 from bpmn.feel.refusal import NotFeel
-from bpmn.feel.syntax import Call, FeelType, FunctionOf, Loop, Name, Node, Path, Span
+from bpmn.feel.syntax import Call, FeelType, FunctionOf, Loop, Name, Node, Span
 from bpmn.feel.types import ANY, fitted
 from bpmn.feel.values import FeelValue, Function, Range, as_list
 from timers.refusal import shortened
@@ -62,38 +62,54 @@ def compile_function(node: FunctionOf, place: Place) -> Code:
 def compile_call(node: Call, place: Place) -> Code:
     """Compile a call of a function of ours, or of one that the text makes.
 
+    A name that the text binds may be a function or not, which only the evaluation knows: if it is none, the function of
+    ours of that name is called.
+
     errors:  NotFeel  there is no function of that name
     """
     arguments = [place.code(argument) for argument in node.arguments]
+    ours = _ours(node, arguments)
     if isinstance(node.function, Name) and node.function.name not in place.bound | place.coming:
-        name = node.function.name
-        if name == "is defined" and len(node.arguments) == 1:
-            return _is_defined(node.arguments[0], place)
-        if name not in FUNCTION_NAMES:
+        if ours is None:
             raise _unknown(place.text, node.function)
-        return _call_of_ours(overloads(name, len(arguments), node.names), arguments, node.names)
+        if not overloads(node.function.name, len(arguments), node.names):
+            place.misfits.append(_misfit(place.text, node.function, node))
+        return ours
     function, names = _called(node.function, place), node.names
 
     def code(scope: Scope) -> FeelValue:
         called = function(scope)
         if not isinstance(called, Function):
-            return None
-        values = [argument(scope) for argument in arguments]
-        if names is not None:
-            if sorted(names) != sorted(called.parameters):
-                return None
-            by_name = dict(zip(names, values, strict=True))
-            values = [by_name[name] for name in called.parameters]
-        return called.call(scope.budget, values)
+            return ours(scope) if ours else None
+        return _call_of_theirs(called, [argument(scope) for argument in arguments], names, scope.budget)
 
     return code
 
 
+def _ours(node: Call, arguments: list[Code]) -> Code | None:
+    """Compile the call of the function of ours that a call names; None if it names none."""
+    if not isinstance(node.function, Name) or node.function.name not in FUNCTION_NAMES:
+        return None
+    return _call_of_ours(overloads(node.function.name, len(arguments), node.names), arguments, node.names)
+
+
 def _called(node: Node, place: Place) -> Code:
-    if isinstance(node, Name) and node.name in place.coming - place.bound:
-        name = node.name  # no variable may stand for it, since none is a function
+    if isinstance(node, Name):
+        name = node.name  # the text binds it; no variable may stand for it, since none is a function
         return lambda scope: found(scope, name)
     return place.code(node)
+
+
+def _call_of_theirs(
+    called: Function, values: list[FeelValue], names: tuple[str, ...] | None, budget: Budget
+) -> FeelValue:
+    """Call a function that the text makes; null if the arguments' names are not its parameters'."""
+    if names is not None:
+        if sorted(names) != sorted(called.parameters):
+            return None
+        by_name = dict(zip(names, values, strict=True))
+        values = [by_name[name] for name in called.parameters]
+    return called.call(budget, values)
 
 
 def _for(domains: list[Domain], body: Code, cost: int) -> Code:
@@ -180,24 +196,15 @@ def _call_of_ours(candidates: list[Builtin], arguments: list[Code], names: tuple
     return code
 
 
-def _is_defined(node: object, place: Place) -> Code:
-    """Compile the question whether there is a variable or an entry, if only null."""
-    match node:
-        case Name(name):
-            place.code(node)
-            return lambda scope: is_found(scope, name)
-        case Path(base, key):
-            holder = place.code(base)
-            return lambda scope: _has(holder(scope), key)
-    value = place.code(node)  # type: ignore[arg-type] # it is another node
-    return lambda scope: value(scope) is not None
-
-
-def _has(value: FeelValue, key: str) -> bool:
-    return isinstance(value, dict) and key in value
-
-
 def _unknown(text: str, function: Name) -> NotFeel:
     close = get_close_matches(function.name, FUNCTION_NAMES, n=1, cutoff=0.8)
     way_out = f"did you mean {close[0]}?" if close else "the page on FEEL lists all of them"
     return NotFeel(text, function.position, f"there is no function {shortened(function.name)}; {way_out}")
+
+
+def _misfit(text: str, function: Name, call: Call) -> NotFeel:
+    count = len(call.arguments)
+    given = f"{count} argument{'' if count == 1 else 's'}"
+    if call.names is not None:
+        given = f"the arguments {shortened(', '.join(call.names))}"
+    return NotFeel(text, function.position, f"{function.name} does not take {given}; write {forms_of(function.name)}")

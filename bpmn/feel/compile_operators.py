@@ -11,7 +11,7 @@ from bpmn.feel.code import Code, Place, Scope
 from bpmn.feel.ranges import passes
 from bpmn.feel.syntax import Between, Binary, In, InstanceOf, Logic, Negation, Test
 from bpmn.feel.types import is_instance
-from bpmn.feel.values import NUMBER, FeelValue, equal, less
+from bpmn.feel.values import NUMBER, FeelValue, both, equal, less
 
 OPERATIONS = {
     "-": arithmetic.subtract,
@@ -57,19 +57,19 @@ def compile_logic(node: Logic, place: Place) -> Code:
 
 
 def compile_between(node: Between, place: Place) -> Code:
-    """Compile `between`; both ends belong to it."""
+    """Compile `value >= low and value <= high`."""
     value, low, high = place.code(node.value), place.code(node.low), place.code(node.high)
 
     def code(scope: Scope) -> FeelValue:
         found = value(scope)
         below, above = less(found, low(scope)), less(high(scope), found)
-        return None if below is None or above is None else not below and not above
+        return both(_opposite(below), _opposite(above))
 
     return code
 
 
 def compile_in(node: In, place: Place) -> Code:
-    """Compile `in`: true if a test holds, null if none can be made."""
+    """Compile `in`, which joins its tests as `or` does: true if one holds, else null if one can't be made."""
     value = place.code(node.value)
     tests = [_test(test, place) if isinstance(test, Test) else _membership(place.code(test)) for test in node.tests]
     if len(tests) == 1:
@@ -79,7 +79,7 @@ def compile_in(node: In, place: Place) -> Code:
     def code(scope: Scope) -> FeelValue:
         found = value(scope)
         answers = [test(scope, found) for test in tests]
-        return True if True in answers else False if False in answers else None
+        return True if True in answers else None if None in answers else False
 
     return code
 

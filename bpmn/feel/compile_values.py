@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 
+from bpmn.feel.arithmetic import position
 from bpmn.feel.budget import Budget
 from bpmn.feel.code import Code, Place, Scope, cost_of
 from bpmn.feel.functions import FUNCTIONS
 from bpmn.feel.functions.dates import property_of
 from bpmn.feel.functions.registry import call_first, overloads
 from bpmn.feel.syntax import Condition, Constant, ContextOf, Filter, ListOf, Name, Path, Span, Test
-from bpmn.feel.values import OPEN, FeelValue, Function, Range, Unlike, as_list
+from bpmn.feel.values import NUMBER, OPEN, FeelValue, Function, Range, Unlike, as_list
 
 
 def compile_constant(node: Constant, place: Place) -> Code:  # noqa: ARG001 as all compilers
@@ -70,7 +72,7 @@ def compile_filter(node: Filter, place: Place) -> Code:
     base: Code = _live_partial if is_partial else place.code(node.base)
     condition = place.within("item").code(node.condition)
     cost = cost_of(node.condition)
-    if isinstance(node.condition, Constant) and type(number := node.condition.value) is int:
+    if isinstance(node.condition, Constant) and type(number := node.condition.value) in NUMBER:
         return lambda scope: _item(base(scope), number)
 
     def code(scope: Scope) -> FeelValue:
@@ -83,7 +85,7 @@ def compile_filter(node: Filter, place: Place) -> Code:
             scope.budget.spend(cost)
             inner = scope.within({"item": item})
             answer = condition(inner.within(item) if type(item) is dict else inner)
-            if place_of == 0 and isinstance(answer, int) and not isinstance(answer, bool):
+            if place_of == 0 and type(answer) in NUMBER:
                 return _item(items, answer)
             if answer is True and items:
                 kept.append(item)
@@ -181,13 +183,16 @@ def _part_of_one(value: FeelValue, key: str) -> FeelValue:
     return property_of(value, key)
 
 
-def _item(value: FeelValue, number: int) -> FeelValue:
-    if value is None:
+def _item(value: FeelValue, number: FeelValue) -> FeelValue:
+    """Pick an item by its number; null if it has decimals, as 1.5 has and 1.0 has not, or if there is no such item."""
+    assert isinstance(number, int | Decimal)
+    place = position(number)
+    if value is None or not place:
         return None
     items: Sequence[FeelValue] = as_list(value)
-    if not number or abs(number) > len(items):
+    if abs(place) > len(items):
         return None
-    return items[number - 1 if number > 0 else number]
+    return items[place - 1 if place > 0 else place]
 
 
 def _only(value: FeelValue) -> FeelValue:

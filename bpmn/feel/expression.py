@@ -11,7 +11,7 @@ from bpmn.feel.code import Code, Place, Scope
 from bpmn.feel.functions import FUNCTION_NAMES
 from bpmn.feel.names import KnownNames
 from bpmn.feel.parser import parse
-from bpmn.feel.refusal import TooLong
+from bpmn.feel.refusal import NotFeel, TooLong
 from bpmn.feel.values import FeelValue
 
 COMPILERS: Mapping[type, Callable[..., Code]] = {
@@ -40,13 +40,18 @@ OUR_NAMES = KnownNames([*FUNCTION_NAMES, *PARTS])
 
 
 class Expression:
-    """Hold a compiled expression: its text, and the names of the variables that it may read."""
+    """Hold a compiled expression: its text, and the names of the variables that it may read.
 
-    __slots__ = ("_code", "names", "text")
+    shape:   `misfit` is the first call whose arguments no function of that name takes, whatever they are. It is null,
+             as DMN has it; a model with such a call is refused
+    """
 
-    def __init__(self, text: str, names: frozenset[str], code: Code) -> None:
+    __slots__ = ("_code", "misfit", "names", "text")
+
+    def __init__(self, text: str, names: frozenset[str], misfit: NotFeel | None, code: Code) -> None:
         self.text = text
         self.names = names
+        self.misfit = misfit
         self._code = code
 
     def evaluate(self, variables: Mapping[str, FeelValue], *, now: datetime, steps_max: int = STEPS_MAX) -> FeelValue:
@@ -72,5 +77,7 @@ def compile_expression(text: str, known_names: Collection[str] = frozenset()) ->
     """
     node = parse(text, OUR_NAMES.and_others(known_names))
     free: set[str] = set()
-    code = Place(text, COMPILERS, free).code(node)
-    return Expression(text, frozenset(free), code)
+    misfits: list[NotFeel] = []
+    code = Place(text, COMPILERS, free, misfits).code(node)
+    first = min(misfits, key=lambda misfit: misfit.position, default=None)
+    return Expression(text, frozenset(free), first, code)

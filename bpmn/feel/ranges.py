@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from bpmn.feel.arithmetic import CONTEXT, clamped
+from bpmn.feel.arithmetic import position
 from bpmn.feel.budget import Budget
 from bpmn.feel.temporal import Date
-from bpmn.feel.values import OPEN, FeelValue, Range, Unlike, equal, less
+from bpmn.feel.values import OPEN, FeelValue, Range, Unlike, both, equal, less
 
 
 def contains(span: Range, value: FeelValue) -> bool | None:
-    """Say whether a value lies in a range; None if it can't be compared with both ends."""
+    """Say whether a value lies in a range; None if it can't be compared with one end, and lies within the other."""
     above = True if span.start is OPEN else _in_order(span.start, value, or_equal=span.has_start)
     below = True if span.end is OPEN else _in_order(value, span.end, or_equal=span.has_end)
-    if above is None or below is None:
-        return None
-    return above and below
+    return both(above, below)
 
 
 def passes(value: FeelValue, test: FeelValue, budget: Budget) -> bool | None:
@@ -76,7 +74,7 @@ def _number(end: FeelValue) -> int | None:
         case bool():
             return None
         case int() | Decimal():
-            return clamped(end) if end == CONTEXT.to_integral_value(end) else None
+            return position(end)
         case Date():
             return end.number
     return None

@@ -101,8 +101,10 @@ class DateTime:
             return at_moment(self.utc_ns + ns, self.zone)
         return at_local(self.local_ns + ns, self.zone)
 
-    def on_clock_of(self, zone: str) -> DateTime:
-        """Read the same moment on the clock of another zone."""
+    def on_clock_of(self, zone: int | str) -> DateTime:
+        """Read the same moment on the clock of another zone, or with another offset."""
+        if isinstance(zone, int):
+            return at_local(self.utc_ns + zone * SECOND_NS, zone)
         return at_moment(self.utc_ns, zone)
 
 

@@ -15,9 +15,10 @@ ELAPSED_NS_MAX = 2 * YEAR_MAX * 366 * DAY_NS
 FRACTION_DIGITS = 9  # what is finer than a nanosecond is cut off
 
 DATE = re.compile(r"(-?(?:[0-9]{4}|[1-9][0-9]{4,8}))-([0-9]{2})-([0-9]{2})")
+OFFSET = re.compile(r"Z|[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?")
 TIME = re.compile(
     r"(?P<hour>[0-9]{2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2})(?:\.(?P<fraction>[0-9]+))?)?"
-    r"(?P<offset>Z|[+-][0-9]{2}:[0-9]{2}(?::[0-9]{2})?)?(?:@(?P<zone>[A-Za-z0-9_+/-]+))?"
+    rf"(?P<offset>{OFFSET.pattern})?(?:@(?P<zone>[A-Za-z0-9_+/-]+))?"
 )
 MONTHS = re.compile(r"(?P<sign>-?)P(?=[0-9])(?:(?P<years>[0-9]{1,10})Y)?(?:(?P<months>[0-9]{1,11})M)?")
 ELAPSED = re.compile(
@@ -51,7 +52,14 @@ def parse_time(text: str) -> Time | None:
 
 
 def parse_date_time(text: str) -> DateTime | None:
-    """Read a date, a T and a time; 24:00:00 is the next day's midnight. A date alone is its midnight."""
+    """Read a date, a T and a time; 24:00:00 is the next day's midnight. A date alone is its midnight.
+
+    A zone may stand in brackets as well, as in 2031-01-31T08:30:00+01:00[Europe/Paris]; the offset must be one of the
+    zone's at that time.
+    """
+    if text.endswith("]") and len(text) <= CHARS_MAX:
+        moment_text, _, zone_name = text[:-1].partition("[")
+        return _on_clock(moment_text, zone_name)
     date_text, separator, time_text = text.partition("T")
     date = parse_date(date_text)
     read = _clock(time_text) if separator else (0, None)
@@ -75,6 +83,13 @@ def parse_duration(text: str) -> Months | Elapsed | None:
         ns = (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * SECOND_NS + _fraction_ns(match["fraction"])
         return checked(Elapsed(-ns if match["sign"] else ns))
     return None
+
+
+def parse_zone(text: str) -> Zone:
+    """Read a zone's name, or an offset such as Z or +01:00; None if it is neither."""
+    if OFFSET.fullmatch(text):
+        return _offset_s(text)
+    return text if is_zone(text) else None
 
 
 def checked(value: Value) -> Value | None:
@@ -129,6 +144,17 @@ def _clock(text: str) -> tuple[int, Zone] | None:
         return ns, None
     offset_s = _offset_s(match["offset"])
     return None if offset_s is None else (ns, offset_s)
+
+
+def _on_clock(text: str, zone: str) -> DateTime | None:
+    """Read a date-time on a zone's clock; the second of two equal times keeps its offset, which tells it apart."""
+    moment = parse_date_time(text) if "T" in text and "]" not in text else None
+    if moment is None or isinstance(moment.zone, str) or not is_zone(zone):
+        return None
+    named = DateTime(moment.date, moment.ns, zone)
+    if moment.zone is None or moment.zone == named.offset_s:
+        return named
+    return moment if moment.on_clock_of(zone).local_ns == moment.local_ns else None
 
 
 def _offset_s(text: str) -> int | None:

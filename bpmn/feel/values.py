@@ -82,6 +82,13 @@ def as_list(value: FeelValue) -> list[FeelValue]:
     return value if isinstance(value, list) else [value]
 
 
+def both(first: bool | None, second: bool | None) -> bool | None:
+    """Join two answers as `and` does: false if one is false, else null if one is null."""
+    if first is False or second is False:
+        return False
+    return None if first is None or second is None else True
+
+
 def equal(left: FeelValue, right: FeelValue, budget: Budget, depth: int = 0) -> bool | None:
     """Say whether two values are equal; None if they are of different kinds, but null equals only null.
 

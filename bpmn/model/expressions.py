@@ -58,9 +58,12 @@ def read_expression(written: str) -> Expression:
 
 def _compiled(text: str) -> Expression:
     try:
-        return compile_expression(text)
+        expression = compile_expression(text)
     except NotFeel as error:
         raise Unreadable(str(error)) from None
+    if expression.misfit:
+        raise Unreadable(str(expression.misfit))
+    return expression
 
 
 def _feel_of(text: str, written: str) -> str:

@@ -1,24 +1,16 @@
 """Read what an event waits for or throws: exactly one timer, message, signal, error, escalation or termination."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from xml.etree.ElementTree import Element
 
 from bpmn.model.definition import Error, Escalation, Message, Signal, Terminate, Timer, TimerKind, Trigger
 from bpmn.model.expressions import Text, Unreadable, read_expression, read_text
 from bpmn.model.names import bpmn, local_name, text_of, zeebe_child
-from timers.duration import parse_duration
-from timers.moment import parse_due_date
-from timers.refusal import InvalidTimer, shortened
-from timers.schedule import parse_schedule
+from bpmn.model.times import time_text
+from timers.refusal import shortened
 
 SUFFIX = "EventDefinition"
 TIMES = {"timeDate": TimerKind.DATE, "timeDuration": TimerKind.DURATION, "timeCycle": TimerKind.CYCLE}
-READ_BY: dict[TimerKind, Callable[[str], object]] = {
-    TimerKind.DATE: parse_due_date,
-    TimerKind.DURATION: parse_duration,
-    TimerKind.CYCLE: parse_schedule,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +96,5 @@ def _timer(definition: Element) -> Timer:
     kind = TIMES[local_name(times[0])]
     text = read_text(text_of(times[0]))
     if isinstance(text, str):
-        check_time(kind, text)
+        text = time_text(kind, text)
     return Timer(kind, text)
-
-
-def check_time(kind: TimerKind, text: str) -> None:
-    """Refuse a time that can't be read as its kind.
-
-    errors:  Unreadable
-    """
-    try:
-        READ_BY[kind](text)
-    except InvalidTimer as error:
-        raise Unreadable(str(error)) from None

@@ -7,6 +7,7 @@ from bpmn.feel import Json
 from bpmn.model.definition import Call, Error, Escalation, Job, Kind, Node, Script, Signal, Terminate, UserWork
 from bpmn.model.expressions import Text, Unreadable
 from bpmn.model.extensions import check_retries
+from bpmn.model.times import moment_of
 from bpmn.step.effects import ChildOpened, Ended, EscalationThrown, JobOpened, Outcome, SignalThrown, TaskOpened
 from bpmn.step.events import catch, caught_around, wait_for, watch
 from bpmn.step.leaving import finish
@@ -14,7 +15,6 @@ from bpmn.step.loops import begin_loop, variables_of_execution
 from bpmn.step.state import ROOT, Entry, Phase, Token
 from bpmn.step.stepping import Stepping
 from bpmn.step.variables import Unanswerable, assign, text_for, visible
-from timers.moment import parse_due_date
 from timers.refusal import InvalidTimer, shortened
 
 TYPE_CHARS_MAX = 200
@@ -226,7 +226,7 @@ def _moment(step: Stepping, token: Token, text: Text | None) -> datetime | None:
     if text is None or (value := step.value(text, token)) is None:
         return None
     try:
-        return parse_due_date(str(value))
+        return moment_of(str(value))
     except InvalidTimer as error:
         raise Unanswerable(f"the task's due date: {error}") from None
 

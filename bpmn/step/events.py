@@ -6,7 +6,7 @@ from datetime import datetime
 from bpmn.feel import Json
 from bpmn.model.definition import Definition, Error, Escalation, Kind, Message, Node, Signal, Timer, TimerKind
 from bpmn.model.expressions import Text, Unreadable
-from bpmn.model.triggers import check_time
+from bpmn.model.times import time_text
 from bpmn.step.effects import Effect, MessageOpened, SignalOpened, TimerOpened, WaitClosed
 from bpmn.step.leaving import finish
 from bpmn.step.state import Catches, Instance, Phase, Token
@@ -61,7 +61,7 @@ def _opened(step: Stepping, token: Token, node: Node) -> Iterator[Effect]:
 
     match node.trigger:
         case Timer(kind, written):
-            yield TimerOpened(token.key, node.node_id, kind, _checked(kind, text(written, "the time")))
+            yield TimerOpened(token.key, node.node_id, kind, _readable(kind, text(written, "the time")))
         case Message(name, correlation):
             # A process begins by the message alone, whatever its key is.
             key = text(correlation, "the correlation key") if correlation and token.key else ""
@@ -72,12 +72,11 @@ def _opened(step: Stepping, token: Token, node: Node) -> Iterator[Effect]:
             pass  # errors and escalations come from inside
 
 
-def _checked(kind: TimerKind, text: str) -> str:
+def _readable(kind: TimerKind, text: str) -> str:
     try:
-        check_time(kind, text)
+        return time_text(kind, text)
     except Unreadable as error:
         raise Unanswerable(str(error)) from None
-    return text
 
 
 def happen(step: Stepping, token: Token, node_id: str, payload: Payload) -> bool:

@@ -4,6 +4,6 @@ from bpmn.feel.functions import aggregates, contexts, conversion, dates, lists, 
 from bpmn.feel.functions.registry import FUNCTIONS
 
 SUBJECTS = (aggregates, contexts, conversion, dates, lists, numbers, ranges, texts)  # each declares its functions
-FUNCTION_NAMES = frozenset(FUNCTIONS) | {"is defined"}  # which the compiler makes, since it asks about a name
+FUNCTION_NAMES = frozenset(FUNCTIONS)
 
 __all__ = ["FUNCTIONS", "FUNCTION_NAMES", "SUBJECTS"]

@@ -55,6 +55,12 @@ def is_same(budget: Budget, left: FeelValue, right: FeelValue = None) -> bool:
     return bool(same) and (type(left) is not type(right) or not hasattr(left, "zone") or left == right)
 
 
+@builtin("is defined", "value: Any")
+def is_defined(value: FeelValue) -> bool:
+    """Say whether there is a value; null is none, whether or not a variable or an entry holds it."""
+    return value is not None
+
+
 @builtin("get or else", "value: Any, default: Any")
 def get_or_else(value: FeelValue, default: FeelValue) -> FeelValue:
     """Return a value, or another in its place if it is null."""

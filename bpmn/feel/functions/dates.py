@@ -11,13 +11,15 @@ from bpmn.feel.calendar import CYCLE_YEARS, days_in_month, exists
 from bpmn.feel.functions.registry import builtin, counted
 from bpmn.feel.temporal import SECOND_NS, Date, DateTime, Elapsed, Months, Time
 from bpmn.feel.temporal_text import (
+    CHARS_MAX,
     OFFSET_S_MAX,
     checked,
-    is_zone,
     parse_date,
     parse_date_time,
     parse_duration,
     parse_time,
+    parse_zone,
+    temporal_text,
 )
 from bpmn.feel.values import FeelValue
 
@@ -48,11 +50,11 @@ def date_of(year: Number, month: Number, day: Number) -> Date | None:
 
 @counted("time", "from: string | time | date | date and time")
 def time(budget: Budget, value: str | Time | Date | DateTime) -> Time | None:
-    """Read a time, or take a date-time's; a date's is midnight in UTC."""
+    """Read a time, which may begin with a T, or take a date-time's; a date's is midnight in UTC."""
     budget.spend(TEXT_STEPS)
     match value:
         case str():
-            return parse_time(value)
+            return parse_time(value.removeprefix("T")) if len(value) <= CHARS_MAX else None
         case Date():
             return Time(0, 0)
         case DateTime(_, ns, zone):
@@ -97,9 +99,8 @@ def date_and_time_of(day: Date | DateTime, clock: Time) -> DateTime:
 @builtin("date and time", "date: date and time, timezone: string")
 def date_and_time_in(moment: DateTime, timezone: str) -> DateTime | None:
     """Read a moment on the clock of a zone; null for a moment without one, and for a zone that there is not."""
-    if moment.zone is None or not is_zone(timezone):
-        return None
-    return checked(moment.on_clock_of(timezone))
+    zone = parse_zone(timezone)
+    return None if moment.zone is None or zone is None else checked(moment.on_clock_of(zone))
 
 
 @counted("duration", "from: string | years and months duration | days and time duration")
@@ -107,6 +108,19 @@ def duration(budget: Budget, value: str | Months | Elapsed) -> Months | Elapsed 
     """Read a duration."""
     budget.spend(TEXT_STEPS)
     return parse_duration(value) if isinstance(value, str) else value
+
+
+@builtin("cycle", "interval: years and months duration | days and time duration")
+def cycle_without_end(interval: Months | Elapsed) -> str:
+    """Write an ISO 8601 repeat without end, which is a timer's cycle."""
+    return f"R/{temporal_text(interval)}"
+
+
+@builtin("cycle", "repetitions: number, interval: years and months duration | days and time duration")
+def cycle(repetitions: Number, interval: Months | Elapsed) -> str | None:
+    """Write an ISO 8601 repeat, which is a timer's cycle; null for a number of times that is none."""
+    times = _whole(repetitions)
+    return None if times is None or times < 0 else f"R{times}/{temporal_text(interval)}"
 
 
 @builtin("years and months duration", "from: date | date and time, to: date | date and time")

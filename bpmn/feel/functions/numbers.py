@@ -25,7 +25,16 @@ ROUNDINGS = {
     "round down": ROUND_DOWN,
     "round half up": ROUND_HALF_UP,
     "round half down": ROUND_HALF_DOWN,
-    "decimal": ROUND_HALF_EVEN,
+}
+MODE_CHARS_MAX = 20
+MODES = {
+    "UP": ROUND_UP,
+    "DOWN": ROUND_DOWN,
+    "CEILING": ROUND_CEILING,
+    "FLOOR": ROUND_FLOOR,
+    "HALF_UP": ROUND_HALF_UP,
+    "HALF_DOWN": ROUND_HALF_DOWN,
+    "HALF_EVEN": ROUND_HALF_EVEN,
 }
 
 
@@ -43,13 +52,25 @@ def rounded(number: Number, scale: Number, rounding: str) -> Number | None:
 
 
 def _declare_rounding(name: str, rounding: str) -> None:
+    @builtin(name, "n: number")
     @builtin(name, "n: number, scale: number")
-    def _(n: Number, scale: Number) -> Number | None:
+    def _(n: Number, scale: Number = 0) -> Number | None:
         return rounded(n, scale, rounding)
 
 
 for _name, _rounding in ROUNDINGS.items():
     _declare_rounding(_name, _rounding)
+
+
+@builtin("decimal", "n: number, scale: number")
+@builtin("decimal", "n: number, scale: number, mode: string")
+def decimal(n: Number, scale: Number, mode: str = "HALF_EVEN") -> Number | None:
+    """Round in the way that a mode names; null for one that there is not, and where UNNECESSARY loses a digit."""
+    name = mode.upper() if len(mode) <= MODE_CHARS_MAX else ""
+    if name == "UNNECESSARY":
+        exact = rounded(n, scale, ROUND_DOWN)
+        return exact if exact == n else None
+    return rounded(n, scale, MODES[name]) if name in MODES else None
 
 
 @builtin("floor", "n: number")

@@ -65,6 +65,11 @@ class Builtin:
             return sorted(names) == sorted(parameter.name for parameter in self.parameters)
         return count >= 1 if self.takes_any_number else count == len(self.parameters)
 
+    def form(self) -> str:
+        """Write how it is called, such as abs(n)."""
+        names = [parameter.name for parameter in self.parameters]
+        return f"{self.name}({', '.join([*names, '…'] if self.takes_any_number else names)})"
+
     def fit(self, arguments: list[FeelValue]) -> list[FeelValue] | None:
         """Fit arguments in the order of the parameters; None if one doesn't."""
         if self.takes_any_number:
@@ -101,6 +106,11 @@ def counted(name: str, declaration: str = "") -> Callable[[Made], Made]:
 def overloads(name: str, count: int, names: Sequence[str] | None) -> list[Builtin]:
     """Find the declarations of a function that take so many arguments, or arguments of these names."""
     return [found for found in FUNCTIONS.get(name, []) if found.takes(count, names)]
+
+
+def forms_of(name: str) -> str:
+    """Write the ways in which a function is called, such as floor(n) or floor(n, scale)."""
+    return " or ".join(sorted((declared.form() for declared in FUNCTIONS[name]), key=len))
 
 
 def call_first(candidates: list[Builtin], budget: Budget, arguments: list[FeelValue]) -> FeelValue:

@@ -118,12 +118,19 @@ def extract(budget: Budget, string: str, pattern: str) -> list[str] | None:
 
 @counted("string join", "list: list")
 @counted("string join", "list: list, delimiter: string?")
-def string_join(budget: Budget, items: list[FeelValue], delimiter: str | None = None) -> str | None:
+@counted("string join", "list: list, delimiter: string?, prefix: string?, suffix: string?")
+def string_join(
+    budget: Budget,
+    items: list[FeelValue],
+    delimiter: str | None = None,
+    prefix: str | None = None,
+    suffix: str | None = None,
+) -> str | None:
     """Join texts; null is left out, and any other value that is no text makes the result null."""
     texts = [item for item in items if isinstance(item, str)]
     if len(texts) != sum(item is not None for item in items):
         return None
-    between = delimiter or ""
+    between, before, after = delimiter or "", prefix or "", suffix or ""
     budget.spend_on_list(len(items))
-    budget.spend_on_text(sum(map(len, texts)) + len(between) * max(len(texts) - 1, 0))
-    return between.join(texts)
+    budget.spend_on_text(sum(map(len, [*texts, before, after])) + len(between) * max(len(texts) - 1, 0))
+    return before + between.join(texts) + after

@@ -16,6 +16,17 @@ PEOPLE = [{"name": "Ada", "age": 36}, {"name": "Bob", "age": 17}, {"name": "Cem"
         ("xs[4]", None),
         ("xs[n]", 6),
         ("xs[1 + 1]", 6),
+        ("xs[1.0]", 5),
+        ("xs[-1.0]", 7),
+        ("xs[4 / 2]", 6),
+        ("xs[count(xs) / 3]", 5),
+        ("xs[two]", 6),
+        ("n[1.0]", 2),
+        ("xs[1.5]", None),
+        ("xs[count(xs) / 2]", None),
+        ("xs[0.0]", None),
+        ("xs[10 ** 30]", None),
+        ("xs[10 ** 6000]", None),
         ("xs[item > 5]", [6, 7]),
         ("xs[true]", [5, 6, 7]),
         ("xs[null]", []),
@@ -38,7 +49,7 @@ PEOPLE = [{"name": "Ada", "age": 36}, {"name": "Bob", "age": 17}, {"name": "Cem"
     ],
 )
 def test_a_filter_picks_by_number_or_by_condition(text: str, expected: object) -> None:
-    assert json_of(text, xs=[5, 6, 7], n=2, people=PEOPLE) == expected
+    assert json_of(text, xs=[5, 6, 7], n=2, two=2.0, people=PEOPLE) == expected
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,30 @@ def test_a_functions_name_may_be_a_variables_name_too() -> None:
     assert json_of("{count: function(x) 7, r: count([1])}.r") == 7
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{count: count(tags)}", {"count": 2}),
+        ("{count: count(list: tags), more: count + 1}", {"count": 2, "more": 3}),
+        ("{date: date(due)}", {"date": "2031-02-01"}),
+        ("{min: min(xs), max: max(xs)}", {"min": 1, "max": 3}),
+        ('{time: @"09:00:00", t: time(now())}', {"time": "09:00:00", "t": "08:00:00Z"}),
+        ("{is defined: is defined(tags)}", {"is defined": True}),
+        ("{a: {count: count(tags)}, count: function(x) 7}", {"a": {"count": 2}, "count": None}),
+        ("for count in xs return count + count(tags)", [5, 3, 4]),
+        ("(function(count) count(tags) + count)(1)", 3),
+    ],
+)
+def test_a_name_that_is_no_function_hides_none_of_ours(text: str, expected: object) -> None:
+    assert json_of(text, tags=["a", "b"], xs=[3, 1, 2], due="2031-02-01", count=5) == expected
+
+
+def test_a_name_that_is_a_function_hides_ours() -> None:
+    assert json_of("{f: function() count([1]), count: function(x) 7, r: f()}.r") == 7
+    assert json_of("(function(count) count([1]))(function(x) 7)") == 7
+    assert value_of("{f: 1, r: f(1)}.r") is None
+
+
 def test_a_key_may_be_a_keyword_or_any_text() -> None:
     assert json_of("o.for", o={"for": 1}) == 1
     assert json_of('{"a: b": 1, "": 2}') == {"a: b": 1, "": 2}
@@ -82,10 +106,17 @@ def test_a_key_may_be_a_keyword_or_any_text() -> None:
     assert json_of("{🐎: 1}.🐎") == 1
 
 
-def test_whether_a_name_is_defined_is_not_whether_it_is_null() -> None:
-    assert value_of("is defined(x)", x=None) is True
+def test_what_is_null_is_not_defined() -> None:
+    assert value_of("is defined(x)", x=0) is True
+    assert value_of("is defined(x)", x=None) is False
     assert value_of("is defined(x)") is False
-    assert value_of("is defined(o.a)", o={"a": None}) is True
+    assert value_of("is defined(o.a)", o={"a": False}) is True
+    assert value_of("is defined(o.a)", o={"a": None}) is False
     assert value_of("is defined(o.b)", o={"a": None}) is False
     assert value_of("is defined(o.b.c)", o={}) is False
+    assert value_of('is defined(@"2031-01-31".month)') is True
+    assert value_of("is defined(null)") is False
     assert value_of("is defined(1 + 1)") is True
+    assert value_of("is defined(1 / 0)") is False
+    assert value_of("is defined()") is None
+    assert json_of("for f in [`is defined`] return f(1)") == [True]

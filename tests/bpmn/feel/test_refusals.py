@@ -3,6 +3,7 @@
 import pytest
 
 from bpmn.feel import NotFeel, compile_expression
+from bpmn.model.expressions import Unreadable, read_expression
 
 REFUSED = [
     # the text, the column, and what the sentence says
@@ -83,3 +84,42 @@ def test_a_long_text_is_shortened_in_its_refusal() -> None:
         compile_expression("a b" * 1_000)
 
     assert len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("abs(1, 2)", "abs does not take 2 arguments; write abs(n)"),
+        ("1 + now(1)", "now does not take 1 argument; write now()"),
+        ('if true then 1 else split("a")', "split does not take 1 argument; write split(string, delimiter)"),
+        ("substring()", "write substring(string, start position) or substring(string, start position, length)"),
+        ("median()", "median does not take 0 arguments; write median(list) or median(list, …)"),
+        ("abs(number: 1)", "abs does not take the arguments 'number'; write abs(n)"),
+        (
+            "[1][round up(scale: 1)]",
+            "round up does not take the arguments 'scale'; write round up(n) or round up(n, scale)",
+        ),
+    ],
+)
+def test_a_call_that_no_function_takes_is_null_in_feel_and_refused_in_a_model(text: str, rule: str) -> None:
+    expression = compile_expression(text)
+    misfit = expression.misfit
+    assert misfit is not None
+    assert misfit.rule.endswith(rule)
+    with pytest.raises(Unreadable) as refused:
+        read_expression(text)
+    assert str(refused.value) == str(misfit)
+
+
+@pytest.mark.parametrize(
+    "text", ["abs(1)", "sum(1, 2)", "sum([])", "{abs: function(x, y) x, r: abs(1, 2)}.r", "date(2031, 1, 31)"]
+)
+def test_a_call_that_a_function_may_take_is_none_that_is_refused(text: str) -> None:
+    assert compile_expression(text).misfit is None
+    assert read_expression(text).text == text
+
+
+def test_of_several_calls_that_no_function_takes_the_first_is_named() -> None:
+    misfit = compile_expression("[abs(), log()]").misfit
+    assert misfit is not None
+    assert misfit.position == 1

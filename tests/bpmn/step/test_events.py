@@ -7,6 +7,7 @@ from bpmn.step import opened_at_deployment
 from bpmn.step.effects import MessageOpened, SignalOpened, TimerOpened
 from bpmn.step.signals import Completed, ErrorThrown, Happened, VariablesSet
 from tests.support.bpmn import NOW, SHARED, Played, boundary, definition, event_subprocess, job, timer
+from timers.moment import canonical_moment, parse_due_date
 
 TEN_MINUTES = timer("timeDuration", "PT10M")
 
@@ -48,6 +49,48 @@ def test_a_timer_takes_its_time_from_an_expression_as_its_scope_is_entered() -> 
     opened = played.open[played.token("t"), "t"]
     assert isinstance(opened, TimerOpened)
     assert opened.text == "PT3M"
+
+
+@pytest.mark.parametrize(
+    ("at", "due"),
+    [
+        ('date and time(date(due), @"09:00:00@Europe/Berlin")', "2026-02-01T08:00:00Z"),
+        ('date and time(date and time(due + "T08:00:00Z"), "Europe/Berlin")', "2026-02-01T08:00:00Z"),
+        ('date and time(date(due), @"09:00:00+01:00")', "2026-02-01T08:00:00Z"),
+        ('date and time("2026-07-01T09:30:00+02:00[Europe/Berlin]")', "2026-07-01T07:30:00Z"),
+        ('due + "T09:00:00@Europe/Berlin"', "2026-02-01T08:00:00Z"),
+        ("now() + duration(wait)", "2026-01-31T08:01:30.5Z"),
+    ],
+)
+def test_what_feel_computes_as_a_date_time_is_a_timers_date(at: str, due: str) -> None:
+    event = timer("timeDate", f"={at}")
+    played = Played(
+        definition(
+            f'<startEvent id="s"/><intermediateCatchEvent id="t">{event}</intermediateCatchEvent>', connected="s>t"
+        ),
+        {"due": "2026-02-01", "wait": "PT1M30.5S"},
+    )
+    opened = played.open[played.token("t"), "t"]
+    assert isinstance(opened, TimerOpened)
+    assert canonical_moment(parse_due_date(opened.text)) == due
+
+
+def test_what_feel_computes_as_a_cycle_is_a_timers_cycle() -> None:
+    played = with_boundary(timer("timeCycle", '=cycle(order / 14, duration("PT1H"))'), interrupts=False)
+    opened = played.open[played.token("a"), "b"]
+    assert opened == TimerOpened(opened.token, "b", TimerKind.CYCLE, "R3/PT1H")
+
+
+@pytest.mark.parametrize("value", ["2026-02-01T09:00:00@Mars/Olympus", "2026-02-01T09:00:00", "a@b", "2026-02-01"])
+def test_what_is_no_moment_is_no_timers_date(value: str) -> None:
+    played = Played(
+        definition(
+            f'<startEvent id="s"/><intermediateCatchEvent id="t">{timer("timeDate", "=at")}</intermediateCatchEvent>',
+            connected="s>t",
+        ),
+        {"at": value},
+    )
+    assert [incident.node_id for incident in played.incidents.values()] == ["t"]
 
 
 @pytest.mark.parametrize("value", ["soon", None, [1], "-PT5M"])

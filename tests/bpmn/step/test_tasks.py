@@ -78,6 +78,18 @@ def test_a_user_task_says_who_may_do_it_and_until_when() -> None:
     assert played.history[-2:] == ["u-", "p-"], "an element without an outgoing flow ends its path"
 
 
+def test_a_date_time_of_feel_is_a_user_tasks_due_date() -> None:
+    due = "=date and time(date(due), @&quot;09:00:00@Europe/Berlin&quot;)"
+    schedule = f'<extensionElements><zeebe:taskSchedule dueDate="{due}"/></extensionElements>'
+    played = Played(
+        definition(f'<startEvent id="s"/><userTask id="u">{schedule}</userTask>', connected="s>u"),
+        {"due": "2026-07-01"},
+    )
+    task = played.open[played.token("u"), "u"]
+    assert isinstance(task, TaskOpened)
+    assert task.due_date == datetime(2026, 7, 1, 7, tzinfo=UTC)
+
+
 def test_camunda_7_says_it_in_attributes() -> None:
     played = Played(
         definition(
