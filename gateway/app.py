@@ -15,7 +15,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from gateway import (
+from gateway.combining import Combiner
+from gateway.limits.places import Places
+from gateway.limits.quotas import Quotas
+from gateway.parts import Gateway, keyed, sentence_of, unconditional
+from gateway.reference import page
+from gateway.reference.openapi import openapi_of
+from gateway.requests.callers import Anyone, KeyHolders
+from gateway.requests.idempotency import forgetting
+from gateway.requests.paths import KeptSlashes
+from gateway.requests.problems import BROKEN, CONFLICT, NOT_FOUND, REFUSED, TOO_LATE, WRONG_METHOD, Problem, unavailable
+from gateway.requests.recording import Recorded
+from gateway.routes import (
     audit,
     bulk,
     cluster,
@@ -29,30 +40,19 @@ from gateway import (
     jobs,
     log,
     messages,
-    page,
     processes,
     schedules,
     tasks,
     tenants,
     timers,
 )
-from gateway.callers import Anyone, KeyHolders
-from gateway.combining import Combiner
-from gateway.creating import CREATE, TIMERS, create_timer
-from gateway.hinting import hinting
-from gateway.idempotency import forgetting
-from gateway.parts import Gateway, keyed, sentence_of, unconditional
-from gateway.paths import KeptSlashes
-from gateway.places import Places
-from gateway.problems import BROKEN, CONFLICT, NOT_FOUND, REFUSED, TOO_LATE, WRONG_METHOD, Problem, unavailable
-from gateway.quotas import Quotas
-from gateway.recording import Recorded
-from gateway.reference import openapi_of
+from gateway.routes.creating import CREATE, TIMERS, create_timer
 from gateway.settings import GatewaySettings
-from gateway.stats import Counted, RequestStats, reporting
-from gateway.task_lines import TaskLines
-from gateway.waiting import Waiters
-from gateway.watching import watching
+from gateway.upkeep.hinting import hinting
+from gateway.upkeep.stats import Counted, RequestStats, reporting
+from gateway.upkeep.watching import watching
+from gateway.waits.task_lines import TaskLines
+from gateway.waits.waiting import Waiters
 from service.endpoints import EndpointConflict, UnknownEndpoint
 from service.jobs import UnknownJob
 from service.processes import UnknownProcess

@@ -9,17 +9,17 @@ from fastapi import Depends
 from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
-from gateway.bodies import read_object
-from gateway.callers import Caller, Callers
 from gateway.combining import Combiner
-from gateway.places import Places
-from gateway.problems import NOT_ALLOWED, REFUSED, Problem
-from gateway.quotas import Quotas
-from gateway.recording import RECORDED_SCOPES, begin_act, note_body
-from gateway.reference import FOR_ALL_TENANTS, SCOPE
+from gateway.limits.places import Places
+from gateway.limits.quotas import Quotas
+from gateway.reference.openapi import FOR_ALL_TENANTS, SCOPE
+from gateway.requests.bodies import read_object
+from gateway.requests.callers import Caller, Callers
+from gateway.requests.problems import NOT_ALLOWED, REFUSED, Problem
+from gateway.requests.recording import RECORDED_SCOPES, begin_act, note_body
 from gateway.settings import GatewaySettings
-from gateway.task_lines import TaskLines
-from gateway.waiting import Waiters
+from gateway.waits.task_lines import TaskLines
+from gateway.waits.waiting import Waiters
 from service.audit import DONE
 from sql.audit.acts import record_act
 from sql.hint_sender import HintSender

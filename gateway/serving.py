@@ -15,8 +15,8 @@ import uvloop
 from fastapi import FastAPI
 
 from gateway.app import make_app
-from gateway.callers import is_loopback
 from gateway.protocol import BoundedProtocol
+from gateway.requests.callers import is_loopback
 from gateway.settings import CannotServe, GatewaySettings
 from sql.clock.moved import require_real_clock
 from sql.cluster.rights import LacksRights, require_gateway_rights

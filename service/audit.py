@@ -1,6 +1,6 @@
 """The audit: what an operator did, in a form that is bounded and holds no secret, and how it ended.
 
-Each interface has one seam where operators' verbs pass: `gateway/recording.py` and `cli/recording.py`.
+Each interface has one seam where operators' verbs pass: `gateway/requests/recording.py` and `cli/recording.py`.
 """
 
 import json

@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 from gateway.combining import Combiner
-from gateway.problems import KINDS
+from gateway.requests.problems import KINDS
 from service import keys as use_cases
 from shardclock import ApiError, AsyncClient
 from shardclock import http as api_client

@@ -10,8 +10,9 @@ from unittest import mock
 
 import pytest
 
-from gateway import parts, recording
-from gateway.recording import WORK, verb_of
+from gateway import parts
+from gateway.requests import recording
+from gateway.requests.recording import WORK, verb_of
 from service import keys as use_cases
 from sql.keys.keys import WantedKey
 from sql.session import Session, StoreUnavailable
@@ -207,7 +208,7 @@ async def test_what_is_refused_after_it_was_begun_is_recorded_as_not_done(dsn: s
 
 async def test_a_verb_that_fails_is_recorded_as_one_that_may_be_done(dsn: str, api: Api) -> None:
     for error in (StoreUnavailable("no answer"), RuntimeError("a fault of ours")):
-        with mock.patch("gateway.tenants.use_cases.set_own", side_effect=error):
+        with mock.patch("gateway.routes.tenants.use_cases.set_own", side_effect=error):
             assert (await api.put("/v1/tenants/acme", {"timers_max": 5})).status in (500, 503)
     assert [act["outcome"] for act in await audited(dsn)] == ["failed", "failed"]
 

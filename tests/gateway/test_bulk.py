@@ -161,7 +161,7 @@ async def test_what_a_verb_does_not_take_is_refused(
 
 async def test_two_shifts_of_the_same_are_two_however_soon_they_come(dsn: str, api: Api) -> None:
     await sent(api, lines({"due_date": "2030-01-31T08:00:00Z"}))
-    with mock.patch("gateway.bulk.time.time", return_value=2e9):
+    with mock.patch("gateway.routes.bulk.time.time", return_value=2e9):
         for _ in range(2):
             token = (await api.post("/v1/timers/bulk/shift?dry_run=true", {"shift": "PT1H"})).json["token"]
             done = await api.post(f"/v1/timers/bulk/shift?token={token}", {"shift": "PT1H"})

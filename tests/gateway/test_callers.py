@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from gateway.callers import KNOWN_S
+from gateway.requests.callers import KNOWN_S
 from service import keys as use_cases
 from sql.keys.keys import WantedKey
 from sql.session import Session
@@ -193,7 +193,7 @@ async def test_a_revoked_or_expired_key_is_none_soon(
     locked: Api, owner: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now_s = 1_000.0
-    monkeypatch.setattr("gateway.callers.time.monotonic", lambda: now_s)
+    monkeypatch.setattr("gateway.requests.callers.time.monotonic", lambda: now_s)
     key = await key_of(owner, "ada", "read")
     assert (await locked.get("/v1/timers", **bearing(key))).status == 200
     await use_cases.revoke(owner, key.split("_")[1])
@@ -213,7 +213,7 @@ async def test_a_key_is_looked_up_once_in_a_while_and_not_for_each_request(
         looks += name == "live_key"
         return await rows(self, name, **values)
 
-    monkeypatch.setattr("gateway.callers.time.monotonic", lambda: now_s)
+    monkeypatch.setattr("gateway.requests.callers.time.monotonic", lambda: now_s)
     monkeypatch.setattr(Session, "rows", count)
     key = await key_of(owner, "ada", "read")
     for turn in (1, 2):

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from gateway.limits import BURST_S, RateLimits
-from gateway.problems import Problem
+from gateway.limits.rates import BURST_S, RateLimits
+from gateway.requests.problems import Problem
 from tests.support.factories import value
 from tests.support.gateways import NDJSON, Api, serving
 

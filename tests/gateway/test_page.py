@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from gateway.page import HEADERS, page_of
-from gateway.problems import KINDS
+from gateway.reference.page import HEADERS, page_of
+from gateway.requests.problems import KINDS
 from tests.support.gateways import serving
 from tests.support.html_page import HtmlPage
 from tests.support.openapi import PAGE

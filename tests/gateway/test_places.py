@@ -7,8 +7,8 @@ import asyncio
 import aiohttp
 import pytest
 
-from gateway.places import Places
-from gateway.problems import Problem
+from gateway.limits.places import Places
+from gateway.requests.problems import Problem
 from tests.support.factories import BOUND_S, value
 from tests.support.gateways import Said, serving
 from tests.support.waiting import eventually

@@ -11,8 +11,8 @@ from unittest import mock
 
 import pytest
 
-from gateway import quotas
-from gateway.quotas import LOOK_S, STALE_S, Quotas
+from gateway.limits import quotas
+from gateway.limits.quotas import LOOK_S, STALE_S, Quotas
 from sql.pool import Pool
 from sql.session import Session, StoreUnavailable
 from sql.tenants.tenants import Limits, Pending, set_limits

@@ -11,8 +11,8 @@ from pydantic import BaseModel
 
 from gateway.answers.answer import Answer
 from gateway.answers.timers import ScheduledAnswer, WaitedAnswer
-from gateway.bulk import Line
-from gateway.examples import NoExample, example_of
+from gateway.reference.examples import NoExample, example_of
+from gateway.routes.bulk import Line
 from tests.support.gateways import Api
 from tests.support.openapi import PAGE
 

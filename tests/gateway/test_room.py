@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from gateway import room
+from gateway.limits import room
 from sql.session import StoreUnavailable
 from sql.tenants.tenants import set_limits
 from tests.support.factories import query, value

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from starlette.datastructures import Headers
 
-from gateway.callers import Caller
+from gateway.requests.callers import Caller
 from service.keys import SCOPES
 from sql.session import Tenants
 from tests.support.gateways import Api, Said, serving

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from gateway.standing import NOTHING, Standing
+from gateway.limits.standing import NOTHING, Standing
 from sql.tenants.tenants import Limits, Pending
 
 ONE = Pending(1, 10)

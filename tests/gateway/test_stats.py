@@ -6,8 +6,14 @@ import asyncio
 
 from cluster.families import REPORTED
 from gateway.families import FAMILIES, TENANTS_NAMED_MAX
-from gateway.stats import RequestStats, histograms_of, samples_of_gateway, samples_of_requests, samples_of_watched
-from gateway.watching import Watched
+from gateway.upkeep.stats import (
+    RequestStats,
+    histograms_of,
+    samples_of_gateway,
+    samples_of_requests,
+    samples_of_watched,
+)
+from gateway.upkeep.watching import Watched
 from metrics.report import Report, decode, encode
 from sql.session import NO_TENANTS
 from tests.support.exporting import ask, exporting

@@ -11,9 +11,9 @@ import aiohttp
 import pytest
 from fastapi import FastAPI
 
-import gateway.task_lines
+import gateway.waits.task_lines
 from cluster.testing import cluster
-from gateway.task_lines import TaskLines
+from gateway.waits.task_lines import TaskLines
 from sql.deliveries.hints import send_delivery_hint
 from sql.processes.service_tasks import Lane
 from sql.session import Session, StoreUnavailable
@@ -107,7 +107,7 @@ async def test_of_those_who_wait_for_a_type_the_first_alone_looks_and_has_the_ta
 async def test_nobody_looks_because_there_are_tasks_of_another_type(
     dsn: str, waiting: Waiting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gateway.task_lines, "ASK_S", 0.01)
+    monkeypatch.setattr(gateway.waits.task_lines, "ASK_S", 0.01)
     packing, painting = Shelf(), Shelf()
     both = [waiting(packing, "packer"), waiting(painting, "painter", task_type="paint")]
     await is_first(packing, "packer")
@@ -135,7 +135,7 @@ async def test_who_comes_while_another_waits_takes_nothing_from_under_it(waiting
 
 
 async def test_who_has_hung_up_keeps_no_place_in_the_line(waiting: Waiting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gateway.task_lines, "GONE_S", 0.01)
+    monkeypatch.setattr(gateway.waits.task_lines, "GONE_S", 0.01)
     shelf = Shelf()
     first = waiting(shelf, "first")
     await is_first(shelf, "first")
@@ -152,8 +152,8 @@ async def test_an_outage_is_learned_by_who_waits(waiting: Waiting, monkeypatch: 
     async def fail(session: Session, lanes: object) -> list[Lane]:
         raise StoreUnavailable("it is away")
 
-    monkeypatch.setattr(gateway.task_lines, "lanes_with_tasks", fail)
-    monkeypatch.setattr(gateway.task_lines, "ASK_S", 0.01)
+    monkeypatch.setattr(gateway.waits.task_lines, "lanes_with_tasks", fail)
+    monkeypatch.setattr(gateway.waits.task_lines, "ASK_S", 0.01)
     shelf = Shelf()
     waits = waiting(shelf, "waits")
     await eventually(lambda: len(shelf.looks) > 3)

@@ -10,7 +10,8 @@ from unittest import mock
 
 import pytest
 
-from gateway import timers, waiting
+from gateway.routes import timers
+from gateway.waits import waiting
 from sql.deliveries.claim import ClaimedDelivery
 from sql.hints import HintListener
 from sql.session import Session, StoreUnavailable

@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gateway import watching
 from gateway.families import LOOP_EDGES
-from gateway.watching import watching as watch
+from gateway.upkeep import watching
+from gateway.upkeep.watching import watching as watch
 from sql.keys.keys import Proof, WantedKey, make_key
 from sql.pool import Pool
 from sql.session import Session

@@ -17,8 +17,8 @@ from yarl import URL
 
 from gateway.app import make_app
 from gateway.parts import Gateway
-from gateway.problems import MEDIA_TYPE
 from gateway.protocol import BoundedProtocol
+from gateway.requests.problems import MEDIA_TYPE
 from gateway.settings import GatewaySettings
 from tests.support.factories import BOUND_S, value
 from tests.support.roles import as_role

@@ -1,0 +1,8 @@
+"""How much at once, and how much one tenant may have.
+
+quotas    what one tenant may have
+room      what one request takes of that
+standing  how much of that it has, as one gateway knows it
+rates     how many writes a second
+places    so many at once, and no more
+"""

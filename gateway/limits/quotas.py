@@ -1,0 +1,177 @@
+"""How much one tenant may have: writes a second, pending timers, bytes of their payloads, and callers who wait.
+
+No create counts anything in Postgres. A gateway counts a tenant's pending timers once in a while, only if the tenant
+has a quota of them, and adds what it has let in since: docs/decisions/0046-quotas.md.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Self
+
+import structlog
+
+from gateway.limits.rates import RateLimits
+from gateway.limits.room import WAY_OUT, Room, over_quota
+from gateway.limits.standing import Standing
+from gateway.requests.problems import Problem
+from service.words import counted
+from sql.pool import Pool
+from sql.session import ALL_TENANTS, Session, StoreUnavailable
+from sql.tenants.tenants import Limits, Pending, find_limits, measure_pending
+from timers.refusal import shortened
+
+LOOK_S = 1.0  # between two looks at a tenant that asks for something
+LOOK_SHARE = 0.05  # of the time, at most, that a gateway spends on looks at one tenant
+STALE_S = 30.0  # older than this, nothing that was found is relied on
+TENANTS_MAX = 10_000
+WAITERS_AGAIN_S = 1
+ENDPOINTS_AGAIN_S = 60
+
+
+class Quotas:
+    """Hold the tenants of one gateway to their limits; one without limits of its own has the `usual` ones."""
+
+    def __init__(self, pool: Pool, usual: Limits, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._pool = pool
+        self._usual = usual
+        self._clock = clock
+        self._rates = RateLimits(clock=clock)
+        self._standings: dict[str, Standing] = {}
+        self._looks: dict[str, asyncio.Task[None]] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        looks = list(self._looks.values())
+        for look in looks:
+            look.cancel()
+        await asyncio.gather(*looks, return_exceptions=True)
+
+    async def limits_of(self, tenant_id: str) -> Limits:
+        """Return what a tenant may have, as of a moment ago.
+
+        errors:  StoreUnavailable  nobody can tell now
+        """
+        return (await self._standing_of(tenant_id)).limits
+
+    async def take_writes(self, tenant_id: str, count: int = 1) -> None:
+        """Take some of a tenant's writes a second.
+
+        errors:  Problem           it has taken too many; it says when to ask again
+                 StoreUnavailable  nobody can tell now what it may
+        """
+        limits = await self.limits_of(tenant_id)
+        self._rates.take(tenant_id, limits.rate_per_s, count)
+
+    async def room(self, tenant_id: str) -> Room:
+        """Return the room that a tenant has for more pending timers, for the length of a block.
+
+        errors:  StoreUnavailable  nobody can tell now what it may
+        """
+        standing = await self._standing_of(tenant_id)
+        if standing.limits.are_of_pending and standing.is_full and standing.is_due(self._clock()):
+            await self._look_at(standing)  # some may have fired since
+        return Room(standing, self._pool, clock=self._clock)
+
+    @asynccontextmanager
+    async def waiting(self, tenant_id: str) -> AsyncIterator[None]:
+        """Count a caller among those of its tenant who wait here, for the length of a block.
+
+        errors:  Problem           as many of its tenant wait here as may
+                 StoreUnavailable  nobody can tell now how many may
+        """
+        standing = await self._standing_of(tenant_id)
+        most = standing.limits.waiters_max
+        if most is not None and standing.waiting >= most:
+            raise over_quota(
+                f"tenant {shortened(tenant_id)} may have {counted(most, 'caller')} who wait at this gateway, and has"
+                f" {standing.waiting:,}; ask again without wait, {WAY_OUT}",
+                again_s=WAITERS_AGAIN_S, quota="waiters", limit=most,
+            )  # fmt: skip
+        standing.waiting += 1
+        try:
+            yield
+        finally:
+            standing.waiting -= 1
+
+    def count_waiting(self, tenant_id: str) -> int:
+        """Count a tenant's callers who wait here now."""
+        standing = self._standings.get(tenant_id)
+        return 0 if standing is None else standing.waiting
+
+    async def _standing_of(self, tenant_id: str) -> Standing:
+        """Find out how a tenant stands: known from a while ago, while a newer look is under way."""
+        standing = self._standings.get(tenant_id)
+        if standing is None:
+            self._make_room()
+            standing = self._standings[tenant_id] = Standing(tenant_id)
+        now_s = self._clock()
+        if standing.looked_at_s is None or now_s - standing.looked_at_s > STALE_S:
+            await self._look_at(standing)
+        elif standing.is_due(now_s):
+            self._begin_look(standing)
+        return standing
+
+    async def _look_at(self, standing: Standing) -> None:
+        """Look at a tenant, or wait for the look that is under way; a caller who goes does not end it for others."""
+        self._begin_look(standing)
+        await asyncio.shield(self._looks[standing.tenant_id])
+
+    def _begin_look(self, standing: Standing) -> None:
+        if standing.tenant_id not in self._looks:
+            look = asyncio.create_task(self._look(standing), name="quota look")
+            self._looks[standing.tenant_id] = look
+            look.add_done_callback(lambda done: self._end_look(standing, done))
+
+    def _end_look(self, standing: Standing, look: "asyncio.Task[None]") -> None:
+        del self._looks[standing.tenant_id]
+        if not look.cancelled() and look.exception() is not None:
+            # Whoever waits for it is told. Others hear of it when what is known has become too old.
+            standing.begin_again_at(self._clock() + LOOK_S)
+
+    async def _look(self, standing: Standing) -> None:
+        begun_s = self._clock()
+        # The size of the default tenant is estimated from a sample of all timers.
+        async with self._pool.session(ALL_TENANTS) as session:
+            limits = await find_limits(session, standing.tenant_id) or self._usual
+            standing.begin()
+            pending = await _count(session, standing.tenant_id, limits)
+        now_s = self._clock()
+        standing.end(limits, pending, now_s, next_s=now_s + max(LOOK_S, (now_s - begun_s) / LOOK_SHARE))
+
+    def _make_room(self) -> None:
+        if len(self._standings) >= TENANTS_MAX:
+            self._standings = {
+                name: standing
+                for name, standing in self._standings.items()
+                if standing.is_in_use or name in self._looks
+            }
+
+
+def too_many_endpoints(tenant_id: str, most: int) -> Problem:
+    """Say that a tenant has as many endpoints as it may have."""
+    return over_quota(
+        f"tenant {shortened(tenant_id)} may have {counted(most, 'endpoint')}, and has as many; remove one, {WAY_OUT}",
+        again_s=ENDPOINTS_AGAIN_S, quota="endpoints", limit=most,
+    )  # fmt: skip
+
+
+async def _count(session: Session, tenant_id: str, limits: Limits) -> Pending | None:
+    """Count what a tenant has pending, if that is limited; None: the count took too long."""
+    if not limits.are_of_pending:
+        return Pending()
+    # More bytes may come with each timer: if these are limited, all timers are counted.
+    most = limits.timers_max if limits.payload_bytes_max is None else None
+    try:
+        return await measure_pending(session, tenant_id, timers_max=most)
+    except StoreUnavailable as error:
+        # Its limits were read just now, so Postgres is there. To refuse all that a tenant asks for is worse than to
+        # let in what an older count has room for.
+        structlog.get_logger().warning("a tenant's timers were not counted", tenant=tenant_id, why=str(error))
+        return None

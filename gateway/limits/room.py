@@ -1,0 +1,118 @@
+"""What one request takes of the room that its tenant has for more pending timers."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from gateway.limits.standing import NOTHING, Standing
+from gateway.requests.problems import OVER_QUOTA, Problem
+from service.words import counted
+from sql.clients.outcomes import Refused, Scheduled
+from sql.pool import Pool
+from sql.tenants.tenants import Pending, find_places
+from timers.model import NewTimer, OnConflict
+from timers.refusal import shortened
+
+WAY_OUT = "or ask who operates the cluster for more"
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What was taken for one timer; `place_bytes` are of the payload of the timer whose place it takes."""
+
+    timer: NewTimer  # kept, so that no other one gets its id meanwhile
+    room: Pending
+    whole: Pending
+    place_bytes: int | None
+
+
+class Room:
+    """What one request takes of the room that its tenant has; a timer that was not written gives it back.
+
+    A timer that takes the place of another, or stays away because of it, adds none: it needs room only for the bytes by
+    which its payload is larger. At the end of a block, a timer that may have been written counts as written.
+    """
+
+    def __init__(self, standing: Standing, pool: Pool, *, clock: Callable[[], float]) -> None:
+        self._standing = standing
+        self._pool = pool
+        self._clock = clock
+        self._taken: dict[int, _Taken] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for taken in self._taken.values():
+            self._standing.settle(taken.room, taken.whole)
+        self._taken.clear()
+
+    async def take(self, timers: Sequence[NewTimer]) -> list[Problem | None]:
+        """Take room for more timers, one after the other.
+
+        shape:   for each None, or why there is no room for it: it says when to ask again
+        errors:  StoreUnavailable  nobody can tell now whose places they take: nothing was taken
+        """
+        if not self._standing.limits.are_of_pending:
+            return [None] * len(timers)
+        places = await self._places_of(timers)
+        return [self._take(timer, places) for timer in timers]
+
+    def settle(self, timer: NewTimer, outcome: Scheduled | Refused) -> None:
+        """Keep the room of a timer that was added, and give back that of any other."""
+        taken = self._taken.pop(id(timer), None)
+        if taken is not None:
+            self._standing.settle(taken.room, _written(taken, outcome))
+
+    async def _places_of(self, timers: Sequence[NewTimer]) -> Mapping[str, int]:
+        """Find the names of these timers that are taken, if that makes a difference, each with its payload's bytes."""
+        names = {timer.name for timer in timers if timer.name and timer.on_conflict != OnConflict.REFUSE}
+        whole = Pending(len(timers), sum(_size_of(timer).payload_bytes for timer in timers))
+        has_room = self._standing.limits.payload_bytes_max is None and self._standing.exceeded_by(whole) is None
+        if has_room or not names:
+            return {}
+        async with self._pool.session(frozenset({self._standing.tenant_id})) as session:
+            return await find_places(session, self._standing.tenant_id, sorted(names))
+
+    def _take(self, timer: NewTimer, places: Mapping[str, int]) -> Problem | None:
+        whole, place_bytes = _size_of(timer), None
+        if timer.name is not None and timer.on_conflict != OnConflict.REFUSE:
+            place_bytes = places.get(timer.name)
+        room = whole
+        if place_bytes is not None:
+            more = whole.payload_bytes - place_bytes if timer.on_conflict == OnConflict.REPLACE else 0
+            room = Pending(0, max(0, more))
+        quota = self._standing.exceeded_by(room)
+        if quota is not None:
+            return over_quota(
+                f"tenant {shortened(timer.tenant_id)} may have {_limit_in_words(*quota)}, and has"
+                f" {self._standing.has(quota[0]):,}; cancel some, wait until some have fired, {WAY_OUT}",
+                again_s=self._standing.again_in_s(self._clock()), quota=quota[0], limit=quota[1],
+            )  # fmt: skip
+        self._standing.take(room)
+        self._taken[id(timer)] = _Taken(timer, room, whole, place_bytes)
+        return None
+
+
+def over_quota(sentence: str, *, again_s: int, quota: str, limit: int) -> Problem:
+    """Say that a tenant has as much as it may have."""
+    return Problem(OVER_QUOTA, sentence, headers={"Retry-After": str(again_s)}, quota=quota, limit=limit)
+
+
+def _written(taken: _Taken, outcome: Scheduled | Refused) -> Pending:
+    """Say how much more there is since a timer was written."""
+    if isinstance(outcome, Refused) or outcome.replayed:
+        return NOTHING
+    if outcome.outcome == "created":  # also if the timer whose place it was to take has ended meanwhile
+        return taken.whole
+    if outcome.outcome == "replaced" and taken.place_bytes is not None:
+        return Pending(0, taken.whole.payload_bytes - taken.place_bytes)
+    return NOTHING
+
+
+def _size_of(timer: NewTimer) -> Pending:
+    return Pending(1, 0 if timer.payload is None else len(timer.payload.encode()))
+
+
+def _limit_in_words(quota: str, limit: int) -> str:
+    return counted(limit, "pending timer") if quota == "timers" else f"{counted(limit, 'byte')} of pending payloads"

@@ -1,0 +1,188 @@
+"""The API's reference: OpenAPI 3.1, made of the routes and of what they have in common."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from fastapi.dependencies.models import Dependant
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+from starlette.routing import BaseRoute
+
+from gateway.reference.examples import OWN, example_of
+from gateway.reference.refusals import kinds_of
+from gateway.requests.callers import TENANT_HEADER
+from gateway.requests.idempotency import HEADER, KEY_CHARS_MAX
+from gateway.requests.problems import MEDIA_TYPE, ProblemAnswer
+
+REFS = "#/components/schemas/{model}"
+JSON = "application/json"
+READING = frozenset({"get"})
+# What a dependency of a route is marked with, if it needs something of the caller's key.
+SCOPE, FOR_ALL_TENANTS = "scope", "for_all_tenants"
+PARAMETERS: Mapping[str, Mapping[str, Any]] = {
+    "tenant": {
+        "name": TENANT_HEADER,
+        "in": "header",
+        "required": False,
+        "description": "the tenant that is meant, for callers that may act for more than one; if not given, default",
+        "schema": {"type": "string"},
+    },
+    "idempotency": {
+        "name": HEADER,
+        "in": "header",
+        "required": False,
+        "description": "sent again with it within 24 h, a request gets its first answer again and does nothing twice",
+        "schema": {"type": "string", "minLength": 1, "maxLength": KEY_CHARS_MAX},
+        "example": "9d1c3a52-6c0e-4f0c-9c1b-0d6f3f0e2a11",
+    },
+    "if-match": {
+        "name": "If-Match",
+        "in": "header",
+        "required": False,
+        "description": "the ETag of the timer as you know it: if it is another now, the answer is 412",
+        "schema": {"type": "string"},
+    },
+}
+WAIT: Mapping[str, Any] = {
+    "name": "wait",
+    "in": "query",
+    "required": False,
+    "description": "for how long to wait until it has ended, an ISO 8601 duration of at most PT300S; then the answer"
+    " has `end`, the record that ended it",
+    "schema": {"type": "string"},
+    "example": "PT30S",
+}
+WITHOUT_KEY = ("/healthz", "/readyz")
+ALL_TENANTS = "x-all-tenants"  # of an operation: only a key for all tenants may ask for it
+PROBLEMS = "x-problems"  # of an operation: the names of the problems that it may answer
+
+
+def body_of(
+    model: type[BaseModel],
+    *,
+    example: object,
+    but: Sequence[str] = (),
+    media_type: str = JSON,
+    is_needed: bool = True,
+) -> dict[str, Any]:
+    """Describe the body that a route reads by itself: a model, `but` for some of its fields.
+
+    shape:   what FastAPI takes as `openapi_extra`; the models that it refers to are in "$defs"
+    """
+    schema = model.model_json_schema(ref_template=REFS)
+    schema.pop("additionalProperties", None)
+    for field in but:
+        schema["properties"].pop(field)
+    return {"requestBody": {"required": is_needed, "content": {media_type: {"schema": schema, "example": example}}}}
+
+
+def answer_of(*models: type[BaseModel]) -> dict[str, Any]:
+    """Describe an answer that a route writes by itself: one of some models.
+
+    shape:   what FastAPI takes as one of `responses`; the models that it refers to are in "$defs"
+    """
+    _, said = models_json_schema([(model, "serialization") for model in models], ref_template=REFS)
+    each = [{"$ref": REFS.format(model=model.__name__)} for model in models]
+    return {"description": "It is done.", "content": {JSON: {"schema": {"anyOf": each, "$defs": said["$defs"]}}}}
+
+
+def openapi_of(
+    app: FastAPI,
+    routers: Sequence[APIRouter],
+    keyed: Sequence[APIRouter],
+    more: Mapping[str, Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Describe an app and its routers, of which the changes of those that are `keyed` heed idempotency keys.
+
+    shape:   `more` has operations that are no routes of FastAPI, by path and method
+    """
+    said = get_openapi(
+        title="Shardclock",
+        version=app.version,
+        openapi_version="3.1.0",
+        description=app.description,
+        routes=app.routes,
+    )
+    for path, operations in more.items():
+        said["paths"].setdefault(path, {}).update(deepcopy(dict(operations)))
+    schemas = said.setdefault("components", {}).setdefault("schemas", {})
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    schemas["ProblemAnswer"] = ProblemAnswer.model_json_schema(ref_template=REFS)
+    said["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer", "bearerFormat": "sck_…"}}
+    needs = {_name_of(route): _needs_of(route) for router in routers for route in router.routes}
+    heeding = {_name_of(route) for router in keyed for route in router.routes}
+    for path, operations in said["paths"].items():
+        for method, operation in operations.items():
+            operation.update(needs.get(operation["operationId"], {}))
+            _complete(operation, path, method, schemas, is_keyed=operation["operationId"] in heeding)
+    return said
+
+
+def _name_of(route: BaseRoute) -> str:
+    """Name the operation of a route: by the name that it is given, or that of its function."""
+    assert isinstance(route, APIRoute), "routers have no others"
+    return route.operation_id or route.name
+
+
+def _needs_of(route: BaseRoute) -> dict[str, Any]:
+    """Say what a key must allow, as the route's dependencies ask for it."""
+    assert isinstance(route, APIRoute), "routers have no others"
+    marks = dict[str, Any]()
+    for dependency in _all_of(route.dependant):
+        marks |= getattr(dependency.call, "__dict__", {})
+    needs = dict[str, Any]()
+    if SCOPE in marks:
+        needs["security"] = [{"key": [marks[SCOPE]]}]
+    if FOR_ALL_TENANTS in marks:
+        needs[ALL_TENANTS] = True
+    return needs
+
+
+def _all_of(dependant: Dependant) -> Iterator[Dependant]:
+    for dependency in dependant.dependencies:
+        yield dependency
+        yield from _all_of(dependency)
+
+
+def _complete(operation: dict[str, Any], path: str, method: str, schemas: dict[str, Any], *, is_keyed: bool) -> None:
+    """Add to one operation what all have in common."""
+    answers = operation["responses"]
+    answers.pop("422", None)
+    for part in (operation.get("requestBody", {}), *answers.values()):
+        for content in part.get("content", {}).values():
+            _complete_content(content, schemas, OWN.get(operation["operationId"], {}))
+    answers["default"] = {
+        "description": "It was not done: a problem says why.",
+        "content": {MEDIA_TYPE: {"schema": {"$ref": REFS.format(model="ProblemAnswer")}}},
+    }
+    if path not in WITHOUT_KEY:
+        names = _common_parameters(path, method, is_keyed=is_keyed)
+        operation.setdefault("parameters", []).extend(PARAMETERS[name] for name in names)
+    operation[PROBLEMS] = [kind.name for kind in kinds_of(operation)]
+
+
+def _complete_content(content: dict[str, Any], schemas: dict[str, Any], own: Mapping[str, Any]) -> None:
+    """Put models where all find them, and give examples, unless there is one: one for each model that it may be."""
+    schema = content.get("schema", {})
+    schemas.update(schema.pop("$defs", {}))
+    if "example" in content:
+        return
+    if "anyOf" in schema:
+        names = [choice["$ref"].rpartition("/")[2] for choice in schema["anyOf"]]
+        content["examples"] = {name: {"value": example_of(schemas[name], schemas, of=name)} for name in names}
+    else:
+        content["example"] = example_of(schema, schemas) | own
+
+
+def _common_parameters(path: str, method: str, *, is_keyed: bool) -> list[str]:
+    is_of_one_timer = path.startswith("/v1/timers") and not path.startswith("/v1/timers/bulk")
+    heeds_keys = (is_of_one_timer or is_keyed) and method not in READING
+    names = ["tenant", "idempotency"] if heeds_keys else ["tenant"]
+    if is_of_one_timer and (method == "patch" or path.endswith(("/cancel", "/pause", "/resume", "/run"))):
+        names.append("if-match")
+    return names

@@ -1,0 +1,65 @@
+"""The API's reference as one page for people: without a script, and with nothing that is fetched from elsewhere."""
+
+import asyncio
+import base64
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from gateway.reference.page_parts import contents_of, example, headers_of, models_of, operations_of, prose
+from gateway.requests.problems import KINDS
+
+PATH = "/docs"
+STYLE = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
+PAGE = Template((Path(__file__).parent / "page.html").read_text(encoding="utf-8"))
+DIGEST = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+HEADERS = {
+    "Content-Security-Policy": (
+        f"default-src 'none'; style-src 'sha256-{DIGEST}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",
+}
+
+
+async def docs(request: Request) -> Response:
+    """Show the reference: without a key, as /openapi.json is, because it tells nothing that is secret.
+
+    It is made when it is first asked for, which a start need not wait for; and in a thread, since a quarter of a second
+    of work on the loop would hold up every other request.
+    """
+    app = request.app
+    if not hasattr(app.state, "page"):
+        app.state.page = await asyncio.to_thread(lambda: page_of(app.openapi()))
+    return HTMLResponse(app.state.page, headers=HEADERS)
+
+
+def page_of(reference: Mapping[str, Any]) -> str:
+    """Write the page of a reference."""
+    info, schemas = reference["info"], reference["components"]["schemas"]
+    return PAGE.substitute(
+        title=prose(info["title"]),
+        version=prose(info["version"]),
+        description=prose(info["description"]),
+        style=STYLE,
+        contents=contents_of(reference),
+        operations=operations_of(reference),
+        headers=headers_of(reference),
+        models=models_of(schemas),
+        problem=example(_a_problem(schemas["ProblemAnswer"])),
+        problems="\n".join(
+            f'<tr id="problem-{kind.name}"><td><code>{kind.type}</code></td><td>{int(kind.status)}</td>'
+            f"<td>{prose(kind.title)}</td></tr>"
+            for kind in KINDS
+        ),
+    )
+
+
+def _a_problem(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: part["examples"][0] for name, part in schema["properties"].items()}

@@ -1,0 +1,72 @@
+"""Which problems each operation may answer: those of all, those of its kind, and those of its own."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from gateway.requests.idempotency import HEADER
+from gateway.requests.problems import (
+    BROKEN,
+    CONFLICT,
+    IN_FLIGHT,
+    KINDS,
+    MORE_MATCH,
+    NAME_TAKEN,
+    NO_KEY,
+    NOT_ALLOWED,
+    NOT_FOUND,
+    OTHER_REQUEST,
+    OVER_QUOTA,
+    REFUSED,
+    STALE,
+    TOO_LARGE,
+    TOO_LATE,
+    TOO_MANY,
+    TOO_SLOW,
+    TRY_AGAIN,
+    UNREADABLE,
+    WRONG_MEDIA_TYPE,
+    Kind,
+)
+
+ALWAYS = {BROKEN, TRY_AGAIN}
+WITHOUT_POSTGRES = "healthz"
+# A tenant that a key does not know is not found, and what can't be a tenant, or a query, is refused.
+WITH_KEY = {NO_KEY, NOT_ALLOWED, NOT_FOUND, REFUSED}
+WITH_BODY = {UNREADABLE, TOO_SLOW, TOO_LARGE, WRONG_MEDIA_TYPE}
+BY_PARAMETER: Mapping[str, Collection[Kind]] = {
+    HEADER: {IN_FLIGHT, OTHER_REQUEST},
+    "If-Match": {STALE},
+    "wait": {OVER_QUOTA},
+}
+CHANGES = ("move_timer", "cancel_timer", "pause_timer", "resume_timer", "run_timer")
+OWN: Mapping[str, Collection[Kind]] = {
+    "create_timer": {NAME_TAKEN, OVER_QUOTA},
+    "create_timers": {OVER_QUOTA},
+    "put_timer": {OVER_QUOTA},
+    **{f"{verb}_timers": {MORE_MATCH} for verb in ("cancel", "pause", "resume", "shift")},
+    **{name: {TOO_LATE} for change in CHANGES for name in (change, f"{change}_by_name")},
+    "retry_delivery": {TOO_LATE},
+    "cancel_delivery": {TOO_LATE},
+    **{name: {CONFLICT} for name in ("change_endpoint", "remove_endpoint", "disable_endpoint")},
+    **{name: {CONFLICT} for name in ("enable_endpoint", "rotate_endpoint", "end_rotation", "test_endpoint")},
+    "add_endpoint": {CONFLICT, OVER_QUOTA},
+    "lease_records": {CONFLICT},
+    "claim_task": {CONFLICT},
+    "acknowledge_records": {CONFLICT},
+}
+
+
+def kinds_of(operation: Mapping[str, Any]) -> list[Kind]:
+    """List the problems that an operation of the reference may answer, in the order of their statuses."""
+    kinds = {*ALWAYS, *OWN.get(operation["operationId"], ())}
+    if operation["operationId"] == WITHOUT_POSTGRES:
+        kinds.remove(TRY_AGAIN)
+    for requirement in operation.get("security", ()):
+        kinds |= WITH_KEY
+        if "write" in requirement["key"]:
+            kinds.add(TOO_MANY)
+    if "requestBody" in operation:
+        kinds |= WITH_BODY
+    for parameter in operation.get("parameters", ()):
+        kinds |= set(BY_PARAMETER.get(parameter["name"], ()))
+    return sorted(kinds, key=lambda kind: (kind.status, KINDS.index(kind)))

@@ -1,0 +1,75 @@
+"""What several routes are asked alike: why, for how long, which timers; and that a timer is the caller's own."""
+
+from typing import Annotated
+
+from fastapi import Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from gateway.requests.callers import Caller
+from gateway.requests.problems import REFUSED, Problem
+from service.filters import filter_of
+from service.single_change import UnknownTimer
+from sql.clients.history import Filter, TimerState, find_timer
+from sql.clients.verbs import TimerRef
+from sql.session import Session
+from timers.duration import parse_duration
+from timers.model import BIGINT_MAX
+from timers.refusal import InvalidTimer
+
+
+class Reason(BaseModel):
+    """Why somebody changes something."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: str | None = Field(None, max_length=1_000, description="kept in the record", examples=["order was paid"])
+
+
+DryRun = Annotated[bool, Query(description="say what would be done, and do nothing")]
+PAID = {"reason": "order was paid"}
+MAINTENANCE = {"reason": "maintenance"}
+
+
+class Chosen(BaseModel):
+    """Which timers are meant; what is not given leaves none out."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name_prefix: str | None = Field(None, description="whose name begins with this", examples=["order-"])
+    due_from: str | None = Field(None, description="due at this moment or later", examples=["2027-01-01T00:00:00Z"])
+    due_before: str | None = Field(None, description="due before this moment", examples=["2027-02-01T00:00:00Z"])
+    target: str | None = Field(None, description="with this target", examples=["webhook:billing"])
+    process_instance_key: int | None = Field(None, ge=1, le=BIGINT_MAX, description="of this process")
+
+    def filter_of(self, caller: Caller) -> Filter:
+        """Make it a filter of the caller's timers."""
+        return filter_of(
+            caller.tenant_id,
+            self.name_prefix,
+            self.due_from,
+            self.due_before,
+            self.process_instance_key,
+            target=self.target,
+        )
+
+
+def seconds_of(name: str, text: str) -> float:
+    """Read a length of time, an ISO 8601 duration; a refusal begins with the name of its field.
+
+    errors:  Problem  it is none
+    """
+    try:
+        return parse_duration(text).average().total_seconds()
+    except InvalidTimer as refusal:
+        raise Problem(REFUSED, f"{name} {refusal}") from None
+
+
+async def find_own(session: Session, which: TimerRef, caller: Caller) -> TimerState:
+    """Find a timer of the caller's tenant; one of another tenant is not there.
+
+    errors:  UnknownTimer  there is none
+    """
+    timer = await find_timer(session, which)
+    if timer is None or timer.tenant_id != caller.tenant_id:
+        raise UnknownTimer(which)
+    return timer

@@ -1,0 +1,62 @@
+"""Read the body of a request: JSON in UTF-8, bounded in bytes and in time."""
+
+import asyncio
+
+from starlette.requests import ClientDisconnect, Request
+
+from gateway.requests.problems import REFUSED, TOO_LARGE, TOO_SLOW, UNREADABLE, WRONG_MEDIA_TYPE, Problem
+from timers.model import LINE_BYTES_MAX
+from timers.payload import read_json
+from timers.refusal import InvalidTimer, shortened
+
+JSON = "application/json"
+TIMER = '{"delay":"PT15M"}'
+NDJSON = "application/x-ndjson"
+
+
+async def read_object(
+    request: Request, *, within_s: float, may_be_empty: bool = False, such_as: str = ""
+) -> dict[str, object]:
+    """Read one JSON object of at most 131,072 bytes, as strictly as a line of a file is read.
+
+    shape:   `such_as` is an example for who sends something else
+    errors:  Problem  another media type, too large, too slow, or not a JSON object
+    """
+    body = await read_body(request, JSON, bytes_max=LINE_BYTES_MAX, within_s=within_s)
+    if not body and may_be_empty:
+        return {}
+    try:
+        found = read_json(body, bytes_max=LINE_BYTES_MAX)
+    except InvalidTimer as refusal:
+        raise Problem(UNREADABLE, f"the body {refusal}") from None
+    if not isinstance(found, dict):
+        way_out = f"send one such as {such_as}" if such_as else "send one, of names and values"
+        raise Problem(REFUSED, f"the body {shortened(body.decode(errors='replace'))} is not a JSON object; {way_out}")
+    return found
+
+
+async def read_body(request: Request, media_type: str, *, bytes_max: int, within_s: float) -> bytes:
+    """Read a body whole; a client that sends no `Content-Type` is taken at its word, and one without a body, too.
+
+    errors:  Problem  another media type, longer than `bytes_max`, or not there `within_s`
+    """
+    headers = request.headers
+    given = headers.get("content-type", media_type).partition(";")[0].strip().lower()
+    is_empty = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
+    if given != media_type and not is_empty:
+        raise Problem(WRONG_MEDIA_TYPE, f"Content-Type {shortened(given)} is not read here; send {media_type}")
+    too_large = Problem(TOO_LARGE, f"the body is longer than {bytes_max:,} bytes; send less at once")
+    if (length := headers.get("content-length")) is not None and int(length) > bytes_max:
+        raise too_large
+    body = bytearray()
+    try:
+        async with asyncio.timeout(within_s):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > bytes_max:
+                    raise too_large
+    except TimeoutError:
+        raise Problem(TOO_SLOW, f"the body did not arrive within {within_s:g} s; send it again") from None
+    except ClientDisconnect:
+        raise Problem(UNREADABLE, "the body ended too early; send it again") from None
+    return bytes(body)

@@ -1,0 +1,51 @@
+"""Answers that may be long: written item by item, so that other requests have their turn meanwhile."""
+
+import json
+from collections.abc import Iterable, Sequence
+from itertools import chain, repeat
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from gateway.answers.answer import Answer
+from gateway.requests.bodies import JSON
+from sql.turns import Turns
+
+PIECE_BYTES = 65_536
+
+
+class InPieces(Response):
+    """An answer whose body is sent piece by piece: whole, it would be copied several times at once."""
+
+    def __init__(self, pieces: Sequence[bytes | bytearray], media_type: str) -> None:
+        super().__init__(media_type=media_type, headers={"Content-Length": str(sum(map(len, pieces)))})
+        self._pieces = pieces
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI has it
+        """Send it."""
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        turns = Turns()
+        for piece in self._pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await turns.give()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def listing(model: type[Answer], field: str, items: Iterable[Answer], **rest: object) -> Response:
+    """Answer with a model whose field has many items, which are made as they are written."""
+    assert model.model_fields.keys() == {field, *rest}, f"{model.__name__} has other fields"
+    ending = "".join(f',"{name}":{json.dumps(value)}' for name, value in rest.items())
+    separators = chain((b"",), repeat(b","))
+    written = (separator + item.model_dump_json().encode() for separator, item in zip(separators, items, strict=False))
+    return await in_pieces(chain((f'{{"{field}":['.encode(),), written, (f"]{ending}}}".encode(),)))
+
+
+async def in_pieces(texts: Iterable[bytes], media_type: str = JSON) -> Response:
+    """Answer with many small texts, which are made as they are gathered into pieces of some 64 KiB."""
+    pieces, turns = [bytearray()], Turns()
+    for text in texts:
+        if len(pieces[-1]) >= PIECE_BYTES:
+            pieces.append(bytearray())
+        pieces[-1] += text
+        await turns.give()
+    return InPieces(pieces, media_type)

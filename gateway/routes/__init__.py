@@ -1,0 +1,14 @@
+"""What can be asked for.
+
+creating   the hot route: one timer
+timers     look at timers, and change one
+bulk       many timers: lines of JSON, or one verb for all that a filter finds
+schedules  look ahead: what a rule will do
+log        read the log, by pages or as it grows
+consumers  groups that read it, each record at least once
+deliveries, dead_letters, endpoints, jobs   what firings do
+processes, instances, messages, tasks, incidents   deployed models, and what goes on in them
+cluster, tenants, audit   the cluster, its tenants, and who did what, as an operator sees them
+health     whether the gateway works
+doing      do what is asked for once, for each idempotency key
+"""

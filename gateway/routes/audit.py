@@ -1,0 +1,30 @@
+"""The audit, as an operator sees it: who did what, and when."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from gateway.answers.audit import ActAnswer, AuditAnswer
+from gateway.parts import Admin, Here
+from gateway.requests.listing import listing
+from service.audit import LISTED_MAX
+from service.filters import moment_of
+from sql.audit.acts import list_acts
+from sql.session import ALL_TENANTS
+
+router = APIRouter(prefix="/v1/audit", tags=["audit"])
+
+
+@router.get("", response_model=AuditAnswer)
+async def list_audit(
+    gateway: Here,
+    _: Admin,
+    since: Annotated[str | None, Query(description="from this moment on; if not given, from the first one")] = None,
+    limit: Annotated[int, Query(ge=1, le=LISTED_MAX)] = 100,
+) -> Response:
+    """List what operators did, the newest first."""
+    begin = None if since is None else moment_of("since", since)
+    async with gateway.pool.session(ALL_TENANTS) as session:
+        acts = await list_acts(session, since=begin, limit=limit)
+    return await listing(AuditAnswer, "acts", map(ActAnswer.of, acts))

@@ -1,0 +1,115 @@
+"""Dead letters: deliveries that were given up. They are looked at, and redriven or discarded."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.answers.deliveries import ActedAnswer, DeadLetterAnswer, DeadLettersAnswer
+from gateway.parts import Here, Manager, Reader, acting, read_model
+from gateway.reference.openapi import body_of
+from gateway.requests.asked import DryRun
+from gateway.requests.callers import Caller
+from gateway.requests.listing import listing
+from gateway.requests.problems import NOT_FOUND, Problem
+from service.dead_letters import AT_ONCE_MAX, Acted, discard, redrive
+from service.filters import moment_of
+from sql.deliveries.dead_letters import DeadLetterFilter, find_dead_letters
+from timers.model import BIGINT_MAX
+
+PER_S_MAX = 100_000
+
+router = APIRouter(prefix="/v1/dead-letters", tags=["dead letters"])
+
+Target = Annotated[str | None, Query(description="only of this target")]
+
+
+class Letters(BaseModel):
+    """Which dead letters are meant; what is not given leaves none out."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    target: str | None = Field(None, examples=["webhook:billing"])
+    died_before: str | None = Field(None, examples=["2027-01-01T00:00:00Z"])
+    limit: int = Field(AT_ONCE_MAX, ge=1, le=AT_ONCE_MAX, description="at most so many, the newest of them")
+
+    def filter_of(self, caller: Caller) -> DeadLetterFilter:
+        """Make it a filter of the caller's dead letters."""
+        before = None if self.died_before is None else moment_of("died_before", self.died_before)
+        return DeadLetterFilter(target=self.target, tenant_id=caller.tenant_id, died_before=before)
+
+
+class Redriven(Letters):
+    """Which dead letters are delivered again, and how fast."""
+
+    per_s: int | None = Field(None, ge=1, le=PER_S_MAX, description="so many become due in a second; null: all at once")
+
+
+class Discarded(Letters):
+    """Which dead letters are dropped, and why."""
+
+    reason: str | None = Field(None, max_length=1_000, description="kept in their records")
+
+
+@router.get("", response_model=DeadLettersAnswer)
+async def list_dead_letters(
+    gateway: Here, caller: Reader, target: Target = None, limit: Annotated[int, Query(ge=1, le=1_000)] = 100
+) -> Response:
+    """List dead letters, the newest first."""
+    wanted = DeadLetterFilter(target=target, tenant_id=caller.tenant_id)
+    async with gateway.pool.session(caller.tenants) as session:
+        letters = await find_dead_letters(session, wanted, limit=limit)
+    return await listing(DeadLettersAnswer, "dead_letters", map(DeadLetterAnswer.of, letters))
+
+
+@router.post(
+    "/redrive", openapi_extra=body_of(Redriven, is_needed=False, example={"target": "webhook:billing", "per_s": 50})
+)
+async def redrive_dead_letters(request: Request, caller: Manager, dry_run: DryRun = False) -> ActedAnswer:
+    """Deliver dead letters again, from their first attempt on."""
+    asked = await read_model(request, Redriven)
+    async with acting(request, caller.tenants) as session:
+        acted = await redrive(session, asked.filter_of(caller), limit=asked.limit, per_s=asked.per_s, dry_run=dry_run)
+    return ActedAnswer.of(acted)
+
+
+@router.post(
+    "/discard",
+    openapi_extra=body_of(Discarded, is_needed=False, example={"target": "webhook:billing", "reason": "sent by hand"}),
+)
+async def discard_dead_letters(request: Request, caller: Manager, dry_run: DryRun = False) -> ActedAnswer:
+    """Discard dead letters for good."""
+    asked = await read_model(request, Discarded)
+    async with acting(request, caller.tenants) as session:
+        acted = await discard(session, asked.filter_of(caller), limit=asked.limit, reason=asked.reason, dry_run=dry_run)
+    return ActedAnswer.of(acted)
+
+
+@router.post("/{timer_key:key}/redrive")
+async def redrive_dead_letter(
+    request: Request, timer_key: Annotated[int, Path(ge=1, le=BIGINT_MAX)], caller: Manager
+) -> ActedAnswer:
+    """Deliver one dead letter again."""
+    async with acting(request, caller.tenants) as session:
+        return _one(timer_key, await redrive(session, _only(timer_key, caller), dry_run=False))
+
+
+@router.post("/{timer_key:key}/discard")
+async def discard_dead_letter(
+    request: Request, timer_key: Annotated[int, Path(ge=1, le=BIGINT_MAX)], caller: Manager
+) -> ActedAnswer:
+    """Discard one dead letter for good."""
+    async with acting(request, caller.tenants) as session:
+        return _one(timer_key, await discard(session, _only(timer_key, caller), dry_run=False))
+
+
+def _only(timer_key: int, caller: Caller) -> DeadLetterFilter:
+    return DeadLetterFilter(timer_key=timer_key, tenant_id=caller.tenant_id)
+
+
+def _one(timer_key: int, acted: Acted) -> ActedAnswer:
+    if not acted.timer_keys:
+        raise Problem(NOT_FOUND, f"there is no dead letter {timer_key}")
+    return ActedAnswer.of(acted)

@@ -1,0 +1,102 @@
+"""Deliveries that are on their way: look at them, end one, or make next attempts due now."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.answers.deliveries import DeliveriesAnswer, DeliveryAnswer, DeliveryStateAnswer, RetriedAnswer
+from gateway.parts import Here, Manager, Reader, acting, read_model
+from gateway.reference.openapi import body_of
+from gateway.requests.asked import PAID, DryRun, Reason, find_own
+from gateway.requests.callers import Caller
+from gateway.requests.listing import listing
+from gateway.requests.problems import NOT_FOUND, TOO_LATE, Problem
+from service.deliveries import AT_ONCE_MAX, LISTED_MAX, Answer, cancel, page_of, retry, retry_many
+from shardclock.api.changes import UNKNOWN
+from sql.clients.verbs import TimerRef
+from sql.deliveries.find import DeliveryFilter
+from sql.session import Session
+from timers.model import BIGINT_MAX
+
+router = APIRouter(prefix="/v1/deliveries", tags=["deliveries"])
+
+Key = Annotated[int, Path(ge=1, le=BIGINT_MAX)]
+
+
+class Waiting(BaseModel):
+    """Which deliveries are meant; what is not given leaves none out."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    target: str | None = Field(None, examples=["webhook:billing"])
+    failing: bool = Field(False, description="only those with a failed attempt")
+    limit: int = Field(AT_ONCE_MAX, ge=1, le=AT_ONCE_MAX)
+
+
+class Listing(BaseModel):
+    """Which deliveries are listed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    target: str | None = Field(None, description="only to this target")
+    failing: bool = Field(False, description="only those with a failed attempt")
+    limit: int = Field(100, ge=1, le=LISTED_MAX)
+    after: str | None = Field(None, description="the last answer's `next`")
+
+
+@router.get("", response_model=DeliveriesAnswer)
+async def list_deliveries(gateway: Here, caller: Reader, wanted: Annotated[Listing, Query()]) -> Response:
+    """List deliveries by target, what is due first coming first."""
+    chosen = DeliveryFilter(target=wanted.target, tenant_id=caller.tenant_id, failing=wanted.failing)
+    async with gateway.pool.session(caller.tenants) as session:
+        page = await page_of(session, chosen, size=wanted.limit, page=wanted.after)
+    return await listing(DeliveriesAnswer, "deliveries", map(DeliveryAnswer.of, page.deliveries), next=page.next)
+
+
+@router.post(
+    "/retry", openapi_extra=body_of(Waiting, is_needed=False, example={"target": "webhook:billing", "failing": True})
+)
+async def retry_deliveries(
+    request: Request,
+    caller: Manager,
+    dry_run: DryRun = False,
+) -> RetriedAnswer:
+    """Make the next attempts of all deliveries that wait for them due now."""
+    asked = await read_model(request, Waiting)
+    wanted = DeliveryFilter(target=asked.target, tenant_id=caller.tenant_id, failing=asked.failing)
+    async with acting(request, caller.tenants) as session:
+        return RetriedAnswer.of(await retry_many(session, wanted, limit=asked.limit, dry_run=dry_run))
+
+
+@router.post("/{timer_key:key}/retry")
+async def retry_delivery(request: Request, timer_key: Key, caller: Manager) -> DeliveryStateAnswer:
+    """Make the next attempt of a delivery due now."""
+    async with _own(request, timer_key, caller) as session:
+        return _done(await retry(session, timer_key))
+
+
+@router.post("/{timer_key:key}/cancel", openapi_extra=body_of(Reason, is_needed=False, example=PAID))
+async def cancel_delivery(timer_key: Key, request: Request, caller: Manager) -> DeliveryStateAnswer:
+    """End a delivery that nobody has in hand: its target is not called any more."""
+    why = await read_model(request, Reason)
+    async with _own(request, timer_key, caller) as session:
+        return _done(await cancel(session, timer_key, reason=why.reason))
+
+
+@asynccontextmanager
+async def _own(request: Request, timer_key: int, caller: Caller) -> AsyncIterator[Session]:
+    """Lend a session to act on a timer, if it is the caller's."""
+    async with acting(request, caller.tenants) as session:
+        await find_own(session, TimerRef(timer_key), caller)
+        yield session
+
+
+def _done(answer: Answer) -> DeliveryStateAnswer:
+    if answer.done:
+        return DeliveryStateAnswer(state=answer.state, said=answer.sentence)
+    raise Problem(NOT_FOUND if answer.state == UNKNOWN else TOO_LATE, answer.sentence, state=answer.state)

@@ -1,0 +1,51 @@
+"""Do what a caller asks for, once for each idempotency key, and answer with a model."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import TypeVar
+
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from gateway.parts import acting, gateway_of
+from gateway.requests.callers import Caller
+from gateway.requests.idempotency import REPLAYED, NothingDone, once, request_of
+from sql.session import Session
+
+Done = TypeVar("Done", bound=BaseModel)
+
+
+async def do_once(
+    request: Request,
+    caller: Caller,
+    body: BaseModel | Mapping[str, object],
+    do: Callable[[Session], Awaitable[Done]],
+    *,
+    status: int = HTTPStatus.OK,
+    did: Callable[[Done], bool] = lambda _: True,
+) -> Response:
+    """Do something with processes in a session, and tell engines; not again if the same request was done before.
+
+    `body` is what else makes a request the same. `did` says of an answer whether something was done: if nothing was,
+    the same request is done anew.
+
+    errors:  as `once`, and whatever `do` raises; then nothing was done
+    """
+    asked = request_of(request, caller, body.model_dump() if isinstance(body, BaseModel) else body)
+    # What is an operator's is recorded in the same transaction.
+    is_act = hasattr(request.state, "act")
+    lent = acting(request, caller.tenants) if is_act else gateway_of(request).pool.session(caller.tenants)
+    async with lent as session:
+
+        async def answer() -> Response:
+            done = await do(session)
+            kind = JSONResponse if did(done) else NothingDone
+            return kind(done.model_dump(mode="json"), status)
+
+        answered = await once(session, asked, answer)
+        if is_act and REPLAYED in answered.headers:
+            del request.state.act  # it is recorded already
+    if not isinstance(answered, NothingDone):
+        gateway_of(request).hints.want(1)
+    return answered

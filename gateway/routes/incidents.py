@@ -1,0 +1,100 @@
+"""Incidents: tokens that can't go on until somebody has corrected what is wrong. They are looked at, and resolved."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.answers.incidents import IncidentAnswer, IncidentsAnswer, ResolvedAnswer
+from gateway.parts import Here, Manager, Reader, read_model
+from gateway.reference.openapi import body_of
+from gateway.requests.asked import DryRun
+from gateway.requests.callers import Caller
+from gateway.requests.listing import listing
+from gateway.requests.problems import REFUSED, Problem
+from gateway.routes.doing import do_once
+from service.incidents import AT_ONCE_MAX, resolve_many
+from sql.processes.incidents import IncidentFilter, find_incidents
+from sql.session import Session
+from timers.model import NAME_CHARS_MAX
+
+LISTED_MAX = 1_000
+
+router = APIRouter(prefix="/v1/incidents", tags=["processes"])
+
+
+class Chosen(BaseModel):
+    """Which incidents are meant; what is not given leaves none out."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    process_id: str | None = Field(None, description="only of this process", examples=["order"])
+    version: int | None = Field(None, ge=1, le=2**31 - 1, description="only of this version of the process")
+    saying: str | None = Field(
+        None,
+        min_length=1,
+        max_length=NAME_CHARS_MAX,
+        description="only those whose sentence has this text, upper or lower case",
+        examples=["the card is expired"],
+    )
+
+    def filter_of(self, caller: Caller) -> IncidentFilter:
+        """Make it a filter of the caller's incidents."""
+        return IncidentFilter(caller.tenant_id, self.process_id, self.version, self.saying)
+
+
+class Listed(Chosen):
+    """Which incidents are listed."""
+
+    limit: int = Field(100, ge=1, le=LISTED_MAX)
+
+
+class Resolving(Chosen):
+    """Which incidents are resolved."""
+
+    every: bool = Field(False, description="without a filter: all incidents are meant")
+    limit: int = Field(AT_ONCE_MAX, ge=1, le=AT_ONCE_MAX, description="at most so many, the newest of them")
+
+    def check(self) -> None:
+        """Refuse to resolve everything because a filter was forgotten.
+
+        errors:  Problem
+        """
+        if not self.every and self.process_id is None and self.version is None and self.saying is None:
+            raise Problem(
+                REFUSED,
+                'nothing says which incidents are meant; give process_id, version or saying, or "every": true for all',
+            )
+
+
+@router.get("", response_model=IncidentsAnswer)
+async def list_incidents(gateway: Here, caller: Reader, wanted: Annotated[Listed, Query()]) -> Response:
+    """List incidents, the newest first."""
+    async with gateway.pool.session(caller.tenants) as session:
+        found = await find_incidents(session, wanted.filter_of(caller), limit=wanted.limit)
+    return await listing(IncidentsAnswer, "incidents", map(IncidentAnswer.of, found))
+
+
+@router.post(
+    "/resolve",
+    response_model=ResolvedAnswer,
+    openapi_extra=body_of(Resolving, is_needed=False, example={"process_id": "order", "saying": "the card is expired"}),
+)
+async def resolve_incidents(
+    request: Request, gateway: Here, caller: Manager, dry_run: DryRun = False
+) -> ResolvedAnswer | Response:
+    """Resolve incidents: their tokens go on where they stopped. Signals that are dead letters are redriven instead."""
+    asked = await read_model(request, Resolving)
+    asked.check()
+
+    async def do(session: Session) -> ResolvedAnswer:
+        done = await resolve_many(session, asked.filter_of(caller), limit=asked.limit, dry_run=dry_run)
+        return ResolvedAnswer.of(done)
+
+    if dry_run:
+        # It has no answer that is kept: the same key may then do what was only said.
+        async with gateway.pool.session(caller.tenants) as session:
+            return await do(session)
+    return await do_once(request, caller, asked, do)

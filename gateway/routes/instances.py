@@ -1,0 +1,225 @@
+"""Instances of processes: list and show them, wait for their end, and change what runs."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.answers.processes import (
+    InstanceAnswer,
+    InstanceKeyAnswer,
+    InstancesAnswer,
+    StepAnswer,
+    StepsAnswer,
+    WholeInstanceAnswer,
+)
+from gateway.parts import Gateway, Here, Manager, Reader, Writer, read_model
+from gateway.reference.openapi import body_of
+from gateway.requests.callers import Caller
+from gateway.requests.listing import listing
+from gateway.requests.problems import NOT_FOUND, Problem
+from gateway.routes.doing import do_once
+from gateway.waits.waiting import wait_s_of
+from service import processes as use_cases
+from service import token_moves
+from sql.processes import instances as statements
+from sql.processes.instances import WholeInstance
+from sql.session import Session
+from timers.model import BIGINT_MAX
+
+LISTED_MAX = 1_000
+LOOK_S, LOOK_MAX_S = 0.02, 0.5  # between two looks at an instance whose end a caller waits for
+ORDER = {"order": 42}
+
+router = APIRouter(prefix="/v1/instances", tags=["processes"])
+
+Key = Annotated[int, Path(ge=1, le=BIGINT_MAX)]
+Limit = Annotated[int, Query(ge=1, le=LISTED_MAX)]
+Wait = Annotated[str | None, Query(description="for how long to wait for its end, at most PT300S", examples=["PT30S"])]
+
+
+class Instances(BaseModel):
+    """Which instances are listed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    process_id: str | None = Field(None, description="only of this process")
+    state: Literal["RUNNING", "ENDED", "INCIDENT"] | None = Field(None, description="only those")
+    limit: int = Field(100, ge=1, le=LISTED_MAX)
+    before: int | None = Field(None, ge=1, le=BIGINT_MAX, description="the last answer's `next`")
+
+
+class Variables(BaseModel):
+    """Variables that are given or set."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    variables: dict[str, Any] = Field(default_factory=dict, examples=[ORDER])
+
+
+class SetVariables(Variables):
+    """Which variables are set."""
+
+    token: int = Field(1, ge=1, description="whose; 1: those of the process")
+
+
+class Stopped(BaseModel):
+    """Which incident is resolved."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    token: int = Field(ge=1, description="the token that has stopped", examples=[3])
+
+
+class Moved(BaseModel):
+    """Which tokens end, and at which nodes others begin."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    terminated: list[int] = Field(default_factory=list, examples=[[3]])
+    begun: list[str] = Field(default_factory=list, examples=[["charge"]])
+
+
+@router.get("", response_model=InstancesAnswer)
+async def list_instances(gateway: Here, caller: Reader, wanted: Annotated[Instances, Query()]) -> Response:
+    """List instances, the newest first."""
+    async with gateway.pool.session(caller.tenants) as session:
+        found = await statements.find_instances(
+            session,
+            tenant_id=caller.tenant_id,
+            process_id=wanted.process_id,
+            state=wanted.state,
+            before=wanted.before,
+            page_size=wanted.limit,
+        )
+    following = found[-1].instance_key if len(found) == wanted.limit else None
+    return await listing(InstancesAnswer, "instances", map(InstanceAnswer.of, found), next=following)
+
+
+@router.get("/{instance_key:key}")
+async def get_instance(instance_key: Key, gateway: Here, caller: Reader, wait: Wait = None) -> WholeInstanceAnswer:
+    """Show an instance, with what it waits for; with `wait`, when it has ended or the time is over."""
+    async with may_wait(gateway, caller, wait) as wait_s:
+        return WholeInstanceAnswer.of_whole(await ended(gateway, instance_key, caller, within_s=wait_s))
+
+
+@router.get("/{instance_key:key}/steps", response_model=StepsAnswer)
+async def list_steps(
+    instance_key: Key,
+    gateway: Here,
+    caller: Reader,
+    limit: Limit = 100,
+    after: Annotated[int, Query(ge=0, le=BIGINT_MAX, description="the last answer's `next`")] = 0,
+) -> Response:
+    """Tell what happened in an instance, in order."""
+    async with gateway.pool.session(caller.tenants) as session:
+        await use_cases.find(session, instance_key, tenant_id=caller.tenant_id)
+        found = await statements.steps_of(session, instance_key, after=after, page_size=limit)
+    following = found[-1].version if len(found) == limit else None
+    return await listing(StepsAnswer, "steps", map(StepAnswer.of, found), next=following)
+
+
+@router.post("/{instance_key:key}/cancel", status_code=202, response_model=InstanceKeyAnswer)
+async def cancel_instance(instance_key: Key, request: Request, caller: Writer) -> Response:
+    """Cancel an instance, with all that it waits for."""
+
+    async def do(session: Session) -> InstanceKeyAnswer:
+        return _sent(instance_key, await statements.cancel_instance(session, instance_key, tenant_id=caller.tenant_id))
+
+    return await do_once(request, caller, {}, do, status=202)
+
+
+@router.post(
+    "/{instance_key:key}/variables",
+    status_code=202,
+    response_model=InstanceKeyAnswer,
+    openapi_extra=body_of(SetVariables, example={"variables": {"paid": True}}),
+)
+async def set_variables(instance_key: Key, request: Request, caller: Writer) -> Response:
+    """Set variables of an instance; others stay."""
+    asked = await read_model(request, SetVariables)
+
+    async def do(session: Session) -> InstanceKeyAnswer:
+        sent = await statements.set_variables(
+            session, instance_key, asked.variables, token=asked.token, tenant_id=caller.tenant_id
+        )
+        return _sent(instance_key, sent)
+
+    return await do_once(request, caller, asked, do, status=202)
+
+
+@router.post(
+    "/{instance_key:key}/resolve",
+    status_code=202,
+    response_model=InstanceKeyAnswer,
+    openapi_extra=body_of(Stopped, example={"token": 3}),
+)
+async def resolve_incident(instance_key: Key, request: Request, caller: Manager) -> Response:
+    """Resolve an incident: the token goes on where it stopped."""
+    asked = await read_model(request, Stopped)
+
+    async def do(session: Session) -> InstanceKeyAnswer:
+        sent = await statements.resolve_incident(session, instance_key, asked.token, tenant_id=caller.tenant_id)
+        return _sent(instance_key, sent)
+
+    return await do_once(request, caller, asked, do, status=202)
+
+
+@router.post(
+    "/{instance_key:key}/move",
+    status_code=202,
+    response_model=InstanceKeyAnswer,
+    openapi_extra=body_of(Moved, example={"terminated": [3], "begun": ["charge"]}),
+)
+async def move_tokens(instance_key: Key, request: Request, caller: Manager) -> Response:
+    """Let tokens of an instance end, and others begin; all of it happens, or nothing.
+
+    A token or a node that the instance does not have now is refused.
+    """
+    asked = await read_model(request, Moved)
+
+    async def do(session: Session) -> InstanceKeyAnswer:
+        sent = await token_moves.move(
+            session, instance_key, terminated=asked.terminated, begun=asked.begun, tenant_id=caller.tenant_id
+        )
+        return _sent(instance_key, sent)
+
+    return await do_once(request, caller, asked, do, status=202)
+
+
+@asynccontextmanager
+async def may_wait(gateway: Gateway, caller: Caller, wait: str | None) -> AsyncIterator[float]:
+    """Say for how long a caller may wait, and keep a place for it meanwhile: who may not wait has started nothing.
+
+    errors:  Problem  too many wait, here or of its tenant
+    """
+    wait_s = wait_s_of(wait) or 0.0
+    if not wait_s:
+        yield 0.0
+        return
+    async with gateway.waiting_of(caller.tenant_id, gateway.instance_waits):
+        yield wait_s
+
+
+async def ended(gateway: Gateway, instance_key: int, caller: Caller, *, within_s: float) -> WholeInstance:
+    """Wait for the end of an instance, or until the time is over, without keeping a connection meanwhile."""
+    deadline_s, pause_s = time.monotonic() + within_s, LOOK_S
+    while True:
+        async with gateway.pool.session(caller.tenants) as session:
+            found = await use_cases.find(session, instance_key, tenant_id=caller.tenant_id)
+        if found.found.ended_at or gateway.waiters.is_stopping or time.monotonic() >= deadline_s:
+            return found
+        await asyncio.sleep(min(pause_s, max(0.0, deadline_s - time.monotonic())))
+        pause_s = min(2 * pause_s, LOOK_MAX_S)
+
+
+def _sent(instance_key: int, sent: bool) -> InstanceKeyAnswer:
+    if not sent:
+        raise Problem(NOT_FOUND, f"instance {instance_key} does not run, or has no such incident; it may have ended")
+    return InstanceKeyAnswer(instance_key=instance_key)

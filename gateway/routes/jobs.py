@@ -1,0 +1,96 @@
+"""Jobs, which are the whole installation's: an operator looks at them, and starts and stops them."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.answers.jobs import JobAnswer, JobsAnswer, JobStateAnswer, RunAnswer, RunsAnswer, StartedAnswer
+from gateway.parts import Here, Operator, acting, read_model
+from gateway.reference.openapi import body_of
+from gateway.requests.asked import MAINTENANCE, Reason
+from gateway.requests.listing import listing
+from gateway.requests.paths import Name
+from service import jobs as use_cases
+from service.jobs import HISTORY_MAX
+from sql.session import ALL_TENANTS
+from timers.payload import payload_of
+
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
+
+SINCE = {"config": {"since": "2027-01-01"}}
+
+
+class Config(BaseModel):
+    """What a job's runs are told."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    config: object = Field(None, examples=[SINCE["config"]], description="a JSON value")
+
+
+@router.get("")
+async def list_jobs(gateway: Here, _: Operator) -> JobsAnswer:
+    """List all jobs, by name."""
+    async with gateway.pool.session(ALL_TENANTS) as session:
+        return JobsAnswer(jobs=[JobAnswer.of(job) for job in await use_cases.list_jobs(session)])
+
+
+@router.get("/{name}")
+async def get_job(name: Name, gateway: Here, _: Operator) -> JobAnswer:
+    """Show a job, with all that is known of it."""
+    async with gateway.pool.session(ALL_TENANTS) as session:
+        return JobAnswer.of(await use_cases.find_job(session, name))
+
+
+@router.get("/{name}/runs", response_model=RunsAnswer)
+async def list_runs(
+    name: Name, gateway: Here, _: Operator, limit: Annotated[int, Query(ge=1, le=HISTORY_MAX)] = 20
+) -> Response:
+    """List the last runs of a job, the newest first."""
+    async with gateway.pool.session(ALL_TENANTS) as session:
+        runs = await use_cases.history_of(session, name, limit=limit)
+    return await listing(RunsAnswer, "runs", map(RunAnswer.of, runs))
+
+
+@router.post("/{name}/run", openapi_extra=body_of(Config, is_needed=False, example=SINCE), status_code=202)
+async def run_job(name: Name, request: Request, _: Operator) -> StartedAnswer:
+    """Start a job now; `timer_key` names the start. A configuration that is given is for this run alone."""
+    asked = await read_model(request, Config)
+    config = None if asked.config is None else payload_of(asked.config)
+    async with acting(request, ALL_TENANTS) as session:
+        return StartedAnswer(timer_key=await use_cases.run_job(session, name, config=config))
+
+
+@router.post("/{name}/cancel", openapi_extra=body_of(Reason, is_needed=False, example=MAINTENANCE))
+async def cancel_job(name: Name, request: Request, _: Operator) -> JobStateAnswer:
+    """Tell the present run of a job to end."""
+    asked = await read_model(request, Reason)
+    async with acting(request, ALL_TENANTS) as session:
+        return JobStateAnswer(state=await use_cases.cancel_job(session, name, reason=asked.reason))
+
+
+@router.post("/{name}/disable", openapi_extra=body_of(Reason, is_needed=False, example=MAINTENANCE))
+async def disable_job(name: Name, request: Request, _: Operator) -> JobStateAnswer:
+    """Keep a job from starting, and tell its present run to end."""
+    asked = await read_model(request, Reason)
+    async with acting(request, ALL_TENANTS) as session:
+        return JobStateAnswer(state=await use_cases.disable_job(session, name, reason=asked.reason))
+
+
+@router.post("/{name}/enable")
+async def enable_job(request: Request, name: Name, _: Operator) -> JobStateAnswer:
+    """Let a disabled job start again."""
+    async with acting(request, ALL_TENANTS) as session:
+        return JobStateAnswer(state=await use_cases.enable_job(session, name))
+
+
+@router.put("/{name}/config", openapi_extra=body_of(Config, example=SINCE))
+async def configure_job(name: Name, request: Request, _: Operator) -> JobAnswer:
+    """Give a job another configuration, which its next run has."""
+    asked = await read_model(request, Config)
+    async with acting(request, ALL_TENANTS) as session:
+        await use_cases.configure_job(session, name, payload_of(asked.config))
+        return JobAnswer.of(await use_cases.find_job(session, name))

@@ -1,0 +1,133 @@
+"""Read the log: a page at a time, or as it grows, by server-sent events."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from gateway.answers.log import LogAnswer, RecordAnswer
+from gateway.limits.places import Places
+from gateway.parts import Gateway, Here, Reader
+from gateway.requests.callers import Caller
+from gateway.requests.listing import PIECE_BYTES, listing
+from gateway.requests.problems import Problem
+from sql.log.records import LogRecord, OwnRecords, log_end, read_own
+from sql.session import NO_TENANTS, StoreUnavailable
+from sql.turns import Turns
+from timers.model import BIGINT_MAX
+
+EVENTS = "text/event-stream"
+READ_MAX = 500
+POLL_S = 0.1
+AN_EVENT = 'id: 812\nevent: TRIGGERED\ndata: {"position":812,"intent":"TRIGGERED","timer_key":20514}\n\n'
+QUIET_S = 15.0  # then a comment is sent, so that nobody between us takes the connection for dead
+
+router = APIRouter(prefix="/v1/log", tags=["log"])
+
+
+@router.get("", response_model=LogAnswer)
+async def read_page(
+    gateway: Here,
+    caller: Reader,
+    after: Annotated[int, Query(ge=0, le=BIGINT_MAX, description="the last answer's `next`; 0: from the start")] = 0,
+    limit: Annotated[int, Query(ge=1, le=READ_MAX, description="records looked at; others' are left out")] = 100,
+) -> Response:
+    """Read what happened to the caller's timers, in the order in which it is read by everybody.
+
+    A page may be empty and yet not the last one: if `next` is more than `after`, ask again.
+    """
+    async with gateway.pool.session(caller.tenants) as session:
+        page = await read_own(session, after, limit=limit)
+    own = (RecordAnswer.of(record) for record in page.records if record.tenant_id == caller.tenant_id)
+    return await listing(LogAnswer, "records", own, next=page.next)
+
+
+@router.get("/stream", response_class=StreamingResponse, responses={200: {"content": {EVENTS: {"example": AN_EVENT}}}})
+async def stream_log(
+    request: Request,
+    gateway: Here,
+    caller: Reader,
+    after: Annotated[
+        int | None, Query(ge=0, le=BIGINT_MAX, description="if not given: what happens from now on")
+    ] = None,
+    last_event_id: Annotated[int | None, Header(ge=0, le=BIGINT_MAX, description="as a browser sends it")] = None,
+) -> StreamingResponse:
+    """Follow what happens to the caller's timers, by server-sent events: the id is the record's position."""
+    start = after if last_event_id is None else last_event_id
+    if start is None:
+        async with gateway.pool.session(NO_TENANTS) as session:
+            start = await log_end(session)
+    return _Following(_events(request, gateway, caller, start), gateway.streams)
+
+
+class _Following(StreamingResponse):
+    """A stream that has a place for as long as it lasts; without one it is a problem from the start."""
+
+    def __init__(self, events: AsyncIterator[str], places: Places) -> None:
+        super().__init__(events, media_type=EVENTS, headers={"Cache-Control": "no-store"})
+        self._places = places
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take a place, and send what happens.
+
+        errors:  Problem  there is none
+        """
+        with self._places.one():
+            await super().__call__(scope, receive, send)
+
+
+async def _events(request: Request, gateway: Gateway, caller: Caller, position: int) -> AsyncIterator[str]:
+    clock = asyncio.get_running_loop().time
+    yield ": the log follows\n\n"
+    said_at_s = clock()
+    while not gateway.waiters.is_stopping and await _is_known(request, gateway):
+        try:
+            async with gateway.pool.session(caller.tenants) as session:
+                page = await read_own(session, position, limit=READ_MAX)
+        except StoreUnavailable:
+            page = OwnRecords([], position)
+        own = [record for record in page.records if record.tenant_id == caller.tenant_id]
+        if own:
+            async for events in _written(own):
+                yield events
+            said_at_s = clock()
+        elif clock() - said_at_s > QUIET_S:
+            yield ": still there\n\n"
+            said_at_s = clock()
+        if page.next > position:
+            position = page.next
+        else:
+            await asyncio.sleep(POLL_S)
+
+
+async def _is_known(request: Request, gateway: Gateway) -> bool:
+    """Say whether the caller's key is still good: who is revoked reads no further."""
+    try:
+        await gateway.callers.caller_of(request.headers)
+    except Problem:
+        return False
+    except StoreUnavailable:
+        return True  # nobody reads anything now; it is asked again
+    return True
+
+
+async def _written(records: Iterable[LogRecord]) -> AsyncIterator[str]:
+    """Write records as events, some at once: many in one piece would keep all others waiting."""
+    events, size, turns = list[str](), 0, Turns()
+    for record in records:
+        events.append(_event(record))
+        size += len(events[-1])
+        if size >= PIECE_BYTES:
+            yield "".join(events)
+            events, size = [], 0
+        await turns.give()
+    yield "".join(events)
+
+
+def _event(record: LogRecord) -> str:
+    answer = RecordAnswer.of(record)
+    return f"id: {record.position}\nevent: {record.intent}\ndata: {answer.model_dump_json()}\n\n"

@@ -1,0 +1,69 @@
+"""Messages and signals: tell instances, and start events, that something has happened."""
+
+from fastapi import APIRouter
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.answers.processes import InstanceKeysAnswer
+from gateway.parts import Writer, read_model
+from gateway.reference.openapi import body_of
+from gateway.requests.asked import seconds_of
+from gateway.routes.doing import do_once
+from gateway.routes.instances import Variables
+from sql.processes import instances as statements
+from sql.session import Session
+
+router = APIRouter(prefix="/v1", tags=["processes"])
+
+
+class Message(Variables):
+    """A message that is published."""
+
+    name: str = Field(examples=["paid"])
+    correlation: str = Field("", description="the key that the waiting token's expression must have found")
+    keep: str = Field("PT0S", description="for how long it stays for who waits later, an ISO 8601 duration")
+
+
+class Signal(Variables):
+    """A signal that is thrown."""
+
+    name: str = Field(examples=["stop-all"])
+
+
+@router.post(
+    "/messages",
+    response_model=InstanceKeysAnswer,
+    openapi_extra=body_of(Message, example={"name": "paid", "correlation": "42", "keep": "PT1H"}),
+)
+async def publish_message(request: Request, caller: Writer) -> Response:
+    """Publish a message; the answer names the instances that get it now."""
+    asked = await read_model(request, Message)
+    keep_s = seconds_of("keep", asked.keep)
+
+    async def do(session: Session) -> InstanceKeysAnswer:
+        reached = await statements.publish_message(
+            session,
+            asked.name,
+            correlation=asked.correlation,
+            variables=asked.variables,
+            tenant_id=caller.tenant_id,
+            time_to_live_s=keep_s,
+        )
+        return InstanceKeysAnswer(instance_keys=reached)
+
+    return await do_once(request, caller, asked, do)
+
+
+@router.post("/signals", response_model=InstanceKeysAnswer, openapi_extra=body_of(Signal, example={"name": "stop-all"}))
+async def throw_signal(request: Request, caller: Writer) -> Response:
+    """Throw a signal; the answer names the instances that get it."""
+    asked = await read_model(request, Signal)
+
+    async def do(session: Session) -> InstanceKeysAnswer:
+        reached = await statements.throw_signal(
+            session, asked.name, variables=asked.variables, tenant_id=caller.tenant_id
+        )
+        return InstanceKeysAnswer(instance_keys=reached)
+
+    return await do_once(request, caller, asked, do)

@@ -1,0 +1,130 @@
+"""Processes: deploy models, list what is deployed, and start instances."""
+
+from hashlib import sha256
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bpmn.model.document import MODEL_BYTES_MAX
+from gateway.answers.processes import (
+    DefinitionKeyAnswer,
+    DeployedAnswer,
+    DeploymentAnswer,
+    InstanceKeyAnswer,
+    ProcessAnswer,
+    ProcessesAnswer,
+    WholeInstanceAnswer,
+)
+from gateway.parts import Here, Manager, Reader, Writer, gateway_of, read_model
+from gateway.reference.openapi import body_of
+from gateway.requests.bodies import read_body
+from gateway.requests.idempotency import REPLAYED
+from gateway.requests.paths import Name
+from gateway.requests.problems import NOT_FOUND, Problem
+from gateway.routes.doing import do_once
+from gateway.routes.instances import ORDER, Key, Variables, Wait, ended, may_wait
+from service import processes as use_cases
+from sql.processes import definitions
+from sql.session import Session
+
+XML = "application/xml"
+MODEL_BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            XML: {
+                "schema": {"type": "string"},
+                "example": '<definitions xmlns="http://www.omg.org/spec/BPMN/20100524/MODEL"><process id="hello"'
+                ' isExecutable="true"><startEvent id="start"/></process></definitions>',
+            }
+        },
+    }
+}
+
+router = APIRouter(prefix="/v1/processes", tags=["processes"])
+
+
+class Start(Variables):
+    """With what an instance begins."""
+
+    version: int | None = Field(None, ge=1, description="of the process; null: the newest")
+    idempotency_key: str | None = Field(
+        None, min_length=1, max_length=255, description="given again within a day, nothing more is started"
+    )
+
+
+@router.post("", status_code=201, response_model=DeploymentAnswer, openapi_extra=MODEL_BODY)
+async def deploy_model(
+    request: Request,
+    gateway: Here,
+    caller: Manager,
+    resource: Annotated[str, Query(max_length=200, description="the file's name")] = "model.bpmn",
+) -> Response:
+    """Deploy the processes of a BPMN model: a new version of each, unless the file is the same as before."""
+    model = await read_body(request, XML, bytes_max=MODEL_BYTES_MAX, within_s=gateway.settings.gateway_body_s)
+
+    async def do(session: Session) -> DeploymentAnswer:
+        deployed = await use_cases.deploy(session, model, resource=resource, tenant_id=caller.tenant_id)
+        return DeploymentAnswer(processes=[DeployedAnswer.of(it) for it in deployed])
+
+    asked = {"resource": resource, "digest": sha256(model).hexdigest()}
+    return await do_once(request, caller, asked, do, status=201)
+
+
+@router.get("")
+async def list_processes(
+    gateway: Here, caller: Reader, all_versions: Annotated[bool, Query(description="older ones, too")] = False
+) -> ProcessesAnswer:
+    """List deployed processes."""
+    async with gateway.pool.session(caller.tenants) as session:
+        found = await definitions.list_definitions(session, tenant_id=caller.tenant_id, all_versions=all_versions)
+    return ProcessesAnswer(processes=[ProcessAnswer.of(it) for it in found])
+
+
+@router.delete("/{definition_key:key}", response_model=DefinitionKeyAnswer)
+async def delete_definition(definition_key: Key, request: Request, caller: Manager) -> Response:
+    """Delete one version of a process; its instances go on. If it was the newest, the one before it is that again."""
+
+    async def do(session: Session) -> DefinitionKeyAnswer:
+        if not await definitions.delete_definition(session, definition_key, tenant_id=caller.tenant_id):
+            raise Problem(NOT_FOUND, f"definition {definition_key} is unknown, or deleted already")
+        return DefinitionKeyAnswer(definition_key=definition_key)
+
+    return await do_once(request, caller, {}, do)
+
+
+@router.post(
+    "/{name}/start",
+    status_code=201,
+    openapi_extra=body_of(Start, is_needed=False, example={"variables": ORDER}),
+)
+async def start_process(
+    name: Name, request: Request, response: Response, caller: Writer, wait: Wait = None
+) -> WholeInstanceAnswer:
+    """Start an instance of a process; with `wait`, answer when it has ended, or when the time is over.
+
+    Sent again with its idempotency key, it starts nothing more, and answers with that instance as it is then.
+    """
+    asked = await read_model(request, Start)
+
+    async def do(session: Session) -> InstanceKeyAnswer:
+        key = await use_cases.start(
+            session,
+            name,
+            variables=asked.variables,
+            tenant_id=caller.tenant_id,
+            version=asked.version,
+            idempotency_key=asked.idempotency_key,
+        )
+        return InstanceKeyAnswer(instance_key=key)
+
+    gateway = gateway_of(request)
+    async with may_wait(gateway, caller, wait) as wait_s:
+        done = await do_once(request, caller, asked, do)
+        if REPLAYED in done.headers:
+            response.headers[REPLAYED] = done.headers[REPLAYED]
+        key = InstanceKeyAnswer.model_validate_json(bytes(done.body)).instance_key
+        return WholeInstanceAnswer.of_whole(await ended(gateway, key, caller, within_s=wait_s))

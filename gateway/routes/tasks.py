@@ -1,0 +1,263 @@
+"""What instances wait for others to do: user tasks for people, service tasks for programs that take them."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.answers.processes import (
+    ServiceTaskAnswer,
+    ServiceTasksAnswer,
+    TaskAnswer,
+    TasksAnswer,
+    TaskStateAnswer,
+)
+from gateway.parts import Here, Reader, Writer, read_model
+from gateway.reference.openapi import body_of
+from gateway.requests.asked import seconds_of
+from gateway.requests.idempotency import NothingDone
+from gateway.requests.listing import listing
+from gateway.requests.problems import CONFLICT, NOT_FOUND, Problem
+from gateway.routes.doing import do_once
+from gateway.routes.instances import LISTED_MAX, ORDER, Key, Variables, may_wait
+from sql.processes.service_tasks import Lane
+from sql.processes.service_tasks import activate_service_tasks as activate
+from sql.processes.service_tasks import complete_service_task as complete_taken
+from sql.processes.service_tasks import fail_service_task as fail_taken
+from sql.processes.service_tasks import throw_service_task_error as throw_taken
+from sql.processes.tasks import claim_task as claim
+from sql.processes.tasks import complete_task as complete
+from sql.processes.tasks import find_tasks
+from sql.session import Session
+from timers.model import BIGINT_MAX
+
+NOT_YOURS = "is not yours: it has ended, its lease has run out, or it never was"  # of one that a program takes
+
+router = APIRouter(prefix="/v1", tags=["processes"])
+
+WaitForTasks = Annotated[
+    str | None, Query(description="for how long to wait for a task, at most PT300S", examples=["PT30S"])
+]
+
+
+class Tasks(BaseModel):
+    """Which tasks are listed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    assignee: str | None = Field(None, description="only of this person")
+    group: str | None = Field(None, description="only with this candidate group")
+    process_id: str | None = Field(None, description="only of this process")
+    instance_key: int | None = Field(None, ge=1, le=BIGINT_MAX, description="only of this instance")
+    limit: int = Field(100, ge=1, le=LISTED_MAX)
+    after: int = Field(0, ge=0, le=BIGINT_MAX, description="the last answer's `next`")
+
+
+class Assignment(BaseModel):
+    """Who has a task."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    assignee: str | None = Field(None, min_length=1, description="null: it is given back", examples=["ann"])
+
+
+class Activation(BaseModel):
+    """Which service tasks are taken, and for how long."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    type: str = Field(max_length=200, examples=["order.pack"])
+    most: int = Field(10, ge=1, le=LISTED_MAX)
+    lease: str = Field("PT1M", description="an ISO 8601 duration, a second to a day")
+
+
+class Done(Variables):
+    """What a service task results in."""
+
+    claim: int = Field(ge=1, description="as it was taken", examples=[1])
+
+
+class NotDone(BaseModel):
+    """Why a service task could not be done, and whether it is tried again."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    claim: int = Field(ge=1, description="as it was taken", examples=[1])
+    reason: str = Field(max_length=1_000, examples=["no box is left"])
+    retries: int | None = Field(
+        None,
+        ge=0,
+        le=1_000,
+        description="further attempts; 0: none, and its instance has an incident; null: what the model has left",
+    )
+    retry_after: str = Field("PT0S", description="when the next may be made, an ISO 8601 duration")
+
+
+class Thrown(Done):
+    """With which error a service task ends."""
+
+    code: str = Field(min_length=1, max_length=200, examples=["OUT_OF_STOCK"])
+    reason: str | None = Field(None, max_length=1_000)
+
+
+@router.get("/tasks", response_model=TasksAnswer)
+async def list_tasks(gateway: Here, caller: Reader, wanted: Annotated[Tasks, Query()]) -> Response:
+    """List open tasks, the oldest first."""
+    async with gateway.pool.session(caller.tenants) as session:
+        found = await find_tasks(
+            session,
+            tenant_id=caller.tenant_id,
+            assignee=wanted.assignee,
+            candidate_group=wanted.group,
+            process_id=wanted.process_id,
+            instance_key=wanted.instance_key,
+            after=wanted.after,
+            page_size=wanted.limit,
+        )
+    following = found[-1].task_key if len(found) == wanted.limit else None
+    return await listing(TasksAnswer, "tasks", map(TaskAnswer.of, found), next=following)
+
+
+@router.post(
+    "/tasks/{task_key:key}/claim",
+    response_model=TaskStateAnswer,
+    openapi_extra=body_of(Assignment, is_needed=False, example={"assignee": "ann"}),
+)
+async def claim_task(task_key: Key, request: Request, caller: Writer) -> Response:
+    """Give a task to a person, unless another has it; without one it is given back."""
+    asked = await read_model(request, Assignment)
+
+    async def do(session: Session) -> TaskStateAnswer:
+        outcome = await claim(session, task_key, assignee=asked.assignee, tenant_id=caller.tenant_id)
+        if outcome == "TAKEN":
+            raise Problem(CONFLICT, f"task {task_key} is another's; let that person give it back", state=outcome)
+        return _of_task(task_key, outcome, gone="is completed, or never was")
+
+    return await do_once(request, caller, asked, do)
+
+
+@router.post(
+    "/tasks/{task_key:key}/complete",
+    response_model=TaskStateAnswer,
+    openapi_extra=body_of(Variables, is_needed=False, example={"variables": {"approved": True}}),
+)
+async def complete_task(task_key: Key, request: Request, caller: Writer) -> Response:
+    """Complete a task; its instance goes on."""
+    asked = await read_model(request, Variables)
+
+    async def do(session: Session) -> TaskStateAnswer:
+        done = await complete(session, task_key, variables=asked.variables, tenant_id=caller.tenant_id)
+        outcome = "COMPLETED" if done else "NOT_FOUND"
+        return _of_task(task_key, outcome, gone="is completed already, or never was")
+
+    return await do_once(request, caller, asked, do)
+
+
+@router.post(
+    "/service-tasks/activate",
+    response_model=ServiceTasksAnswer,
+    openapi_extra=body_of(Activation, example={"type": "order.pack", "lease": "PT30S"}),
+)
+async def activate_service_tasks(
+    request: Request, gateway: Here, caller: Writer, wait: WaitForTasks = None
+) -> Response:
+    """Take service tasks of a type, for a program that does them itself; they are its own until the lease runs out.
+
+    With `wait`, answer when there is one, or when the time is over. Of those who wait for a type the first gets it.
+    """
+    asked = await read_model(request, Activation)
+    lease_s = seconds_of("lease", asked.lease)
+
+    async def do(session: Session) -> ServiceTasksAnswer:
+        found = await activate(session, asked.type, most=asked.most, lease_s=lease_s, tenant_id=caller.tenant_id)
+        return ServiceTasksAnswer(tasks=[ServiceTaskAnswer.of(it) for it in found])
+
+    nothing = NothingDone(ServiceTasksAnswer(tasks=[]).model_dump())
+
+    async def look() -> Response:
+        answer = await do_once(request, caller, asked, do, did=lambda answer: bool(answer.tasks))
+        return nothing if isinstance(answer, NothingDone) else answer
+
+    async with may_wait(gateway, caller, wait) as wait_s:
+        return await gateway.task_lines.wait(
+            Lane(caller.tenant_id, asked.type),
+            look,
+            nothing=nothing,
+            is_gone=request.is_disconnected,
+            within_s=wait_s,
+        )
+
+
+@router.post(
+    "/service-tasks/{task_key:key}/complete",
+    response_model=TaskStateAnswer,
+    openapi_extra=body_of(Done, example={"claim": 1, "variables": ORDER}),
+)
+async def complete_service_task(task_key: Key, request: Request, caller: Writer) -> Response:
+    """Complete a service task that was taken; its instance goes on."""
+    asked = await read_model(request, Done)
+
+    async def do(session: Session) -> TaskStateAnswer:
+        outcome = await complete_taken(
+            session, task_key, asked.claim, variables=asked.variables, tenant_id=caller.tenant_id
+        )
+        return _of_task(task_key, outcome)
+
+    return await do_once(request, caller, asked, do)
+
+
+@router.post(
+    "/service-tasks/{task_key:key}/fail",
+    response_model=TaskStateAnswer,
+    openapi_extra=body_of(NotDone, example={"claim": 1, "reason": "no box is left", "retries": 2}),
+)
+async def fail_service_task(task_key: Key, request: Request, caller: Writer) -> Response:
+    """Say that a service task could not be done; without further retries its instance has an incident."""
+    asked = await read_model(request, NotDone)
+    retry_after_s = seconds_of("retry_after", asked.retry_after)
+
+    async def do(session: Session) -> TaskStateAnswer:
+        outcome = await fail_taken(
+            session,
+            task_key,
+            asked.claim,
+            reason=asked.reason,
+            retries=asked.retries,
+            retry_after_s=retry_after_s,
+            tenant_id=caller.tenant_id,
+        )
+        return _of_task(task_key, outcome)
+
+    return await do_once(request, caller, asked, do)
+
+
+@router.post(
+    "/service-tasks/{task_key:key}/throw",
+    response_model=TaskStateAnswer,
+    openapi_extra=body_of(Thrown, example={"claim": 1, "code": "OUT_OF_STOCK"}),
+)
+async def throw_service_task_error(task_key: Key, request: Request, caller: Writer) -> Response:
+    """End a service task with an error of BPMN. An event of the model may catch it by its code."""
+    asked = await read_model(request, Thrown)
+
+    async def do(session: Session) -> TaskStateAnswer:
+        outcome = await throw_taken(
+            session,
+            task_key,
+            asked.claim,
+            code=asked.code,
+            reason=asked.reason,
+            variables=asked.variables,
+            tenant_id=caller.tenant_id,
+        )
+        return _of_task(task_key, outcome)
+
+    return await do_once(request, caller, asked, do)
+
+
+def _of_task(task_key: int, outcome: str, *, gone: str = NOT_YOURS) -> TaskStateAnswer:
+    if outcome == "NOT_FOUND":
+        raise Problem(NOT_FOUND, f"task {task_key} {gone}")
+    return TaskStateAnswer(task_key=task_key, state=outcome)

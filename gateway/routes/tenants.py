@@ -1,0 +1,64 @@
+"""Tenants: an operator sees what each may have and has, and sets it."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.answers.tenants import ShownTenantAnswer, TenantAnswer, TenantsAnswer
+from gateway.parts import Admin, Here, acting, read_model
+from gateway.reference.openapi import body_of
+from gateway.requests.listing import listing
+from gateway.requests.paths import Name
+from service import tenants as use_cases
+from service.tenants import LISTED_MAX
+from sql.session import ALL_TENANTS
+from sql.tenants.tenants import list_tenants
+
+router = APIRouter(prefix="/v1/tenants", tags=["tenants"])
+
+
+class WantedLimits(BaseModel):
+    """All limits that a tenant has from then on; what is not given, or null, is without a limit."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    timers_max: int | None = Field(None, examples=[100_000], description="pending timers")
+    payload_bytes_max: int | None = Field(None, description="bytes of their payloads, as JSON text")
+    waiters_max: int | None = Field(None, examples=[100], description="callers who wait for an end, at each gateway")
+    endpoints_max: int | None = Field(None, examples=[20])
+    rate_per_s: float | None = Field(None, examples=[50], description="writes a second, at each gateway")
+
+
+@router.get("", operation_id="list_tenants", response_model=TenantsAnswer)
+async def list_all(gateway: Here, _: Admin, limit: Annotated[int, Query(ge=1, le=LISTED_MAX)] = 100) -> Response:
+    """List the tenants that have limits of their own, by name."""
+    async with gateway.pool.session(ALL_TENANTS) as session:
+        found = await list_tenants(session, limit=limit)
+    return await listing(TenantsAnswer, "tenants", map(TenantAnswer.of, found))
+
+
+@router.get("/{tenant}")
+async def get_tenant(tenant: Name, gateway: Here, _: Admin) -> ShownTenantAnswer:
+    """Show what a tenant may have, and what it has; one that nobody has heard of has nothing."""
+    async with gateway.pool.session(ALL_TENANTS) as session:
+        shown = await use_cases.show(session, tenant)
+    usual, waiters = gateway.settings.usual_limits, gateway.quotas.count_waiting(tenant)
+    return ShownTenantAnswer.of(shown, usual=usual, waiters=waiters)
+
+
+@router.put("/{tenant}", openapi_extra=body_of(WantedLimits, example={"timers_max": 100_000, "rate_per_s": 50}))
+async def put_limits(tenant: Name, request: Request, _: Admin) -> TenantAnswer:
+    """Give a tenant limits of its own; a gateway holds it to them from its next look on, about a second later."""
+    wanted = await read_model(request, WantedLimits)
+    async with acting(request, ALL_TENANTS) as session:
+        return TenantAnswer.of(await use_cases.set_own(session, tenant, wanted.model_dump()))
+
+
+@router.delete("/{tenant}", status_code=204)
+async def remove_limits(request: Request, tenant: Name, _: Admin) -> None:
+    """Take a tenant's own limits back: it has those of the gateways' settings. Nothing else of it is removed."""
+    async with acting(request, ALL_TENANTS) as session:
+        await use_cases.remove_own(session, tenant)

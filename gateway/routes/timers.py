@@ -1,0 +1,302 @@
+"""Look at timers, and change one: by its key, or by its name.
+
+A schedule has another key after each firing, so it is addressed by its name.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Awaitable, Callable
+from functools import partial
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from gateway.answers.log import RecordAnswer, RecordsAnswer
+from gateway.answers.timers import ChangedAnswer, ExplainedAnswer, TimerAnswer, TimersAnswer
+from gateway.parts import Asking, Here, Reader, Writer, gateway_of, read_model
+from gateway.reference.openapi import WAIT, body_of
+from gateway.requests.asked import PAID, Chosen, Reason, find_own
+from gateway.requests.bodies import TIMER, read_object
+from gateway.requests.callers import Caller
+from gateway.requests.idempotency import once, request_of
+from gateway.requests.listing import listing
+from gateway.requests.paths import Name
+from gateway.requests.problems import STALE, Problem
+from gateway.routes.creating import TIMERS, WAITED, schedule, timer_of
+from gateway.waits.waiting import find_ends, wait_s_of
+from service.explain import explain, gather
+from service.filters import moment_of
+from service.moves import destination_of, move
+from service.single_change import change_one
+from shardclock.api.changes import CANCELED, PAUSED, RESCHEDULED, RESUMED, RUN, Outcomes
+from sql.clients.history import TimerState, find_timers, lock_timer, records_of
+from sql.clients.verbs import TimerRef, cancel_timer, pause_timer, resume_timer, run_timer
+from sql.metrics.status import read_clock
+from sql.session import Session
+from timers.model import BIGINT_MAX, NewTimer
+from timers.refusal import InvalidTimer, shortened
+
+STATES = ("pending", "paused", "triggered", "canceled", "skipped", "ended")
+RECORDS_MAX = 100
+ANY = "*"
+
+router = APIRouter(prefix=TIMERS, tags=["timers"])
+
+
+class NewDate(BaseModel):
+    """Where a timer is moved to: exactly one of the first four."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    due_date: str | None = Field(None, examples=["2027-01-31T08:00:00Z"], description="a moment")
+    delay: str | None = Field(None, examples=["PT15M"], description="from now, an ISO 8601 duration")
+    shift: str | None = Field(None, examples=["-P1D"], description="from its own due date, with a sign or without")
+    schedule: str | None = Field(None, examples=["0 8 * * MON"], description="another rule, an ISO 8601 repeat or cron")
+    zone: str | None = Field(None, examples=["Europe/Berlin"], description="beside a local due date or a rule")
+    missed: str | None = Field(None, examples=["skip"], description="beside a rule; if not given, as before")
+
+
+class Listing(Chosen):
+    """Which timers are listed; what is not given leaves none out."""
+
+    state: str = Field("pending", description=f"one of {', '.join(STATES)}")
+    name: str | None = Field(None, description="only timers of this name")
+    limit: int = Field(100, ge=1, le=1_000)
+    after: str | None = Field(None, description="the last answer's `next`")
+
+
+@router.get("", response_model=TimersAnswer)
+async def list_timers(gateway: Here, caller: Reader, wanted: Annotated[Listing, Query()]) -> Response:
+    """List pending timers, soonest first, or paused ones, or ended ones, newest first."""
+    state = wanted.state
+    if state not in STATES:
+        raise InvalidTimer(f"state {shortened(state)} is unknown: use {', '.join(STATES[:-1])} or {STATES[-1]}")
+    async with gateway.pool.session(caller.tenants) as session:
+        page = await find_timers(
+            session, state.upper(), wanted.filter_of(caller), name=wanted.name, size=wanted.limit, page=wanted.after
+        )
+    return await listing(TimersAnswer, "timers", map(TimerAnswer.of, page.timers), next=page.next)
+
+
+@router.put(
+    "/by-name/{name}",
+    response_model=None,
+    responses={200: WAITED, 201: WAITED},
+    openapi_extra={
+        "parameters": [WAIT],
+        **body_of(
+            NewTimer,
+            but=("tenant_id", "name", "on_conflict"),
+            example={"schedule": "0 8 * * MON", "zone": "Europe/Berlin"},
+        ),
+    },
+)
+async def put_timer(name: Name, request: Request, gateway: Here, caller: Writer) -> Response:
+    """Make the timer of a name, or replace it."""
+    fields = await read_object(request, within_s=gateway.settings.gateway_body_s, such_as=TIMER)
+    for field in ("name", "on_conflict"):
+        if field in fields:
+            raise InvalidTimer(f"{field} is not a field here: the path names the timer that is replaced; leave it out")
+    timer = timer_of({**fields, "name": name, "on_conflict": "replace"}, caller)
+    return await schedule(request, caller, timer, request_of(request, caller, fields))
+
+
+def by_key(timer_key: Annotated[int, Path(ge=1, le=BIGINT_MAX)]) -> TimerRef:
+    """Name a timer by its key."""
+    return TimerRef(timer_key)
+
+
+def by_name(name: Name, caller: Asking) -> TimerRef:
+    """Name a timer by its name."""
+    return TimerRef(None, name, caller.tenant_id)
+
+
+def _add_looks(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
+    """Add how to look at one timer, addressed in one way."""
+    which_is = Annotated[TimerRef, Depends(which_of)]
+
+    @router.get(path, operation_id=f"get_timer{suffix}")
+    async def get_timer(which: which_is, gateway: Here, caller: Reader, response: Response) -> TimerAnswer:
+        """Show a timer, pending or ended."""
+        async with gateway.pool.session(caller.tenants) as session:
+            timer = await find_own(session, which, caller)
+        response.headers["ETag"] = etag_of(timer)
+        return TimerAnswer.of(timer)
+
+    @router.get(f"{path}/records", operation_id=f"get_records{suffix}", response_model=RecordsAnswer)
+    async def get_records(
+        which: which_is, gateway: Here, caller: Reader, limit: Annotated[int, Query(ge=1, le=RECORDS_MAX)] = 20
+    ) -> Response:
+        """Show what happened to a timer, the newest first."""
+        async with gateway.pool.session(caller.tenants) as session:
+            await find_own(session, which, caller)
+            records = await records_of(session, which, limit=limit)
+        return await listing(RecordsAnswer, "records", map(RecordAnswer.of, records))
+
+    @router.get(f"{path}/explanation", operation_id=f"explain_timer{suffix}")
+    async def explain_timer(
+        which: which_is,
+        gateway: Here,
+        caller: Reader,
+        at: Annotated[str | None, Query(description="about this moment; if not given, about now")] = None,
+    ) -> ExplainedAnswer:
+        """Say why a timer fired when it did, or why it did not."""
+        settings = gateway.settings
+        asked = None if at is None else moment_of("at", at)
+        async with gateway.pool.session(caller.tenants) as session:
+            await find_own(session, which, caller)
+            now = await read_clock(session)
+            moment = asked or now
+            story = await gather(session, which, moment, now, identity=settings.identity, silent_s=settings.silent_s)
+        answer = explain(story, moment)
+        records = [RecordAnswer.of(record) for record in story.records]
+        return ExplainedAnswer(moment=moment, verdict=answer.verdict, why=answer.why, records=records)
+
+
+def _add_end(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
+    """Add how to wait for the end of one timer, addressed in one way."""
+    which_is = Annotated[TimerRef, Depends(which_of)]
+
+    @router.get(
+        f"{path}/end",
+        operation_id=f"get_end{suffix}",
+        response_model=RecordAnswer,
+        responses={204: {"description": "It has not ended yet: ask again."}},
+    )
+    async def get_end(
+        which: which_is,
+        request: Request,
+        gateway: Here,
+        caller: Reader,
+        wait: Annotated[str, Query(description="for how long, an ISO 8601 duration of at most PT300S")] = "PT0S",
+    ) -> Response:
+        """Wait until a timer has ended, and show the record that ended it: of one with a target, its delivery's end."""
+        wait_s = wait_s_of(wait) or 0.0
+        async with gateway.pool.session(caller.tenants) as session:
+            key = (await find_own(session, which, caller)).timer_key
+            end = (await find_ends(session, [key])).get(key)
+        if end is None and wait_s:
+            async with gateway.waiting_of(caller.tenant_id, gateway.waiters.places):
+                end = await gateway.waiters.end_of(key, request, within_s=wait_s)
+        if end is None:
+            return Response(status_code=HTTPStatus.NO_CONTENT)
+        return JSONResponse(RecordAnswer.of(end).model_dump(mode="json"))
+
+
+def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
+    """Add how to change one timer, addressed in one way."""
+    which_is = Annotated[TimerRef, Depends(which_of)]
+
+    @router.patch(
+        path,
+        operation_id=f"move_timer{suffix}",
+        response_model=ChangedAnswer,
+        openapi_extra=body_of(NewDate, example={"shift": "PT1H"}),
+    )
+    async def move_timer(which: which_is, request: Request, caller: Writer) -> Response:
+        """Move a timer to a moment, by a delay from now, by a shift, or to another rule.
+
+        With `If-Match`, only if it is as it was when its `ETag` was read.
+        """
+        to = await read_model(request, NewDate)
+        change = partial(move, to=destination_of(to.model_dump()))
+        return await _change(request, caller, which, change, RESCHEDULED, body=to)
+
+    @router.post(
+        f"{path}/cancel",
+        operation_id=f"cancel_timer{suffix}",
+        response_model=ChangedAnswer,
+        openapi_extra=body_of(Reason, is_needed=False, example=PAID),
+    )
+    async def cancel(which: which_is, request: Request, caller: Writer) -> Response:
+        """Cancel a pending timer; if it has fired already, say so."""
+        why = await read_model(request, Reason)
+        change = partial(cancel_timer, reason=why.reason)
+        return await _change(request, caller, which, change, CANCELED, body=why)
+
+    @router.post(
+        f"{path}/pause",
+        operation_id=f"pause_timer{suffix}",
+        response_model=ChangedAnswer,
+        openapi_extra=body_of(Reason, is_needed=False, example=PAID),
+    )
+    async def pause(which: which_is, request: Request, caller: Writer) -> Response:
+        """Keep a pending timer from firing until it is resumed."""
+        why = await read_model(request, Reason)
+        change = partial(pause_timer, reason=why.reason)
+        return await _change(request, caller, which, change, PAUSED, body=why)
+
+    @router.post(f"{path}/resume", operation_id=f"resume_timer{suffix}", response_model=ChangedAnswer)
+    async def resume(which: which_is, request: Request, caller: Writer) -> Response:
+        """Resume a paused timer; one that fell due meanwhile is due at once."""
+        return await _change(request, caller, which, resume_timer, RESUMED)
+
+    @router.post(f"{path}/run", operation_id=f"run_timer{suffix}", response_model=ChangedAnswer)
+    async def run(which: which_is, request: Request, caller: Writer) -> Response:
+        """Make a pending timer due now; a schedule runs once more, and keeps its dates."""
+        once_more = partial(run_timer, operation=secrets.token_hex(8))
+        return await _change(request, caller, which, once_more, RUN)
+
+
+for _path, _which_of, _suffix in (("/by-name/{name}", by_name, "_by_name"), ("/{timer_key:key}", by_key, "")):
+    _add_looks(_path, _which_of, _suffix)
+    _add_end(_path, _which_of, _suffix)
+    _add_changes(_path, _which_of, _suffix)
+
+
+def etag_of(timer: TimerState) -> str:
+    """Tell this state of a timer from others of it; being claimed by a shard does not change it."""
+    shown = TimerAnswer.of(timer).model_dump_json()
+    return f'"{hashlib.sha256(shown.encode()).hexdigest()[:16]}"'
+
+
+async def _change(
+    request: Request,
+    caller: Caller,
+    which: TimerRef,
+    change: Callable[[Session, TimerRef], Awaitable[str]],
+    outcomes: Outcomes,
+    *,
+    body: BaseModel | None = None,
+) -> Response:
+    """Change a timer of the caller's, once for each idempotency key, and only if it matches `If-Match`."""
+    asked = request_of(request, caller, body.model_dump() if body else {})
+    expected = request.headers.get("if-match")
+
+    async def do(session: Session) -> Response:
+        meant = which
+        if expected is not None:
+            timer = await find_own(session, which, caller)
+            await _require(session, timer, caller, expected)
+            meant = TimerRef(timer.timer_key)  # that one, and none that gets its name meanwhile
+        elif which.timer_key is not None:  # a name is looked up among the caller's own
+            await find_own(session, which, caller)
+        changed = await change_one(session, meant, change, outcomes)
+        answer = ChangedAnswer(
+            timer_key=which.timer_key, name=which.name, state=changed.state, due_date=changed.due_date
+        )
+        return JSONResponse(answer.model_dump(mode="json"))
+
+    async with gateway_of(request).pool.session(caller.tenants) as session:
+        if expected is None:
+            return await once(session, asked, partial(do, session))
+        async with session.transaction():
+            return await once(session, asked, partial(do, session))
+
+
+async def _require(session: Session, timer: TimerState, caller: Caller, expected: str) -> None:
+    """Hold a timer's row until the transaction ends, and refuse if it is not as the caller has read it."""
+    if expected == ANY:
+        return
+    await lock_timer(session, timer.timer_key)
+    found = etag_of(await find_own(session, TimerRef(timer.timer_key), caller))
+    if found not in (tag.strip() for tag in expected.split(",")):
+        raise Problem(
+            STALE,
+            f"timer {timer.timer_key} is not as you have read it: it has the ETag {found} now; read it again",
+            headers={"ETag": found},
+        )

@@ -1,0 +1,6 @@
+"""What a gateway does beside requests.
+
+stats     count requests, and how long they took, and report it
+watching  what no request tells: whether the loop stands still, which keys expire
+hinting   tell engines that callers have sent signals
+"""
