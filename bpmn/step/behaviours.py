@@ -13,7 +13,7 @@ from bpmn.step.leaving import finish
 from bpmn.step.loops import begin_loop, variables_of_execution
 from bpmn.step.state import ROOT, Entry, Phase, Token
 from bpmn.step.stepping import Stepping
-from bpmn.step.variables import Unanswerable, assign, text_for, visible
+from bpmn.step.variables import Unanswerable, assigned, text_for, visible
 from timers.moment import parse_due_date
 from timers.refusal import InvalidTimer, shortened
 
@@ -49,7 +49,7 @@ def begin_node(step: Stepping, token: Token, results: Mapping[str, Json] | None 
     try:
         if token.phase == Phase.ENTERED:
             if node.inputs and not is_body:
-                assign(node.inputs, token, lambda source: step.value(source, token))
+                token.variables = assigned(node.inputs, step.instance, token, now=step.now)
             token.phase = Phase.HAS_INPUTS
         if token.phase == Phase.HAS_INPUTS:
             if node.boundaries or node.event_subprocesses:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bpmn.feel import Json
-from bpmn.step.signals import Completed
+from bpmn.step.signals import Completed, VariablesSet
 from tests.support.bpmn import Played, definition
 
 START = '<startEvent id="s"/>'
@@ -65,6 +65,30 @@ def test_what_only_went_into_a_child_does_not_come_back() -> None:
     played = play(f'<callActivity id="t"><extensionElements>{inside}</extensionElements></callActivity>')
     assert played.complete("t", z=2, y=3)
     assert played.result.variables == {"y": 3}
+
+
+def test_of_input_mappings_all_are_done_or_none() -> None:
+    failing = "in ok=assert(order, order.total &gt; 0)"
+    played = play(task("in n=n + 1", "in order=order", failing), n=1, order={"total": 0})
+    token = next(iter(played.incidents))
+    assert played.instance.tokens[token].variables == {}
+    assert played.send(VariablesSet(1, {"order": {"total": 5}}))
+    assert played.retry()
+    assert played.instance.tokens[token].variables == {"n": 2, "order": {"total": 5}, "ok": {"total": 5}}
+
+
+def test_an_input_mapping_sees_those_before_it() -> None:
+    played = play(task("in a=x + 1", "in o.b=a + 1", "in c=o.b + 1"), x=1)
+    assert played.instance.tokens[played.token("t")].variables == {"a": 2, "o": {"b": 3}, "c": 4}
+
+
+def test_of_output_mappings_all_are_done_or_none() -> None:
+    played = play(task("out n=n + 1", "out ok=assert(r, r &gt; 0)"), n=1)
+    assert played.complete("t", r=0)
+    assert played.instance.tokens[1].variables == {"n": 1}
+    assert played.send(VariablesSet(next(iter(played.incidents)), {"r": 5}))
+    assert played.retry()
+    assert played.result.variables == {"n": 2, "ok": 5}
 
 
 def test_an_output_mapping_sees_those_before_it() -> None:
