@@ -19,7 +19,7 @@ from bpmn.model.definition import (
     TimerKind,
     Trigger,
 )
-from bpmn.model.paths import INCLUSIVE_JOINS_MAX
+from bpmn.model.paths import FLOWS_JOINED_MAX
 from bpmn.model.refusal import Problem
 from timers.refusal import shortened
 
@@ -68,9 +68,9 @@ def _check_flows(node: Node, definition: Definition) -> Iterator[str]:
 
 def _check_process(node: Node, definition: Definition) -> Iterator[str]:
     plain = [start for start in _starts_in(node, definition) if start.trigger is None]
-    joins = {join.node_id for join in definition.joins.values() if join.kind == Kind.INCLUSIVE}
-    if len(joins) > INCLUSIVE_JOINS_MAX:
-        yield f"it has {len(joins):,} inclusive gateways that join; it may have {INCLUSIVE_JOINS_MAX}"
+    joined = sum(join.kind == Kind.INCLUSIVE for join in definition.joins.values())
+    if joined > FLOWS_JOINED_MAX:
+        yield f"it has {joined:,} flows into inclusive gateways that join; it may have {FLOWS_JOINED_MAX:,}"
     if len(plain) > 1:
         yield f"it has {len(plain)} start events without a trigger; it may have one"
     if not plain and not definition.starts:

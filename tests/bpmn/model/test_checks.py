@@ -183,7 +183,7 @@ def test_flows_have_ids_of_their_own() -> None:
         read_model(model(START + '<task id="a"/>' + flow.replace('id="f" ', "")))
 
 
-def test_too_many_inclusive_joins_are_refused() -> None:
+def test_too_many_flows_into_inclusive_joins_are_refused() -> None:
     gates = "".join(f'<inclusiveGateway id="g{number}"/>' for number in range(502))
     condition = "<conditionExpression>=true</conditionExpression>"
     links = "".join(
@@ -191,7 +191,7 @@ def test_too_many_inclusive_joins_are_refused() -> None:
         for number in range(501)
         for side in "ab"
     )
-    with pytest.raises(InvalidModel, match="501 inclusive gateways that join; it may have 500"):
+    with pytest.raises(InvalidModel, match="1,002 flows into inclusive gateways that join; it may have 1,000"):
         read_model(model(START + gates + links, connected="s>g0"))
 
 
