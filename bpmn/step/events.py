@@ -51,8 +51,8 @@ def opened_at_deployment(definition: Definition, *, now: datetime) -> tuple[Effe
 
 
 def _opened(step: Stepping, token: Token, node: Node) -> Iterator[Effect]:
-    def text(written: Text, meant: str) -> str:
-        value = text_for(written, step.instance, token, now=step.now, meant=f"{meant} of {node.node_id}")
+    def text(written: Text, meant: str, seen_by: Token = token) -> str:
+        value = text_for(written, step.instance, seen_by, now=step.now, meant=f"{meant} of {node.node_id}")
         if len(value) > WAITED_CHARS_MAX:
             raise Unanswerable(
                 f"{meant} of {node.node_id} has {len(value):,} characters, and may have {WAITED_CHARS_MAX}; shorten it"
@@ -63,8 +63,9 @@ def _opened(step: Stepping, token: Token, node: Node) -> Iterator[Effect]:
         case Timer(kind, written):
             yield TimerOpened(token.key, node.node_id, kind, _checked(kind, text(written, "the time")))
         case Message(name, correlation):
-            # A process begins by the message alone, whatever its key is.
-            key = text(correlation, "the correlation key") if correlation and token.key else ""
+            # A process begins by the message alone, whatever its key is. A boundary event's key is of the scope around.
+            around = step.instance.tokens.get(token.scope, token) if node.kind == Kind.BOUNDARY else token
+            key = text(correlation, "the correlation key", around) if correlation and token.key else ""
             yield MessageOpened(token.key, node.node_id, text(name, "the message's name"), key)
         case Signal(name):
             yield SignalOpened(token.key, node.node_id, text(name, "the signal's name"))

@@ -114,8 +114,9 @@ class Written:
 class Scope:
     """The process or a sub-process: what waits in it, and how many paths go on in it.
 
-    shape:   `beside` are the sub-processes beside which a path has begun. As long as one of them goes on, it could begin
-             the path once more, so a choice in that path waits for it before it joins, unless each part was chosen
+    shape:   `beside` are the sub-processes beside which a path has begun. As long as one of them goes on, it could
+             begin the path once more, so a choice in that path waits for it before it joins, unless each part was
+             chosen
     """
 
     def __init__(self, parent: Scope | None, then: Callable[[], None], caught: Callable[[], None] | None) -> None:

@@ -99,6 +99,19 @@ def test_a_message_brings_its_variables() -> None:
     assert played.result.variables == {"order": 42, "amount": 10}
 
 
+def test_a_boundary_event_s_correlation_key_is_that_of_the_scope_around_and_its_time_the_task_s_own() -> None:
+    message = boundary("b", "a", '<messageEventDefinition messageRef="m"/>')
+    late = boundary("t", "a", timer("timeDuration", "=late"))
+    mapping = '<zeebe:input source="=7" target="order"/><zeebe:input source="PT1H" target="late"/>'
+    task = job("a").replace("</extensionElements>", f"<zeebe:ioMapping>{mapping}</zeebe:ioMapping></extensionElements>")
+    played = Played(
+        definition(f'<startEvent id="s"/>{task}{message}{late}', connected="s>a", beside=SHARED), {"order": 42}
+    )
+    token = played.token("a")
+    assert played.open[token, "b"] == MessageOpened(token, "b", "paid", "42")
+    assert played.open[token, "t"] == TimerOpened(token, "t", TimerKind.DURATION, "PT1H")
+
+
 def test_a_signal_is_waited_for_by_its_name() -> None:
     played = with_boundary('<signalEventDefinition signalRef="g"/>')
     opened = played.open[played.token("b"), "b"]
