@@ -120,9 +120,9 @@ def catch(step: Stepping, thrower: Token, thrown: Error | Escalation, payload: P
 
     shape:   False: nobody does
     """
-    for at, node_ids, is_inside in _around(step, thrower):
+    for at, node_ids in _around(step, thrower):
         if catcher := next(_catching(step, thrown, node_ids), None):
-            begin = _begin_event_subprocess if is_inside else _leave_by
+            begin = _leave_by if catcher.kind == Kind.BOUNDARY else _begin_event_subprocess
             begin(step, at, catcher, payload)
             return True
     return False
@@ -134,23 +134,22 @@ def caught_around(step: Stepping, caller: Token) -> Catches:
     above = step.instance.catches or Catches()
 
     def caught(kind: type[Error | Escalation]) -> tuple[tuple[str | None, bool], ...]:
-        nodes = (node for _, node_ids, _ in around for node in _catching(step, kind(None), node_ids, any_code=True))
+        nodes = (node for _, node_ids in around for node in _catching(step, kind(None), node_ids, any_code=True))
         return tuple((_code_of(node), node.is_interrupting) for node in nodes)
 
     return Catches(caught(Error) + above.errors, caught(Escalation) + above.escalations)
 
 
-def _around(step: Stepping, thrower: Token) -> Iterator[tuple[Token, Sequence[str], bool]]:
+def _around(step: Stepping, thrower: Token) -> Iterator[tuple[Token, Sequence[str]]]:
     """Give the events around a token, the nearest first.
 
-    shape:   the token at which they are, the events, and whether they are starts of event sub-processes inside it
+    shape:   the token at which they are, and the events: the starts of event sub-processes inside it, then its
+             boundary events. They are equally near, so a code goes before a catch-all among them
     """
     at: Token | None = thrower
     while at is not None:
-        if at is not thrower and _begins_inside(step, at):
-            yield at, _starts_of(step, at), True
-        if not step.is_inner(at):
-            yield at, step.node_of(at).boundaries, False
+        inside = _starts_of(step, at) if at is not thrower and _begins_inside(step, at) else ()
+        yield at, (*inside, *(() if step.is_inner(at) else step.node_of(at).boundaries))
         at = step.alive(at.scope)
 
 

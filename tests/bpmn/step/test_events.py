@@ -216,6 +216,40 @@ def test_an_event_sub_process_catches_an_error_of_its_scope() -> None:
     assert played.incidents, "an error inside an event sub-process isn't caught by it again"
 
 
+ERROR_2 = '<errorEventDefinition errorRef="y"/>'
+ESCALATION = '<escalationEventDefinition escalationRef="c"/>'
+ANY_ERROR, ANY_ESCALATION = "<errorEventDefinition/>", "<escalationEventDefinition/>"
+
+
+@pytest.mark.parametrize(("exact", "catch_all"), [(ERROR_2, ANY_ERROR), (ESCALATION, ANY_ESCALATION)])
+def test_around_one_sub_process_the_exact_code_comes_before_a_catch_all_inside(exact: str, catch_all: str) -> None:
+    thrown = f'<startEvent id="is"/><endEvent id="ie">{exact}</endEvent>'
+    inside = thrown + '<sequenceFlow id="f" sourceRef="is" targetRef="ie"/>' + event_subprocess("n", catch_all)
+    played = Played(
+        definition(
+            f'<startEvent id="s"/><subProcess id="sub">{inside}</subProcess>{boundary("b", "sub", exact)}{job("o")}',
+            connected="s>sub b>o",
+            beside=SHARED,
+        )
+    )
+    assert played.waits == ["o"]
+
+
+def test_a_catch_all_that_is_nearer_comes_before_the_exact_code_farther_out() -> None:
+    thrown = f'<startEvent id="is"/>{job("a")}<sequenceFlow id="f" sourceRef="is" targetRef="a"/>'
+    inside = thrown + boundary("k", "a", ANY_ERROR)
+    outside = boundary("b", "sub", ERROR_2)
+    played = Played(
+        definition(
+            f'<startEvent id="s"/><subProcess id="sub">{inside}</subProcess>{outside}',
+            connected="s>sub",
+            beside=SHARED,
+        )
+    )
+    assert played.send(ErrorThrown(played.token("a"), "E2"))
+    assert "k+" in played.history
+
+
 def test_an_instance_that_was_begun_by_an_event_goes_on_from_there_after_an_incident() -> None:
     message = event_subprocess("n", '<messageEventDefinition messageRef="m"/>')
     begun = '<startEvent id="g"><signalEventDefinition signalRef="g"/></startEvent>'
