@@ -61,7 +61,7 @@ def begin_node(step: Stepping, token: Token, results: Mapping[str, Json] | None 
             _behave(step, token, node, results)
     except Unanswerable as error:
         token.phase = min(token.phase, Phase.IS_WATCHED)
-        token.variables.update(results or {})  # so that an event sub-process has them when it goes on
+        token.variables.update(results or {})  # so that what an event has begun has them when it goes on
         step.raise_incident(token, str(error))
 
 
@@ -70,14 +70,14 @@ def _behave(step: Stepping, token: Token, node: Node, results: Mapping[str, Json
     if node.kind == Kind.EVENT_SUBPROCESS:
         assert node.start, "an event sub-process has a start event"
         step.plan(node.start, token.key, results or {})
+    elif node.kind == Kind.PROCESS and step.instance.start:
+        step.plan(step.instance.start, token.key, results or {})
     else:
         BEHAVIOURS[node.kind](step, token, node)
 
 
 def _begin_scope(step: Stepping, token: Token, node: Node) -> None:
-    if node.kind == Kind.PROCESS and step.instance.start:
-        step.plan(step.instance.start, token.key, {})
-    elif node.start:
+    if node.start:
         step.plan(node.start, token.key)
 
 

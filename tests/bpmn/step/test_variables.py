@@ -109,6 +109,30 @@ def test_an_output_mapping_of_a_path_hides_nothing_that_the_task_itself_has() ->
     assert played.result.variables == {"o": {"a": 1, "b": 7}}
 
 
+BY_SIGNAL = '<startEvent id="g">{}<signalEventDefinition signalRef="z"/></startEvent>'
+NAMED = '<signal id="z" name="go"/>'
+
+
+@pytest.mark.parametrize(
+    ("mappings", "result"), [((), {"a": 1, "b": 2}), (("out sum=a + b", "out first=a"), {"sum": 3, "first": 1})]
+)
+def test_of_what_begins_a_process_an_output_mapping_lets_in_what_it_maps(
+    mappings: tuple[str, ...], result: dict[str, Json]
+) -> None:
+    extensions = f"<extensionElements>{mapped(*mappings)}</extensionElements>" if mappings else ""
+    begun = definition(BY_SIGNAL.format(extensions), beside=NAMED)
+    assert Played(begun, {"a": 1, "b": 2}, start="g").result.variables == result
+    assert Played(begun, {"a": 1, "b": 2}, start="g", by_node=True).result.variables == result
+
+
+def test_what_begins_a_process_is_kept_while_an_incident_stops_its_start() -> None:
+    mapping = f"<extensionElements>{mapped('out sum=assert(a, a = x) + 1')}</extensionElements>"
+    played = Played(definition(BY_SIGNAL.format(mapping), beside=NAMED), {"a": 1, "b": 2}, start="g")
+    assert played.send(VariablesSet(1, {"x": 1}))
+    assert played.retry()
+    assert played.result.variables == {"x": 1, "sum": 2}
+
+
 def test_results_of_executions_go_to_the_process() -> None:
     played = play(task(loop=looped('isSequential="true"')), items=[1, 2])
     complete_all(played, {"approved": False}, {"approved": True})
