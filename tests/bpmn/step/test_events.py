@@ -125,7 +125,22 @@ def test_an_error_is_caught_by_its_code_or_by_all(reference: str) -> None:
     played = with_boundary(f"<errorEventDefinition {reference}/>")
     assert played.send(ErrorThrown(played.token("a"), "E1", variables={"why": "stolen"}))
     assert played.history[-6:] == ["ax", "b+", "b-", "o+", "o-", "p-"]
-    assert played.result.variables == {"order": 42, "why": "stolen"}
+    assert played.result.variables == {"order": 42}, "an error's variables are the event's own"
+
+
+def test_of_an_error_s_variables_an_output_mapping_lets_out_what_it_maps() -> None:
+    mapping = '<zeebe:ioMapping><zeebe:output source="=why" target="refused"/></zeebe:ioMapping>'
+    played = with_boundary(f"<extensionElements>{mapping}</extensionElements><errorEventDefinition/>")
+    assert played.send(ErrorThrown(played.token("a"), "E1", variables={"why": "stolen", "by": "ann"}))
+    assert played.result.variables == {"order": 42, "refused": "stolen"}
+
+
+def test_an_error_s_variables_become_the_process_s_through_an_event_sub_process() -> None:
+    caught = event_subprocess("n", "<errorEventDefinition/>")
+    played = Played(definition(f'<startEvent id="s"/>{job("a")}{caught}', connected="s>a", beside=SHARED))
+    assert played.send(ErrorThrown(played.token("a"), "E1", variables={"why": "stolen"}))
+    assert played.complete("nj")
+    assert played.result.variables == {"why": "stolen"}
 
 
 def test_another_error_is_not_caught() -> None:
