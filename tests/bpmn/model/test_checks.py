@@ -35,6 +35,10 @@ def sub(inside: str, attributes: str = "") -> str:
     return f'<subProcess id="u" {attributes}>{inside}</subProcess>'
 
 
+def mapping(inside: str) -> str:
+    return f'<task id="a"><extensionElements><zeebe:ioMapping>{inside}</zeebe:ioMapping></extensionElements></task>'
+
+
 def started(event: str) -> str:
     return f'<startEvent id="i">{event}</startEvent>'
 
@@ -168,6 +172,8 @@ REFUSED = [
         "s>a",
         "is of the newest version: leave the binding out",
     ),
+    (START + mapping('<zeebe:output target="y"/>'), "s>a", "a: output has no source; write one"),
+    (START + mapping('<zeebe:input source="=x"/>'), "s>a", "a: input has no target; write one"),
     (
         START + '<endEvent id="e"><errorEventDefinition errorRef="xx"/></endEvent>',
         "s>e",

@@ -82,6 +82,11 @@ def test_an_input_mapping_sees_those_before_it() -> None:
     assert played.instance.tokens[played.token("t")].variables == {"a": 2, "o": {"b": 3}, "c": 4}
 
 
+def test_an_input_mapping_without_a_source_gives_null() -> None:
+    played = play(task("in y=x").replace('source="=x" ', ""), x=1)
+    assert played.instance.tokens[played.token("t")].variables == {"y": None}
+
+
 def test_of_output_mappings_all_are_done_or_none() -> None:
     played = play(task("out n=n + 1", "out ok=assert(r, r &gt; 0)"), n=1)
     assert played.complete("t", r=0)
