@@ -19,7 +19,8 @@ from bpmn.model.definition import (
     TimerKind,
     Trigger,
 )
-from bpmn.model.paths import INCLUSIVE_JOINS_MAX
+from bpmn.model.expressions import written
+from bpmn.model.paths import FLOWS_JOINED_MAX
 from bpmn.model.refusal import Problem
 from timers.refusal import shortened
 
@@ -35,12 +36,13 @@ Check = Callable[[Node, Definition], Iterator[str]]
 def problems_of(definition: Definition, *, unread: Collection[str] = ()) -> list[Problem]:
     """Find all that is wrong with a definition, in the document's order.
 
-    Of nodes that are `unread` only the flows are looked at: something else of them is wrong, and has been said.
+    Of nodes that are `unread` only the flows and the events around them are looked at: something else of them is wrong,
+    and has been said.
     """
     return [
         Problem(node.node_id, sentence)
         for node in definition.nodes.values()
-        for check in (_check_flows, *(() if node.node_id in unread else CHECKS.get(node.kind, ())))
+        for check in (_check_flows, _check_caught, *(() if node.node_id in unread else CHECKS.get(node.kind, ())))
         for sentence in check(node, definition)
     ]
 
@@ -66,11 +68,42 @@ def _check_flows(node: Node, definition: Definition) -> Iterator[str]:
         yield "it is an end event with an outgoing flow; leave the flow out"
 
 
+def _check_caught(node: Node, definition: Definition) -> Iterator[str]:
+    """Check that no two events at one activity, or inside one scope, catch the same."""
+    inside = {start: each for each in node.event_subprocesses for start in definition.nodes[each].starts}
+    for called, events in (
+        ("boundary events", {each: each for each in node.boundaries}),
+        ("event sub-processes", inside),
+    ):
+        first: dict[tuple[str, str], str] = {}
+        for event, catcher in events.items():
+            caught = _caught_by(definition.nodes[event])
+            if caught and first.setdefault(caught, catcher) != catcher:
+                kind, value = caught
+                what = f"the {kind} {shortened(value)}" if value else f"every {kind}"
+                yield f"its {called} {first[caught]} and {catcher} both catch {what}; leave one of them out"
+
+
+def _caught_by(node: Node) -> tuple[str, str] | None:
+    """Name what no second event may catch, and its code or name, "" for every code; a timer isn't caught."""
+    match node.trigger:
+        case Error(code):
+            return "error", code or ""
+        case Escalation(code):
+            return "escalation", code or ""
+        case Message(name):
+            return "message", written(name)
+        case Signal(name):
+            return "signal", written(name)
+        case _:
+            return None
+
+
 def _check_process(node: Node, definition: Definition) -> Iterator[str]:
     plain = [start for start in _starts_in(node, definition) if start.trigger is None]
-    joins = {join.node_id for join in definition.joins.values() if join.kind == Kind.INCLUSIVE}
-    if len(joins) > INCLUSIVE_JOINS_MAX:
-        yield f"it has {len(joins):,} inclusive gateways that join; it may have {INCLUSIVE_JOINS_MAX}"
+    joined = sum(join.kind == Kind.INCLUSIVE for join in definition.joins.values())
+    if joined > FLOWS_JOINED_MAX:
+        yield f"it has {joined:,} flows into inclusive gateways that join; it may have {FLOWS_JOINED_MAX:,}"
     if len(plain) > 1:
         yield f"it has {len(plain)} start events without a trigger; it may have one"
     if not plain and not definition.starts:

@@ -208,7 +208,7 @@ class Definition:
 
     shape:   `nodes` by their ids, the process's own among them; `starts` are the start events with a trigger;
              `joins` has the join to which a flow leads, by the flow's id; `upstream` has for each inclusive join the
-             nodes of its scope from which it can be reached
+             nodes of its scope from which it can be reached, with a bit for each of the join's `incoming` by which
     """
 
     process_id: str
@@ -216,7 +216,7 @@ class Definition:
     nodes: Mapping[str, Node]
     starts: tuple[str, ...]
     joins: Mapping[str, Node]
-    upstream: Mapping[str, frozenset[str]]
+    upstream: Mapping[str, Mapping[str, int]]
 
     @property
     def root(self) -> Node:

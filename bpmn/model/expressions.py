@@ -47,6 +47,11 @@ def read_text(written: str) -> Text:
     return text
 
 
+def written(text: Text) -> str:
+    """Write a text as FEEL, as a model of Camunda 8 has it."""
+    return text if isinstance(text, str) else f"={text.text}"
+
+
 def read_expression(written: str) -> Expression:
     """Read what can only be an expression, such as a condition; the equals sign may be left out.
 

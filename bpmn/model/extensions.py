@@ -150,9 +150,15 @@ def read_mappings(element: Element) -> tuple[tuple[Assignment, ...], tuple[Assig
 
 def _zeebe_mappings(mapping: Element, name: str) -> tuple[Assignment, ...]:
     return tuple(
-        Assignment(_path(_required(each, "target")), read_text(_required(each, "source")))
+        Assignment(_path(_required(each, "target")), read_text(_source(each)))
         for each in mapping.findall(f"{{{ZEEBE}}}{name}")
     )
+
+
+def _source(mapping: Element) -> str:
+    """Find what a mapping evaluates. An input without a source is null, so that the task doesn't see what is around."""
+    is_null = local_name(mapping) == "input" and mapping.get("source") is None
+    return "=null" if is_null else _required(mapping, "source")
 
 
 def _camunda_parameter(parameter: Element) -> Assignment:

@@ -1,11 +1,10 @@
 """Find the gateways that join, and from where an inclusive one can be reached."""
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from bpmn.model.definition import Kind, Node
 
-INCLUSIVE_JOINS_MAX = 500  # each is kept with all from which it can be reached
+FLOWS_JOINED_MAX = 1_000  # by inclusive gateways: of each flow is kept who can come by it
 JOINS = frozenset({Kind.PARALLEL, Kind.INCLUSIVE})
 
 
@@ -15,35 +14,42 @@ def joins_of(nodes: Mapping[str, Node]) -> dict[str, Node]:
     return {flow_id: node for node in joins for flow_id in node.incoming}
 
 
-def upstream_of(nodes: Mapping[str, Node]) -> dict[str, frozenset[str]]:
-    """Find for each inclusive join the nodes of its scope whose tokens may still come to it.
+def upstream_of(nodes: Mapping[str, Node]) -> dict[str, dict[str, int]]:
+    """Find for each inclusive join the nodes of its scope whose tokens may still come to it, and by which flows.
 
-    An inclusive gateway waits for those that can still come, and for nobody else. A token comes from an activity by an
-    interrupting boundary event too; one that doesn't interrupt makes another token, for which nobody waits before.
+    An inclusive gateway waits for those that can still come by a flow that was not taken, and for nobody else. A token
+    comes along flows, or from an activity by one of its boundary events. What can come only through the gateway itself
+    comes too late.
+
+    shape:   a bit for each of the join's `incoming`, the first flow's the lowest
     """
-    before = _predecessors(nodes)
     joins = [node for node in nodes.values() if node.kind == Kind.INCLUSIVE and len(node.incoming) > 1]
-    if len(joins) > INCLUSIVE_JOINS_MAX:
+    if sum(len(join.incoming) for join in joins) > FLOWS_JOINED_MAX:
         return {}  # the checks refuse it
-    return {join.node_id: _reaching(join.node_id, before) for join in joins}
+    before = _predecessors(nodes)
+    sources = {flow.flow_id: node.node_id for node in nodes.values() for flow in node.outgoing}
+    return {
+        join.node_id: _reaching(join, [sources.get(flow_id) for flow_id in join.incoming], before) for join in joins
+    }
 
 
-def _predecessors(nodes: Mapping[str, Node]) -> dict[str, set[str]]:
-    before: defaultdict[str, set[str]] = defaultdict(set)
+def _predecessors(nodes: Mapping[str, Node]) -> dict[str, list[str]]:
+    before: dict[str, list[str]] = {node_id: [] for node_id in nodes}
     for node in nodes.values():
-        for flow in node.outgoing:
-            before[flow.target].add(node.node_id)
-        for boundary in node.boundaries:
-            if nodes[boundary].is_interrupting:
-                before[boundary].add(node.node_id)
+        for after in (*(flow.target for flow in node.outgoing), *node.boundaries):
+            if after in before:
+                before[after].append(node.node_id)
     return before
 
 
-def _reaching(join: str, before: Mapping[str, set[str]]) -> frozenset[str]:
-    found: set[str] = set()
-    open_ends = [join]
-    while open_ends:
-        new = before.get(open_ends.pop(), set()) - found - {join}
-        found |= new
-        open_ends.extend(new)
-    return frozenset(found)
+def _reaching(join: Node, sources: Sequence[str | None], before: Mapping[str, Sequence[str]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for number, source in enumerate(sources):
+        bit = 1 << number
+        open_ends = [source]
+        while open_ends:
+            node_id = open_ends.pop()
+            if node_id and node_id != join.node_id and not (by := found.get(node_id, 0)) & bit:
+                found[node_id] = by | bit
+                open_ends.extend(before[node_id])
+    return found

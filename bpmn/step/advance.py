@@ -72,8 +72,10 @@ def begin(
     if first not in definition.root.starts:
         raise ValueError(f"{definition.process_id} has no start event {start or 'without a trigger'}")
     root = step.add(definition.process_id, 0)
-    root.variables = dict(variables)
-    begin_node(step, root)
+    # An output mapping of the event that begins the process says what of its variables the process gets.
+    is_limited = start is not None and bool(definition.nodes[start].outputs)
+    root.variables = {} if is_limited else dict(variables)
+    begin_node(step, root, variables if is_limited else None)
     _run(step, goes_on)
     return instance, Step(tuple(step.effects))
 

@@ -14,7 +14,7 @@ from bpmn.step.leaving import finish
 from bpmn.step.loops import begin_loop, variables_of_execution
 from bpmn.step.state import ROOT, Entry, Phase, Token
 from bpmn.step.stepping import Stepping
-from bpmn.step.variables import Unanswerable, assign, text_for, visible
+from bpmn.step.variables import Unanswerable, assigned, text_for, visible
 from timers.refusal import InvalidTimer, shortened
 
 TYPE_CHARS_MAX = 200
@@ -49,7 +49,7 @@ def begin_node(step: Stepping, token: Token, results: Mapping[str, Json] | None 
     try:
         if token.phase == Phase.ENTERED:
             if node.inputs and not is_body:
-                assign(node.inputs, token, lambda source: step.value(source, token))
+                token.variables = assigned(node.inputs, step.instance, token, now=step.now)
             token.phase = Phase.HAS_INPUTS
         if token.phase == Phase.HAS_INPUTS:
             if node.boundaries or node.event_subprocesses:
@@ -61,7 +61,7 @@ def begin_node(step: Stepping, token: Token, results: Mapping[str, Json] | None 
             _behave(step, token, node, results)
     except Unanswerable as error:
         token.phase = min(token.phase, Phase.IS_WATCHED)
-        token.variables.update(results or {})  # so that an event sub-process has them when it goes on
+        token.variables.update(results or {})  # so that what an event has begun has them when it goes on
         step.raise_incident(token, str(error))
 
 
@@ -70,14 +70,14 @@ def _behave(step: Stepping, token: Token, node: Node, results: Mapping[str, Json
     if node.kind == Kind.EVENT_SUBPROCESS:
         assert node.start, "an event sub-process has a start event"
         step.plan(node.start, token.key, results or {})
+    elif node.kind == Kind.PROCESS and step.instance.start:
+        step.plan(step.instance.start, token.key, results or {})
     else:
         BEHAVIOURS[node.kind](step, token, node)
 
 
 def _begin_scope(step: Stepping, token: Token, node: Node) -> None:
-    if node.kind == Kind.PROCESS and step.instance.start:
-        step.plan(step.instance.start, token.key, {})
-    elif node.start:
+    if node.start:
         step.plan(node.start, token.key)
 
 

@@ -51,8 +51,8 @@ def opened_at_deployment(definition: Definition, *, now: datetime) -> tuple[Effe
 
 
 def _opened(step: Stepping, token: Token, node: Node) -> Iterator[Effect]:
-    def text(written: Text, meant: str) -> str:
-        value = text_for(written, step.instance, token, now=step.now, meant=f"{meant} of {node.node_id}")
+    def text(written: Text, meant: str, seen_by: Token = token) -> str:
+        value = text_for(written, step.instance, seen_by, now=step.now, meant=f"{meant} of {node.node_id}")
         if len(value) > WAITED_CHARS_MAX:
             raise Unanswerable(
                 f"{meant} of {node.node_id} has {len(value):,} characters, and may have {WAITED_CHARS_MAX}; shorten it"
@@ -63,8 +63,9 @@ def _opened(step: Stepping, token: Token, node: Node) -> Iterator[Effect]:
         case Timer(kind, written):
             yield TimerOpened(token.key, node.node_id, kind, _readable(kind, text(written, "the time")))
         case Message(name, correlation):
-            # A process begins by the message alone, whatever its key is.
-            key = text(correlation, "the correlation key") if correlation and token.key else ""
+            # A process begins by the message alone, whatever its key is. A boundary event's key is of the scope around.
+            around = step.instance.tokens.get(token.scope, token) if node.kind == Kind.BOUNDARY else token
+            key = text(correlation, "the correlation key", around) if correlation and token.key else ""
             yield MessageOpened(token.key, node.node_id, text(name, "the message's name"), key)
         case Signal(name):
             yield SignalOpened(token.key, node.node_id, text(name, "the signal's name"))
@@ -118,9 +119,9 @@ def catch(step: Stepping, thrower: Token, thrown: Error | Escalation, payload: P
 
     shape:   False: nobody does
     """
-    for at, node_ids, is_inside in _around(step, thrower):
+    for at, node_ids in _around(step, thrower):
         if catcher := next(_catching(step, thrown, node_ids), None):
-            begin = _begin_event_subprocess if is_inside else _leave_by
+            begin = _leave_by if catcher.kind == Kind.BOUNDARY else _begin_event_subprocess
             begin(step, at, catcher, payload)
             return True
     return False
@@ -132,23 +133,22 @@ def caught_around(step: Stepping, caller: Token) -> Catches:
     above = step.instance.catches or Catches()
 
     def caught(kind: type[Error | Escalation]) -> tuple[tuple[str | None, bool], ...]:
-        nodes = (node for _, node_ids, _ in around for node in _catching(step, kind(None), node_ids, any_code=True))
+        nodes = (node for _, node_ids in around for node in _catching(step, kind(None), node_ids, any_code=True))
         return tuple((_code_of(node), node.is_interrupting) for node in nodes)
 
     return Catches(caught(Error) + above.errors, caught(Escalation) + above.escalations)
 
 
-def _around(step: Stepping, thrower: Token) -> Iterator[tuple[Token, Sequence[str], bool]]:
+def _around(step: Stepping, thrower: Token) -> Iterator[tuple[Token, Sequence[str]]]:
     """Give the events around a token, the nearest first.
 
-    shape:   the token at which they are, the events, and whether they are starts of event sub-processes inside it
+    shape:   the token at which they are, and the events: the starts of event sub-processes inside it, then its
+             boundary events. They are equally near, so a code goes before a catch-all among them
     """
     at: Token | None = thrower
     while at is not None:
-        if at is not thrower and _begins_inside(step, at):
-            yield at, _starts_of(step, at), True
-        if not step.is_inner(at):
-            yield at, step.node_of(at).boundaries, False
+        inside = _starts_of(step, at) if at is not thrower and _begins_inside(step, at) else ()
+        yield at, (*inside, *(() if step.is_inner(at) else step.node_of(at).boundaries))
         at = step.alive(at.scope)
 
 

@@ -21,8 +21,14 @@ def join(step: Stepping, scope: Token) -> bool:
 
 
 def _is_ready(step: Stepping, scope: Token, node: Node) -> bool:
+    taken = set(scope.arrived)
+    if taken.issuperset(node.incoming):
+        return True
     if node.kind == Kind.PARALLEL:
-        return set(node.incoming) <= set(scope.arrived)
-    at_joins = {step.definition.joins[flow_id].node_id for flow_id in scope.arrived}
+        return False
+    # Who can come by flows that were taken alone is no reason to wait: that token is for the next time.
+    missing = sum(1 << number for number, flow_id in enumerate(node.incoming) if flow_id not in taken)
+    at_joins = {step.definition.joins[flow_id].node_id for flow_id in taken}
     may_come = at_joins | {child.node_id for child in step.instance.children(scope.key)}
-    return not may_come & step.definition.upstream[node.node_id]
+    upstream = step.definition.upstream[node.node_id]
+    return not any(upstream.get(node_id, 0) & missing for node_id in may_come)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from bpmn.feel import Json
-from bpmn.model.definition import Flow, Kind, Node
+from bpmn.model.definition import Error, Flow, Kind, Node
 from bpmn.step.effects import Ended, Outcome
 from bpmn.step.state import Phase, Token
 from bpmn.step.stepping import Stepping
@@ -15,12 +15,17 @@ def finish(step: Stepping, token: Token, results: Mapping[str, Json] | None = No
     if results:
         if step.is_body(token):
             spread(results, step.instance, step.instance.tokens[token.scope])
-        elif step.node_of(token).outputs:
+        elif _keeps_results(step.node_of(token)):
             token.variables.update(results)
         else:
             spread(results, step.instance, token)
     token.phase = Phase.IS_DONE
     leave(step, token)
+
+
+def _keeps_results(node: Node) -> bool:
+    """Say whether results are a node's own: output mappings alone let out some, and all that a caught error brings."""
+    return bool(node.outputs) or (node.kind == Kind.BOUNDARY and isinstance(node.trigger, Error))
 
 
 def leave(step: Stepping, token: Token) -> None:

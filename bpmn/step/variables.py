@@ -5,7 +5,8 @@ nearest one of its name. A result goes to the nearest scope that has the variabl
 name of an input mapping stays within its task. What an output mapping writes is for the scope around the task.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from bpmn.feel import Expression, Json, TooLong, Unmet, from_json, to_json
@@ -95,13 +96,16 @@ def spread(variables: Mapping[str, Json], instance: Instance, begin: Token) -> N
         (_scope_with(name, instance, begin) or instance.tokens[ROOT]).variables[name] = value
 
 
-def assign(assignments: Iterable[Assignment], into: Token, evaluate: Callable[[Text], Json]) -> None:
-    """Write the values of input mappings into a token's variables, one after the other.
+def assigned(inputs: Iterable[Assignment], instance: Instance, token: Token, *, now: datetime) -> dict[str, Json]:
+    """Evaluate input mappings, each of which sees those before it.
 
+    shape:   all variables that the token is to have. It has none of them yet, so that a retry sees no half of them
     errors:  Unanswerable  as of `value_of`
     """
-    for assignment in assignments:
-        _place(into.variables, assignment.target, evaluate(assignment.source))
+    given = replace(token, variables=dict(token.variables))
+    for assignment in inputs:
+        _place(given.variables, assignment.target, value_of(assignment.source, instance, given, now=now))
+    return given.variables
 
 
 def mapped(outputs: Sequence[Assignment], instance: Instance, token: Token, *, now: datetime) -> dict[str, Json]:

@@ -94,7 +94,9 @@ async def test_what_fails_is_tried_again_and_is_an_incident_in_the_end() -> None
 
 
 async def test_an_error_is_caught_by_its_code() -> None:
-    caught = boundary("b", "pack", '<errorEventDefinition errorRef="x"/>') + '<endEvent id="o"/>'
+    mapping = '<zeebe:ioMapping><zeebe:output source="=why" target="why"/></zeebe:ioMapping>'
+    event = f'<extensionElements>{mapping}</extensionElements><errorEventDefinition errorRef="x"/>'
+    caught = boundary("b", "pack", event) + '<endEvent id="o"/>'
     async with running() as it:
         await it.deploy(START + job("pack") + caught + END, connected="s>pack pack>e b>o", beside=SHARED)
         key = await it.start()

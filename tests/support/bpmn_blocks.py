@@ -112,20 +112,26 @@ class Written:
 
 
 class Scope:
-    """The process or a sub-process: what waits in it, and how many paths go on in it."""
+    """The process or a sub-process: what waits in it, and how many paths go on in it.
+
+    shape:   `beside` are the sub-processes beside which a path has begun. As long as one of them goes on, it could
+             begin the path once more, so a choice in that path waits for it before it joins, unless each part was
+             chosen
+    """
 
     def __init__(self, parent: Scope | None, then: Callable[[], None], caught: Callable[[], None] | None) -> None:
         self.parent, self.then, self.caught = parent, then, caught
         self.inner: list[Scope] = []
         self.waits: dict[str, Callable[[], None]] = {}
         self.paths = 0
+        self.joining: list[tuple[tuple[Scope, ...], Callable[[], None]]] = []
         if parent:
             parent.inner.append(self)
 
-    def run(self, block: Block) -> None:
+    def run(self, block: Block, beside: tuple[Scope, ...] = ()) -> None:
         """Begin a path that does a block and ends."""
         self.paths += 1
-        self._start(block, self._end_of_path)
+        self._start(block, self._end_of_path, beside)
 
     def all_waits(self) -> dict[str, tuple[Scope, Callable[[], None]]]:
         """Gather what waits here and inside."""
@@ -148,27 +154,25 @@ class Scope:
         if not self.paths:
             self.then()
 
-    def _start(self, block: Block, then: Callable[[], None]) -> None:
+    def _start(self, block: Block, then: Callable[[], None], beside: tuple[Scope, ...]) -> None:
         match block.kind:
             case "task" | "timer":
                 self._wait(block.node_id, then)
             case "row":
-                self._start_row(block.inside, then)
+                self._start_row(block.inside, then, beside)
             case "sub":
-                self._start_sub(block, then)
+                self._start_sub(block, then, beside)
+            case "some" if not all(block.chosen):
+                parts = [part for part, chosen in zip(block.inside, block.chosen, strict=True) if chosen]
+                self._start_all(parts, lambda: self._join(then, beside), beside)
             case _:
-                parts = [
-                    part
-                    for part, chosen in zip(block.inside, block.chosen, strict=True)
-                    if chosen or block.kind == "all"
-                ]
-                self._start_all(parts, then)
+                self._start_all(block.inside, then, beside)
 
-    def _start_row(self, parts: list[Block], then: Callable[[], None]) -> None:
+    def _start_row(self, parts: list[Block], then: Callable[[], None], beside: tuple[Scope, ...]) -> None:
         first, *rest = parts
-        self._start(first, (lambda: self._start_row(rest, then)) if rest else then)
+        self._start(first, (lambda: self._start_row(rest, then, beside)) if rest else then, beside)
 
-    def _start_all(self, parts: list[Block], then: Callable[[], None]) -> None:
+    def _start_all(self, parts: list[Block], then: Callable[[], None], beside: tuple[Scope, ...]) -> None:
         left = [len(parts)]
 
         def done() -> None:
@@ -177,16 +181,28 @@ class Scope:
                 then()
 
         for part in parts:
-            self._start(part, done)
+            self._start(part, done, beside)
 
-    def _start_sub(self, block: Block, then: Callable[[], None]) -> None:
+    def _join(self, then: Callable[[], None], beside: tuple[Scope, ...]) -> None:
+        if any(scope in self.inner for scope in beside):
+            self.joining.append((beside, then))
+        else:
+            then()
+
+    def _close(self, inner: Scope) -> None:
+        self.inner.remove(inner)
+        joining, self.joining = self.joining, []
+        for beside, then in joining:
+            self._join(then, beside)
+
+    def _start_sub(self, block: Block, then: Callable[[], None], beside: tuple[Scope, ...]) -> None:
         names = [f"{block.node_id}{kind}" for kind in block.boundaries]
         followed = dict(zip(block.boundaries, block.inside[1:], strict=True))
 
         def close() -> None:
-            self.inner.remove(inner)
             for name in names:
                 self.waits.pop(name, None)
+            self._close(inner)
 
         def end() -> None:
             close()
@@ -195,7 +211,7 @@ class Scope:
         def interrupt(kind: str) -> Callable[[], None]:
             def go_on() -> None:
                 close()
-                self._start(followed[kind], then)
+                self._start(followed[kind], then, beside)
 
             return go_on
 
@@ -203,7 +219,7 @@ class Scope:
         if "interrupts" in followed:
             self.waits[f"{block.node_id}interrupts"] = interrupt("interrupts")
         if "beside" in followed:
-            self._wait(f"{block.node_id}beside", lambda: self.run(followed["beside"]))
+            self._wait(f"{block.node_id}beside", lambda: self.run(followed["beside"], (*beside, inner)))
         inner.run(block.inside[0])
 
     def _wait(self, name: str, then: Callable[[], None]) -> None:

@@ -8,6 +8,10 @@ from tests.support.bpmn import job, model, timer
 
 SHARED = (
     '<message id="m" name="paid"/><error id="x"/><escalation id="c"/><signal id="g"/>'
+    '<error id="e1" errorCode="E1"/><escalation id="c1" escalationCode="C1"/><signal id="g1" name="stop"/>'
+    '<message id="m1" name="moved"><extensionElements><zeebe:subscription correlationKey="=k"/></extensionElements>'
+    '</message><message id="m2" name="=name"><extensionElements><zeebe:subscription correlationKey="=k"/>'
+    "</extensionElements></message>"
     '<error id="xx" errorCode="=code"/><escalation id="cc" escalationCode="${code}"/>'
 )
 CALLED = (
@@ -31,6 +35,24 @@ def sub(inside: str, attributes: str = "") -> str:
     return f'<subProcess id="u" {attributes}>{inside}</subProcess>'
 
 
+def mapping(inside: str) -> str:
+    return f'<task id="a"><extensionElements><zeebe:ioMapping>{inside}</zeebe:ioMapping></extensionElements></task>'
+
+
+def started(event: str) -> str:
+    return f'<startEvent id="i">{event}</startEvent>'
+
+
+EVENT = 'triggeredByEvent="true"'
+CAUGHT = [
+    ('<errorEventDefinition errorRef="e1"/>', "the error 'E1'"),
+    ("<errorEventDefinition/>", "every error"),
+    ('<escalationEventDefinition escalationRef="c1"/>', "the escalation 'C1'"),
+    ("<escalationEventDefinition/>", "every escalation"),
+    ('<messageEventDefinition messageRef="m1"/>', "the message 'moved'"),
+    ('<messageEventDefinition messageRef="m2"/>', "the message '=name'"),
+    ('<signalEventDefinition signalRef="g1"/>', "the signal 'stop'"),
+]
 REFUSED = [
     # Elements that aren't run.
     (START + '<transaction id="t"/>', "s>t", "t: transaction isn't run here"),
@@ -98,6 +120,25 @@ REFUSED = [
         "s>e",
         "e: it throws nothing that can be thrown",
     ),
+    # Two that catch the same.
+    *(
+        (
+            START + job("a") + boundary(event) + boundary(event).replace('"b"', '"b2"'),
+            "s>a",
+            f"a: its boundary events b and b2 both catch {what}; leave",
+        )
+        for event, what in CAUGHT
+    ),
+    *(
+        (
+            START
+            + sub(started(event), EVENT)
+            + sub(started(event), EVENT).replace('"u"', '"u2"').replace('"i"', '"i2"'),
+            "",
+            f"p: its event sub-processes u and u2 both catch {what}; leave",
+        )
+        for event, what in CAUGHT
+    ),
     (START + '<eventBasedGateway id="g"/><task id="a"/>', "s>g g>a", "g: it has fewer than two outgoing flows"),
     (START + '<eventBasedGateway id="g"/><task id="a"/>', "s>g g>a", "g: its flow g-a leads to a task, not to"),
     (
@@ -131,6 +172,8 @@ REFUSED = [
         "s>a",
         "is of the newest version: leave the binding out",
     ),
+    (START + mapping('<zeebe:output target="y"/>'), "s>a", "a: output has no source; write one"),
+    (START + mapping('<zeebe:input source="=x"/>'), "s>a", "a: input has no target; write one"),
     (
         START + '<endEvent id="e"><errorEventDefinition errorRef="xx"/></endEvent>',
         "s>e",
@@ -162,6 +205,15 @@ def test_what_can_t_be_run_is_refused(elements: str, connected: str, says: str) 
     assert says in str(refused.value)
 
 
+def test_a_code_and_a_catch_all_and_one_code_at_two_activities_and_inside_run_beside_each_other() -> None:
+    any_error, error = "<errorEventDefinition/>", '<errorEventDefinition errorRef="e1"/>'
+    again = boundary(error, "a").replace('"b"', '"b2"') + boundary(error, "u").replace('"b"', '"b3"')
+    inside = sub(started(error), EVENT).replace('"u"', '"n"')
+    around = sub('<startEvent id="k"/>' + inside) + boundary(any_error, "a") + again
+    late = boundary(TEN_MINUTES, "a").replace('"b"', '"b4"') + boundary(TEN_MINUTES, "a").replace('"b"', '"b5"')
+    assert read_model(model(START + job("a") + around + late, connected="s>a a>u", beside=SHARED))
+
+
 def test_all_that_is_wrong_is_told_at_once() -> None:
     with pytest.raises(InvalidModel) as refused:
         read_model(model(START + "".join(f'<serviceTask id="a{n}"/>' for n in range(30))))
@@ -183,7 +235,7 @@ def test_flows_have_ids_of_their_own() -> None:
         read_model(model(START + '<task id="a"/>' + flow.replace('id="f" ', "")))
 
 
-def test_too_many_inclusive_joins_are_refused() -> None:
+def test_too_many_flows_into_inclusive_joins_are_refused() -> None:
     gates = "".join(f'<inclusiveGateway id="g{number}"/>' for number in range(502))
     condition = "<conditionExpression>=true</conditionExpression>"
     links = "".join(
@@ -191,7 +243,7 @@ def test_too_many_inclusive_joins_are_refused() -> None:
         for number in range(501)
         for side in "ab"
     )
-    with pytest.raises(InvalidModel, match="501 inclusive gateways that join; it may have 500"):
+    with pytest.raises(InvalidModel, match="1,002 flows into inclusive gateways that join; it may have 1,000"):
         read_model(model(START + gates + links, connected="s>g0"))
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from bpmn.model import Definition, InvalidModel, document, expressions, read_model
 from bpmn.model.names import CAMUNDA_7
+from bpmn.model.paths import FLOWS_JOINED_MAX
 from bpmn.model.reading import ID_CHARS_MAX, KINDS, NOT_RUN
 from bpmn.step import loops, state
 from bpmn.step.advance import ENTRIES_MAX
@@ -35,6 +36,7 @@ def test_the_page_tells_the_bounds() -> None:
     mib = document.MODEL_BYTES_MAX // 2**20
     assert f"{mib} MiB, {document.ELEMENTS_MAX:,} elements, {document.DEPTH_MAX} deep" in bounds
     assert f"| the id of a process, an element or a flow | {ID_CHARS_MAX} characters |" in bounds
+    assert f"| flows into inclusive gateways that join, in a process | {FLOWS_JOINED_MAX:,} |" in bounds
     assert f"{expressions.EXPRESSION_CHARS_MAX:,} characters" in bounds
     assert f"| items of a multi-instance | {loops.ITEMS_MAX:,} |" in bounds
     assert f"| a time, a message's or signal's name, a correlation key | {WAITED_CHARS_MAX} characters |" in bounds

@@ -84,3 +84,17 @@ def test_a_call_tells_its_child_what_is_caught_around_it_the_nearest_first() -> 
     assert opened.catches == Catches(
         (("E1", True), (None, True), ("E9", True)), (("C1", False), ("C1", True), (None, False))
     )
+
+
+def test_around_one_sub_process_a_call_s_child_is_told_of_exact_codes_before_catch_alls() -> None:
+    call = f'<startEvent id="is"/><callActivity id="k">{CALLED}</callActivity>'
+    link = '<sequenceFlow id="if" sourceRef="is" targetRef="k"/>'
+    inside = call + link + event_subprocess("o", "<escalationEventDefinition/>")
+    around = boundary("late", "q", ESCALATION, interrupts=False)
+    elements = f'<startEvent id="s"/><subProcess id="q">{inside}</subProcess>{around}'
+
+    played = Played(definition(elements, connected="s>q", beside=BESIDE))
+
+    opened = played.open[played.token("k"), "k"]
+    assert isinstance(opened, ChildOpened)
+    assert opened.catches == Catches(escalations=(("C1", False), (None, True)))

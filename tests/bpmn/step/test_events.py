@@ -142,6 +142,19 @@ def test_a_message_brings_its_variables() -> None:
     assert played.result.variables == {"order": 42, "amount": 10}
 
 
+def test_a_boundary_event_s_correlation_key_is_that_of_the_scope_around_and_its_time_the_task_s_own() -> None:
+    message = boundary("b", "a", '<messageEventDefinition messageRef="m"/>')
+    late = boundary("t", "a", timer("timeDuration", "=late"))
+    mapping = '<zeebe:input source="=7" target="order"/><zeebe:input source="PT1H" target="late"/>'
+    task = job("a").replace("</extensionElements>", f"<zeebe:ioMapping>{mapping}</zeebe:ioMapping></extensionElements>")
+    played = Played(
+        definition(f'<startEvent id="s"/>{task}{message}{late}', connected="s>a", beside=SHARED), {"order": 42}
+    )
+    token = played.token("a")
+    assert played.open[token, "b"] == MessageOpened(token, "b", "paid", "42")
+    assert played.open[token, "t"] == TimerOpened(token, "t", TimerKind.DURATION, "PT1H")
+
+
 def test_a_signal_is_waited_for_by_its_name() -> None:
     played = with_boundary('<signalEventDefinition signalRef="g"/>')
     opened = played.open[played.token("b"), "b"]
@@ -155,7 +168,22 @@ def test_an_error_is_caught_by_its_code_or_by_all(reference: str) -> None:
     played = with_boundary(f"<errorEventDefinition {reference}/>")
     assert played.send(ErrorThrown(played.token("a"), "E1", variables={"why": "stolen"}))
     assert played.history[-6:] == ["ax", "b+", "b-", "o+", "o-", "p-"]
-    assert played.result.variables == {"order": 42, "why": "stolen"}
+    assert played.result.variables == {"order": 42}, "an error's variables are the event's own"
+
+
+def test_of_an_error_s_variables_an_output_mapping_lets_out_what_it_maps() -> None:
+    mapping = '<zeebe:ioMapping><zeebe:output source="=why" target="refused"/></zeebe:ioMapping>'
+    played = with_boundary(f"<extensionElements>{mapping}</extensionElements><errorEventDefinition/>")
+    assert played.send(ErrorThrown(played.token("a"), "E1", variables={"why": "stolen", "by": "ann"}))
+    assert played.result.variables == {"order": 42, "refused": "stolen"}
+
+
+def test_an_error_s_variables_become_the_process_s_through_an_event_sub_process() -> None:
+    caught = event_subprocess("n", "<errorEventDefinition/>")
+    played = Played(definition(f'<startEvent id="s"/>{job("a")}{caught}', connected="s>a", beside=SHARED))
+    assert played.send(ErrorThrown(played.token("a"), "E1", variables={"why": "stolen"}))
+    assert played.complete("nj")
+    assert played.result.variables == {"why": "stolen"}
 
 
 def test_another_error_is_not_caught() -> None:
@@ -244,6 +272,40 @@ def test_an_event_sub_process_catches_an_error_of_its_scope() -> None:
     assert played.waits == ["nj"]
     assert played.send(ErrorThrown(played.token("nj"), "E9"))
     assert played.incidents, "an error inside an event sub-process isn't caught by it again"
+
+
+ERROR_2 = '<errorEventDefinition errorRef="y"/>'
+ESCALATION = '<escalationEventDefinition escalationRef="c"/>'
+ANY_ERROR, ANY_ESCALATION = "<errorEventDefinition/>", "<escalationEventDefinition/>"
+
+
+@pytest.mark.parametrize(("exact", "catch_all"), [(ERROR_2, ANY_ERROR), (ESCALATION, ANY_ESCALATION)])
+def test_around_one_sub_process_the_exact_code_comes_before_a_catch_all_inside(exact: str, catch_all: str) -> None:
+    thrown = f'<startEvent id="is"/><endEvent id="ie">{exact}</endEvent>'
+    inside = thrown + '<sequenceFlow id="f" sourceRef="is" targetRef="ie"/>' + event_subprocess("n", catch_all)
+    played = Played(
+        definition(
+            f'<startEvent id="s"/><subProcess id="sub">{inside}</subProcess>{boundary("b", "sub", exact)}{job("o")}',
+            connected="s>sub b>o",
+            beside=SHARED,
+        )
+    )
+    assert played.waits == ["o"]
+
+
+def test_a_catch_all_that_is_nearer_comes_before_the_exact_code_farther_out() -> None:
+    thrown = f'<startEvent id="is"/>{job("a")}<sequenceFlow id="f" sourceRef="is" targetRef="a"/>'
+    inside = thrown + boundary("k", "a", ANY_ERROR)
+    outside = boundary("b", "sub", ERROR_2)
+    played = Played(
+        definition(
+            f'<startEvent id="s"/><subProcess id="sub">{inside}</subProcess>{outside}',
+            connected="s>sub",
+            beside=SHARED,
+        )
+    )
+    assert played.send(ErrorThrown(played.token("a"), "E2"))
+    assert "k+" in played.history
 
 
 def test_an_instance_that_was_begun_by_an_event_goes_on_from_there_after_an_incident() -> None:

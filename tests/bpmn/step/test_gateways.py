@@ -3,7 +3,7 @@
 import pytest
 
 from bpmn.step.signals import Happened, VariablesSet
-from tests.support.bpmn import Played, definition, job, timer
+from tests.support.bpmn import Played, boundary, definition, job, timer
 
 ABC = '<endEvent id="a"/><endEvent id="b"/><endEvent id="c"/>'
 
@@ -107,6 +107,70 @@ def test_an_inclusive_gateway_goes_on_when_what_could_come_has_ended_elsewhere()
     assert "j+" not in played.history
     assert played.complete("b")
     assert played.history[-4:] == ["j-", "e+", "e-", "p-"]
+
+
+WITH_A_WAY_BACK = (
+    f'<startEvent id="s"/><inclusiveGateway id="g"/><exclusiveGateway id="m"/>{job("a")}{job("b")}{job("c")}{job("d")}'
+    '<inclusiveGateway id="j"/><endEvent id="e"/>'
+)
+
+
+def test_an_inclusive_gateway_goes_on_when_each_flow_was_taken_though_a_token_can_still_come() -> None:
+    links = "s>g g>m[true] g>b[true] g>c[true] c>m m>a a>j b>j j>e"
+    played = Played(definition(WITH_A_WAY_BACK, connected=links))
+    assert played.complete("a")
+    assert played.complete("b")
+    assert played.history[-4:] == ["j+", "j-", "e+", "e-"]
+    assert played.waits == ["c"]
+
+
+def test_an_inclusive_gateway_does_not_wait_for_who_can_only_come_by_a_flow_that_was_taken() -> None:
+    links = "s>g g>m[true] g>b[true] g>c[true] g>d[false] c>m m>a a>j b>j d>j j>e"
+    played = Played(definition(WITH_A_WAY_BACK, connected=links))
+    assert played.complete("a")
+    assert "j+" not in played.history, "b can come by a flow that was not taken"
+    assert played.complete("b")
+    assert played.history.count("j+") == 1
+    assert played.complete("c")
+    assert played.complete("a")
+    assert played.history.count("j+") == 2
+    assert played.ended
+
+
+def test_an_inclusive_gateway_waits_for_who_can_come_back_to_it_and_not_for_itself() -> None:
+    links = "s>g g>j[true] g>a[true] j>a a>x x>j[again] x>e"
+    played = Played(
+        definition(
+            f'<startEvent id="s"/><inclusiveGateway id="g"/><inclusiveGateway id="j"/>{job("a")}'
+            '<exclusiveGateway id="x" default="x-e"/><endEvent id="e"/>',
+            connected=links,
+        ),
+        {"again": False},
+    )
+    assert played.waits == ["a"]
+    assert "j+" not in played.history
+    assert played.complete("a")
+    assert played.history.count("j+") == 1, "nobody can come back"
+    assert played.complete("a", again=True)
+    assert played.history.count("j+") == 2, "it came back, and nobody else can come"
+    assert played.complete("a", again=False)
+    assert played.ended
+
+
+@pytest.mark.parametrize("interrupts", [True, False])
+def test_an_inclusive_gateway_waits_for_who_can_come_by_a_boundary_event(interrupts: bool) -> None:
+    event = boundary("n", "b", timer("timeDuration", "PT1H"), interrupts=interrupts)
+    played = Played(
+        definition(
+            f'<startEvent id="s"/><parallelGateway id="g"/>{job("a")}{job("b")}{event}<inclusiveGateway id="j"/>'
+            '<endEvent id="e"/><endEvent id="o"/>',
+            connected="s>g g>a g>b a>j n>j b>o j>e",
+        )
+    )
+    assert played.complete("a")
+    assert "j+" not in played.history
+    assert played.complete("b")
+    assert played.history[-5:] == ["j+", "j-", "e+", "e-", "p-"]
 
 
 def test_a_join_that_waits_for_what_can_t_come_is_an_incident() -> None:

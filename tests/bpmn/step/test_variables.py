@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bpmn.feel import Json
-from bpmn.step.signals import Completed
+from bpmn.step.signals import Completed, VariablesSet
 from tests.support.bpmn import Played, definition
 
 START = '<startEvent id="s"/>'
@@ -67,6 +67,35 @@ def test_what_only_went_into_a_child_does_not_come_back() -> None:
     assert played.result.variables == {"y": 3}
 
 
+def test_of_input_mappings_all_are_done_or_none() -> None:
+    failing = "in ok=assert(order, order.total &gt; 0)"
+    played = play(task("in n=n + 1", "in order=order", failing), n=1, order={"total": 0})
+    token = next(iter(played.incidents))
+    assert played.instance.tokens[token].variables == {}
+    assert played.send(VariablesSet(1, {"order": {"total": 5}}))
+    assert played.retry()
+    assert played.instance.tokens[token].variables == {"n": 2, "order": {"total": 5}, "ok": {"total": 5}}
+
+
+def test_an_input_mapping_sees_those_before_it() -> None:
+    played = play(task("in a=x + 1", "in o.b=a + 1", "in c=o.b + 1"), x=1)
+    assert played.instance.tokens[played.token("t")].variables == {"a": 2, "o": {"b": 3}, "c": 4}
+
+
+def test_an_input_mapping_without_a_source_gives_null() -> None:
+    played = play(task("in y=x").replace('source="=x" ', ""), x=1)
+    assert played.instance.tokens[played.token("t")].variables == {"y": None}
+
+
+def test_of_output_mappings_all_are_done_or_none() -> None:
+    played = play(task("out n=n + 1", "out ok=assert(r, r &gt; 0)"), n=1)
+    assert played.complete("t", r=0)
+    assert played.instance.tokens[1].variables == {"n": 1}
+    assert played.send(VariablesSet(next(iter(played.incidents)), {"r": 5}))
+    assert played.retry()
+    assert played.result.variables == {"n": 2, "ok": 5}
+
+
 def test_an_output_mapping_sees_those_before_it() -> None:
     played = play(task("out a=r", "out b=a + 1"))
     assert played.complete("t", r=5)
@@ -83,6 +112,30 @@ def test_an_output_mapping_of_a_path_hides_nothing_that_the_task_itself_has() ->
     played = play(task("in o={a: 7}", "out o.b=o.a"), o={"a": 1})
     assert played.complete("t")
     assert played.result.variables == {"o": {"a": 1, "b": 7}}
+
+
+BY_SIGNAL = '<startEvent id="g">{}<signalEventDefinition signalRef="z"/></startEvent>'
+NAMED = '<signal id="z" name="go"/>'
+
+
+@pytest.mark.parametrize(
+    ("mappings", "result"), [((), {"a": 1, "b": 2}), (("out sum=a + b", "out first=a"), {"sum": 3, "first": 1})]
+)
+def test_of_what_begins_a_process_an_output_mapping_lets_in_what_it_maps(
+    mappings: tuple[str, ...], result: dict[str, Json]
+) -> None:
+    extensions = f"<extensionElements>{mapped(*mappings)}</extensionElements>" if mappings else ""
+    begun = definition(BY_SIGNAL.format(extensions), beside=NAMED)
+    assert Played(begun, {"a": 1, "b": 2}, start="g").result.variables == result
+    assert Played(begun, {"a": 1, "b": 2}, start="g", by_node=True).result.variables == result
+
+
+def test_what_begins_a_process_is_kept_while_an_incident_stops_its_start() -> None:
+    mapping = f"<extensionElements>{mapped('out sum=assert(a, a = x) + 1')}</extensionElements>"
+    played = Played(definition(BY_SIGNAL.format(mapping), beside=NAMED), {"a": 1, "b": 2}, start="g")
+    assert played.send(VariablesSet(1, {"x": 1}))
+    assert played.retry()
+    assert played.result.variables == {"x": 1, "sum": 2}
 
 
 def test_results_of_executions_go_to_the_process() -> None:
