@@ -33,6 +33,7 @@ setup: $(READY) ## make .venv with the locked dependencies (PYTHON=python3.13 ch
 demo: setup ## fire 5,000 timers, kill a shard and a worker half way, check every record
 	@$(BIN)/shardclock demo
 
+test: export TEST_POSTGRES = 18
 test: setup ## run the tests, on real Postgres and real Ray (fifteen minutes)
 	$(call run_tests, and not exhaustive)
 

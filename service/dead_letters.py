@@ -7,6 +7,7 @@ from math import ceil
 
 from service.words import counted
 from sql.deliveries.dead_letters import (
+    DeadLetter,
     DeadLetterFilter,
     discard_dead_letters,
     find_dead_letters,
@@ -86,20 +87,25 @@ async def _act(
     found = await find_dead_letters(session, wanted, limit=limit + 1)
     more, meant = len(found) > limit, found[:limit]
     keys = [letter.timer_key for letter in reversed(meant)]
-    left = ""
     if keys and not dry_run:
         keys = await verb.change(session, keys)
-        signals = [it for it in meant if it.target == SIGNAL and it.timer_key not in set(keys)]
-        if verb.leaves_signals and signals:
-            left = f"{counted(len(signals), 'signal')} for which instances wait: redrive them, or cancel the instances"
+    left = _left(verb, meant, keys)
     if not keys:
-        return Acted([], f"nothing was changed; left: {left}" if left else NONE, more, again_in_s)
+        return Acted([], f"nothing was changed{left}" if left else NONE, more, again_in_s)
     # Of a webhook's target each tenant has an endpoint of its own.
     tenants = len({letter.tenant_id for letter in meant})
     many = counted(len(keys), "dead letter") + (f" of {tenants} tenants" if tenants > 1 else "")
     if not dry_run:
         done = verb.done.format(many=many, are="is" if len(keys) == 1 else "are")
-        return Acted(keys, f"{done}; left: {left}" if left else done, more, again_in_s)
+        return Acted(keys, f"{done}{left}", more, again_in_s)
     others = ", and there are more" if more else ""
     targets = of_targets(letter.target for letter in meant)
     return Acted(keys, f"{many} would {verb.would}, {targets}{others}; nothing was changed", more, again_in_s)
+
+
+def _left(verb: _Verb, meant: Sequence[DeadLetter], keys: Sequence[int]) -> str:
+    done = set(keys)
+    signals = [it for it in meant if it.target == SIGNAL and it.timer_key not in done]
+    if not (verb.leaves_signals and signals):
+        return ""
+    return f"; left: {counted(len(signals), 'signal')} for which instances wait: redrive them, or cancel the instances"

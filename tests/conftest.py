@@ -15,12 +15,13 @@ import structlog
 
 from tests.support.durations import TAKES_S, is_long
 from tests.support.postgres import Server
+from tests.support.sampling import Sampling
 
 # A machine that is busy is no fault of what is tested.
 hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
 
-# `make check` asks for the newest alone; `make test` runs on each.
+# `make check` and `make test` ask for the newest alone; `make test-all` runs on each.
 VERSIONS = [int(version) for version in os.environ.get("TEST_POSTGRES", "16,18").split(",")]
 
 HERE = Path(__file__).parent
@@ -32,6 +33,11 @@ os.environ["SHARDCLOCK_METRICS_PORT"] = "0"
 os.environ["SHARDCLOCK_GATEWAY_ENABLED"] = "false"
 # Readline puts a width into the environment of pytest's workers, and a console keeps the one it finds when imported.
 os.environ.pop("COLUMNS", None)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let `make test` run a sample of what has very many cases."""
+    config.pluginmanager.register(Sampling())
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -19,7 +19,7 @@ OPTIONS = ["--minutes", "1", "--patience", "2"]  # other tests may have left the
 
 
 @pytest.mark.ray
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.timed
 def test_a_short_run_on_ray_in_which_everything_is_broken_keeps_every_promise(tmp_path: Path) -> None:
     done = subprocess.run(

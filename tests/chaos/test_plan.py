@@ -210,6 +210,7 @@ def test_a_plan_without_a_menu_breaks_nothing() -> None:
     assert not draw(1, length_s=MINUTE_S, calls_per_s=CALLS_PER_S, menu=()).breaks
 
 
+@pytest.mark.exhaustive
 def test_calls_come_by_chance_at_the_rate_that_was_asked() -> None:
     for seed in SEEDS:
         at_s = [step.at_s for step in plan(seed, MINUTE_S).steps if step.at_s < MINUTE_S]
@@ -295,6 +296,7 @@ def aimed(seed: int) -> Plan:
     return draw(seed, length_s=MINUTE_S, calls_per_s=10 * CALLS_PER_S, menu=(), targeted=0.05)
 
 
+@pytest.mark.exhaustive
 def test_a_share_of_the_timers_has_a_target_and_all_else_is_as_without() -> None:
     without = draw(1, length_s=MINUTE_S, calls_per_s=10 * CALLS_PER_S, menu=())
     wishes = [wish for step in creates(aimed(1)) for wish in step.wishes]
@@ -306,6 +308,7 @@ def test_a_share_of_the_timers_has_a_target_and_all_else_is_as_without() -> None
     assert 0.04 < sum(wish.act is not None for wish in wishes) / len(wishes) < 0.06
 
 
+@pytest.mark.exhaustive
 def test_handlers_do_everything_in_a_minute_and_cost_few_processes_however_many_timers_there_are() -> None:
     for seed in SEEDS[:5]:
         acts = Counter(wish.act for step in creates(aimed(seed)) for wish in step.wishes if wish.act)

@@ -247,7 +247,7 @@ async def test_what_was_read_is_not_kept_by_the_server(dsn: str) -> None:
         assert row[0] == 0
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_a_killed_postgres_loses_and_doubles_nothing() -> None:
     keys: list[int] = []
     async with stage_for(Processes(0)) as stage, recorded(stage.direct_dsn) as recorder:

@@ -19,7 +19,7 @@ RECORDS = 300
 COUNT = "select count(*) from shardclock.timers"
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_each_of_many_timers_is_scheduled_once_though_the_gateway_is_killed(dsn: str) -> None:
     async def kill_in_the_second_part(gateway: RestartingGateway) -> None:
         async def has_begun() -> bool:
@@ -75,7 +75,7 @@ async def test_a_follower_of_the_log_gets_each_record_once_though_its_gateway_is
     assert [record.position for record in got] == [row["position"] for row in rows]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_who_waits_for_an_end_bears_a_gateway_that_is_killed(dsn: str, gateway: Api, client: AsyncClient) -> None:
     made = await client.schedule(delay="PT1H")
     with RestartingGateway(dsn) as killed:

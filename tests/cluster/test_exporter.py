@@ -274,6 +274,7 @@ class _Stops:
         self.close = exporting.stop
 
 
+@pytest.mark.exhaustive
 @pytest.mark.ray
 def test_a_cluster_whose_metrics_port_is_taken_fires_says_so_once_and_takes_it_when_it_is_free(
     taken: socket.socket,

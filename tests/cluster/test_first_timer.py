@@ -14,7 +14,7 @@ from tests.support.doc_blocks import blocks
 from tests.support.factories import BOUND_S
 from tests.support.program import run, until
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.exhaustive]
 
 PAGE = [block for block in blocks() if block.where.startswith("docs/first-timer.md")]
 # What a reader does once, and what this test has done in another way.

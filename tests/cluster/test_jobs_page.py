@@ -19,7 +19,7 @@ from tests.support.factories import value
 from tests.support.job_runs import is_whole, job_of, runs_of
 from tests.support.program import run, until
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.exhaustive]
 
 PAGE = [block for block in blocks() if block.where.startswith("docs/jobs.md")]
 

@@ -73,6 +73,7 @@ def test_fires_and_hands_everything_back_when_told_to_stop(up: ClusterProcess) -
     assert (claims["state"], claims["holder"]) == ("PENDING", None)
 
 
+@pytest.mark.exhaustive
 def test_a_killed_up_takes_everything_down_with_it(up: ClusterProcess) -> None:
     until(up.serving, "two shards")
 
@@ -88,6 +89,7 @@ def test_a_killed_up_takes_everything_down_with_it(up: ClusterProcess) -> None:
     assert up.status()["shards"] == [], "its host handed back"
 
 
+@pytest.mark.exhaustive
 def test_a_database_that_is_down_at_the_start_is_waited_for_and_said(place: Path) -> None:
     postgres = EmbeddedPostgres.start(place / "named")
     asyncio.run(migrate_with_roles(postgres.dsn))
@@ -106,6 +108,7 @@ def test_a_database_that_is_down_at_the_start_is_waited_for_and_said(place: Path
         postgres.close()
 
 
+@pytest.mark.exhaustive
 def test_a_copy_of_a_database_fires_nothing_until_it_is_released(place: Path) -> None:
     postgres = EmbeddedPostgres.start(place / "named")
     asyncio.run(query(postgres.dsn, "create database production"))
@@ -165,7 +168,7 @@ VICTIMS: dict[str, Callable[[ClusterProcess], psutil.Process]] = {
 ENDS_THE_HOST = ("the raylet", "the host")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_whatever_is_killed_every_timer_fires_once(up: ClusterProcess) -> None:
     until(up.serving, "two shards")
     keeper = EmbeddedPostgres.start(up.place / "data")

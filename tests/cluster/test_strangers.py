@@ -26,7 +26,7 @@ NAMES = (
 )  # fmt: skip
 SAID_WITHIN_S = 15.0
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow]
+pytestmark = [pytest.mark.ray, pytest.mark.exhaustive]
 
 
 def test_no_module_of_the_current_directory_is_taken_for_ours(place: Path) -> None:

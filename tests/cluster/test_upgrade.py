@@ -262,6 +262,7 @@ async def both(machine: Machine) -> None:
     await until_it_stands_by(machine, GREEN)
 
 
+@pytest.mark.exhaustive
 async def test_the_script_upgrades_and_goes_back_and_no_timer_is_lost_double_or_late(machine: Machine) -> None:
     machine.start(BLUE)
     await until_served_by(machine, BLUE)
@@ -285,6 +286,7 @@ async def test_the_script_upgrades_and_goes_back_and_no_timer_is_lost_double_or_
     await asyncio.wait([supervisor])
 
 
+@pytest.mark.exhaustive
 async def test_the_lead_goes_to_and_fro_between_two_clusters_and_at_last_from_one_that_stops(machine: Machine) -> None:
     await both(machine)
 
@@ -302,6 +304,7 @@ async def test_the_lead_goes_to_and_fro_between_two_clusters_and_at_last_from_on
     assert await ended(machine) == {"drained"}, "nobody was taken for dead"
 
 
+@pytest.mark.exhaustive
 async def test_a_new_cluster_that_dies_when_it_is_named_costs_nothing(machine: Machine) -> None:
     await both(machine)
 

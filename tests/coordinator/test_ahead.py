@@ -14,7 +14,7 @@ from tests.support.factories import query, value
 from tests.support.rays import RayOfNodes
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.exhaustive]
 
 AHEAD_S = 12.0
 SPIKE = 2_400  # in the last two seconds, which are one or two of the forecast's steps of ten: 120 to 240 a second

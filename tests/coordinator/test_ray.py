@@ -200,6 +200,7 @@ async def test_a_killed_shard_is_taken_over_and_replaced_within_two_seconds(rays
     assert 0 < load.takeover_s <= TAKEOVER_S
 
 
+@pytest.mark.exhaustive
 async def test_shards_spread_over_the_nodes_that_come_and_go(rays: RayOfNodes, dsn: str) -> None:
     await rays.coordinate(dsn)
     await want(dsn, 4)
@@ -216,6 +217,7 @@ async def test_shards_spread_over_the_nodes_that_come_and_go(rays: RayOfNodes, d
         await until_serving(dsn, 4)
 
 
+@pytest.mark.exhaustive
 async def test_a_draining_node_is_emptied_before_it_goes(rays: RayOfNodes, dsn: str) -> None:
     await rays.coordinate(dsn)
     node = await rays.add_node()
@@ -283,6 +285,7 @@ async def test_a_frozen_shard_is_taken_over_in_two_seconds_and_gets_its_part_bac
     assert {holder.suspended_at for holder in after} == {None}
 
 
+@pytest.mark.exhaustive
 async def test_a_frozen_shard_is_replaced_and_stops_when_it_wakes(rays: RayOfNodes, dsn: str) -> None:
     await rays.coordinate(dsn, silent_s=3.5)
     frozen, _ = await until_serving(dsn, 2)
@@ -297,6 +300,7 @@ async def test_a_frozen_shard_is_replaced_and_stops_when_it_wakes(rays: RayOfNod
         await eventually(lambda: not psutil.pid_exists(frozen.pid), within_s=10)
 
 
+@pytest.mark.exhaustive
 async def test_the_coordinator_starts_beside_its_maker_again_and_again(rays: RayOfNodes, dsn: str) -> None:
     for _ in range(2):
         await rays.add_node()
@@ -308,6 +312,7 @@ async def test_the_coordinator_starts_beside_its_maker_again_and_again(rays: Ray
         await rays.kill_coordinator()
 
 
+@pytest.mark.exhaustive
 async def test_a_coordinator_whose_maker_is_gone_goes_on_elsewhere_until_somebody_makes_it_at_home(
     rays: RayOfNodes, dsn: str
 ) -> None:
@@ -326,6 +331,7 @@ async def test_a_coordinator_whose_maker_is_gone_goes_on_elsewhere_until_somebod
     assert await rays.coordinator_node() == rays.head
 
 
+@pytest.mark.exhaustive
 async def test_one_of_two_clusters_on_a_database_leads_and_the_other_follows(
     rays: RayOfNodes, other_rays: RayOfNodes, dsn: str
 ) -> None:

@@ -41,7 +41,7 @@ def test_every_line_of_the_file_that_is_shown_is_a_timer() -> None:
 
 
 @pytest.mark.ray
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_fires_and_delivers_each_timer_though_a_shard_and_a_worker_are_killed(file: Path) -> None:
     orders: dict[int, dict[str, object]] = {
         n: {"target": TARGET, "payload": {"warehouse": OPEN}} for n in range(0, 600, 3)
@@ -68,7 +68,7 @@ def test_fires_and_delivers_each_timer_though_a_shard_and_a_worker_are_killed(fi
 
 
 @pytest.mark.ray
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_file_with_a_bad_line_is_refused_whole_with_its_number(file: Path) -> None:
     file.write_text('{"delay": "PT1S"}\n{"delay": "soon"}\n')
 

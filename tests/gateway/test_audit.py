@@ -206,6 +206,7 @@ async def test_what_is_refused_after_it_was_begun_is_recorded_as_not_done(dsn: s
     assert [act["outcome"] for act in await audited(dsn)] == ["not done"] * 4
 
 
+@pytest.mark.exhaustive
 async def test_a_verb_that_fails_is_recorded_as_one_that_may_be_done(dsn: str, api: Api) -> None:
     for error in (StoreUnavailable("no answer"), RuntimeError("a fault of ours")):
         with mock.patch("gateway.routes.tenants.use_cases.set_own", side_effect=error):

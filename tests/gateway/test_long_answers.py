@@ -43,7 +43,7 @@ async def fill(dsn: str, timers: int) -> None:
     await query(dsn, FILL, json.dumps(PAYLOAD), timers)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_a_page_of_a_thousand_timers_with_payloads_is_written_in_short_steps(dsn: str, api: Api) -> None:
     await fill(dsn, 1_000)
     await api.get("/v1/timers?limit=1")

@@ -87,7 +87,7 @@ def reference(dsn: str) -> Iterator[Any]:
         yield schema, {"Authorization": f"Bearer {key}"}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_all_answers_to_what_is_drawn_from_the_reference_are_as_it_says(reference: Any) -> None:
     schema, headers = reference
     operations = [found.ok() for found in schema.get_all_operations()]

@@ -69,6 +69,7 @@ async def ask_everything(api: Api) -> dict[tuple[str, str], Said]:
     }
 
 
+@pytest.mark.exhaustive
 async def test_a_route_that_forgets_whose_it_is_shows_and_changes_nothing_of_another_tenant(dsn: str) -> None:
     await add_rows(dsn)
     before = await rows_of_eve(dsn)

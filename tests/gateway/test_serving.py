@@ -273,7 +273,7 @@ class Senders:
                 number += 1
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_each_acknowledged_create_exists_once_though_gateways_are_killed_in_mid_request(dsn: str) -> None:
     senders = Senders()
 

@@ -119,6 +119,7 @@ async def test_a_cancel_by_somebody_else_ends_the_wait(dsn: str, api: Api) -> No
     assert (answer.status, answer.json["intent"]) == (200, "CANCELED")
 
 
+@pytest.mark.exhaustive
 async def test_a_thousand_wait_and_one_task_reads_the_log_for_them(dsn: str, api: Api, shard: HolderClient) -> None:
     reads = 0
     rows = Session.rows

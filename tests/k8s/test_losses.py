@@ -19,7 +19,7 @@ from tests.support.pods import RUN_S, Pods, until_ready
 from tests.support.postgres import Server
 from tests.support.program import until
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow]
+pytestmark = [pytest.mark.ray, pytest.mark.exhaustive]
 
 GONE_S = 60.0  # Ray gives up a Redis that is gone after some seconds, and takes some more to end
 ENDING_S = 10.0  # for Ray to end a worker's processes, shards first, once it finds that it is none of the head's

@@ -124,6 +124,7 @@ def pods(postgres: Callable[[int], Server]) -> Iterator[Pods]:
 
 
 @pytest.mark.ray
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_a_node_that_was_not_told_of_the_database_starts_no_actor_and_boot_says_what_to_set(dsn: str) -> None:
     with closing(Machine(dsn)) as machine:
@@ -136,6 +137,7 @@ def test_a_node_that_was_not_told_of_the_database_starts_no_actor_and_boot_says_
 
 
 @pytest.mark.ray
+@pytest.mark.exhaustive
 def test_shards_live_on_the_worker_and_fire(pods: Pods) -> None:
     shards = pods.until_serving()
     assert {shard["host"] for shard in shards} == {"worker-3"}
@@ -144,6 +146,7 @@ def test_shards_live_on_the_worker_and_fire(pods: Pods) -> None:
 
 
 @pytest.mark.ray
+@pytest.mark.exhaustive
 def test_the_upgrade_script_sees_that_a_cluster_serves(pods: Pods, tmp_path: Path) -> None:
     # Given a kubectl whose `exec` runs the command in the pod's environment, and which makes nothing
     pods.until_serving()
@@ -168,6 +171,7 @@ def test_the_upgrade_script_sees_that_a_cluster_serves(pods: Pods, tmp_path: Pat
 
 
 @pytest.mark.ray
+@pytest.mark.exhaustive
 def test_boot_can_go_and_come_back_while_its_cluster_runs_on(pods: Pods) -> None:
     before = {shard["holder"] for shard in pods.until_serving()}
 
@@ -182,6 +186,7 @@ def test_boot_can_go_and_come_back_while_its_cluster_runs_on(pods: Pods) -> None
 
 
 @pytest.mark.ray
+@pytest.mark.exhaustive
 def test_a_worker_that_leaves_hands_its_shards_over_in_time(pods: Pods) -> None:
     # Given a second worker, and all shards on the first
     pods.until_serving("worker-3")

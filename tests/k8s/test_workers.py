@@ -21,7 +21,7 @@ from tests.support.pods import COME_UP_S, Pods
 from tests.support.postgres import Server
 from tests.support.program import until
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow]
+pytestmark = [pytest.mark.ray, pytest.mark.exhaustive]
 
 FIRST, SECOND = map(name_of, FOR_WORKERS)
 LEAVE_S = 40.0

@@ -48,7 +48,7 @@ VARIABLES = {"job": "shardclock", "__rate_interval": "15s"}
 
 Isolation = Literal["read_committed", "repeatable_read"]
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.timed]
+pytestmark = [pytest.mark.ray, pytest.mark.exhaustive, pytest.mark.timed]
 
 
 @pytest.fixture(scope="module")

@@ -148,7 +148,7 @@ def test_the_app_has_a_handler_for_each_contender(tmp_path: Path) -> None:
 
 
 @pytest.mark.ray
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_each_handler_is_called_on_a_cluster_and_writes_down_when(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -195,7 +195,7 @@ def test_the_client_s_wheel_brings_its_package_alone(wheels: dict[str, Path]) ->
 
 
 @pytest.mark.ray
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_demo_works_from_the_wheel_in_an_empty_directory(wheels: dict[str, Path], tmp_path: Path) -> None:
     # Given an environment that has the wheels and what they depend on, and nothing of this tree
     venv, empty = tmp_path / "venv", tmp_path / "empty"

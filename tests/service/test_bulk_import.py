@@ -23,7 +23,7 @@ def numbered(count: int) -> list[tuple[int, bytes]]:
     return [(i, b'{"delay": "PT1H", "name": "line-%d"}' % i) for i in range(1, count + 1)]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_a_connection_killed_again_and_again_neither_loses_nor_doubles_a_line(dsn: str) -> None:
     report, kills = ImportReport(), 0
     async with Session(dsn, application=NAME) as session, asyncio.timeout(2 * BOUND_S):

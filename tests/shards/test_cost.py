@@ -128,6 +128,7 @@ async def test_what_is_leased_is_fired_by_a_statement_for_each_batch(
     assert (await written(server) - before) / LEASED <= LEASED_MOST
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("timers", "delay"), [(FUSED, "0 s"), (LEASED, "1 s")], ids=["fused", "leased"])
 async def test_a_timer_takes_memory_only_while_it_is_leased(server: str, shard: Shard, timers: int, delay: str) -> None:
     tracemalloc.start()

@@ -140,7 +140,7 @@ async def others_fire(pool: ShardPool, count: int) -> None:
         await pool.until_fired(number + 1)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("outcome", ["rollback", "commit"])
 async def test_two_thousand_timers_that_a_client_holds_locked_cost_as_many_tries_as_one(
     pool: ShardPool, client: asyncpg.Connection, outcome: str

@@ -131,7 +131,7 @@ class _ChangedMind(Exception):
     """Rolls a client's transaction back."""
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", [1])
 async def test_random_faults_break_no_promise(pool: ShardPool, seed: int) -> None:
     run = Run(pool, await connect(pool.dsn), seed)

@@ -28,7 +28,7 @@ MOVED = "RESCHEDULED"
 SCOPES: tuple[Scope, ...] = ("own", "sweep", "outage")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(4))
 async def test_any_interleaving_leaves_every_timer_pending_or_ended_exactly_once(dsn: str, seed: int) -> None:
     async with AsyncExitStack() as stack:

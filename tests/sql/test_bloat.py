@@ -48,7 +48,7 @@ async def live(session: Session, times: int) -> None:
         assert (await lead(session, LEADER, cluster_id="c", lease_s=5.0, fresh=False)).leads
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_nobody_reads_what_beats_and_renewals_leave_behind(each_dsn: str, session: Session) -> None:
     prepared = {name: await prepare(each_dsn, name) for name in STATEMENTS}
 

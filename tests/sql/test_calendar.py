@@ -69,7 +69,7 @@ class Clocks:
         return list(found)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_a_local_time_near_a_change_of_the_clock_is_the_same_moment_to_sql_and_to_python(each_dsn: str) -> None:
     random = Random(2031)
     asked: list[tuple[str, datetime]] = []
@@ -93,7 +93,7 @@ async def test_a_local_time_near_a_change_of_the_clock_is_the_same_moment_to_sql
 LENGTHS = ["P1D", "P1M", "P1Y", "P2W", "PT36H", "P1DT0.000001S", "P11M30DT23H", "P4Y1M", "PT0S", "P100Y"]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_a_length_later_is_the_same_moment_to_sql_and_to_python(each_dsn: str) -> None:
     random = Random(2032)
     clocks = Clocks(each_dsn)

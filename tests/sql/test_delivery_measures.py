@@ -240,7 +240,7 @@ def stuck(request: pytest.FixtureRequest, stuck_dsn: str) -> str:
     return stuck_dsn
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("plans", [{}, {"enable_seqscan": "on", "enable_bitmapscan": "on", "plan_cache_mode": "auto"}])
 async def test_a_million_stuck_behind_one_target_are_not_read(stuck: str, plans: dict[str, str]) -> None:
     measure = await prepare(stuck, "measure_deliveries", **plans)

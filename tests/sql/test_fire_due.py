@@ -34,7 +34,7 @@ async def test_nothing_fires_before_its_due_date_however_time_is_moved(
 ) -> None:
     shard, _ = shards
     assert shard.now
-    (key,) = await add_timers(dsn, 1, "now() + interval '1.5 seconds'")
+    (key,) = await add_timers(dsn, 1, f"timestamptz '{shard.now + timedelta(seconds=1.5)}'")
     due: datetime = await value(dsn, "select due_date from shardclock.timers")
     held = (await shard.take(fire_overdue=True)).claimed
     assert [timer.timer_key for timer in held] == [key], "within the horizon it is leased, not fired"

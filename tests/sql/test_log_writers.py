@@ -17,7 +17,7 @@ from tests.support.sql_client import session
 WRITERS = 16
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_records_of_16_writers_beside_a_foreign_transaction_are_neither_lost_nor_reordered(each_dsn: str) -> None:
     seed = 20
     await query(each_dsn, "create table turns (k int primary key, n int not null)")

@@ -38,6 +38,7 @@ async def test_counting_a_million_reads_an_eighth_of_them(million: str) -> None:
     await count.connection.close()
 
 
+@pytest.mark.exhaustive
 async def test_counting_what_is_overdue_reads_that_and_nothing_else(million: str) -> None:
     count = await prepare(million, "count_due")
 

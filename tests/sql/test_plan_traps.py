@@ -42,6 +42,7 @@ async def break_down(dsn: str, *, analyze: bool) -> None:
         await query(dsn, "analyze shardclock.timers")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("fire_overdue", [False, True], ids=["leasing", "fusing"])
 async def test_a_fair_scan_over_a_backlog_reads_what_it_takes_and_a_row_a_tenant(
     outage: str, *, fire_overdue: bool
@@ -59,7 +60,7 @@ async def test_a_fair_scan_over_a_backlog_reads_what_it_takes_and_a_row_a_tenant
     await take.connection.close()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_a_scan_with_a_floor_reads_nothing_that_an_outage_left(outage: str) -> None:
     take = await prepare(outage, "claim_due")
 

@@ -26,7 +26,7 @@ def planning(keys: Sequence[int], version: int) -> list[str]:
     return ["9", f"'{{{', '.join(map(str, keys))}}}'::bigint[]", versions, zones, moments, moments, ones, counts]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("fire_overdue", [False, True], ids=["leasing", "fusing"])
 @pytest.mark.parametrize("shards", [1, 2, 7])
 async def test_a_claim_reads_each_timer_it_takes_three_times_and_no_other(

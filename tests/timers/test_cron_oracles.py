@@ -67,6 +67,7 @@ def changes(draw: st.DrawFn) -> tuple[ZoneInfo, datetime]:
     return zone, draw(st.sampled_from(found)) if found else start
 
 
+@pytest.mark.exhaustive
 @given(
     change=changes(),
     seconds=st.sets(st.integers(0, 59), min_size=1, max_size=2),

@@ -135,6 +135,7 @@ async def test_a_run_that_forks_ends_once_and_its_process_makes_the_next_run(pro
     assert psutil.Process(process._process.pid).children() == []
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("job", ["prints_without_end", "prints_without_a_new_line"])
 async def test_a_run_that_prints_without_end_is_looked_at_and_ended_and_needs_no_more_memory(
     process: PipedRunProcess, job: str

@@ -1,0 +1,18 @@
+"""Of very many cases a sample is run; which one is no chance."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.sampling import left_out
+
+
+def test_few_cases_are_all_run() -> None:
+    assert left_out(range(4), most=4) == []
+
+
+@pytest.mark.parametrize("count", [5, 6, 100])
+def test_of_many_so_many_are_run_as_are_asked_for_the_first_and_the_last_among_them(count: int) -> None:
+    kept = set(range(count)) - set(left_out(range(count), most=4))
+    assert len(kept) == 4
+    assert {0, count - 1} <= kept

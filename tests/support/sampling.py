@@ -1,0 +1,38 @@
+"""Of a test with many cases, in a file that takes long, `make test` runs a few; `make test-all` runs all."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+CASES_MAX = 4
+# What the pages show is run whole: a page is changed more often than what it tells of.
+WHOLE = frozenset({"test_docs.py"})
+
+T = TypeVar("T")
+
+
+class Sampling:
+    """A plugin that marks what is left out as `exhaustive`, before pytest chooses by marks."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        cases: defaultdict[tuple[Path, str], list[pytest.Item]] = defaultdict(list)
+        for item in items:
+            if isinstance(item, pytest.Function) and item.get_closest_marker("long") and item.path.name not in WHOLE:
+                cases[item.path, item.originalname].append(item)
+        for each in cases.values():
+            for item in left_out(each):
+                item.add_marker(pytest.mark.exhaustive)
+
+
+def left_out(cases: Sequence[T], *, most: int = CASES_MAX) -> list[T]:
+    """List the cases that are no part of an even sample; the first and the last one are."""
+    if len(cases) <= most:
+        return []
+    kept = {round(number * (len(cases) - 1) / (most - 1)) for number in range(most)}
+    return [case for number, case in enumerate(cases) if number not in kept]
