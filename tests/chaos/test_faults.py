@@ -21,7 +21,7 @@ from tests.support.processes import kill
 LOOK_S = 0.005
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_a_server_that_one_fault_brings_up_again_is_not_stopped_by_another() -> None:
     chance = random.Random(1)
     seen_coming_up = False

@@ -199,7 +199,7 @@ def test_a_picture_of_more_than_can_be_fired_shows_where_the_capacity_ends(shell
     assert "the busiest ten seconds: 120 a second" in done.err
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_picture_of_very_many_says_that_it_is_an_estimate(shell: Shell) -> None:
     asyncio.run(query(shell.dsn, "alter table shardclock.timers set (autovacuum_enabled = off)"))
     asyncio.run(add_timers_fast(shell.dsn, 200_000))

@@ -93,7 +93,7 @@ def test_status_tells_what_is_and_what_is_late(shell: Shell) -> None:
     assert people.err == ""
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_status_says_about_how_many_are_overdue_if_there_are_very_many(shell: Shell) -> None:
     asyncio.run(add_timers(shell.dsn, 100_000, "now() - interval '1 hour'"))
     asyncio.run(add_timers(shell.dsn, 100_000, "now() - interval '5 s'"))

@@ -17,7 +17,7 @@ from tests.support.factories import query
 from tests.support.job_runs import is_whole, job_of, outcomes, runs_of
 from tests.support.program import run, until
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.exhaustive]
 
 APP = """
 import asyncio, ctypes, os, time

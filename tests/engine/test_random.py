@@ -68,7 +68,7 @@ async def move(it: Processes, random: Random, expected: Scope, waits: list[dict[
     return False
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_random_processes_wait_and_end_in_the_database_as_a_second_interpreter_says() -> None:
     async with running() as it:
         for seed in range(40):

@@ -56,7 +56,7 @@ async def test_a_page_of_a_thousand_timers_with_payloads_is_written_in_short_ste
     assert (len(timers), timers[-1]["payload"]) == (1_000, PAYLOAD)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_the_log_is_written_in_short_steps_by_pages_and_as_it_grows(dsn: str, api: Api) -> None:
     await fill(dsn, 200)
     await query(dsn, "select shardclock.cancel_timer(timer_key => t.timer_key) from shardclock.timers t")
@@ -71,7 +71,7 @@ async def test_the_log_is_written_in_short_steps_by_pages_and_as_it_grows(dsn: s
     assert [len(record["payload"]) for record in records] == [len(PAYLOAD)] * 200
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("zone", [None, "Europe/Berlin"], ids=["timers", "schedules"])
 async def test_ten_thousand_lines_are_scheduled_in_short_steps(api: Api, zone: str | None) -> None:
     line = {"schedule": "0 0 29 2 MON", "zone": zone} if zone else {"delay": "PT1H", "payload": {"order": 42}}

@@ -166,7 +166,7 @@ async def test_what_a_gateway_has_when_it_begins_to_serve_is_left_out_of_collect
         gc.unfreeze()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_metrics_port_that_is_taken_is_said_once_and_taken_when_it_is_free() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])

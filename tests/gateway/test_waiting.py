@@ -142,6 +142,7 @@ async def test_a_thousand_wait_and_one_task_reads_the_log_for_them(dsn: str, api
     assert reads < 1_000
 
 
+@pytest.mark.exhaustive
 async def test_a_thousand_who_wait_need_no_session_of_others(dsn: str) -> None:
     async with serving(dsn, gateway_sessions=2, gateway_wait_s=0.1) as api:
         looks = mock.Mock(side_effect=waiting.find_ends)

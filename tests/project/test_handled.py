@@ -105,7 +105,7 @@ async def opened(contender: Contender, dsn: str) -> AsyncIterator[None]:
         await contender.close()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_our_sql_alone_handles_a_herd_from_its_due_date_to_the_last_record(
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

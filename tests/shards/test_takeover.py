@@ -164,7 +164,7 @@ async def test_a_shard_whose_task_is_cancelled_hands_back_like_one_that_drained(
     assert await breaches(pool.db, keys) == {}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 async def test_assignments_that_change_under_load_lose_and_double_nothing(pool: ShardPool) -> None:
     shards = [await pool.start(place, 2) if place < 2 else await pool.start(None, None) for place in range(7)]
     keys: list[int] = []

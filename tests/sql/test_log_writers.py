@@ -85,6 +85,7 @@ async def _read(dsn: str, found: list[tuple[int, int, int]], writing: Callable[[
             await asyncio.sleep(0.001)  # writers share this loop
 
 
+@pytest.mark.exhaustive
 async def test_at_the_servers_own_speed_what_was_settled_stays_as_it_was(dsn: str) -> None:
     # A reader that looks at the locks before it looks at the sequence is wrong in some of these looks.
     await query(dsn, "create table looks (horizon bigint not null, seen bigint not null)")

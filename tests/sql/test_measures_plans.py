@@ -139,6 +139,7 @@ async def test_counting_never_joins_with_the_whole_table_whoever_asks(million: s
     await count.connection.close()
 
 
+@pytest.mark.exhaustive
 async def test_plans_that_were_made_on_an_empty_table_stay_right_when_it_is_full(each_dsn: str) -> None:
     await query(each_dsn, "alter table shardclock.timers set (autovacuum_enabled = off)")
     count, measure = await prepare(each_dsn, "count_due"), await prepare(each_dsn, "measure_cluster")

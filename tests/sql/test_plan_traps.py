@@ -100,6 +100,7 @@ async def test_fair_scans_give_every_tenant_the_same_in_turn(outage: str) -> Non
 # Traps
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("emptied", [False, True], ids=["new", "emptied"])
 async def test_a_plan_that_was_made_on_an_empty_table_stays_right_when_it_is_full(
     each_dsn: str, *, emptied: bool

@@ -104,6 +104,7 @@ FOUND: dict[str, tuple[str, Filter, Reading]] = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("state", "wanted", "most"), FOUND.values(), ids=FOUND)
 async def test_a_page_reads_little_more_than_it_gives(crowded: str, state: str, wanted: Filter, most: Reading) -> None:
     it = await reading(crowded, state, wanted)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pytest
 
-CASES_MAX = 4
+CASES_MAX = 3
 # What the pages show is run whole: a page is changed more often than what it tells of.
 WHOLE = frozenset({"test_docs.py"})
 
