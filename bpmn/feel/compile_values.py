@@ -184,7 +184,7 @@ def _part_of_one(value: FeelValue, key: str) -> FeelValue:
 
 
 def _item(value: FeelValue, number: FeelValue) -> FeelValue:
-    """Pick an item by its number; null if it has decimals, as 1.5 has and 1.0 has not, or if there is no such item."""
+    """Pick an item by its number; null if there is no such item, or the number is not whole. 1.0 is whole."""
     assert isinstance(number, int | Decimal)
     place = position(number)
     if value is None or not place:

@@ -15,7 +15,7 @@ def joins_of(nodes: Mapping[str, Node]) -> dict[str, Node]:
 
 
 def upstream_of(nodes: Mapping[str, Node]) -> dict[str, dict[str, int]]:
-    """Find for each inclusive join the nodes of its scope whose tokens may still come to it, and by which flows.
+    """Find the nodes from which a token may still come to an inclusive join, for each join, and by which of its flows.
 
     An inclusive gateway waits for those that can still come by a flow that was not taken, and for nobody else. A token
     comes along flows, or from an activity by one of its boundary events. What can come only through the gateway itself

@@ -1,6 +1,6 @@
 """Define what follows from a step for the world outside the instance.
 
-Each is a tuple: one of four fields is made in a third of the time of a frozen dataclass, and a step makes many.
+A step makes many of them, so each is a tuple: a tuple of four fields is made three times as fast as a frozen dataclass.
 """
 
 from collections.abc import Mapping

@@ -22,7 +22,7 @@ from gateway.requests.listing import listing
 from gateway.requests.problems import CONFLICT, NOT_FOUND, Problem
 from gateway.routes.doing import do_once
 from gateway.routes.instances import LISTED_MAX, ORDER, Key, Variables, may_wait
-from sql.processes.service_tasks import Lane
+from sql.deliveries.claim import Lane
 from sql.processes.service_tasks import activate_service_tasks as activate
 from sql.processes.service_tasks import complete_service_task as complete_taken
 from sql.processes.service_tasks import fail_service_task as fail_taken
@@ -182,7 +182,7 @@ async def activate_service_tasks(
 
     async with may_wait(gateway, caller, wait) as wait_s:
         return await gateway.task_lines.wait(
-            Lane(caller.tenant_id, asked.type),
+            Lane(asked.type, caller.tenant_id),
             look,
             nothing=nothing,
             is_gone=request.is_disconnected,

@@ -1,4 +1,4 @@
-"""Callers that wait for service tasks of a type stand in line, and the first looks when there is one.
+"""Callers that wait for service tasks of one type stand in a line. When there is a task, the first of them takes it.
 
 One task of a gateway asks for all lines where something is due: at each hint of new deliveries, and twice a second. So
 it costs the same however many wait, and nobody looks in vain because there are tasks of another type.
@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
+from sql.deliveries.claim import Lane
 from sql.deliveries.hints import DELIVERIES
 from sql.dsn import Dsn
 from sql.hints import HintListener
-from sql.processes.service_tasks import Lane, lanes_with_tasks
+from sql.processes.service_tasks import lanes_with_tasks
 from sql.session import ALL_TENANTS, Session, StatementRefused, StoreUnavailable
 
 ASK_S = 0.5  # between two questions where tasks are, if no hint comes

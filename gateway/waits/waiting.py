@@ -169,7 +169,7 @@ class Waiters:
                 await asyncio.sleep(AWAY_S)
 
     async def _read_some(self, position: int) -> int:
-        """Read on from a place in the log, and wait for a hint if nothing new is there; return the place reached."""
+        """Read the log from a place on, and return the place reached; if nothing new is there, wait for a hint."""
         records = await read_log(self._reading, position, limit=READ_MAX)
         if len(records) < READ_MAX:
             self._read_at_s = time.monotonic()

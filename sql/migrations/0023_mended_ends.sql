@@ -1,5 +1,6 @@
--- A program's lease on a service task is when the task is due again, too. So nobody reads past all that is leased, and no
--- worker whose app has a handler of that name takes the lease, much longer than its own, for one of a clock set back.
+-- While a program has a service task, the task is not due: it is due again when the lease runs out. So nobody reads past
+-- tasks that are leased. Nor does a worker claim one: a lease that is much longer than a worker's looked to it as if it
+-- had been taken before the clock was set back.
 create or replace function shardclock.activate_service_tasks(
     task_type text, most integer default 10, lease interval default 'PT1M', tenant_id text default 'default'
 )

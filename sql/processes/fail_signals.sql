@@ -1,6 +1,6 @@
 -- Puts off signals that no engine could take, and gives up those that were tried often enough: such a signal is a dead
 -- letter then, and its instance has an incident. If a called process could not begin, its caller is told, and has the
--- incident: to resolve that makes the call again, so a letter that would begin it a second time is not kept.
+-- incident. Who resolves that makes the call again. A dead letter would begin the process a second time, so there is none.
 --
 -- in:    :holder bigint, :timer_keys bigint[], :reason text, :delay interval, :tries_max integer
 -- out:   timer_key bigint, given_up boolean, told bigint or null (the signal to the caller): none if the holder has ended

@@ -4,8 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
+from sql.deliveries.claim import Lane
 from sql.processes.variables import write_variables
 from sql.session import Session
 
@@ -23,13 +24,6 @@ class TakenTask:
     variables: dict[str, Any]
 
 
-class Lane(NamedTuple):
-    """The service tasks of one type that one tenant has."""
-
-    tenant_id: str
-    task_type: str
-
-
 async def lanes_with_tasks(session: Session, lanes: Sequence[Lane]) -> list[Lane]:
     """Find out in which lanes there are tasks now that a program could take.
 
@@ -38,9 +32,9 @@ async def lanes_with_tasks(session: Session, lanes: Sequence[Lane]) -> list[Lane
     """
     if not lanes:
         return []
-    tenants, task_types = zip(*lanes, strict=True)
+    task_types, tenants = zip(*lanes, strict=True)
     rows = await session.rows("lanes_with_tasks", tenants=list(tenants), task_types=list(task_types))
-    return [Lane(*row) for row in rows]
+    return [Lane(row["task_type"], row["tenant_id"]) for row in rows]
 
 
 async def activate_service_tasks(

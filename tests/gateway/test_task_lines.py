@@ -14,8 +14,8 @@ from fastapi import FastAPI
 import gateway.waits.task_lines
 from cluster.testing import cluster
 from gateway.waits.task_lines import TaskLines
+from sql.deliveries.claim import Lane
 from sql.deliveries.hints import send_delivery_hint
-from sql.processes.service_tasks import Lane
 from sql.session import Session, StoreUnavailable
 from tests.support.bpmn import job, model
 from tests.support.deliveries import add_deliveries, declare
@@ -61,7 +61,7 @@ def waiting(lines: TaskLines) -> Waiting:
     def begin(shelf: Shelf, who: str, within_s: float = 600.0, task_type: str = "pack") -> asyncio.Task[int | None]:
         return asyncio.create_task(
             lines.wait(
-                Lane("acme", task_type),
+                Lane(task_type, "acme"),
                 lambda: shelf.look(who),
                 nothing=None,
                 is_gone=lambda: shelf.is_gone(who),
