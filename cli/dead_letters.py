@@ -5,11 +5,13 @@ from typing import Annotated
 
 import typer
 
-from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
+from cli.changed import print_changed
+from cli.output import DONE, Json, print_json, print_table, tell
 from cli.session import with_session
 from service import dead_letters as use_cases
-from service.dead_letters import AT_ONCE_MAX, Acted
+from service.dead_letters import AT_ONCE_MAX
 from service.filters import moment_of
+from service.many import Changed
 from sql.deliveries.dead_letters import DeadLetter, DeadLetterFilter, find_dead_letters
 from sql.session import Session
 from timers.refusal import Refusal
@@ -102,25 +104,12 @@ def discard(
     )
 
 
-def _act(use_case: Callable[[Session], Awaitable[Acted]], *, yes: bool, as_json: bool) -> int:
+def _act(use_case: Callable[[Session], Awaitable[Changed[int]]], *, yes: bool, as_json: bool) -> int:
     async def do(session: Session) -> int:
-        acted = await use_case(session)
-        if as_json:
-            print_json({"timer_keys": acted.timer_keys, "done": yes, "more": acted.more})
-        else:
-            tell(f"{acted.sentence}{_way_on(acted, yes=yes)}")
-        return DONE if acted.timer_keys else NOT_DONE
+        changed = await use_case(session)
+        return print_changed(changed, {"timer_keys": changed.keys}, yes=yes, as_json=as_json)
 
     return with_session(do)
-
-
-def _way_on(acted: Acted, *, yes: bool) -> str:
-    if not acted.timer_keys:
-        return ""
-    if not yes:
-        return "; add --yes to do it"
-    pause = f" in {acted.again_in_s:,} s, when these are due" if acted.again_in_s else ""
-    return f"; there are more: run it again{pause}" if acted.more else ""
 
 
 def _chosen(

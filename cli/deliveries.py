@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
+from cli.changed import print_changed
 from cli.options import Reason
 from cli.output import DONE, NOT_DONE, Json, cell, hex_of, print_json, print_records, print_table, tell
 from cli.session import with_session
 from service import deliveries as use_cases
-from service.deliveries import AT_ONCE_MAX, LISTED_MAX, Answer, Retried, ShownDelivery
+from service.deliveries import AT_ONCE_MAX, LISTED_MAX, Answer, ShownDelivery
 from sql.deliveries.find import DeliveryFilter, DeliveryState, FoundDelivery
 from sql.session import Session
 from timers.model import BIGINT_MAX
@@ -107,9 +108,8 @@ def retry(
         if timer_key is not None:
             return _print_answer(await use_cases.retry(session, timer_key), as_json=as_json)
         wanted = DeliveryFilter(target, tenant)
-        return _print_retried(
-            await use_cases.retry_many(session, wanted, limit=limit, dry_run=not yes), yes=yes, as_json=as_json
-        )
+        changed = await use_cases.retry_many(session, wanted, limit=limit, dry_run=not yes)
+        return print_changed(changed, {"timer_keys": changed.keys}, yes=yes, as_json=as_json)
 
     return with_session(do)
 
@@ -134,16 +134,6 @@ def _print_answer(answer: Answer, *, as_json: bool) -> int:
 
 def _way_out(answer: Answer) -> str:
     return "; `shardclock dead-letters` redrives or discards it" if answer.state == "DEAD" else ""
-
-
-def _print_retried(retried: Retried, *, yes: bool, as_json: bool) -> int:
-    if as_json:
-        print_json({"timer_keys": retried.timer_keys, "done": yes, "more": retried.more})
-    else:
-        more = "; there are more: run it again" if retried.more else ""
-        way_on = "" if not retried.timer_keys else more if yes else "; add --yes to do it"
-        tell(f"{retried.sentence}{way_on}")
-    return DONE if retried.timer_keys else NOT_DONE
 
 
 def _print_shown(found: ShownDelivery) -> None:

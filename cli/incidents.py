@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
+from cli.changed import print_changed
+from cli.output import DONE, Json, print_json, print_table, tell
 from cli.process_words import print_sent
 from cli.session import with_session, with_signals
 from service.incidents import AT_ONCE_MAX, resolve_many
@@ -77,12 +78,7 @@ def resolve(
             return print_sent(sent, instance_key, as_json=as_json)
         wanted = IncidentFilter(tenant, process_id, version, saying)
         done = await resolve_many(session, wanted, limit=limit, dry_run=not yes)
-        if as_json:
-            tokens = [{"instance_key": key, "token": which} for key, which in done.tokens]
-            print_json({"tokens": tokens, "done": yes, "more": done.more})
-        else:
-            way_on = ("; there are more: run it again" if done.more else "") if yes else "; add --yes to do it"
-            tell(done.sentence + (way_on if done.tokens else ""))
-        return DONE if done.tokens else NOT_DONE
+        tokens = [{"instance_key": key, "token": which} for key, which in done.keys]
+        return print_changed(done, {"tokens": tokens}, yes=yes, as_json=as_json)
 
     return with_signals(do)

@@ -45,7 +45,6 @@ class Engine:
         self._tends = registration.session("tends")
         self._hints = registration.listener(SIGNALS)
         self._delivery_hints = registration.hint_sender(send_delivery_hint, to="workers")
-        self._hinted = 0  # service tasks of which a hint was asked for
         lanes = [Lane(number, settings.signal_lanes) for number in range(settings.signal_lanes)]
         self._runners = [
             Runner(
@@ -55,6 +54,7 @@ class Engine:
                 batch=settings.signal_batch,
                 log=registration.log,
                 lane=lane,
+                tell_workers=self._delivery_hints.want,
             )
             for lane in lanes
         ]
@@ -114,7 +114,6 @@ class Engine:
         if await self._runners[lane].turn():
             self._last_signal_s = time.monotonic()
             self._pauses_s[lane] = BUSY_PAUSE_S
-            self._tell_workers()
             return 0.0
         if time.monotonic() - self._last_signal_s > IDLE_AFTER_S:
             return self._settings.signal_poll_idle_s
@@ -140,10 +139,6 @@ class Engine:
 
     def _report(self, *, leaving: bool = False) -> None:
         self._reporter.send(report_of(self._registration.name, self.stats, leaving=leaving))
-
-    def _tell_workers(self) -> None:
-        self._delivery_hints.want(self.stats.service_tasks - self._hinted)
-        self._hinted = self.stats.service_tasks
 
     def _stop(self) -> None:
         self._loops.stopping.set()

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -22,8 +22,6 @@ TRIES_MAX, NEVER = 5, 2**31 - 1
 RETRY_S = 0.5
 SLOW = Backoff(1.0, 60.0)  # the server may be faster later, so what takes it too long is never given up
 BATCH_S = 0.25  # after so long a batch is written, and the rest of its signals are taken again
-# SQLSTATE classes that a signal's own values cause. Any other error may be repaired without changing the signal.
-DATA_AT_FAULT = ("22", "23", "54")
 
 Signals = Sequence[TakenSignal]
 
@@ -38,6 +36,10 @@ class Batch:
     failed: list[tuple[Signals, Exception]] = field(default_factory=list)
 
 
+def _nobody(count: int) -> None:
+    pass
+
+
 class Runner:
     """Advance the instances of one engine's slots, or of one lane of them."""
 
@@ -50,13 +52,16 @@ class Runner:
         batch: int,
         log: FilteringBoundLogger,
         lane: Lane = ONLY,
+        tell_workers: Callable[[int], None] = _nobody,
     ) -> None:
+        """Keep what every turn uses; `tell_workers` is called with the number of new service tasks."""
         self._session = session
         self._holder = holder
         self._stats = stats
         self._batch = self._batch_max = batch
         self._log = log
         self._lane = lane
+        self._tell_workers = tell_workers
         self._definitions = Definitions()
         # Instances of which some signal failed among others: they take one signal a turn, so that the right one fails.
         self._one_by_one: set[int] = set()
@@ -157,7 +162,7 @@ class Runner:
             # A key of the sequence may be taken, if somebody has set it back.
             written = await retry_lost_races(self._session, partial(apply_steps, self._session, self._holder, writes))
         except (StatementRefused, StoreTooSlow, RecursionError, TypeError, ValueError) as error:
-            if isinstance(error, StatementRefused) and not error.sqlstate.startswith(DATA_AT_FAULT):
+            if isinstance(error, StatementRefused) and not error.are_values_at_fault:
                 raise StoreUnavailable(f"the server does not take what an engine writes: {error}") from error
             if len(keys) == 1:
                 batch.failed.append((batch.advanced[keys[0]].signals or batch.read[keys[0]], error))
@@ -166,13 +171,15 @@ class Runner:
             return await self._write(batch, writes.of(keys[:middle])) + await self._write(
                 batch, writes.of(keys[middle:])
             )
-        await self._count({key: batch.advanced[key] for key in written}, lost=len(keys) - len(written))
+        self._stats.conflicts += len(keys) - len(written)
+        await self._follow_up({key: batch.advanced[key] for key in written})
         return len(written)
 
-    async def _count(self, written: Mapping[int, Advanced], *, lost: int) -> None:
+    async def _follow_up(self, written: Mapping[int, Advanced]) -> None:
+        """Count what was written, and tell of it whoever waits: workers, and messages that are kept."""
         self._one_by_one.difference_update(written)
         self._stats.count(list(written.values()))
-        self._stats.conflicts += lost
+        self._tell_workers(sum(done.outbox.service_tasks for done in written.values()))
         if waiting := [key for key, done in written.items() if done.outbox.awaits_messages]:
             await correlate_waiting(self._session, waiting)
 

@@ -1,8 +1,9 @@
 """What every route uses: the parts of one gateway, who asks, and how long it waits."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends
@@ -18,8 +19,9 @@ from gateway.requests.callers import Caller, Callers
 from gateway.requests.problems import NOT_ALLOWED, REFUSED, Problem
 from gateway.requests.recording import RECORDED_SCOPES, begin_act, note_body
 from gateway.settings import GatewaySettings
+from gateway.waits.instance_ends import InstanceEnds
 from gateway.waits.task_lines import TaskLines
-from gateway.waits.waiting import Waiters
+from gateway.waits.timer_ends import TimerEnds
 from service.audit import DONE
 from sql.audit.acts import record_act
 from sql.hint_sender import HintSender
@@ -44,13 +46,22 @@ class Gateway:
     pool: Pool
     looking: Pool  # one session, for whoever asks whether it is ready while all others are in use
     combiner: Combiner
-    waiters: Waiters
     callers: Callers
     quotas: Quotas
     hints: HintSender  # to engines
+    timer_ends: TimerEnds
+    instance_ends: InstanceEnds
     task_lines: TaskLines
     streams: Places
-    instance_waits: Places
+    waits: Places  # for ends, of timers and instances
+    task_waits: Places
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)  # set when nobody is to wait any longer
+
+    def stop_waits(self) -> None:
+        """Let nobody wait any longer: the gateway ends."""
+        self.stopping.set()
+        for waits in (self.timer_ends, self.instance_ends, self.task_lines):
+            waits.stop()
 
     @asynccontextmanager
     async def waiting_of(self, tenant_id: str, places: Places) -> AsyncIterator[None]:

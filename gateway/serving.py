@@ -64,8 +64,7 @@ async def serve(
     def stop() -> None:
         server.should_exit = True
         if (gateway := getattr(app.state, "gateway", None)) is not None:
-            gateway.waiters.stop()
-            gateway.task_lines.stop()
+            gateway.stop_waits()
 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

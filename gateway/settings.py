@@ -55,12 +55,14 @@ class GatewaySettings(BaseModel):
         200, ge=0, description="callers that follow the log at one gateway: each reads it ten times a second"
     )
     gateway_waits_max: int = Field(
-        20_000, ge=0, description="callers that wait for the end of a timer at one gateway: each costs a connection"
+        20_000,
+        ge=0,
+        description="callers that wait for an end, of a timer or an instance, at one gateway: each costs a connection",
     )
-    gateway_instance_waits_max: int = Field(
+    gateway_task_waits_max: int = Field(
         500,
         ge=0,
-        description="callers that wait at one gateway for an instance's end, or for a service task",
+        description="programs that wait at one gateway for a service task",
     )
     gateway_sessions: int = Field(16, ge=2, le=200, description="connections to Postgres at most, of one gateway")
     gateway_wait_s: float = Field(0.8, gt=0, le=60, description="for a free connection, before it answers 503")

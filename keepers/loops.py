@@ -29,6 +29,7 @@ class Loops:
         self, *, retry_s: float, retry_max_s: float, failed: Callable[[str], None], log: FilteringBoundLogger
     ) -> None:
         self.stopping = asyncio.Event()
+        self._fault: BaseException | None = None
         self._backoff = Backoff(retry_s, retry_max_s)
         self._failed = failed
         self._log = log
@@ -41,12 +42,22 @@ class Loops:
         tasks = [asyncio.create_task(work, name=name) for name, work in loops.items()]
         try:
             await asyncio.gather(*tasks)
+            self.check()
         finally:
             stop()
             _, stuck = await asyncio.wait(tasks, timeout=DRAIN_S)
             for task in stuck:
                 task.cancel()
             await asyncio.gather(*stuck, return_exceptions=True)
+
+    def end_with(self, error: BaseException) -> None:
+        """Let `run` end with the error of something that runs beside the loops, once they have been asked to stop."""
+        self._fault = self._fault or error
+
+    def check(self) -> None:
+        """Raise that error, if there is one."""
+        if self._fault is not None:
+            raise self._fault
 
     async def until_stopped(self, name: str, turn: Callable[[], Awaitable[float]], sooner: asyncio.Event) -> None:
         """Take turns until asked to stop; log a turn that fails, and wait longer after each further failure.

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from service.words import counted
+from service.many import Changed, Many
 from sql.clients.history import records_of
 from sql.clients.verbs import TimerRef
 from sql.deliveries import verbs
@@ -57,15 +57,6 @@ class Answer:
     done: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Retried:
-    """Which deliveries are or, of a dry run, would be due now; `more` says whether others are left."""
-
-    timer_keys: Sequence[int]
-    sentence: str
-    more: bool
-
-
 async def page_of(session: Session, wanted: DeliveryFilter, *, size: int, page: str | None = None) -> DeliveryPage:
     """Find deliveries that are on their way, by target and tenant, what is due first coming first.
 
@@ -108,23 +99,24 @@ async def retry(session: Session, timer_key: int) -> Answer:
     return _answer(timer_key, state, {"DUE": "the next attempt of timer {key}'s delivery is due now"})
 
 
-async def retry_many(session: Session, wanted: DeliveryFilter, *, limit: int = AT_ONCE_MAX, dry_run: bool) -> Retried:
+async def retry_many(
+    session: Session, wanted: DeliveryFilter, *, limit: int = AT_ONCE_MAX, dry_run: bool
+) -> Changed[int]:
     """Make the next attempts of all deliveries that wait for them due now.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     """
     assert 0 < limit <= AT_ONCE_MAX
     found = await find_deliveries(session, replace(wanted, delayed=True), limit=limit + 1)
-    more, keys = len(found) > limit, [delivery.timer_key for delivery in found[:limit]]
-    if keys and not dry_run:
-        keys = await verbs.retry_deliveries(session, keys)
-    if not keys:
-        return Retried([], "no such delivery waits for its next attempt", more)
-    many, are = counted(len(keys), "delivery", "deliveries"), "is" if len(keys) == 1 else "are"
-    if not dry_run:
-        return Retried(keys, f"{many} {are} due now", more)
-    others = ", and there are more" if more else ""
-    return Retried(keys, f"{many} would be due now{others}; nothing was changed", more)
+    retrying: Many[FoundDelivery, int] = Many(
+        ("delivery", "deliveries"),
+        none="no such delivery waits for its next attempt",
+        would="be due now",
+        done="{many} {are} due now",
+        key_of=lambda delivery: delivery.timer_key,
+        change=lambda meant: verbs.retry_deliveries(session, [delivery.timer_key for delivery in meant]),
+    )
+    return await retrying.do(found[:limit], more=len(found) > limit, dry_run=dry_run)
 
 
 def _answer(timer_key: int, state: str, done: Mapping[str, str]) -> Answer:

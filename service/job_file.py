@@ -13,7 +13,6 @@ from timers.refusal import InvalidTimer, Refusal
 
 JOBS_MAX = 1_000  # one transaction writes them
 FILE_BYTES_MAX = 16 * 2**20
-REFUSED = "22023"  # the state with which the functions refuse, in a sentence for users
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +64,7 @@ async def _write(session: Session, entries: Sequence[JobEntry]) -> None:
     try:
         await apply_jobs(session, entries)
     except StatementRefused as error:
-        if error.sqlstate != REFUSED:
+        if not error.is_for_users:
             raise
         raise Refusal(f"{error}: somebody has changed it meanwhile, and nothing was written") from None
 

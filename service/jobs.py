@@ -18,8 +18,7 @@ from timers.refusal import InvalidTimer, Refusal, shortened
 FOLLOW_S = 0.2  # between two looks at a run that is followed
 HISTORY_MAX = 1_000
 NEAREST_MAX = 3
-REFUSED = "22023"  # the state with which the functions refuse, in a sentence for users
-CONFLICTS = ("23505", "55000")  # … and with which they refuse what the present state does not allow
+CONFLICTS = ("23505", "55000")  # the states with which the functions refuse what the present state does not allow
 
 T = TypeVar("T")
 
@@ -211,10 +210,10 @@ async def _unless_conflict(name: str, call: Awaitable[T]) -> T:
     try:
         return await call
     except StatementRefused as error:
-        if error.sqlstate not in (REFUSED, *CONFLICTS):
+        if not error.is_for_users and error.sqlstate not in CONFLICTS:
             raise
         # What is in conflict names the job itself.
-        sentence = f"job {shortened(name)} is refused: {error}" if error.sqlstate == REFUSED else str(error)
+        sentence = f"job {shortened(name)} is refused: {error}" if error.is_for_users else str(error)
         raise JobConflict(sentence) from None
 
 
@@ -223,7 +222,7 @@ async def _unless_refused(session: Session, name: str, call: Awaitable[T]) -> T:
         async with session.transaction():  # so that the caller's own, if there is one, goes on after a refusal
             return await call
     except StatementRefused as error:
-        if error.sqlstate != REFUSED:
+        if not error.is_for_users:
             raise
         await find_job(session, name)  # who misspelled it is told the nearest names, however many there are
         raise UnknownJob(str(error)) from None

@@ -14,8 +14,7 @@ from sql.processes.instances import WholeInstance
 from sql.session import Session, StatementRefused
 from timers.refusal import Refusal
 
-# The states with which the functions refuse, in a sentence for users: what is not there, and what can't be.
-NOT_THERE, REFUSED = "P0002", "22023"
+NOT_THERE = "P0002"  # the state with which the functions refuse what names nothing, in a sentence for users
 FOLLOW_S = 0.05  # between two looks at an instance whose end somebody waits for
 
 T = TypeVar("T")
@@ -102,7 +101,7 @@ async def _unless_refused(work: Awaitable[T]) -> T:
     except StatementRefused as error:
         if error.sqlstate == NOT_THERE:
             raise UnknownProcess(str(error)) from None
-        if error.sqlstate == REFUSED:
+        if error.is_for_users:
             raise Refusal(str(error)) from None
         raise
 

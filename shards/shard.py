@@ -26,10 +26,7 @@ from sql.session import StatementRefused, StoreUnavailable
 from timers.model import ClaimedTimer
 from timers.refusal import InvalidTimer
 
-# SQLSTATE classes that a timer's own data cause (a value out of range, a check, a limit). Any other error may be
-# repaired without changing the timer.
-DATA_AT_FAULT = ("22", "23", "54")
-# A duplicate key is of class 23 too, but the sequence causes it, not the timer: docs/decisions/0032-whose-key.md.
+# The SQLSTATE of a duplicate key, which the sequence causes, not the timer: docs/decisions/0032-whose-key.md.
 KEY_TAKEN = "23505"
 # After Postgres refused a scan, overdue timers are leased for this long before they are fired: then one bad row fails
 # alone.
@@ -208,9 +205,7 @@ class Shard:
         """Let a timer that can't be fired fail alone: pause it if its data are at fault, else let its lease run out."""
         self.stats.refused += 1
         await self._sort_out([timer], [])  # releases the timers that wait behind this one
-        is_at_fault = isinstance(error, InvalidTimer) or (
-            error.sqlstate.startswith(DATA_AT_FAULT) and error.sqlstate != KEY_TAKEN
-        )
+        is_at_fault = isinstance(error, InvalidTimer) or (error.are_values_at_fault and error.sqlstate != KEY_TAKEN)
         paused = is_at_fault and await pause_faulty(self._fires, self.holder, timer, why=str(error))
         self._log.error("timer refused", timer_key=timer.timer_key, paused=paused, error=one_line(error))
 

@@ -64,6 +64,9 @@ _PASSING = (
 )
 # The SQLSTATE for a missing right: statement and values are fine, the role may not do it.
 NOT_ALLOWED = "42501"
+# The SQLSTATE with which our functions refuse, and the classes of those that a statement's own values cause.
+_REFUSED = "22023"
+_VALUES_AT_FAULT = ("22", "23", "54")
 # Errors that end the statement alone: the connection that reported one is still good.
 _STATEMENT_ONLY = (
     asyncpg.QueryCanceledError,
@@ -98,6 +101,16 @@ class StatementRefused(Exception):
         super().__init__(message)
         self.sqlstate = sqlstate
         self.constraint = constraint
+
+    @property
+    def is_for_users(self) -> bool:
+        """Say whether a function of ours refused it, in a sentence for users."""
+        return self.sqlstate == _REFUSED
+
+    @property
+    def are_values_at_fault(self) -> bool:
+        """Say whether the statement's own values caused it; any other error may be repaired without changing them."""
+        return self.sqlstate.startswith(_VALUES_AT_FAULT)
 
 
 class Session:

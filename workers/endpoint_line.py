@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
 
+import structlog
+
+from keepers.loops import one_line
 from shardclock import Completed, Failed, Outcome, Policy, RetryLater
 from sql.deliveries.claim import Claim, ClaimedDelivery
 from sql.deliveries.settle import Ending, Settlement
@@ -20,6 +23,7 @@ from webhooks.policy import policy_of
 from webhooks.sender import Message
 from workers.attempts import backoff_s, settlement_of, why_not
 from workers.breaker import Breaker, BreakerSettings
+from workers.calls import Broken, Calls
 from workers.route import Route, route_of
 from workers.stats import WorkerStats
 
@@ -60,6 +64,7 @@ class EndpointLine:
         now: Callable[[], datetime],
         ask: Callable[[], None],
         stats: WorkerStats,
+        broken: Broken,
     ) -> None:
         self.key = key
         self.gone: GoneAt | None = None  # nobody has recorded that yet
@@ -70,7 +75,7 @@ class EndpointLine:
         self._ask = ask
         self._stats = stats
         self._waiting: deque[ClaimedDelivery] = deque()
-        self._sending: set[asyncio.Task[None]] = set()
+        self._sending = Calls(broken)
         self._route: Route | None = None
         self._breaker = _breaker_of(policy_of({}))
         self._read_at_s = float("-inf")
@@ -154,9 +159,7 @@ class EndpointLine:
         """Break off what is being sent."""
         if self._alarm is not None:
             self._alarm.cancel()
-        for task in self._sending:
-            task.cancel()
-        await asyncio.gather(*self._sending, return_exceptions=True)
+        await self._sending.break_off()
 
     def _begin(self) -> None:
         """Send what may be sent now; what may not is sent later, or given back if the endpoint has a pause."""
@@ -183,9 +186,7 @@ class EndpointLine:
             self._settle([ended])
             return
         term = self._breaker.begin(time.monotonic())
-        task = asyncio.create_task(self._send(delivery, route, endpoint, self._breaker, term))
-        self._sending.add(task)
-        task.add_done_callback(self._sending.discard)
+        self._sending.begin(self._send(delivery, route, endpoint, self._breaker, term))
 
     async def _send(
         self, delivery: ClaimedDelivery, route: Route, endpoint: Endpoint, breaker: Breaker, term: int
@@ -195,6 +196,9 @@ class EndpointLine:
             answer = await self._transmit(
                 endpoint, message_of(delivery), tenant_id=self.key.tenant_id, begins=lambda: self._count(delivery)
             )
+        except Exception as error:  # noqa: BLE001 - a fault of ours costs it an attempt: it must not stay in hand
+            structlog.get_logger().exception("sending broken off", endpoint=self.key.name, tenant=self.key.tenant_id)
+            answer = Retry(f"the worker failed: {one_line(error)}", 0.0, fault=Fault.DELIVERY)
         finally:
             breaker.end(term, answer, time.monotonic())
         if isinstance(answer, Gone) and self._route is route:

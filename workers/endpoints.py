@@ -11,6 +11,7 @@ from sql.session import Session
 from webhooks.addresses import Networks
 from webhooks.endpoint import EndpointRules
 from webhooks.sender import Sender, SenderSettings
+from workers.calls import Broken
 from workers.endpoint_line import EndpointLine, Send
 from workers.stats import WorkerStats
 
@@ -31,6 +32,7 @@ class Endpoints:
         settle: Callable[[Sequence[Settlement]], None],
         now: Callable[[], datetime],
         stats: WorkerStats,
+        broken: Broken,
         send: Send | None = None,
     ) -> None:
         """Keep what a line needs; without `send`, a sender of its own is opened with the first delivery."""
@@ -39,6 +41,7 @@ class Endpoints:
         self._settle = settle
         self._now = now
         self._stats = stats
+        self._broken = broken
         self._lines: dict[Lane, EndpointLine] = {}
         self._send = send
         self._sender: Sender | None = None
@@ -110,4 +113,5 @@ class Endpoints:
             now=self._now,
             ask=self.asked.set,
             stats=self._stats,
+            broken=self._broken,
         )

@@ -8,6 +8,7 @@ from datetime import datetime
 from sql.deliveries.claim import Claim, ClaimedDelivery
 from sql.deliveries.settle import Settlement
 from workers.attempts import Jitter
+from workers.calls import Broken, Calls
 from workers.handler import HandlerSpec
 from workers.line import Line
 from workers.process import HandlerProcess
@@ -26,13 +27,16 @@ class Handlers:
         held: Callable[[Sequence[ClaimedDelivery]], list[ClaimedDelivery]],
         now: Callable[[], datetime],
         stats: WorkerStats,
+        broken: Broken,
         jitter: Jitter = random.uniform,
     ) -> None:
         self._lines = {
-            spec.target: Line(spec, start=start, settle=settle, held=held, now=now, stats=stats, jitter=jitter)
+            spec.target: Line(
+                spec, start=start, settle=settle, held=held, now=now, stats=stats, broken=broken, jitter=jitter
+            )
             for spec in specs
         }
-        self._running: list[asyncio.Task[None]] = []
+        self._running = Calls(broken)
 
     def __contains__(self, target: str) -> bool:
         """Say whether a target is one of the handlers."""
@@ -49,7 +53,8 @@ class Handlers:
 
     def begin(self) -> None:
         """Begin to call what waits."""
-        self._running = [asyncio.create_task(line.run(), name=target) for target, line in self._lines.items()]
+        for line in self._lines.values():
+            self._running.begin(line.run())
 
     def add(self, target: str, deliveries: Sequence[ClaimedDelivery]) -> None:
         """Take deliveries of one handler that were claimed."""
@@ -70,6 +75,4 @@ class Handlers:
 
     async def close(self) -> None:
         """Break off what is being called, and end the processes."""
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+        await self._running.break_off()

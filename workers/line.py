@@ -9,12 +9,14 @@ from datetime import datetime
 
 import structlog
 
+from keepers.loops import one_line
 from shardclock import Failed
 from sql.backoff import Backoff
 from sql.deliveries.claim import Claim, ClaimedDelivery
 from sql.deliveries.settle import Settlement
 from workers.attempts import Jitter, ended_uncalled, settlement_of
 from workers.bucket import Bucket
+from workers.calls import Broken, Calls
 from workers.handler import HandlerSpec
 from workers.process import HandlerProcess
 from workers.seat import Called, CannotStart, Seat
@@ -39,6 +41,7 @@ class Line:
         held: Callable[[Sequence[ClaimedDelivery]], list[ClaimedDelivery]],
         now: Callable[[], datetime],
         stats: WorkerStats,
+        broken: Broken,
         jitter: Jitter = random.uniform,
     ) -> None:
         self.spec = spec
@@ -52,7 +55,7 @@ class Line:
         self._seats = [Seat(spec, start) for _ in range(1 if spec.is_async else spec.calls_max)]
         self._waiting: deque[ClaimedDelivery] = deque()
         self._suspects: deque[ClaimedDelivery] = deque()
-        self._calls: set[asyncio.Task[None]] = set()
+        self._calls = Calls(broken)
         self._changed = asyncio.Event()
         self._bucket = Bucket(spec.policy.rate_per_s)
         self._payload_bytes = 0.0  # of one delivery, in the mean of the last claim
@@ -93,9 +96,7 @@ class Line:
                     pass
                 await self._changed.wait()
         finally:
-            for call in self._calls:
-                call.cancel()
-            await asyncio.gather(*self._calls, return_exceptions=True)
+            await self._calls.break_off()
             for seat in self._seats:
                 seat.end()
 
@@ -148,9 +149,7 @@ class Line:
         if chunk:
             self._bucket.take(time.monotonic(), self._calls_of(chunk))
             seat.take(chunk, alone=alone)
-            call = asyncio.create_task(self._call(seat, chunk, alone=alone))
-            self._calls.add(call)
-            call.add_done_callback(self._calls.discard)
+            self._calls.begin(self._call(seat, chunk, alone=alone))
         return True
 
     def _calls_of(self, chunk: Sequence[ClaimedDelivery]) -> int:
@@ -175,6 +174,10 @@ class Line:
             self._waiting.extendleft(reversed(chunk))
             self._bucket.put_back(self._calls_of(chunk))
             self._wait_after_failed_start(str(error))
+        except Exception as error:  # noqa: BLE001 - a fault of ours costs these an attempt: they must not stay in hand
+            self._log.exception("call broken off")
+            why, now = Failed(f"the worker failed: {one_line(error)}"), self._now()
+            self._settle([settlement_of(it, why, self.spec.policy, now=now, jitter=self._jitter) for it in chunk])
         finally:
             self._changed.set()
 

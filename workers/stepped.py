@@ -23,6 +23,7 @@ class SteppedWorker(Worker):
         """Claim what is due, call it, and settle how each attempt and each run has ended.
 
         errors:  StoreUnavailable  what is in hand is called again when its lease has run out
+                 any other         a fault of ours ended a call
         """
         again = True
         while again:
@@ -39,6 +40,7 @@ class SteppedWorker(Worker):
         """
         while len(self._hand):
             await self._settler.turn()
+            self._loops.check()
         await self._runner.until_ended()
 
     async def end(self) -> None:

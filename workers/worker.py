@@ -80,6 +80,7 @@ class Worker:
             held=self._held,
             now=self._clock.now,
             stats=self.stats,
+            broken=self._break_off,
             jitter=around.jitter,
         )
         self._endpoints = Endpoints(
@@ -88,6 +89,7 @@ class Worker:
             settle=self._settle_soon,
             now=self._clock.now,
             stats=self.stats,
+            broken=self._break_off,
             send=around.send,
         )
         limits = RunnerSettings(settings.run_places, settings.run_lease_s, settings.delivery_poll_s)
@@ -108,6 +110,7 @@ class Worker:
         """Register the holder, then run all loops until drained.
 
         errors:  HolderEnded  the worker was declared dead: stop, and let the coordinator start a new one
+                 any other    a fault of ours ended a call
         """
         stopping = self._loops.stopping
         self._handlers.begin()
@@ -289,6 +292,11 @@ class Worker:
         self._look_soon()
         self._settler.wake()
         self._endpoints.asked.set()
+
+    def _break_off(self, error: BaseException) -> None:
+        """End the worker, so that another one has what is in hand: nobody can say what became of it here."""
+        self._loops.end_with(error)
+        self._stop()
 
     async def _let_calls_end(self) -> None:
         if calls := self._handlers.stop() | self._endpoints.stop() | self._runner.stop():

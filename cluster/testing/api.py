@@ -36,5 +36,5 @@ async def serving(dsn: str) -> AsyncIterator[str]:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
             server.should_exit = True
-            app.state.gateway.waiters.stop()
+            app.state.gateway.stop_waits()
             await task

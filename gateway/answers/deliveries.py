@@ -7,8 +7,7 @@ from typing import Any, Self
 from pydantic import Field
 
 from gateway.answers.answer import DUE, KEY, MOMENT, MORE, NAME, NEXT, PAYLOAD, TENANT, Answer, value_of
-from service.dead_letters import Acted
-from service.deliveries import Retried
+from service.many import Changed
 from sql.deliveries.dead_letters import DeadLetter
 from sql.deliveries.find import FoundDelivery
 
@@ -53,9 +52,9 @@ class RetriedAnswer(Answer):
     more: bool = MORE
 
     @classmethod
-    def of(cls, retried: Retried) -> Self:
+    def of(cls, retried: Changed[int]) -> Self:
         """Make it of what was done."""
-        return cls(timer_keys=list(retried.timer_keys), said=retried.sentence, more=retried.more)
+        return cls(timer_keys=list(retried.keys), said=retried.sentence, more=retried.more)
 
 
 class DeadLetterAnswer(Answer):
@@ -101,6 +100,6 @@ class ActedAnswer(Answer):
     again_in_s: int = Field(examples=[0], description="after so many seconds the others may be acted on")
 
     @classmethod
-    def of(cls, acted: Acted) -> Self:
+    def of(cls, acted: Changed[int]) -> Self:
         """Make it of what was done."""
-        return cls(timer_keys=list(acted.timer_keys), said=acted.sentence, more=acted.more, again_in_s=acted.again_in_s)
+        return cls(timer_keys=list(acted.keys), said=acted.sentence, more=acted.more, again_in_s=acted.again_in_s)

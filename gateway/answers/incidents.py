@@ -8,7 +8,8 @@ from pydantic import Field
 
 from gateway.answers.answer import MOMENT, TENANT, Answer
 from gateway.answers.processes import INSTANCE_KEY, NODE, PROCESS, VERSION
-from service.incidents import Resolved
+from service.incidents import Token
+from service.many import Changed
 from sql.processes.incidents import FoundIncident
 
 TOKEN = Field(examples=[3])
@@ -56,7 +57,7 @@ class ResolvedAnswer(Answer):
     more: bool = Field(examples=[False], description="whether others are left")
 
     @classmethod
-    def of(cls, resolved: Resolved) -> Self:
+    def of(cls, resolved: Changed[Token]) -> Self:
         """Make it of what was done."""
-        tokens = [TokenAnswer(instance_key=key, token=token) for key, token in resolved.tokens]
+        tokens = [TokenAnswer(instance_key=key, token=token) for key, token in resolved.keys]
         return cls(tokens=tokens, said=resolved.sentence, more=resolved.more)

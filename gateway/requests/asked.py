@@ -17,7 +17,7 @@ from timers.model import BIGINT_MAX
 from timers.refusal import InvalidTimer
 
 
-class Reason(BaseModel):
+class ReasonRequest(BaseModel):
     """Why somebody changes something."""
 
     model_config = ConfigDict(extra="forbid")
@@ -30,7 +30,7 @@ PAID = {"reason": "order was paid"}
 MAINTENANCE = {"reason": "maintenance"}
 
 
-class Chosen(BaseModel):
+class TimersFilter(BaseModel):
     """Which timers are meant; what is not given leaves none out."""
 
     model_config = ConfigDict(extra="forbid")

@@ -20,7 +20,7 @@ from gateway.answers.timers import BulkAnswer, CountedAnswer
 from gateway.limits.room import Room
 from gateway.parts import BulkWriter, Gateway, Here, read_model, scoped
 from gateway.reference.openapi import body_of
-from gateway.requests.asked import Chosen
+from gateway.requests.asked import TimersFilter
 from gateway.requests.bodies import NDJSON, read_body
 from gateway.requests.callers import Caller
 from gateway.requests.idempotency import KEY_CHARS_MAX, KEY_RULE, is_key, request_with
@@ -67,7 +67,7 @@ Scheduler = Annotated[Caller, Depends(scoped("write"))]
 router = APIRouter(prefix=f"{TIMERS}/bulk", tags=["bulk"])
 
 
-class Line(BaseModel):
+class LineAnswer(BaseModel):
     """What became of one line."""
 
     line: int = Field(examples=[1], description="its number, from 1")
@@ -93,12 +93,12 @@ class TimerLine(NewTimer):
     )
 
 
-class BulkChangeBody(BaseModel):
+class BulkChangeRequest(BaseModel):
     """Which timers are changed, and how."""
 
     model_config = ConfigDict(extra="forbid")
 
-    filter: Chosen = Field(default_factory=Chosen)
+    filter: TimersFilter = Field(default_factory=TimersFilter)
     reason: str | None = Field(None, max_length=1_000, description="kept in the records, of cancel and pause")
     shift: str | None = Field(None, examples=["PT1H"], description="how far they are moved, of shift")
 
@@ -106,7 +106,7 @@ class BulkChangeBody(BaseModel):
 @router.post(
     "",
     response_class=Response,
-    responses={200: {"content": {NDJSON: {"schema": Line.model_json_schema(), "example": LINES_ANSWERED}}}},
+    responses={200: {"content": {NDJSON: {"schema": LineAnswer.model_json_schema(), "example": LINES_ANSWERED}}}},
     openapi_extra=body_of(TimerLine, but=("tenant_id",), media_type=NDJSON, example=LINES),
 )
 async def create_timers(request: Request, gateway: Here, caller: Scheduler) -> Response:
@@ -127,12 +127,14 @@ async def create_timers(request: Request, gateway: Here, caller: Scheduler) -> R
     return await in_pieces((f"{it.model_dump_json(exclude_none=True)}\n".encode() for it in outcomes), NDJSON)
 
 
-async def _schedule(gateway: Gateway, caller: Caller, lines: Sequence[tuple[int, bytes]], room: Room) -> list[Line]:
+async def _schedule(
+    gateway: Gateway, caller: Caller, lines: Sequence[tuple[int, bytes]], room: Room
+) -> list[LineAnswer]:
     """Schedule lines, and say what became of each.
 
     errors:  Problem  Postgres gave no answer, and no line was written for certain
     """
-    found, turns = dict[int, Line](), Turns()
+    found, turns = dict[int, LineAnswer](), Turns()
     writing = partial(
         write_lines,
         part_lines=PART_LINES,
@@ -155,7 +157,7 @@ async def _schedule(gateway: Gateway, caller: Caller, lines: Sequence[tuple[int,
                 raise unavailable(why) from None
             for number, _ in lines:
                 ended = "unknown" if number <= broken.last_line else "untried"
-                found.setdefault(number, Line(line=number, outcome=ended, why=why))
+                found.setdefault(number, LineAnswer(line=number, outcome=ended, why=why))
     return [found[number] for number, _ in lines]
 
 
@@ -190,12 +192,14 @@ async def _admit(room: Room, part: Part) -> None:
             part.outcomes[number] = Refused(str(problem))
 
 
-def _line(number: int, outcome: Scheduled | Refused) -> Line:
+def _line(number: int, outcome: Scheduled | Refused) -> LineAnswer:
     if isinstance(outcome, Refused):
         ended = "untried" if isinstance(outcome, Untried) else "refused"
-        return Line(line=number, outcome=ended, why=outcome.why)
+        return LineAnswer(line=number, outcome=ended, why=outcome.why)
     due, replayed = said(outcome.due_date), outcome.replayed or None
-    return Line(line=number, outcome=outcome.outcome, timer_key=outcome.timer_key, due_date=due, replayed=replayed)
+    return LineAnswer(
+        line=number, outcome=outcome.outcome, timer_key=outcome.timer_key, due_date=due, replayed=replayed
+    )
 
 
 DryRun = Annotated[bool, Query(description="count them only; the answer has the token that the real request needs")]
@@ -206,7 +210,7 @@ def _add_route(verb: str, sentence: str) -> None:
     async def change_timers(
         request: Request, gateway: Here, caller: BulkWriter, dry_run: DryRun = False, token: Token = None
     ) -> CountedAnswer | BulkAnswer:
-        asked = await read_model(request, BulkChangeBody)
+        asked = await read_model(request, BulkChangeRequest)
         what = f"{caller.tenant_id}\n{verb}\n{asked.model_dump_json()}"
         counted = None if dry_run else _Counted.read(token, what)
         bulk = BulkChange(asked.filter.filter_of(caller), _change_of(verb, asked, operation=token or ""))
@@ -232,7 +236,7 @@ def _add_route(verb: str, sentence: str) -> None:
         operation_id=f"{verb}_timers",
         summary=sentence,
         description=f"{sentence} First with `dry_run`, which counts them and gives a token; then with that token.",
-        openapi_extra=body_of(BulkChangeBody, is_needed=False, example=EXAMPLES[verb]),
+        openapi_extra=body_of(BulkChangeRequest, is_needed=False, example=EXAMPLES[verb]),
     )(change_timers)
 
 
@@ -245,7 +249,7 @@ for _verb, _sentence in (
     _add_route(_verb, _sentence)
 
 
-def _change_of(verb: str, asked: BulkChangeBody, *, operation: str) -> Change:
+def _change_of(verb: str, asked: BulkChangeRequest, *, operation: str) -> Change:
     """Find how a verb changes timers; a shift is named by its token, so that it moves none twice.
 
     errors:  InvalidTimer  something is given that the verb does not take, or a shift is missing

@@ -28,7 +28,7 @@ LEASE_S_MAX = 3_600.0
 router = APIRouter(prefix="/v1/consumers", tags=["consumers"])
 
 
-class Wanted(BaseModel):
+class LeaseRequest(BaseModel):
     """How many records are leased, and for how long."""
 
     model_config = ConfigDict(extra="forbid")
@@ -40,7 +40,7 @@ class Wanted(BaseModel):
     )
 
 
-class Done(BaseModel):
+class AcknowledgeRequest(BaseModel):
     """Up to where the work is done."""
 
     model_config = ConfigDict(extra="forbid")
@@ -50,7 +50,7 @@ class Done(BaseModel):
     lease: str | None = Field(None, examples=["PT30S"], description="keep it for so long from now; null: give it back")
 
 
-class Seek(BaseModel):
+class SeekRequest(BaseModel):
     """Where a group reads on."""
 
     model_config = ConfigDict(extra="forbid")
@@ -71,11 +71,11 @@ async def list_consumers(gateway: Here, _: Operator) -> GroupsAnswer:
     operation_id="lease_records",
     response_model=LeaseAnswer,
     responses={204: {"description": "There is nothing to do now."}},
-    openapi_extra=body_of(Wanted, is_needed=False, example={"limit": 100, "lease": "PT30S"}),
+    openapi_extra=body_of(LeaseRequest, is_needed=False, example={"limit": 100, "lease": "PT30S"}),
 )
 async def lease(group: Name, request: Request, gateway: Here, _: Operator) -> Response:
     """Lease the next records of a group, which begins at the start of the log if it is new."""
-    asked = await read_model(request, Wanted)
+    asked = await read_model(request, LeaseRequest)
     lease_s = _lease_s_of(asked.lease)
     async with gateway.pool.session(ALL_TENANTS) as session:
         try:
@@ -100,11 +100,11 @@ async def lease(group: Name, request: Request, gateway: Here, _: Operator) -> Re
 @router.post(
     "/{group}/acknowledge",
     operation_id="acknowledge_records",
-    openapi_extra=body_of(Done, example={"token": LEASE_TOKEN.examples[0], "position": 812}),
+    openapi_extra=body_of(AcknowledgeRequest, example={"token": LEASE_TOKEN.examples[0], "position": 812}),
 )
 async def acknowledge(group: Name, request: Request, gateway: Here, _: Operator) -> PlaceAnswer:
     """Record that the work is done up to a record, and keep the lease or give it back."""
-    asked = await read_model(request, Done)
+    asked = await read_model(request, AcknowledgeRequest)
     place = _place_of(asked.token, group)
     position = max(place.horizon, place.position) if asked.position is None else asked.position
     if position > max(place.horizon, place.position):
@@ -118,10 +118,10 @@ async def acknowledge(group: Name, request: Request, gateway: Here, _: Operator)
     return PlaceAnswer(position=moved.position, token=None if keep_s is None else _token_of(moved))
 
 
-@router.post("/{group}/seek", operation_id="seek_consumer", openapi_extra=body_of(Seek, example={"to": "start"}))
+@router.post("/{group}/seek", operation_id="seek_consumer", openapi_extra=body_of(SeekRequest, example={"to": "start"}))
 async def seek(group: Name, request: Request, _: Operator) -> PlaceAnswer:
     """Let a group read on from another place, or in other partitions."""
-    asked = await read_model(request, Seek)
+    asked = await read_model(request, SeekRequest)
     async with acting(request, ALL_TENANTS) as session:
         to = await position_of(session, asked.to)
         position = await reset_group(session, group, position=to, partitions=asked.partitions)

@@ -17,7 +17,7 @@ from gateway.requests.bodies import TIMER, read_object
 from gateway.requests.callers import Caller
 from gateway.requests.idempotency import REPLAYED, differs, in_flight, request_of
 from gateway.requests.problems import NAME_TAKEN, REFUSED, Problem
-from gateway.waits.waiting import wait_s_of
+from gateway.waits.waiter import wait_s_of
 from sql.clients.outcomes import NameTaken, Refused, RequestDiffers, RequestInFlight, Scheduled
 from sql.requests.requests import IdempotentRequest
 from timers.model import NewTimer
@@ -70,9 +70,9 @@ async def schedule(request: Request, caller: Caller, timer: NewTimer, asked: Ide
         outcome = await _write(gateway, caller, timer, asked)
         return _answer(outcome, ScheduledAnswer.of(outcome))
     # A caller that may not wait has scheduled nothing: the place is taken before the write.
-    async with gateway.waiting_of(timer.tenant_id, gateway.waiters.places):
+    async with gateway.waiting_of(timer.tenant_id, gateway.waits):
         outcome = await _write(gateway, caller, timer, asked)
-        end = await gateway.waiters.end_of(outcome.timer_key, request, within_s=wait_s)
+        end = await gateway.timer_ends.end_of(outcome.timer_key, request, within_s=wait_s)
     scheduled = ScheduledAnswer.of(outcome).model_dump()
     return _answer(outcome, WaitedAnswer(**scheduled, end=RecordAnswer.of(end) if end else None))
 

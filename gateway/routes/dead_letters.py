@@ -14,8 +14,9 @@ from gateway.requests.asked import DryRun
 from gateway.requests.callers import Caller
 from gateway.requests.listing import listing
 from gateway.requests.problems import NOT_FOUND, Problem
-from service.dead_letters import AT_ONCE_MAX, Acted, discard, redrive
+from service.dead_letters import AT_ONCE_MAX, discard, redrive
 from service.filters import moment_of
+from service.many import Changed
 from sql.deliveries.dead_letters import DeadLetterFilter, find_dead_letters
 from timers.model import BIGINT_MAX
 
@@ -26,7 +27,7 @@ router = APIRouter(prefix="/v1/dead-letters", tags=["dead letters"])
 Target = Annotated[str | None, Query(description="only of this target")]
 
 
-class Letters(BaseModel):
+class DeadLettersRequest(BaseModel):
     """Which dead letters are meant; what is not given leaves none out."""
 
     model_config = ConfigDict(extra="forbid")
@@ -41,13 +42,13 @@ class Letters(BaseModel):
         return DeadLetterFilter(target=self.target, tenant_id=caller.tenant_id, died_before=before)
 
 
-class Redriven(Letters):
+class RedriveRequest(DeadLettersRequest):
     """Which dead letters are delivered again, and how fast."""
 
     per_s: int | None = Field(None, ge=1, le=PER_S_MAX, description="so many become due in a second; null: all at once")
 
 
-class Discarded(Letters):
+class DiscardRequest(DeadLettersRequest):
     """Which dead letters are dropped, and why."""
 
     reason: str | None = Field(None, max_length=1_000, description="kept in their records")
@@ -65,11 +66,12 @@ async def list_dead_letters(
 
 
 @router.post(
-    "/redrive", openapi_extra=body_of(Redriven, is_needed=False, example={"target": "webhook:billing", "per_s": 50})
+    "/redrive",
+    openapi_extra=body_of(RedriveRequest, is_needed=False, example={"target": "webhook:billing", "per_s": 50}),
 )
 async def redrive_dead_letters(request: Request, caller: Manager, dry_run: DryRun = False) -> ActedAnswer:
     """Deliver dead letters again, from their first attempt on."""
-    asked = await read_model(request, Redriven)
+    asked = await read_model(request, RedriveRequest)
     async with acting(request, caller.tenants) as session:
         acted = await redrive(session, asked.filter_of(caller), limit=asked.limit, per_s=asked.per_s, dry_run=dry_run)
     return ActedAnswer.of(acted)
@@ -77,11 +79,13 @@ async def redrive_dead_letters(request: Request, caller: Manager, dry_run: DryRu
 
 @router.post(
     "/discard",
-    openapi_extra=body_of(Discarded, is_needed=False, example={"target": "webhook:billing", "reason": "sent by hand"}),
+    openapi_extra=body_of(
+        DiscardRequest, is_needed=False, example={"target": "webhook:billing", "reason": "sent by hand"}
+    ),
 )
 async def discard_dead_letters(request: Request, caller: Manager, dry_run: DryRun = False) -> ActedAnswer:
     """Discard dead letters for good."""
-    asked = await read_model(request, Discarded)
+    asked = await read_model(request, DiscardRequest)
     async with acting(request, caller.tenants) as session:
         acted = await discard(session, asked.filter_of(caller), limit=asked.limit, reason=asked.reason, dry_run=dry_run)
     return ActedAnswer.of(acted)
@@ -109,7 +113,7 @@ def _only(timer_key: int, caller: Caller) -> DeadLetterFilter:
     return DeadLetterFilter(timer_key=timer_key, tenant_id=caller.tenant_id)
 
 
-def _one(timer_key: int, acted: Acted) -> ActedAnswer:
-    if not acted.timer_keys:
+def _one(timer_key: int, acted: Changed[int]) -> ActedAnswer:
+    if not acted.keys:
         raise Problem(NOT_FOUND, f"there is no dead letter {timer_key}")
     return ActedAnswer.of(acted)

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from gateway.answers.deliveries import DeliveriesAnswer, DeliveryAnswer, DeliveryStateAnswer, RetriedAnswer
 from gateway.parts import Here, Manager, Reader, acting, read_model
 from gateway.reference.openapi import body_of
-from gateway.requests.asked import PAID, DryRun, Reason, find_own
+from gateway.requests.asked import PAID, DryRun, ReasonRequest, find_own
 from gateway.requests.callers import Caller
 from gateway.requests.listing import listing
 from gateway.requests.problems import NOT_FOUND, TOO_LATE, Problem
@@ -28,7 +28,7 @@ router = APIRouter(prefix="/v1/deliveries", tags=["deliveries"])
 Key = Annotated[int, Path(ge=1, le=BIGINT_MAX)]
 
 
-class Waiting(BaseModel):
+class RetryRequest(BaseModel):
     """Which deliveries are meant; what is not given leaves none out."""
 
     model_config = ConfigDict(extra="forbid")
@@ -38,7 +38,7 @@ class Waiting(BaseModel):
     limit: int = Field(AT_ONCE_MAX, ge=1, le=AT_ONCE_MAX)
 
 
-class Listing(BaseModel):
+class DeliveriesQuery(BaseModel):
     """Which deliveries are listed."""
 
     model_config = ConfigDict(extra="forbid")
@@ -50,7 +50,7 @@ class Listing(BaseModel):
 
 
 @router.get("", response_model=DeliveriesAnswer)
-async def list_deliveries(gateway: Here, caller: Reader, wanted: Annotated[Listing, Query()]) -> Response:
+async def list_deliveries(gateway: Here, caller: Reader, wanted: Annotated[DeliveriesQuery, Query()]) -> Response:
     """List deliveries by target, what is due first coming first."""
     chosen = DeliveryFilter(target=wanted.target, tenant_id=caller.tenant_id, failing=wanted.failing)
     async with gateway.pool.session(caller.tenants) as session:
@@ -59,7 +59,8 @@ async def list_deliveries(gateway: Here, caller: Reader, wanted: Annotated[Listi
 
 
 @router.post(
-    "/retry", openapi_extra=body_of(Waiting, is_needed=False, example={"target": "webhook:billing", "failing": True})
+    "/retry",
+    openapi_extra=body_of(RetryRequest, is_needed=False, example={"target": "webhook:billing", "failing": True}),
 )
 async def retry_deliveries(
     request: Request,
@@ -67,7 +68,7 @@ async def retry_deliveries(
     dry_run: DryRun = False,
 ) -> RetriedAnswer:
     """Make the next attempts of all deliveries that wait for them due now."""
-    asked = await read_model(request, Waiting)
+    asked = await read_model(request, RetryRequest)
     wanted = DeliveryFilter(target=asked.target, tenant_id=caller.tenant_id, failing=asked.failing)
     async with acting(request, caller.tenants) as session:
         return RetriedAnswer.of(await retry_many(session, wanted, limit=asked.limit, dry_run=dry_run))
@@ -80,10 +81,10 @@ async def retry_delivery(request: Request, timer_key: Key, caller: Manager) -> D
         return _done(await retry(session, timer_key))
 
 
-@router.post("/{timer_key:key}/cancel", openapi_extra=body_of(Reason, is_needed=False, example=PAID))
+@router.post("/{timer_key:key}/cancel", openapi_extra=body_of(ReasonRequest, is_needed=False, example=PAID))
 async def cancel_delivery(timer_key: Key, request: Request, caller: Manager) -> DeliveryStateAnswer:
     """End a delivery that nobody has in hand: its target is not called any more."""
-    why = await read_model(request, Reason)
+    why = await read_model(request, ReasonRequest)
     async with _own(request, timer_key, caller) as session:
         return _done(await cancel(session, timer_key, reason=why.reason))
 

@@ -11,7 +11,7 @@ from gateway.answers.endpoints import EndpointAnswer, EndpointsAnswer, SaidAnswe
 from gateway.limits.quotas import too_many_endpoints
 from gateway.parts import Here, Manager, Reader, acting, read_model
 from gateway.reference.openapi import body_of
-from gateway.requests.asked import MAINTENANCE, Reason
+from gateway.requests.asked import MAINTENANCE, ReasonRequest
 from gateway.requests.callers import Caller
 from gateway.requests.listing import listing
 from gateway.requests.paths import Name
@@ -30,7 +30,7 @@ router = APIRouter(prefix="/v1/endpoints", tags=["endpoints"])
 Force = Annotated[bool, Query(description="do it, even if pending timers name it")]
 
 
-class Limits(BaseModel):
+class EndpointLimits(BaseModel):
     """How an endpoint is treated; what is not given is as usual."""
 
     model_config = ConfigDict(extra="forbid")
@@ -41,7 +41,7 @@ class Limits(BaseModel):
     max_attempts: int | None = Field(None, examples=[20])
 
 
-class NewEndpoint(BaseModel):
+class AddEndpointRequest(BaseModel):
     """An endpoint that is added."""
 
     model_config = ConfigDict(extra="forbid")
@@ -51,20 +51,20 @@ class NewEndpoint(BaseModel):
     headers: dict[str, str] = Field(default_factory=dict, description="sent with each webhook")
     secret: str | None = Field(None, description="what they are signed with, whsec_…; null: one is drawn")
     asymmetric: bool = Field(False, description="sign with a key pair (v1a): the receiver gets only the public key")
-    policy: Limits = Field(default_factory=Limits)
+    policy: EndpointLimits = Field(default_factory=EndpointLimits)
 
 
-class ChangedEndpoint(BaseModel):
+class ChangeEndpointRequest(BaseModel):
     """What is to change of an endpoint; what is not given stays."""
 
     model_config = ConfigDict(extra="forbid")
 
     url: str | None = Field(None, examples=["https://billing.example.com/hooks"])
     headers: dict[str, str] | None = Field(None, description="all that there are from then on")
-    policy: Limits = Field(default_factory=Limits)
+    policy: EndpointLimits = Field(default_factory=EndpointLimits)
 
 
-class Rotation(BaseModel):
+class RotateSecretRequest(BaseModel):
     """What the new secret is."""
 
     model_config = ConfigDict(extra="forbid")
@@ -80,10 +80,12 @@ async def list_all(gateway: Here, caller: Reader, limit: Annotated[int, Query(ge
     return await listing(EndpointsAnswer, "endpoints", map(EndpointAnswer.of, found))
 
 
-@router.post("", operation_id="add_endpoint", status_code=201, openapi_extra=body_of(NewEndpoint, example=BILLING))
+@router.post(
+    "", operation_id="add_endpoint", status_code=201, openapi_extra=body_of(AddEndpointRequest, example=BILLING)
+)
 async def add(request: Request, gateway: Here, caller: Manager) -> SecretAnswer:
     """Add an endpoint; `secret`, with which its receiver verifies webhooks, is not shown again."""
-    asked = await read_model(request, NewEndpoint)
+    asked = await read_model(request, AddEndpointRequest)
     if asked.secret is not None and asked.asymmetric:
         raise Problem(CONFLICT, "secret brings its own kind: leave asymmetric out")
     wanted = use_cases.new_endpoint(
@@ -115,11 +117,11 @@ async def get(name: Name, gateway: Here, caller: Reader) -> EndpointAnswer:
 @router.patch(
     "/{name}",
     operation_id="change_endpoint",
-    openapi_extra=body_of(ChangedEndpoint, example={"policy": {"concurrency": 20}}),
+    openapi_extra=body_of(ChangeEndpointRequest, example={"policy": {"concurrency": 20}}),
 )
 async def change(name: Name, request: Request, gateway: Here, caller: Manager) -> SaidAnswer:
     """Change an endpoint; what is on its way is sent as it is from then on, too."""
-    asked = await read_model(request, ChangedEndpoint)
+    asked = await read_model(request, ChangeEndpointRequest)
     wanted = EndpointChange(asked.url, asked.headers, asked.policy.model_dump(exclude_unset=True))
     async with acting(request, caller.tenants) as session:
         done = await use_cases.change(session, _key(name, caller), wanted, rules=gateway.settings.endpoint_rules)
@@ -136,11 +138,11 @@ async def remove(request: Request, name: Name, caller: Manager, force: Force = F
 @router.post(
     "/{name}/disable",
     operation_id="disable_endpoint",
-    openapi_extra=body_of(Reason, is_needed=False, example=MAINTENANCE),
+    openapi_extra=body_of(ReasonRequest, is_needed=False, example=MAINTENANCE),
 )
 async def disable(name: Name, request: Request, caller: Manager, force: Force = False) -> SaidAnswer:
     """Send nothing more to an endpoint: its deliveries become dead letters, and no new timer may name it."""
-    asked = await read_model(request, Reason)
+    asked = await read_model(request, ReasonRequest)
     async with acting(request, caller.tenants) as session:
         done = await use_cases.disable(session, _key(name, caller), why=asked.reason or BY_HAND, though_named=force)
         return _unless_named(done)
@@ -156,11 +158,11 @@ async def enable(request: Request, name: Name, caller: Manager) -> SaidAnswer:
 @router.post(
     "/{name}/rotate",
     operation_id="rotate_endpoint",
-    openapi_extra=body_of(Rotation, is_needed=False, example={"asymmetric": False}),
+    openapi_extra=body_of(RotateSecretRequest, is_needed=False, example={"asymmetric": False}),
 )
 async def rotate(name: Name, request: Request, caller: Manager) -> SecretAnswer:
     """Add a secret, which is shown once; until the rotation ends, webhooks are signed with the old ones, too."""
-    asked = await read_model(request, Rotation)
+    asked = await read_model(request, RotateSecretRequest)
     async with acting(request, caller.tenants) as session:
         return SecretAnswer.of(await use_cases.rotate(session, _key(name, caller), asymmetric=asked.asymmetric))
 

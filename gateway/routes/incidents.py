@@ -25,7 +25,7 @@ LISTED_MAX = 1_000
 router = APIRouter(prefix="/v1/incidents", tags=["processes"])
 
 
-class Chosen(BaseModel):
+class IncidentsFilter(BaseModel):
     """Which incidents are meant; what is not given leaves none out."""
 
     model_config = ConfigDict(extra="forbid")
@@ -45,13 +45,13 @@ class Chosen(BaseModel):
         return IncidentFilter(caller.tenant_id, self.process_id, self.version, self.saying)
 
 
-class Listed(Chosen):
+class IncidentsQuery(IncidentsFilter):
     """Which incidents are listed."""
 
     limit: int = Field(100, ge=1, le=LISTED_MAX)
 
 
-class Resolving(Chosen):
+class ResolveIncidentsRequest(IncidentsFilter):
     """Which incidents are resolved."""
 
     every: bool = Field(False, description="without a filter: all incidents are meant")
@@ -70,7 +70,7 @@ class Resolving(Chosen):
 
 
 @router.get("", response_model=IncidentsAnswer)
-async def list_incidents(gateway: Here, caller: Reader, wanted: Annotated[Listed, Query()]) -> Response:
+async def list_incidents(gateway: Here, caller: Reader, wanted: Annotated[IncidentsQuery, Query()]) -> Response:
     """List incidents, the newest first."""
     async with gateway.pool.session(caller.tenants) as session:
         found = await find_incidents(session, wanted.filter_of(caller), limit=wanted.limit)
@@ -80,13 +80,15 @@ async def list_incidents(gateway: Here, caller: Reader, wanted: Annotated[Listed
 @router.post(
     "/resolve",
     response_model=ResolvedAnswer,
-    openapi_extra=body_of(Resolving, is_needed=False, example={"process_id": "order", "saying": "the card is expired"}),
+    openapi_extra=body_of(
+        ResolveIncidentsRequest, is_needed=False, example={"process_id": "order", "saying": "the card is expired"}
+    ),
 )
 async def resolve_incidents(
     request: Request, gateway: Here, caller: Manager, dry_run: DryRun = False
 ) -> ResolvedAnswer | Response:
     """Resolve incidents: their tokens go on where they stopped. Signals that are dead letters are redriven instead."""
-    asked = await read_model(request, Resolving)
+    asked = await read_model(request, ResolveIncidentsRequest)
     asked.check()
 
     async def do(session: Session) -> ResolvedAnswer:

@@ -1,7 +1,5 @@
 """Instances of processes: list and show them, wait for their end, and change what runs."""
 
-import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal
@@ -19,13 +17,14 @@ from gateway.answers.processes import (
     StepsAnswer,
     WholeInstanceAnswer,
 )
+from gateway.limits.places import Places
 from gateway.parts import Gateway, Here, Manager, Reader, Writer, read_model
 from gateway.reference.openapi import body_of
 from gateway.requests.callers import Caller
 from gateway.requests.listing import listing
 from gateway.requests.problems import NOT_FOUND, Problem
 from gateway.routes.doing import do_once
-from gateway.waits.waiting import wait_s_of
+from gateway.waits.waiter import wait_s_of
 from service import processes as use_cases
 from service import token_moves
 from sql.processes import instances as statements
@@ -34,7 +33,6 @@ from sql.session import Session
 from timers.model import BIGINT_MAX
 
 LISTED_MAX = 1_000
-LOOK_S, LOOK_MAX_S = 0.02, 0.5  # between two looks at an instance whose end a caller waits for
 ORDER = {"order": 42}
 
 router = APIRouter(prefix="/v1/instances", tags=["processes"])
@@ -44,7 +42,7 @@ Limit = Annotated[int, Query(ge=1, le=LISTED_MAX)]
 Wait = Annotated[str | None, Query(description="for how long to wait for its end, at most PT300S", examples=["PT30S"])]
 
 
-class Instances(BaseModel):
+class InstancesQuery(BaseModel):
     """Which instances are listed."""
 
     model_config = ConfigDict(extra="forbid")
@@ -55,7 +53,7 @@ class Instances(BaseModel):
     before: int | None = Field(None, ge=1, le=BIGINT_MAX, description="the last answer's `next`")
 
 
-class Variables(BaseModel):
+class VariablesRequest(BaseModel):
     """Variables that are given or set."""
 
     model_config = ConfigDict(extra="forbid")
@@ -63,13 +61,13 @@ class Variables(BaseModel):
     variables: dict[str, Any] = Field(default_factory=dict, examples=[ORDER])
 
 
-class SetVariables(Variables):
+class SetVariablesRequest(VariablesRequest):
     """Which variables are set."""
 
     token: int = Field(1, ge=1, description="whose; 1: those of the process")
 
 
-class Stopped(BaseModel):
+class ResolveIncidentRequest(BaseModel):
     """Which incident is resolved."""
 
     model_config = ConfigDict(extra="forbid")
@@ -77,7 +75,7 @@ class Stopped(BaseModel):
     token: int = Field(ge=1, description="the token that has stopped", examples=[3])
 
 
-class Moved(BaseModel):
+class MoveTokensRequest(BaseModel):
     """Which tokens end, and at which nodes others begin."""
 
     model_config = ConfigDict(extra="forbid")
@@ -87,7 +85,7 @@ class Moved(BaseModel):
 
 
 @router.get("", response_model=InstancesAnswer)
-async def list_instances(gateway: Here, caller: Reader, wanted: Annotated[Instances, Query()]) -> Response:
+async def list_instances(gateway: Here, caller: Reader, wanted: Annotated[InstancesQuery, Query()]) -> Response:
     """List instances, the newest first."""
     async with gateway.pool.session(caller.tenants) as session:
         found = await statements.find_instances(
@@ -103,10 +101,12 @@ async def list_instances(gateway: Here, caller: Reader, wanted: Annotated[Instan
 
 
 @router.get("/{instance_key:key}")
-async def get_instance(instance_key: Key, gateway: Here, caller: Reader, wait: Wait = None) -> WholeInstanceAnswer:
+async def get_instance(
+    instance_key: Key, request: Request, gateway: Here, caller: Reader, wait: Wait = None
+) -> WholeInstanceAnswer:
     """Show an instance, with what it waits for; with `wait`, when it has ended or the time is over."""
-    async with may_wait(gateway, caller, wait) as wait_s:
-        return WholeInstanceAnswer.of_whole(await ended(gateway, instance_key, caller, within_s=wait_s))
+    async with may_wait(gateway, caller, wait, gateway.waits) as wait_s:
+        return WholeInstanceAnswer.of_whole(await ended(gateway, instance_key, request, caller, within_s=wait_s))
 
 
 @router.get("/{instance_key:key}/steps", response_model=StepsAnswer)
@@ -139,11 +139,11 @@ async def cancel_instance(instance_key: Key, request: Request, caller: Writer) -
     "/{instance_key:key}/variables",
     status_code=202,
     response_model=InstanceKeyAnswer,
-    openapi_extra=body_of(SetVariables, example={"variables": {"paid": True}}),
+    openapi_extra=body_of(SetVariablesRequest, example={"variables": {"paid": True}}),
 )
 async def set_variables(instance_key: Key, request: Request, caller: Writer) -> Response:
     """Set variables of an instance; others stay."""
-    asked = await read_model(request, SetVariables)
+    asked = await read_model(request, SetVariablesRequest)
 
     async def do(session: Session) -> InstanceKeyAnswer:
         sent = await statements.set_variables(
@@ -158,11 +158,11 @@ async def set_variables(instance_key: Key, request: Request, caller: Writer) -> 
     "/{instance_key:key}/resolve",
     status_code=202,
     response_model=InstanceKeyAnswer,
-    openapi_extra=body_of(Stopped, example={"token": 3}),
+    openapi_extra=body_of(ResolveIncidentRequest, example={"token": 3}),
 )
 async def resolve_incident(instance_key: Key, request: Request, caller: Manager) -> Response:
     """Resolve an incident: the token goes on where it stopped."""
-    asked = await read_model(request, Stopped)
+    asked = await read_model(request, ResolveIncidentRequest)
 
     async def do(session: Session) -> InstanceKeyAnswer:
         sent = await statements.resolve_incident(session, instance_key, asked.token, tenant_id=caller.tenant_id)
@@ -175,14 +175,14 @@ async def resolve_incident(instance_key: Key, request: Request, caller: Manager)
     "/{instance_key:key}/move",
     status_code=202,
     response_model=InstanceKeyAnswer,
-    openapi_extra=body_of(Moved, example={"terminated": [3], "begun": ["charge"]}),
+    openapi_extra=body_of(MoveTokensRequest, example={"terminated": [3], "begun": ["charge"]}),
 )
 async def move_tokens(instance_key: Key, request: Request, caller: Manager) -> Response:
     """Let tokens of an instance end, and others begin; all of it happens, or nothing.
 
     A token or a node that the instance does not have now is refused.
     """
-    asked = await read_model(request, Moved)
+    asked = await read_model(request, MoveTokensRequest)
 
     async def do(session: Session) -> InstanceKeyAnswer:
         sent = await token_moves.move(
@@ -194,8 +194,8 @@ async def move_tokens(instance_key: Key, request: Request, caller: Manager) -> R
 
 
 @asynccontextmanager
-async def may_wait(gateway: Gateway, caller: Caller, wait: str | None) -> AsyncIterator[float]:
-    """Say for how long a caller may wait, and keep a place for it meanwhile: who may not wait has started nothing.
+async def may_wait(gateway: Gateway, caller: Caller, wait: str | None, places: Places) -> AsyncIterator[float]:
+    """Say for how long a caller may wait, and keep one of the places meanwhile: who may not wait has started nothing.
 
     errors:  Problem  too many wait, here or of its tenant
     """
@@ -203,20 +203,24 @@ async def may_wait(gateway: Gateway, caller: Caller, wait: str | None) -> AsyncI
     if not wait_s:
         yield 0.0
         return
-    async with gateway.waiting_of(caller.tenant_id, gateway.instance_waits):
+    async with gateway.waiting_of(caller.tenant_id, places):
         yield wait_s
 
 
-async def ended(gateway: Gateway, instance_key: int, caller: Caller, *, within_s: float) -> WholeInstance:
+async def ended(
+    gateway: Gateway, instance_key: int, request: Request, caller: Caller, *, within_s: float
+) -> WholeInstance:
     """Wait for the end of an instance, or until the time is over, without keeping a connection meanwhile."""
-    deadline_s, pause_s = time.monotonic() + within_s, LOOK_S
-    while True:
-        async with gateway.pool.session(caller.tenants) as session:
-            found = await use_cases.find(session, instance_key, tenant_id=caller.tenant_id)
-        if found.found.ended_at or gateway.waiters.is_stopping or time.monotonic() >= deadline_s:
-            return found
-        await asyncio.sleep(min(pause_s, max(0.0, deadline_s - time.monotonic())))
-        pause_s = min(2 * pause_s, LOOK_MAX_S)
+    found = await _find(gateway, instance_key, caller)
+    if found.found.ended_at or within_s <= 0:
+        return found
+    await gateway.instance_ends.wait(instance_key, request, within_s=within_s)
+    return await _find(gateway, instance_key, caller)
+
+
+async def _find(gateway: Gateway, instance_key: int, caller: Caller) -> WholeInstance:
+    async with gateway.pool.session(caller.tenants) as session:
+        return await use_cases.find(session, instance_key, tenant_id=caller.tenant_id)
 
 
 def _sent(instance_key: int, sent: bool) -> InstanceKeyAnswer:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from gateway.answers.jobs import JobAnswer, JobsAnswer, JobStateAnswer, RunAnswer, RunsAnswer, StartedAnswer
 from gateway.parts import Here, Operator, acting, read_model
 from gateway.reference.openapi import body_of
-from gateway.requests.asked import MAINTENANCE, Reason
+from gateway.requests.asked import MAINTENANCE, ReasonRequest
 from gateway.requests.listing import listing
 from gateway.requests.paths import Name
 from service import jobs as use_cases
@@ -23,7 +23,7 @@ router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 SINCE = {"config": {"since": "2027-01-01"}}
 
 
-class Config(BaseModel):
+class ConfigRequest(BaseModel):
     """What a job's runs are told."""
 
     model_config = ConfigDict(extra="forbid")
@@ -55,27 +55,27 @@ async def list_runs(
     return await listing(RunsAnswer, "runs", map(RunAnswer.of, runs))
 
 
-@router.post("/{name}/run", openapi_extra=body_of(Config, is_needed=False, example=SINCE), status_code=202)
+@router.post("/{name}/run", openapi_extra=body_of(ConfigRequest, is_needed=False, example=SINCE), status_code=202)
 async def run_job(name: Name, request: Request, _: Operator) -> StartedAnswer:
     """Start a job now; `timer_key` names the start. A configuration that is given is for this run alone."""
-    asked = await read_model(request, Config)
+    asked = await read_model(request, ConfigRequest)
     config = None if asked.config is None else payload_of(asked.config)
     async with acting(request, ALL_TENANTS) as session:
         return StartedAnswer(timer_key=await use_cases.run_job(session, name, config=config))
 
 
-@router.post("/{name}/cancel", openapi_extra=body_of(Reason, is_needed=False, example=MAINTENANCE))
+@router.post("/{name}/cancel", openapi_extra=body_of(ReasonRequest, is_needed=False, example=MAINTENANCE))
 async def cancel_job(name: Name, request: Request, _: Operator) -> JobStateAnswer:
     """Tell the present run of a job to end."""
-    asked = await read_model(request, Reason)
+    asked = await read_model(request, ReasonRequest)
     async with acting(request, ALL_TENANTS) as session:
         return JobStateAnswer(state=await use_cases.cancel_job(session, name, reason=asked.reason))
 
 
-@router.post("/{name}/disable", openapi_extra=body_of(Reason, is_needed=False, example=MAINTENANCE))
+@router.post("/{name}/disable", openapi_extra=body_of(ReasonRequest, is_needed=False, example=MAINTENANCE))
 async def disable_job(name: Name, request: Request, _: Operator) -> JobStateAnswer:
     """Keep a job from starting, and tell its present run to end."""
-    asked = await read_model(request, Reason)
+    asked = await read_model(request, ReasonRequest)
     async with acting(request, ALL_TENANTS) as session:
         return JobStateAnswer(state=await use_cases.disable_job(session, name, reason=asked.reason))
 
@@ -87,10 +87,10 @@ async def enable_job(request: Request, name: Name, _: Operator) -> JobStateAnswe
         return JobStateAnswer(state=await use_cases.enable_job(session, name))
 
 
-@router.put("/{name}/config", openapi_extra=body_of(Config, example=SINCE))
+@router.put("/{name}/config", openapi_extra=body_of(ConfigRequest, example=SINCE))
 async def configure_job(name: Name, request: Request, _: Operator) -> JobAnswer:
     """Give a job another configuration, which its next run has."""
-    asked = await read_model(request, Config)
+    asked = await read_model(request, ConfigRequest)
     async with acting(request, ALL_TENANTS) as session:
         await use_cases.configure_job(session, name, payload_of(asked.config))
         return JobAnswer.of(await use_cases.find_job(session, name))

@@ -84,7 +84,7 @@ async def _events(request: Request, gateway: Gateway, caller: Caller, position: 
     clock = asyncio.get_running_loop().time
     yield ": the log follows\n\n"
     said_at_s = clock()
-    while not gateway.waiters.is_stopping and await _is_known(request, gateway):
+    while not gateway.stopping.is_set() and await _is_known(request, gateway):
         try:
             async with gateway.pool.session(caller.tenants) as session:
                 page = await read_own(session, position, limit=READ_MAX)

@@ -10,14 +10,14 @@ from gateway.parts import Writer, read_model
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import seconds_of
 from gateway.routes.doing import do_once
-from gateway.routes.instances import Variables
+from gateway.routes.instances import VariablesRequest
 from sql.processes import instances as statements
 from sql.session import Session
 
 router = APIRouter(prefix="/v1", tags=["processes"])
 
 
-class Message(Variables):
+class PublishRequest(VariablesRequest):
     """A message that is published."""
 
     name: str = Field(examples=["paid"])
@@ -25,7 +25,7 @@ class Message(Variables):
     keep: str = Field("PT0S", description="for how long it stays for who waits later, an ISO 8601 duration")
 
 
-class Signal(Variables):
+class BroadcastRequest(VariablesRequest):
     """A signal that is thrown."""
 
     name: str = Field(examples=["stop-all"])
@@ -34,11 +34,11 @@ class Signal(Variables):
 @router.post(
     "/messages",
     response_model=InstanceKeysAnswer,
-    openapi_extra=body_of(Message, example={"name": "paid", "correlation": "42", "keep": "PT1H"}),
+    openapi_extra=body_of(PublishRequest, example={"name": "paid", "correlation": "42", "keep": "PT1H"}),
 )
 async def publish_message(request: Request, caller: Writer) -> Response:
     """Publish a message; the answer names the instances that get it now."""
-    asked = await read_model(request, Message)
+    asked = await read_model(request, PublishRequest)
     keep_s = seconds_of("keep", asked.keep)
 
     async def do(session: Session) -> InstanceKeysAnswer:
@@ -55,10 +55,12 @@ async def publish_message(request: Request, caller: Writer) -> Response:
     return await do_once(request, caller, asked, do)
 
 
-@router.post("/signals", response_model=InstanceKeysAnswer, openapi_extra=body_of(Signal, example={"name": "stop-all"}))
+@router.post(
+    "/signals", response_model=InstanceKeysAnswer, openapi_extra=body_of(BroadcastRequest, example={"name": "stop-all"})
+)
 async def throw_signal(request: Request, caller: Writer) -> Response:
     """Throw a signal; the answer names the instances that get it."""
-    asked = await read_model(request, Signal)
+    asked = await read_model(request, BroadcastRequest)
 
     async def do(session: Session) -> InstanceKeysAnswer:
         reached = await statements.throw_signal(

@@ -25,7 +25,7 @@ from gateway.requests.idempotency import REPLAYED
 from gateway.requests.paths import Name
 from gateway.requests.problems import NOT_FOUND, Problem
 from gateway.routes.doing import do_once
-from gateway.routes.instances import ORDER, Key, Variables, Wait, ended, may_wait
+from gateway.routes.instances import ORDER, Key, VariablesRequest, Wait, ended, may_wait
 from service import processes as use_cases
 from sql.processes import definitions
 from sql.session import Session
@@ -47,7 +47,7 @@ MODEL_BODY: dict[str, Any] = {
 router = APIRouter(prefix="/v1/processes", tags=["processes"])
 
 
-class Start(Variables):
+class StartRequest(VariablesRequest):
     """With what an instance begins."""
 
     version: int | None = Field(None, ge=1, description="of the process; null: the newest")
@@ -99,7 +99,7 @@ async def delete_definition(definition_key: Key, request: Request, caller: Manag
 @router.post(
     "/{name}/start",
     status_code=201,
-    openapi_extra=body_of(Start, is_needed=False, example={"variables": ORDER}),
+    openapi_extra=body_of(StartRequest, is_needed=False, example={"variables": ORDER}),
 )
 async def start_process(
     name: Name, request: Request, response: Response, caller: Writer, wait: Wait = None
@@ -108,7 +108,7 @@ async def start_process(
 
     Sent again with its idempotency key, it starts nothing more, and answers with that instance as it is then.
     """
-    asked = await read_model(request, Start)
+    asked = await read_model(request, StartRequest)
 
     async def do(session: Session) -> InstanceKeyAnswer:
         key = await use_cases.start(
@@ -122,9 +122,9 @@ async def start_process(
         return InstanceKeyAnswer(instance_key=key)
 
     gateway = gateway_of(request)
-    async with may_wait(gateway, caller, wait) as wait_s:
+    async with may_wait(gateway, caller, wait, gateway.waits) as wait_s:
         done = await do_once(request, caller, asked, do)
         if REPLAYED in done.headers:
             response.headers[REPLAYED] = done.headers[REPLAYED]
         key = InstanceKeyAnswer.model_validate_json(bytes(done.body)).instance_key
-        return WholeInstanceAnswer.of_whole(await ended(gateway, key, caller, within_s=wait_s))
+        return WholeInstanceAnswer.of_whole(await ended(gateway, key, request, caller, within_s=wait_s))

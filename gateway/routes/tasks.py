@@ -21,7 +21,7 @@ from gateway.requests.idempotency import NothingDone
 from gateway.requests.listing import listing
 from gateway.requests.problems import CONFLICT, NOT_FOUND, Problem
 from gateway.routes.doing import do_once
-from gateway.routes.instances import LISTED_MAX, ORDER, Key, Variables, may_wait
+from gateway.routes.instances import LISTED_MAX, ORDER, Key, VariablesRequest, may_wait
 from sql.deliveries.claim import Lane
 from sql.processes.service_tasks import activate_service_tasks as activate
 from sql.processes.service_tasks import complete_service_task as complete_taken
@@ -42,7 +42,7 @@ WaitForTasks = Annotated[
 ]
 
 
-class Tasks(BaseModel):
+class TasksQuery(BaseModel):
     """Which tasks are listed."""
 
     model_config = ConfigDict(extra="forbid")
@@ -55,7 +55,7 @@ class Tasks(BaseModel):
     after: int = Field(0, ge=0, le=BIGINT_MAX, description="the last answer's `next`")
 
 
-class Assignment(BaseModel):
+class ClaimTaskRequest(BaseModel):
     """Who has a task."""
 
     model_config = ConfigDict(extra="forbid")
@@ -63,7 +63,7 @@ class Assignment(BaseModel):
     assignee: str | None = Field(None, min_length=1, description="null: it is given back", examples=["ann"])
 
 
-class Activation(BaseModel):
+class ActivateRequest(BaseModel):
     """Which service tasks are taken, and for how long."""
 
     model_config = ConfigDict(extra="forbid")
@@ -73,13 +73,13 @@ class Activation(BaseModel):
     lease: str = Field("PT1M", description="an ISO 8601 duration, a second to a day")
 
 
-class Done(Variables):
+class CompleteRequest(VariablesRequest):
     """What a service task results in."""
 
     claim: int = Field(ge=1, description="as it was taken", examples=[1])
 
 
-class NotDone(BaseModel):
+class FailRequest(BaseModel):
     """Why a service task could not be done, and whether it is tried again."""
 
     model_config = ConfigDict(extra="forbid")
@@ -95,7 +95,7 @@ class NotDone(BaseModel):
     retry_after: str = Field("PT0S", description="when the next may be made, an ISO 8601 duration")
 
 
-class Thrown(Done):
+class ThrowErrorRequest(CompleteRequest):
     """With which error a service task ends."""
 
     code: str = Field(min_length=1, max_length=200, examples=["OUT_OF_STOCK"])
@@ -103,7 +103,7 @@ class Thrown(Done):
 
 
 @router.get("/tasks", response_model=TasksAnswer)
-async def list_tasks(gateway: Here, caller: Reader, wanted: Annotated[Tasks, Query()]) -> Response:
+async def list_tasks(gateway: Here, caller: Reader, wanted: Annotated[TasksQuery, Query()]) -> Response:
     """List open tasks, the oldest first."""
     async with gateway.pool.session(caller.tenants) as session:
         found = await find_tasks(
@@ -123,11 +123,11 @@ async def list_tasks(gateway: Here, caller: Reader, wanted: Annotated[Tasks, Que
 @router.post(
     "/tasks/{task_key:key}/claim",
     response_model=TaskStateAnswer,
-    openapi_extra=body_of(Assignment, is_needed=False, example={"assignee": "ann"}),
+    openapi_extra=body_of(ClaimTaskRequest, is_needed=False, example={"assignee": "ann"}),
 )
 async def claim_task(task_key: Key, request: Request, caller: Writer) -> Response:
     """Give a task to a person, unless another has it; without one it is given back."""
-    asked = await read_model(request, Assignment)
+    asked = await read_model(request, ClaimTaskRequest)
 
     async def do(session: Session) -> TaskStateAnswer:
         outcome = await claim(session, task_key, assignee=asked.assignee, tenant_id=caller.tenant_id)
@@ -141,11 +141,11 @@ async def claim_task(task_key: Key, request: Request, caller: Writer) -> Respons
 @router.post(
     "/tasks/{task_key:key}/complete",
     response_model=TaskStateAnswer,
-    openapi_extra=body_of(Variables, is_needed=False, example={"variables": {"approved": True}}),
+    openapi_extra=body_of(VariablesRequest, is_needed=False, example={"variables": {"approved": True}}),
 )
 async def complete_task(task_key: Key, request: Request, caller: Writer) -> Response:
     """Complete a task; its instance goes on."""
-    asked = await read_model(request, Variables)
+    asked = await read_model(request, VariablesRequest)
 
     async def do(session: Session) -> TaskStateAnswer:
         done = await complete(session, task_key, variables=asked.variables, tenant_id=caller.tenant_id)
@@ -158,7 +158,7 @@ async def complete_task(task_key: Key, request: Request, caller: Writer) -> Resp
 @router.post(
     "/service-tasks/activate",
     response_model=ServiceTasksAnswer,
-    openapi_extra=body_of(Activation, example={"type": "order.pack", "lease": "PT30S"}),
+    openapi_extra=body_of(ActivateRequest, example={"type": "order.pack", "lease": "PT30S"}),
 )
 async def activate_service_tasks(
     request: Request, gateway: Here, caller: Writer, wait: WaitForTasks = None
@@ -167,7 +167,7 @@ async def activate_service_tasks(
 
     With `wait`, answer when there is one, or when the time is over. Of those who wait for a type the first gets it.
     """
-    asked = await read_model(request, Activation)
+    asked = await read_model(request, ActivateRequest)
     lease_s = seconds_of("lease", asked.lease)
 
     async def do(session: Session) -> ServiceTasksAnswer:
@@ -180,7 +180,7 @@ async def activate_service_tasks(
         answer = await do_once(request, caller, asked, do, did=lambda answer: bool(answer.tasks))
         return nothing if isinstance(answer, NothingDone) else answer
 
-    async with may_wait(gateway, caller, wait) as wait_s:
+    async with may_wait(gateway, caller, wait, gateway.task_waits) as wait_s:
         return await gateway.task_lines.wait(
             Lane(asked.type, caller.tenant_id),
             look,
@@ -193,11 +193,11 @@ async def activate_service_tasks(
 @router.post(
     "/service-tasks/{task_key:key}/complete",
     response_model=TaskStateAnswer,
-    openapi_extra=body_of(Done, example={"claim": 1, "variables": ORDER}),
+    openapi_extra=body_of(CompleteRequest, example={"claim": 1, "variables": ORDER}),
 )
 async def complete_service_task(task_key: Key, request: Request, caller: Writer) -> Response:
     """Complete a service task that was taken; its instance goes on."""
-    asked = await read_model(request, Done)
+    asked = await read_model(request, CompleteRequest)
 
     async def do(session: Session) -> TaskStateAnswer:
         outcome = await complete_taken(
@@ -211,11 +211,11 @@ async def complete_service_task(task_key: Key, request: Request, caller: Writer)
 @router.post(
     "/service-tasks/{task_key:key}/fail",
     response_model=TaskStateAnswer,
-    openapi_extra=body_of(NotDone, example={"claim": 1, "reason": "no box is left", "retries": 2}),
+    openapi_extra=body_of(FailRequest, example={"claim": 1, "reason": "no box is left", "retries": 2}),
 )
 async def fail_service_task(task_key: Key, request: Request, caller: Writer) -> Response:
     """Say that a service task could not be done; without further retries its instance has an incident."""
-    asked = await read_model(request, NotDone)
+    asked = await read_model(request, FailRequest)
     retry_after_s = seconds_of("retry_after", asked.retry_after)
 
     async def do(session: Session) -> TaskStateAnswer:
@@ -236,11 +236,11 @@ async def fail_service_task(task_key: Key, request: Request, caller: Writer) -> 
 @router.post(
     "/service-tasks/{task_key:key}/throw",
     response_model=TaskStateAnswer,
-    openapi_extra=body_of(Thrown, example={"claim": 1, "code": "OUT_OF_STOCK"}),
+    openapi_extra=body_of(ThrowErrorRequest, example={"claim": 1, "code": "OUT_OF_STOCK"}),
 )
 async def throw_service_task_error(task_key: Key, request: Request, caller: Writer) -> Response:
     """End a service task with an error of BPMN. An event of the model may catch it by its code."""
-    asked = await read_model(request, Thrown)
+    asked = await read_model(request, ThrowErrorRequest)
 
     async def do(session: Session) -> TaskStateAnswer:
         outcome = await throw_taken(

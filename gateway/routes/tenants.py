@@ -20,7 +20,7 @@ from sql.tenants.tenants import list_tenants
 router = APIRouter(prefix="/v1/tenants", tags=["tenants"])
 
 
-class WantedLimits(BaseModel):
+class LimitsRequest(BaseModel):
     """All limits that a tenant has from then on; what is not given, or null, is without a limit."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -49,10 +49,10 @@ async def get_tenant(tenant: Name, gateway: Here, _: Admin) -> ShownTenantAnswer
     return ShownTenantAnswer.of(shown, usual=usual, waiters=waiters)
 
 
-@router.put("/{tenant}", openapi_extra=body_of(WantedLimits, example={"timers_max": 100_000, "rate_per_s": 50}))
+@router.put("/{tenant}", openapi_extra=body_of(LimitsRequest, example={"timers_max": 100_000, "rate_per_s": 50}))
 async def put_limits(tenant: Name, request: Request, _: Admin) -> TenantAnswer:
     """Give a tenant limits of its own; a gateway holds it to them from its next look on, about a second later."""
-    wanted = await read_model(request, WantedLimits)
+    wanted = await read_model(request, LimitsRequest)
     async with acting(request, ALL_TENANTS) as session:
         return TenantAnswer.of(await use_cases.set_own(session, tenant, wanted.model_dump()))
 

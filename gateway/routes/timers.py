@@ -19,7 +19,7 @@ from gateway.answers.log import RecordAnswer, RecordsAnswer
 from gateway.answers.timers import ChangedAnswer, ExplainedAnswer, TimerAnswer, TimersAnswer
 from gateway.parts import Asking, Here, Reader, Writer, gateway_of, read_model
 from gateway.reference.openapi import WAIT, body_of
-from gateway.requests.asked import PAID, Chosen, Reason, find_own
+from gateway.requests.asked import PAID, ReasonRequest, TimersFilter, find_own
 from gateway.requests.bodies import TIMER, read_object
 from gateway.requests.callers import Caller
 from gateway.requests.idempotency import once, request_of
@@ -27,7 +27,8 @@ from gateway.requests.listing import listing
 from gateway.requests.paths import Name
 from gateway.requests.problems import STALE, Problem
 from gateway.routes.creating import TIMERS, WAITED, schedule, timer_of
-from gateway.waits.waiting import find_ends, wait_s_of
+from gateway.waits.timer_ends import find_ends
+from gateway.waits.waiter import wait_s_of
 from service.explain import explain, gather
 from service.filters import moment_of
 from service.moves import destination_of, move
@@ -47,7 +48,7 @@ ANY = "*"
 router = APIRouter(prefix=TIMERS, tags=["timers"])
 
 
-class NewDate(BaseModel):
+class RescheduleRequest(BaseModel):
     """Where a timer is moved to: exactly one of the first four."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -60,7 +61,7 @@ class NewDate(BaseModel):
     missed: str | None = Field(None, examples=["skip"], description="beside a rule; if not given, as before")
 
 
-class Listing(Chosen):
+class TimersQuery(TimersFilter):
     """Which timers are listed; what is not given leaves none out."""
 
     state: str = Field("pending", description=f"one of {', '.join(STATES)}")
@@ -70,7 +71,7 @@ class Listing(Chosen):
 
 
 @router.get("", response_model=TimersAnswer)
-async def list_timers(gateway: Here, caller: Reader, wanted: Annotated[Listing, Query()]) -> Response:
+async def list_timers(gateway: Here, caller: Reader, wanted: Annotated[TimersQuery, Query()]) -> Response:
     """List pending timers, soonest first, or paused ones, or ended ones, newest first."""
     state = wanted.state
     if state not in STATES:
@@ -180,8 +181,8 @@ def _add_end(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
             key = (await find_own(session, which, caller)).timer_key
             end = (await find_ends(session, [key])).get(key)
         if end is None and wait_s:
-            async with gateway.waiting_of(caller.tenant_id, gateway.waiters.places):
-                end = await gateway.waiters.end_of(key, request, within_s=wait_s)
+            async with gateway.waiting_of(caller.tenant_id, gateway.waits):
+                end = await gateway.timer_ends.end_of(key, request, within_s=wait_s)
         if end is None:
             return Response(status_code=HTTPStatus.NO_CONTENT)
         return JSONResponse(RecordAnswer.of(end).model_dump(mode="json"))
@@ -195,14 +196,14 @@ def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
         path,
         operation_id=f"move_timer{suffix}",
         response_model=ChangedAnswer,
-        openapi_extra=body_of(NewDate, example={"shift": "PT1H"}),
+        openapi_extra=body_of(RescheduleRequest, example={"shift": "PT1H"}),
     )
     async def move_timer(which: which_is, request: Request, caller: Writer) -> Response:
         """Move a timer to a moment, by a delay from now, by a shift, or to another rule.
 
         With `If-Match`, only if it is as it was when its `ETag` was read.
         """
-        to = await read_model(request, NewDate)
+        to = await read_model(request, RescheduleRequest)
         change = partial(move, to=destination_of(to.model_dump()))
         return await _change(request, caller, which, change, RESCHEDULED, body=to)
 
@@ -210,11 +211,11 @@ def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
         f"{path}/cancel",
         operation_id=f"cancel_timer{suffix}",
         response_model=ChangedAnswer,
-        openapi_extra=body_of(Reason, is_needed=False, example=PAID),
+        openapi_extra=body_of(ReasonRequest, is_needed=False, example=PAID),
     )
     async def cancel(which: which_is, request: Request, caller: Writer) -> Response:
         """Cancel a pending timer; if it has fired already, say so."""
-        why = await read_model(request, Reason)
+        why = await read_model(request, ReasonRequest)
         change = partial(cancel_timer, reason=why.reason)
         return await _change(request, caller, which, change, CANCELED, body=why)
 
@@ -222,11 +223,11 @@ def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
         f"{path}/pause",
         operation_id=f"pause_timer{suffix}",
         response_model=ChangedAnswer,
-        openapi_extra=body_of(Reason, is_needed=False, example=PAID),
+        openapi_extra=body_of(ReasonRequest, is_needed=False, example=PAID),
     )
     async def pause(which: which_is, request: Request, caller: Writer) -> Response:
         """Keep a pending timer from firing until it is resumed."""
-        why = await read_model(request, Reason)
+        why = await read_model(request, ReasonRequest)
         change = partial(pause_timer, reason=why.reason)
         return await _change(request, caller, which, change, PAUSED, body=why)
 

@@ -1,5 +1,7 @@
 """Those who wait.
 
-waiting     until a timer has ended
-task_lines  for service tasks, one after the other
+waiter         each of them, and all who wait at one gateway
+timer_ends     until a timer has ended
+instance_ends  until an instance has ended
+task_lines     for service tasks, one after the other
 """

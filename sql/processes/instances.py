@@ -128,6 +128,15 @@ async def find_instance(session: Session, instance_key: int, *, tenant_id: str |
     )
 
 
+async def ended_instances(session: Session, instance_keys: Sequence[int]) -> list[int]:
+    """Find out which of some instances have ended.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/processes/ended_instances.sql
+    """
+    return [int(row["instance_key"]) for row in await session.rows("ended_instances", instance_keys=instance_keys)]
+
+
 async def steps_of(session: Session, instance_key: int, *, after: int = 0, page_size: int = 1_000) -> list[FoundStep]:
     """Read what happened in an instance, in order.
 

@@ -70,6 +70,13 @@ _LONG = [
 ]
 
 
-def menu(*, ray: bool, length_s: float) -> Sequence[Menu]:
+def menu(*, ray: bool, length_s: float, engines: bool = True) -> Sequence[Menu]:
     """Choose the faults for a run: all that its cluster can have, the long ones where there is time for them."""
-    return [*_SHARDS, *_WORKERS, *_ENGINES, *_STORE, *(_RAY if ray else []), *(_LONG if length_s >= 400 else [])]
+    return [
+        *_SHARDS,
+        *_WORKERS,
+        *(_ENGINES if engines else []),
+        *_STORE,
+        *(_RAY if ray else []),
+        *(_LONG if length_s >= 400 else []),
+    ]

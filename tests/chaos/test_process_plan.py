@@ -37,6 +37,14 @@ def test_a_run_starts_none_unless_it_is_asked_to() -> None:
     assert draw(7, length_s=60.0, calls_per_s=1.0, menu=menu(ray=True, length_s=60.0)).begins == []
 
 
+def test_a_run_without_instances_breaks_no_engine() -> None:
+    offered = {entry.fault for entry in menu(ray=True, length_s=60.0, engines=False)}
+    missing = {entry.fault for entry in menu(ray=True, length_s=60.0)} - offered
+    assert missing == {
+        "kill engine", "kill engine in a step", "freeze engine before a step", "cut engine off", "lose a step's answer",
+    }  # fmt: skip
+
+
 def test_each_start_has_a_name_of_its_own_within_its_tenant(begins: list[Begin]) -> None:
     assert len({(begin.tenant_id, begin.key) for begin in begins}) == len(begins)
     assert len({begin.key for begin in begins}) < len(begins), "tenants use the same names"

@@ -40,7 +40,7 @@ async def test_a_signal_for_which_an_instance_waits_is_redriven_and_not_discarde
         dead = await given_up(it, key)
 
         acted = await discard(it.session, DeadLetterFilter(), dry_run=False)
-        assert acted.timer_keys == []
+        assert acted.keys == []
         assert acted.sentence == (
             "nothing was changed; left: 1 signal for which instances wait: redrive them, or cancel the instances"
         )
@@ -58,7 +58,7 @@ async def test_a_signal_to_an_instance_that_has_ended_is_discarded() -> None:
         await instances.cancel_instance(it.session, key)
         await it.settle()
 
-        assert (await discard(it.session, DeadLetterFilter(), dry_run=False)).timer_keys == [dead]
+        assert (await discard(it.session, DeadLetterFilter(), dry_run=False)).keys == [dead]
 
 
 async def test_whoever_may_not_see_an_instance_hears_nothing_of_its_incidents() -> None:

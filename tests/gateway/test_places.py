@@ -50,7 +50,7 @@ async def test_as_many_follow_the_log_as_may_also_if_all_come_at_once(dsn: str) 
 async def test_who_finds_no_place_to_wait_has_scheduled_nothing(dsn: str) -> None:
     async with serving(dsn, gateway_waits_max=1) as api:
         waiting = asyncio.create_task(api.post("/v1/timers?wait=PT30S", HOUR))
-        await eventually(lambda: api.gateway.waiters.count == 1)
+        await eventually(lambda: api.gateway.timer_ends.count == 1)
         key = await value(dsn, "select timer_key from shardclock.timers")
 
         assert_full(await api.post("/v1/timers?wait=PT30S", HOUR), 1)
@@ -63,16 +63,16 @@ async def test_who_finds_no_place_to_wait_has_scheduled_nothing(dsn: str) -> Non
 
 
 async def test_who_finds_no_place_to_wait_for_an_instance_has_started_none(dsn: str) -> None:
-    async with serving(dsn, gateway_instance_waits_max=1) as api:
+    async with serving(dsn, gateway_waits_max=1) as api:
         await api.ask_raw("POST", "/v1/processes", MODEL, {"Content-Type": "application/xml"})
         waiting = asyncio.create_task(api.post("/v1/processes/hello/start?wait=PT30S", {}))
-        await eventually(lambda: api.gateway.instance_waits.taken == 1)
+        await eventually(lambda: api.gateway.waits.taken == 1)
         assert_full(await api.post("/v1/processes/hello/start?wait=PT30S", {}), 1)
         assert (await api.post("/v1/processes/hello/start", {})).status == 201
         assert await value(dsn, "select count(*) from shardclock.deliveries") == 2
         api.stop()
         assert (await waiting).status == 201
-        assert api.gateway.instance_waits.taken == 0
+        assert api.gateway.waits.taken == 0
 
 
 async def test_a_tenants_waiters_for_instances_are_counted(dsn: str) -> None:

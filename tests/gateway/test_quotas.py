@@ -135,7 +135,7 @@ async def test_what_was_not_written_leaves_room(dsn: str, api: Api, path: str) -
 async def test_as_many_callers_of_a_tenant_wait_at_a_gateway_as_may(dsn: str, api: Api) -> None:
     await limit(dsn, waiters_max=2)
     waiting = [asyncio.create_task(api.post("/v1/timers?wait=PT30S", HOUR, **ACME)) for _ in range(2)]
-    await eventually(lambda: api.gateway.waiters.count == 2)
+    await eventually(lambda: api.gateway.timer_ends.count == 2)
     before = await pending(dsn)
 
     over = await api.post("/v1/timers?wait=PT30S", HOUR, **ACME)

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from gateway.answers.answer import Answer
 from gateway.answers.timers import ScheduledAnswer, WaitedAnswer
 from gateway.reference.examples import NoExample, example_of
-from gateway.routes.bulk import Line
+from gateway.routes.bulk import LineAnswer
 from tests.support.gateways import Api
 from tests.support.openapi import PAGE
 
@@ -67,7 +67,7 @@ def test_an_example_of_an_answer_is_one_of_its_model(method: str, path: str, sai
                     model = MODELS[name]
                     assert model.model_validate(example).model_dump(mode="json").keys() == example.keys()
                 elif media_type == "application/x-ndjson":
-                    assert [Line.model_validate_json(line).line for line in example.splitlines()] == [1, 2]
+                    assert [LineAnswer.model_validate_json(line).line for line in example.splitlines()] == [1, 2]
 
 
 @pytest.mark.parametrize(("method", "path", "said"), WITH_BODY)

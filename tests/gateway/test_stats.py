@@ -108,7 +108,7 @@ async def test_a_report_is_one_that_the_exporter_takes(api: Api) -> None:
     assert found["requests", ("create_timer", "2xx")] == found["creates_combined", ()] == 20
     assert 1 <= found["create_batches", ()] <= 20
     assert (found["gateways", ()], found["waiters_max", ()], found["log_streams_max", ()]) == (1, 20_000, 200)
-    assert found["instance_waits_max", ()] == 500
+    assert found["task_waits_max", ()] == 500
     assert found["gateway_sessions_lent", ()] >= 2
     assert found["keys_expiring", ()] == 3
     assert found["requests_throttled", ("Acme GmbH",)] == 1

@@ -216,7 +216,7 @@ async def test_a_program_that_waits_over_http_has_a_task_when_an_engine_opens_on
 
 async def test_a_program_that_hangs_up_waits_no_longer_and_so_takes_no_task_along(api: Api) -> None:
     waits = asyncio.create_task(api.post("/v1/service-tasks/activate?wait=PT5M", {"type": "pack"}))
-    await eventually(lambda: api.gateway.instance_waits.taken == 1)
+    await eventually(lambda: api.gateway.task_waits.taken == 1)
     waits.cancel()
     await asyncio.wait({waits})
-    await eventually(lambda: api.gateway.instance_waits.taken == 0)
+    await eventually(lambda: api.gateway.task_waits.taken == 0)

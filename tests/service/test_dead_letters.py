@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from service.dead_letters import Acted, discard, of_targets, redrive
+from service.dead_letters import discard, of_targets, redrive
+from service.many import Changed
 from sql.deliveries.dead_letters import DeadLetterFilter
 from sql.session import Session
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver
@@ -44,8 +45,8 @@ async def test_a_dry_run_names_them_the_first_that_died_first_and_changes_nothin
 
     which = f"2 dead letters would be put back, 1 a second, of the target {HANDLER}"
     sentence = f"{which}, and there are more; nothing was changed"
-    assert would == Acted(letters[1:], sentence, more=True, again_in_s=2)
-    assert (await discard(operator, EACH, dry_run=True)).timer_keys == letters
+    assert would == Changed(letters[1:], sentence, more=True, again_in_s=2)
+    assert (await discard(operator, EACH, dry_run=True)).keys == letters
 
 
 def test_a_sentence_names_a_few_targets_and_counts_the_others() -> None:
@@ -62,5 +63,5 @@ async def test_what_a_run_leaves_may_be_acted_on_when_those_of_the_run_are_due(
     none = await discard(operator, EACH, dry_run=False)
 
     assert (first.sentence, first.more, first.again_in_s) == ("put back: 2 dead letters are due again", True, 2)
-    assert rest == Acted(letters[:1], "1 dead letter discarded", more=False)
-    assert none == Acted([], "there is no such dead letter", more=False)
+    assert rest == Changed(letters[:1], "1 dead letter discarded", more=False)
+    assert none == Changed([], "there is no such dead letter", more=False)

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from service import deliveries
-from service.deliveries import Answer, Retried
+from service.deliveries import Answer
+from service.many import Changed
 from sql.deliveries.find import DeliveryFilter
 from sql.session import Session
 from tests.support.deliveries import (
@@ -117,10 +118,10 @@ async def test_many_are_retried_a_part_at_a_time_and_a_dry_run_changes_nothing(d
     none = await deliveries.retry_many(operator, wanted, dry_run=False)
 
     sentence = "2 deliveries would be due now, and there are more; nothing was changed"
-    assert would == Retried([1, 2], sentence, more=True)
-    assert (sorted(first.timer_keys), first.sentence, first.more) == ([1, 2], "2 deliveries are due now", True)
-    assert rest == Retried([3], "1 delivery is due now", more=False)
-    assert none == Retried([], "no such delivery waits for its next attempt", more=False)
+    assert would == Changed([1, 2], sentence, more=True)
+    assert (sorted(first.keys), first.sentence, first.more) == ([1, 2], "2 deliveries are due now", True)
+    assert rest == Changed([3], "1 delivery is due now", more=False)
+    assert none == Changed([], "no such delivery waits for its next attempt", more=False)
     left = await deliveries.page_of(operator, DeliveryFilter(delayed=True), size=9)
     assert [it.timer_key for it in left.deliveries] == [6]
 

@@ -185,3 +185,12 @@ async def test_each_statement_of_an_engine_is_planned_once(dsn: str) -> None:
         async with engine.connection() as connection:
             kept = await connection.fetch("select generic_plans, custom_plans from pg_prepared_statements order by 1")
     assert [tuple(row) for row in kept if row["generic_plans"] > 1] == [(3, 0), (3, 0)]
+
+
+async def test_who_asks_which_instances_have_ended_reads_those_alone(waiting: str) -> None:
+    ended = await prepare(waiting, "ended_instances")
+
+    rows, indexes = await reading(ended, literals("ended_instances", instance_keys=FEW))
+
+    await ended.connection.close()
+    assert (sum(rows.values()), indexes) == (len(FEW), {"instances_pkey"})

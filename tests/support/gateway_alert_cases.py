@@ -82,7 +82,7 @@ CASES = [
     Case("both kinds of places taken at one gateway", "ShardclockGatewayNearlyFull",
          one("log_streams", steady(190)) | one("waiters", steady(19_000)), ("ShardclockGatewayNearlyFull",)),
     Case("450 of 500 who wait for instances at one gateway", "ShardclockGatewayNearlyFull",
-         one("instance_waits", steady(450)), ("ShardclockGatewayNearlyFull",)),
+         one("task_waits", steady(450)), ("ShardclockGatewayNearlyFull",)),
     Case("30,000 who wait on a node with two gateways", "ShardclockGatewayNearlyFull",
          one("waiters", steady(30_000)) | one("waiters_max", steady(40_000))),
     Case("places that have been taken for three minutes", "ShardclockGatewayNearlyFull",

@@ -70,7 +70,7 @@ class Api:
 
     def stop(self) -> None:
         """Let nobody wait any longer, as the gateway does when it is told to stop."""
-        self.gateway.waiters.stop()
+        self.gateway.stop_waits()
 
     def with_headers(self, **headers: str) -> Api:
         """Ask the same gateway with other headers; an underscore stands for a hyphen."""

@@ -31,19 +31,23 @@ async def working(
     dsn: str, processes: Processes, spec: HandlerSpec | None = None, settings: WorkerSettings = QUICK
 ) -> AsyncIterator[Worker]:
     """Run a worker that keeps all slots, and drain it."""
-    holder = secrets.randbits(62)
-    incarnation = Incarnation(holder, WORKER, "test", "test", "test", "test", 1)
-    worker = Worker(
-        incarnation, settings, [spec or spec_of()], as_role(dsn, "shard"), start=processes, start_run=no_runs
-    )
+    worker = worker_of(dsn, processes, spec, settings)
     run = asyncio.create_task(worker.run())
     try:
-        await eventually(lambda: assigned(dsn, holder))
+        await eventually(lambda: assigned(dsn, worker.holder))
         yield worker
     finally:
         await worker.drain()
         (end,) = await asyncio.gather(run, return_exceptions=True)
         assert end is None or isinstance(end, HolderEnded)
+
+
+def worker_of(
+    dsn: str, processes: Processes, spec: HandlerSpec | None = None, settings: WorkerSettings = QUICK
+) -> Worker:
+    """Make a worker that does not run yet."""
+    incarnation = Incarnation(secrets.randbits(62), WORKER, "test", "test", "test", "test", 1)
+    return Worker(incarnation, settings, [spec or spec_of()], as_role(dsn, "shard"), start=processes, start_run=no_runs)
 
 
 async def assigned(dsn: str, holder: int) -> bool:

@@ -67,6 +67,7 @@ class Bench:
     stats: WorkerStats = field(default_factory=WorkerStats)
 
     def __post_init__(self) -> None:
+        self.broken: list[BaseException] = []
         self.line = EndpointLine(
             KEY,
             EndpointRules(),
@@ -75,6 +76,7 @@ class Bench:
             now=lambda: self.clock,
             ask=self._learn,
             stats=self.stats,
+            broken=self.broken.append,
         )
 
     def ended(self) -> dict[int, Ending | None]:
@@ -97,6 +99,7 @@ async def bench(sent: Sent, stored: StoredEndpoint | None = STORED) -> AsyncIter
         yield one
     finally:
         await one.line.close()
+        assert one.broken == []
 
 
 async def test_a_delivery_is_sent_when_the_endpoint_was_read_and_settled_with_its_status() -> None:

@@ -43,9 +43,18 @@ def settled() -> list[Settlement]:
 @pytest.fixture
 async def endpoints(settled: list[Settlement]) -> AsyncIterator[Endpoints]:
     """Give the endpoints of a worker."""
-    one = Endpoints(http=False, networks=Networks(), settle=settled.extend, now=lambda: NOON, stats=WorkerStats())
+    broken: list[BaseException] = []
+    one = Endpoints(
+        http=False,
+        networks=Networks(),
+        settle=settled.extend,
+        now=lambda: NOON,
+        stats=WorkerStats(),
+        broken=broken.append,
+    )
     yield one
     await one.close()
+    assert broken == []
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ class Running:
         self.settled: list[Settlement] = []
         self.lost: set[Claim] = set()
         self.stats = WorkerStats([spec.target])
+        self.broken: list[BaseException] = []
         self.line = Line(
             spec,
             start=processes,
@@ -38,6 +39,7 @@ class Running:
             held=lambda deliveries: [it for it in deliveries if it.claim not in self.lost],
             now=lambda: NOON + timedelta(seconds=1),
             stats=self.stats,
+            broken=self.broken.append,
         )
 
     def ends(self) -> dict[int, Ending | None]:
@@ -54,6 +56,7 @@ async def running(spec: HandlerSpec, processes: Processes) -> AsyncIterator[Runn
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+        assert it.broken == []
 
 
 def dies_of(*keys: int) -> Callable[[ClaimedDelivery], Outcome]:

@@ -126,7 +126,7 @@ PLACES = Row(
     panels=[
         TimeSeries(
             "Waiting and following",
-            "Share of the places that are taken: to wait for a timer's or an instance's end, and to follow the log.",
+            "Share of the places that are taken: to wait for an end or for a service task, and to follow the log.",
             unit="percentunit",
             width=5,
             queries=[
@@ -135,8 +135,8 @@ PLACES = Row(
                     'sum(shardclock_log_streams{job="$job"}) / sum(shardclock_log_streams_max{job="$job"})', "follow"
                 ),
                 Query(
-                    'sum(shardclock_instance_waits{job="$job"}) / sum(shardclock_instance_waits_max{job="$job"})',
-                    "wait for an instance",
+                    'sum(shardclock_task_waits{job="$job"}) / sum(shardclock_task_waits_max{job="$job"})',
+                    "wait for a task",
                 ),
             ],
             runbooks=["ShardclockGatewayNearlyFull"],

@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 from gateway.routes import timers
-from gateway.waits import waiting
+from gateway.waits import timer_ends
 from sql.deliveries.claim import ClaimedDelivery
 from sql.hints import HintListener
 from sql.session import Session, StoreUnavailable
@@ -145,8 +145,8 @@ async def test_a_thousand_wait_and_one_task_reads_the_log_for_them(dsn: str, api
 @pytest.mark.exhaustive
 async def test_a_thousand_who_wait_need_no_session_of_others(dsn: str) -> None:
     async with serving(dsn, gateway_sessions=2, gateway_wait_s=0.1) as api:
-        looks = mock.Mock(side_effect=waiting.find_ends)
-        with mock.patch.object(waiting, "find_ends", looks):
+        looks = mock.Mock(side_effect=timer_ends.find_ends)
+        with mock.patch.object(timer_ends, "find_ends", looks):
             answers = await asyncio.gather(*(api.post("/v1/timers?wait=PT1S", HOUR) for _ in range(1_000)))
     assert [answer for answer in answers if answer.status != 201 or answer.json["end"] is not None] == []
     assert looks.call_count < 100
@@ -177,9 +177,9 @@ async def test_an_end_between_the_look_and_the_wait_is_not_missed(api: Api, shar
             await fire(shard)
         return found
 
-    find_ends = waiting.find_ends
+    find_ends = timer_ends.find_ends
     with (
-        mock.patch.object(waiting, "find_ends", look_and_then_fire),
+        mock.patch.object(timer_ends, "find_ends", look_and_then_fire),
         mock.patch.object(timers, "find_ends", look_and_then_fire),
     ):
         assert (await api.get(f"/v1/timers/{key}/end?wait=PT30S")).json["intent"] == "TRIGGERED"
@@ -198,9 +198,9 @@ async def test_a_gateway_that_stops_lets_nobody_wait(dsn: str) -> None:
 async def test_who_goes_away_waits_no_longer(dsn: str) -> None:
     async with serving(dsn) as api:
         task = asyncio.create_task(api.post("/v1/timers?wait=PT60S", HOUR))
-        await eventually(lambda: api.gateway.waiters.count == 1)
+        await eventually(lambda: api.gateway.timer_ends.count == 1)
         task.cancel()
-        await eventually(lambda: api.gateway.waiters.count == 0)
+        await eventually(lambda: api.gateway.timer_ends.count == 0)
 
 
 @pytest.mark.parametrize("wait", ["soon", "PT301S", "P1D", "-PT1S"])
@@ -211,7 +211,7 @@ async def test_a_wait_that_is_none_is_refused_and_nothing_is_stored(dsn: str, ap
 
 async def test_while_postgres_is_away_a_wait_ends_in_time(api: Api) -> None:
     key = (await api.post("/v1/timers", HOUR)).json["timer_key"]
-    with mock.patch.object(waiting, "log_end", side_effect=StoreUnavailable("away")):
+    with mock.patch.object(timer_ends, "log_end", side_effect=StoreUnavailable("away")):
         assert (await api.get(f"/v1/timers/{key}/end?wait=PT0.3S")).status == 204
 
 
@@ -243,18 +243,18 @@ async def test_the_same_request_that_waits_longer_is_the_same(api: Api) -> None:
 
 async def test_who_goes_away_while_postgres_is_away_waits_no_longer(dsn: str) -> None:
     async with serving(dsn) as api:
-        with mock.patch.object(waiting, "log_end", side_effect=StoreUnavailable("away")):
+        with mock.patch.object(timer_ends, "log_end", side_effect=StoreUnavailable("away")):
             task = asyncio.create_task(api.post("/v1/timers?wait=PT60S", HOUR))
-            await eventually(lambda: api.gateway.waiters.count == 1)
+            await eventually(lambda: api.gateway.timer_ends.count == 1)
             task.cancel()
-            await eventually(lambda: api.gateway.waiters.count == 0, within_s=20)
+            await eventually(lambda: api.gateway.timer_ends.count == 0, within_s=20)
 
 
 async def test_for_how_long_a_gateway_has_not_read_the_log_for_those_that_wait_is_known(api: Api) -> None:
-    waiters = api.gateway.waiters
+    waiters = api.gateway.timer_ends
     assert waiters.behind_s == 0
     key = (await api.post("/v1/timers", HOUR)).json["timer_key"]
-    with mock.patch.object(waiting, "read_log", side_effect=StoreUnavailable("it is away")):
+    with mock.patch.object(timer_ends, "read_log", side_effect=StoreUnavailable("it is away")):
         task = asyncio.create_task(api.get(f"/v1/timers/{key}/end?wait=PT30S"))
         await eventually(lambda: waiters.behind_s > 0.5)
 

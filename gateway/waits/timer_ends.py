@@ -1,33 +1,25 @@
 """Wait until a timer has ended: fired, and delivered if it has a target; or cancelled or skipped.
 
-One task of a gateway reads the log for all who wait there, and only while somebody waits. So a waiter costs a future,
-and no connection, and hears of an end wherever it was written.
+One task of a gateway reads the log for all who wait there, and only while somebody waits. So a waiter costs no
+connection, and hears of an end wherever it was written.
 """
 
 import asyncio
 import time
-from collections import defaultdict
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import islice
-from types import TracebackType
-from typing import Any, Self
 
 from starlette.requests import Request
 
-from gateway.limits.places import Places
-from gateway.requests.asked import seconds_of
-from gateway.requests.problems import REFUSED, Problem
+from gateway.waits.waiter import Waiter, Waiting
 from sql.dsn import Dsn
 from sql.hints import HintListener
 from sql.log.hints import CHANNEL
 from sql.log.records import LogRecord, last_records, log_end, read_log
 from sql.session import ALL_TENANTS, Session, StatementRefused, StoreUnavailable
-from timers.refusal import shortened
 
 ENDS = frozenset({"CANCELED", "SKIPPED", "DELIVERED", "DISCARDED", "DEAD"})
-WAIT_S_MAX = 300.0
 READ_MAX = 2_000
 LOOKS_MAX = 500
 LOOK_S = 2.0  # for the first look, beyond a wait that was shorter
@@ -51,108 +43,70 @@ async def find_ends(session: Session, timer_keys: Collection[int]) -> dict[int, 
     return ends
 
 
-def wait_s_of(text: str | None) -> float | None:
-    """Read for how long a caller wants to wait; None: it does not.
-
-    errors:  Problem  no duration, or more than five minutes
-    """
-    if text is None:
-        return None
-    wait_s = seconds_of("wait", text)
-    if wait_s > WAIT_S_MAX:
-        raise Problem(REFUSED, f"wait {shortened(text)} is refused: it must be at most PT{WAIT_S_MAX:.0f}S; ask again")
-    return wait_s
-
-
-@dataclass(slots=True, eq=False)
-class _Waiter:
+class _Waiter(Waiter[LogRecord]):
     """One who waits; `looked` is set when it is known whether the timer had ended before."""
 
-    end: asyncio.Future[LogRecord | None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
-    looked: asyncio.Event = field(default_factory=asyncio.Event)
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked = asyncio.Event()
 
-    def tell(self, end: LogRecord | None) -> None:
+    def end(self) -> None:
         """Let it wait no longer."""
         self.looked.set()
-        if not self.end.done():
-            self.end.set_result(end)
+        super().end()
 
 
-class Waiters:
-    """Those who wait at one gateway, and the task that reads the log for them."""
+class TimerEnds:
+    """Those who wait for the ends of timers at one gateway, and the task that reads the log for them."""
 
-    def __init__(self, dsn: Dsn | str, *, most: int) -> None:
-        self.places = Places(most, doing="wait here", way_out="ask without wait, or another gateway")
+    def __init__(self, dsn: Dsn | str) -> None:
         self._reading = Session(dsn, application="shardclock gateway log")
         self._reading.serve(ALL_TENANTS)  # an end is told to who waits for its key, and that was the caller's own
         self._hints = HintListener(Session(dsn, application="shardclock gateway hints"), CHANNEL)
-        self._waiting: defaultdict[int, set[_Waiter]] = defaultdict(set)
+        self._waiting: Waiting[LogRecord] = Waiting(self._read)
         self._new: dict[_Waiter, int] = {}  # of which timer, for whom nobody has looked yet
-        self._reader: asyncio.Task[None] | None = None
         self._read_at_s = 0.0  # when the log was last read to its end, or began to be
-        self._is_stopping = False
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.stop()
-        if self._reader is not None:
-            self._reader.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._reader
+    async def aclose(self) -> None:
+        """Let nobody wait any longer, and close the connections."""
+        await self._waiting.aclose()
         await self._hints.close()
         await self._reading.close()
 
     @property
     def count(self) -> int:
         """Count those who wait now."""
-        return sum(map(len, self._waiting.values()))
+        return len(self._waiting)
 
     @property
     def behind_s(self) -> float:
         """Say for how long the log has not been read to its end; 0 if nobody waits."""
         return time.monotonic() - self._read_at_s if self._waiting else 0.0
 
-    @property
-    def is_stopping(self) -> bool:
-        """Say whether nobody is to wait any more."""
-        return self._is_stopping
-
     def stop(self) -> None:
         """Let nobody wait any longer: the gateway ends."""
-        self._is_stopping = True
-        for waiter in (waiter for waiters in self._waiting.values() for waiter in waiters):
-            waiter.tell(None)
+        self._waiting.stop()
 
     async def end_of(self, timer_key: int, request: Request, *, within_s: float) -> LogRecord | None:
         """Wait for the record that ends a timer, or find it if it is written already; the caller has one of the places.
 
         shape:   None: it has not ended `within_s`, or the gateway stops, or whoever asked has gone
         """
-        if self._is_stopping:
+        if self._waiting.is_stopping:
             return None
-        waiter = _Waiter()
-        self._waiting[timer_key].add(waiter)
-        self._new[waiter] = timer_key
-        if self._reader is None or self._reader.done():
+        if not self._waiting.is_looking:
             self._read_at_s = time.monotonic()
-            self._reader = asyncio.create_task(self._read(), name="log reader")
+        waiter = _Waiter()
+        self._new[waiter] = timer_key
         try:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(within_s):
-                    await _first(waiter.end, request)
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_S):
-                    await waiter.looked.wait()
+            with self._waiting.one(timer_key, waiter):
+                await waiter.wait(request, within_s=within_s)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_S):
+                        await waiter.looked.wait()
         finally:
             self._new.pop(waiter, None)
-            self._waiting[timer_key].discard(waiter)
-            if not self._waiting[timer_key]:
-                del self._waiting[timer_key]
-        return waiter.end.result() if waiter.end.done() else None
+        return waiter.told
 
     async def _read(self) -> None:
         """Read the log and tell each end to those who wait for it, until nobody waits."""
@@ -175,7 +129,7 @@ class Waiters:
             self._read_at_s = time.monotonic()
         for record in records:
             if record.timer_key in self._waiting and is_end(record):
-                self._tell(record)
+                self._waiting.tell(record.timer_key, record)
         if records:
             return records[-1].position
         if not self._new:
@@ -186,27 +140,8 @@ class Waiters:
         """Find out, for those who have come since the last time, whether their timers have ended already."""
         while self._new:
             waiters = dict(islice(self._new.items(), LOOKS_MAX))
-            for end in (await find_ends(self._reading, set(waiters.values()))).values():
-                self._tell(end)
+            for key, end in (await find_ends(self._reading, set(waiters.values()))).items():
+                self._waiting.tell(key, end)
             for waiter in waiters:
                 waiter.looked.set()
                 self._new.pop(waiter, None)
-
-    def _tell(self, end: LogRecord) -> None:
-        for waiter in self._waiting.get(end.timer_key, ()):
-            waiter.tell(end)
-
-
-async def _first(end: asyncio.Future[LogRecord | None], request: Request) -> None:
-    """Wait for the end, or until whoever asked has gone."""
-    gone = asyncio.create_task(_until_gone(request))
-    try:
-        futures: list[asyncio.Future[Any]] = [end, gone]
-        await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        gone.cancel()
-
-
-async def _until_gone(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass

@@ -1,0 +1,94 @@
+"""By which problem each error is answered."""
+
+from collections.abc import Callable, Coroutine
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from gateway.parts import sentence_of
+from gateway.requests.problems import BROKEN, CONFLICT, NOT_FOUND, REFUSED, TOO_LATE, WRONG_METHOD, Problem, unavailable
+from service.endpoints import EndpointConflict, UnknownEndpoint
+from service.jobs import UnknownJob
+from service.processes import UnknownProcess
+from service.single_change import NotChanged, UnknownTimer
+from service.tenants import NoOwnLimits
+from sql.session import NOT_ALLOWED, StatementRefused, StoreUnavailable
+from timers.refusal import Refusal
+
+PATH_SHOWN = 300  # characters, in a sentence
+
+
+async def _problem(_: Request, error: Problem) -> Response:
+    return error.answer()
+
+
+async def _not_changed(_: Request, error: NotChanged) -> Response:
+    return Problem(NOT_FOUND if isinstance(error, UnknownTimer) else TOO_LATE, str(error), state=error.state).answer()
+
+
+async def _refused(_: Request, error: Refusal) -> Response:
+    return Problem(REFUSED, str(error)).answer()
+
+
+async def _not_found(_: Request, error: Refusal) -> Response:
+    return Problem(NOT_FOUND, str(error)).answer()
+
+
+async def _conflict(_: Request, error: Refusal) -> Response:
+    return Problem(CONFLICT, str(error)).answer()
+
+
+async def _invalid(_: Request, error: RequestValidationError) -> Response:
+    return Problem(REFUSED, sentence_of(error.errors()[0])).answer()
+
+
+async def _unavailable(_: Request, error: StoreUnavailable) -> Response:
+    return unavailable(str(error)).answer()
+
+
+async def _no_route(request: Request, error: HTTPException) -> Response:
+    path = request.scope["raw_path"].decode("ascii", "replace")[:PATH_SHOWN]
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        sentence = f"{request.method} is not for {path}; /openapi.json has what is"
+        return Problem(WRONG_METHOD, sentence, headers=error.headers).answer()
+    return Problem(NOT_FOUND, f"there is nothing at {path}; /openapi.json has what there is").answer()
+
+
+async def _refused_by_postgres(request: Request, error: StatementRefused) -> Response:
+    """Answer what only the table's own rules refuse; anything else that Postgres refuses is a fault of ours."""
+    if not error.are_values_at_fault:
+        return await _broken(request, error)
+    said = "".join(it if it.isprintable() else "?" for it in str(error))
+    return Problem(REFUSED, f"Postgres refuses it: {said}").answer()
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    structlog.get_logger().error("a request failed", method=request.method, path=request.url.path, exc_info=error)
+    if isinstance(error, StatementRefused) and error.sqlstate == NOT_ALLOWED:
+        return Problem(
+            BROKEN,
+            "Postgres refuses this to the gateway's role: grant it shardclock_gateway, or read the gateway's log",
+        ).answer()
+    return Problem(BROKEN, "the gateway has failed; its log says why").answer()
+
+
+HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, Any, Response]]] = {
+    Problem: _problem,
+    NotChanged: _not_changed,
+    UnknownJob: _not_found,
+    UnknownEndpoint: _not_found,
+    UnknownProcess: _not_found,
+    NoOwnLimits: _not_found,
+    EndpointConflict: _conflict,
+    Refusal: _refused,
+    RequestValidationError: _invalid,
+    StoreUnavailable: _unavailable,
+    StatementRefused: _refused_by_postgres,
+    HTTPException: _no_route,
+    Exception: _broken,
+}

@@ -1,0 +1,75 @@
+"""Change many rows with one call: those that were found or, of a dry run, none; and say what was done, what is left."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from service.words import counted
+
+NAMED_MAX = 5  # in one sentence
+
+Row = TypeVar("Row")
+Key = TypeVar("Key")
+
+
+@dataclass(frozen=True, slots=True)
+class Changed(Generic[Key]):
+    """Which rows were changed or, of a dry run, would be.
+
+    `more` says whether others are left; after `again_in_s` they may be changed, too.
+    """
+
+    keys: Sequence[Key]
+    sentence: str
+    more: bool
+    again_in_s: int = 0
+
+
+def _nothing(*_: object) -> str:
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Many(Generic[Row, Key]):
+    """One way to change many rows, and what is said of it.
+
+    `done` has places for `{many}`, how many there are, and for `{are}`. `of` says more of what is meant, and `which`
+    still more in a dry run; `left` says what stays as it is. Each goes on as the sentence does.
+    """
+
+    noun: tuple[str, str]
+    none: str
+    would: str
+    done: str
+    key_of: Callable[[Row], Key]
+    change: Callable[[Sequence[Row]], Awaitable[Sequence[Key]]]
+    of: Callable[[Sequence[Row]], str] = _nothing
+    which: Callable[[Sequence[Row]], str] = _nothing
+    left: Callable[[Sequence[Row], Sequence[Key]], str] = _nothing
+
+    async def do(self, meant: Sequence[Row], *, more: bool, dry_run: bool, again_in_s: int = 0) -> Changed[Key]:
+        """Change the rows that are meant, or say what would be done.
+
+        errors:  as `change`
+        """
+        keys: Sequence[Key] = [self.key_of(row) for row in meant]
+        if keys and not dry_run:
+            keys = await self.change(meant)
+        left = self.left(meant, keys)
+        if not keys:
+            return Changed([], f"nothing was changed{left}" if left else self.none, more, again_in_s)
+        many = counted(len(keys), *self.noun) + self.of(meant)
+        if not dry_run:
+            done = self.done.format(many=many, are="is" if len(keys) == 1 else "are")
+            return Changed(keys, f"{done}{left}", more, again_in_s)
+        others = ", and there are more" if more else ""
+        would = f"{many} would {self.would}{self.which(meant)}{others}; nothing was changed"
+        return Changed(keys, would, more, again_in_s)
+
+
+def some_of(names: Sequence[str], noun: str) -> Sequence[str]:
+    """Sort names, each once; of many, keep the first few, and count the others."""
+    each = sorted(set(names))
+    if len(each) <= NAMED_MAX:
+        return each
+    return [*each[:NAMED_MAX], counted(len(each) - NAMED_MAX, noun)]

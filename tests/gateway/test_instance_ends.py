@@ -1,0 +1,87 @@
+"""Callers wait for the ends of instances: one task of a gateway asks for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from unittest import mock
+
+from gateway.waits import instance_ends
+from sql.processes.instances import cancel_instance, ended_instances
+from sql.session import StoreUnavailable
+from tests.support.bpmn_cluster import Processes, running
+from tests.support.factories import BOUND_S, value
+from tests.support.gateways import Api, Said, serving
+from tests.support.waiting import eventually
+
+ASKING = "application_name = 'shardclock gateway instances'"
+
+
+@asynccontextmanager
+async def waiting_instance() -> AsyncIterator[tuple[Processes, Api, int]]:
+    """Run a process that waits for a person, and a gateway beside its cluster."""
+    async with running() as it, serving(it.cluster.dsn) as api:
+        await it.deploy('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
+        yield it, api, await it.start()
+
+
+async def end(it: Processes, key: int) -> None:
+    await cancel_instance(it.session, key)
+    await it.settle()
+
+
+def wait_for(api: Api, key: int, within: str = "PT30S") -> asyncio.Task[Said]:
+    return asyncio.create_task(api.get(f"/v1/instances/{key}?wait={within}"))
+
+
+async def test_all_who_wait_are_told_and_few_statements_ask_for_them() -> None:
+    async with waiting_instance() as (it, api, first):
+        keys = [first, await it.start()]
+        looks = mock.Mock(side_effect=ended_instances)
+        with mock.patch.object(instance_ends, "ended_instances", looks):
+            waits = [wait_for(api, key) for key in keys for _ in range(50)]
+            await eventually(lambda: api.gateway.instance_ends.count == 100)
+            await end(it, first)
+            told = await asyncio.wait_for(asyncio.gather(*waits[:50]), BOUND_S)
+            assert {answer.json["state"] for answer in told} == {"CANCELED"}
+            assert api.gateway.instance_ends.count == 50, "the other instance runs"
+            await end(it, keys[1])
+            await asyncio.wait_for(asyncio.gather(*waits[50:]), BOUND_S)
+            asked = [len(call.args[1]) for call in looks.call_args_list]
+        assert max(asked) == 2, "for each instance once, however many wait for it"
+        await eventually(lambda: api.gateway.waits.taken == 0)
+
+
+async def test_who_waits_is_not_lost_with_the_connection_that_asks() -> None:
+    async with waiting_instance() as (it, api, key):
+        wait = wait_for(api, key)
+        ended = f"select count(pg_terminate_backend(pid)) from pg_stat_activity where {ASKING}"
+        await eventually(lambda: value(it.cluster.dsn, ended))
+        await end(it, key)
+        assert (await asyncio.wait_for(wait, BOUND_S)).json["state"] == "CANCELED"
+
+
+async def test_while_postgres_is_away_a_wait_ends_in_time() -> None:
+    async with waiting_instance() as (_, api, key):
+        with mock.patch.object(instance_ends, "ended_instances", side_effect=StoreUnavailable("away")):
+            assert (await wait_for(api, key, "PT0.3S")).json["state"] == "RUNNING"
+
+
+async def test_who_hangs_up_waits_no_longer_and_nobody_looks_any_more() -> None:
+    async with waiting_instance() as (_, api, key):
+        wait = wait_for(api, key)
+        await eventually(lambda: api.gateway.instance_ends.count == 1)
+        wait.cancel()
+        await asyncio.wait({wait})
+        await eventually(lambda: api.gateway.waits.taken == 0)
+        await eventually(lambda: not api.gateway.instance_ends._waiting.is_looking)
+
+
+async def test_a_gateway_that_stops_lets_nobody_wait() -> None:
+    async with waiting_instance() as (_, api, key):
+        wait = wait_for(api, key)
+        await eventually(lambda: api.gateway.instance_ends.count == 1)
+        api.stop()
+        assert (await asyncio.wait_for(wait, BOUND_S)).json["state"] == "RUNNING"
+        assert (await asyncio.wait_for(wait_for(api, key), BOUND_S)).json["state"] == "RUNNING"
