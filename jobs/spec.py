@@ -7,6 +7,7 @@ from typing import Any, Self
 from shardclock import JobPolicy
 from timers.occurrence import WITHOUT_END
 from timers.refusal import InvalidTimer, Refusal, shortened
+from timers.repeat import Repeat
 from timers.schedule import parse_schedule
 
 
@@ -56,4 +57,9 @@ def check_rule(spec: JobSpec) -> None:
         raise InvalidJob(
             f"job {spec.name} ({spec.reference}) has the rule {shortened(str(rule))}, which ends after"
             f" {rule.repetitions}; a job goes on: write R/ without a number, or schedule timers"
+        )
+    if isinstance(rule, Repeat) and rule.end is not None:
+        raise InvalidJob(
+            f"job {spec.name} ({spec.reference}) has the rule {shortened(str(rule))}, which ends on {rule.end:%F};"
+            " a job goes on: write its start before the duration, or none, or schedule timers"
         )

@@ -1,12 +1,15 @@
 """What clients do with jobs: look at them, start and stop them, configure, add and remove them, and read their runs."""
 
 import asyncio
+import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import TypeVar
 
+from sql.clients.history import records_of
+from sql.clients.verbs import TimerRef
 from sql.deliveries.find import find_delivery
 from sql.jobs import jobs as statements
 from sql.jobs.history import JobRun, find_runs
@@ -18,6 +21,7 @@ from timers.refusal import InvalidTimer, Refusal, shortened
 FOLLOW_S = 0.2  # between two looks at a run that is followed
 HISTORY_MAX = 1_000
 NEAREST_MAX = 3
+DROPPED = ("CANCELED", "DISCARDED")
 CONFLICTS = ("23505", "55000")  # the states with which the functions refuse what the present state does not allow
 
 T = TypeVar("T")
@@ -156,7 +160,8 @@ async def follow_run(
     A start whose run failed and is tried again is not over.
 
     shape:   None: the start was not over `within_s`
-    errors:  StoreUnavailable  no answer in time
+    errors:  UnknownJob        the start was dropped before it ran: its job was removed, or somebody cancelled it
+             StoreUnavailable  no answer in time
     """
     deadline_s = float("inf") if within_s is None else time.monotonic() + within_s
     seen: JobRun | None = None
@@ -165,7 +170,9 @@ async def follow_run(
         if newest is not None and newest != seen:
             seen = newest
             told(newest)
-        if newest is not None and newest.outcome is not None and await _is_over(session, timer_key):
+        if newest is None:
+            await _require_start(session, timer_key)
+        elif newest.outcome is not None and await _is_over(session, timer_key):
             return newest
         await asyncio.sleep(FOLLOW_S)
     return None
@@ -199,6 +206,14 @@ def _unknown(name: str, known: Sequence[str]) -> str:
     near = get_close_matches(name, known, n=NEAREST_MAX)
     meant = f"is {' or '.join(near)} meant?" if near else "`shardclock jobs list` shows those that there are"
     return f"job {shortened(name)} is unknown: {meant}"
+
+
+async def _require_start(session: Session, timer_key: int) -> None:
+    """Refuse to wait for a start that was dropped."""
+    for record in await records_of(session, TimerRef(timer_key)):
+        if record.intent in DROPPED:
+            why = json.loads(record.detail or "{}").get("reason") or "somebody cancelled it"
+            raise UnknownJob(f"the start was dropped before it ran: {why}")
 
 
 async def _is_over(session: Session, timer_key: int) -> bool:

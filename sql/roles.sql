@@ -185,7 +185,7 @@ to shardclock_scheduler;
 grant insert, update, delete on shardclock.jobs to shardclock_scheduler;
 grant execute on function
     shardclock.add_job, shardclock.remove_job, shardclock.apply_job, shardclock.described_job, shardclock.refused_job,
-    shardclock.changes_of_job
+    shardclock.end_of_rule, shardclock.changes_of_job
 to shardclock_scheduler;
 grant execute on function
     shardclock.run_job, shardclock.cancel_job, shardclock.disable_job, shardclock.enable_job, shardclock.configure_job

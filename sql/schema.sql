@@ -883,7 +883,7 @@ ALTER TABLE ONLY shardclock.holders
 
 -- Functions, and where their bodies are
 -- activate_service_tasks(text, integer, interval, text)  0023_mended_ends.sql
--- add_job(text, text, interval, text, text, text, text, integer, jsonb)  0012_job_verbs.sql
+-- add_job(text, text, interval, text, text, text, text, integer, jsonb)  0024_cancelled_for_good.sql
 -- adopt(text)  0003_cluster.sql
 -- advance_keys()  0005_schedule.sql
 -- agreed_zone(text, text)  0004_dates.sql
@@ -892,7 +892,7 @@ ALTER TABLE ONLY shardclock.holders
 -- broken_rule(shardclock.timers)  0001_timers.sql
 -- cancel_delivery(bigint, text)  0018_processes.sql
 -- cancel_instance(bigint, text)  0018_processes.sql
--- cancel_job(text, text)  0012_job_verbs.sql
+-- cancel_job(text, text)  0024_cancelled_for_good.sql
 -- cancel_process_instance(bigint, text)  0006_verbs.sql
 -- change_timer(text, bigint, text, text, text)  0006_verbs.sql
 -- cancel_timer(bigint, text, text, text)  0006_verbs.sql
@@ -927,6 +927,7 @@ ALTER TABLE ONLY shardclock.holders
 -- drop_log_partition(integer)  0002_command_log.sql
 -- enable_job(text)  0012_job_verbs.sql
 -- end_of_page(bigint, integer)  0020_policies.sql
+-- end_of_rule(text)  0024_cancelled_for_good.sql
 -- end_service_task(bigint, integer, text, text, jsonb, jsonb)  0018_processes.sql
 -- ended_as(bigint, text, text)  0006_verbs.sql
 -- ensure_log_partitions(integer)  0002_command_log.sql
@@ -972,7 +973,7 @@ ALTER TABLE ONLY shardclock.holders
 -- read_log(bigint, integer, integer, integer, bigint)  0002_command_log.sql
 -- record_act(text, text, text, text, text, jsonb, text, text)  0017_audit.sql
 -- redrive_dead_letters(bigint[], integer)  0009_deliveries.sql
--- refused_job(jsonb)  0015_job_files.sql
+-- refused_job(jsonb)  0024_cancelled_for_good.sql
 -- rehome_log_default()  0002_command_log.sql
 -- remove_job(text)  0012_job_verbs.sql
 -- request_slot(timestamp with time zone)  0013_api.sql

@@ -6,7 +6,7 @@ DURATION_EDGES_S = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 9
 
 KIND = Label("kind", frozenset(["handler", "webhook"]))
 OUTCOME = Label("outcome", frozenset(["delivered", "discarded", "dead", "retried", "given_back"]))
-LOOPS = ("beats", "claims", "searches", "hints", "settles", "renewals", "endpoints", "runs", "watches")
+LOOPS = ("beats", "claims", "searches", "hints", "settles", "renewals", "endpoints", "runs", "watches", "tends")
 
 FAMILIES = (
     Family(

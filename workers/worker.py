@@ -225,6 +225,7 @@ class Worker:
         return {
             "runs": until_stopped("runs", self.run_turn, self._runner.soon),
             "watches": until_stopped("watches", self._runner.watch_turn, stopping),
+            "tends": until_stopped("tends", self._runner.tend_turn, stopping),
         }
 
     async def endpoint_turn(self) -> float:

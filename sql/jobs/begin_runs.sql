@@ -8,8 +8,8 @@
 --        run_claims integer (of the mark: if it is another one, that run crashed, and the caller ends it), attempt
 --        integer, scheduled_at timestamptz, config text, policy text, lease_left interval (of the run that crashed)
 -- locks: the claimed deliveries and the marked jobs, for the statement; leaves out what others have locked
--- index: deliveries_of_jobs, the first 1,000 that are due; jobs_pkey, one probe for each of these; deliveries_pkey, one
---        probe for each that is taken; holders_pkey, holders_ended
+-- index: deliveries_of_jobs, the first 1,000 that are due; jobs_pkey and deliveries_pkey, one probe of each for each of
+--        these; holders_pkey, holders_ended
 with me as materialized (
     select h.part, h.part_count
     from shardclock.holders h
@@ -24,10 +24,10 @@ ended as materialized (
     select h.holder from shardclock.holders h where h.ended_at > coalesce(:now::timestamptz, now()) - :lease::interval
 ),
 due as materialized (
-    select d.timer_key, d.target, d.tenant_id, d.next_attempt_at
+    select d.timer_key, d.target, d.tenant_id, d.next_attempt_at, d.due_date
     from me
     cross join lateral (
-        select d.timer_key, d.target, d.tenant_id, d.next_attempt_at
+        select d.timer_key, d.target, d.tenant_id, d.next_attempt_at, d.due_date
         from shardclock.deliveries d
         where d.target like 'job:%'
             -- Never clock_timestamp() here: it is volatile, so the index scan would not stop at what is due.
@@ -43,19 +43,22 @@ due as materialized (
 ),
 of_job as materialized (
     select
-        due.timer_key, due.next_attempt_at, j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key, j.run_claims,
-        j.run_started_at, j.not_before > coalesce(:now::timestamptz, now()) as rests,
+        due.timer_key, due.next_attempt_at, due.due_date, j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key,
+        j.run_claims, r.due_date as run_due_date, j.not_before > coalesce(:now::timestamptz, now()) as rests,
         row_number() over (partition by due.target, due.tenant_id order by due.next_attempt_at, due.timer_key) as place,
+        row_number() over (partition by due.target, due.tenant_id order by due.due_date, due.timer_key) as age,
         count(*) over (partition by due.target, due.tenant_id) as waiting
     from due
     left join lateral (
-        select j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key, j.run_claims, j.run_started_at,
-            j.not_before
+        select j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key, j.run_claims, j.not_before
         from shardclock.jobs j
         where j.name = substr(due.target, 5) and due.tenant_id = 'default'
         -- A name has one row. Without the limit this would be a join, and the planner might begin it with every job.
         limit 1
     ) j on true
+    left join lateral (
+        select d.due_date from shardclock.deliveries d where d.timer_key = j.run_timer_key limit 1
+    ) r on true
 ),
 judged as materialized (
     select
@@ -67,8 +70,9 @@ judged as materialized (
             when o.name is null then 'there is no such job'
             when not o.is_enabled then 'the job is disabled'
             when o.overlap = 'skip' and o.run_timer_key is not null then 'skipped: another run was going'
-            -- Another worker may have begun a later start, which it alone sees.
-            when o.overlap = 'replace' and (o.place < o.waiting or o.next_attempt_at <= o.run_started_at)
+            -- Another worker may have begun a later start, which it alone sees. A retry is no later start.
+            when o.overlap = 'replace'
+                and (o.age < o.waiting or (o.due_date, o.timer_key) < (o.run_due_date, o.run_timer_key))
                 then 'skipped: a later start replaced it'
             when o.place > 100 then 'skipped: 100 starts were waiting'
         end as why_not
@@ -83,7 +87,7 @@ chosen as materialized (
             or (
                 j.run_timer_key is null
                 and j.rests is not true
-                and j.place = case when j.overlap = 'replace' then j.waiting else 1 end
+                and case when j.overlap = 'replace' then j.age = j.waiting else j.place = 1 end
             )
         )
     -- A start is as urgent as one of the next lower number that is due five minutes later: so none waits for ever.
@@ -206,17 +210,18 @@ skipped as (
     where j.name is not null
     on conflict do nothing
 ),
+later as materialized (
+    select o.name, o.run_timer_key, o.run_claims
+    from judged o
+    where o.overlap = 'replace' and o.why_not is null and not o.crashed and o.run_timer_key is not null
+),
 outrun as materialized (
     select j.name
     from shardclock.jobs j
-    where j.name = any (
-            array(
-                select o.name
-                from judged o
-                where o.overlap = 'replace' and o.why_not is null and not o.crashed and o.run_timer_key is not null
-            )
-        )
+    where j.name = any (array(select l.name from later l))
         and j.state in ('STARTING', 'RUNNING')
+        -- The fence: it is the run that was judged.
+        and (j.run_timer_key, j.run_claims) in (select l.run_timer_key, l.run_claims from later l)
     for update of j skip locked
 ),
 replaced as (

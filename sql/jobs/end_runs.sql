@@ -29,7 +29,10 @@ held as materialized (
     for update of d skip locked
 ),
 locked as materialized (
-    select j.name from shardclock.jobs j where j.name = any (:jobs) for update of j skip locked
+    select j.name, j.cancel_asked_at is not null as is_cancelled
+    from shardclock.jobs j
+    where j.name = any (:jobs)
+    for update of j skip locked
 ),
 clock as materialized (
     -- Read once, when all rows are locked.
@@ -68,19 +71,22 @@ unmarked as (
         last_reason = a.reason
     from attempt a
     join held h on h.timer_key = a.timer_key
+    join locked l on l.name = a.job
     cross join clock
     where j.name = any (array(select locked.name from locked))
         and j.name = a.job
         -- The fence, on the row itself: this run is still the job's.
         and j.run_timer_key = a.timer_key
         and j.run_claims = a.run_claims
-    returning j.name, j.state, j.is_enabled, j.every_s, j.last_finish, a.timer_key, a.delay, a.fails
+    returning j.name, j.state, j.is_enabled, j.every_s, j.last_finish, l.is_cancelled, a.timer_key, a.delay, a.fails
 ),
 decided as materialized (
     select
         u.name, u.state, u.is_enabled, u.every_s, u.last_finish, u.timer_key, u.delay, t.due_date as next_due,
         u.delay is null
             or not u.is_enabled
+            -- However it ended: whoever cancelled a run does not want its start.
+            or u.is_cancelled
             -- No attempt is later than the next start, which then is the next attempt.
             or (t.due_date <= u.last_finish + u.delay) is true
             -- The same where this end would give the next start. What did not fail is made again, however late.

@@ -1,25 +1,54 @@
--- Forgets the oldest ended runs of each job, and all of jobs that were removed; the log keeps their records for as long as it keeps any.
+-- Forgets the oldest ended runs of each job, and the oldest starts that were skipped; and all of jobs that were removed. The log
+-- keeps their records for as long as it keeps any.
 --
--- in:    :holder bigint, :keep bigint (how many of each job stay), :limit bigint (how many it forgets at most)
+-- in:    :holder bigint, :keep bigint (how many of each job stay, of each of the two), :limit bigint (how many it forgets
+--        at most)
 -- out:   forgotten bigint
 -- locks: the rows that it forgets
--- index: job_runs_by_job, all of it; job_runs_pkey, jobs_pkey
-with old as materialized (
-    select r.timer_key, r.claims
-    from shardclock.holders h
+-- index: job_runs_by_job, one probe for each job, its newest rows up to those that stay, and those that go; jobs_pkey
+with recursive me as materialized (
+    select h.holder from shardclock.holders h where h.holder = :holder::bigint and h.ended_at is null and h.part = 0
+),
+names as (
+    (select r.job from me cross join shardclock.job_runs r order by r.job limit 1)
+    union all
+    select n.job
+    from names
     cross join lateral (
-        select
-            r.timer_key, r.claims, r.outcome, r.job,
-            row_number() over (partition by r.job order by r.started_at desc) as number
+        select r.job from shardclock.job_runs r where r.job > names.job order by r.job limit 1
+    ) n
+),
+bounds as materialized (
+    select names.job, s.is_skipped, coalesce(b.started_at, case when j.name is null then timestamptz 'infinity' end) as started_at,
+        j.name is null as is_removed
+    from names
+    cross join (values (true), (false)) s (is_skipped)
+    left join lateral (select j.name from shardclock.jobs j where j.name = names.job limit 1) j on true
+    left join lateral (
+        -- The newest of those that go.
+        select r.started_at
         from shardclock.job_runs r
-    ) r
-    where h.holder = :holder::bigint and h.ended_at is null and h.part = 0
-        and (
-            (r.number > :keep::bigint and r.outcome is not null)
-            -- Also a run that was going when its job was removed: nobody ends it.
-            or not exists (select from shardclock.jobs j where j.name = r.job)
-        )
-    limit :limit::bigint
+        where r.job = names.job and (r.outcome is not distinct from 'SKIPPED') = s.is_skipped and j.name is not null
+        order by r.started_at desc
+        offset :keep::bigint
+        limit 1
+    ) b on true
+),
+old as materialized (
+    select o.timer_key, o.claims
+    from bounds b
+    cross join lateral (
+        select r.timer_key, r.claims
+        from shardclock.job_runs r
+        where r.job = b.job
+            and r.started_at <= b.started_at
+            and (r.outcome is not distinct from 'SKIPPED') = b.is_skipped
+            -- Of a job that was removed also a run that was going: nobody ends it.
+            and (r.outcome is not null or b.is_removed)
+        limit :limit::bigint
+    ) o
+    where b.started_at is not null
+    limit :limit
 ),
 forgotten as (
     delete from shardclock.job_runs r

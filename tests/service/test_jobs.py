@@ -27,7 +27,7 @@ from sql.clients.verbs import TimerRef
 from sql.jobs.history import JobRun
 from sql.jobs.runs import SaidOfRun, report_runs
 from sql.session import Session
-from tests.support.factories import HolderClient, add_holder
+from tests.support.factories import HolderClient, add_holder, query
 from tests.support.job_runs import JobWorker, declare, fire
 from tests.support.jobs import job_spec
 from tests.support.sql_client import session as opened
@@ -110,6 +110,19 @@ async def test_a_start_that_no_worker_takes_is_not_waited_for_for_ever(dsn: str,
     key = await run_job(session, "refresh")
 
     assert await follow_run(session, key, within_s=0.05) is None
+
+
+async def test_nobody_waits_for_a_start_that_was_dropped(
+    dsn: str, session: Session, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec())
+    key = await run_job(session, "refresh")
+    await query(dsn, "delete from shardclock.jobs")
+    await fire(shard)
+    assert (await worker.begin()).dropped == 1
+
+    with pytest.raises(UnknownJob, match="the start was dropped before it ran: there is no such job"):
+        await asyncio.wait_for(follow_run(session, key), 10)
 
 
 async def test_the_verbs_change_a_job_and_say_what_it_does_now(dsn: str, session: Session) -> None:

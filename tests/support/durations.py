@@ -32,7 +32,7 @@ LONG = {
     ),
     "gateway": (
         "audit bulk callers consumers creating incidents keyed_lines locked_names operating quotas reference room "
-        "second_wall stats task_lines timers waiting"
+        "second_wall stats task_lines timer_ends timers"
     ),
     "k8s": "docs image pods postgres run schemas upgrade",
     "metrics": "report",

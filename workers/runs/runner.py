@@ -14,7 +14,7 @@ from jobs.spec import InvalidJob, JobSpec
 from jobs.states import JobState, RunOutcome
 from shardclock import JobPolicy
 from sql.deliveries.claim import Claim, renew_deliveries
-from sql.jobs.declare import mend_job_waits, prune_runs, tend_jobs
+from sql.jobs.declare import FORGOTTEN_MAX, mend_job_waits, prune_runs, tend_jobs
 from sql.jobs.runs import (
     BegunRun,
     EndedRun,
@@ -35,7 +35,7 @@ from workers.runs.process import Needs, RunProcess
 WATCH_S = 0.25  # between two looks at what runs: who disables a job is heard this soon
 MARGIN_S = 2.0  # a run's process is gone so long before its lease is over
 TEND_S = 30.0
-PRUNE_S = 600.0
+PRUNE_S = 60.0
 NOT_HERE_S = 5.0  # until a job whose code this worker lacks is begun again, by another one it is to be hoped
 ENDS_MAX = 200  # by one statement
 
@@ -70,7 +70,7 @@ class JobRunner:
         self._settings = settings
         self._places = Places(settings.places, start=start)
         self._gate = HintGate(settings.poll_s)
-        self._runs, self._watches = session("runs"), session("watches")
+        self._runs, self._watches, self._tends = session("runs"), session("watches"), session("tends")
         self._log = log
         self._jitter = jitter
         self._live: dict[Claim, LiveRun] = {}
@@ -78,7 +78,7 @@ class JobRunner:
         self._renewed_s: dict[Claim, float] = {}
         self._advanced: list[tuple[BegunRun, str, str | None]] = []
         self._ended: list[EndedRun] = []
-        self._tend_at_s = self._prune_at_s = 0.0
+        self._prune_at_s = 0.0
         self._stopped = False
 
     def __len__(self) -> int:
@@ -113,15 +113,26 @@ class JobRunner:
     async def watch_turn(self) -> float:
         """Look at what runs: does somebody want it to end, does its lease go on, and what has it said?"""
         live = list(self._live.values())
+        await self._renew()
         if live:
             await self._heed(live)
-            await self._renew(live)
             for it in live:
                 it.look()
             if said := [told for it in live if (told := it.said()) is not None]:
                 await report_runs(self._watches, said)
-        await self._tend()
         return WATCH_S
+
+    async def tend_turn(self) -> float:
+        """Keep the table of jobs whole, and forget old runs, if this worker keeps the first part."""
+        for tend in (mend_job_waits, tend_jobs):  # a next start counts from what the first has mended
+            for job, repair in (await tend(self._tends, self._holder)).items():
+                self._log.warning("job repaired", job=job, repair=repair)
+        now_s = time.monotonic()
+        if now_s >= self._prune_at_s:
+            if await prune_runs(self._tends, self._holder) == FORGOTTEN_MAX:
+                return 0.0
+            self._prune_at_s = now_s + PRUNE_S
+        return TEND_S
 
     async def until_ended(self) -> None:
         """Wait until no run is under way, and write how all of them ended."""
@@ -155,16 +166,19 @@ class JobRunner:
         await self._end()
 
     async def _begin(self) -> bool:
-        sent_s = time.monotonic()
+        sent_s, before = time.monotonic(), len(self._ended)
         begun = await begin_runs(self._runs, self._holder, places=self._places.free, lease_s=self._settings.lease_s)
         found = bool(begun.runs or begun.dropped or begun.replaced)
         self._gate.learn(found=found, now_s=time.monotonic())
         for run in begun.runs:
+            self._renewed_s[run.claim] = sent_s
             try:
                 self._take(run, policy_of(run.policy), sent_s)
             except InvalidJob as refusal:
                 self._ended.append(EndedRun(run, Ending(RunOutcome.FAILED, fails=True, reason=str(refusal))))
-        return bool(self._ended) or begun.saturated or (bool(begun.runs) and bool(self._places.free))
+        # Ends that somebody holds up are no reason to look again at once, nor are starts that nobody can begin now.
+        again = (begun.saturated and found) or (bool(begun.runs) and bool(self._places.free))
+        return len(self._ended) > before or again
 
     def _take(self, run: BegunRun, policy: JobPolicy, sent_s: float) -> None:
         if run.crashed:
@@ -194,7 +208,6 @@ class JobRunner:
             jitter=self._jitter,
         )
         self.begun += 1
-        self._renewed_s[run.claim] = sent_s
         self._live[run.claim] = live
         self._making[run.claim] = asyncio.create_task(self._made(live, needs), name=run.run_id)
 
@@ -212,7 +225,9 @@ class JobRunner:
                 reason=ended.ending.reason,
                 traceback=ended.ending.traceback,
             )
-        if not live.is_lost:
+        if live.is_lost:
+            self._renewed_s.pop(live.run.claim, None)
+        else:
             self._ended.append(ended)
             self.soon.set()
 
@@ -238,6 +253,8 @@ class JobRunner:
                 await record_late_runs(self._runs, lost)
             sent = {it.run.claim for it in batch} - {it.run.claim for it in locked}
             self._ended = [it for it in self._ended if it.run.claim not in sent]
+            for claim in sent:
+                self._renewed_s.pop(claim, None)
             if locked and len(locked) == len(batch):
                 return  # in the next turn
 
@@ -251,19 +268,24 @@ class JobRunner:
                 elif it.run.claim in self._live:  # not one that we have ended ourselves meanwhile
                     self._lose(it, "another worker has ended it")
 
-    async def _renew(self, live: Sequence[LiveRun]) -> None:
+    async def _renew(self) -> None:
+        """Renew the leases of what runs, and of what has ended until Postgres has taken the end."""
         now_s = time.monotonic()
-        old = [it for it in live if self._renewed_s.get(it.run.claim, now_s) < now_s - self._settings.lease_s / 4]
-        if old:
-            ours = await renew_deliveries(
-                self._watches, self._holder, [it.run for it in old], lease_s=self._settings.lease_s
-            )
-            for it in old:
-                if it.run.claim in ours:
-                    self._renewed_s[it.run.claim] = now_s
-                    it.lease_until_s = now_s + self._settings.lease_s - MARGIN_S
-                elif it.run.claim in self._live:
-                    self._lose(it, "its lease could not be renewed")
+        runs = [*(it.run for it in self._live.values()), *(it.run for it in self._ended)]
+        old = [run for run in runs if self._renewed_s.get(run.claim, now_s) < now_s - self._settings.lease_s / 4]
+        if not old:
+            return
+        ours = await renew_deliveries(self._watches, self._holder, old, lease_s=self._settings.lease_s)
+        for claim in (run.claim for run in old):
+            live = self._live.get(claim)
+            if claim not in ours:
+                if live is not None:
+                    self._lose(live, "its lease could not be renewed")
+                continue
+            if claim in self._renewed_s:  # its end was not taken meanwhile
+                self._renewed_s[claim] = now_s
+            if live is not None:
+                live.lease_until_s = now_s + self._settings.lease_s - MARGIN_S
 
     def _lose(self, live: LiveRun, why: str) -> None:
         if not live.is_lost:
@@ -271,19 +293,8 @@ class JobRunner:
             self._log.warning("run lost", job=live.run.job, run=live.run.run_id, reason=why)
             live.lose()
 
-    async def _tend(self) -> None:
-        now_s = time.monotonic()
-        if now_s >= self._tend_at_s:
-            self._tend_at_s = now_s + TEND_S
-            for tend in (mend_job_waits, tend_jobs):  # a next start counts from what the first has mended
-                for job, repair in (await tend(self._watches, self._holder)).items():
-                    self._log.warning("job repaired", job=job, repair=repair)
-        if now_s >= self._prune_at_s:
-            self._prune_at_s = now_s + PRUNE_S
-            await prune_runs(self._watches, self._holder)
-
     def _forget(self, claim: Claim) -> None:
-        for known in (self._live, self._making, self._renewed_s):
+        for known in (self._live, self._making):
             known.pop(claim, None)
 
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from functools import partial
+from typing import Any
 
+import asyncpg
 import pytest
 
 import jobs.ending
+import workers.runs.runner
 from jobs.states import RunOutcome
 from shardclock import Completed, Failed, RunOrder, Seen
 from sql.cluster.holders import end_holders
-from tests.support.factories import HolderClient, query, value
+from sql.deliveries.claim import Claim
+from sql.jobs.runs import How, end_runs
+from tests.support.factories import BOUND_S, HolderClient, query, value
 from tests.support.job_runs import declare, fire, is_whole, job_of, outcomes, runs_of, said_of
 from tests.support.jobs import job_spec
 from tests.support.runs import RunProcesses, running_jobs
@@ -265,3 +271,38 @@ async def _says(dsn: str, progress: float, message: str) -> bool:
 
 async def _successes(dsn: str, count: int) -> bool:
     return bool(await value(dsn, "select sum(successes) = $1 from shardclock.jobs", count))
+
+
+async def test_while_somebody_has_the_job_locked_the_end_waits_and_its_lease_goes_on(
+    dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[How] = []
+
+    async def end(*given: Any) -> dict[Claim, How]:
+        how = await end_runs(*given)
+        asked.extend(how.values())
+        return how
+
+    monkeypatch.setattr(workers.runs.runner, "end_runs", end)
+    spec, gate = job_spec(every_s=3_600.0), asyncio.Event()
+    await declare(dsn, spec)
+    await fire(shard)
+    lasting = WorkerSettings(delivery_poll_s=0.05, heartbeat_s=0.02, run_lease_s=5.0)
+    async with running_jobs(dsn, RunProcesses(gate=gate), [spec], lasting):
+        await eventually(lambda: is_in(dsn, "RUNNING"))
+        connection = await asyncpg.connect(dsn)
+        lock = connection.transaction()
+        await lock.start()
+        await connection.execute("select from shardclock.jobs for update")
+        gate.set()
+        until = await value(dsn, "select claimed_until from shardclock.deliveries")
+        began_s = time.monotonic()
+        renewed = "select claimed_until > $1::timestamptz + interval '1 second' from shardclock.deliveries"
+        await eventually(lambda: value(dsn, renewed, until), within_s=BOUND_S)
+        assert len(asked) <= 2 + (time.monotonic() - began_s) / 0.05, "it asks at each poll, and not all the time"
+        await lock.rollback()
+        await connection.close()
+        await eventually(lambda: has_ended(dsn, 1))
+
+    assert await outcomes(dsn) == {"SUCCEEDED": 1}
+    assert set(asked) == {How.LOCKED, How.ENDED}
