@@ -14,7 +14,6 @@ import secrets
 import sys
 import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
@@ -70,7 +69,6 @@ def main() -> int:
         f" --seed {given.seed}{' --deliveries' if given.deliveries else ''}"
     )
     _tell(f"the same run again: {again}")
-    _go_first()
     given.to.mkdir(parents=True, exist_ok=True)
     with (
         tempfile.TemporaryDirectory(prefix="sc-") as place,
@@ -101,15 +99,6 @@ def main() -> int:
         _tell(f"with {DOUBLED:g} times the time for all that must not be late: {status}")
     _tell(f"{verdict.status}: {page}")
     return EXITS[verdict.status]
-
-
-def _go_first() -> None:
-    """Let the rig run before what it tests, as clients on machines of their own would; only root may.
-
-    Otherwise it stands still for a second while many processes of the cluster start, and what it carries is late.
-    """
-    with suppress(PermissionError):
-        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
 
 
 def _arguments() -> argparse.Namespace:
