@@ -27,6 +27,7 @@ BUSY_PAUSE_S = 0.004  # after the first turn in which nothing was due
 IDLE_AFTER_S = 2.0  # without a signal for so long, an engine looks more seldom
 TEND_S = 10.0
 TEND_BATCH = 500  # rows that one statement forgets
+HISTORY_BATCH = 5_000  # steps of forgotten instances that one statement deletes, and as many acts
 KEPT_BATCH = 10_000  # kept messages for which one statement looks who waits
 
 
@@ -129,13 +130,36 @@ class Engine:
         return HINT_GAP_S
 
     async def tend_turn(self) -> float:
-        """Make one turn of the tend loop: give kept messages to those that wait, and forget what is over."""
-        self._kept = await correlate_kept(self._tends, self._kept, batch=KEPT_BATCH)
-        messages = await forget_messages(self._tends, batch=TEND_BATCH)
-        ended = await forget_instances(self._tends, kept_s=self._settings.instances_kept_s, batch=TEND_BATCH)
-        starts = await forget_starts(self._tends, batch=TEND_BATCH)
-        has_more = self._kept != FIRST or TEND_BATCH in (messages, ended, starts)
+        """Make one turn of the tend loop: give kept messages to those that wait, and forget what is over.
+
+        errors:  that of the first chore that has failed, when the others are done
+        """
+        has_more, failures = False, []
+        for chore in (self._give_kept, self._forget_messages, self._forget_instances, self._forget_starts):
+            try:
+                has_more |= await chore()
+            except Exception as error:  # noqa: BLE001 - whatever one chore meets, the others are done
+                failures.append(error)
+        if failures:
+            raise failures[0]
         return 0.0 if has_more else TEND_S
+
+    # The chores of a turn; each says whether there is more to do.
+
+    async def _give_kept(self) -> bool:
+        self._kept = await correlate_kept(self._tends, self._kept, batch=KEPT_BATCH)
+        return self._kept != FIRST
+
+    async def _forget_messages(self) -> bool:
+        return await forget_messages(self._tends, batch=TEND_BATCH) == TEND_BATCH
+
+    async def _forget_instances(self) -> bool:
+        return await forget_instances(
+            self._tends, kept_s=self._settings.instances_kept_s, batch=TEND_BATCH, parts=HISTORY_BATCH
+        )
+
+    async def _forget_starts(self) -> bool:
+        return await forget_starts(self._tends, batch=TEND_BATCH) == TEND_BATCH
 
     def _report(self, *, leaving: bool = False) -> None:
         self._reporter.send(report_of(self._registration.name, self.stats, leaving=leaving))

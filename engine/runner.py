@@ -21,6 +21,7 @@ from sql.session import Session, StatementRefused, StoreTooSlow, StoreUnavailabl
 TRIES_MAX, NEVER = 5, 2**31 - 1
 RETRY_S = 0.5
 SLOW = Backoff(1.0, 60.0)  # the server may be faster later, so what takes it too long is never given up
+BATCH_FIRST = 16  # of a new engine: the one before may have died of a large batch
 BATCH_S = 0.25  # after so long a batch is written, and the rest of its signals are taken again
 
 Signals = Sequence[TakenSignal]
@@ -58,7 +59,7 @@ class Runner:
         self._session = session
         self._holder = holder
         self._stats = stats
-        self._batch = self._batch_max = batch
+        self._batch, self._batch_max = min(batch, BATCH_FIRST), batch
         self._log = log
         self._lane = lane
         self._tell_workers = tell_workers

@@ -915,7 +915,7 @@ ALTER TABLE ONLY shardclock.holders
 -- complete_service_task(bigint, integer, jsonb, text)  0018_processes.sql
 -- complete_task(bigint, jsonb, text)  0018_processes.sql
 -- configure_job(text, jsonb)  0012_job_verbs.sql
--- correlate_waiting(bigint[])  0019_instances_in_order.sql
+-- correlate_waiting(bigint[])  0025_kept_messages.sql
 -- declare_job(jsonb)  0012_job_verbs.sql
 -- delay_from_now(text, text, text)  0004_dates.sql
 -- delete_definition(bigint, text)  0018_processes.sql
@@ -969,7 +969,7 @@ ALTER TABLE ONLY shardclock.holders
 -- pending_key(bigint, text, text)  0006_verbs.sql
 -- plain_length(text)  0004_dates.sql
 -- plan_job(shardclock.jobs, timestamp with time zone)  0011_jobs.sql
--- publish_message(text, text, jsonb, text, interval)  0019_instances_in_order.sql
+-- publish_message(text, text, jsonb, text, interval)  0025_kept_messages.sql
 -- read_log(bigint, integer, integer, integer, bigint)  0002_command_log.sql
 -- record_act(text, text, text, text, text, jsonb, text, text)  0017_audit.sql
 -- redrive_dead_letters(bigint[], integer)  0009_deliveries.sql
@@ -990,7 +990,7 @@ ALTER TABLE ONLY shardclock.holders
 -- was_run(text, bigint, text, text)  0006_verbs.sql
 -- run_timers(bigint[], text)  0006_verbs.sql
 -- schedule_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)  0005_schedule.sql
--- send_signal(bigint, text, jsonb, bigint, text)  0019_instances_in_order.sql
+-- send_signal(bigint, text, jsonb, bigint, text)  0025_kept_messages.sql
 -- set_variables(bigint, jsonb, bigint, text)  0018_processes.sql
 -- shift_length(text)  0004_dates.sql
 -- shift_timers(bigint[], text, text)  0006_verbs.sql

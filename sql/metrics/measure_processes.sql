@@ -2,23 +2,39 @@
 --
 -- in:    :most bigint: each count stops here, :now timestamptz or null
 -- out:   engines_wanted integer (0: no process was ever deployed), engines_alive bigint, signals_waiting bigint (due, and
---        taken by no engine yet), oldest_signal_s double precision (how long the oldest of them has been due; 0 if there is
---        none), incidents bigint (open)
+--        taken by no engine yet; one that was put off has been due since its due_date), oldest_signal_s double precision
+--        (how long the oldest of them has been due; 0 if there is none), incidents bigint (open)
 -- locks: nothing
--- index: deliveries_of_processes, in its order, :most rows at most; incidents, as many
+-- index: deliveries_of_processes and deliveries_put_off, each in its order, :most rows at most; incidents, as many
 with at as materialized (
     select coalesce(:now::timestamptz, now()) as now
 ),
-waiting as materialized (
-    select d.next_attempt_at
+due as materialized (
+    select d.timer_key, d.failed_attempts, d.due_date, d.next_attempt_at
     from at
     cross join lateral (
-        select d.next_attempt_at
+        select d.timer_key, d.failed_attempts, d.due_date, d.next_attempt_at
         from shardclock.deliveries d
         where d.target = 'process:instance' and d.next_attempt_at <= at.now
         order by d.next_attempt_at, d.timer_key
         limit :most::bigint
     ) d
+),
+put_off as materialized (
+    select d.timer_key, d.failed_attempts, d.due_date, d.next_attempt_at
+    from at
+    cross join lateral (
+        select d.timer_key, d.failed_attempts, d.due_date, d.next_attempt_at
+        from shardclock.deliveries d
+        where d.target = 'process:instance' and d.failed_attempts > 0
+        order by coalesce(d.process_instance_key, d.timer_key)
+        limit :most
+    ) d
+    where d.due_date <= at.now
+),
+waiting as materialized (
+    select w.timer_key, case when w.failed_attempts > 0 then w.due_date else w.next_attempt_at end as since
+    from (select due.* from due union select put_off.* from put_off) w
 )
 select
     case when exists (select from shardclock.definitions) then s.wanted else 0 end as engines_wanted,
@@ -26,9 +42,8 @@ select
         select count(*) from shardclock.presence h
         where h.role = 'engine' and h.part is not null and h.alive
     ) as engines_alive,
-    (select count(*) from waiting) as signals_waiting,
-    coalesce(extract(epoch from at.now - (select min(w.next_attempt_at) from waiting w)), 0)::double precision
-        as oldest_signal_s,
+    least((select count(*) from waiting), :most) as signals_waiting,
+    greatest(extract(epoch from at.now - (select min(w.since) from waiting w)), 0)::double precision as oldest_signal_s,
     (select count(*) from (select from shardclock.incidents limit :most) n) as incidents
 from at
 cross join shardclock.scale s

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from sql.session import Session
 
+TAKEN_BYTES_MAX = 32 * 2**20  # of signals and states that one statement reads, but for the last signal
+
 
 class TakenSignal(NamedTuple):
     """One signal that is due, and what is known of its instance.
@@ -53,11 +55,18 @@ async def take_signals(
 
     Those of some instances are left out, if it says so.
 
+    shape:   at most `batch`, and fewer if they are large, but always the first one
     errors:  StoreUnavailable  no answer in time: ask again
     source:  sql/processes/take_signals.sql
     """
     rows = await session.rows(
-        "take_signals", holder=holder, batch=batch, lane=lane.number, lanes=lane.count, without=list(without)
+        "take_signals",
+        holder=holder,
+        batch=batch,
+        bytes=TAKEN_BYTES_MAX,
+        lane=lane.number,
+        lanes=lane.count,
+        without=list(without),
     )
     return [TakenSignal._make(row) for row in rows]
 
@@ -139,10 +148,14 @@ async def forget_starts(session: Session, *, batch: int) -> int:
     return len(await session.rows("forget_starts", batch=batch))
 
 
-async def forget_instances(session: Session, *, kept_s: float, batch: int) -> int:
-    """Forget instances that ended long ago, with their history; return how many.
+async def forget_instances(session: Session, *, kept_s: float, batch: int, parts: int) -> bool:
+    """Forget instances that ended long ago, with their history; say whether there may be more to forget.
+
+    Of a long history it forgets a part, of at most so many steps and acts.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/processes/forget_instances.sql
     """
-    return len(await session.rows("forget_instances", kept=timedelta(seconds=kept_s), batch=batch))
+    row = await session.row("forget_instances", kept=timedelta(seconds=kept_s), batch=batch, parts=parts)
+    assert row is not None, "it counts"
+    return bool(row["has_more"])

@@ -2,7 +2,8 @@
 -- instance's version protects what is written. While a signal is put off that no engine could take, later ones of its
 -- instance wait for it, but for its first one and a cancellation.
 --
--- in:    :holder bigint, :batch integer, :lane integer of :lanes integer: a part of the holder's instances, from 0;
+-- in:    :holder bigint, :batch integer, :bytes bigint: after so many of signals and states there is no other signal,
+--        :lane integer of :lanes integer: a part of the holder's instances, from 0;
 --        :without bigint[]: instances that are left out
 -- out:   timer_key bigint (the signal's), instance_key bigint, is_first boolean (the instance is to begin),
 --        token bigint or null, node_id text or null, tenant_id text, signal text or null (JSON; null: a timer has fired),
@@ -11,64 +12,95 @@
 --        instance, null if there is none; server_time timestamptz: in the order in which they are to be taken
 -- locks: nothing
 -- index: deliveries_of_processes, up to the batch; deliveries_put_off and instances_pkey, one probe for each; holders_pkey
-select
-    d.timer_key,
-    coalesce(d.process_instance_key, d.timer_key) as instance_key,
-    d.process_instance_key is null as is_first,
-    d.element_instance_key as token,
-    d.target_element_id as node_id,
-    d.tenant_id,
-    d.payload::text as signal,
-    d.failed_attempts,
-    d.next_attempt_at as due_at,
-    i.version,
-    i.definition_key,
-    i.process_id,
-    i.parent_key,
-    i.parent_token,
-    -- Once for each instance: it may be large, and many signals may be for it.
-    case
-        when row_number() over (
-            partition by coalesce(d.process_instance_key, d.timer_key) order by d.next_attempt_at, d.timer_key
-        ) = 1 then i.state
-    end as state,
-    i.ended_at is not null as has_ended,
-    clock_timestamp() as server_time
-from shardclock.holders h
-cross join lateral (
-    select d.*
-    from shardclock.deliveries d
-    where d.target = 'process:instance'
-        and d.next_attempt_at <= now()
-        and coalesce(d.process_instance_key, d.timer_key) % 840 % h.part_count = h.part
-        and coalesce(d.process_instance_key, d.timer_key) / 840 % :lanes::integer = :lane::integer
-        and coalesce(d.process_instance_key, d.timer_key) <> all (:without::bigint[])
-        and (
-            not exists (
-                select
-                from shardclock.deliveries e
-                where e.target = 'process:instance'
-                    and e.failed_attempts > 0
-                    and coalesce(e.process_instance_key, e.timer_key) = coalesce(d.process_instance_key, d.timer_key)
-                    and e.timer_key <> d.timer_key
-                    -- Of two that were put off, the older one goes on: neither waits for ever.
-                    and (d.failed_attempts = 0 or e.timer_key < d.timer_key)
+with due as (
+    select
+        d.timer_key,
+        coalesce(d.process_instance_key, d.timer_key) as instance_key,
+        d.process_instance_key,
+        d.element_instance_key,
+        d.target_element_id,
+        d.tenant_id,
+        d.payload,
+        d.failed_attempts,
+        d.next_attempt_at,
+        i.version,
+        i.definition_key,
+        i.process_id,
+        i.parent_key,
+        i.parent_token,
+        -- Once for each instance: it may be large, and many signals may be for it.
+        case
+            when row_number() over (
+                partition by coalesce(d.process_instance_key, d.timer_key) order by d.next_attempt_at, d.timer_key
+            ) = 1 then i.state
+        end as state,
+        i.ended_at is not null as has_ended
+    from shardclock.holders h
+    cross join lateral (
+        select d.*
+        from shardclock.deliveries d
+        where d.target = 'process:instance'
+            and d.next_attempt_at <= now()
+            and coalesce(d.process_instance_key, d.timer_key) % 840 % h.part_count = h.part
+            and coalesce(d.process_instance_key, d.timer_key) / 840 % :lanes::integer = :lane::integer
+            and coalesce(d.process_instance_key, d.timer_key) <> all (:without::bigint[])
+            and (
+                not exists (
+                    select
+                    from shardclock.deliveries e
+                    where e.target = 'process:instance'
+                        and e.failed_attempts > 0
+                        and coalesce(e.process_instance_key, e.timer_key) = coalesce(d.process_instance_key, d.timer_key)
+                        and e.timer_key <> d.timer_key
+                        -- Of two that were put off, the older one goes on: neither waits for ever.
+                        and (d.failed_attempts = 0 or e.timer_key < d.timer_key)
+                )
+                or d.process_instance_key is null
+                or d.payload ->> 'kind' = 'cancel'
             )
-            or d.process_instance_key is null
-            or d.payload ->> 'kind' = 'cancel'
-        )
-    order by d.next_attempt_at, d.timer_key
-    limit :batch::integer
-) d
-left join lateral (
-    select i.*
-    from shardclock.instances i
-    where i.instance_key = coalesce(d.process_instance_key, d.timer_key) and i.tenant_id = d.tenant_id
-    limit 1
-) i on true
-where h.holder = :holder::bigint
-    and h.ended_at is null
-    and h.part is not null
-    -- Nothing goes on in a copy: docs/decisions/0016-a-copy-does-not-fire.md.
-    and shardclock.hold_reason(h.identity) is null
-order by d.next_attempt_at, d.timer_key
+        order by d.next_attempt_at, d.timer_key
+        limit :batch::integer
+    ) d
+    left join lateral (
+        select i.*
+        from shardclock.instances i
+        where i.instance_key = coalesce(d.process_instance_key, d.timer_key) and i.tenant_id = d.tenant_id
+        limit 1
+    ) i on true
+    where h.holder = :holder::bigint
+        and h.ended_at is null
+        and h.part is not null
+        -- Nothing goes on in a copy: docs/decisions/0016-a-copy-does-not-fire.md.
+        and shardclock.hold_reason(h.identity) is null
+),
+measured as (
+    select
+        d.*,
+        -- A signal as text: a number of a few bytes may have thousands of digits. The length of a state is known without
+        -- reading it.
+        sum(coalesce(octet_length(d.payload::text), 0) + coalesce(octet_length(d.state), 0)) over (
+            order by d.next_attempt_at, d.timer_key rows between unbounded preceding and 1 preceding
+        ) as bytes_before
+    from due d
+)
+select
+    m.timer_key,
+    m.instance_key,
+    m.process_instance_key is null as is_first,
+    m.element_instance_key as token,
+    m.target_element_id as node_id,
+    m.tenant_id,
+    m.payload::text as signal,
+    m.failed_attempts,
+    m.next_attempt_at as due_at,
+    m.version,
+    m.definition_key,
+    m.process_id,
+    m.parent_key,
+    m.parent_token,
+    m.state,
+    m.has_ended,
+    clock_timestamp() as server_time
+from measured m
+where coalesce(m.bytes_before, 0) < :bytes::bigint
+order by m.next_attempt_at, m.timer_key

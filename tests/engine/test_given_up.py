@@ -10,6 +10,7 @@ from engine.stats import EngineStats
 from service import processes
 from service.dead_letters import discard
 from sql.deliveries.dead_letters import DeadLetterFilter, redrive_dead_letters
+from sql.metrics.processes import measure_processes
 from sql.processes import instances, tasks
 from sql.session import Session, StoreTooSlow
 from tests.support.bpmn import model
@@ -103,6 +104,12 @@ async def test_a_step_that_takes_the_server_too_long_is_put_off_and_others_go_on
         (put_off,) = await query(dsn, "select failed_attempts, failures::text from shardclock.deliveries")
         assert put_off["failed_attempts"] >= 1
         assert "statement timeout" in put_off["failures"]
+
+        # However long it is put off, it has waited since it was sent.
+        await query(dsn, "update shardclock.deliveries set next_attempt_at = now() + interval '1 m'")
+        measured = await measure_processes(session)
+        assert measured.signals_waiting == 1
+        assert measured.oldest_signal_s > 0.4, "the statement that took too long"
 
 
 async def test_what_the_server_has_ended_is_told_from_a_server_that_is_away(dsn: str) -> None:

@@ -2,12 +2,96 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from service import processes
 from sql.processes import instances
-from tests.support.bpmn import SHARED
-from tests.support.bpmn_cluster import running
+from sql.session import StatementRefused
+from tests.support.bpmn import SHARED, model
+from tests.support.bpmn_cluster import Processes, running
 
 START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
 RECEIVE = START + '<receiveTask id="r" messageRef="m"/>' + END
+MONTH_S = 30 * 86_400.0
+# As Postgres writes them they have nearly 1 MiB; an engine writes no space between two items, so a state has room.
+LARGE: Mapping[str, Any] = {"a": [1] * 349_513}
+KEPT = """
+    insert into shardclock.messages (message_key, expires_at, tenant_id, name, correlation, variables)
+    values (nextval('shardclock.timer_key_seq'), now() + interval '30 days', $1, 'paid', $2, $3)
+"""
+
+
+async def publish(it: Processes, correlation: str, variables: Mapping[str, Any], kept_s: float) -> list[int]:
+    return await instances.publish_message(
+        it.session, "paid", correlation=correlation, variables=variables, tenant_id="default", time_to_live_s=kept_s
+    )
+
+
+async def test_a_message_as_large_as_it_may_be_reaches_who_waits_for_it_and_who_comes_later() -> None:
+    length = len(json.dumps({**LARGE, "b": ""}))
+    largest = {**LARGE, "b": "x" * (1_048_576 - length)}
+    async with running() as it:
+        await it.deploy(RECEIVE, connected="s>r r>e", beside=SHARED)
+        first = await it.start(order="42")
+        assert await publish(it, "42", largest, MONTH_S) == [first]
+        assert await publish(it, "7", largest, MONTH_S) == []
+        later = await it.start(order="7")
+        await it.settle()
+        assert [await it.state(key) for key in (first, later)] == ["COMPLETED", "COMPLETED"]
+
+
+async def test_a_message_that_no_signal_can_carry_keeps_no_other_from_who_waits_for_it() -> None:
+    async with running() as it:
+        await it.deploy(RECEIVE, connected="s>r r>e", beside=SHARED)
+        others = model(RECEIVE, connected="s>r r>e", beside=SHARED)
+        await processes.deploy(it.session, others, resource="p.bpmn", tenant_id="other")
+        large, too_large = await it.start(order="1"), await it.start(order="2")
+        other = await processes.start(it.session, "p", variables={"order": "3"}, tenant_id="other")
+        await it.settle()
+        for tenant_id, correlation, variables in (
+            ("default", "1", LARGE),
+            ("default", "2", {"a": "x" * 1_100_000}),  # as an older release kept it
+            ("other", "3", {}),
+        ):
+            await it.query(KEPT, tenant_id, correlation, json.dumps(variables))
+
+        await it.engine.tend_turn()
+        await it.settle()
+
+        states = [await it.state(key) for key in (large, too_large, other)]
+        assert states == ["COMPLETED", "RUNNING", "COMPLETED"]
+
+
+async def test_a_chore_that_fails_keeps_no_other_from_being_done() -> None:
+    async with running() as it:
+        await it.deploy(RECEIVE, connected="s>r r>e", beside=SHARED)
+        await it.deploy(START + END, connected="s>e", process_id="ended")
+        await processes.start(it.session, "ended", idempotency_key="once")
+        await it.start(order="42")
+        await publish(it, "7", {}, 3600.0)
+        await it.advance("P8D")
+        await it.query(KEPT, "default", "42", "{}")
+        await it.query("alter function shardclock.correlate_waiting rename to gone")
+
+        with pytest.raises(StatementRefused, match="correlate_waiting"):
+            await it.engine.tend_turn()
+
+        assert [found.process_id for found in await instances.find_instances(it.session)] == ["p"]
+        assert await it.query("select correlation from shardclock.messages") == [{"correlation": "42"}]
+        assert await it.query("select 1 from shardclock.process_starts") == []
+
+
+async def test_a_message_is_kept_for_a_year_at_most() -> None:
+    async with running() as it:
+        await publish(it, "42", {}, 366 * 86_400.0)
+        with pytest.raises(StatementRefused, match="not possible: a message is kept for at most 366 days") as refused:
+            await publish(it, "42", {}, 366 * 86_400.0 + 1)
+        assert refused.value.is_for_users
+        assert len(await it.query("select 1 from shardclock.messages")) == 1
 
 
 async def test_a_message_for_a_token_that_is_gone_is_for_the_next_one() -> None:

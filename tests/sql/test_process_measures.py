@@ -42,6 +42,38 @@ async def test_what_waits_is_counted_and_its_age_told(dsn: str) -> None:
         assert (await measure_processes(session, most=2)).signals_waiting == 2
 
 
+async def test_what_is_put_off_waits_since_it_was_sent_whenever_it_is_tried_again(dsn: str) -> None:
+    async with Session(dsn, application="test") as session:
+        await deploy(session, WAIT, resource="p.bpmn")
+        for _ in range(3):
+            await start(session, "p")
+        await query(
+            dsn,
+            "update shardclock.deliveries set failed_attempts = 7, due_date = now() - interval '90 s',"
+            " next_attempt_at = now() + case timer_key when (select min(timer_key) from shardclock.deliveries)"
+            " then interval '30 s' else interval '-1 s' end"
+            " where timer_key <> (select max(timer_key) from shardclock.deliveries)",
+        )
+        measured = await measure_processes(session)
+        assert measured.signals_waiting == 3, "one is put off, one is tried again now, and one was not tried"
+        assert measured.oldest_signal_s == pytest.approx(90, abs=10)
+
+
+async def test_however_many_are_put_off_no_more_are_read_than_are_counted(dsn: str) -> None:
+    await query(
+        dsn,
+        "insert into shardclock.deliveries (timer_key, process_instance_key, next_attempt_at, due_date, created_at,"
+        " occurrence, slot, tenant_id, timer_type, target, failed_attempts)"
+        " select i, i, now() + interval '1 m', now() - interval '1 h', now(), 1, i % 840, 'default', 'USER',"
+        " 'process:instance', 1 from generate_series(1, 4000) i",
+    )
+    measuring = await prepare(dsn, "measure_processes")
+    reading = await measuring.explain("100", "null", touched=True, table="deliveries")
+    assert reading.indexes == {"deliveries_of_processes", "deliveries_put_off"}
+    assert reading.rows == 100
+    await measuring.connection.close()
+
+
 async def test_however_many_wait_no_more_are_read_than_are_counted(dsn: str) -> None:
     await query(
         dsn,
@@ -52,6 +84,6 @@ async def test_however_many_wait_no_more_are_read_than_are_counted(dsn: str) -> 
     )
     measuring = await prepare(dsn, "measure_processes")
     reading = await measuring.explain("100", "null", touched=True, table="deliveries")
-    assert reading.indexes == {"deliveries_of_processes"}
+    assert reading.indexes == {"deliveries_of_processes", "deliveries_put_off"}
     assert reading.rows == 100
     await measuring.connection.close()

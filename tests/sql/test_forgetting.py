@@ -1,0 +1,65 @@
+"""Instances that ended long ago are forgotten, a part at a time if their history is long."""
+
+from __future__ import annotations
+
+import pytest
+
+from sql.processes.signals import forget_instances
+from sql.session import Session
+from tests.support.factories import query, value
+from tests.support.plans import prepare
+
+DAY_S = 86_400.0
+ENDED = """
+    insert into shardclock.instances (
+        instance_key, definition_key, version, ended_at, tenant_id, process_id, outcome, result
+    )
+    select n, 1, 1, now() - interval '9 days' + n * interval '1 s', 'default', 'p', 'COMPLETED', '{}'
+    from generate_series(1, $1::integer) n
+"""
+STEPS = """
+    insert into shardclock.instance_steps (instance_key, version, holder, signals, passes)
+    select $1, n, 1, '[]', '[]' from generate_series(1, $2::integer) n
+"""
+ACTS = """
+    insert into shardclock.task_acts (task_key, instance_key, act, who)
+    select n, $1, 'CREATED', 'engine' from generate_series(1, $2::integer) n
+"""
+
+
+async def left(dsn: str, table: str) -> int:
+    return int(await value(dsn, f"select count(*) from shardclock.{table}"))
+
+
+@pytest.mark.parametrize(("add", "table"), [(STEPS, "instance_steps"), (ACTS, "task_acts")])
+async def test_a_long_history_goes_in_parts_and_its_instance_with_the_last(dsn: str, add: str, table: str) -> None:
+    await query(dsn, ENDED, 2)
+    for key, count in ((1, 2_500), (2, 3)):
+        await query(dsn, add, key, count)
+    async with Session(dsn, application="test") as session:
+        seen = []
+        for _ in range(3):
+            has_more = await forget_instances(session, kept_s=7 * DAY_S, batch=500, parts=1_000)
+            seen.append((has_more, await left(dsn, table), await left(dsn, "instances")))
+    assert seen == [(True, 1_503, 2), (True, 503, 2), (False, 0, 0)]
+
+
+async def test_there_may_be_more_after_a_whole_batch(dsn: str) -> None:
+    await query(dsn, ENDED, 5)
+    async with Session(dsn, application="test") as session:
+        done = [await forget_instances(session, kept_s=7 * DAY_S, batch=2, parts=1_000) for _ in range(3)]
+    assert done == [True, True, False]
+    assert await left(dsn, "instances") == 0
+
+
+async def test_what_is_kept_is_not_read(dsn: str) -> None:
+    await query(dsn, ENDED, 1_000)
+    for key in range(1, 201):
+        await query(dsn, STEPS, key, 10)
+        await query(dsn, ACTS, key, 10)
+    forgetting = await prepare(dsn, "forget_instances")
+    for table, rows in {"instances": 50, "instance_steps": 500, "task_acts": 500, "incidents": 50}.items():
+        reading = await forgetting.explain("'7 days'", "50", "5000", touched=True, table=table)
+        assert reading.rows <= 3 * rows, f"{table}: found, deleted, looked for again"
+        assert "Seq Scan" not in reading.scans
+    await forgetting.connection.close()
