@@ -42,6 +42,24 @@ async def test_what_waits_is_counted_and_its_age_told(dsn: str) -> None:
         assert (await measure_processes(session, most=2)).signals_waiting == 2
 
 
+async def test_what_was_put_off_waits_since_it_was_sent(dsn: str) -> None:
+    async with Session(dsn, application="test") as session:
+        await deploy(session, WAIT, resource="p.bpmn")
+        for _ in range(2):
+            await start(session, "p")
+        await query(
+            dsn,
+            "update shardclock.deliveries set failed_attempts = 9, fired_at = now() - interval '1 hour',"
+            " next_attempt_at = now() + interval '1 min' where timer_key ="
+            " (select min(timer_key) from shardclock.deliveries)",
+        )
+
+        measured = await measure_processes(session)
+
+        assert measured.signals_waiting == 2
+        assert measured.oldest_signal_s == pytest.approx(3600, abs=10)
+
+
 async def test_however_many_wait_no_more_are_read_than_are_counted(dsn: str) -> None:
     await query(
         dsn,
@@ -52,6 +70,6 @@ async def test_however_many_wait_no_more_are_read_than_are_counted(dsn: str) -> 
     )
     measuring = await prepare(dsn, "measure_processes")
     reading = await measuring.explain("100", "null", touched=True, table="deliveries")
-    assert reading.indexes == {"deliveries_of_processes"}
+    assert reading.indexes == {"deliveries_of_processes", "deliveries_put_off"}
     assert reading.rows == 100
     await measuring.connection.close()
