@@ -4,6 +4,7 @@ import asyncio
 import socket
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
@@ -17,8 +18,9 @@ from cluster.drain import leave as move_away
 from cluster.settings import load_settings
 from service.hold import living_of
 from service.words import counted
-from sql.cluster.holders import SHARD, Holder, list_holders
+from sql.cluster.holders import ENGINE, SHARD, Holder, list_holders
 from sql.cluster.leadership import hand_over, read_policy
+from sql.metrics.processes import measure_processes
 from sql.session import Session
 from timers.refusal import Refusal, shortened
 
@@ -35,12 +37,12 @@ def switch(
             metavar="SECONDS",
             min=0,
             max=WAIT_S_MAX,
-            help="Wait at most this long until its shards are ready, then again until they keep all slots.",
+            help="Wait at most this long until its shards and engines are ready, then again until they keep all slots.",
         ),
     ] = 30.0,
     as_json: Json = False,
 ) -> int:
-    """Let another cluster on this database fire, as soon as it has as many shards ready as are wanted."""
+    """Let another cluster on this database fire, as soon as it has as many shards and engines ready as are wanted."""
 
     silent_s = load_settings().coordinator.silent_s
 
@@ -52,10 +54,12 @@ def switch(
         serving = await _until_it_serves(session, cluster_id, wait_s)
         took_s = time.monotonic() - began_s
         if as_json:
-            print_json({"cluster_id": cluster_id, "switched": switched, "serving": serving, "took_s": round(took_s, 3)})
+            counts = {"serving": serving[SHARD], "engines_serving": serving.get(ENGINE, 0)}
+            print_json({"cluster_id": cluster_id, "switched": switched, **counts, "took_s": round(took_s, 3)})
         else:
-            print_table("", ["cluster", "shards serving", "took"], [(cluster_id, serving, f"{took_s:.2f} s")])
-        return DONE if serving else NOT_DONE
+            columns = ["cluster", *(f"{role}s serving" for role in serving), "took"]
+            print_table("", columns, [(cluster_id, *serving.values(), f"{took_s:.2f} s")])
+        return DONE if all(serving.values()) else NOT_DONE
 
     return with_session(do)
 
@@ -108,29 +112,42 @@ def _confirms(last: int, host: str) -> bool:
 
 
 async def _until_it_stands_by(session: Session, cluster_id: str, wait_s: float, *, silent_s: float) -> bool:
-    """Wait until a cluster has as many living shards as are wanted; with fewer it would fire late.
+    """Wait until a cluster has as many living shards and engines as are wanted.
+
+    With fewer shards it would fire late; without engines all instances would stand still.
 
     errors:  Refusal  the cluster has no shard at all, or is on hold
     """
     deadline, told = time.monotonic() + wait_s, False
     while True:
-        holders, wanted = await list_holders(session), (await read_policy(session, SHARD)).wanted
-        living = living_of(holders, silent_s)
-        ready = sum(holder.cluster_id == cluster_id and holder.hold_reason is None for holder in living)
-        if ready >= wanted:
+        wanted, holders = await _wanted(session), await list_holders(session)
+        ready = Counter(
+            h.role for h in living_of(holders, silent_s) if h.cluster_id == cluster_id and h.hold_reason is None
+        )
+        short = next((role for role, number in wanted.items() if ready[role] < number), None)
+        if short is None:
             return True
-        missing = f"cluster {shortened(cluster_id)} has {ready} of {wanted} shards ready"
         if why := next((h.hold_reason for h in holders if h.cluster_id == cluster_id and h.hold_reason), None):
             raise Refusal(f"cluster {shortened(cluster_id)} is on hold, {why}; `shardclock release` says more")
+        missing = f"cluster {shortened(cluster_id)} has {ready[short]} of {wanted[short]} {short}s ready"
         if time.monotonic() >= deadline:
-            if not ready:
+            if not ready[SHARD]:
                 raise Refusal(f"{_unknown(cluster_id, holders)}; start it, or name another")
-            tell(f"shardclock: {missing}, so nothing was switched: wait longer, or `shardclock scale {ready}` first")
+            fewer = f", or `shardclock scale {short}s={ready[short]}` first" if ready[short] else ""
+            tell(f"shardclock: {missing}, so nothing was switched: wait longer{fewer}")
             return False
         if not told:
-            tell(f"{missing if ready else _unknown(cluster_id, holders)}; waiting")
+            tell(f"{missing if ready[SHARD] else _unknown(cluster_id, holders)}; waiting")
             told = True
         await asyncio.sleep(POLL_S)
+
+
+async def _wanted(session: Session) -> dict[str, int]:
+    """Say how many shards are wanted, and how many engines if some process was deployed."""
+    wanted = {SHARD: (await read_policy(session, SHARD)).wanted}
+    if engines := (await measure_processes(session, most=1)).engines_wanted:
+        wanted[ENGINE] = engines
+    return wanted
 
 
 def _unknown(cluster_id: str, holders: Sequence[Holder]) -> str:
@@ -139,13 +156,18 @@ def _unknown(cluster_id: str, holders: Sequence[Holder]) -> str:
     return f"cluster {shortened(cluster_id)} has no shard that is ready: {there}"
 
 
-async def _until_it_serves(session: Session, cluster_id: str, wait_s: float) -> int:
-    """Wait until the cluster keeps every slot; return how many shards keep them, 0 if that is not so in time."""
+async def _until_it_serves(session: Session, cluster_id: str, wait_s: float) -> dict[str, int]:
+    """Wait until the cluster keeps every slot, of the shards and of the engines if some are wanted.
+
+    shape:   how many of each role keep slots; 0 if not all slots of the role are the cluster's in time
+    """
     deadline = time.monotonic() + wait_s
     while True:
-        serving = [holder for holder in await list_holders(session, SHARD) if holder.part is not None]
-        if serving and all(holder.cluster_id == cluster_id for holder in serving):
-            return len(serving)
-        if time.monotonic() >= deadline:
-            return 0
+        serving, holders = dict.fromkeys(await _wanted(session), 0), await list_holders(session)
+        for role in serving:
+            keepers = [holder for holder in holders if holder.role == role and holder.part is not None]
+            if all(holder.cluster_id == cluster_id for holder in keepers):
+                serving[role] = len(keepers)
+        if all(serving.values()) or time.monotonic() >= deadline:
+            return serving
         await asyncio.sleep(POLL_S)

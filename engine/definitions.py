@@ -11,18 +11,24 @@ KEPT_MAX = 1_000
 
 
 class Gone(LookupError):
-    """A definition is not there, or this release refuses its model; or an instance is not there."""
+    """A definition is not there, or an instance is not there."""
+
+
+class ModelRefused(Exception):
+    """A definition is there, and this release can't read its model; a newer one may."""
 
 
 class Definitions:
-    """Keep the definitions that were used last, each with the tenant whose it is."""
+    """Keep the definitions that were used last, each with the tenant whose it is; None: its model is refused."""
 
     def __init__(self, kept_max: int = KEPT_MAX) -> None:
-        self._kept: OrderedDict[int, tuple[str, Definition]] = OrderedDict()
+        self._kept: OrderedDict[int, tuple[str, Definition | None]] = OrderedDict()
         self._kept_max = kept_max
 
     async def load(self, session: Session, definition_keys: Iterable[int]) -> None:
-        """Read those that are not known yet; one that can't be read stays unknown.
+        """Read those that are not known yet; one that is not there stays unknown.
+
+        Also what is refused is kept: a model never changes, and to read it again would take time in each batch.
 
         errors:  StoreUnavailable  no answer in time
         """
@@ -38,21 +44,24 @@ class Definitions:
     def get(self, definition_key: int, tenant_id: str) -> Definition:
         """Return a definition of a tenant that was loaded.
 
-        errors:  Gone
+        errors:  Gone          it is not there
+                 ModelRefused  leave it to a newer release
         """
         owner, definition = self._kept.get(definition_key, (None, None))
-        if definition is None or owner != tenant_id:
-            raise Gone(f"the definition {definition_key} is gone, or this release refuses its model")
+        if owner != tenant_id:
+            raise Gone(f"there is no definition {definition_key}")
+        if definition is None:
+            raise ModelRefused(f"this release refuses the model of the definition {definition_key}")
         return definition
 
 
-async def _read(session: Session, definition_key: int) -> tuple[str, Definition] | None:
-    """Read and compile one; None: it is not there, or this release refuses its model."""
+async def _read(session: Session, definition_key: int) -> tuple[str, Definition | None] | None:
+    """Read and compile one; None: it is not there. Without a definition: this release refuses its model."""
     stored = await read_definition(session, definition_key)
     if stored is None:
         return None
     try:
         processes = read_model(stored.model)
     except InvalidModel:
-        return None
-    return next(((stored.tenant_id, it) for it in processes if it.process_id == stored.process_id), None)
+        return stored.tenant_id, None
+    return stored.tenant_id, next((it for it in processes if it.process_id == stored.process_id), None)

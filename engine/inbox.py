@@ -39,10 +39,15 @@ OF_TOKEN: Mapping[str, Callable[[int, Said], Signal]] = {
     "retried": lambda token, _: Retried(token),
     "variables": lambda token, said: VariablesSet(token, said["variables"]),
 }
+OF_NODE = (FIRED, "happened")
 
 
 class Unreadable(ValueError):
-    """A signal says what no engine knows."""
+    """A signal says what no engine can take."""
+
+
+class UnknownKind(Unreadable):
+    """A signal is of a kind that this release doesn't know; a newer one may."""
 
 
 def said_by(taken: TakenSignal) -> Said:
@@ -64,18 +69,22 @@ def kind_of(said: Said) -> str:
 def signal_of(taken: TakenSignal, said: Said) -> Signal:
     """Tell what has happened to an instance.
 
-    errors:  Unreadable
+    errors:  UnknownKind  leave it to a newer release
+             Unreadable   no engine can take it
     """
     kind = kind_of(said)
+    read, read_for = OF_INSTANCE.get(kind), OF_TOKEN.get(kind)
+    if not read and not read_for and kind not in OF_NODE:
+        raise UnknownKind(f"this release knows no signal of the kind {kind[:60]!r}")
     try:
-        if read := OF_INSTANCE.get(kind):
+        if read:
             return read(said)
         if taken.token is None:
             raise Unreadable(f"a signal of the kind {kind[:60]!r} is for a token, and names none")
-        if read_for := OF_TOKEN.get(kind):
+        if read_for:
             return read_for(taken.token, said)
-        if kind in (FIRED, "happened") and taken.node_id is not None:
-            return Happened(taken.token, taken.node_id, said.get("variables", {}))
+        if taken.node_id is None:
+            raise Unreadable(f"a signal of the kind {kind[:60]!r} is for a node, and names none")
+        return Happened(taken.token, taken.node_id, said.get("variables", {}))
     except (KeyError, TypeError) as error:
         raise Unreadable(f"a signal of the kind {kind[:60]!r} lacks {error}") from None
-    raise Unreadable(f"no engine knows a signal of the kind {kind[:60]!r}")

@@ -2,14 +2,17 @@
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from structlog.typing import FilteringBoundLogger
 
+from bpmn.step import StateTooNew
 from engine.advancing import Advanced, advance_by, definition_of
-from engine.definitions import Definitions, Gone
+from engine.definitions import Definitions, Gone, ModelRefused
+from engine.inbox import UnknownKind
 from engine.stats import EngineStats
 from keepers.loops import one_line
 from sql.backoff import Backoff
@@ -22,6 +25,9 @@ TRIES_MAX, NEVER = 5, 2**31 - 1
 RETRY_S = 0.5
 SLOW = Backoff(1.0, 60.0)  # the server may be faster later, so what takes it too long is never given up
 BATCH_FIRST = 16  # of a new engine: the one before may have died of a large batch
+TOO_NEW = (ModelRefused, UnknownKind, StateTooNew)  # this release can't read it; a newer engine may
+TOO_NEW_TRIES_MAX = 2_885  # with SLOW's pauses two days, in which an upgrade ends; then the instance has an incident
+TOLD_MAX = 1_000  # reasons of which it is known that they are in the log
 BATCH_S = 0.25  # after so long a batch is written, and the rest of its signals are taken again
 
 Signals = Sequence[TakenSignal]
@@ -68,6 +74,7 @@ class Runner:
         self._one_by_one: set[int] = set()
         # Instances that had more signals than there was time for: others come first, until all have had their share.
         self._rested: set[int] = set()
+        self._told: set[str] = set()  # why signals were left to a newer engine; each is logged once
 
     async def turn(self) -> bool:
         """Take the signals that are due, once; return whether something came of it.
@@ -105,7 +112,9 @@ class Runner:
         done = await self._spend([signal.timer_key for signals in ended for signal in signals])
         done |= bool(await self._write(batch, batch.writes))
         for signals, error in batch.failed:
-            done |= await self._fail(signals, error)
+            if not isinstance(error, TOO_NEW):
+                done |= await self._fail(signals, error)
+        done |= await self._leave_to_newer([it for it in batch.failed if isinstance(it[1], TOO_NEW)])
         return done
 
     def _rest(self, batch: Batch) -> None:
@@ -211,3 +220,37 @@ class Runner:
             error=reason,
         )
         return bool(outcome)
+
+    async def _leave_to_newer(self, failed: Iterable[tuple[Signals, Exception]]) -> bool:
+        """Put off what this release can't read, longer each time, so that a newer engine takes it.
+
+        There may be as many as there are instances of a model, so those that are alike are put off together.
+        """
+        done = False
+        alike: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+        for (first, *others), error in failed:
+            if others:
+                self._one_by_one.add(first.instance_key)
+                done = True
+            else:
+                alike[str(error), first.failed_attempts].append(first.timer_key)
+        for (reason, attempts), timer_keys in alike.items():
+            outcome = await fail_signals(
+                self._session,
+                self._holder,
+                timer_keys,
+                reason=reason,
+                delay_s=SLOW.pause_s(attempts + 1),
+                tries_max=TOO_NEW_TRIES_MAX,
+            )
+            given_up = sum(outcome.values())
+            self._stats.given_up += given_up
+            if given_up or reason not in self._told:
+                self._log.error(
+                    "signals left to a newer engine", signals=timer_keys[:10], given_up=given_up, error=reason
+                )
+                if len(self._told) >= TOLD_MAX:
+                    self._told.clear()
+                self._told.add(reason)
+            done |= bool(outcome)
+        return done

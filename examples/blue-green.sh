@@ -9,13 +9,13 @@
 # stopped: that one fires on. Each step finds it if it is done already, so say it again when the cause is mended.
 set -euo pipefail
 
-WAIT_S=${WAIT_S:-120} # for Ray and the shards to start
+WAIT_S=${WAIT_S:-120} # for Ray, the shards and the engines to start
 
 main() {
     [ $# -eq 3 ] || refuse "say which cluster, how to start it, and how to stop the old one: $0 NEW START STOP"
     step "the schema" shardclock migrate
     step "the cluster $1, beside the one that fires" bash -c "$2"
-    step "the lead to $1, once its shards stand by" shardclock switch "$1" --wait "$WAIT_S"
+    step "the lead to $1, once its shards and engines stand by" shardclock switch "$1" --wait "$WAIT_S"
     step "an end to the old cluster" bash -c "$3"
     echo "upgrade: done, $1 fires"
 }

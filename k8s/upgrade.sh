@@ -27,11 +27,11 @@ main() {
     check_roles
     step "what both clusters share, and the schema" share
     step "the $colour Ray cluster" apply "overlays/$overlay/$colour"
-    step "its coordinator and its ${roles// /s and }s, standing by or serving" wait_until is_warm
+    step "its coordinator and its $keepers, standing by or serving" wait_until is_warm
     if exists raycluster "$old"; then
         step "the lead to the $colour cluster" in_cluster shardclock switch "$new" --wait 120
     fi
-    step "every slot with a living ${roles// / and }" wait_until is_serving
+    step "every slot with its living $keepers" wait_until is_serving
     if exists raycluster "$old"; then
         step "an end to the $other Ray cluster" end_old
     fi
@@ -74,11 +74,12 @@ way_out() {
 }
 
 # Which keepers the new cluster has: workers only if it has pods for them. Those of an app are wanted once boot has declared
-# its handlers. Without an app none are wanted, until a tenant has an endpoint.
+# its handlers. Without an app none are wanted, until a tenant has an endpoint. Engines run where shards do, and are wanted
+# once a process is deployed: without them all instances would stand still.
 check_roles() {
     case $manifests in
-        *"groupName: workers"*) roles="shard worker" ;;
-        *) roles=shard ;;
+        *"groupName: workers"*) roles="shard worker engine" keepers="shards, workers and engines" ;;
+        *) roles="shard engine" keepers="shards and engines" ;;
     esac
     case $manifests in
         *SHARDCLOCK_APP*) least_workers=1 ;;
@@ -89,7 +90,7 @@ check_roles() {
 # Nothing is lost without workers, but nothing is called either, and this may be why an upgrade is made.
 tell_of_workers() {
     local wanted
-    [ "$roles" = shard ] || return 0
+    [ "$roles" = "shard engine" ] || return 0
     wanted=$(number workers_wanted "$(in_cluster shardclock status --json)")
     [ "$wanted" -eq 0 ] ||
         say "deliveries wait: $wanted workers are wanted for handlers or endpoints, and there is no pod for them; docs/operate/kubernetes.md, \"Your app\""
@@ -127,8 +128,9 @@ all_have() {
     status=$(in_cluster shardclock status --json) || return 1
     for role in $roles; do
         wanted=$(number "${role}s_wanted" "$status")
-        least=1
-        [ "$role" = shard ] || least=$least_workers
+        least=0
+        [ "$role" != shard ] || least=1
+        [ "$role" != worker ] || least=$least_workers
         [ "$wanted" -ge "$least" ] && [ "$(count "$role" "$1" "$status")" -ge "$wanted" ] || return 1
     done
 }

@@ -107,8 +107,16 @@ async def _unless_refused(work: Awaitable[T]) -> T:
 
 
 def variables_of(whole: WholeInstance) -> dict[str, Any] | None:
-    """Return the variables of an instance's process while it runs; None: it has not begun, or has ended."""
-    from bpmn.step import read_state
+    """Return the variables of an instance's process while it runs.
+
+    shape:   None: it has not begun, or has ended, or a newer release has written it
+    """
+    from bpmn.step import StateTooNew, read_state
     from bpmn.step.state import ROOT
 
-    return None if whole.state is None else dict(read_state(whole.state).tokens[ROOT].variables)
+    if whole.state is None:
+        return None
+    try:
+        return dict(read_state(whole.state).tokens[ROOT].variables)
+    except StateTooNew:
+        return None

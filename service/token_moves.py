@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from bpmn.model import Definition, read_model
-from bpmn.step import Instance, read_state
+from bpmn.step import Instance, StateTooNew, read_state
 from bpmn.step.state import ROOT
 from sql.processes.definitions import read_definition
 from sql.processes.instances import find_instance, move_tokens
@@ -26,12 +26,15 @@ async def move(
 
     An instance that goes on meanwhile may still make it stale.
 
-    errors:  Refusal           a token or a node is not there, as the instance is now
+    errors:  Refusal           a token or a node is not there, as the instance is now; or a newer release has written it
              StoreUnavailable  the outcome is unknown
     """
     found = await find_instance(session, instance_key, tenant_id=tenant_id)
     if found is not None and found.state is not None:
-        instance = read_state(found.state)
+        try:
+            instance = read_state(found.state)
+        except StateTooNew as error:
+            raise Refusal(f"instance {instance_key} can't be moved from here: {error}; use the newer one") from None
         for token in terminated:
             _check_token(token, instance)
         if begun and (definition := await _definition_of(session, found.definition_key)):

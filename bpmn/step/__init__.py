@@ -10,6 +10,9 @@ Nothing here reads a clock, a database or a random number, so the same signal on
 
 from bpmn.step.advance import Step, advance, begin
 from bpmn.step.events import opened_at_deployment
-from bpmn.step.state import Instance, read_catches, read_state, write_state
+from bpmn.step.state import Instance, StateTooNew, read_catches, read_state, write_state
 
-__all__ = ["Instance", "Step", "advance", "begin", "opened_at_deployment", "read_catches", "read_state", "write_state"]
+__all__ = [
+    "Instance", "StateTooNew", "Step", "advance", "begin", "opened_at_deployment", "read_catches", "read_state",
+    "write_state",
+]  # fmt: skip

@@ -15,6 +15,9 @@ from bpmn.feel import Json
 
 ROOT = 1
 STATE_BYTES_MAX = 1024 * 1024
+# Of the written state. Raise it with each change that an older `read_state` would misread or lose: it then leaves the
+# state to a newer engine. A state that names none is of format 1.
+FORMAT = 1
 NO_VARIABLES: Mapping[str, Json] = MappingProxyType({})
 FIELDS = 9  # of a written token
 NO_FIELDS = [0] * FIELDS
@@ -142,13 +145,19 @@ class StateTooLarge(ValueError):
     """Refuse to keep what is larger than an instance may be."""
 
 
+class StateTooNew(ValueError):
+    """Refuse to read what a newer release has written."""
+
+
 def write_state(instance: Instance) -> str:
     """Write an instance as compact JSON.
 
     errors:  StateTooLarge
     """
     tokens = [_written(token) for token in instance.tokens.values()]
-    fields: dict[str, Any] = {"k": instance.next_key, "c": instance.depth, "s": instance.start, "t": tokens}
+    fields: dict[str, Any] = {
+        "f": FORMAT, "k": instance.next_key, "c": instance.depth, "s": instance.start, "t": tokens
+    }  # fmt: skip
     if instance.catches is not None:
         fields["x"] = instance.catches
     if rest := instance.rest:
@@ -163,8 +172,13 @@ def write_state(instance: Instance) -> str:
 
 
 def read_state(text: str) -> Instance:
-    """Read what `write_state` wrote."""
+    """Read what `write_state` wrote.
+
+    errors:  StateTooNew  leave it to a newer release
+    """
     stored = json.loads(text)
+    if (written := stored.get("f", 1)) > FORMAT:
+        raise StateTooNew(f"the instance's state is of format {written}, and this release reads {FORMAT} at most")
     tokens = {fields[0]: _read(fields) for fields in stored["t"]}
     rest = None
     if "r" in stored:

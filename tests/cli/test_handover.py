@@ -7,14 +7,17 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 
 from cluster.ray_cluster import RayRefused
-from sql.cluster.holders import SHARD, Incarnation, assign, list_holders, register_holder
+from service.processes import deploy
+from sql.cluster.holders import ENGINE, SHARD, Incarnation, assign, list_holders, register_holder
 from sql.cluster.leadership import lead
 from sql.session import Session
+from tests.support.bpmn import model
 from tests.support.cli_asserts import DONE, NOT_DONE, assert_refused
 from tests.support.factories import query, value
 from tests.support.program import Shell, until
@@ -38,13 +41,13 @@ def do(shell: Shell, work: Callable[[Session], Any]) -> Any:
     return asyncio.run(with_session())
 
 
-def start(shell: Shell, cluster_id: str, *holders: int, host: str = HERE) -> None:
-    """Register the shards of a cluster, which stand by."""
+def start(shell: Shell, cluster_id: str, *holders: int, host: str = HERE, role: str = SHARD) -> None:
+    """Register the shards of a cluster, or its keepers of another role, which stand by."""
 
     async def register(session: Session) -> None:
         for holder in holders:
-            name = f"shard-{cluster_id}-{holder}"
-            await register_holder(session, Incarnation(holder, SHARD, cluster_id, name, f"node-of-{host}", host, 1))
+            name = f"{role}-{cluster_id}-{holder}"
+            await register_holder(session, Incarnation(holder, role, cluster_id, name, f"node-of-{host}", host, 1))
 
     do(shell, register)
 
@@ -54,7 +57,8 @@ def lead_and_serve(shell: Shell, cluster_id: str, leader: int, *holders: int) ->
 
     async def serve(session: Session) -> None:
         leads = await lead(session, leader, cluster_id=cluster_id, lease_s=60.0, fresh=True)
-        others = {h.holder: None for h in await list_holders(session) if h.holder not in holders}
+        roles = {h.role for h in await list_holders(session) if h.holder in holders}
+        others = {h.holder: None for h in await list_holders(session) if h.role in roles and h.holder not in holders}
         shards: dict[int, int | None] = {**others, **{holder: shard for shard, holder in enumerate(holders)}}
         assert leads.leads
         assert await assign(session, leader=leader, term=leads.term, parts=shards, part_count=len(holders))
@@ -178,6 +182,49 @@ def test_a_cluster_that_does_not_take_the_lead_is_told_of_and_soon_anybody_may(s
     left = "select lease_until - now() between interval '1 ms' and interval '10 s' from shardclock.leadership"
     assert asyncio.run(value(shell.dsn, left))
     assert [holder.part for holder in do(shell, list_holders)][:2] == [0, 1], "blue's shards fire on"
+
+
+@pytest.fixture
+def engines_wanted(shell: Shell) -> None:
+    """Deploy a process, whose instances two engines shall drive."""
+    elements = '<startEvent id="s"/><userTask id="u"/>'
+    do(shell, partial(deploy, model=model(elements, connected="s>u"), resource="p.bpmn"))
+
+
+@pytest.mark.usefixtures("engines_wanted")
+def test_a_cluster_without_engines_is_not_switched_to_while_instances_need_them(shell: Shell) -> None:
+    start(shell, "blue", 1, 2)
+    start(shell, "green", 3, 4)
+    lead_and_serve(shell, "blue", 9, 1, 2)
+
+    done = shell("switch", "green", "--wait", "0.2")
+
+    assert (done.code, done.out) == (NOT_DONE, "")
+    assert "cluster 'green' has 0 of 2 engines ready, so nothing was switched: wait longer" in done.err
+    assert leader_of(shell) == ("blue", 9)
+
+
+def test_engines_are_not_taken_for_shards(shell: Shell) -> None:
+    start(shell, "green", 3)
+    start(shell, "green", 5, 6, role=ENGINE)
+
+    assert "1 of 2 shards ready" in shell("switch", "green", "--wait", 0).err
+
+
+@pytest.mark.usefixtures("engines_wanted")
+def test_a_switch_is_done_when_the_new_engines_keep_all_slots(shell: Shell) -> None:
+    start(shell, "green", 3, 4)
+    start(shell, "blue", 7, 8, role=ENGINE)
+    start(shell, "green", 5, 6, role=ENGINE)
+    lead_and_serve(shell, "green", 10, 3, 4)
+    lead_and_serve(shell, "green", 10, 7, 8)
+
+    waits = shell("switch", "green", "--wait", "0.2", "--json")
+    lead_and_serve(shell, "green", 10, 5, 6)
+    done = shell("switch", "green", "--wait", "0.2", "--json")
+
+    assert (waits.code, waits.json["serving"], waits.json["engines_serving"]) == (NOT_DONE, 2, 0)
+    assert (done.code, done.json["serving"], done.json["engines_serving"]) == (DONE, 2, 2)
 
 
 # leave

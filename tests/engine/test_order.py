@@ -11,7 +11,7 @@ from tests.support.factories import add_holder, query
 from tests.support.plans import prepare
 
 START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
-WHAT = '{"kind": "what"}'
+WHAT = '{"kind": "failed"}'  # without the reason that such a signal gives
 # Half a second apart, five times.
 TRIES = ["PT0.5S"] * 4
 

@@ -79,13 +79,13 @@ async def test_what_no_engine_can_take_becomes_a_dead_letter_and_holds_up_nobody
     async with running() as it:
         await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e")
         bad, good = await it.start(), await it.start()
-        await it.query("select shardclock.send_signal($1, 'default', $2, 1)", bad, '{"kind": "what"}')
+        await it.query("select shardclock.send_signal($1, 'default', $2, 1)", bad, '{"kind": "failed"}')
         of = {task.instance_key: task.task_key for task in await tasks.find_tasks(it.session)}
         assert await tasks.complete_task(it.session, of[good], variables={})
         await it.advance("PT1M")
         assert [await it.state(key) for key in (bad, good)] == ["RUNNING", "COMPLETED"]
         (dead,) = await it.query("select timer_key, reason, failed_attempts from shardclock.dead_letters")
-        assert dead["reason"] == "no engine knows a signal of the kind 'what'"
+        assert dead["reason"] == "a signal of the kind 'failed' lacks 'reason'"
         assert dead["failed_attempts"] == 5
         (incident,) = (await it.see(bad)).waits["incident_list"]
         assert f"dead-letters redrive {dead['timer_key']}" in incident["sentence"]
@@ -107,12 +107,12 @@ async def test_an_innocent_signal_is_not_given_up_for_another_s_fault() -> None:
         await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e")
         key = await it.start()
         assert await instances.set_variables(it.session, key, {"first": 1})
-        await it.query("select shardclock.send_signal($1, 'default', $2, 1)", key, '{"kind": "what"}')
+        await it.query("select shardclock.send_signal($1, 'default', $2, 1)", key, '{"kind": "failed"}')
         assert await instances.set_variables(it.session, key, {"last": 1})
         await it.advance("PT1M")
         assert processes.variables_of(await it.see(key)) == {"first": 1, "last": 1}
         (dead,) = await it.query("select payload from shardclock.dead_letters")
-        assert dead["payload"] == '{"kind": "what"}'
+        assert dead["payload"] == '{"kind": "failed"}'
 
 
 async def test_what_an_instance_waits_for_is_not_cancelled_under_its_feet() -> None:

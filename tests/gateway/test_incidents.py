@@ -81,7 +81,7 @@ async def test_an_incident_that_is_a_dead_letter_is_listed_and_not_resolved(serv
     sc, api = served
     key = await start(api, "p", fails=True)
     await sc.advance("PT0S")
-    await query(sc.dsn, "select shardclock.send_signal($1, 'default', $2, 1)", key, '{"kind": "what"}')
+    await query(sc.dsn, "select shardclock.send_signal($1, 'default', $2, 1)", key, '{"kind": "failed"}')
     await sc.advance("PT1M")
     listed = (await api.get("/v1/incidents")).json["incidents"]
     assert sorted(bool(one["signal_key"]) for one in listed) == [False, True]

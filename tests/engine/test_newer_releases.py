@@ -1,0 +1,172 @@
+"""What a newer release has written and this engine can't read waits for a newer engine, and nobody redrives it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from bpmn.model import InvalidModel, read_model
+from bpmn.model.refusal import Problem
+from bpmn.step.signals import VariablesSet
+from engine import inbox, runner
+from engine.runner import TOO_NEW_TRIES_MAX, Runner
+from engine.stats import EngineStats
+from service import processes
+from sql.processes.instances import set_variables
+from sql.session import Session
+from tests.support.bpmn import model
+from tests.support.factories import add_holder, query
+
+TURNS = 10
+USER = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
+OTHER = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u", process_id="other")
+NEWER_KIND = '{"kind": "of-tomorrow"}'
+
+
+@dataclass
+class Place:
+    """A database with a process whose instances wait, and engines of two releases, one after the other."""
+
+    dsn: str
+    session: Session
+    steps: Session
+    engine: Runner = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """Let another engine take over."""
+        self.engine = Runner(self.steps, 1, EngineStats(), batch=500, log=structlog.get_logger())
+
+    async def turns(self, count: int) -> None:
+        """Let the engine take turns, each when all that was put off is due again."""
+        for _ in range(count):
+            while await self.engine.turn():
+                pass
+            await query(self.dsn, "update shardclock.deliveries set next_attempt_at = now()")
+
+    async def state(self, key: int) -> str:
+        return (await processes.find(self.session, key)).found.state
+
+    async def dead(self) -> list[str]:
+        return [row["reason"] for row in await query(self.dsn, "select reason from shardclock.dead_letters")]
+
+
+@asynccontextmanager
+async def of(dsn: str) -> AsyncIterator[Place]:
+    await add_holder(dsn, 1, 0, 1)
+    async with Session(dsn, application="test") as session, Session(dsn, application="engine") as steps:
+        await processes.deploy(session, USER, resource="p.bpmn")
+        await processes.deploy(session, OTHER, resource="other.bpmn")
+        yield Place(dsn, session, steps)
+
+
+async def test_a_model_that_this_release_refuses_is_left_to_a_newer_engine(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with of(dsn) as it:
+        refused = []
+
+        def read(text: bytes) -> Any:
+            if text == USER:
+                refused.append(text)
+                raise InvalidModel(Problem("u", "this release knows no such element"))
+            return read_model(text)
+
+        key, other = await processes.start(it.session, "p"), await processes.start(it.session, "other")
+        with monkeypatch.context() as older, capture_logs() as logs:
+            older.setattr("engine.definitions.read_model", read)
+            await it.turns(TURNS)
+        assert [await it.state(each) for each in (key, other)] == ["STARTING", "RUNNING"]
+        assert len(refused) == 1, "it is compiled once"
+        assert [line["event"] for line in logs] == ["signals left to a newer engine"]
+
+        it.restart()
+        await it.turns(1)
+
+        assert await it.state(key) == "RUNNING"
+        assert await it.dead() == []
+
+
+async def test_a_kind_of_signal_that_this_release_does_not_know_is_left_to_a_newer_engine(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with of(dsn) as it:
+        key = await processes.start(it.session, "p")
+        await it.turns(1)
+        await query(dsn, "select shardclock.send_signal($1, 'default', $2)", key, NEWER_KIND)
+        assert await set_variables(it.session, key, {"later": 1})
+        await it.turns(TURNS)
+        assert processes.variables_of(await processes.find(it.session, key)) == {}, "what comes later waits for it"
+
+        newer = {**inbox.OF_INSTANCE, "of-tomorrow": lambda _: VariablesSet(1, {"first": 1})}
+        monkeypatch.setattr(inbox, "OF_INSTANCE", newer)
+        it.restart()
+        await it.turns(1)
+
+        assert processes.variables_of(await processes.find(it.session, key)) == {"first": 1, "later": 1}
+        assert await it.dead() == []
+
+
+async def test_a_state_that_a_newer_release_has_written_is_left_to_a_newer_engine(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with of(dsn) as it:
+        key = await processes.start(it.session, "p")
+        await it.turns(1)
+        await query(dsn, "update shardclock.instances set state = replace(state, '\"f\":1', '\"f\":2')")
+        assert await set_variables(it.session, key, {"a": 1})
+        await it.turns(TURNS)
+        whole = await processes.find(it.session, key)
+        assert (whole.found.state, processes.variables_of(whole)) == ("RUNNING", None)
+
+        monkeypatch.setattr("bpmn.step.state.FORMAT", 2)
+        it.restart()
+        await it.turns(1)
+
+        assert processes.variables_of(await processes.find(it.session, key)) == {"a": 1}
+        assert await it.dead() == []
+
+
+async def test_what_no_engine_has_read_for_two_days_is_a_dead_letter_and_an_incident(dsn: str) -> None:
+    async with of(dsn) as it:
+        key = await processes.start(it.session, "p")
+        await it.turns(1)
+        await query(dsn, "select shardclock.send_signal($1, 'default', $2)", key, NEWER_KIND)
+        await it.turns(1)
+        await query(dsn, "update shardclock.deliveries set failed_attempts = $1", TOO_NEW_TRIES_MAX - 1)
+
+        await it.turns(1)
+
+        assert await it.dead() == ["this release knows no signal of the kind 'of-tomorrow'"]
+        (incident,) = (await processes.find(it.session, key)).waits["incident_list"]
+        assert "dead-letters redrive" in incident["sentence"]
+
+
+async def test_many_that_are_left_to_a_newer_engine_are_put_off_in_one_statement(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with of(dsn) as it:
+        keys = [await processes.start(it.session, "p") for _ in range(30)]
+        asked = []
+
+        async def record(session: Session, holder: int, timer_keys: list[int], **rest: Any) -> dict[int, bool]:
+            asked.append(sorted(timer_keys))
+            return dict.fromkeys(timer_keys, False)
+
+        def refuse(_: bytes) -> None:
+            raise InvalidModel(Problem("u", "this release knows no such element"))
+
+        monkeypatch.setattr("engine.definitions.read_model", refuse)
+        monkeypatch.setattr(runner, "fail_signals", record)
+
+        await it.engine.turn()
+
+        assert asked == [sorted(keys)]
