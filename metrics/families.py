@@ -13,12 +13,15 @@ JOB_STATE = Label("state", frozenset(["scheduled", "starting", "running", "termi
 RUN_OUTCOME = Label("run_outcome", frozenset(["succeeded", "failed", "crashed", "canceled"]))
 # Users name groups, so these values are only an example; nothing checks them. The page has at most GROUPS_MAX groups.
 GROUP = Label("group", frozenset(["billing"]))
+# What changes often, or grows: what else the schema has is a few rows that people change.
 TABLE = Label(
     "table",
     frozenset(
         [
             "timers", "command_log", "deliveries", "dead_letters", "jobs", "job_runs", "holders", "beats", "consumers",
-            "coordination", "leadership", "zones", "idempotent_requests",
+            "records_aside", "coordination", "leadership", "zones", "idempotent_requests", "audit", "endpoints",
+            "definitions", "instances", "instance_steps", "subscriptions", "messages", "process_starts", "tasks",
+            "task_acts", "incidents",
         ]
     ),
 )  # fmt: skip
@@ -35,6 +38,11 @@ RELEASED = Family(
 READ = by_name(
     Family("store_up", "gauge", "1 if Postgres answered the last time the tables were read."),
     Family("store_read_seconds", "gauge", "How long the last reading of the tables took."),
+    Family(
+        "store_readings_missing",
+        "gauge",
+        "Readings of the last round that failed by themselves: what they measure is absent.",
+    ),
     Family("pending_timers", "gauge", "Timers that have not fired yet, the paused ones included."),
     Family("paused_timers", "gauge", "Timers that somebody has paused."),
     Family("overdue_timers", "gauge", "Timers that should have fired by now."),

@@ -55,6 +55,7 @@ class Tables:
     processes: ProcessMeasures | None
     groups: list[Group]
     sizes: list[TableMeasures]
+    readings_missing: int
     took_s: float
 
 
@@ -64,29 +65,38 @@ async def read_tables(session: Session, window: ScanWindow | None) -> Tables:
     errors:  StoreUnavailable  no answer in time
     """
     began_s = time.monotonic()
+    some = _ByThemselves()
     return Tables(
         cluster=await measure_cluster(session, window),
         overdue=await count_due(session, AGE_EDGES, window=window),
         pending=await count_due(session, FROM_EVER_ON, window=window),
         forecast=await read_forecast(session),
         server=await measure_server(session),
-        waiting=await _or_nothing(measure_deliveries(session, TARGETS_MAX), "the deliveries", []),
-        dead_letters=await _or_nothing(count_dead_letters(session, TARGETS_MAX), "the dead letters", {}),
-        jobs=await _or_nothing(measure_jobs(session), "the jobs", None),
-        processes=await _or_nothing(measure_processes(session), "the processes", None),
-        groups=await _or_nothing(list_groups(session, GROUPS_MAX), "the consumer groups", []),
+        waiting=await some.or_nothing(measure_deliveries(session, TARGETS_MAX), "the deliveries", []),
+        dead_letters=await some.or_nothing(count_dead_letters(session, TARGETS_MAX), "the dead letters", {}),
+        jobs=await some.or_nothing(measure_jobs(session), "the jobs", None),
+        processes=await some.or_nothing(measure_processes(session), "the processes", None),
+        groups=await some.or_nothing(list_groups(session, GROUPS_MAX), "the consumer groups", []),
         sizes=await measure_tables(session),
+        readings_missing=some.missing,
         took_s=time.monotonic() - began_s,
     )
 
 
-async def _or_nothing(reading: Awaitable[T], what: str, nothing: T) -> T:
-    """Wait for a reading; if it fails, all other figures are still read."""
-    try:
-        return await reading
-    except (StatementRefused, StoreUnavailable) as error:
-        structlog.get_logger().warning("some figures can't be read", of=what, error=" ".join(str(error).split()))
-        return nothing
+class _ByThemselves:
+    """Readings of one round that may fail by themselves; `missing` counts those that did."""
+
+    def __init__(self) -> None:
+        self.missing = 0
+
+    async def or_nothing(self, reading: Awaitable[T], what: str, nothing: T) -> T:
+        """Wait for a reading; if it fails, all other figures are still read."""
+        try:
+            return await reading
+        except (StatementRefused, StoreUnavailable) as error:
+            self.missing += 1
+            structlog.get_logger().warning("some figures can't be read", of=what, error=" ".join(str(error).split()))
+            return nothing
 
 
 def samples_of(tables: Tables | None) -> Iterator[Sample]:
@@ -95,6 +105,7 @@ def samples_of(tables: Tables | None) -> Iterator[Sample]:
     if tables is None:
         return
     yield Sample("store_read_seconds", (), tables.took_s)
+    yield Sample("store_readings_missing", (), tables.readings_missing)
     yield from _of_timers(tables)
     yield from _of_cluster(tables.cluster)
     yield from _of_forecast(tables.forecast, tables.cluster)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -20,6 +21,7 @@ from metrics.tables import read_tables
 from sql.claims.scan_window import ScanWindow
 from sql.dsn import Dsn
 from sql.migrate import migrations
+from tests.support import ROOT
 from tests.support.cli_asserts import DOWN, SECRET
 from tests.support.deliveries import HANDLER, add_deliveries, bury, declare
 from tests.support.exporting import Exporting, exporting, get, short_dir
@@ -27,6 +29,16 @@ from tests.support.factories import add_timers, query
 from timers.model import SLOTS
 
 FIRED = Report("a", "3", [Sample("timers_fired", (), 5)])
+# Tables that are not measured, since each costs three series: who changes them, and how many rows they have.
+UNMEASURED = {
+    "api_keys": "people make keys; a use of one writes nothing",
+    "handlers": "a row for each handler, written when an app declares another one",
+    "identity": "one row, written when a database moves",
+    "log_days": "a row for each day of the log that is kept",
+    "migrations": "a row for each migration",
+    "scale": "a row for each role of keepers, written when somebody or the forecast wants another number",
+    "tenants": "people set limits, of one row each",
+}
 
 
 @pytest.fixture
@@ -229,3 +241,31 @@ def test_groups_that_cannot_be_listed_cost_no_other_figure(dsn: str, reads: Expo
     assert page.number("pending_timers") == 3
     assert page.numbers("consumer_lag_records") == {}
     assert page.numbers("table_rows")
+
+
+def test_readings_that_are_refused_are_counted_and_cost_no_other_figure(
+    dsn: str, reads: Exporting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("metrics.reading.FRESH_S", 0.0)
+    whole = reads.get()
+    asyncio.run(query(dsn, "revoke select on shardclock.incidents, shardclock.records_aside from shardclock_reader"))
+
+    page = reads.get()
+
+    assert (whole.number("store_readings_missing"), whole.number("incidents_open")) == (0, 0)
+    assert (page.number("store_up"), page.number("store_readings_missing")) == (1, 2)
+    assert page.number("incidents_open") is None
+    assert page.number("pending_timers") == 0
+    asyncio.run(query(dsn, "grant select on shardclock.incidents, shardclock.records_aside to shardclock_reader"))
+    assert reads.get().number("store_readings_missing") == 0
+
+
+def test_without_postgres_nothing_is_said_of_single_readings() -> None:
+    with exporting(DOWN) as one:
+        assert one.get().number("store_readings_missing") is None
+
+
+def test_each_table_of_the_schema_is_measured_or_has_a_reason_why_not() -> None:
+    made = set(re.findall(r"^CREATE TABLE shardclock\.(\w+) \($", (ROOT / "sql/schema.sql").read_text(), re.MULTILINE))
+    assert made == TABLE.values | UNMEASURED.keys()
+    assert TABLE.values & UNMEASURED.keys() == set()

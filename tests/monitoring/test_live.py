@@ -7,7 +7,6 @@ that are no times stay as they are.
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import subprocess
 import sys
@@ -17,16 +16,14 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Literal
 
-import asyncpg
 import pytest
 
 from embedded.server import EmbeddedPostgres
 from k8s.monitoring.dashboards import DASHBOARDS
 from k8s.monitoring.drawing.source import Source, Span
-from sql.cluster.holders import ENGINE
 from tests.support import ROOT
+from tests.support.cluster_faults import log_without_days, reported_clock, right_missing, transaction_held
 from tests.support.factories import BOUND_S
 from tests.support.monitored import Watched
 from tests.support.processes import frozen, kill
@@ -39,14 +36,18 @@ FASTER = 30
 KILLS = 4
 MINUTE_S = 60 / FASTER
 TAKEOVERS = "job_role:shardclock_takeovers:sum"
-MISSING = {"ShardclockShardsMissing", "ShardclockWorkersMissing"}
+MISSING = {"ShardclockShardsMissing", "ShardclockWorkersMissing", "ShardclockEnginesMissing"}
+FLAPPING = {
+    "shard": "ShardclockShardFlapping",
+    "worker": "ShardclockWorkersFlapping",
+    "engine": "ShardclockEnginesFlapping",
+}
 # Processes are started again after pauses that grow, and those are in real seconds.
-LONGER = dict.fromkeys(("ShardclockHandlerDoesNotStart", "ShardclockShardFlapping", "ShardclockWorkersFlapping"), 2)
-ALERT_S = 60.0  # no alert takes longer, once its fault is there
+LONGER = dict.fromkeys(("ShardclockHandlerDoesNotStart", *FLAPPING.values()), 2)
+ALERT_S = 60.0  # no other alert takes longer, once its fault is there
+AN_HOUR_S = 60 * MINUTE_S + ALERT_S
 # As Grafana fills them in; the tables are read every 5 s, so rates are taken over more than that.
 VARIABLES = {"job": "shardclock", "__rate_interval": "15s"}
-
-Isolation = Literal["read_committed", "repeatable_read"]
 
 pytestmark = [pytest.mark.ray, pytest.mark.exhaustive, pytest.mark.timed]
 
@@ -89,7 +90,7 @@ def test_every_query_of_every_panel_returns_data_and_can_be_drawn(
     watched.command("deploy", ROOT / "examples" / "order.bpmn")
     watched.kill_a_shard()
     until(watched.up.serving, "two shards again")
-    until(lambda: len(watched.up.keepers(ENGINE)) == 2, "two engines")
+    until(watched.up.advancing, "two engines")
     queries = [
         (f"{board.title}: {panel.title}", query, panel.instant)
         for board in DASHBOARDS
@@ -140,7 +141,7 @@ class Seen:
         """Demand that these alerts do not fire yet: their fault is still to come."""
         assert set(names) & self._prometheus.alerts().keys() == set()
 
-    def until(self, name: str, what: str) -> None:
+    def until(self, name: str, what: str, *, within_s: float = ALERT_S) -> None:
         """Wait until an alert fires."""
         begun = time.monotonic()
 
@@ -149,7 +150,7 @@ class Seen:
             self.said |= {found: alert["annotations"] for found, alert in firing.items()}
             return name in firing
 
-        until(fires, f"{name} to be set off by {what}", within_s=ALERT_S)
+        until(fires, f"{name} to be set off by {what}", within_s=within_s)
         print(f"{name}: {what} ({time.monotonic() - begun:.0f} s)")  # noqa: T201 - the figure, under -s
 
 
@@ -157,11 +158,11 @@ def test_each_alert_is_set_off_by_the_fault_it_is_for(watched: Watched, promethe
     seen = Seen(prometheus)
     _jobs(watched, seen)
     _slow_faults(watched, seen)
-    watched.raise_incident()
-    seen.until("ShardclockIncidents", "a call of a process that is not deployed")
+    _processes(watched, seen)
     _connections_near_limit(watched, seen)
     _on_hold(watched, seen)
     _flapping(watched, prometheus, seen)
+    seen.until("ShardclockIncidentsOpen", "incidents that nobody resolves", within_s=AN_HOUR_S)
     _everything_dies(watched, seen)
     _no_postgres_and_no_exporter(watched, seen)
     # Those about gateways are proved by their cases alone: to bring them about here would take minutes more.
@@ -181,7 +182,7 @@ def _slow_faults(watched: Watched, seen: Seen) -> None:
         "ShardclockLagBudgetBurnFast", "ShardclockLagBudgetBurnSlow",
         "ShardclockReplicaBehind", "ShardclockWalFilling",
         "ShardclockDeadLetters", "ShardclockDeliveriesFail",
-        "ShardclockHandlerDoesNotStart", "ShardclockDeliveriesBehind", "ShardclockIncidents",
+        "ShardclockHandlerDoesNotStart", "ShardclockDeliveriesBehind",
     )  # fmt: skip
     with ExitStack() as faults:
         # First alone: three starts must fail in what is ten minutes here, and beside all that follows each takes long.
@@ -190,14 +191,14 @@ def _slow_faults(watched: Watched, seen: Seen) -> None:
         faults.enter_context(_no_more_starts(watched))
         seen.until("ShardclockHandlerDoesNotStart", "an app that can't be imported any more")
         faults.enter_context(replica_lost(watched))
-        faults.enter_context(_log_without_days(watched))
+        faults.enter_context(log_without_days(watched))
         faults.enter_context(
-            _held(watched, "select shardclock.cancel_timer(shardclock.schedule_timer(delay => 'P1D'))")
+            transaction_held(watched, "select shardclock.cancel_timer(shardclock.schedule_timer(delay => 'P1D'))")
         )
-        faults.enter_context(_held(watched, "select 1", "repeatable_read"))
+        faults.enter_context(transaction_held(watched, "select 1", "repeatable_read"))
         watched.sql("insert into shardclock.timers (due_date) select '2040-01-01' from generate_series(1, 150000)")
         watched.sql("delete from shardclock.timers where due_date = '2040-01-01'")
-        faults.enter_context(_reported_clock(watched, offset_s=3.0))
+        faults.enter_context(reported_clock(watched, offset_s=3.0))
         watched.sql(
             "insert into shardclock.timers (due_date, name, schedule, anchor, anchor_occurrence, repetitions)"
             " values (now(), 'nonsense', 'every now and then', now(), null, -1)"
@@ -242,6 +243,24 @@ def _jobs(watched: Watched, seen: Seen) -> None:
     (watched.place / "refresh-fails").unlink()
 
 
+def _processes(watched: Watched, seen: Seen) -> None:
+    """Let tokens stop, a signal be given up, and engines and exporters be refused what they need."""
+    seen.are_quiet(
+        "ShardclockIncidents", "ShardclockIncidentsOpen", "ShardclockSignalsGivenUp", "ShardclockNothingAdvances",
+        "ShardclockSignalsWait", "ShardclockReadingsMissing",
+    )  # fmt: skip
+    watched.raise_incident()
+    seen.until("ShardclockIncidents", "a call of a process that is not deployed")
+    watched.give_up_a_signal()
+    seen.until("ShardclockSignalsGivenUp", "a state that no engine can read")
+    with right_missing(watched, "select", "records_aside"):
+        seen.until("ShardclockReadingsMissing", "an exporter that may not read all tables")
+    with right_missing(watched, "insert", "instance_steps"):
+        watched.command("processes", "start", "stuck")
+        seen.until("ShardclockNothingAdvances", "engines that may not write")
+        seen.until("ShardclockSignalsWait", "what waits for them")
+
+
 def _schedule(watched: Watched, target: str, timers: int, *, every_s: float = 0.0) -> None:
     text = (
         "select shardclock.schedule_timer(due_date => now() + i * $3::double precision * interval '1 s', target => $2)"
@@ -267,15 +286,15 @@ def _on_hold(watched: Watched, seen: Seen) -> None:
 
 def _flapping(watched: Watched, prometheus: Prometheus, seen: Seen) -> None:
     """Kill a keeper of each role in one minute after the other, short as Prometheus's minutes are here."""
-    seen.are_quiet("ShardclockShardFlapping", "ShardclockWorkersFlapping")
-    for role, alert, kill_one in (
-        ("shard", "ShardclockShardFlapping", watched.kill_a_shard),
-        ("worker", "ShardclockWorkersFlapping", watched.kill_a_worker),
-    ):
+    seen.are_quiet(*FLAPPING.values())
+    kills = {"shard": watched.kill_a_shard, "worker": watched.kill_a_worker, "engine": watched.kill_an_engine}
+    for role, alert in FLAPPING.items():
         counted = f'{TAKEOVERS}{{role="{role}"}}'
-        _kill_again_and_again(watched, prometheus, kill_one, f"{counted} - {counted} offset {MINUTE_S * 1000:.0f}ms")
+        recent = f"{counted} - {counted} offset {MINUTE_S * 1000:.0f}ms"
+        _kill_again_and_again(watched, prometheus, kills[role], recent)
         seen.until(alert, f"a {role} that is killed again and again")
     until(watched.up.working, "two workers again")
+    until(watched.up.advancing, "two engines again")
     # Who is killed again and again is started ever later, and may have been missing for long enough.
     until(lambda: not MISSING & prometheus.alerts().keys(), "nobody to be told missing", within_s=ALERT_S)
 
@@ -293,7 +312,7 @@ def _everything_dies(watched: Watched, seen: Seen) -> None:
     seen.are_quiet(
         "ShardclockSlotsUnassigned", "ShardclockShardsMissing", "ShardclockNoLeader", "ShardclockNoShardAlive",
         "ShardclockNothingFires", "ShardclockOverdueWhileShardsLive", "ShardclockNoWorkerAlive",
-        "ShardclockWorkersMissing", "ShardclockEnginesMissing", "ShardclockNoEngineAlive", "ShardclockSignalsWait",
+        "ShardclockWorkersMissing", "ShardclockEnginesMissing", "ShardclockNoEngineAlive",
     )  # fmt: skip
     # What watches the coordinator is among them, or it would start a new one.
     with frozen(watched.up.processes("CoordinatorActor") + watched.up.processes("cluster.host")):
@@ -308,8 +327,6 @@ def _everything_dies(watched: Watched, seen: Seen) -> None:
             seen.until(f"Shardclock{role}sMissing", "a dead one that nobody replaces")
             kill(others)
             seen.until(f"ShardclockNo{role}Alive", "all dead")
-        watched.command("processes", "start", "stuck")
-        seen.until("ShardclockSignalsWait", "an instance that nobody begins")
         kill(shards[1:])
         seen.until("ShardclockNoShardAlive", "all shards dead")
         seen.until("ShardclockNothingFires", "timers due, and nobody to fire them")
@@ -335,66 +352,3 @@ def _no_more_starts(watched: Watched) -> Iterator[None]:
     _schedule(watched, "never.starts", 20)
     yield
     mark.unlink()
-
-
-@contextmanager
-def _log_without_days(watched: Watched) -> Iterator[None]:
-    """Drop the days ahead, as if the coordinator had not made them for a week."""
-    days = watched.sql(
-        "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid"
-        " where i.inhparent = 'shardclock.command_log'::regclass and c.relname ~ '^command_log_[0-9]{8}$' order by 1"
-    )
-    for day in days[1:]:
-        watched.sql(f"drop table shardclock.{day['relname']}")
-    yield
-    until(lambda: _makes_days(watched), "the days ahead to be made again")
-
-
-def _makes_days(watched: Watched) -> bool:
-    """Make the days ahead; the function waits for no lock, so whoever reads the log just now sends it away."""
-    try:
-        watched.sql("select shardclock.ensure_log_partitions()")
-    except asyncpg.LockNotAvailableError:
-        return False
-    return True
-
-
-@contextmanager
-def _held(watched: Watched, text: str, isolation: Isolation = "read_committed") -> Iterator[None]:
-    """Keep a transaction open after one statement, as a client does that forgets about it."""
-    loop = asyncio.new_event_loop()
-
-    async def begin() -> asyncpg.Connection:
-        connection = await asyncpg.connect(watched.dsn, timeout=BOUND_S)
-        await connection.execute("set idle_in_transaction_session_timeout = 0")
-        await connection.transaction(isolation=isolation).start()
-        await connection.execute(text)
-        return connection
-
-    connection = loop.run_until_complete(begin())
-    try:
-        yield
-    finally:
-        connection.terminate()
-        loop.close()
-
-
-@contextmanager
-def _reported_clock(watched: Watched, *, offset_s: float) -> Iterator[None]:
-    """Let one more source report, whose clock is off; the machine's own clock is not ours to move."""
-    code = (
-        "import sys, time\n"
-        "from metrics.report import Report, Reporter, Sample\n"
-        "reporter = Reporter(sys.argv[1])\n"
-        "while True:\n"
-        "    clock = [Sample('clock_offset_seconds', (), float(sys.argv[2])),"
-        " Sample('clock_round_trip_seconds', (), 0.001)]\n"
-        "    reporter.send(Report('skewed', '7', clock))\n"
-        "    time.sleep(0.5)\n"
-    )
-    source = subprocess.Popen([sys.executable, "-c", code, watched.socket_path, str(offset_s)], cwd=ROOT)
-    try:
-        yield
-    finally:
-        source.kill()
-        source.wait()

@@ -7,15 +7,17 @@ from typing import Any
 
 import pytest
 
+from sql.cluster.holders import ROLES
 from tests.support import ROOT
 from tests.support.alert_cases import CASES as OF_CLUSTERS
 from tests.support.alert_cases import Case
 from tests.support.gateway_alert_cases import CASES as OF_GATEWAYS
+from tests.support.process_alert_cases import CASES as OF_PROCESSES
 from tests.support.prometheus import promtool
 from tests.support.rules import RUNBOOKS, alerts, rule_file, rule_test, rule_tests, rules, sped_up
 
 ALERTS = alerts()
-CASES = [*OF_CLUSTERS, *OF_GATEWAYS]
+CASES = [*OF_CLUSTERS, *OF_PROCESSES, *OF_GATEWAYS]
 HALF_AN_HOUR = "30m"  # of data take promtool a third of a second for each case
 
 
@@ -87,6 +89,13 @@ def test_each_alert_says_how_urgent_it_is_and_what_to_do(alert: dict[str, Any]) 
     assert (ROOT / said["runbook_url"]).is_file()
 
 
+@pytest.mark.parametrize("role", ROLES)
+def test_keepers_of_each_role_that_keep_dying_set_off_an_alert(role: str) -> None:
+    counted = f'job_role:shardclock_takeovers:sum{{role="{role}"}}'
+    (name,) = (name for name, alert in ALERTS.items() if name.endswith("Flapping") and counted in alert["expr"])
+    assert any(case.about == name and name in case.fires for case in CASES)
+
+
 def test_each_runbook_is_some_alerts_and_says_the_same_severity() -> None:
     pages = {page.stem: page.read_text() for page in (ROOT / RUNBOOKS).glob("*.md")}
     assert pages.keys() == ALERTS.keys()
@@ -154,4 +163,4 @@ def test_the_rules_sped_up_are_rules_still_and_none_is_forgotten(place: Path) ->
     (place / "rules.yaml").write_text(fast)
     assert f"{len(rules())} rules found" in promtool("check", "rules", "rules.yaml", cwd=place)
     assert all(f"for: {wait}\n" not in fast for wait in ("1m", "2m", "5m", "15m", "30m"))
-    assert fast.count(" * 60 / 30\n") == rule_file().count(" * 60\n") == 7
+    assert fast.count(" * 60 / 30\n") == rule_file().count(" * 60\n") == 8

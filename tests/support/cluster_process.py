@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from embedded.server import EmbeddedPostgres
-from sql.cluster.holders import SHARD, WORKER, Holder
+from sql.cluster.holders import ENGINE, SHARD, WORKER, Holder
 from tests.support.connections import AWAY
 from tests.support.factories import holders_of
 from tests.support.processes import kill, processes_with, title
@@ -95,6 +95,11 @@ class ClusterProcess:
         """List the workers if both serve; otherwise return an empty list."""
         workers = self.keepers(WORKER)
         return workers if len(workers) == 2 else []
+
+    def advancing(self) -> list[Holder]:
+        """List the engines if both serve; otherwise return an empty list."""
+        engines = self.keepers(ENGINE)
+        return engines if len(engines) == 2 else []
 
     def is_whole(self) -> bool:
         """Say whether each of its processes runs, and both shards that Postgres lists live."""

@@ -81,7 +81,7 @@ CASES = [
          tables("log_streams", steady(190)), ("ShardclockGatewayNearlyFull", "ShardclockGatewayNearlyFull")),
     Case("both kinds of places taken at one gateway", "ShardclockGatewayNearlyFull",
          one("log_streams", steady(190)) | one("waiters", steady(19_000)), ("ShardclockGatewayNearlyFull",)),
-    Case("450 of 500 who wait for instances at one gateway", "ShardclockGatewayNearlyFull",
+    Case("450 of 500 programs that wait for service tasks at one gateway", "ShardclockGatewayNearlyFull",
          one("task_waits", steady(450)), ("ShardclockGatewayNearlyFull",)),
     Case("30,000 who wait on a node with two gateways", "ShardclockGatewayNearlyFull",
          one("waiters", steady(30_000)) | one("waiters_max", steady(40_000))),

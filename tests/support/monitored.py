@@ -211,6 +211,19 @@ class Watched:
         )
         self.command("tasks", "complete", task["task_key"])
 
+    def give_up_a_signal(self) -> None:
+        """Let a task's completion come to an instance whose state no engine can read."""
+        self.command("processes", "start", "stuck")
+        (task,) = until(
+            lambda: self.sql(
+                "select t.task_key, t.instance_key from shardclock.tasks t"
+                " where t.process_id = 'stuck' and t.completed_at is null"
+            ),
+            "the task",
+        )
+        self.sql("update shardclock.instances set state = 'x' where instance_key = $1", task["instance_key"])
+        self.command("tasks", "complete", task["task_key"])
+
     def kill_a_shard(self) -> None:
         """Kill the oldest shard's process with -9; a young shard would count as one that failed to start."""
         _kill_oldest(until(self.up.serving, "two shards"))
@@ -218,6 +231,10 @@ class Watched:
     def kill_a_worker(self) -> None:
         """Kill the oldest worker's process with -9."""
         _kill_oldest(until(self.up.working, "two workers"))
+
+    def kill_an_engine(self) -> None:
+        """Kill the oldest engine's process with -9."""
+        _kill_oldest(until(self.up.advancing, "two engines"))
 
     def close(self) -> None:
         """Stop everything, and leave nothing behind."""

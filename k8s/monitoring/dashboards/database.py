@@ -42,12 +42,13 @@ HEADLINE = Row(
             runbooks=["ShardclockOverdueWhileShardsLive"],
         ),
         Stat(
-            "Reading the tables",
-            "How long the exporter's last look took.",
-            unit="s",
+            "Readings missing",
+            "Readings of the tables that failed by themselves in the last round: what they measure is absent.",
+            unit="none",
             color="green",
-            color_from={1: "orange"},
-            queries=[Query('max(shardclock_store_read_seconds{job="$job"})')],
+            color_from={1: "red"},
+            queries=[Query('max(shardclock_store_readings_missing{job="$job"})')],
+            runbooks=["ShardclockReadingsMissing"],
         ),
         Stat(
             "Schema",
@@ -69,7 +70,7 @@ TABLES = Row(
         ),
         TimeSeries(
             "Dead rows",
-            "Rows that were fired or changed and wait for vacuum. Claims walk over them.",
+            "Rows that were fired or changed and wait for vacuum. Whoever reads the table walks over them.",
             unit="short",
             queries=[Query('max by (table) (shardclock_table_dead_rows{job="$job"})', "{{table}}")],
             runbooks=["ShardclockBloat", "ShardclockOldSnapshot"],

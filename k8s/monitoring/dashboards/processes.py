@@ -1,11 +1,11 @@
-"""Do processes go on? This is a row of the dashboard of the shards."""
+"""Do processes go on? These are rows of the dashboard of the shards."""
 
 from k8s.monitoring.dashboards.quantiles import quantile
 from k8s.monitoring.dashboards.spec import Query, Row, TimeSeries
 
 SIGNAL_LAG = 'shardclock_instance_signal_lag_seconds_bucket{job="$job"}[$__rate_interval]'
 
-PROCESSES = Row(
+INSTANCES = Row(
     title="Processes",
     panels=[
         TimeSeries(
@@ -38,7 +38,7 @@ PROCESSES = Row(
             "How long the oldest signal that no engine has taken yet has been due.",
             unit="s",
             queries=[Query('max(shardclock_oldest_waiting_signal_seconds{job="$job"})', "oldest")],
-            runbooks=["ShardclockSignalsWait"],
+            runbooks=["ShardclockNothingAdvances", "ShardclockSignalsWait"],
         ),
         TimeSeries(
             "What waits",
@@ -48,7 +48,13 @@ PROCESSES = Row(
                 Query('max(shardclock_instance_signals_waiting{job="$job"})', "signals"),
                 Query('max(shardclock_incidents_open{job="$job"})', "incidents"),
             ],
+            runbooks=["ShardclockIncidentsOpen"],
         ),
+    ],
+)
+
+SIGNALS = Row(
+    panels=[
         TimeSeries(
             "A signal waits, p99",
             "99 % of the signals to instances were taken no later after they were due.",
@@ -67,6 +73,7 @@ PROCESSES = Row(
                     "{{signal_fate}}",
                 )
             ],
+            runbooks=["ShardclockNothingAdvances", "ShardclockSignalsGivenUp"],
         ),
         TimeSeries(
             "Incidents and trouble",
@@ -82,5 +89,23 @@ PROCESSES = Row(
             ],
             runbooks=["ShardclockIncidents"],
         ),
+        TimeSeries(
+            "Engines taken over",
+            "Engines whose instances were taken over, by why; until then these stand still.",
+            unit="none",
+            style="bars",
+            queries=[
+                Query(
+                    (
+                        "sum by (reason)"
+                        ' (increase(shardclock_takeovers_total{job="$job", role="engine"}[$__rate_interval]))'
+                    ),
+                    "{{reason}}",
+                ),
+            ],
+            runbooks=["ShardclockEnginesFlapping"],
+        ),
     ],
 )
+
+PROCESSES = (INSTANCES, SIGNALS)

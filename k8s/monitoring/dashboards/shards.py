@@ -245,5 +245,5 @@ FAILURES = Row(
 SHARDS = Dashboard(
     name="shards",
     description="Which shard does what: ownership, takeovers, claims, deliveries, clocks, failures.",
-    rows=[HEADLINE, OWNERSHIP, WORK, EXCEPTIONS, *DELIVERIES, PROCESSES, FAILURES],
+    rows=[HEADLINE, OWNERSHIP, WORK, EXCEPTIONS, *DELIVERIES, *PROCESSES, FAILURES],
 )
