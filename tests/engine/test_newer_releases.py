@@ -154,7 +154,7 @@ async def test_many_that_are_left_to_a_newer_engine_are_put_off_in_one_statement
     dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with of(dsn) as it:
-        keys = [await processes.start(it.session, "p") for _ in range(30)]
+        keys = [await processes.start(it.session, "p") for _ in range(runner.BATCH_FIRST)]
         asked = []
 
         async def record(session: Session, holder: int, timer_keys: list[int], **rest: Any) -> dict[int, bool]:

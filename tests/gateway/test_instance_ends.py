@@ -21,7 +21,7 @@ ASKING = "application_name = 'shardclock gateway instances'"
 @asynccontextmanager
 async def waiting_instance() -> AsyncIterator[tuple[Processes, Api, int]]:
     """Run a process that waits for a person, and a gateway beside its cluster."""
-    async with running() as it, serving(it.cluster.dsn) as api:
+    async with running() as it, serving(it.cluster.dsn, role="") as api:
         await it.deploy('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
         yield it, api, await it.start()
 
