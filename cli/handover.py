@@ -42,7 +42,7 @@ def switch(
     ] = 30.0,
     as_json: Json = False,
 ) -> int:
-    """Let another cluster on this database fire, as soon as it has as many shards and engines ready as are wanted."""
+    """Let another cluster on this database fire, once its shards and engines are ready."""
 
     silent_s = load_settings().coordinator.silent_s
 

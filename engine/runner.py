@@ -224,7 +224,7 @@ class Runner:
     async def _leave_to_newer(self, failed: Iterable[tuple[Signals, Exception]]) -> bool:
         """Put off what this release can't read, longer each time, so that a newer engine takes it.
 
-        There may be as many as there are instances of a model, so those that are alike are put off together.
+        A model may have thousands of instances: signals with the same reason are put off by one statement.
         """
         done = False
         alike: defaultdict[tuple[str, int], list[int]] = defaultdict(list)

@@ -63,8 +63,7 @@ class Worker:
         self._claims, self._renewals, self._lookups = session("claims"), session("renewals"), session("endpoints")
         self._searches = session("searches", timeout_s=SEARCH_TIMEOUT_S)
         self._hints = registration.listener(DELIVERIES)
-        self._clock = around.clock
-        self._hand = Hand()
+        self._clock, self._hand = around.clock, Hand()
         self._settler = Settler(
             session("settles", SETTLE_PLANS),
             self.holder,
@@ -96,8 +95,7 @@ class Worker:
         self._runner = JobRunner(
             self.holder, jobs, limits, start=start_run, session=session, log=self._log, jitter=around.jitter
         )
-        self._claim_soon = asyncio.Event()
-        self._search_soon = asyncio.Event()
+        self._claim_soon, self._search_soon = asyncio.Event(), asyncio.Event()
         self._is_full = False  # something has no place for another delivery
         self._planner = ClaimPlanner()
         self._reporter = Reporter(settings.metrics_socket)

@@ -15,7 +15,7 @@ def joins_of(nodes: Mapping[str, Node]) -> dict[str, Node]:
 
 
 def upstream_of(nodes: Mapping[str, Node]) -> dict[str, dict[str, int]]:
-    """Find the nodes from which a token may still come to an inclusive join, for each join, and by which of its flows.
+    """Find, for each inclusive join, the nodes from which a token may still come, and by which of its flows.
 
     An inclusive gateway waits for those that can still come by a flow that was not taken, and for nobody else. A token
     comes along flows, or from an activity by one of its boundary events. What can come only through the gateway itself

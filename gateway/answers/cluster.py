@@ -50,9 +50,7 @@ class ClusterAnswer(Answer):
     deliveries: int = Field(examples=[12])
     dead_letters: int = Field(examples=[0])
     engines_wanted: int = Field(examples=[1], description="0: no process was ever deployed")
-    signals_waiting: int = Field(
-        examples=[0], description="to instances, and taken by no engine yet; counted up to 10,000"
-    )
+    signals_waiting: int = Field(examples=[0], description="to instances, due or put off; counted up to 10,000")
     oldest_signal_s: float = Field(examples=[0.0], description="how long the oldest of them has been due")
     incidents: int = Field(examples=[0], description="open, counted up to 10,000")
     leader_alive: bool = Field(examples=[True])

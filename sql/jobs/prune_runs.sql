@@ -1,8 +1,8 @@
--- Forgets the oldest ended runs of each job, and the oldest starts that were skipped; and all of jobs that were removed. The log
--- keeps their records for as long as it keeps any.
+-- Forgets the oldest ended runs of each job, and its oldest starts that were skipped. Of jobs that were removed it
+-- forgets all. The log keeps their records for as long as it keeps any.
 --
--- in:    :holder bigint, :keep bigint (how many of each job stay, of each of the two), :limit bigint (how many it forgets
---        at most)
+-- in:    :holder bigint; :keep bigint, so many runs of each job stay, and so many skipped starts;
+--        :limit bigint, the most that it forgets
 -- out:   forgotten bigint
 -- locks: the rows that it forgets
 -- index: job_runs_by_job, one probe for each job, its newest rows up to those that stay, and those that go; jobs_pkey
@@ -19,7 +19,10 @@ names as (
     ) n
 ),
 bounds as materialized (
-    select names.job, s.is_skipped, coalesce(b.started_at, case when j.name is null then timestamptz 'infinity' end) as started_at,
+    select
+        names.job,
+        s.is_skipped,
+        coalesce(b.started_at, case when j.name is null then timestamptz 'infinity' end) as started_at,
         j.name is null as is_removed
     from names
     cross join (values (true), (false)) s (is_skipped)

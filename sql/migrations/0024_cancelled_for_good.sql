@@ -1,6 +1,6 @@
 -- A job that is cancelled stays so, however its run ends; and no job has a rule that comes to an end.
 
--- A job whose run is ending already, because its time is over or its worker leaves, keeps what it was told: its start is
+-- A run may be ending already, because its time is over or its worker leaves. It is cancelled all the same: its start is
 -- not tried again.
 create or replace function shardclock.cancel_job(name text, reason text default null)
 returns text

@@ -1,6 +1,5 @@
--- A message whose variables are as large as they may be (check_variables) reaches whoever waits for it, at once or later:
--- a signal may be larger by what is around its variables. One that was too large as a signal, and not as a message, failed
--- for all tokens that came to wait at the same time.
+-- The largest message reaches whoever waits for it. A signal holds a message and a little more, so it may be 1 KiB larger
+-- than check_variables allows for a message. Before, one such message failed for all tokens that came to wait with it.
 create or replace function shardclock.send_signal(
     instance_key bigint, tenant_id text, signal jsonb, token bigint default null, node_id text default null
 )

@@ -20,7 +20,7 @@ with due as (
         d.element_instance_key,
         d.target_element_id,
         d.tenant_id,
-        d.payload,
+        d.payload::text as signal,
         d.failed_attempts,
         d.next_attempt_at,
         i.version,
@@ -78,7 +78,7 @@ measured as (
         d.*,
         -- A signal as text: a number of a few bytes may have thousands of digits. The length of a state is known without
         -- reading it.
-        sum(coalesce(octet_length(d.payload::text), 0) + coalesce(octet_length(d.state), 0)) over (
+        sum(coalesce(octet_length(d.signal), 0) + coalesce(octet_length(d.state), 0)) over (
             order by d.next_attempt_at, d.timer_key rows between unbounded preceding and 1 preceding
         ) as bytes_before
     from due d
@@ -90,7 +90,7 @@ select
     m.element_instance_key as token,
     m.target_element_id as node_id,
     m.tenant_id,
-    m.payload::text as signal,
+    m.signal,
     m.failed_attempts,
     m.next_attempt_at as due_at,
     m.version,

@@ -176,7 +176,7 @@ class JobRunner:
                 self._take(run, policy_of(run.policy), sent_s)
             except InvalidJob as refusal:
                 self._ended.append(EndedRun(run, Ending(RunOutcome.FAILED, fails=True, reason=str(refusal))))
-        # Ends that somebody holds up are no reason to look again at once, nor are starts that nobody can begin now.
+        # To look again at once helps only if another run has ended, or if a place is free.
         again = (begun.saturated and found) or (bool(begun.runs) and bool(self._places.free))
         return len(self._ended) > before or again
 
