@@ -27,24 +27,30 @@ class Watched:
     keys_expiring: int | None = None
 
 
+class _LoopLag:
+    """Measure by how much each turn comes too late. One is due from the moment the last one began: no time between."""
+
+    def __init__(self, lag: Buckets) -> None:
+        self._lag = lag
+        self._clock = asyncio.get_running_loop().time
+        self._due_s = self._clock()
+
+    async def turn(self) -> float:
+        now_s = self._clock()
+        self._lag.add(max(0.0, now_s - self._due_s))
+        self._due_s = now_s + TICK_S
+        return TICK_S
+
+
 @asynccontextmanager
 async def watching(looking: Pool) -> AsyncIterator[Watched]:
     """Watch during a block; `looking` is not the pool of the requests, which need all of theirs."""
     watched = Watched()
     async with (
-        upkeep("loop lag", partial(_measure_lag, watched.loop_lag)),
+        upkeep("loop lag", _LoopLag(watched.loop_lag).turn),
         upkeep("expiring keys", partial(_count_keys, watched, looking)),
     ):
         yield watched
-
-
-async def _measure_lag(lag: Buckets) -> float:
-    """Ask to be woken, and measure by how much that comes too late."""
-    clock = asyncio.get_running_loop().time
-    due_s = clock() + TICK_S
-    await asyncio.sleep(TICK_S)
-    lag.add(max(0.0, clock() - due_s))
-    return 0.0
 
 
 async def _count_keys(watched: Watched, looking: Pool) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -11,6 +12,7 @@ import pytest
 from gateway.families import LOOP_EDGES
 from gateway.upkeep import watching
 from gateway.upkeep.watching import watching as watch
+from metrics.buckets import Buckets
 from sql.keys.keys import Proof, WantedKey, make_key
 from sql.pool import Pool
 from sql.session import Session
@@ -34,10 +36,21 @@ def looking(dsn: str) -> Pool:
     return Pool(dsn, application="test", size=1, timeout_s=1.0, wait_s=1.0)
 
 
-async def test_a_loop_that_stands_still_is_seen() -> None:
+@pytest.mark.parametrize("at", ["between two turns", "while it waits"])
+async def test_a_loop_that_stands_still_is_seen(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, add = asyncio.get_running_loop(), Buckets.add
+    still_s = iter([0.5])  # once
+
+    def added(lag: Buckets, duration_s: float) -> None:
+        add(lag, duration_s)
+        for for_s in still_s:
+            if at == "between two turns":
+                loop.call_soon(time.sleep, for_s)
+            else:
+                loop.call_later(watching.TICK_S / 2, time.sleep, for_s)
+
+    monkeypatch.setattr(Buckets, "add", added)
     async with looking(AWAY) as pool, watch(pool) as watched:
-        await eventually(lambda: sum(watched.loop_lag.counts) >= 2)
-        time.sleep(0.5)  # noqa: ASYNC251 - the fault itself
         above = LOOP_EDGES.index(0.25) + 1
         await eventually(lambda: sum(watched.loop_lag.counts[above:]) >= 1)
 
