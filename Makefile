@@ -61,7 +61,7 @@ chaos-long: setup ## the same for an hour, at about 800 timers a second and 83 i
 	$(BIN)/python -m tests.chaos --minutes 60 --calls-per-s 97 --instances-per-s 83 $(if $(SEED),--seed $(SEED))
 
 chaos-deliveries: setup ## kill workers, handlers' processes, shards and Postgres 50 times each (ten minutes)
-	$(BIN)/python -m tests.chaos --minutes 10 --deliveries $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.chaos --minutes 10 --of deliveries $(if $(SEED),--seed $(SEED))
 
 chaos-cases: setup ## faults that need root, several nodes or a machine of their own (nine minutes; skipped with a reason where they can't be)
 	$(BIN)/python -m pytest -m chaos

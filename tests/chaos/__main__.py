@@ -14,6 +14,7 @@ import secrets
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tests.chaos.checker import EXERCISED, PROCESSES, judge
-from tests.chaos.clusters import Cluster, Processes, RayCluster
+from tests.chaos.clusters import WORKERS, Cluster, Processes, RayCluster
 from tests.chaos.files import save
 from tests.chaos.history import Bounds, History, patient
 from tests.chaos.hooks import receiving
@@ -33,40 +34,73 @@ from tests.chaos.stage import POSTGRES, stage_for
 
 EXITS = {"valid": 0, "invalid": 1, "unknown": 2}
 CALLS_PER_S = 25.0  # about 150 timers a second
-# The share of the timers that have a target. Deliveries cost the machine more than timers, so most runs have few.
-TARGETED, TARGETED_DELIVERING = 0.05, 0.5
 INSTANCES_PER_S = 5.0
 ENGINES = 2
 CLUSTERS = ("ray", "processes")
 # A run that is invalid is judged so as well: was it late only because the machine carried clients and readers, too?
 DOUBLED = 2.0
-# How much a run of so many minutes must break, fire and deliver to prove anything.
-LEAST = {
-    60: Bounds(kills_min=200, freezes_min=30, cuts_min=30, fires_min=300_000, attempts_min=5_000, instances_min=10_000),
-    10: Bounds(kills_min=30, freezes_min=5, cuts_min=5, fires_min=20_000, attempts_min=500, instances_min=1_500),
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a run is of: the share of the timers that have a target, and whether there are instances of processes.
+
+    shape:   `least` says by minutes how much a run must break, fire and deliver to prove anything, the longest first
+    """
+
+    least: Mapping[int, Bounds]
+    exercised: frozenset[str]
+    targeted: float = 0.0
+    webhooks: bool = False
+    instances: bool = True
+
+
+HOUR = Bounds(kills_min=200, freezes_min=30, cuts_min=30, fires_min=300_000)
+TEN_MINUTES = Bounds(kills_min=30, freezes_min=5, cuts_min=5, fires_min=20_000)
+KINDS = {
+    # Deliveries cost the machine more than timers, so few have a target.
+    "all": Kind(
+        {
+            60: replace(HOUR, attempts_min=5_000, instances_min=10_000),
+            10: replace(TEN_MINUTES, attempts_min=500, instances_min=1_500),
+        },
+        EXERCISED | PROCESSES,
+        targeted=0.05,
+    ),
+    "timers": Kind(
+        {60: HOUR, 10: TEN_MINUTES},
+        EXERCISED - {"S10"},
+        instances=False,
+    ),
+    "deliveries": Kind(
+        {10: Bounds(kills_min=200, fires_min=10_000, attempts_min=5_000)},
+        EXERCISED | PROCESSES,
+        targeted=0.5,
+        webhooks=True,
+    ),
 }
-LEAST_DELIVERING = {10: Bounds(kills_min=200, fires_min=10_000, attempts_min=5_000)}
 
 
 def main() -> int:
     """Read the arguments, do the run, write the report."""
     given = _arguments()
-    engines = ENGINES if given.instances_per_s else 0
+    kind, length_s, ray = KINDS[given.of], given.minutes * 60, given.cluster == "ray"
+    instances_per_s = given.instances_per_s if kind.instances else 0.0
+    workers, engines = (WORKERS if kind.targeted else 0), (ENGINES if instances_per_s else 0)
     plan = draw(
         given.seed,
-        length_s=given.minutes * 60,
+        length_s=length_s,
         calls_per_s=given.calls_per_s,
         menu=DELIVERING
-        if given.deliveries
-        else menu(ray=given.cluster == "ray", length_s=given.minutes * 60, engines=bool(engines)),
-        targeted=TARGETED_DELIVERING if given.deliveries else TARGETED,
-        webhooks=given.deliveries,
-        instances_per_s=given.instances_per_s,
+        if given.of == "deliveries"
+        else menu(ray=ray, length_s=length_s, workers=bool(workers), engines=bool(engines)),
+        targeted=kind.targeted,
+        webhooks=kind.webhooks,
+        instances_per_s=instances_per_s,
     )
     again = (
-        f"python -m tests.chaos --cluster {given.cluster} --minutes {given.minutes:g}"
-        f" --calls-per-s {given.calls_per_s:g} --instances-per-s {given.instances_per_s:g}"
-        f" --seed {given.seed}{' --deliveries' if given.deliveries else ''}"
+        f"python -m tests.chaos --of {given.of} --cluster {given.cluster} --minutes {given.minutes:g}"
+        f" --calls-per-s {given.calls_per_s:g} --instances-per-s {given.instances_per_s:g} --seed {given.seed}"
     )
     _tell(f"the same run again: {again}")
     given.to.mkdir(parents=True, exist_ok=True)
@@ -76,16 +110,15 @@ def main() -> int:
         _bar() as bar,
     ):
         cluster: Cluster = (
-            RayCluster(Path(place), engines=engines, log=log)
-            if given.cluster == "ray"
-            else Processes(4, workers=2, engines=engines, log=log)
+            RayCluster(Path(place), has_workers=bool(workers), engines=engines, log=log)
+            if ray
+            else Processes(4, workers=workers, engines=engines, log=log)
         )
-        least = LEAST_DELIVERING if given.deliveries else LEAST
-        history = asyncio.run(_run(plan, cluster, bar, bounds=_least(least, given.minutes)))
+        history = asyncio.run(_run(plan, cluster, bar, bounds=_least(kind.least, given.minutes)))
     _tell("judging")
     gc.disable()  # it makes millions of small things, and no garbage
     history = patient(history, given.patience)
-    exercised = EXERCISED | PROCESSES if plan.begins else EXERCISED
+    exercised = kind.exercised if plan.begins else kind.exercised - PROCESSES
     verdict = judge(history, exercised=exercised)
     save(history, given.to)
     page = report(history, verdict, given.to, versions=_versions(given.cluster), repeat=again)
@@ -111,9 +144,10 @@ def _arguments() -> argparse.Namespace:
         "--instances-per-s", type=float, default=INSTANCES_PER_S, help="instances of processes that are started"
     )
     parser.add_argument(
-        "--deliveries",
-        action="store_true",
-        help="half of the timers have a target; what delivers is killed",
+        "--of",
+        choices=KINDS,
+        default="all",
+        help="timers alone; or deliveries: half of the timers have a target, and what delivers is killed",
     )
     parser.add_argument("--to", type=Path, default=Path("build/chaos"), help="where the report is written")
     parser.add_argument(

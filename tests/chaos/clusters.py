@@ -160,13 +160,18 @@ class Processes:
 
 
 class RayCluster:
-    """`shardclock up`: Ray, a coordinator, as many shards and engines as it is told, two workers with the rig's app."""
+    """`shardclock up`: Ray, a coordinator, as many shards and engines as it is told, two workers with the rig's app.
+
+    Without `has_workers` it has no app, and so no worker.
+    """
 
     name = "ray"
 
-    def __init__(self, place: Path, shards: int = 3, *, engines: int = 0, log: IO[bytes] | None = None) -> None:
+    def __init__(
+        self, place: Path, shards: int = 3, *, has_workers: bool = True, engines: int = 0, log: IO[bytes] | None = None
+    ) -> None:
         self.takeover_s = LED_S
-        self._engines = engines
+        self._has_workers, self._engines = has_workers, engines
         self._place, self._shards, self._log = place, shards, log
         self._up: ClusterProcess | None = None
 
@@ -183,7 +188,7 @@ class RayCluster:
             self._place,
             cwd=self._place,
             SHARDCLOCK_DSN=dsn,
-            SHARDCLOCK_APP=APP,
+            **({"SHARDCLOCK_APP": APP} if self._has_workers else {}),
             SHARDCLOCK_SHARDS=str(self._shards),
             SHARDCLOCK_METRICS_PORT="0",
             SHARDCLOCK_GATEWAY_ENABLED="false",
@@ -192,7 +197,7 @@ class RayCluster:
         )
         await asyncio.to_thread(self._up.until_running)
         await until_serving(direct_dsn, self._shards)
-        await until_serving(direct_dsn, WORKERS, role=WORKER)
+        await until_serving(direct_dsn, WORKERS if self._has_workers else 0, role=WORKER)
         await until_serving(direct_dsn, self._engines, role=ENGINE)
 
     async def stop(self) -> None:

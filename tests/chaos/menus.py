@@ -70,11 +70,11 @@ _LONG = [
 ]
 
 
-def menu(*, ray: bool, length_s: float, engines: bool = True) -> Sequence[Menu]:
+def menu(*, ray: bool, length_s: float, workers: bool = True, engines: bool = True) -> Sequence[Menu]:
     """Choose the faults for a run: all that its cluster can have, the long ones where there is time for them."""
     return [
         *_SHARDS,
-        *_WORKERS,
+        *(_WORKERS if workers else []),
         *(_ENGINES if engines else []),
         *_STORE,
         *(_RAY if ray else []),

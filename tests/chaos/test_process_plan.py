@@ -37,6 +37,12 @@ def test_a_run_starts_none_unless_it_is_asked_to() -> None:
     assert draw(7, length_s=60.0, calls_per_s=1.0, menu=menu(ray=True, length_s=60.0)).begins == []
 
 
+def test_a_run_of_timers_alone_breaks_no_worker() -> None:
+    offered = {entry.fault for entry in menu(ray=True, length_s=60.0, workers=False)}
+    missing = {entry.fault for entry in menu(ray=True, length_s=60.0)} - offered
+    assert missing == {"kill worker", "kill handler", "freeze worker"}
+
+
 def test_a_run_without_instances_breaks_no_engine() -> None:
     offered = {entry.fault for entry in menu(ray=True, length_s=60.0, engines=False)}
     missing = {entry.fault for entry in menu(ray=True, length_s=60.0)} - offered
