@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 
+import uvloop
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -114,7 +115,8 @@ def main() -> int:
             if ray
             else Processes(4, workers=workers, engines=engines, log=log)
         )
-        history = asyncio.run(_run(plan, cluster, bar, bounds=_least(kind.least, given.minutes)))
+        # All traffic with Postgres goes through the rig, which has its processors with the cluster.
+        history = uvloop.run(_run(plan, cluster, bar, bounds=_least(kind.least, given.minutes)))
     _tell("judging")
     gc.disable()  # it makes millions of small things, and no garbage
     history = patient(history, given.patience)
