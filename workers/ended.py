@@ -1,4 +1,4 @@
-"""One sentence on how a process of the user's code ended, out of what Ray says about it."""
+"""Tell out of what Ray says about a process of the user's code whether it has ended, and in one sentence how."""
 
 import re
 
@@ -14,6 +14,15 @@ SILENT = "connection error code 2"
 UNKNOWN = "without an exit code: by os._exit, a signal such as SIGKILL or SIGSEGV, or too little memory"
 # What comes before it describes the actor.
 DETAILS = ("Worker exit detail: ", "The actor is dead because ")
+
+
+def has_ended(text: str) -> bool:
+    """Say, from the text of Ray's error, whether Ray has seen the process end, or never begin.
+
+    Otherwise it may live on where nobody reaches it, as on a node that is cut off.
+    """
+    text = COLOUR.sub("", text)
+    return IN_CREATION in text or SILENT in text or bool(SIGNAL.search(text) or EXIT_CODE.search(text))
 
 
 def sentence_of(text: str, *, whose: str) -> str:

@@ -22,7 +22,7 @@ from shardclock import (
     find_handlers,
 )
 from sql.deliveries.claim import ClaimedDelivery
-from workers.ended import sentence_of
+from workers.ended import has_ended, sentence_of
 from workers.handler import HandlerSpec
 from workers.importing import prepare_to_import
 
@@ -51,7 +51,14 @@ class CallResult:
 
 
 class ProcessDied(Exception):
-    """A process of the user's code is gone; the message says how it ended, as far as that is known."""
+    """A process of the user's code is gone; the message says how it ended, as far as that is known.
+
+    `may_live`: only Ray's connection to it is known to be lost.
+    """
+
+    def __init__(self, how: str, *, may_live: bool = False) -> None:
+        super().__init__(how)
+        self.may_live = may_live
 
 
 class HandlerProcess(Protocol):
@@ -199,7 +206,8 @@ async def answer_of(reference: Any, *, whose: str) -> Any:
     try:
         return await reference
     except ray.exceptions.RayError as error:  # not only RayActorError: the memory monitor's is none
-        raise ProcessDied(sentence_of(str(error), whose=whose)) from error
+        text = str(error)
+        raise ProcessDied(sentence_of(text, whose=whose), may_live=not has_ended(text)) from error
 
 
 def _call_plain(handler: Handler, timers: Sequence[Timer[str | None]]) -> list[Outcome]:

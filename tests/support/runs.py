@@ -47,6 +47,7 @@ class FakeRunProcess:
     heeds: bool = True
     comes_up: bool = True
     is_slow: bool = False  # it never comes up
+    may_live: bool = False  # when it has died
     seen: Seen = field(default_factory=Seen)
     orders: list[RunOrder] = field(default_factory=list)
     of_all: list[RunOrder] = field(default_factory=list)  # shared by all processes of a worker
@@ -76,7 +77,7 @@ class FakeRunProcess:
         for wait in waits:
             wait.cancel()
         if self.died.is_set():
-            raise ProcessDied("the run's process ended: exit code 9")
+            raise ProcessDied("the run's process ended: exit code 9", may_live=self.may_live)
         if self.told.is_set() and self.heeds:
             self.told.clear()
             return Canceled("it ended when it was told to"), self.seen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workers.ended import SENTENCE_CHARS_MAX, sentence_of
+from workers.ended import SENTENCE_CHARS_MAX, has_ended, sentence_of
 
 DIED = (
     "The actor died unexpectedly before finishing this task.\n\tclass_name: HandlerActor\n"
@@ -82,3 +82,22 @@ def test_a_sentence_is_short_and_has_no_colours(text: str) -> None:
 
 def test_it_says_whose_process_it_was() -> None:
     assert sentence_of(DIED + EXITED + SILENT, whose="run") == UNKNOWN.replace("handler", "run")
+
+
+@pytest.mark.parametrize(
+    ("text", "ended"),
+    [
+        (DIED + EXITED + SILENT, True),
+        (DIED + EXITED + "Worker exits unexpectedly. Worker exits with an exit code 3.", True),
+        (DIED + EXITED + "Worker exits unexpectedly. The process receives a SIGTERM.", True),
+        (RAISED.format(line="import nothere", error="ModuleNotFoundError: No module named 'nothere'"), True),
+        (DIED + "The actor died because its node has died. Node Id: 8f3a", False),
+        (DIED + "The actor is dead because it was killed by `ray.kill`.", False),
+        (
+            "The actor 1f5be965 is unavailable: RpcError: RPC error: connection reset. The task may or may not run.",
+            False,
+        ),
+    ],
+)
+def test_a_process_has_ended_if_ray_has_seen_it_end(text: str, ended: bool) -> None:
+    assert has_ended(text) is ended

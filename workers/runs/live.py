@@ -4,23 +4,26 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from jobs.ending import Asked, Ending, Jitter, crash_of, ending_of
 from jobs.states import RunOutcome
 from shardclock import CallOutcome, Canceled, JobPolicy, RunOrder, Seen
 from sql.jobs.runs import BegunRun, EndedRun, SaidOfRun
 from workers.process import ProcessDied
+from workers.runs.lifetime import Lifetime
 from workers.runs.process import RunProcess
 
 START_S = 120.0  # for the import of the user's code, and for a node that has what the job asks for
 START_AGAIN_S = 5.0
 TELL_S = 2.0  # for a process to take the word to end
 LOOK_S = 1.0  # for the answer to a look; a function that keeps Python's lock answers later
+KILL_S = 1.0  # for a kill to end a process
 REPORT_S = 1.0  # between two reports of one run
 
 
 class LiveRun:
-    """Make one run in a process that was lent for it.
+    """Make one run in a process that was lent for it; `was_used` says that the process has made other runs.
 
     `called` is called when its function is, `ends` when it was told to end, with the reason.
     """
@@ -31,6 +34,7 @@ class LiveRun:
         policy: JobPolicy,
         process: RunProcess,
         *,
+        was_used: bool = False,
         lease_until_s: float,
         called: Callable[["LiveRun"], None],
         ends: Callable[["LiveRun", str], None],
@@ -39,13 +43,14 @@ class LiveRun:
         self.run = run
         self.policy = policy
         self.process = process
-        self.lease_until_s = lease_until_s
+        self.life = Lifetime(lease_until_s)
         self.is_well = False  # its process can make another run
         self.is_lost = False
         self._asked: Asked | None = None
         self._asked_why = ""
         self._is_asked = asyncio.Event()
         self._tells_called = called
+        self._was_used = was_used
         self._is_called = False
         self._ends = ends
         self._jitter = jitter
@@ -53,11 +58,6 @@ class LiveRun:
         self._reported = Seen()
         self._report_at_s = 0.0
         self._looking: asyncio.Task[None] | None = None
-
-    @property
-    def lives_s(self) -> float:
-        """Return how long its process may live if nobody looks at it any more."""
-        return self.lease_until_s - time.monotonic()
 
     def ask(self, why: Asked, reason: str) -> None:
         """Ask it to end; the first reason counts."""
@@ -77,9 +77,9 @@ class LiveRun:
         try:
             ending = await self._made()
         except ProcessDied as error:
-            ending = self._died(str(error))
+            ending = self._died(str(error), may_live=error.may_live)
         except Exception as error:  # noqa: BLE001 - whatever it is, the run must not stay marked for ever
-            ending = self._died(f"{type(error).__name__}: {error}"[:300])
+            ending = self._died(f"{type(error).__name__}: {error}"[:300], may_live=True)
         finally:
             if self._looking is not None:
                 self._looking.cancel()
@@ -109,14 +109,17 @@ class LiveRun:
         self._tells_called(self)
         run = self.run
         order = RunOrder(run.job, run.function, run.run_id, run.attempt, run.scheduled_at, run.config)
-        call = asyncio.ensure_future(self.process.run(order, lives_s=self.lives_s))
+        call = asyncio.ensure_future(self.process.run(order, lives_s=self.life.grant()))
         try:
             if not await self._within(self.policy.max_runtime_s, call):
                 await self._tell_to_end()
+                # It ends itself if the kill does not reach it.
+                self.life.ends_by_s = time.monotonic() + self.policy.grace_s + KILL_S
                 done, _ = await asyncio.wait([call], timeout=self.policy.grace_s)
                 if not done:
                     self.process.kill()
-                    return self._judged(Canceled(f"it did not end within {self.policy.grace_s:g} s, and was killed"))
+                    killed = Canceled(f"it did not end within {self.policy.grace_s:g} s, and was killed")
+                    return replace(self._judged(killed), rest_s=self.life.rest_s)
             outcome, self._seen = call.result()
         finally:
             call.cancel()
@@ -154,7 +157,9 @@ class LiveRun:
     async def _look(self) -> None:
         try:
             async with asyncio.timeout(LOOK_S):
-                self._seen = await self.process.look(lives_s=self.lives_s)
+                granted_s = self.life.grant()
+                self._seen = await self.process.look(lives_s=granted_s)
+                self.life.was_granted(granted_s)
         except (TimeoutError, ProcessDied):
             return  # the call of the run says what became of it
 
@@ -164,7 +169,10 @@ class LiveRun:
             return Ending(RunOutcome.CANCELED, reason=f"{self._asked_why}; {ending.reason}")
         return ending
 
-    def _died(self, how: str) -> Ending:
+    def _died(self, how: str, *, may_live: bool) -> Ending:
+        left_s = self.life.rest_s if may_live else 0.0
         if self._asked is not None:
-            return self._judged(Canceled(how))
-        return crash_of(how, self.policy, attempt=self.run.attempt, jitter=self._jitter)
+            return replace(self._judged(Canceled(how)), rest_s=left_s)
+        if self._was_used and not self._is_called:
+            return Ending(RunOutcome.INTERRUPTED, delay_s=0.0, reason=f"{how}, while it waited for a run")
+        return crash_of(how, self.policy, attempt=self.run.attempt, lease_left_s=left_s, jitter=self._jitter)

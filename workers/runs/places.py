@@ -19,18 +19,18 @@ class Places:
         """Return how many more runs can be made now."""
         return max(0, self._most - self._lent)
 
-    def take(self, needs: Needs) -> RunProcess:
-        """Lend a process: one that waits, or a new one."""
+    def take(self, needs: Needs) -> tuple[RunProcess, bool]:
+        """Lend a process: one that waits, or a new one; say whether it was used before."""
         assert self.free, "who takes has asked whether there is a place"
         self._lent += 1
         for place, (had, process) in enumerate(self._idle):
             if had == needs:
                 del self._idle[place]
-                return process
+                return process, True
         if len(self._idle) + self._lent > self._most:
             _, oldest = self._idle.pop(0)
             oldest.kill()
-        return self._start(needs)
+        return self._start(needs), False
 
     def give_back(self, needs: Needs, process: RunProcess, *, is_well: bool) -> None:
         """Take a process back; end it unless it is well and keeps nothing from others."""

@@ -28,7 +28,7 @@ from sql.jobs.runs import (
 )
 from sql.session import Session
 from workers.runs.gate import HintGate
-from workers.runs.live import LiveRun
+from workers.runs.live import KILL_S, LiveRun
 from workers.runs.places import Places
 from workers.runs.process import Needs, RunProcess
 
@@ -159,7 +159,8 @@ class JobRunner:
         await asyncio.gather(*self._making.values(), return_exceptions=True)
         for it in self._live.values():
             it.process.kill()
-            left = Ending(RunOutcome.INTERRUPTED, delay_s=0.0, reason="its worker left, and it was broken off")
+            reason = "its worker left, and it was broken off"
+            left = Ending(RunOutcome.INTERRUPTED, delay_s=0.0, reason=reason, rest_s=KILL_S)
             self._ended.append(EndedRun(it.run, left))
         self._live.clear()
         self._places.end()
@@ -198,10 +199,12 @@ class JobRunner:
 
     def _make(self, run: BegunRun, policy: JobPolicy, sent_s: float) -> None:
         needs = Needs.of(self._specs[run.function].priority, policy)
+        process, was_used = self._places.take(needs)
         live = LiveRun(
             run,
             policy,
-            self._places.take(needs),
+            process,
+            was_used=was_used,
             lease_until_s=sent_s + self._settings.lease_s - MARGIN_S,
             called=lambda it: self._say(it, JobState.RUNNING, None),
             ends=lambda it, why: self._say(it, JobState.TERMINATING, why),
@@ -285,7 +288,7 @@ class JobRunner:
             if claim in self._renewed_s:  # its end was not taken meanwhile
                 self._renewed_s[claim] = now_s
             if live is not None:
-                live.lease_until_s = now_s + self._settings.lease_s - MARGIN_S
+                live.life.lease_until_s = now_s + self._settings.lease_s - MARGIN_S
 
     def _lose(self, live: LiveRun, why: str) -> None:
         if not live.is_lost:

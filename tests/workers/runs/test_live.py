@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +18,7 @@ from sql.jobs.runs import EndedRun
 from tests.support.jobs import job_policy
 from tests.support.runs import FakeRunProcess, begun_run
 from tests.support.waiting import eventually
-from workers.runs.live import LiveRun
+from workers.runs.live import KILL_S, LiveRun
 
 
 class Told:
@@ -28,7 +29,14 @@ class Told:
         self.ends: list[str] = []
 
 
-def live_run(process: FakeRunProcess, told: Told | None = None, *, lease_s: float = 20.0, **numbers: Any) -> LiveRun:
+def live_run(
+    process: FakeRunProcess,
+    told: Told | None = None,
+    *,
+    lease_s: float = 20.0,
+    was_used: bool = False,
+    **numbers: Any,
+) -> LiveRun:
     """Make a run in a process that the test plays."""
     said = told or Told()
 
@@ -39,6 +47,7 @@ def live_run(process: FakeRunProcess, told: Told | None = None, *, lease_s: floa
         begun_run(config='{"city": "Rome"}'),
         job_policy(**numbers),
         process,
+        was_used=was_used,
         lease_until_s=time.monotonic() + lease_s,
         called=called,
         ends=lambda _, why: said.ends.append(why),
@@ -122,6 +131,56 @@ async def test_a_run_that_heeds_nothing_is_killed_when_the_grace_is_over() -> No
     assert done.ending.reason == "wrong city; it did not end within 0.05 s, and was killed"
 
 
+async def test_after_a_kill_that_may_not_reach_it_no_run_begins_while_the_process_may_live() -> None:
+    process = FakeRunProcess(gate=asyncio.Event(), heeds=False)
+    live = live_run(process, grace_s=0.05, lease_s=20.0)
+
+    done = await ended(live, lambda: live.ask(Asked.BY_CLIENT, "enough"), process)
+
+    assert 19 < done.ending.rest_s <= 20
+
+
+async def test_a_process_that_is_to_end_ends_itself_soon_and_the_next_run_need_not_wait_for_longer() -> None:
+    process = FakeRunProcess(gate=asyncio.Event(), heeds=False)
+    live = live_run(process, grace_s=0.5, lease_s=20.0)
+    making = asyncio.create_task(live.make())
+    await eventually(lambda: bool(process.orders))
+    live.ask(Asked.BY_CLIENT, "enough")
+    await eventually(lambda: live.life.ends_by_s < math.inf)
+
+    live.look()
+    done = await making
+
+    assert process.lives_s[1] <= 0.5 + KILL_S, "it was told"
+    assert done.ending.rest_s <= KILL_S
+
+
+@pytest.mark.parametrize(("may_live", "rest_s"), [(False, 5.0), (True, 20.0)])
+async def test_no_run_begins_while_a_process_that_was_lost_may_live(may_live: bool, rest_s: float) -> None:
+    process = FakeRunProcess(gate=asyncio.Event(), may_live=may_live)
+    live = live_run(process, lease_s=20.0)
+
+    done = await ended(live, process.died.set, process)
+
+    assert done.ending.outcome is RunOutcome.CRASHED
+    assert rest_s - 1 < done.ending.rest_s <= rest_s
+
+
+@pytest.mark.parametrize(
+    ("was_used", "outcome", "delay_s"), [(True, RunOutcome.INTERRUPTED, 0.0), (False, RunOutcome.CRASHED, 5.0)]
+)
+async def test_a_process_that_died_while_it_waited_for_its_next_run_is_no_crash_of_that_run(
+    was_used: bool, outcome: RunOutcome, delay_s: float
+) -> None:
+    process = FakeRunProcess()
+    process.kill()
+
+    done = await live_run(process, was_used=was_used, retry_period_s=0.0).make()
+
+    assert (done.ending.outcome, done.ending.delay_s, process.orders) == (outcome, delay_s, [])
+    assert done.ending.fails is not was_used
+
+
 async def test_a_run_whose_worker_leaves_is_interrupted_and_due_at_once(process: FakeRunProcess) -> None:
     live = live_run(process)
 
@@ -163,7 +222,7 @@ async def test_what_a_run_says_is_reported_once_and_a_look_lets_it_live_on(proce
     await eventually(lambda: bool(process.orders))
     assert live.said() is None
     process.seen = Seen(0.5, "half", said=1, lines=2, log="a\nb")
-    live.lease_until_s += 10
+    live.life.lease_until_s += 10
 
     live.look()
     await eventually(lambda: len(process.lives_s) == 2)
