@@ -5,7 +5,8 @@ line for each fault. Postgres comes next: the database that the settings name, o
 directory (`embedded.server`). The embedded one is migrated; of a named one the schema version is checked. Then comes
 Ray: the Ray cluster that the settings name, or one of our own. Our own gets its own address and temporary directory, so
 that it never meets another Ray on this machine. The coordinator comes last, a detached actor that starts the keepers:
-shards, and workers if timers can have targets. An exporter beside them serves the metrics. Each step needs only the
+shards, workers if timers can have targets, and engines if a model is deployed. An exporter and a gateway beside them
+serve the metrics and the HTTP API. Each step needs only the
 steps before it, so after a failure everything that was started can be stopped again.
 
 **Stop**, on SIGINT or SIGTERM, goes the same way backwards. Each keeper hands back what it has claimed (`drain()`), so

@@ -41,8 +41,8 @@ class Share:
 class Advanced:
     """An instance after its signals, with what follows.
 
-    shape:   `signals` are those that were taken: the first ones of all that were read, or none if there was time only
-             for what an earlier step had left. `was` is the version that was read, 0 of an instance that begins;
+    shape:   `signals` are those that were taken: the first of those that were read; none if the rest of an earlier step
+             took all the time. `was` is the version that was read, 0 of an instance that begins;
              `stale` counts signals that changed nothing
     """
 

@@ -70,9 +70,10 @@ class Runner:
         self._lane = lane
         self._tell_workers = tell_workers
         self._definitions = Definitions()
-        # Instances of which some signal failed among others: they take one signal a turn, so that the right one fails.
+        # Instances one of whose signals failed beside others. They take one signal a turn, so that the one at fault fails
+        # alone.
         self._one_by_one: set[int] = set()
-        # Instances that had more signals than there was time for: others come first, until all have had their share.
+        # Instances with more signals than one batch has time for. They are left out until a batch cuts nobody.
         self._rested: set[int] = set()
         self._told: set[str] = set()  # why signals were left to a newer engine; each is logged once
 

@@ -31,10 +31,11 @@ from timers.refusal import shortened
 
 Model = TypeVar("Model", bound=BaseModel)
 IF_MATCH = "If-Match"
+# By header: the requests that heed it.
 HEEDED = {
     "Idempotency-Key": "changes of one timer, and of processes",
     IF_MATCH: "changes of one timer",
-}  # where, by header
+}
 NAME_SHOWN = 100  # characters of a field that the caller has named
 
 

@@ -12,10 +12,10 @@ from sql.deliveries.dead_letters import (
     find_dead_letters,
     redrive_dead_letters,
 )
+from sql.log.records import SIGNAL
 from sql.session import Session
 
 AT_ONCE_MAX = 10_000  # the most that one statement changes
-SIGNAL = "process:instance"
 NOUN = ("dead letter", "dead letters")
 NONE = "there is no such dead letter"
 

@@ -24,6 +24,7 @@ ENDS_OF_DELIVERY = {
     "DELIVERED": "delivered to",
     "DISCARDED": "discarded by",
     "DEAD": "given up: a dead letter of",
+    "STALE": "too late for",
 }
 JOB = "job:"
 PUNCTUAL = timedelta(seconds=1)  # for a firing that was later than this, the answer gives a reason
@@ -237,6 +238,8 @@ def _under_way(story: Story, fired: LogRecord) -> str:
     """Say where a delivery is of which the records tell no end."""
     delivery = story.delivery
     if delivery is None or delivery.timer_key != fired.timer_key:
+        if not fired.is_delivered:
+            return "its instance has taken it"
         return f"what became of its delivery to {fired.target} is not known here"
     failed = f" after {counted(delivery.failed_attempts, 'failed attempt')}" if delivery.failed_attempts else ""
     if delivery.state == "DEAD":

@@ -1,4 +1,4 @@
-"""Change many rows with one call: those that were found or, of a dry run, none; and say what was done, what is left."""
+"""Change the rows that were found, or in a dry run none; say what was done and what is left."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass

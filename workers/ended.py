@@ -1,4 +1,4 @@
-"""Tell out of what Ray says about a process of the user's code whether it has ended, and in one sentence how."""
+"""Read from Ray's error whether a process of the user's code has ended, and say how in one sentence."""
 
 import re
 

@@ -192,7 +192,7 @@ class Worker:
         """
         if not await self._hints.wait(HINT_S):
             return HINT_GAP_S
-        # Not before the wait: a hint that came since the last turn is for a delivery that no claim may have seen.
+        # After the wait, not before: a hint that came since the last turn may be for a delivery that no claim has seen.
         heard = self._hints.forget()
         self._claim_soon.set()
         self._search_soon.set()

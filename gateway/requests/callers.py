@@ -24,7 +24,7 @@ from timers.refusal import shortened
 TENANT_HEADER = "Shardclock-Tenant"
 DEFAULT_TENANT = "default"
 BEARER = "bearer"
-# A key that was revoked is good for so long still; and each gateway asks Postgres about a key no more often.
+# A gateway asks Postgres about a key once in this time, so a revoked key works this long at most.
 KNOWN_S = 2.0
 KNOWN_MAX = 10_000
 

@@ -28,7 +28,7 @@ class Watched:
 
 
 class _LoopLag:
-    """Measure by how much each turn comes too late. One is due from the moment the last one began: no time between."""
+    """Measure how late each turn comes. The next is due `TICK_S` after this one began, so no stall falls between two."""
 
     def __init__(self, lag: Buckets) -> None:
         self._lag = lag

@@ -69,7 +69,7 @@ class TaskLines:
     ) -> T:
         """Look until something else than `nothing` is found, the caller is gone, or the time is over; return it.
 
-        Who comes while others wait looks after them. A look is never broken off: what it has taken would be nobody's
+        A caller that comes while others wait stands behind them. A look is never broken off: what it has taken would be nobody's
         until its lease runs out.
         """
         until_s = time.monotonic() + within_s

@@ -29,7 +29,7 @@ AWAY_S = 0.2  # between two tries while Postgres is away
 
 def is_end(record: LogRecord) -> bool:
     """Say whether nothing more will become of a timer after a record: of one with a target, its delivery has ended."""
-    return record.intent in ENDS or (record.intent == "TRIGGERED" and not record.has_target)
+    return record.intent in ENDS or (record.intent == "TRIGGERED" and not record.is_delivered)
 
 
 async def find_ends(session: Session, timer_keys: Collection[int]) -> dict[int, LogRecord]:

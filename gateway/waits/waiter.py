@@ -42,7 +42,7 @@ class Waiter(Generic[T]):
         self._until: asyncio.Timeout | None = None
 
     def tell(self, value: T) -> None:
-        """Tell it what it waits for; what it was told first, stays."""
+        """Tell it what it waits for; only the first answer counts."""
         if self.told is None:
             self.told = value
         self.end()

@@ -18,6 +18,7 @@ from sql.session import Record, Session
 
 POLL_S = 0.1
 READ_MAX = 500
+SIGNAL = "process:instance"  # the target of what an instance of a process waits for
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,11 @@ class LogRecord:
     def has_target(self) -> bool:
         """Say whether the timer's firing calls something, so that a delivery follows it."""
         return self.target != "log"
+
+    @property
+    def is_delivered(self) -> bool:
+        """Say whether a record follows of how the delivery ended: an instance of a process takes a timer without one."""
+        return self.target not in ("log", SIGNAL)
 
     @property
     def late_since(self) -> datetime:

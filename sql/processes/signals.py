@@ -53,7 +53,7 @@ async def take_signals(
 ) -> list[TakenSignal]:
     """Read the signals of the holder's instances that are due, soonest first; nothing is claimed.
 
-    Those of some instances are left out, if it says so.
+    `without` names instances whose signals are left out.
 
     shape:   at most `batch`, and fewer if they are large, but always the first one
     errors:  StoreUnavailable  no answer in time: ask again

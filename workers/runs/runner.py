@@ -36,7 +36,7 @@ WATCH_S = 0.25  # between two looks at what runs: who disables a job is heard th
 MARGIN_S = 2.0  # a run's process is gone so long before its lease is over
 TEND_S = 30.0
 PRUNE_S = 60.0
-NOT_HERE_S = 5.0  # until a job whose code this worker lacks is begun again, by another one it is to be hoped
+NOT_HERE_S = 5.0  # before a start whose code this worker lacks is begun again, if possible by another worker
 ENDS_MAX = 200  # by one statement
 
 

@@ -63,7 +63,7 @@ class AsyncBulk:
         return self._counted.matched
 
     async def commit(self) -> BulkChanged:
-        """Change them, within ten minutes from the count; timers that match only since then are not more than it.
+        """Change them, within ten minutes of the count. If more timers match than were counted, none is changed.
 
         shape:   it is sent once: sent again, it would change timers that match only since then
         errors:  MoreMatch  more timers match than were counted: none was changed

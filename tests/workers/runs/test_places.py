@@ -13,13 +13,14 @@ def test_a_process_that_is_well_is_lent_again_to_a_run_with_the_same_needs() -> 
     processes = RunProcesses()
     places = Places(2, start=processes)
 
-    first = places.take(PLAIN)
+    first, was_used = places.take(PLAIN)
+    assert not was_used
     assert places.free == 1
     places.give_back(PLAIN, first, is_well=True)
 
     assert places.free == 2
-    assert places.take(PLAIN) is first
-    assert places.take(URGENT) is not first, "a process only ever gets nicer"
+    assert places.take(PLAIN) == (first, True)
+    assert places.take(URGENT)[0] is not first, "a process only ever gets nicer"
     assert places.free == 0
 
 
@@ -27,8 +28,8 @@ def test_one_that_is_not_well_or_that_reserves_something_is_ended() -> None:
     processes = RunProcesses()
     places = Places(2, start=processes)
 
-    places.give_back(PLAIN, places.take(PLAIN), is_well=False)
-    places.give_back(ON_A_GPU, places.take(ON_A_GPU), is_well=True)
+    places.give_back(PLAIN, places.take(PLAIN)[0], is_well=False)
+    places.give_back(ON_A_GPU, places.take(ON_A_GPU)[0], is_well=True)
 
     assert [process.killed for _, process in processes.started] == [True, True]
     assert [needs for needs, _ in processes.started] == [PLAIN, ON_A_GPU]
@@ -38,7 +39,7 @@ def test_there_are_never_more_processes_than_places() -> None:
     processes = RunProcesses()
     places = Places(2, start=processes)
     for needs in (PLAIN, URGENT):
-        places.give_back(needs, places.take(needs), is_well=True)
+        places.give_back(needs, places.take(needs)[0], is_well=True)
 
     places.take(ON_A_GPU)
 
