@@ -4,7 +4,7 @@ import asyncio
 import time
 from functools import partial
 
-from engine.runner import Runner
+from engine.runner import SignalRunner
 from engine.settings import EngineSettings
 from engine.stats import EngineStats, report_of
 from keepers.registration import Registration
@@ -48,7 +48,7 @@ class Engine:
         self._delivery_hints = registration.hint_sender(send_delivery_hint, to="workers")
         lanes = [Lane(number, settings.signal_lanes) for number in range(settings.signal_lanes)]
         self._runners = [
-            Runner(
+            SignalRunner(
                 registration.session("steps"),
                 self.holder,
                 self.stats,

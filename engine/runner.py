@@ -47,7 +47,7 @@ def _nobody(count: int) -> None:
     pass
 
 
-class Runner:
+class SignalRunner:
     """Advance the instances of one engine's slots, or of one lane of them."""
 
     def __init__(

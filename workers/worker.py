@@ -21,7 +21,7 @@ from workers.handler import HandlerSpec
 from workers.handlers import Handlers
 from workers.process import HandlerProcess
 from workers.runs.process import Needs, RunProcess
-from workers.runs.runner import JobRunner, RunnerSettings
+from workers.runs.runner import JobRunner, RunLimits
 from workers.settings import WorkerSettings
 from workers.settler import Settler
 from workers.stats import WorkerGauges, WorkerStats, report_of
@@ -91,7 +91,7 @@ class Worker:
             broken=self._break_off,
             send=around.send,
         )
-        limits = RunnerSettings(settings.run_places, settings.run_lease_s, settings.delivery_poll_s)
+        limits = RunLimits(settings.run_places, settings.run_lease_s, settings.delivery_poll_s)
         self._runner = JobRunner(
             self.holder, jobs, limits, start=start_run, session=session, log=self._log, jitter=around.jitter
         )

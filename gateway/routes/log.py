@@ -34,7 +34,9 @@ async def read_page(
     gateway: Here,
     caller: Reader,
     after: Annotated[int, Query(ge=0, le=BIGINT_MAX, description="the last answer's `next`; 0: from the start")] = 0,
-    limit: Annotated[int, Query(ge=1, le=READ_MAX, description="how many records are read; those of other tenants are left out")] = 100,
+    limit: Annotated[
+        int, Query(ge=1, le=READ_MAX, description="how many records are read; those of other tenants are left out")
+    ] = 100,
 ) -> Response:
     """Read what happened to the caller's timers, in the order in which it is read by everybody.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import structlog
 
-from engine.runner import Runner
+from engine.runner import SignalRunner
 from engine.stats import EngineStats
 from service import processes
 from service.dead_letters import discard
@@ -90,7 +90,7 @@ async def test_a_step_that_takes_the_server_too_long_is_put_off_and_others_go_on
         Session(dsn, application="test") as session,
         Session(dsn, application="engine", timeout_s=0.5) as steps,
     ):
-        runner = Runner(steps, 1, EngineStats(), batch=500, log=structlog.get_logger())
+        runner = SignalRunner(steps, 1, EngineStats(), batch=500, log=structlog.get_logger())
         await processes.deploy(session, model(USER, connected="s>u u>e"), resource="p.bpmn")
         slow, other = [await processes.start(session, "p") for _ in range(2)]
         await query(dsn, SLEEPS.format(key=slow))

@@ -15,7 +15,7 @@ from bpmn.model import InvalidModel, read_model
 from bpmn.model.refusal import Problem
 from bpmn.step.signals import VariablesSet
 from engine import inbox, runner
-from engine.runner import TOO_NEW_TRIES_MAX, Runner
+from engine.runner import TOO_NEW_TRIES_MAX, SignalRunner
 from engine.stats import EngineStats
 from service import processes
 from sql.processes.instances import set_variables
@@ -36,14 +36,14 @@ class Place:
     dsn: str
     session: Session
     steps: Session
-    engine: Runner = field(init=False)
+    engine: SignalRunner = field(init=False)
 
     def __post_init__(self) -> None:
         self.restart()
 
     def restart(self) -> None:
         """Let another engine take over."""
-        self.engine = Runner(self.steps, 1, EngineStats(), batch=500, log=structlog.get_logger())
+        self.engine = SignalRunner(self.steps, 1, EngineStats(), batch=500, log=structlog.get_logger())
 
     async def turns(self, count: int) -> None:
         """Let the engine take turns, each when all that was put off is due again."""

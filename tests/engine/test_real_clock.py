@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 import structlog
 
-from engine.runner import Runner
+from engine.runner import SignalRunner
 from engine.stats import EngineStats
 from service import processes
 from sql.cluster.holders import end_holders
@@ -32,7 +32,7 @@ class One:
     """One engine's runner, and a client's session."""
 
     session: Session
-    runner: Runner
+    runner: SignalRunner
 
     async def settle(self) -> None:
         """Take signals until none is due."""
@@ -55,7 +55,7 @@ class One:
         return processes.variables_of(await processes.find(self.session, key))
 
 
-def when_it_has_read(runner: Runner, patch: pytest.MonkeyPatch, do: Callable[[], Awaitable[None]]) -> None:
+def when_it_has_read(runner: SignalRunner, patch: pytest.MonkeyPatch, do: Callable[[], Awaitable[None]]) -> None:
     """Do something once, when a runner has read its signals and has not advanced an instance yet."""
     load = runner._load
 
@@ -71,7 +71,7 @@ def when_it_has_read(runner: Runner, patch: pytest.MonkeyPatch, do: Callable[[],
 async def one_engine(dsn: str, holder: int = 1) -> AsyncIterator[One]:
     await add_holder(dsn, holder, 0, 1)
     async with Session(dsn, application="test") as session, Session(dsn, application="engine") as steps:
-        yield One(session, Runner(steps, holder, EngineStats(), batch=500, log=structlog.get_logger()))
+        yield One(session, SignalRunner(steps, holder, EngineStats(), batch=500, log=structlog.get_logger()))
 
 
 @asynccontextmanager
@@ -172,7 +172,7 @@ async def test_a_child_does_not_outlive_its_caller_however_they_are_taken(
         async def end_its_caller() -> None:
             assert await instances.cancel_instance(it.session, parent)
             async with Session(dsn, application="the other") as other:
-                await Runner(other, 1, EngineStats(), batch=500, log=structlog.get_logger()).turn()
+                await SignalRunner(other, 1, EngineStats(), batch=500, log=structlog.get_logger()).turn()
 
         async def both_are_cancelled() -> bool:
             found = await instances.find_instances(it.session)

@@ -7,7 +7,7 @@ import json
 import pytest
 import structlog
 
-from engine.runner import BATCH_FIRST, Runner
+from engine.runner import BATCH_FIRST, SignalRunner
 from engine.stats import EngineStats
 from service import processes
 from sql.processes.signals import TAKEN_BYTES_MAX, TakenSignal, take_signals
@@ -58,7 +58,7 @@ async def test_a_new_engine_takes_few_signals_and_then_twice_as_many_each_time(d
         for _ in range(COUNT):
             await processes.start(session, "p")
         stats, seen = EngineStats(), []
-        runner = Runner(steps, 1, stats, batch=40, log=structlog.get_logger())
+        runner = SignalRunner(steps, 1, stats, batch=40, log=structlog.get_logger())
         while await runner.turn():
             seen.append(stats.begun)
     assert seen == [BATCH_FIRST, 3 * BATCH_FIRST, 3 * BATCH_FIRST + 40, COUNT]

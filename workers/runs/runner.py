@@ -41,7 +41,7 @@ ENDS_MAX = 200  # by one statement
 
 
 @dataclass(frozen=True, slots=True)
-class RunnerSettings:
+class RunLimits:
     """How many runs there are at a time, and how long a silent worker keeps its runs."""
 
     places: int
@@ -56,7 +56,7 @@ class JobRunner:
         self,
         holder: int,
         specs: Sequence[JobSpec],
-        settings: RunnerSettings,
+        settings: RunLimits,
         *,
         start: Callable[[Needs], RunProcess],
         session: Callable[[str], Session],
