@@ -70,8 +70,7 @@ class SignalRunner:
         self._lane = lane
         self._tell_workers = tell_workers
         self._definitions = Definitions()
-        # Instances one of whose signals failed beside others. They take one signal a turn, so that the one at fault fails
-        # alone.
+        # Instances one of whose signals failed beside others: they take one a turn, so that the one at fault fails alone.
         self._one_by_one: set[int] = set()
         # Instances with more signals than one batch has time for. They are left out until a batch cuts nobody.
         self._rested: set[int] = set()

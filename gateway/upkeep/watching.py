@@ -28,7 +28,7 @@ class Watched:
 
 
 class _LoopLag:
-    """Measure how late each turn comes. The next is due `TICK_S` after this one began, so no stall falls between two."""
+    """Measure how late each turn comes. The next is due `TICK_S` after this one began: no stall falls between two."""
 
     def __init__(self, lag: Buckets) -> None:
         self._lag = lag

@@ -69,8 +69,8 @@ class TaskLines:
     ) -> T:
         """Look until something else than `nothing` is found, the caller is gone, or the time is over; return it.
 
-        A caller that comes while others wait stands behind them. A look is never broken off: what it has taken would be nobody's
-        until its lease runs out.
+        A caller that comes while others wait stands behind them. A look is never broken off: what it has taken would be
+        nobody's until its lease runs out.
         """
         until_s = time.monotonic() + within_s
         line = self._lines.setdefault(lane, _Line())

@@ -56,7 +56,7 @@ class LogRecord:
 
     @property
     def is_delivered(self) -> bool:
-        """Say whether a record follows of how the delivery ended: an instance of a process takes a timer without one."""
+        """Say whether a record of the delivery's end follows: an instance of a process takes a timer without one."""
         return self.target not in ("log", SIGNAL)
 
     @property
