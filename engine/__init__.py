@@ -1,13 +1,14 @@
 """Drive processes: take the signals that are due, advance their instances in memory, and write all that follows.
 
-An engine is a slot keeper. It claims nothing: it reads signals and instances, lets `bpmn` advance these, and writes the
+An engine is a slot keeper. It claims nothing. It reads signals and instances, lets `bpmn` advance these, and writes the
 whole batch in one statement, which leaves out each instance that somebody has advanced since.
 
 inbox        what a signal in the database says
 advancing    the signals of one instance, one after the other, and what follows from them as rows
 outbox       the rows
 definitions  compiled models, kept in memory
-runner       one turn: take, advance, write; what can't be taken fails alone
+runner       one turn: read, advance, write; what can't be taken fails alone
+putting_off  how long what can't be taken is put off
 engine       the keeper: its loops
 stats        what is counted, and `families` its metrics
 """

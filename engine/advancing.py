@@ -12,7 +12,7 @@ from bpmn.step.signals import Continued
 from engine.inbox import BEGIN, CANCEL, CLOSED, CONTINUED, Unreadable, kind_of, said_by, signal_of
 from engine.outbox import Outbox, Owner
 from sql.processes.apply import Row, Writes
-from sql.processes.signals import TakenSignal
+from sql.processes.signals import DueSignal
 from timers.model import BIGINT_MAX
 
 NODES_MAX = 500  # that one instance enters in one batch: some 15 ms, unless expressions take long
@@ -47,12 +47,12 @@ class Advanced:
     """
 
     owner: Owner
-    signals: Sequence[TakenSignal]
+    signals: Sequence[DueSignal]
     definition_key: int
     was: int
     instance: Instance
     outbox: Outbox
-    told: list[Row]
+    history: list[Row]
     stale: int = 0
 
     @property
@@ -78,15 +78,15 @@ class Advanced:
             "outcome": ended and ended.outcome.value.upper(),
             "error_code": ended and ended.error_code,
             "result": ended and dict(ended.variables),
-            "signals": self.told,
+            "signals": self.history,
             "passes": self.outbox.passes,
         }
-        written = Writes(signals=[(told["key"], owner.instance_key) for told in self.told], steps=[step])
+        written = Writes(signals=[(row["key"], owner.instance_key) for row in self.history], steps=[step])
         self.outbox.write(written)
         return written
 
 
-def definition_of(first: TakenSignal) -> int:
+def definition_of(first: DueSignal) -> int:
     """Tell of which definition the instance of a signal is, or is to be.
 
     errors:  Unreadable  the signal names none
@@ -99,7 +99,7 @@ def definition_of(first: TakenSignal) -> int:
     raise Unreadable("the signal that begins an instance names no definition")
 
 
-def advance_by(signals: Sequence[TakenSignal], definition: Definition, definition_key: int) -> Advanced:
+def advance_by(signals: Sequence[DueSignal], definition: Definition, definition_key: int) -> Advanced:
     """Advance an instance, or begin it, by as many of its signals as there is time for.
 
     What a step has left comes before the next signal, but for a cancellation. If something is left at the end, the
@@ -113,16 +113,16 @@ def advance_by(signals: Sequence[TakenSignal], definition: Definition, definitio
     done = _begun(signals, definition, definition_key, share) if begins else _read(signals, definition, definition_key)
     was_cut = done.instance.rest is not None and not begins
     for taken in signals[1:] if begins else signals:
-        if (done.told and share.is_over) or not _take(done, definition, taken, share):
+        if (done.history and share.is_over) or not _take(done, definition, taken, share):
             break
-    done.signals = signals[: len(done.told)]
-    is_on_its_way = was_cut and all(told["kind"] != CONTINUED for told in done.told)
+    done.signals = signals[: len(done.history)]
+    is_on_its_way = was_cut and all(row["kind"] != CONTINUED for row in done.history)
     if done.has_rest and not is_on_its_way:
         done.outbox.continue_later()
     return done
 
 
-def _begun(signals: Sequence[TakenSignal], definition: Definition, definition_key: int, share: Share) -> Advanced:
+def _begun(signals: Sequence[DueSignal], definition: Definition, definition_key: int, share: Share) -> Advanced:
     first = signals[0]
     said = said_by(first)
     parent, parent_token = said.get("parent"), said.get("parent_token")
@@ -139,11 +139,11 @@ def _begun(signals: Sequence[TakenSignal], definition: Definition, definition_ke
         goes_on=share.goes_on,
     )
     outbox.add(step.effects, now=first.server_time)
-    told = [_told(first, {**said, "kind": BEGIN}, stale=False)]
-    return Advanced(owner, signals, definition_key, 0, instance, outbox, told)
+    history = [_history_of(first, {**said, "kind": BEGIN}, stale=False)]
+    return Advanced(owner, signals, definition_key, 0, instance, outbox, history)
 
 
-def _read(signals: Sequence[TakenSignal], definition: Definition, definition_key: int) -> Advanced:
+def _read(signals: Sequence[DueSignal], definition: Definition, definition_key: int) -> Advanced:
     first = signals[0]
     assert first.state is not None, "it runs"
     assert first.version is not None, "it has begun"
@@ -153,7 +153,7 @@ def _read(signals: Sequence[TakenSignal], definition: Definition, definition_key
     return Advanced(owner, signals, definition_key, first.version, instance, outbox, [])
 
 
-def _take(done: Advanced, definition: Definition, taken: TakenSignal, share: Share) -> bool:
+def _take(done: Advanced, definition: Definition, taken: DueSignal, share: Share) -> bool:
     """Advance an instance by one signal; False: there was no time for it, because of what an earlier step had left."""
     said, now = said_by(taken), taken.server_time
     kind = kind_of(said)
@@ -168,7 +168,7 @@ def _take(done: Advanced, definition: Definition, taken: TakenSignal, share: Sha
         _close_late(done, taken.token, taken.node_id)
     if is_stale and isinstance(message := said.get("message"), int):
         done.outbox.give_back(message)
-    done.told.append(_told(taken, said, stale=is_stale))
+    done.history.append(_history_of(taken, said, stale=is_stale))
     done.stale += is_stale
     return True
 
@@ -189,8 +189,8 @@ def _close_late(done: Advanced, token: int, node_id: str | None) -> None:
         done.outbox.close_late(token, node_id)
 
 
-def _told(taken: TakenSignal, said: Mapping[str, Any], *, stale: bool) -> Row:
-    told: Row = {"key": taken.timer_key, "kind": kind_of(said)}
-    told |= {} if taken.token is None else {"token": taken.token}
-    told |= {} if taken.node_id is None else {"node": taken.node_id}
-    return told | ({"stale": True} if stale else {})
+def _history_of(taken: DueSignal, said: Mapping[str, Any], *, stale: bool) -> Row:
+    row: Row = {"key": taken.timer_key, "kind": kind_of(said)}
+    row |= {} if taken.token is None else {"token": taken.token}
+    row |= {} if taken.node_id is None else {"node": taken.node_id}
+    return row | ({"stale": True} if stale else {})

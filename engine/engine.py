@@ -14,7 +14,7 @@ from sql.deliveries.hints import SIGNALS, send_delivery_hint
 from sql.dsn import Dsn
 from sql.processes.signals import (
     FIRST,
-    Lane,
+    Stripe,
     correlate_kept,
     forget_instances,
     forget_messages,
@@ -46,7 +46,7 @@ class Engine:
         self._tends = registration.session("tends")
         self._hints = registration.listener(SIGNALS)
         self._delivery_hints = registration.hint_sender(send_delivery_hint, to="workers")
-        lanes = [Lane(number, settings.signal_lanes) for number in range(settings.signal_lanes)]
+        stripes = [Stripe(number, settings.signal_stripes) for number in range(settings.signal_stripes)]
         self._runners = [
             SignalRunner(
                 registration.session("steps"),
@@ -54,13 +54,13 @@ class Engine:
                 self.stats,
                 batch=settings.signal_batch,
                 log=registration.log,
-                lane=lane,
+                stripe=stripe,
                 tell_workers=self._delivery_hints.want,
             )
-            for lane in lanes
+            for stripe in stripes
         ]
-        self._soon = [asyncio.Event() for _ in lanes]
-        self._pauses_s = [BUSY_PAUSE_S for _ in lanes]  # after the next turn in which nothing is due
+        self._soon = [asyncio.Event() for _ in stripes]
+        self._pauses_s = [BUSY_PAUSE_S for _ in stripes]  # after the next turn in which nothing is due
         self._last_signal_s = time.monotonic()
         self._kept = FIRST
         self._reporter = Reporter(settings.metrics_socket)
@@ -104,22 +104,22 @@ class Engine:
             self._look_soon()
         return self._settings.heartbeat_s
 
-    async def step_turn(self, lane: int) -> float:
-        """Make one turn of a lane's step loop: take the signals that are due; no pause if something came of it.
+    async def step_turn(self, stripe: int) -> float:
+        """Make one turn of a stripe's step loop: take the signals that are due; no pause if something came of it.
 
         While signals come, more are likely to: the pause is short at first, and doubles with each turn in vain.
         """
-        self._soon[lane].clear()
+        self._soon[stripe].clear()
         if not self._heartbeat.began:
             return self._settings.signal_poll_s
-        if await self._runners[lane].turn():
+        if await self._runners[stripe].turn():
             self._last_signal_s = time.monotonic()
-            self._pauses_s[lane] = BUSY_PAUSE_S
+            self._pauses_s[stripe] = BUSY_PAUSE_S
             return 0.0
         if time.monotonic() - self._last_signal_s > IDLE_AFTER_S:
             return self._settings.signal_poll_idle_s
-        pause_s = min(self._pauses_s[lane], self._settings.signal_poll_s)
-        self._pauses_s[lane] = 2 * pause_s
+        pause_s = min(self._pauses_s[stripe], self._settings.signal_poll_s)
+        self._pauses_s[stripe] = 2 * pause_s
         return pause_s
 
     async def hint_turn(self) -> float:

@@ -16,7 +16,7 @@ from bpmn.step.signals import (
     Signal,
     VariablesSet,
 )
-from sql.processes.signals import TakenSignal
+from sql.processes.signals import DueSignal
 
 BEGIN = "begin"
 CANCEL = "cancel"
@@ -50,7 +50,7 @@ class UnknownKind(Unreadable):
     """A signal is of a kind that this release doesn't know; a newer one may."""
 
 
-def said_by(taken: TakenSignal) -> Said:
+def said_by(taken: DueSignal) -> Said:
     """Read a signal's JSON; that of a timer is empty.
 
     errors:  Unreadable
@@ -66,7 +66,7 @@ def kind_of(said: Said) -> str:
     return str(said.get("kind", FIRED))
 
 
-def signal_of(taken: TakenSignal, said: Said) -> Signal:
+def signal_of(taken: DueSignal, said: Said) -> Signal:
     """Tell what has happened to an instance.
 
     errors:  UnknownKind  leave it to a newer release

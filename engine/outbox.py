@@ -37,7 +37,7 @@ from timers.zone import UTC_ZONE, agreed_zone
 Opened = TimerOpened | MessageOpened | SignalOpened | JobOpened | TaskOpened | ChildOpened
 TIMER_TYPES = {Kind.BOUNDARY: TimerType.BOUNDARY, Kind.START: TimerType.START_EVENT}
 # Of what an end tells the instance whose call activity waits.
-TOLD = {Outcome.COMPLETED: "completed", Outcome.ERROR: "error", Outcome.CANCELED: "failed"}
+END_KINDS = {Outcome.COMPLETED: "completed", Outcome.ERROR: "error", Outcome.CANCELED: "failed"}
 
 
 class Owner(NamedTuple):
@@ -133,7 +133,7 @@ class Outbox:
             to_parent = tenant | {"to_key": self._owner.parent_key, "token": self._owner.parent_token}
             writes.sent += [to_parent | {"signal": _escalation(it)} for it in self._escalated]
             if self.ended:
-                writes.sent.append(to_parent | {"signal": _told(self.ended)})
+                writes.sent.append(to_parent | {"signal": _end_signal_of(self.ended)})
 
     def continue_later(self) -> None:
         """Send the instance a signal to go on with what its step had no time for."""
@@ -230,12 +230,12 @@ def _escalation(thrown: EscalationThrown) -> dict[str, Any]:
     return {"kind": "escalated", "code": thrown.code}
 
 
-def _told(ended: Ended) -> dict[str, Any]:
+def _end_signal_of(ended: Ended) -> dict[str, Any]:
     """Write the signal by which an instance tells its parent how it ended."""
-    told: dict[str, Any] = {"kind": TOLD[ended.outcome], "variables": dict(ended.variables)}
+    signal: dict[str, Any] = {"kind": END_KINDS[ended.outcome], "variables": dict(ended.variables)}
     match ended.outcome:
         case Outcome.ERROR:
-            told |= {"code": ended.error_code, "variables": dict(ended.thrown)}
+            signal |= {"code": ended.error_code, "variables": dict(ended.thrown)}
         case Outcome.CANCELED:
-            told["reason"] = "the called process was cancelled"
-    return told
+            signal["reason"] = "the called process was cancelled"
+    return signal

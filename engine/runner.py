@@ -9,28 +9,20 @@ from functools import partial
 
 from structlog.typing import FilteringBoundLogger
 
-from bpmn.step import StateTooNew
 from engine.advancing import Advanced, advance_by, definition_of
-from engine.definitions import Definitions, Gone, ModelRefused
-from engine.inbox import UnknownKind
+from engine.definitions import Definitions, Gone
+from engine.putting_off import PutOff, put_off_after
 from engine.stats import EngineStats
-from keepers.loops import one_line
-from sql.backoff import Backoff
 from sql.claims.rows import retry_lost_races
 from sql.processes.apply import Writes, apply_steps
-from sql.processes.signals import ONLY, Lane, TakenSignal, correlate_waiting, fail_signals, take_signals
+from sql.processes.signals import WHOLE, DueSignal, Stripe, correlate_waiting, put_off_signals, read_due_signals
 from sql.session import Session, StatementRefused, StoreTooSlow, StoreUnavailable
 
-TRIES_MAX, NEVER = 5, 2**31 - 1
-RETRY_S = 0.5
-SLOW = Backoff(1.0, 60.0)  # the server may be faster later, so what takes it too long is never given up
 BATCH_FIRST = 16  # of a new engine: the one before may have died of a large batch
-TOO_NEW = (ModelRefused, UnknownKind, StateTooNew)  # this release can't read it; a newer engine may
-TOO_NEW_TRIES_MAX = 2_885  # with SLOW's pauses two days, in which an upgrade ends; then the instance has an incident
-TOLD_MAX = 1_000  # reasons of which it is known that they are in the log
+LOGGED_MAX = 1_000  # reasons of which it is known that they are in the log
 BATCH_S = 0.25  # after so long a batch is written, and the rest of its signals are taken again
 
-Signals = Sequence[TakenSignal]
+Signals = Sequence[DueSignal]
 
 
 @dataclass(slots=True)
@@ -48,7 +40,7 @@ def _nobody(count: int) -> None:
 
 
 class SignalRunner:
-    """Advance the instances of one engine's slots, or of one lane of them."""
+    """Advance the instances of one engine's slots, or of one stripe of them."""
 
     def __init__(
         self,
@@ -58,7 +50,7 @@ class SignalRunner:
         *,
         batch: int,
         log: FilteringBoundLogger,
-        lane: Lane = ONLY,
+        stripe: Stripe = WHOLE,
         tell_workers: Callable[[int], None] = _nobody,
     ) -> None:
         """Keep what every turn uses; `tell_workers` is called with the number of new service tasks."""
@@ -67,14 +59,14 @@ class SignalRunner:
         self._stats = stats
         self._batch, self._batch_max = min(batch, BATCH_FIRST), batch
         self._log = log
-        self._lane = lane
+        self._stripe = stripe
         self._tell_workers = tell_workers
         self._definitions = Definitions()
-        # Instances one of whose signals failed beside others: they take one a turn, so that the one at fault fails alone.
+        # Instances one of whose signals failed beside others: they take one a turn: the one at fault fails alone.
         self._one_by_one: set[int] = set()
         # Instances with more signals than one batch has time for. They are left out until a batch cuts nobody.
-        self._rested: set[int] = set()
-        self._told: set[str] = set()  # why signals were left to a newer engine; each is logged once
+        self._left_out: set[int] = set()
+        self._logged: set[str] = set()  # why signals were left to a newer engine; each is logged once
 
     async def turn(self) -> bool:
         """Take the signals that are due, once; return whether something came of it.
@@ -91,14 +83,14 @@ class SignalRunner:
         return done
 
     async def _turn(self) -> bool:
-        taken = await take_signals(
-            self._session, self._holder, batch=self._batch, lane=self._lane, without=self._rested
+        taken = await read_due_signals(
+            self._session, self._holder, batch=self._batch, stripe=self._stripe, without=self._left_out
         )
         if not taken:
-            is_round_over = bool(self._rested)
-            self._rested.clear()
+            is_round_over = bool(self._left_out)
+            self._left_out.clear()
             return is_round_over
-        by_instance: dict[int, list[TakenSignal]] = {}
+        by_instance: dict[int, list[DueSignal]] = {}
         for signal in taken:
             earlier = by_instance.setdefault(signal.instance_key, [])
             if not earlier or signal.instance_key not in self._one_by_one:
@@ -108,23 +100,20 @@ class SignalRunner:
         await self._load(going)
         # In a thread, so that heartbeats go on however long a model's expressions take.
         batch = await asyncio.to_thread(self._advance_all, going)
-        self._rest(batch)
+        self._leave_out_cut(batch)
         done = await self._spend([signal.timer_key for signals in ended for signal in signals])
         done |= bool(await self._write(batch, batch.writes))
-        for signals, error in batch.failed:
-            if not isinstance(error, TOO_NEW):
-                done |= await self._fail(signals, error)
-        done |= await self._leave_to_newer([it for it in batch.failed if isinstance(it[1], TOO_NEW)])
+        done |= await self._put_off(batch.failed)
         return done
 
-    def _rest(self, batch: Batch) -> None:
+    def _leave_out_cut(self, batch: Batch) -> None:
         """Leave out those that were cut, until a batch cuts nobody."""
         cut = {key for key, done in batch.advanced.items() if len(done.signals) < len(batch.read[key])}
         cut |= self._one_by_one & batch.advanced.keys()
         if cut:
-            self._rested |= cut
+            self._left_out |= cut
         else:
-            self._rested.clear()
+            self._left_out.clear()
 
     async def _load(self, instances: Iterable[Signals]) -> None:
         keys = set()
@@ -193,64 +182,47 @@ class SignalRunner:
         if waiting := [key for key, done in written.items() if done.outbox.awaits_messages]:
             await correlate_waiting(self._session, waiting)
 
-    async def _fail(self, signals: Signals, error: Exception) -> bool:
-        """Put off a signal that can't be taken, and give it up after some tries; of many, first find which it is."""
-        first = signals[0]
-        if len(signals) > 1:
-            self._one_by_one.add(first.instance_key)
-            return True
-        known = isinstance(error, ValueError | Gone | StatementRefused | StoreTooSlow)
-        reason = str(error) if known else one_line(error)
-        is_slow = isinstance(error, StoreTooSlow)
-        outcome = await fail_signals(
-            self._session,
-            self._holder,
-            [first.timer_key],
-            reason=reason,
-            delay_s=SLOW.pause_s(first.failed_attempts + 1) if is_slow else RETRY_S,
-            tries_max=NEVER if is_slow else TRIES_MAX,
-        )
-        given_up = outcome.get(first.timer_key, False)
-        self._stats.given_up += given_up
-        self._log.error(
-            "signal refused",
-            signal=first.timer_key,
-            instance=first.instance_key,
-            given_up=given_up,
-            error=reason,
-        )
-        return bool(outcome)
+    async def _put_off(self, failed: Iterable[tuple[Signals, Exception]]) -> bool:
+        """Put off signals that can't be taken; of several of one instance, first find which it is.
 
-    async def _leave_to_newer(self, failed: Iterable[tuple[Signals, Exception]]) -> bool:
-        """Put off what this release can't read, longer each time, so that a newer engine takes it.
-
-        A model may have thousands of instances: signals with the same reason are put off by one statement.
+        A model may have thousands of instances: signals that are put off alike go in one statement.
         """
         done = False
-        alike: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+        alike: defaultdict[PutOff, list[DueSignal]] = defaultdict(list)
         for (first, *others), error in failed:
             if others:
                 self._one_by_one.add(first.instance_key)
                 done = True
             else:
-                alike[str(error), first.failed_attempts].append(first.timer_key)
-        for (reason, attempts), timer_keys in alike.items():
-            outcome = await fail_signals(
+                alike[put_off_after(error, first.failed_attempts)].append(first)
+        for how, signals in alike.items():
+            outcome = await put_off_signals(
                 self._session,
                 self._holder,
-                timer_keys,
-                reason=reason,
-                delay_s=SLOW.pause_s(attempts + 1),
-                tries_max=TOO_NEW_TRIES_MAX,
+                [signal.timer_key for signal in signals],
+                reason=how.reason,
+                delay_s=how.delay_s,
+                tries_max=how.tries_max,
             )
-            given_up = sum(outcome.values())
-            self._stats.given_up += given_up
-            if given_up or reason not in self._told:
-                self._log.error(
-                    "signals left to a newer engine", signals=timer_keys[:10], given_up=given_up, error=reason
-                )
-                if len(self._told) >= TOLD_MAX:
-                    self._told.clear()
-                self._told.add(reason)
+            self._stats.given_up += sum(outcome.values())
+            self._log_put_off(how, signals, outcome)
             done |= bool(outcome)
         return done
+
+    def _log_put_off(self, how: PutOff, signals: Signals, outcome: Mapping[int, bool]) -> None:
+        if not how.to_newer:
+            for it in signals:
+                given_up = outcome.get(it.timer_key, False)
+                self._log.error(
+                    "signal refused",
+                    signal=it.timer_key,
+                    instance=it.instance_key,
+                    given_up=given_up,
+                    error=how.reason,
+                )
+        elif (gone := sum(outcome.values())) or how.reason not in self._logged:
+            first = [it.timer_key for it in signals[:10]]
+            self._log.error("signals left to a newer engine", signals=first, given_up=gone, error=how.reason)
+            if len(self._logged) >= LOGGED_MAX:
+                self._logged.clear()
+            self._logged.add(how.reason)

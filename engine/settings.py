@@ -10,7 +10,7 @@ class EngineSettings(KeeperSettings):
 
     signal_poll_s: float = Field(0.02, gt=0, description="between two looks for signals, while there are some")
     signal_poll_idle_s: float = Field(0.2, gt=0, description="the same, when there have been none for a while")
-    signal_lanes: int = Field(
+    signal_stripes: int = Field(
         1, gt=0, le=16, description="batches of one engine at a time: while one is being written, another is advanced"
     )
     signal_batch: int = Field(500, gt=0, description="signals to instances that one statement takes")

@@ -19,7 +19,7 @@ class Settler:
     """Collect how attempts ended, and settle them in batches.
 
     `settled` is called after each statement, with what was sent and with those claims of it that are not ours any more.
-    `refused` is called when Postgres refuses an outcome even without its own reason and result. Who holds `alone` has the
+    `refused` is called when Postgres refuses an outcome even without its reason and result. Who holds `alone` has the
     rows for itself: two statements of one worker that lock the same rows could wait for each other.
     """
 

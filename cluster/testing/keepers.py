@@ -106,7 +106,7 @@ def _worker(dsn: str, app: AppHere, book: WebhookBook, chance: random.Random) ->
 
 
 def _engine(dsn: str) -> SteppedEngine:
-    settings = EngineSettings(identity=IDENTITY, statement_timeout_s=TIMEOUT_S, signal_lanes=1)
+    settings = EngineSettings(identity=IDENTITY, statement_timeout_s=TIMEOUT_S, signal_stripes=1)
     return SteppedEngine(_incarnation(ENGINE), settings, dsn)
 
 

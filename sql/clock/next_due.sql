@@ -25,7 +25,7 @@ from (
             or d.target like 'webhook:%'
             or exists (select from shardclock.handlers h where h.target = d.target and h.withdrawn_at is null)
         )
-        -- A signal waits behind one of its instance that was put off, as in take_signals.sql.
+        -- A signal waits behind one of its instance that was put off, as in read_due_signals.sql.
         and not (
             d.target = 'process:instance'
             and d.payload ->> 'kind' is distinct from 'cancel'

@@ -10,7 +10,7 @@ from sql.session import Session
 TAKEN_BYTES_MAX = 32 * 2**20  # of signals and states that one statement reads, but for the last signal
 
 
-class TakenSignal(NamedTuple):
+class DueSignal(NamedTuple):
     """One signal that is due, and what is known of its instance.
 
     `signal` is JSON; None: a timer has fired. If `is_first`, its own key is that of an instance which is to begin.
@@ -38,40 +38,40 @@ class TakenSignal(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class Stripe:
     """A part of an engine's instances, whose signals are taken beside those of its other parts."""
 
     number: int = 0
     count: int = 1
 
 
-ONLY = Lane()
+WHOLE = Stripe()
 
 
-async def take_signals(
-    session: Session, holder: int, *, batch: int, lane: Lane = ONLY, without: Iterable[int] = ()
-) -> list[TakenSignal]:
+async def read_due_signals(
+    session: Session, holder: int, *, batch: int, stripe: Stripe = WHOLE, without: Iterable[int] = ()
+) -> list[DueSignal]:
     """Read the signals of the holder's instances that are due, soonest first; nothing is claimed.
 
     `without` names instances whose signals are left out.
 
     shape:   at most `batch`, and fewer if they are large, but always the first one
     errors:  StoreUnavailable  no answer in time: ask again
-    source:  sql/processes/take_signals.sql
+    source:  sql/processes/read_due_signals.sql
     """
     rows = await session.rows(
-        "take_signals",
+        "read_due_signals",
         holder=holder,
         batch=batch,
         bytes=TAKEN_BYTES_MAX,
-        lane=lane.number,
-        lanes=lane.count,
+        stripe=stripe.number,
+        stripes=stripe.count,
         without=list(without),
     )
-    return [TakenSignal._make(row) for row in rows]
+    return [DueSignal._make(row) for row in rows]
 
 
-async def fail_signals(
+async def put_off_signals(
     session: Session, holder: int, timer_keys: Sequence[int], *, reason: str, delay_s: float, tries_max: int
 ) -> dict[int, bool]:
     """Put off signals that could not be taken; say of each whether it is given up now, after so many tries.
@@ -79,10 +79,10 @@ async def fail_signals(
     shape:   by the signal's key; one that is missing was locked by somebody, or is gone
 
     errors:  StoreUnavailable  the outcome is unknown: they are due soon in any case
-    source:  sql/processes/fail_signals.sql
+    source:  sql/processes/put_off_signals.sql
     """
     rows = await session.rows(
-        "fail_signals",
+        "put_off_signals",
         holder=holder,
         timer_keys=timer_keys,
         reason=reason,

@@ -26,7 +26,7 @@ from tests.support.roles import as_role
 from tests.support.shard_pool import incarnation
 from tests.support.waiting import eventually
 
-NO_POLLS = EngineSettings(signal_poll_s=600.0, signal_poll_idle_s=600.0, signal_lanes=1)
+NO_POLLS = EngineSettings(signal_poll_s=600.0, signal_poll_idle_s=600.0, signal_stripes=1)
 USER = model('<startEvent id="s"/><userTask id="u"/><endEvent id="e"/>', connected="s>u u>e")
 PACK = model(f'<startEvent id="s"/>{job("pack")}<endEvent id="e"/>', connected="s>pack pack>e", process_id="packing")
 

@@ -15,7 +15,8 @@ from bpmn.model import InvalidModel, read_model
 from bpmn.model.refusal import Problem
 from bpmn.step.signals import VariablesSet
 from engine import inbox, runner
-from engine.runner import TOO_NEW_TRIES_MAX, SignalRunner
+from engine.putting_off import TOO_NEW_TRIES_MAX
+from engine.runner import SignalRunner
 from engine.stats import EngineStats
 from service import processes
 from sql.processes.instances import set_variables
@@ -165,7 +166,7 @@ async def test_many_that_are_left_to_a_newer_engine_are_put_off_in_one_statement
             raise InvalidModel(Problem("u", "this release knows no such element"))
 
         monkeypatch.setattr("engine.definitions.read_model", refuse)
-        monkeypatch.setattr(runner, "fail_signals", record)
+        monkeypatch.setattr(runner, "put_off_signals", record)
 
         await it.engine.turn()
 

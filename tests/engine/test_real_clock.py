@@ -16,7 +16,7 @@ from engine.stats import EngineStats
 from service import processes
 from sql.cluster.holders import end_holders
 from sql.processes import instances
-from sql.processes.signals import fail_signals, take_signals
+from sql.processes.signals import put_off_signals, read_due_signals
 from sql.session import Session
 from tests.support.bpmn import model
 from tests.support.factories import BOUND_S, add_holder, query
@@ -130,10 +130,12 @@ async def test_an_engine_that_was_declared_dead_buries_no_signal(dsn: str) -> No
         key = await processes.start(it.session, "p")
         await it.settle()
         assert await instances.set_variables(it.session, key, {"a": 1})
-        (signal,) = await take_signals(it.session, 1, batch=10)
+        (signal,) = await read_due_signals(it.session, 1, batch=10)
         await end_holders(it.session, [1], why="died")
 
-        given_up = await fail_signals(it.session, 1, [signal.timer_key], reason="a zombie's", delay_s=60.0, tries_max=1)
+        given_up = await put_off_signals(
+            it.session, 1, [signal.timer_key], reason="a zombie's", delay_s=60.0, tries_max=1
+        )
         assert given_up == {}
         (left,) = await query(dsn, "select timer_key from shardclock.deliveries")
         assert left["timer_key"] == signal.timer_key
@@ -149,7 +151,7 @@ async def test_a_signal_that_another_engine_gives_up_is_not_taken(dsn: str, monk
         async def give_up() -> None:
             due = [row["timer_key"] for row in await query(dsn, "select timer_key from shardclock.deliveries")]
             async with Session(dsn, application="the other") as other:
-                assert await fail_signals(other, 1, due, reason="it can't be read", delay_s=0.5, tries_max=1)
+                assert await put_off_signals(other, 1, due, reason="it can't be read", delay_s=0.5, tries_max=1)
 
         when_it_has_read(it.runner, monkeypatch, give_up)
         await it.settle()

@@ -10,7 +10,7 @@ import structlog
 from engine.runner import BATCH_FIRST, SignalRunner
 from engine.stats import EngineStats
 from service import processes
-from sql.processes.signals import TAKEN_BYTES_MAX, TakenSignal, take_signals
+from sql.processes.signals import TAKEN_BYTES_MAX, DueSignal, read_due_signals
 from sql.session import Session
 from tests.support.bpmn import model
 from tests.support.factories import add_holder, query
@@ -27,7 +27,7 @@ SIGNALS = """
 USER = '<startEvent id="s"/><userTask id="u"/>'
 
 
-def size_of(taken: list[TakenSignal]) -> int:
+def size_of(taken: list[DueSignal]) -> int:
     return sum(len(it.signal or "") + len(it.state or "") for it in taken)
 
 
@@ -45,9 +45,9 @@ async def test_one_statement_takes_32_mib_and_the_rest_later(dsn: str, state: st
     await query(dsn, INSTANCES, COUNT, state)
     await query(dsn, SIGNALS, COUNT, payload)
     async with Session(dsn, application="test", timeout_s=30) as session:
-        taken = await take_signals(session, 1, batch=500)
+        taken = await read_due_signals(session, 1, batch=500)
         assert TAKEN_BYTES_MAX - MIB < size_of(taken) < TAKEN_BYTES_MAX + MIB
-        rest = await take_signals(session, 1, batch=500, without=[it.instance_key for it in taken])
+        rest = await read_due_signals(session, 1, batch=500, without=[it.instance_key for it in taken])
         assert [it.instance_key for it in taken + rest] == list(range(1, len(taken + rest) + 1))
 
 

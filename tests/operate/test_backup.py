@@ -17,7 +17,7 @@ from sql.cluster.identity import release
 from sql.log.records import read_log
 from sql.migrate import migrate
 from sql.processes import tasks
-from sql.processes.signals import take_signals
+from sql.processes.signals import read_due_signals
 from sql.session import Session
 from tests.support.bpmn import job
 from tests.support.bpmn_cluster import running
@@ -216,7 +216,7 @@ async def test_neither_workers_nor_engines_take_anything_in_a_database_that_is_o
     async with Session(dsn, application="test") as session, WorkerClient(dsn, BEFORE) as worker:
 
         async def taken() -> tuple[int, int]:
-            return len(await worker.take()), len(await take_signals(session, BEFORE, batch=10))
+            return len(await worker.take()), len(await read_due_signals(session, BEFORE, batch=10))
 
         assert await taken() == (0, 0)
         assert await release(session, "prod")

@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from sql.processes.apply import Writes, apply_steps
-from sql.processes.signals import take_signals
+from sql.processes.signals import read_due_signals
 from sql.session import QUEUE_PLANS, Session
 from sql.statements import statement
 from tests.support.plans import Prepared, prepare
@@ -140,8 +140,8 @@ async def test_signals_that_find_nobody_cost_what_is_theirs(waiting: str) -> Non
 
 
 async def test_signals_that_fail_cost_what_is_theirs(waiting: str) -> None:
-    fail = await prepare(waiting, "fail_signals")
-    failing = literals("fail_signals", holder=9, timer_keys=FEW, reason="no", delay="1 s", tries_max=2)
+    fail = await prepare(waiting, "put_off_signals")
+    failing = literals("put_off_signals", holder=9, timer_keys=FEW, reason="no", delay="1 s", tries_max=2)
 
     rows, indexes = await reading(fail, failing)
 
@@ -180,7 +180,7 @@ async def test_a_plan_that_was_made_while_the_tables_were_empty_reads_no_more(
 async def test_each_statement_of_an_engine_is_planned_once(dsn: str) -> None:
     async with Session(dsn, application="test", plans=QUEUE_PLANS) as engine:
         for _ in range(3):
-            await take_signals(engine, 9, batch=500)
+            await read_due_signals(engine, 9, batch=500)
             await apply_steps(engine, 9, Writes(spent=[1]))
         async with engine.connection() as connection:
             kept = await connection.fetch("select generic_plans, custom_plans from pg_prepared_statements order by 1")

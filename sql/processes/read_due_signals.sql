@@ -3,7 +3,7 @@
 -- instance wait for it, but for its first one and a cancellation.
 --
 -- in:    :holder bigint, :batch integer, :bytes bigint: after so many of signals and states there is no other signal,
---        :lane integer of :lanes integer: a part of the holder's instances, from 0;
+--        :stripe integer of :stripes integer: a part of the holder's instances, from 0;
 --        :without bigint[]: instances that are left out
 -- out:   timer_key bigint (the signal's), instance_key bigint, is_first boolean (the instance is to begin),
 --        token bigint or null, node_id text or null, tenant_id text, signal text or null (JSON; null: a timer has fired),
@@ -42,7 +42,7 @@ with due as (
         where d.target = 'process:instance'
             and d.next_attempt_at <= now()
             and coalesce(d.process_instance_key, d.timer_key) % 840 % h.part_count = h.part
-            and coalesce(d.process_instance_key, d.timer_key) / 840 % :lanes::integer = :lane::integer
+            and coalesce(d.process_instance_key, d.timer_key) / 840 % :stripes::integer = :stripe::integer
             and coalesce(d.process_instance_key, d.timer_key) <> all (:without::bigint[])
             and (
                 not exists (
