@@ -66,6 +66,7 @@ _PASSING = (
 NOT_ALLOWED = "42501"
 # The SQLSTATE with which our functions refuse, and the classes of those that a statement's own values cause.
 _REFUSED = "22023"
+_INVALID_VALUE = "22000"
 _VALUES_AT_FAULT = ("22", "23", "54")
 # Errors that end the statement alone: the connection that reported one is still good.
 _STATEMENT_ONLY = (
@@ -198,6 +199,8 @@ class Session:
         except asyncpg.ClientConfigurationError as error:
             raise StatementRefused(f"the DSN can't be read: {_one_line(error)}") from error
         except _PASSING as error:
+            if isinstance(error, ValueError):  # asyncpg's own: a value that its type can't hold. Nothing was sent
+                raise StatementRefused(_one_line(error), sqlstate=_INVALID_VALUE) from error
             if not isinstance(error, _STATEMENT_ONLY):
                 self._drop()
             raise _sort_of(error)(_one_line(error)) from error

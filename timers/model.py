@@ -32,6 +32,7 @@ SLOTS = 840
 LINE_BYTES_MAX = 131_072
 NAME_CHARS_MAX = 200
 BIGINT_MAX = 9_223_372_036_854_775_807
+INTEGER_MAX = 2_147_483_647  # of Postgres
 NO_OTHER_NAMES: Mapping[str, str] = MappingProxyType({})
 
 

@@ -2,6 +2,7 @@
 
 import base64
 import json
+from contextlib import suppress
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
@@ -19,7 +20,7 @@ from service.consumers import position_of
 from sql.log.groups import GroupDiffers, Place, drop_group, list_groups, open_group, reset_group
 from sql.log.leasing import LeaseLost, lease_batch, move_place
 from sql.session import ALL_TENANTS
-from timers.model import SLOTS
+from timers.model import BIGINT_MAX, SLOTS
 from timers.refusal import shortened
 
 RECORDS_MAX = 1_000
@@ -46,7 +47,9 @@ class AcknowledgeRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     token: str = Field(description="of the lease")
-    position: int | None = Field(None, ge=0, description="of the last record that is done; null: all of the lease are")
+    position: int | None = Field(
+        None, ge=0, le=BIGINT_MAX, description="of the last record that is done; null: all of the lease are"
+    )
     lease: str | None = Field(None, examples=["PT30S"], description="keep it for so long from now; null: give it back")
 
 
@@ -84,7 +87,8 @@ async def lease(group: Name, request: Request, gateway: Here, _: Operator) -> Re
             raise Problem(CONFLICT, str(error)) from None
         batch = await lease_batch(session, group, limit=asked.limit, lease_s=lease_s)
         if batch is not None and not batch.records:
-            await move_place(session, batch.place, batch.place.horizon, worked=False, keep_s=None)
+            with suppress(LeaseLost):  # somebody has moved the group meanwhile
+                await move_place(session, batch.place, batch.place.horizon, worked=False, keep_s=None)
     if batch is None or not batch.records:
         return Response(status_code=204)
     return await listing(

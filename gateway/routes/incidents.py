@@ -18,7 +18,7 @@ from gateway.routes.doing import do_once
 from service.incidents import AT_ONCE_MAX, resolve_many
 from sql.processes.incidents import IncidentFilter, find_incidents
 from sql.session import Session
-from timers.model import NAME_CHARS_MAX
+from timers.model import INTEGER_MAX, NAME_CHARS_MAX
 
 LISTED_MAX = 1_000
 
@@ -31,7 +31,7 @@ class IncidentsFilter(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     process_id: str | None = Field(None, description="only of this process", examples=["order"])
-    version: int | None = Field(None, ge=1, le=2**31 - 1, description="only of this version of the process")
+    version: int | None = Field(None, ge=1, le=INTEGER_MAX, description="only of this version of the process")
     saying: str | None = Field(
         None,
         min_length=1,

@@ -64,7 +64,7 @@ class VariablesRequest(BaseModel):
 class SetVariablesRequest(VariablesRequest):
     """Which variables are set."""
 
-    token: int = Field(1, ge=1, description="whose; 1: those of the process")
+    token: int = Field(1, ge=1, le=BIGINT_MAX, description="whose; 1: those of the process")
 
 
 class ResolveIncidentRequest(BaseModel):
@@ -72,7 +72,7 @@ class ResolveIncidentRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    token: int = Field(ge=1, description="the token that has stopped", examples=[3])
+    token: int = Field(ge=1, le=BIGINT_MAX, description="the token that has stopped", examples=[3])
 
 
 class MoveTokensRequest(BaseModel):
@@ -80,7 +80,7 @@ class MoveTokensRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    terminated: list[int] = Field(default_factory=list, examples=[[3]])
+    terminated: list[Annotated[int, Field(ge=1, le=BIGINT_MAX)]] = Field(default_factory=list, examples=[[3]])
     begun: list[str] = Field(default_factory=list, examples=[["charge"]])
 
 

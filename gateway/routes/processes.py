@@ -29,6 +29,7 @@ from gateway.routes.instances import ORDER, Key, VariablesRequest, Wait, ended, 
 from service import processes as use_cases
 from sql.processes import definitions
 from sql.session import Session
+from timers.model import INTEGER_MAX
 
 XML = "application/xml"
 MODEL_BODY: dict[str, Any] = {
@@ -50,7 +51,7 @@ router = APIRouter(prefix="/v1/processes", tags=["processes"])
 class StartRequest(VariablesRequest):
     """With what an instance begins."""
 
-    version: int | None = Field(None, ge=1, description="of the process; null: the newest")
+    version: int | None = Field(None, ge=1, le=INTEGER_MAX, description="of the process; null: the newest")
     idempotency_key: str | None = Field(
         None, min_length=1, max_length=255, description="given again within a day, nothing more is started"
     )

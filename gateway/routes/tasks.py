@@ -31,7 +31,7 @@ from sql.processes.tasks import claim_task as claim
 from sql.processes.tasks import complete_task as complete
 from sql.processes.tasks import find_tasks
 from sql.session import Session
-from timers.model import BIGINT_MAX
+from timers.model import BIGINT_MAX, INTEGER_MAX
 
 NOT_YOURS = "is not yours: it has ended, its lease has run out, or it never was"  # of one that a program takes
 
@@ -76,7 +76,7 @@ class ActivateRequest(BaseModel):
 class CompleteRequest(VariablesRequest):
     """What a service task results in."""
 
-    claim: int = Field(ge=1, description="as it was taken", examples=[1])
+    claim: int = Field(ge=1, le=INTEGER_MAX, description="as it was taken", examples=[1])
 
 
 class FailRequest(BaseModel):
@@ -84,7 +84,7 @@ class FailRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    claim: int = Field(ge=1, description="as it was taken", examples=[1])
+    claim: int = Field(ge=1, le=INTEGER_MAX, description="as it was taken", examples=[1])
     reason: str = Field(max_length=1_000, examples=["no box is left"])
     retries: int | None = Field(
         None,

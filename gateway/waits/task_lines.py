@@ -80,7 +80,7 @@ class TaskLines:
             return nothing
         self._begin_ringing()
         try:
-            while not self._is_stopping:
+            while not (self._is_stopping or await is_gone()):
                 line.rung.clear()
                 if (seen := await look()) is not nothing or not await _until_rung(line.rung, is_gone, until_s):
                     return seen

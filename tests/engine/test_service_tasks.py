@@ -79,6 +79,11 @@ async def test_what_fails_is_tried_again_and_is_an_incident_in_the_end() -> None
         key = await it.start()
         (task,) = await take(it)
         assert await fail_service_task(it.session, task.task_key, 99, reason="not mine", retries=1) == "NOT_FOUND"
+        for too_long_s in (-1.0, 400 * 86_400.0):
+            with pytest.raises(StatementRefused, match="is not between 0 and a year"):
+                await fail_service_task(
+                    it.session, task.task_key, task.claim, reason="no box", retries=1, retry_after_s=too_long_s
+                )
         failed = await fail_service_task(
             it.session, task.task_key, task.claim, reason="no box", retries=1, retry_after_s=300.0
         )

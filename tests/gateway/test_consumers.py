@@ -50,6 +50,22 @@ async def test_what_is_acknowledged_in_part_goes_on_behind_it(api: Api) -> None:
     assert names(await leased(api)) == NAMES[2:]
 
 
+async def test_an_acknowledgement_whose_answer_was_lost_is_answered_again(api: Api) -> None:
+    await canceled(api, *NAMES)
+    lease = await leased(api)
+    asked = {"token": lease["token"]}
+    first = await api.post("/v1/consumers/billing/acknowledge", asked)
+
+    again = await api.post("/v1/consumers/billing/acknowledge", asked)
+
+    assert (again.status, again.json) == (200, first.json)
+    kept = await api.post("/v1/consumers/billing/acknowledge", asked | {"lease": "PT30S"})
+    kept.assert_problem("conflict", 409, "stop the work")
+    assert (await api.post("/v1/consumers/billing/seek", {"to": "start"})).status == 200
+    late = await api.post("/v1/consumers/billing/acknowledge", asked)
+    late.assert_problem("conflict", 409, "stop the work")
+
+
 async def test_a_lease_that_ran_out_is_lost_and_another_member_gets_the_records(api: Api) -> None:
     await canceled(api, *NAMES)
     lost = await leased(api, lease="PT0.2S")
@@ -82,6 +98,7 @@ async def test_a_group_is_sent_back_and_forgotten(api: Api) -> None:
         ("acknowledge", {"token": "x"}, ["token 'x'"]),
         ("acknowledge", {"token": "WzEsMiwzXQ=="}, ["token"]),
         ("acknowledge", {}, ["token is missing"]),
+        ("acknowledge", {"token": "x", "position": 2**63}, ["position"]),
         ("seek", {"to": "yesterday"}, ["to 'yesterday'", "start"]),
     ],
     ids=str,

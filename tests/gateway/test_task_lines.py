@@ -190,6 +190,19 @@ async def test_a_caller_that_is_gone_is_given_nothing(waiting: Waiting) -> None:
     assert await asyncio.wait_for(second, BOUND_S) == 1
 
 
+async def test_who_has_hung_up_takes_no_task_when_one_comes(lines: TaskLines, waiting: Waiting) -> None:
+    shelf = Shelf()
+    first = waiting(shelf, "first")
+    await is_first(shelf, "first")
+
+    shelf.gone.add("first")
+    shelf.tasks = [1]
+    lines._ring([Lane("pack", "acme")])
+
+    assert await asyncio.wait_for(first, BOUND_S) is None
+    assert shelf.tasks == [1]
+
+
 async def test_when_a_gateway_stops_nobody_waits_any_longer(lines: TaskLines, waiting: Waiting) -> None:
     shelf = Shelf()
     others = [waiting(shelf, who, task_type=task_type) for who, task_type in (("a", "x"), ("b", "x"), ("c", "y"))]

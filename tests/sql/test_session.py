@@ -197,6 +197,10 @@ async def test_a_refusal_tells_which_rule_and_leaves_the_connection_as_it_was(ds
             async with client.connection() as connection:
                 await connection.fetch("select timestamptz '294276-12-31' + interval '1 year'")
 
+        with pytest.raises(StatementRefused, match="int32") as too_large:
+            await client.rows("open_group", group_name="g", partitions=2**31)
+
+        assert too_large.value.are_values_at_fault
         assert (refusal.value.sqlstate, refusal.value.constraint) == ("23514", "group_name_is_1_to_200_characters")
         assert overflow.value.sqlstate == "22008"
         assert "\n" not in str(refusal.value)
