@@ -15,7 +15,7 @@ from tests.support import ROOT
 FOLDER = ROOT / "client" / "shardclock"
 # asyncpg has no client without an event loop, so `sql/async_asyncpg.py` is alone.
 NAMES: Mapping[str, tuple[str, ...]] = {
-    "http": ("sending", "processes", "tasks", "client"),
+    "http": ("sending", "many", "log", "operating", "processes", "tasks", "client"),
     "sql": ("timers", "psycopg", "sqlalchemy"),
 }
 HEAD = "# Written by `make docs` from {source}: change that, and write this anew.\n"
@@ -26,6 +26,9 @@ REPLACED: Mapping[str, str] = {
     "AsyncCursor": "Cursor",
     "AsyncDriver": "Driver",
     "AsyncExecutor": "Executor",
+    "AsyncLog": "Log",
+    "AsyncMany": "Many",
+    "AsyncOperating": "Operating",
     "AsyncProcesses": "Processes",
     "AsyncPsycopg": "Psycopg",
     "AsyncSender": "Sender",
@@ -35,6 +38,9 @@ REPLACED: Mapping[str, str] = {
     "AsyncTries": "Tries",
     "aclose": "close",
     "aread": "read",
+    "async_log": "sync_log",
+    "async_many": "sync_many",
+    "async_operating": "sync_operating",
     "async_processes": "sync_processes",
     "async_sending": "sync_sending",
     "async_tasks": "sync_tasks",

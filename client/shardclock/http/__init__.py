@@ -5,7 +5,10 @@
 
 It needs the extra `http` of the distribution: `pip install 'shardclock-client[http]'`.
 
-    async_client   the methods; `sync_client` is written from it
+    async_client   what is done to one timer, and all that follows; `sync_client` is written from it
+    async_many     many timers; `sync_many` is written from it
+    async_log      the log; `sync_log` is written from it
+    async_operating   dead letters and jobs; `sync_operating` is written from it
     async_processes, async_tasks   those about processes; `sync_processes` and `sync_tasks` are written from them
     async_sending  connections, attempts and pauses; `sync_sending` is written from it
     asked          what is asked: path, query, body
@@ -76,10 +79,12 @@ from shardclock.api.processes import (
     WholeInstance,
 )
 from shardclock.http.asked import Chosen, Letters
-from shardclock.http.async_client import AsyncBulk, AsyncClient
+from shardclock.http.async_client import AsyncClient
+from shardclock.http.async_many import AsyncBulk
 from shardclock.http.async_processes import AsyncProcesses
 from shardclock.http.async_tasks import AsyncTasks
-from shardclock.http.sync_client import Bulk, Client
+from shardclock.http.sync_client import Client
+from shardclock.http.sync_many import Bulk
 from shardclock.http.sync_processes import Processes
 from shardclock.http.sync_tasks import Tasks
 

@@ -1,79 +1,38 @@
 """Schedule, change and find timers through a gateway: what its reference has as routes are methods here."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from math import inf
-from time import monotonic
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Self, Unpack
 
 from shardclock.api.answers import (
-    Acted,
-    BulkChanged,
     Changed,
-    Counted,
-    DeadLetter,
-    DeadLettersPage,
     Explained,
-    JobsPage,
-    JobState,
-    Line,
-    LogPage,
     Occurrence,
     PreviewPage,
     Record,
     RecordsPage,
     Scheduled,
-    Started,
     TimersPage,
     TimerState,
 )
-from shardclock.api.errors import ApiError
-from shardclock.api.fields import Destination, Length, Moment, New, NewLine, Put
+from shardclock.api.fields import Destination, Length, Moment, New, Put
 from shardclock.durations import seconds_of
 from shardclock.http import asked as ask
-from shardclock.http.asked import Chosen, Letters
+from shardclock.http.asked import Chosen
+from shardclock.http.async_log import AsyncLog
+from shardclock.http.async_many import AsyncMany
+from shardclock.http.async_operating import AsyncOperating
 from shardclock.http.async_processes import AsyncProcesses
 from shardclock.http.async_sending import AsyncSender
 from shardclock.http.async_tasks import AsyncTasks
-from shardclock.http.parts import Part, parts_of
 from shardclock.http.place import place_of
-from shardclock.http.problems import no_answer
 from shardclock.http.reading import read_answer
 
-LASTING_S = 5.0  # a stream that was there for so long, or gave a record, is no failure in a row of failures
 NO_CONTENT = 204
 
 
-class AsyncBulk:
-    """Hold one verb for many timers, which were counted; nothing is changed before `commit`."""
-
-    def __init__(self, sender: AsyncSender, path: str, body: dict[str, object], counted: Counted) -> None:
-        self._sender = sender
-        self._path = path
-        self._body = body
-        self._counted = counted
-
-    def __repr__(self) -> str:
-        return f"<{self._path} matches {self.matched} timers>"
-
-    @property
-    def matched(self) -> int:
-        """Return how many timers it would change."""
-        return self._counted.matched
-
-    async def commit(self) -> BulkChanged:
-        """Change them, within ten minutes of the count. If more timers match than were counted, none is changed.
-
-        shape:   it is sent once: sent again, it would change timers that match only since then
-        errors:  MoreMatch  more timers match than were counted: none was changed
-                 Refused    the count is too old
-        """
-        asked = ask.act(self._path, self._body, is_repeatable=False, token=self._counted.token)
-        return read_answer(BulkChanged, asked, (await self._sender.send(asked)).content)
-
-
-class AsyncClient:
+class AsyncClient(AsyncMany, AsyncLog, AsyncOperating):
     """Ask one gateway; one is enough for a program, which may share it.
 
     A request that was not answered is sent again, if it can't be done twice by that, until `retry_for` after the first
@@ -139,23 +98,6 @@ class AsyncClient:
         """
         asked = ask.once("PUT", ask.timer_path(None, name), timer, idempotency_key).waiting(wait)
         return await self._sender.ask(Scheduled, asked)
-
-    async def schedule_many(self, timers: Iterable[New | NewLine], *, part_lines: int = 5_000) -> AsyncIterator[Line]:
-        """Schedule many timers, at most 10,000 with one request, and say of each what became of it.
-
-        If an answer is lost, those timers are sent again that have an `idempotency_key`, which protects for a day, or a
-        name and `on_conflict="ignore"`, which protects for as long as the first one is pending. The outcome of the
-        others is `unknown`, and the next ones go on.
-
-        shape:   a line for each timer, in their order
-        errors:  ApiError  after the lines of the part that failed: no gateway answered in time, or it refuses all
-        """
-        for part in parts_of(timers, lines_max=part_lines):
-            failure = await self._settle(part)
-            for line in part.lines():
-                yield line
-            if failure is not None:
-                raise failure
 
     async def get(self, *, timer_key: int | None = None, name: str | None = None) -> TimerState:
         """Find a timer, pending or ended; its `etag` is for `move`.
@@ -301,142 +243,3 @@ class AsyncClient:
         """
         query: dict[str, object] = {"rule": rule, "zone": zone, "count": count, "from": start}
         return (await self._sender.ask(PreviewPage, ask.read("/v1/schedules/preview", **query))).occurrences
-
-    async def bulk(
-        self, verb: str, *, reason: str | None = None, shift: Length | None = None, **chosen: Unpack[Chosen]
-    ) -> AsyncBulk:
-        """Count all timers that one verb would change: cancel, pause, resume or shift; `commit` of the answer does it.
-
-        What is not given leaves none out: without any of them, all timers of the tenant are meant.
-
-        errors:  Refused    the verb does not take this
-                 MoreMatch  more match than one request changes
-        """
-        path = f"{ask.TIMERS}/bulk/{ask.segment(verb)}"
-        body: dict[str, object] = {"filter": chosen, "reason": reason, "shift": shift}
-        asked = ask.act(path, body, is_repeatable=True, dry_run=True)
-        return AsyncBulk(self._sender, path, body, await self._sender.ask(Counted, asked))
-
-    async def log(self, *, after: int = 0, follow: bool = False) -> AsyncIterator[Record]:
-        """Read what happened, from the record after a position on; 0 is the start.
-
-        With `follow` it goes on for ever, as records come. After a connection that was lost it goes on behind the last
-        record that it gave, so it leaves out none and gives none twice. Keep the `position` to go on after a restart.
-
-        errors:  ApiError  no gateway has answered for `retry_for`
-        """
-        if follow:
-            async for record in self._follow(after):
-                yield record
-            return
-        while True:
-            page = await self._sender.ask(LogPage, ask.read("/v1/log", after=after, limit=ask.PAGE))
-            for record in page.records:
-                yield record
-            if page.next <= after:
-                return
-            after = page.next
-
-    async def dead_letters(self, *, target: str | None = None, limit: int = 100) -> tuple[DeadLetter, ...]:
-        """Find deliveries that were given up.
-
-        shape:   the newest first, at most 1,000
-        """
-        asked = ask.read("/v1/dead-letters", target=target, limit=limit)
-        return (await self._sender.ask(DeadLettersPage, asked)).dead_letters
-
-    async def redrive(
-        self,
-        timer_key: int | None = None,
-        *,
-        per_s: int | None = None,
-        dry_run: bool = False,
-        **chosen: Unpack[Letters],
-    ) -> Acted:
-        """Deliver one dead letter again, or all that are chosen, so many a second; it is not sent again by itself.
-
-        errors:  NotFound  there is no such dead letter
-        """
-        return await self._act_on_letters("redrive", timer_key, {"per_s": per_s, **chosen}, dry_run=dry_run)
-
-    async def discard(
-        self,
-        timer_key: int | None = None,
-        *,
-        reason: str | None = None,
-        dry_run: bool = False,
-        **chosen: Unpack[Letters],
-    ) -> Acted:
-        """Discard one dead letter for good, or all that are chosen; it is not sent again by itself.
-
-        errors:  NotFound  there is no such dead letter
-        """
-        return await self._act_on_letters("discard", timer_key, {"reason": reason, **chosen}, dry_run=dry_run)
-
-    async def jobs(self) -> tuple[JobState, ...]:
-        """List all jobs, by name; the key must be for all tenants."""
-        return (await self._sender.ask(JobsPage, ask.read("/v1/jobs"))).jobs
-
-    async def run_job(self, name: str, *, config: Any = None) -> int:
-        """Start a job now, and return the key of the start; a configuration is for this run alone.
-
-        It is not sent again after an answer that was lost, or the job would run twice.
-
-        errors:  NotFound  there is no such job
-        """
-        asked = ask.act(f"/v1/jobs/{ask.segment(name)}/run", {"config": config}, is_repeatable=False)
-        return (await self._sender.ask(Started, asked)).timer_key
-
-    async def _settle(self, part: Part) -> ApiError | None:
-        """Send the lines of a part until each has an outcome; return why that failed, if so."""
-        tries = self._sender.tries(is_repeatable=True)
-        while part.waiting:
-            try:
-                answer = await self._sender.send_once(part.asked)
-                error = part.take(answer.content.splitlines())
-            except ApiError as failed:
-                part.lose(failed)
-                error = failed
-            if error is None:
-                return None
-            if not part.waiting:
-                return None if error.problem.may_pass else error
-            try:
-                await tries.again_after(error)
-            except ApiError as failed:
-                part.give_up(failed)
-                return failed
-        return None
-
-    async def _follow(self, after: int) -> AsyncIterator[Record]:
-        tries = self._sender.tries(is_repeatable=True)
-        while True:
-            asked = ask.read("/v1/log/stream", after=after)
-            lasting_from_s = inf
-            try:
-                async with self._sender.stream(asked) as events:
-                    lasting_from_s = monotonic() + LASTING_S
-                    async for event in events:
-                        if not event.data:
-                            continue  # it only says where the log is
-                        record = read_answer(Record, asked, event.data.encode())
-                        if record.position > after:
-                            after, lasting_from_s = record.position, 0.0
-                            yield record
-                raise no_answer(asked, self._place, EOFError("the stream has ended"), was_sent=False)
-            except ApiError as error:
-                if monotonic() >= lasting_from_s:
-                    tries = self._sender.tries(is_repeatable=True)
-                await tries.again_after(error)
-
-    async def _act_on_letters(
-        self, verb: str, timer_key: int | None, body: dict[str, object], *, dry_run: bool
-    ) -> Acted:
-        path = "/v1/dead-letters"
-        if timer_key is None:
-            asked = ask.act(f"{path}/{verb}", body, is_repeatable=dry_run, dry_run=dry_run)
-        else:
-            if dry_run or any(value is not None for value in body.values()):
-                raise TypeError(f"{verb} takes a timer_key alone, or what chooses dead letters: give one of them")
-            asked = ask.act(f"{path}/{timer_key:d}/{verb}", {}, is_repeatable=False)
-        return await self._sender.ask(Acted, asked)

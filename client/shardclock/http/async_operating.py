@@ -1,0 +1,76 @@
+"""Look after dead letters and jobs through a gateway."""
+
+from typing import Any, Unpack
+
+from shardclock.api.answers import Acted, DeadLetter, DeadLettersPage, JobsPage, JobState, Started
+from shardclock.http import asked as ask
+from shardclock.http.asked import Letters
+from shardclock.http.async_sending import AsyncSender
+
+
+class AsyncOperating:
+    """What an operator's client does."""
+
+    _sender: AsyncSender
+
+    async def dead_letters(self, *, target: str | None = None, limit: int = 100) -> tuple[DeadLetter, ...]:
+        """Find deliveries that were given up.
+
+        shape:   the newest first, at most 1,000
+        """
+        asked = ask.read("/v1/dead-letters", target=target, limit=limit)
+        return (await self._sender.ask(DeadLettersPage, asked)).dead_letters
+
+    async def redrive(
+        self,
+        timer_key: int | None = None,
+        *,
+        per_s: int | None = None,
+        dry_run: bool = False,
+        **chosen: Unpack[Letters],
+    ) -> Acted:
+        """Deliver one dead letter again, or all that are chosen, so many a second; it is not sent again by itself.
+
+        errors:  NotFound  there is no such dead letter
+        """
+        return await self._act_on_letters("redrive", timer_key, {"per_s": per_s, **chosen}, dry_run=dry_run)
+
+    async def discard(
+        self,
+        timer_key: int | None = None,
+        *,
+        reason: str | None = None,
+        dry_run: bool = False,
+        **chosen: Unpack[Letters],
+    ) -> Acted:
+        """Discard one dead letter for good, or all that are chosen; it is not sent again by itself.
+
+        errors:  NotFound  there is no such dead letter
+        """
+        return await self._act_on_letters("discard", timer_key, {"reason": reason, **chosen}, dry_run=dry_run)
+
+    async def jobs(self) -> tuple[JobState, ...]:
+        """List all jobs, by name; the key must be for all tenants."""
+        return (await self._sender.ask(JobsPage, ask.read("/v1/jobs"))).jobs
+
+    async def run_job(self, name: str, *, config: Any = None) -> int:
+        """Start a job now, and return the key of the start; a configuration is for this run alone.
+
+        It is not sent again after an answer that was lost, or the job would run twice.
+
+        errors:  NotFound  there is no such job
+        """
+        asked = ask.act(f"/v1/jobs/{ask.segment(name)}/run", {"config": config}, is_repeatable=False)
+        return (await self._sender.ask(Started, asked)).timer_key
+
+    async def _act_on_letters(
+        self, verb: str, timer_key: int | None, body: dict[str, object], *, dry_run: bool
+    ) -> Acted:
+        path = "/v1/dead-letters"
+        if timer_key is None:
+            asked = ask.act(f"{path}/{verb}", body, is_repeatable=dry_run, dry_run=dry_run)
+        else:
+            if dry_run or any(value is not None for value in body.values()):
+                raise TypeError(f"{verb} takes a timer_key alone, or what chooses dead letters: give one of them")
+            asked = ask.act(f"{path}/{timer_key:d}/{verb}", {}, is_repeatable=False)
+        return await self._sender.ask(Acted, asked)
