@@ -280,8 +280,8 @@ def test_the_page_names_what_is_an_async_generator() -> None:
     page = (ROOT / "docs" / "gateway.md").read_text(encoding="utf-8")
     named = page.partition("is an async generator, for `async for`:")[2].partition(";")[0]
     for of, prefix in ((AsyncClient, ""), (AsyncProcesses, "processes."), (AsyncTasks, "tasks.")):
-        public = {name: method for name, method in vars(of).items() if not name.startswith("_")}
-        for name in (name for name, method in public.items() if inspect.isasyncgenfunction(method)):
+        public = [name for name, _ in inspect.getmembers(of, inspect.isasyncgenfunction) if not name.startswith("_")]
+        for name in public:
             assert f"`{prefix}{name}`" in named
             named = named.replace(f"`{prefix}{name}`", "")
     assert "`" not in named, "the others are awaited"
