@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from sql.clients.outcomes import Locked, Refused, Scheduled
-from sql.clients.pending import Batch, Patience
+from sql.clients.pending import Batch, LockPatience
 from sql.pool import Pool, PoolEmpty
 from sql.requests.requests import IdempotentRequest
 from sql.retry import PAUSES
@@ -24,7 +24,7 @@ BATCH_TIMERS = 200
 WAITING_MAX = 5_000
 WAIT_S = 10.0  # of one create, in the queue and in Postgres
 # A commit takes a few milliseconds, so most locks are gone by then. What others wait for is bounded by it.
-PATIENCE = Patience(whole_ms=50, part_ms=10, locked_max=4)
+PATIENCE = LockPatience(whole_ms=50, part_ms=10, locked_max=4)
 ALONE_SHARE = 4  # one in so many sessions may wait for a lock
 
 
@@ -51,7 +51,7 @@ class Combiner:
         self._arrived = asyncio.Event()
         self._locked: dict[tuple[str, str | None], deque[_Wish]] = {}  # by name, those that are written alone
         # Less than a statement may take: so it is known that nothing was written.
-        self._patience_alone = Patience(int(pool.timeout_s * 800), 0, locked_max=1)
+        self._patience_alone = LockPatience(int(pool.timeout_s * 800), 0, locked_max=1)
         self._alone = asyncio.Semaphore(max(1, pool.size // ALONE_SHARE))
         self._queues: set[asyncio.Task[None]] = set()
         self._writers: list[asyncio.Task[None]] = []
@@ -143,7 +143,7 @@ class Combiner:
         del self._locked[name]
 
     async def _outcomes_of(
-        self, batch: Batch, wishes: list[_Wish], patience: Patience | None
+        self, batch: Batch, wishes: list[_Wish], patience: LockPatience | None
     ) -> list[Scheduled | Refused]:
         """Send a batch until its outcome is known; if it is not, whoever waits is told, and none is returned."""
         try:
@@ -160,7 +160,7 @@ class Combiner:
         return outcomes
 
 
-async def _send_again(batch: Batch, session: Session, patience: Patience | None) -> list[Scheduled | Refused]:
+async def _send_again(batch: Batch, session: Session, patience: LockPatience | None) -> list[Scheduled | Refused]:
     """Send a batch; once more if its answer was lost, which writes nothing twice as its keys are the same."""
     is_again = False
     while True:

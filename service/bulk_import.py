@@ -8,7 +8,7 @@ from itertools import islice
 from typing import IO, NamedTuple
 
 from sql.clients.outcomes import Refused, RequestDiffers, Scheduled
-from sql.clients.pending import Batch, Patience
+from sql.clients.pending import Batch, LockPatience
 from sql.requests.requests import IdempotentRequest
 from sql.retry import Retry
 from sql.session import Session, StoreUnavailable
@@ -158,7 +158,7 @@ async def write_lines(
     part_lines: int = PART_LINES,
     admit: Callable[[Part], Awaitable[None]] = admit_all,
     retry: Retry = BATCH_RETRY,
-    patience: Patience | None = None,
+    patience: LockPatience | None = None,
 ) -> AsyncGenerator[Part, None]:
     """Schedule numbered lines, a part in each transaction; while Postgres works on one, the next is read.
 
@@ -197,7 +197,7 @@ async def _read(lines: Sequence[tuple[int, bytes]], read: Callable[[bytes], Want
     return part
 
 
-async def _write(session: Session, part: Part, retry: Retry, patience: Patience | None) -> Part:
+async def _write(session: Session, part: Part, retry: Retry, patience: LockPatience | None) -> Part:
     """Send a part again until its outcome is known; that writes no timer twice."""
     if not part.timers:
         part.end([])

@@ -31,7 +31,7 @@ from service.bulk_change import BulkBroken, BulkChange, Change
 from service.bulk_import import ImportBroken, Part, Wanted, write_lines
 from service.moves import destination_of
 from sql.clients.outcomes import Refused, Scheduled, Untried
-from sql.clients.pending import Patience
+from sql.clients.pending import LockPatience
 from sql.clients.verbs import Shift, cancel_timers, pause_timers, resume_timers, shift_timers
 from sql.retry import Retry
 from sql.session import StoreUnavailable
@@ -47,7 +47,7 @@ TOKEN = re.compile(r"([0-9]{1,9})-([0-9]{1,12})-([0-9a-f]{16})-[0-9a-f]{24}")
 PART_LINES = 500  # in one transaction; to write twice as many down would take 20 ms, in which all others wait
 RETRY = Retry(attempts=3)
 # Its lines wait only for each other; a lock that lasts longer is a transaction's whose end nobody knows.
-PATIENCE = Patience(whole_ms=1_000, part_ms=20, locked_max=50)
+PATIENCE = LockPatience(whole_ms=1_000, part_ms=20, locked_max=50)
 LINES = '{"delay":"PT15M","name":"order-4711"}\n{"idempotency_key":"4f0c9c1b-42","due_date":"2030-01-31T08:00:00Z"}\n'
 LINES_ANSWERED = (
     '{"line":1,"outcome":"created","timer_key":20514,"due_date":"2027-01-31T08:00:00Z"}\n'

@@ -35,7 +35,7 @@ _OUT_OF_RANGE = "22008"
 DRAWS = 5
 
 
-class Patience(NamedTuple):
+class LockPatience(NamedTuple):
     """How long a batch waits for other transactions' locks before it is cut, and each part of it.
 
     When `locked_max` of its timers were found to be locked, no other one that has a name is tried.
@@ -80,7 +80,7 @@ class Batch:
     _drawn: Drawn | None = None
     _keys: dict[int, Drawn] = field(default_factory=dict)
 
-    async def send(self, session: Session, patience: Patience | None = None) -> list[Scheduled | Refused]:
+    async def send(self, session: Session, patience: LockPatience | None = None) -> list[Scheduled | Refused]:
         """Write all timers that can be written; a faulty one is refused alone.
 
         With `patience`, one for which another transaction has a lock is `Locked`, so that the others need not wait.
@@ -123,7 +123,7 @@ async def schedule_timers(
     timers: Sequence[NewTimer],
     *,
     requests: Sequence[IdempotentRequest | None] = (),
-    patience: Patience | None = None,
+    patience: LockPatience | None = None,
 ) -> list[Scheduled | Refused]:
     """Write timers under keys drawn before, all that can be written; a faulty one is refused alone.
 
@@ -140,7 +140,7 @@ async def schedule_timers(
         except InvalidTimer as refusal:
             outcomes[key] = Refused(str(refusal))
         await turns.give()
-    outcomes |= await _Writing(session, drawn.at, patience).write(planned)
+    outcomes |= await _Writing(session, drawn, patience).write(planned)
     if any(isinstance(outcome, KeyTaken) for outcome in outcomes.values()):
         await session.rows("advance_keys")
     return [outcomes[key] for key in drawn.keys]
@@ -155,11 +155,14 @@ def _plan(key: int, timer: NewTimer, drawn_at: datetime, request: IdempotentRequ
 
 @dataclass(slots=True)
 class _Writing:
-    """One attempt to write a batch: cut in halves, as often as needed, until what is at fault is alone."""
+    """One attempt to write a batch: cut in halves, as often as needed, until what is at fault is alone.
+
+    All parts take the same lock: an earlier attempt, of which the answer was lost, may have been cut otherwise.
+    """
 
     session: Session
-    at: datetime
-    patience: Patience | None
+    drawn: Drawn
+    patience: LockPatience | None
     locked: int = 0
 
     async def write(self, planned: Sequence[_Planned], *, is_whole: bool = True) -> dict[int, Scheduled | Refused]:
@@ -169,7 +172,7 @@ class _Writing:
                 return await self._write_unnamed(planned)
             wait_ms = self.patience.whole_ms if is_whole else self.patience.part_ms
         try:
-            return await _write_whole(self.session, planned, self.at, wait_ms)
+            return await _write_whole(self.session, planned, self.drawn, wait_ms)
         except StatementRefused as error:
             if error.sqlstate == NOT_ALLOWED:
                 raise
@@ -190,23 +193,23 @@ class _Writing:
         """Write those without a name, which only a lock of the whole table can keep waiting."""
         unnamed = [plan for plan in planned if plan.timer.name is None]
         locked = {plan.key: Locked(_locked(plan.timer)) for plan in planned if plan.timer.name is not None}
-        return locked | await _Writing(self.session, self.at, None).write(unnamed)
+        return locked | await _Writing(self.session, self.drawn, None).write(unnamed)
 
 
 async def _write_whole(
-    session: Session, planned: Sequence[_Planned], at: datetime, wait_ms: int | None
+    session: Session, planned: Sequence[_Planned], drawn: Drawn, wait_ms: int | None
 ) -> dict[int, Scheduled | Refused]:
     if not planned:
         return {}
     async with session.transaction() as connection:
         # Each statement sees what was committed before it began. The first waits for an earlier attempt that is still
         # running, and that may have stored the same requests.
-        await connection.execute(*statement("lock_keys").with_values({"first_key": planned[0].key}))
+        await connection.execute(*statement("lock_keys").with_values({"first_key": drawn.keys[0]}))
         if wait_ms is not None:
             await connection.execute(*statement("limit_lock_wait").with_values({"wait": f"{wait_ms}ms"}))
         answered = await _answered(connection, planned)
         left = [plan for plan in planned if plan.key not in answered]
-        outcomes = await _write_locked(connection, left, at) if left else {}
+        outcomes = await _write_locked(connection, left, drawn.at) if left else {}
         if answers := list(_answers(left, outcomes)):
             await store_requests(connection, answers)
     return answered | outcomes

@@ -14,7 +14,7 @@ import pytest
 
 from gateway.combining import WAITING_MAX
 from sql.clients.outcomes import Refused, Scheduled
-from sql.clients.pending import Batch, Patience
+from sql.clients.pending import Batch, LockPatience
 from sql.session import Session, StoreUnavailable
 from tests.support.factories import BOUND_S, value
 from tests.support.gateways import NDJSON, Api, Said, serving
@@ -168,7 +168,7 @@ async def test_a_locked_name_fails_alone_also_if_the_first_answer_was_lost(
     await api.put("/v1/timers/by-name/held", HOUR)
     send, lost = Batch.send, list[int]()
 
-    async def losing(batch: Batch, session: Session, patience: Patience | None = None) -> Any:
+    async def losing(batch: Batch, session: Session, patience: LockPatience | None = None) -> Any:
         if not lost and len(batch.timers) > 1:
             lost.append(len(batch.timers))
             raise StoreUnavailable("the connection was lost")

@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from sql.clients.outcomes import NameTaken, Refused, Scheduled
-from sql.clients.pending import Drawn, draw_keys, schedule_timers
+from sql.clients.outcomes import Locked, NameTaken, Refused, Scheduled
+from sql.clients.pending import Drawn, LockPatience, draw_keys, schedule_timers
 from sql.clients.verbs import TimerRef, cancel_timer, pause_timer
 from sql.session import StoreUnavailable
 from tests.support.factories import HolderClient, add_holder, ends, intents, query, value, waits
@@ -197,6 +197,23 @@ async def test_a_second_attempt_waits_for_one_that_is_still_under_way(dsn: str) 
     # Then the second one has seen both.
     assert keys_of(outcomes) == drawn.keys
     assert [row["timer_key"] for row in await query(dsn, "select timer_key from shardclock.timers")] == drawn.keys[:1]
+
+
+async def test_also_in_parts_it_waits_for_one_that_was_cut_otherwise(dsn: str) -> None:
+    # Given a first attempt whose second part has not committed yet
+    asked = [timer(name="one"), timer(name="two")]
+    async with HolderClient(dsn) as first, HolderClient(dsn) as second:
+        drawn = await draw_keys(first.session, 2)
+        await first.begin()
+        await first.session.rows("lock_keys", first_key=drawn.keys[0])
+
+        # When the same is sent again, and cut because it is not patient
+        outcomes = await schedule_timers(second.session, drawn, asked, patience=LockPatience(10, 10, locked_max=4))
+
+        # Then no part is written beside the first attempt
+        assert [type(it) for it in outcomes] == [Locked, Locked]
+        await first.rollback()
+        assert keys_of(await schedule_timers(second.session, drawn, asked)) == drawn.keys
 
 
 @pytest.mark.parametrize("answer_lost", [False, True], ids=["before_the_commit", "after_the_commit"])
