@@ -152,6 +152,11 @@ class Combiner:
         except asyncio.CancelledError:
             _fail(wishes, StoreUnavailable("the gateway stopped while it was written: ask whether it was"))
             raise
+        except PoolEmpty as error:
+            # Those behind would wait as long for a session, one batch after the other: they ask again as soon.
+            _fail(wishes, error)
+            _fail(self._wishes, error)
+            return []
         except Exception as error:  # noqa: BLE001 - whoever waits is told, and the writer goes on
             _fail(wishes, error)
             return []
