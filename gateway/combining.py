@@ -3,9 +3,12 @@
 A row costs Postgres 484 µs alone and 45 µs among twenty. Nobody waits for others to come: a writer that is free takes
 what is there, and while all are busy more gathers. Nor does anybody wait for a lock that another's timer needs: one
 whose name a transaction holds that has not ended is written alone, and so are those of that name that come after it.
+A timer that only Postgres refuses, for example because its target is gone, makes its batch be cut until it is alone. So
+the timers of its tenant have a writer apart for a while.
 """
 
 import asyncio
+import time
 from collections import deque
 from dataclasses import dataclass
 from types import TracebackType
@@ -25,6 +28,7 @@ WAITING_MAX = 5_000
 WAIT_S = 10.0  # of one create, in the queue and in Postgres
 # A commit takes a few milliseconds, so most locks are gone by then. What others wait for is bounded by it.
 PATIENCE = LockPatience(whole_ms=50, part_ms=10, locked_max=4)
+APART_S = 10.0  # after a refusal
 ALONE_SHARE = 4  # one in so many sessions may wait for a lock
 
 
@@ -42,13 +46,37 @@ class _Wish:
         return self.timer.tenant_id, self.timer.name
 
 
+class _Queue:
+    """Those whose timers wait to be written, in order."""
+
+    def __init__(self) -> None:
+        self.wishes: deque[_Wish] = deque()
+        self._arrived = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self.wishes)
+
+    def append(self, wish: _Wish) -> None:
+        """Stand behind the others."""
+        self.wishes.append(wish)
+        self._arrived.set()
+
+    async def take(self) -> list[_Wish]:
+        """Wait until there is somebody; take the first ones, but for those that wait no more."""
+        await self._arrived.wait()
+        batch = [self.wishes.popleft() for _ in range(min(len(self.wishes), BATCH_TIMERS))]
+        if not self.wishes:
+            self._arrived.clear()
+        return [wish for wish in batch if not wish.outcome.done()]
+
+
 class Combiner:
     """Write timers that are asked for at the same time together; a faulty one is refused alone."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
-        self._wishes: deque[_Wish] = deque()
-        self._arrived = asyncio.Event()
+        self._queue, self._queue_apart = _Queue(), _Queue()
+        self._apart_until_s: dict[str, float] = {}  # by tenant
         self._locked: dict[tuple[str, str | None], deque[_Wish]] = {}  # by name, those that are written alone
         # Less than a statement may take: so it is known that nothing was written.
         self._patience_alone = LockPatience(int(pool.timeout_s * 800), 0, locked_max=1)
@@ -59,7 +87,8 @@ class Combiner:
         self.batches = 0
 
     async def __aenter__(self) -> Self:
-        self._writers = [asyncio.create_task(self._write(), name=f"writer {n}") for n in range(WRITERS)]
+        queues = [*WRITERS * [self._queue], self._queue_apart]
+        self._writers = [asyncio.create_task(self._write(it), name=f"writer {n}") for n, it in enumerate(queues)]
         return self
 
     async def __aexit__(
@@ -69,7 +98,7 @@ class Combiner:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for wishes in (self._wishes, *self._locked.values()):
+        for wishes in (self._queue.wishes, self._queue_apart.wishes, *self._locked.values()):
             _fail(wishes, StoreUnavailable("the gateway stops; ask another one"))
 
     async def schedule(
@@ -80,28 +109,32 @@ class Combiner:
         errors:  PoolEmpty         too many are waiting: it was not written
                  StoreUnavailable  the outcome is unknown, unless it came with a request, which may be sent again
         """
-        if len(self._wishes) + sum(map(len, self._locked.values())) >= WAITING_MAX:
+        queue = self._queue_of(timer.tenant_id)
+        if len(queue) + sum(map(len, self._locked.values())) >= WAITING_MAX:
             raise PoolEmpty(f"{WAITING_MAX:,} timers wait to be written; send this one again in a moment")
         wish = _Wish(tenants, timer, request, asyncio.get_running_loop().create_future())
         if wish.name in self._locked:
             self._locked[wish.name].append(wish)
         else:
-            self._wishes.append(wish)
-            self._arrived.set()
+            queue.append(wish)
         try:
             async with asyncio.timeout(WAIT_S):
                 return await wish.outcome
         except TimeoutError:
             raise StoreUnavailable(f"it was not written within {WAIT_S:g} s: ask whether it was") from None
 
-    async def _write(self) -> None:
+    def _queue_of(self, tenant_id: str) -> _Queue:
+        until_s = self._apart_until_s.get(tenant_id)
+        if until_s is None:
+            return self._queue
+        if until_s > time.monotonic():
+            return self._queue_apart
+        del self._apart_until_s[tenant_id]
+        return self._queue
+
+    async def _write(self, queue: _Queue) -> None:
         while True:
-            await self._arrived.wait()
-            batch = [self._wishes.popleft() for _ in range(min(len(self._wishes), BATCH_TIMERS))]
-            batch = [wish for wish in batch if not wish.outcome.done()]  # nobody waits for the others any more
-            if not self._wishes:
-                self._arrived.clear()
-            if batch:
+            if batch := await queue.take():
                 await self._send(batch)
 
     async def _send(self, wishes: list[_Wish]) -> None:
@@ -114,7 +147,10 @@ class Combiner:
             if isinstance(outcome, Locked):
                 wish.batch = batch.alone(number)
                 self._write_alone(wish)
-            elif not wish.outcome.done():  # whoever asked may have gone
+                continue
+            if type(outcome) is Refused:
+                self._apart_until_s[wish.timer.tenant_id] = time.monotonic() + APART_S
+            if not wish.outcome.done():  # whoever asked may have gone
                 wish.outcome.set_result(outcome)
 
     def _write_alone(self, wish: _Wish) -> None:
@@ -155,7 +191,7 @@ class Combiner:
         except PoolEmpty as error:
             # Those behind would wait as long for a session, one batch after the other: they ask again as soon.
             _fail(wishes, error)
-            _fail(self._wishes, error)
+            _fail(self._queue.wishes, error)
             return []
         except Exception as error:  # noqa: BLE001 - whoever waits is told, and the writer goes on
             _fail(wishes, error)

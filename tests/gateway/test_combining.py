@@ -1,16 +1,22 @@
-"""Prove that creates that can't be written now are answered now, however many wait."""
+"""Prove that who asks for timers does not wait for others' timers that can't be written."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
 
 from gateway.combining import BATCH_TIMERS, WRITERS, Combiner
+from sql.clients.pending import Batch
 from sql.pool import Pool, PoolEmpty
 from sql.session import NO_TENANTS
+from tests.support.gateways import Api
 from timers.model import NewTimer
 
 AWAY = "postgresql://nobody@127.0.0.1:1/none"
-HOUR = NewTimer.from_fields({"delay": "PT1H"})
+HOUR = {"delay": "PT1H"}
 
 
 async def test_while_all_sessions_are_in_use_nobody_waits_for_the_batches_before_his() -> None:
@@ -19,8 +25,30 @@ async def test_while_all_sessions_are_in_use_nobody_waits_for_the_batches_before
         pool.session(NO_TENANTS),
         Combiner(pool) as combiner,
     ):
-        asked = [combiner.schedule(frozenset({"acme"}), HOUR) for _ in range(10 * BATCH_TIMERS)]
+        timer = NewTimer.from_fields(HOUR)
+        asked = [combiner.schedule(frozenset({"acme"}), timer) for _ in range(10 * BATCH_TIMERS)]
         outcomes = await asyncio.gather(*asked, return_exceptions=True)
 
     assert {type(outcome) for outcome in outcomes} == {PoolEmpty}
     assert pool.missed <= WRITERS
+
+
+async def test_a_tenant_whose_timers_postgres_refuses_is_written_apart(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcomes_of, together = Combiner._outcomes_of, list[set[str]]()
+
+    async def recorded(self: Combiner, batch: Batch, wishes: Sequence[Any], patience: Any) -> Any:
+        together.append({timer.tenant_id for timer in batch.timers})
+        return await outcomes_of(self, batch, list(wishes), patience)
+
+    async def ask(tenant: str, target: str | None) -> int:
+        return (await api.post("/v1/timers", {**HOUR, "target": target or "log"}, Shardclock_Tenant=tenant)).status
+
+    assert await ask("acme", "nobodys") == 422
+    monkeypatch.setattr(Combiner, "_outcomes_of", recorded)
+    asked = [ask("acme", "nobodys" if n % 2 else None) for n in range(20)] + [ask("other", None) for _ in range(20)]
+    statuses = await asyncio.gather(*asked)
+
+    assert statuses == 10 * [201, 422] + 20 * [201]
+    assert {"acme", "other"} not in together
