@@ -9,8 +9,8 @@ from cli.output import DONE, NOT_DONE, Json, out, print_json, print_records
 from cli.session import with_session
 from cluster.settings import load_settings
 from service.explain import explain as explained
-from service.explain import gather
 from service.filters import moment_of
+from service.story import gather
 from sql.metrics.status import read_clock
 from sql.session import Session
 

@@ -4,6 +4,8 @@ The command line and the gateway use them. None of them prints, parses an option
 they take values, and return values or raise. None needs Ray, so all of them work while no cluster runs.
 
     explain      why a timer fired when it did, or why it did not
+    explain_delivery  what became of the delivery to its target
+    story        what is recorded of a timer around a moment
     outlook      when a timer is due next
     hold         whether a database is on hold, and whether it may be released
     bulk_change  one change to many timers: find them all, then change them page by page
@@ -21,7 +23,7 @@ they take values, and return values or raise. None needs Ray, so all of them wor
     moves        where a pending timer is moved to
     deployment   what a deployment tells the database about each process of a model
     processes    deploy models, start instances, look at them, and wait for their ends
-    incidents    find tokens that can't go on, and resolve one or many
+    incidents    find tokens that can't go on, and resolve many
     token_moves  where tokens of an instance may be moved
     single_change  one change to one timer, and what its answer means
     words        numbers in sentences

@@ -1,51 +1,22 @@
 """Why a timer fired when it did, or why it didn't, from recorded rows alone.
 
-`gather` reads what was recorded around a moment, `explain` makes a sentence of it. The question is about the last
-occurrence that was due at that moment; if none was due, `explain` says why not.
+`service.story` reads what was recorded around a moment, `explain` makes a sentence of it. The question is about the
+last occurrence that was due at that moment; if none was due, `explain` says why not.
 """
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
-from service.hold import Hold, read_hold
+from service.explain_delivery import delivered
 from service.outlook import outlook_of
+from service.story import Story, by_whom, deciding, detail_of, shown
 from service.words import counted
 from sql.claims.claim import RAMP_AFTER_S
-from sql.clients.history import TimerState, UpcomingTimer, Witness, find_timer, read_upcoming, records_around, witnesses
-from sql.clients.verbs import TimerRef
-from sql.deliveries.find import DeliveryState, find_delivery
+from sql.clients.history import TimerState
 from sql.log.records import LogRecord
-from sql.session import Session
 from timers.refusal import InvalidTimer
 
-ENDS_OF_DELIVERY = {
-    "DELIVERED": "delivered to",
-    "DISCARDED": "discarded by",
-    "DEAD": "given up: a dead letter of",
-    "STALE": "too late for",
-}
-JOB = "job:"
 PUNCTUAL = timedelta(seconds=1)  # for a firing that was later than this, the answer gives a reason
-
-
-@dataclass(frozen=True, slots=True)
-class Story:
-    """What is recorded about a timer or schedule around a moment: its records in order, and the timer as it is now."""
-
-    timer: TimerState | None
-    records: Sequence[LogRecord]
-    witnesses: Sequence[Witness]
-    now: datetime
-    hold: Hold | None = None
-    plan: UpcomingTimer | None = None
-    delivery: DeliveryState | None = None
-
-    @property
-    def is_unplanned(self) -> bool:
-        """Say whether the timer is a schedule that has no date yet."""
-        return self.plan is not None and self.plan.is_unplanned
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,26 +28,6 @@ class Explanation:
     record: LogRecord | None = None
 
 
-async def gather(
-    session: Session, which: TimerRef, moment: datetime, now: datetime, *, identity: str, silent_s: float
-) -> Story:
-    """Read what is known about a timer around a moment; `identity` names the installation, or is ''.
-
-    units:   a holder that gave no sign of life for `silent_s` counts as dead
-    errors:  StoreUnavailable  no answer in time
-    """
-    timer = await find_timer(session, which)
-    records = await records_around(session, which, moment)
-    about = _deciding(records, timer, moment)
-    holders = {record.holder for record in records if record.holder is not None}
-    plan = await read_upcoming(session, which)
-    late_since = about.late_since if about else plan.late_since if plan else moment
-    seen = await witnesses(session, holders, late_since)
-    hold = await read_hold(session, identity, silent_s=silent_s)
-    delivery = await find_delivery(session, about.timer_key) if about and about.target != "log" else None
-    return Story(timer, records, seen, now, hold, plan, delivery)
-
-
 def explain(story: Story, moment: datetime) -> Explanation:
     """Say what the records show about a moment.
 
@@ -86,7 +37,7 @@ def explain(story: Story, moment: datetime) -> Explanation:
     if begun is None:
         return Explanation("NONE", "nothing is recorded of it: it was never made, or longer ago than the log is kept")
     if begun > moment:
-        return Explanation("NOT_YET_MADE", f"it did not exist yet: it was made at {_shown(begun)}")
+        return Explanation("NOT_YET_MADE", f"it did not exist yet: it was made at {shown(begun)}")
     return (
         _stopped(story, moment)
         or _overdue(story, moment)
@@ -102,18 +53,18 @@ def _stopped(story: Story, moment: datetime) -> Explanation | None:
     last = next((record for record in reversed(before) if record.intent in ("CANCELED", "PAUSED", "RESUMED")), None)
     if last is None or last.intent == "RESUMED":
         return None
-    detail, at = _detail(last), _shown(last.recorded_at)
+    detail, at = detail_of(last), shown(last.recorded_at)
     if last.intent == "CANCELED":
         if _made_anew(story, last, moment):
             return None
         return Explanation(
-            "CANCELED", f"it was cancelled at {at}{_by(detail)}; it was due at {_shown(last.due_date)}", last
+            "CANCELED", f"it was cancelled at {at}{by_whom(detail)}; it was due at {shown(last.due_date)}", last
         )
     if refused := detail.get("refused"):
         return Explanation(
             "REFUSED", f"it can't be fired, and was paused at {at} until somebody repairs it: {refused}", last
         )
-    return Explanation("PAUSED", f"it was paused at {at}{_by(detail)}; it was due at {_shown(last.due_date)}", last)
+    return Explanation("PAUSED", f"it was paused at {at}{by_whom(detail)}; it was due at {shown(last.due_date)}", last)
 
 
 def _made_anew(story: Story, canceled: LogRecord, moment: datetime) -> bool:
@@ -140,7 +91,7 @@ def _overdue(story: Story, moment: datetime) -> Explanation | None:
     if timer is None or timer.state != "PENDING" or timer.due_date > min(moment, story.now) or story.is_unplanned:
         return None
     late = story.now - timer.due_date
-    why = f"it is due since {_shown(timer.due_date)}, {_length(late)} ago, and has not fired"
+    why = f"it is due since {shown(timer.due_date)}, {_length(late)} ago, and has not fired"
     if story.hold is not None and story.hold.of_all:
         return Explanation("OVERDUE", f"{why}: on hold, {story.hold.why}; `shardclock release` lets it fire")
     if not any(witness.alive for witness in story.witnesses):
@@ -160,7 +111,7 @@ def _left_by(story: Story, timer: TimerState) -> str:
     if delay := _delayed_by_a_client(story, timer.timer_key, timer.due_date, story.now):
         return delay
     if timer.occurrence == 1 and timer.created_at > timer.due_date:
-        return f"it was made at {_shown(timer.created_at)}, with a date in the past"
+        return f"it was made at {shown(timer.created_at)}, with a date in the past"
     return "an outage left it"
 
 
@@ -169,9 +120,9 @@ def _delayed_by_a_client(story: Story, timer_key: int, due_date: datetime, until
     for record in reversed(story.records):
         if record.timer_key == timer_key and due_date <= record.recorded_at <= until:
             if record.intent == "RESUMED":
-                return f"it was paused until {_shown(record.recorded_at)}"
+                return f"it was paused until {shown(record.recorded_at)}"
             if record.intent == "RESCHEDULED":
-                return f"it was moved to that date at {_shown(record.recorded_at)}"
+                return f"it was moved to that date at {shown(record.recorded_at)}"
     return None
 
 
@@ -186,72 +137,33 @@ def _planned(story: Story, moment: datetime) -> Explanation | None:
     held = f"; on hold, {story.hold.why}" if story.hold is not None and story.hold.of_all else ""
     if not outlook.due:
         return Explanation("NOT_DUE", f"{_not_due(story, moment)}{held}")
-    due = _shown(outlook.next.due_date)
+    due = shown(outlook.next.due_date)
     if story.plan.schedule is None:
         return Explanation("PLANNED", f"it is planned for {due}{held}")
     first = f"occurrence {outlook.next.number} is planned for {due}"
     more = f", and {outlook.due - 1:,} more until then" if outlook.due > 1 else ""
-    after = f"the next after that is at {_shown(outlook.after.due_date)}" if outlook.after else "then it ends"
+    after = f"the next after that is at {shown(outlook.after.due_date)}" if outlook.after else "then it ends"
     return Explanation("PLANNED", f"{first}{more}; {after}{held}")
 
 
 def _decided(story: Story, moment: datetime) -> Explanation | None:
     """Explain the last occurrence that was due: it fired, or was skipped."""
-    record = _deciding(story.records, None, moment)
+    record = deciding(story.records, None, moment)
     if record is None:
         return None
     number = f"occurrence {record.occurrence}, " if record.schedule else ""
     late = record.recorded_at - record.due_date
     if record.intent == "SKIPPED":
-        policy = _detail(record).get("policy", "fire_once")
+        policy = detail_of(record).get("policy", "fire_once")
         return Explanation(
             "SKIPPED",
             f"{counted(record.count, 'occurrence')} from number {record.occurrence} on, missed and skipped"
-            f" under {policy} at {_shown(record.recorded_at)}{_without_shards(story)}",
+            f" under {policy} at {shown(record.recorded_at)}{_without_shards(story)}",
             record,
         )
-    why = f"{number}due at {_shown(record.due_date)}, fired {_length(late)} later, by {_holder(story, record)}"
+    why = f"{number}due at {shown(record.due_date)}, fired {_length(late)} later, by {_holder(story, record)}"
     delay = _reason_for_delay(story, record) if late > PUNCTUAL else ""
-    return Explanation("FIRED", f"{why}{delay}{_delivered(story, record)}", record)
-
-
-def _delivered(story: Story, fired: LogRecord) -> str:
-    """Say what became of the delivery to the timer's target, if it has one."""
-    if not fired.has_target:
-        return ""
-    told = (*ENDS_OF_DELIVERY, "REDRIVEN")
-    last = next((it for it in reversed(story.records) if it.timer_key == fired.timer_key and it.intent in told), None)
-    # A dead letter that was redriven is a delivery again, and its end lies behind it.
-    if last is None or last.intent == "REDRIVEN":
-        return f"; {_under_way(story, fired)}"
-    detail, at = _detail(last), _shown(last.recorded_at)
-    if detail.get("by"):
-        return f"; its delivery to {fired.target} was discarded at {at}{_by(detail)}"
-    attempt = f", at attempt {detail['attempt']}" if "attempt" in detail else ""
-    # A job's start that is given up leaves no dead letter: the next start comes by itself.
-    is_job = last.intent == "DEAD" and fired.target.startswith(JOB)
-    how = "given up:" if is_job else ENDS_OF_DELIVERY[last.intent]
-    return f"; {how} {fired.target} at {at}{attempt}{_because(detail)}"
-
-
-def _under_way(story: Story, fired: LogRecord) -> str:
-    """Say where a delivery is of which the records tell no end."""
-    delivery = story.delivery
-    if delivery is None or delivery.timer_key != fired.timer_key:
-        if not fired.is_delivered:
-            return "its instance has taken it"
-        return f"what became of its delivery to {fired.target} is not known here"
-    failed = f" after {counted(delivery.failed_attempts, 'failed attempt')}" if delivery.failed_attempts else ""
-    if delivery.state == "DEAD":
-        return f"{ENDS_OF_DELIVERY['DEAD']} {fired.target}{failed}: {delivery.reason}"
-    if delivery.state == "IN_HAND":
-        return f"worker {delivery.holder:016x} has its delivery to {fired.target} in hand"
-    at = f", the next attempt is due at {_shown(delivery.next_attempt_at)}" if delivery.next_attempt_at else ""
-    return f"its delivery to {fired.target} waits{failed}{at}"
-
-
-def _because(detail: dict[str, object]) -> str:
-    return f": {detail['reason']}" if detail.get("reason") else ""
+    return Explanation("FIRED", f"{why}{delay}{delivered(story, record)}", record)
 
 
 def _not_due(story: Story, moment: datetime) -> str:
@@ -259,30 +171,9 @@ def _not_due(story: Story, moment: datetime) -> str:
     if story.plan is not None and story.timer is not None and story.timer.state == "PENDING":
         dates.append(outlook_of(story.plan, moment).next.due_date)
     moves = [record for record in story.records if record.intent == "RESCHEDULED" and record.due_date <= moment]
-    moved = f"; at {_shown(moves[-1].recorded_at)} it was moved from {_shown(moves[-1].due_date)}" if moves else ""
+    moved = f"; at {shown(moves[-1].recorded_at)} it was moved from {shown(moves[-1].due_date)}" if moves else ""
     nothing = "nothing is planned until then" if moment > story.now else "nothing was due then"
-    return f"{nothing}{f': the next date is {_shown(min(dates))}' if dates else ''}{moved}"
-
-
-def _deciding(records: Sequence[LogRecord], timer: TimerState | None, moment: datetime) -> LogRecord | None:
-    """Find the record of the last occurrence due at a moment; None if that occurrence is still pending."""
-    if timer is not None and timer.state == "PENDING" and timer.due_date <= moment:
-        return None
-    due = [record for record in records if record.intent in ("TRIGGERED", "SKIPPED") and record.due_date <= moment]
-    if not due:
-        return None
-    last = max(due, key=lambda record: (record.due_date, record.intent == "TRIGGERED"))
-    skipped = next(
-        (
-            it
-            for it in due
-            if it.intent == "SKIPPED" and it.due_date == last.due_date and it.occurrence > last.occurrence
-        ),
-        None,
-    )
-    # Skipped occurrences are recorded with the due date of the one that fired for all of them. A question about exactly
-    # that date is about the one that fired.
-    return skipped if skipped and last.due_date < moment <= skipped.recorded_at else last
+    return f"{nothing}{f': the next date is {shown(min(dates))}' if dates else ''}{moved}"
 
 
 def _reason_for_delay(story: Story, fired: LogRecord) -> str:
@@ -292,7 +183,7 @@ def _reason_for_delay(story: Story, fired: LogRecord) -> str:
     if fired.schedule is not None and fired.created_at > fired.due_date:
         return ": it was missed, and caught up with"
     if fired.created_at > fired.due_date:
-        return f": it was made at {_shown(fired.created_at)}, with a date in the past{then}"
+        return f": it was made at {shown(fired.created_at)}, with a date in the past{then}"
     return _without_shards(story)
 
 
@@ -306,20 +197,6 @@ def _holder(story: Story, record: LogRecord) -> str:
     known = next((witness for witness in story.witnesses if witness.holder == record.holder), None)
     place = f" ({known.actor_name}, pid {known.pid} on {known.host})" if known else ""
     return f"holder {record.holder:016x}{place}"
-
-
-def _by(detail: dict[str, object]) -> str:
-    by, reason = detail.get("by"), detail.get("reason")
-    return (f" by {by}" if by else "") + (f" ({reason})" if reason else "")
-
-
-def _detail(record: LogRecord) -> dict[str, object]:
-    detail: dict[str, object] = json.loads(record.detail) if record.detail else {}
-    return detail
-
-
-def _shown(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3] + "Z"
 
 
 def _length(length: timedelta) -> str:

@@ -29,10 +29,11 @@ from gateway.requests.problems import STALE, Problem
 from gateway.routes.creating import TIMERS, WAITED, schedule, timer_of
 from gateway.waits.timer_ends import find_ends
 from gateway.waits.waiter import wait_s_of
-from service.explain import explain, gather
+from service.explain import explain
 from service.filters import moment_of
 from service.moves import destination_of, move
 from service.single_change import change_one
+from service.story import gather
 from shardclock.api.changes import CANCELED, PAUSED, RESCHEDULED, RESUMED, RUN, Outcomes
 from sql.clients.history import TimerState, find_timers, lock_timer, records_of
 from sql.clients.verbs import TimerRef, cancel_timer, pause_timer, resume_timer, run_timer

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from jobs.states import RunOutcome
-from service.explain import explain, gather
+from service.explain import explain
 from service.jobs import (
     UnknownJob,
     cancel_job,
@@ -23,6 +23,7 @@ from service.jobs import (
     logs_of,
     run_job,
 )
+from service.story import gather
 from sql.clients.verbs import TimerRef
 from sql.jobs.history import JobRun
 from sql.jobs.runs import SaidOfRun, report_runs

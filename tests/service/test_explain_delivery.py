@@ -1,0 +1,122 @@
+"""Whoever asks about a timer that has fired hears what became of the delivery to its target."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime
+
+import pytest
+
+from service.explain import Explanation, explain
+from service.story import gather
+from sql.clients.verbs import TimerRef
+from sql.deliveries.claim import ClaimedDelivery
+from sql.deliveries.dead_letters import discard_dead_letters, redrive_dead_letters
+from sql.deliveries.settle import Settlement
+from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver, done
+from tests.support.factories import HolderClient, add_holder, add_timers, query
+from tests.support.roles import OPERATOR
+
+STALE = """
+    insert into shardclock.command_log (timer_key, due_date, created_at, occurrence, intent, tenant_id, target)
+    select timer_key, due_date, created_at, 1, 'STALE', tenant_id, target from shardclock.command_log
+"""
+
+
+@pytest.fixture
+async def shard(dsn: str) -> AsyncIterator[HolderClient]:
+    """Lend a shard that a test moves by hand."""
+    await add_holder(dsn, 0xBEEF)
+    async with HolderClient(dsn, holder=0xBEEF, role=OPERATOR) as hand:
+        yield hand
+
+
+@pytest.fixture
+async def worker(dsn: str) -> AsyncIterator[WorkerClient]:
+    """Lend a worker that a test moves by hand, and declare its handler."""
+    await declare(dsn, HANDLER)
+    await add_worker(dsn, 0xCAFE)
+    async with WorkerClient(dsn, 0xCAFE) as hand:
+        yield hand
+
+
+async def why(shard: HolderClient, which: TimerRef) -> Explanation:
+    """Ask about now."""
+    now: datetime = await shard.value("select clock_timestamp()")
+    return explain(await gather(shard.session, which, now, now, identity="", silent_s=5.0), now)
+
+
+@pytest.mark.parametrize(
+    ("ends", "told"),
+    [
+        (done, r"; delivered to order\.expired at \S+ \S+Z, at attempt 1$"),
+        (dead, r"; given up: a dead letter of order\.expired at \S+ \S+Z, at attempt 1: it raised too often$"),
+    ],
+)
+async def test_a_firing_tells_how_its_delivery_ended(
+    shard: HolderClient, worker: WorkerClient, ends: Callable[[ClaimedDelivery], Settlement], told: str
+) -> None:
+    (key,) = await deliver(shard)
+    await worker.settle(*map(ends, await worker.take()))
+
+    assert re.search(told, (await why(shard, TimerRef(key))).why)
+
+
+async def test_a_dead_letter_that_was_redriven_is_on_its_way_again(shard: HolderClient, worker: WorkerClient) -> None:
+    (key,) = await deliver(shard)
+    await worker.settle(*map(dead, await worker.take()))
+
+    await redrive_dead_letters(shard.session, [key])
+    waits = (await why(shard, TimerRef(key))).why
+    taken = await worker.take()
+    in_hand = (await why(shard, TimerRef(key))).why
+    await worker.settle(*map(done, taken))
+    ended = (await why(shard, TimerRef(key))).why
+
+    assert re.search(r"; its delivery to order\.expired waits, the next attempt is due at \S+ \S+Z$", waits)
+    assert in_hand.endswith("; worker 000000000000cafe has its delivery to order.expired in hand")
+    assert "; delivered to order.expired at " in ended
+
+
+async def test_a_dead_letter_that_was_discarded_says_by_whom_and_of_no_attempt(
+    shard: HolderClient, worker: WorkerClient
+) -> None:
+    (key,) = await deliver(shard)
+    await worker.settle(*map(dead, await worker.take()))
+    await discard_dead_letters(shard.session, [key], reason="refunded by hand")
+
+    answer = (await why(shard, TimerRef(key))).why
+
+    told = r"; its delivery to order\.expired was discarded at \S+ \S+Z by test_operator \(refunded by hand\)$"
+    assert re.search(told, answer)
+
+
+async def test_a_dead_letter_is_told_with_its_reason_when_the_log_has_forgotten_it(
+    dsn: str, shard: HolderClient, worker: WorkerClient
+) -> None:
+    (key,) = await deliver(shard)
+    await worker.settle(*map(dead, await worker.take()))
+    await query(dsn, "delete from shardclock.command_log where intent = 'DEAD'")
+
+    answer = (await why(shard, TimerRef(key))).why
+
+    assert answer.endswith("; given up: a dead letter of order.expired after 1 failed attempt: it raised too often")
+
+
+@pytest.mark.parametrize(
+    ("ends", "told"),
+    [
+        ("delete from shardclock.deliveries", "; its instance has taken it"),
+        (STALE, "; too late for process:instance at "),
+        ("select", "; its delivery to process:instance waits, the next attempt is due at "),
+    ],
+)
+async def test_a_timer_of_a_process_tells_whether_its_instance_has_taken_it(
+    dsn: str, shard: HolderClient, ends: str, told: str
+) -> None:
+    (key,) = await add_timers(dsn, 1, "now()", target="'process:instance'", process_instance_key="7")
+    await shard.take(fire_overdue=True)
+    await query(dsn, ends)
+
+    assert told in (await why(shard, TimerRef(key))).why
