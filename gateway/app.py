@@ -31,6 +31,7 @@ from gateway.routes import (
     incidents,
     instances,
     jobs,
+    lines,
     log,
     messages,
     processes,
@@ -60,10 +61,10 @@ NO_WAIT = f"ask without wait, or {ELSEWHERE}"
 QUOTA_SESSIONS = 2  # on Postgres, to count what tenants have
 # Their changes heed idempotency keys.
 OF_PROCESSES = (processes.router, instances.router, messages.router, tasks.router, incidents.router)
-# Those of bulk come first: its paths would be a timer's, too.
+# Those of many timers come first: their paths would be a timer's, too.
 ROUTERS = (
-    health.router, bulk.router, schedules.router, log.router, deliveries.router, dead_letters.router, endpoints.router,
-    jobs.router, *OF_PROCESSES, consumers.router, cluster.router, tenants.router, audit.router,
+    health.router, lines.router, bulk.router, schedules.router, log.router, deliveries.router, dead_letters.router,
+    endpoints.router, jobs.router, *OF_PROCESSES, consumers.router, cluster.router, tenants.router, audit.router,
 )  # fmt: skip
 
 

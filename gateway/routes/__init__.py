@@ -2,7 +2,9 @@
 
 creating   the hot route: one timer
 timers     look at timers, and change one
-bulk       many timers: lines of JSON, or one verb for all that a filter finds
+changing   how one is changed
+lines      many timers: a line of JSON for each
+bulk       one verb for all timers that a filter finds
 schedules  look ahead: what a rule will do
 log        read the log, by pages or as it grows
 consumers  groups that read it, each record at least once

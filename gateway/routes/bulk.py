@@ -1,58 +1,31 @@
-"""Many timers: a request with a line for each, or one verb for all that a filter finds."""
+"""One verb for all timers that a filter finds: a dry run counts them, and the real request does it."""
 
 import hashlib
 import re
 import secrets
 import time
-from collections.abc import Sequence
-from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
-from starlette.responses import Response
 
-from gateway.answers.answer import said
 from gateway.answers.timers import BulkAnswer, CountedAnswer
-from gateway.limits.room import Room
-from gateway.parts import BulkWriter, Gateway, Here, read_model, scoped
+from gateway.parts import BulkWriter, Here, read_model
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import TimersFilter
-from gateway.requests.bodies import NDJSON, read_body
-from gateway.requests.callers import Caller
-from gateway.requests.idempotency import KEY_CHARS_MAX, KEY_RULE, is_key, request_with
-from gateway.requests.listing import in_pieces
-from gateway.requests.problems import MORE_MATCH, REFUSED, TOO_LARGE, TRY_AGAIN, Problem, unavailable
-from gateway.routes.creating import TIMERS, timer_of
+from gateway.requests.problems import MORE_MATCH, REFUSED, TRY_AGAIN, Problem
+from gateway.routes.creating import TIMERS
 from service.bulk_change import BulkBroken, BulkChange, Change
-from service.bulk_import import ImportBroken, Part, Wanted, write_lines
 from service.moves import destination_of
-from sql.clients.outcomes import Refused, Scheduled, Untried
-from sql.clients.pending import LockPatience
 from sql.clients.verbs import Shift, cancel_timers, pause_timers, resume_timers, shift_timers
-from sql.retry import Retry
-from sql.session import StoreUnavailable
-from sql.turns import Turns
-from timers.model import NewTimer, read_line
 from timers.refusal import InvalidTimer, shortened
 
-LINES_MAX = 10_000
-LINES_BYTES_MAX = 16 * 1024 * 1024
 CHANGED_MAX = 100_000  # by one request
 TOKEN_S = 600
 TOKEN = re.compile(r"([0-9]{1,9})-([0-9]{1,12})-([0-9a-f]{16})-[0-9a-f]{24}")
-PART_LINES = 500  # in one transaction; to write twice as many down would take 20 ms, in which all others wait
-RETRY = Retry(attempts=3)
-# Its lines wait only for each other; a lock that lasts longer is a transaction's whose end nobody knows.
-PATIENCE = LockPatience(whole_ms=1_000, part_ms=20, locked_max=50)
-LINES = '{"delay":"PT15M","name":"order-4711"}\n{"idempotency_key":"4f0c9c1b-42","due_date":"2030-01-31T08:00:00Z"}\n'
-LINES_ANSWERED = (
-    '{"line":1,"outcome":"created","timer_key":20514,"due_date":"2027-01-31T08:00:00Z"}\n'
-    '{"line":2,"outcome":"created","timer_key":20515,"due_date":"2030-01-31T08:00:00Z"}\n'
-)
 CHOSEN = {"filter": {"name_prefix": "order-"}}
 EXAMPLES = {
     "cancel": {**CHOSEN, "reason": "the shop is closed"},
@@ -61,36 +34,7 @@ EXAMPLES = {
     "shift": {**CHOSEN, "shift": "PT1H"},
 }
 
-# Who may write; the route counts its lines itself.
-Scheduler = Annotated[Caller, Depends(scoped("write"))]
-
 router = APIRouter(prefix=f"{TIMERS}/bulk", tags=["bulk"])
-
-
-class LineAnswer(BaseModel):
-    """What became of one line."""
-
-    line: int = Field(examples=[1], description="its number, from 1")
-    outcome: str = Field(
-        examples=["created"],
-        description="created, replaced or unchanged; refused; unknown: Postgres gave no answer; untried: send it again",
-    )
-    timer_key: int | None = None
-    due_date: str | None = None
-    replayed: bool | None = Field(None, description="true: the same line was done before, and that was its outcome")
-    why: str | None = None
-
-
-class TimerLine(NewTimer):
-    """What one line asks for, as the reference has it."""
-
-    idempotency_key: str | None = Field(
-        None,
-        min_length=1,
-        max_length=KEY_CHARS_MAX,
-        examples=["4f0c9c1b-42"],
-        description="of this line: sent again within 24 hours, it is not done again",
-    )
 
 
 class BulkChangeRequest(BaseModel):
@@ -101,105 +45,6 @@ class BulkChangeRequest(BaseModel):
     filter: TimersFilter = Field(default_factory=TimersFilter)
     reason: str | None = Field(None, max_length=1_000, description="kept in the records, of cancel and pause")
     shift: str | None = Field(None, examples=["PT1H"], description="how far they are moved, of shift")
-
-
-@router.post(
-    "",
-    response_class=Response,
-    responses={200: {"content": {NDJSON: {"schema": LineAnswer.model_json_schema(), "example": LINES_ANSWERED}}}},
-    openapi_extra=body_of(TimerLine, but=("tenant_id",), media_type=NDJSON, example=LINES),
-)
-async def create_timers(request: Request, gateway: Here, caller: Scheduler) -> Response:
-    """Schedule up to 10,000 timers: a line of JSON for each, and a line with its outcome for each, in that order.
-
-    Blank lines are left out. A line that is refused fails alone, and so does one for which its tenant's quota has no
-    room, or whose name another transaction holds. A line with an `idempotency_key` is a request of its own: sent again
-    within 24 hours, also by another request or alone with that key, it gets the first answer. A line without one is
-    scheduled again, unless it has a name, with `on_conflict` `ignore`.
-    """
-    body = await read_body(request, NDJSON, bytes_max=LINES_BYTES_MAX, within_s=gateway.settings.gateway_body_s)
-    lines = [(number, line) for number, line in enumerate(body.split(b"\n"), start=1) if line.strip()]
-    if len(lines) > LINES_MAX:
-        raise Problem(TOO_LARGE, f"the body has {len(lines):,} lines; send at most {LINES_MAX:,} at once")
-    await gateway.quotas.take_writes(caller.tenant_id, len(lines))
-    with await gateway.quotas.room(caller.tenant_id) as room:
-        outcomes = await _schedule(gateway, caller, lines, room)
-    return await in_pieces((f"{it.model_dump_json(exclude_none=True)}\n".encode() for it in outcomes), NDJSON)
-
-
-async def _schedule(
-    gateway: Gateway, caller: Caller, lines: Sequence[tuple[int, bytes]], room: Room
-) -> list[LineAnswer]:
-    """Schedule lines, and say what became of each.
-
-    errors:  Problem  Postgres gave no answer, and no line was written for certain
-    """
-    found, turns = dict[int, LineAnswer](), Turns()
-    writing = partial(
-        write_lines,
-        part_lines=PART_LINES,
-        read=partial(_wanted_of, caller),
-        admit=partial(_admit, room),
-        retry=RETRY,
-        patience=PATIENCE,
-    )
-    async with gateway.pool.session(caller.tenants) as session, aclosing(writing(session, lines)) as parts:
-        try:
-            async for part in parts:
-                for number, outcome in part.outcomes.items():
-                    found[number] = _line(number, outcome)
-                    await turns.give()
-                for number, timer in part.timers.items():
-                    room.settle(timer, part.outcomes[number])
-        except ImportBroken as broken:
-            why = str(broken.__cause__)
-            if not any(line.timer_key for line in found.values()):
-                raise unavailable(why) from None
-            for number, _ in lines:
-                ended = "unknown" if number <= broken.last_line else "untried"
-                found.setdefault(number, LineAnswer(line=number, outcome=ended, why=why))
-    return [found[number] for number, _ in lines]
-
-
-def _wanted_of(caller: Caller, line: bytes) -> Wanted:
-    """Read one line; with an idempotency key it is the same request as that timer alone, under that key.
-
-    errors:  InvalidTimer  it is refused
-    """
-    fields = read_line(line)
-    key = fields.pop("idempotency_key", None)
-    timer = timer_of(fields, caller)
-    if key is None:
-        return Wanted(timer)
-    if not is_key(key):
-        raise InvalidTimer(f"idempotency_key {shortened(key)} is refused: it must be {KEY_RULE}")
-    return Wanted(timer, request_with(caller, key, "POST", TIMERS, fields))
-
-
-async def _admit(room: Room, part: Part) -> None:
-    """Let those timers of a part be written for which there is room."""
-    timers = list(part.timers.items())
-    try:
-        problems = await room.take([timer for _, timer in timers])
-    except StoreUnavailable as error:
-        untried = Untried(f"it is not known now whether its tenant has room ({error}); send it again")
-        part.outcomes.update((number, untried) for number, _ in timers)
-        part.timers.clear()
-        return
-    for (number, _), problem in zip(timers, problems, strict=True):
-        if problem is not None:
-            del part.timers[number]
-            part.outcomes[number] = Refused(str(problem))
-
-
-def _line(number: int, outcome: Scheduled | Refused) -> LineAnswer:
-    if isinstance(outcome, Refused):
-        ended = "untried" if isinstance(outcome, Untried) else "refused"
-        return LineAnswer(line=number, outcome=ended, why=outcome.why)
-    due, replayed = said(outcome.due_date), outcome.replayed or None
-    return LineAnswer(
-        line=number, outcome=outcome.outcome, timer_key=outcome.timer_key, due_date=due, replayed=replayed
-    )
 
 
 DryRun = Annotated[bool, Query(description="count them only; the answer has the token that the real request needs")]

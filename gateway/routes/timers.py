@@ -3,9 +3,8 @@
 A schedule has another key after each firing, so it is addressed by its name.
 """
 
-import hashlib
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated
@@ -17,34 +16,30 @@ from starlette.responses import JSONResponse, Response
 
 from gateway.answers.log import RecordAnswer, RecordsAnswer
 from gateway.answers.timers import ChangedAnswer, ExplainedAnswer, TimerAnswer, TimersAnswer
-from gateway.parts import Asking, Here, Reader, Writer, gateway_of, read_model
+from gateway.parts import Asking, Here, Reader, Writer, read_model
 from gateway.reference.openapi import WAIT, body_of
 from gateway.requests.asked import PAID, ReasonRequest, TimersFilter, find_own
 from gateway.requests.bodies import TIMER, read_object
-from gateway.requests.callers import Caller
-from gateway.requests.idempotency import once, request_of
+from gateway.requests.idempotency import request_of
 from gateway.requests.listing import listing
 from gateway.requests.paths import Name
-from gateway.requests.problems import STALE, Problem
+from gateway.routes.changing import change_own, etag_of
 from gateway.routes.creating import TIMERS, WAITED, schedule, timer_of
 from gateway.waits.timer_ends import find_ends
 from gateway.waits.waiter import wait_s_of
 from service.explain import explain
 from service.filters import moment_of
 from service.moves import destination_of, move
-from service.single_change import change_one
 from service.story import gather
-from shardclock.api.changes import CANCELED, PAUSED, RESCHEDULED, RESUMED, RUN, Outcomes
-from sql.clients.history import TimerState, find_timers, lock_timer, records_of
+from shardclock.api.changes import CANCELED, PAUSED, RESCHEDULED, RESUMED, RUN
+from sql.clients.history import find_timers, records_of
 from sql.clients.verbs import TimerRef, cancel_timer, pause_timer, resume_timer, run_timer
 from sql.metrics.status import read_clock
-from sql.session import Session
 from timers.model import BIGINT_MAX, NewTimer
 from timers.refusal import InvalidTimer, shortened
 
 STATES = ("pending", "paused", "triggered", "canceled", "skipped", "ended")
 RECORDS_MAX = 100
-ANY = "*"
 
 router = APIRouter(prefix=TIMERS, tags=["timers"])
 
@@ -206,7 +201,7 @@ def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
         """
         to = await read_model(request, RescheduleRequest)
         change = partial(move, to=destination_of(to.model_dump()))
-        return await _change(request, caller, which, change, RESCHEDULED, body=to)
+        return await change_own(request, caller, which, change, RESCHEDULED, body=to)
 
     @router.post(
         f"{path}/cancel",
@@ -218,7 +213,7 @@ def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
         """Cancel a pending timer; if it has fired already, say so."""
         why = await read_model(request, ReasonRequest)
         change = partial(cancel_timer, reason=why.reason)
-        return await _change(request, caller, which, change, CANCELED, body=why)
+        return await change_own(request, caller, which, change, CANCELED, body=why)
 
     @router.post(
         f"{path}/pause",
@@ -230,75 +225,21 @@ def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
         """Keep a pending timer from firing until it is resumed."""
         why = await read_model(request, ReasonRequest)
         change = partial(pause_timer, reason=why.reason)
-        return await _change(request, caller, which, change, PAUSED, body=why)
+        return await change_own(request, caller, which, change, PAUSED, body=why)
 
     @router.post(f"{path}/resume", operation_id=f"resume_timer{suffix}", response_model=ChangedAnswer)
     async def resume(which: which_is, request: Request, caller: Writer) -> Response:
         """Resume a paused timer; one that fell due meanwhile is due at once."""
-        return await _change(request, caller, which, resume_timer, RESUMED)
+        return await change_own(request, caller, which, resume_timer, RESUMED)
 
     @router.post(f"{path}/run", operation_id=f"run_timer{suffix}", response_model=ChangedAnswer)
     async def run(which: which_is, request: Request, caller: Writer) -> Response:
         """Make a pending timer due now; a schedule runs once more, and keeps its dates."""
         once_more = partial(run_timer, operation=secrets.token_hex(8))
-        return await _change(request, caller, which, once_more, RUN)
+        return await change_own(request, caller, which, once_more, RUN)
 
 
 for _path, _which_of, _suffix in (("/by-name/{name}", by_name, "_by_name"), ("/{timer_key:key}", by_key, "")):
     _add_looks(_path, _which_of, _suffix)
     _add_end(_path, _which_of, _suffix)
     _add_changes(_path, _which_of, _suffix)
-
-
-def etag_of(timer: TimerState) -> str:
-    """Tell this state of a timer from others of it; being claimed by a shard does not change it."""
-    shown = TimerAnswer.of(timer).model_dump_json()
-    return f'"{hashlib.sha256(shown.encode()).hexdigest()[:16]}"'
-
-
-async def _change(
-    request: Request,
-    caller: Caller,
-    which: TimerRef,
-    change: Callable[[Session, TimerRef], Awaitable[str]],
-    outcomes: Outcomes,
-    *,
-    body: BaseModel | None = None,
-) -> Response:
-    """Change a timer of the caller's, once for each idempotency key, and only if it matches `If-Match`."""
-    asked = request_of(request, caller, body.model_dump() if body else {})
-    expected = request.headers.get("if-match")
-
-    async def do(session: Session) -> Response:
-        meant = which
-        if expected is not None:
-            timer = await find_own(session, which, caller)
-            await _require(session, timer, caller, expected)
-            meant = TimerRef(timer.timer_key)  # that one, and none that gets its name meanwhile
-        elif which.timer_key is not None:  # a name is looked up among the caller's own
-            await find_own(session, which, caller)
-        changed = await change_one(session, meant, change, outcomes)
-        answer = ChangedAnswer(
-            timer_key=which.timer_key, name=which.name, state=changed.state, due_date=changed.due_date
-        )
-        return JSONResponse(answer.model_dump(mode="json"))
-
-    async with gateway_of(request).pool.session(caller.tenants) as session:
-        if expected is None:
-            return await once(session, asked, partial(do, session))
-        async with session.transaction():
-            return await once(session, asked, partial(do, session))
-
-
-async def _require(session: Session, timer: TimerState, caller: Caller, expected: str) -> None:
-    """Hold a timer's row until the transaction ends, and refuse if it is not as the caller has read it."""
-    if expected == ANY:
-        return
-    await lock_timer(session, timer.timer_key)
-    found = etag_of(await find_own(session, TimerRef(timer.timer_key), caller))
-    if found not in (tag.strip() for tag in expected.split(",")):
-        raise Problem(
-            STALE,
-            f"timer {timer.timer_key} is not as you have read it: it has the ETag {found} now; read it again",
-            headers={"ETag": found},
-        )

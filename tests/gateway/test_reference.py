@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from gateway.answers.answer import Answer
 from gateway.answers.timers import ScheduledAnswer, WaitedAnswer
 from gateway.reference.examples import NoExample, example_of
-from gateway.routes.bulk import LineAnswer
+from gateway.routes.lines import LineAnswer
 from tests.support.gateways import Api
 from tests.support.openapi import PAGE
 

@@ -1,0 +1,77 @@
+"""Change one timer of the caller's, once for each idempotency key, and only if it is as the caller has read it."""
+
+import hashlib
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from gateway.answers.timers import ChangedAnswer, TimerAnswer
+from gateway.parts import gateway_of
+from gateway.requests.asked import find_own
+from gateway.requests.callers import Caller
+from gateway.requests.idempotency import once, request_of
+from gateway.requests.problems import STALE, Problem
+from service.single_change import change_one
+from shardclock.api.changes import Outcomes
+from sql.clients.history import TimerState, lock_timer
+from sql.clients.verbs import TimerRef
+from sql.session import Session
+
+ANY = "*"
+
+
+def etag_of(timer: TimerState) -> str:
+    """Tell this state of a timer from others of it; being claimed by a shard does not change it."""
+    shown = TimerAnswer.of(timer).model_dump_json()
+    return f'"{hashlib.sha256(shown.encode()).hexdigest()[:16]}"'
+
+
+async def change_own(
+    request: Request,
+    caller: Caller,
+    which: TimerRef,
+    change: Callable[[Session, TimerRef], Awaitable[str]],
+    outcomes: Outcomes,
+    *,
+    body: BaseModel | None = None,
+) -> Response:
+    """Change a timer of the caller's, once for each idempotency key, and only if it matches `If-Match`."""
+    idempotent = request_of(request, caller, body.model_dump() if body else {})
+    expected = request.headers.get("if-match")
+
+    async def do(session: Session) -> Response:
+        meant = which
+        if expected is not None:
+            timer = await find_own(session, which, caller)
+            await _require(session, timer, caller, expected)
+            meant = TimerRef(timer.timer_key)  # that one, and none that gets its name meanwhile
+        elif which.timer_key is not None:  # a name is looked up among the caller's own
+            await find_own(session, which, caller)
+        changed = await change_one(session, meant, change, outcomes)
+        answer = ChangedAnswer(
+            timer_key=which.timer_key, name=which.name, state=changed.state, due_date=changed.due_date
+        )
+        return JSONResponse(answer.model_dump(mode="json"))
+
+    async with gateway_of(request).pool.session(caller.tenants) as session:
+        if expected is None:
+            return await once(session, idempotent, partial(do, session))
+        async with session.transaction():
+            return await once(session, idempotent, partial(do, session))
+
+
+async def _require(session: Session, timer: TimerState, caller: Caller, expected: str) -> None:
+    """Hold a timer's row until the transaction ends, and refuse if it is not as the caller has read it."""
+    if expected == ANY:
+        return
+    await lock_timer(session, timer.timer_key)
+    found = etag_of(await find_own(session, TimerRef(timer.timer_key), caller))
+    if found not in (tag.strip() for tag in expected.split(",")):
+        raise Problem(
+            STALE,
+            f"timer {timer.timer_key} is not as you have read it: it has the ETag {found} now; read it again",
+            headers={"ETag": found},
+        )
