@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from jobs.spec import JobSpec
+from keepers.clock import seconds_of
 from keepers.registration import Registration
 from metrics.report import Reporter
 from sql.cluster.holders import Incarnation
@@ -178,7 +179,9 @@ class Worker:
     async def _claim(self, session: Session, scan: DeliveryScan, began_s: float) -> bool:
         taken = await claim_deliveries(session, self.holder, scan, lease_s=self._settings.delivery_lease_s)
         self._clock.observe(taken.server_time, sent_at=began_s)
-        self._take(taken.claimed)
+        # An answer may come late: a commit waits for a standby, or this process stood still. The leases run meanwhile.
+        age_s = max(0.0, self._clock.now_s() - seconds_of(taken.server_time))
+        self._take(taken.claimed, claimed_s=time.monotonic() - age_s)
         return self._planner.learn(scan, taken, began_s=began_s, ended_s=time.monotonic())
 
     @property
@@ -249,8 +252,8 @@ class Worker:
             self._hand.drop(it for it in deliveries if it.claim not in kept)
         return held
 
-    def _take(self, claimed: Sequence[ClaimedDelivery]) -> None:
-        self._hand.take(claimed, now_s=time.monotonic())
+    def _take(self, claimed: Sequence[ClaimedDelivery], *, claimed_s: float) -> None:
+        self._hand.take(claimed, now_s=claimed_s)
         lanes: dict[tuple[str, str], list[ClaimedDelivery]] = {}
         for it in claimed:
             lanes.setdefault((it.target, it.tenant_id), []).append(it)

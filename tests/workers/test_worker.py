@@ -14,7 +14,14 @@ import workers.settler
 import workers.worker
 from shardclock import Completed, Failed
 from sql.cluster.holders import WORKER, Incarnation, end_holders
-from sql.deliveries.claim import Claim, DeliveryScan, DeliveryScanResult, claim_deliveries, renew_deliveries
+from sql.deliveries.claim import (
+    Claim,
+    ClaimedDelivery,
+    DeliveryScan,
+    DeliveryScanResult,
+    claim_deliveries,
+    renew_deliveries,
+)
 from sql.deliveries.hints import send_delivery_hint
 from sql.deliveries.settle import settle_deliveries
 from sql.session import StoreUnavailable
@@ -95,6 +102,32 @@ async def test_a_long_attempt_keeps_its_lease(dsn: str, shard: HolderClient) -> 
         await eventually(lambda: _is(dsn, 0))
 
     assert await ended(dsn) == {"DELIVERED": 1}
+
+
+async def test_a_lease_counts_from_when_postgres_gave_it_however_late_the_answer_came(
+    dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02, delivery_lease_s=0.6, statement_timeout_s=0.5)
+    late, called = list[Claim](), list[int]()
+
+    async def claim_late(*given: Any, **named: Any) -> DeliveryScanResult:
+        taken = await claim_deliveries(*given, **named)
+        if taken.claimed and not late:
+            late.extend(it.claim for it in taken.claimed)
+            await asyncio.sleep(settings.delivery_lease_s)
+        return taken
+
+    def play(it: ClaimedDelivery) -> Completed:
+        called.append(it.claims)
+        return Completed()
+
+    monkeypatch.setattr(workers.worker, "claim_deliveries", claim_late)
+    await deliver(shard)
+    async with working(dsn, Processes(play), settings=settings):
+        await eventually(lambda: _is(dsn, 0))
+
+    assert len(late) == 1
+    assert called == [2], "when the first answer came, another worker might have had it"
 
 
 async def test_a_worker_that_was_declared_dead_stops_and_settles_nothing_more(dsn: str, shard: HolderClient) -> None:
