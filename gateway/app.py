@@ -58,6 +58,7 @@ DESCRIPTION = (
 READY_S = 1.0  # sooner than whoever probes gives up
 ELSEWHERE = "ask another gateway"
 NO_WAIT = f"ask without wait, or {ELSEWHERE}"
+OTHERS_SHARE = 4  # one session in so many is lent to no tenant that has all the others
 QUOTA_SESSIONS = 2  # on Postgres, to count what tenants have
 # Their changes heed idempotency keys.
 OF_PROCESSES = (processes.router, instances.router, messages.router, tasks.router, incidents.router)
@@ -122,6 +123,7 @@ async def _opened(
             dsn,
             application="shardclock gateway",
             size=settings.gateway_sessions,
+            share=settings.gateway_sessions - settings.gateway_sessions // OTHERS_SHARE,
             timeout_s=settings.gateway_timeout_s,
             wait_s=settings.gateway_wait_s,
         ) as pool,

@@ -16,7 +16,7 @@ from typing import Self
 
 from sql.clients.outcomes import Locked, Refused, Scheduled
 from sql.clients.pending import Batch, LockPatience
-from sql.pool import Pool, PoolEmpty
+from sql.pool import Pool, PoolEmpty, ShareTaken
 from sql.requests.requests import IdempotentRequest
 from sql.retry import PAUSES
 from sql.session import NO_TENANTS, Session, StoreLocked, StoreUnavailable, Tenants
@@ -189,9 +189,10 @@ class Combiner:
             _fail(wishes, StoreUnavailable("the gateway stopped while it was written: ask whether it was"))
             raise
         except PoolEmpty as error:
-            # Those behind would wait as long for a session, one batch after the other: they ask again as soon.
             _fail(wishes, error)
-            _fail(self._queue.wishes, error)
+            if not isinstance(error, ShareTaken):
+                # Those behind would wait as long for a session, one batch after the other: they ask again as soon.
+                _fail(self._queue.wishes, error)
             return []
         except Exception as error:  # noqa: BLE001 - whoever waits is told, and the writer goes on
             _fail(wishes, error)

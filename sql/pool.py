@@ -2,26 +2,44 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Self
 
 from sql.dsn import Dsn
-from sql.session import CLIENT_PLANS, Session, StoreUnavailable, Tenants
+from sql.session import ALL_TENANTS, CLIENT_PLANS, Session, StoreUnavailable, Tenants
+from timers.refusal import shortened
 
 
 class PoolEmpty(StoreUnavailable):
     """All sessions were lent for as long as somebody may wait: nothing was asked of Postgres."""
 
 
+class ShareTaken(PoolEmpty):
+    """One tenant had its share of all sessions for as long: others may still get one."""
+
+
 class Pool:
-    """Keep `size` sessions, each opened when it is first lent.
+    """Keep `size` sessions, each opened when it is first lent; for one tenant alone at most `share` are lent at a time.
 
     units:   `waited_s` is what all who have got a session have waited for it, `missed` counts those who got none
     """
 
-    def __init__(self, dsn: Dsn | str, *, application: str, size: int, timeout_s: float, wait_s: float) -> None:
+    def __init__(
+        self,
+        dsn: Dsn | str,
+        *,
+        application: str,
+        size: int,
+        timeout_s: float,
+        wait_s: float,
+        share: int | None = None,
+    ) -> None:
         self._wait_s = wait_s
+        self._share = share or size
+        self._shares: dict[Tenants, asyncio.Semaphore] = {}  # of those who have a session, or wait for one
+        self._asking: Counter[Tenants] = Counter()
         self.size = size
         self.timeout_s = timeout_s
         self.lendings = 0
@@ -50,19 +68,47 @@ class Pool:
     async def session(self, tenants: Tenants) -> AsyncIterator[Session]:
         """Lend a session for the length of a block, in which it serves some tenants.
 
-        errors:  PoolEmpty  none was free in time
+        errors:  PoolEmpty  none was free in time, or none of a tenant's share
         """
         begun_s = time.monotonic()
+        until_s = asyncio.get_running_loop().time() + self._wait_s
+        async with self._within_share(tenants, until_s):
+            try:
+                async with asyncio.timeout_at(until_s):
+                    session = await self._free.get()
+            except TimeoutError:
+                self.missed += 1
+                raise PoolEmpty(f"all {self.size} sessions on Postgres are in use; ask again in a moment") from None
+            self.lendings += 1
+            self.waited_s += time.monotonic() - begun_s
+            session.serve(tenants)
+            try:
+                yield session
+            finally:
+                self._free.put_nowait(session)
+
+    @asynccontextmanager
+    async def _within_share(self, tenants: Tenants, until_s: float) -> AsyncIterator[None]:
+        if self._share >= self.size or len(tenants) != 1 or tenants == ALL_TENANTS:
+            yield
+            return
+        share = self._shares.setdefault(tenants, asyncio.Semaphore(self._share))
+        self._asking[tenants] += 1
         try:
-            async with asyncio.timeout(self._wait_s):
-                session = await self._free.get()
-        except TimeoutError:
-            self.missed += 1
-            raise PoolEmpty(f"all {self.size} sessions on Postgres are in use; ask again in a moment") from None
-        self.lendings += 1
-        self.waited_s += time.monotonic() - begun_s
-        session.serve(tenants)
-        try:
-            yield session
+            try:
+                async with asyncio.timeout_at(until_s):
+                    await share.acquire()
+            except TimeoutError:
+                self.missed += 1
+                raise ShareTaken(
+                    f"tenant {shortened(*tenants)} has {self._share} of the {self.size} sessions on Postgres in use,"
+                    " which is its share; ask again in a moment"
+                ) from None
+            try:
+                yield
+            finally:
+                share.release()
         finally:
-            self._free.put_nowait(session)
+            self._asking[tenants] -= 1
+            if not self._asking[tenants]:
+                del self._asking[tenants], self._shares[tenants]

@@ -1,0 +1,49 @@
+"""Prove that sessions are lent to all who ask, and that no tenant has the last ones."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+import pytest
+
+from sql.pool import Pool, PoolEmpty, ShareTaken
+from sql.session import ALL_TENANTS, NO_TENANTS, Tenants
+
+AWAY = "postgresql://nobody@127.0.0.1:1/none"
+ACME, OTHER = frozenset({"acme"}), frozenset({"other"})
+
+
+def pool_of(size: int, share: int | None = None) -> Pool:
+    """Make one whose sessions are lent, and asked for nothing."""
+    return Pool(AWAY, application="test", size=size, timeout_s=1.0, wait_s=0.05, share=share)
+
+
+async def test_one_tenant_is_lent_its_share_and_the_rest_is_for_others() -> None:
+    async with pool_of(4, share=3) as pool, AsyncExitStack() as lent:
+        for _ in range(3):
+            await lent.enter_async_context(pool.session(ACME))
+        with pytest.raises(ShareTaken, match=r"^tenant 'acme' has 3 of the 4 sessions on Postgres in use, which is"):
+            await lent.enter_async_context(pool.session(ACME))
+        await lent.enter_async_context(pool.session(OTHER))
+
+        with pytest.raises(PoolEmpty, match=r"^all 4 sessions on Postgres are in use; ask again in a moment$"):
+            await lent.enter_async_context(pool.session(OTHER))
+    assert (pool.lent, pool.missed, pool.lendings) == (0, 2, 4)
+
+
+async def test_what_comes_back_is_lent_again_to_who_waits() -> None:
+    async with pool_of(2, share=1) as pool:
+        for _ in range(3):
+            async with pool.session(ACME):
+                assert pool.lent == 1
+        with pytest.raises(ZeroDivisionError):
+            async with pool.session(ACME):
+                _ = 1 / 0
+        assert pool.lent == 0
+        assert (pool._shares, pool._asking) == ({}, {}), "nothing is kept of tenants that have none"
+
+
+@pytest.mark.parametrize("tenants", [NO_TENANTS, ALL_TENANTS, ACME | OTHER])
+async def test_who_serves_several_has_no_share(tenants: Tenants) -> None:
+    async with pool_of(2, share=1) as pool, pool.session(tenants), pool.session(tenants):
+        assert pool.lent == 2
