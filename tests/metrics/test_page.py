@@ -24,6 +24,7 @@ from metrics.families import OF_EXPORTER, READ
 from metrics.family import JOB_NAME, LOOP, PREFIX, SHARD, TARGET_NAME, Family
 from metrics.page import metrics_of, of_exporter
 from metrics.report import Histogram, Sample
+from tests.support import ROOT
 
 DECLARED = {**REPORTED, **READ}
 FAMILIES = [*REPORTED.values(), *READ.values()]
@@ -156,11 +157,17 @@ def test_every_label_has_a_known_and_small_set_of_values(family: Family) -> None
 
 
 @pytest.mark.parametrize(
-    "loops",
-    [shards.families.LOOPS, workers.families.LOOPS, engine.families.LOOPS],
-    ids=["shards", "workers", "engines"],
+    ("file", "loops"),
+    [
+        ("shards/shard.py", shards.families.LOOPS),
+        ("workers/worker.py", workers.families.LOOPS),
+        ("engine/engine.py", engine.families.LOOPS),
+    ],
 )
-def test_each_loop_of_a_keeper_may_be_reported(loops: tuple[str, ...]) -> None:
+def test_each_loop_of_a_keeper_is_reported(file: str, loops: tuple[str, ...]) -> None:
+    taken = re.findall(r"until_stopped\(\"(\w+)\"", (ROOT / file).read_text(encoding="utf-8"))
+
+    assert set(taken) == set(loops), "one that is forgotten would fail unseen"
     assert set(loops) <= LOOP.values, "one that may not would have each report refused"
 
 

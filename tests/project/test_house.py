@@ -18,6 +18,7 @@ import pytest
 
 from tests.support import ROOT
 from tests.support.durations import LONG_FILES, TAKES_S
+from workers.describe import OURS
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES: list[str] = PYPROJECT["tool"]["setuptools"]["packages"]
@@ -37,6 +38,15 @@ TIES = re.compile(
     r"/(?:wor[k]|roo[t])/|/(?:home|Users)/\w+/|file://[/]|https?://[^/\s]+/simpl[e]\b"
     r"|https?://registr[y]\.|--(?:extra-)?index-ur[l]|--find-link[s]"
 )
+
+
+def test_lists_of_packages_name_all_of_them() -> None:
+    ours = {*TOP_LEVEL, "shardclock"}
+    (own_code,) = (it for it in PYPROJECT["tool"]["pytest"]["ini_options"]["filterwarnings"] if "|" in it)
+
+    assert set(re.findall(r"\w+", own_code.partition("(")[2].partition(")")[0])) == {*ours, "tests"}
+    assert set(PYPROJECT["tool"]["coverage"]["run"]["source_pkgs"]) == ours
+    assert ours == OURS
 
 
 @pytest.mark.parametrize("name", TOP_LEVEL)
