@@ -85,10 +85,15 @@ def backoff_s(attempt: int, policy: JobPolicy, *, jitter: Jitter = random.unifor
     return jitter(0.0, min(policy.retry_max_s, policy.retry_period_s * 2.0 ** min(attempt - 1, 60)))
 
 
+def too_long(policy: JobPolicy) -> str:
+    """Say why a run is told to end that has taken too long."""
+    return f"it took longer than {policy.max_runtime_s:g} s, its max_runtime"
+
+
 def _told_to_end(asked: Asked | None, policy: JobPolicy, attempt: int, reason: str, jitter: Jitter) -> Ending:
     match asked:
         case Asked.BY_TIMEOUT:
-            said = f"it took longer than {policy.max_runtime_s:g} s, its max_runtime; {reason}"
+            said = f"{too_long(policy)}; {reason}"
             delay_s = backoff_s(attempt, policy, jitter=jitter)
             return _failed(RunOutcome.TIMED_OUT, policy, attempt, said, delay_s=delay_s)
         case Asked.BY_DRAIN:

@@ -27,7 +27,6 @@ from timers.refusal import shortened
 ACTIVITIES = frozenset({
     Kind.PASS, Kind.SCRIPT, Kind.JOB, Kind.USER, Kind.RECEIVE, Kind.SUBPROCESS, Kind.CALL,
 })  # fmt: skip
-CHOICES = frozenset({Kind.EXCLUSIVE, Kind.INCLUSIVE})
 WITHOUT_CONDITIONS = frozenset({Kind.PARALLEL, Kind.EVENT_BASED, Kind.START})
 
 Check = Callable[[Node, Definition], Iterator[str]]

@@ -8,7 +8,7 @@ from pydantic import AfterValidator
 from starlette.convertors import IntegerConvertor, register_url_convertor
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from timers.model import NAME_CHARS_MAX
+from timers.model import BIGINT_MAX, NAME_CHARS_MAX
 
 # Stands for a slash within a segment while a request is routed: no name has a control character.
 SLASH = "\x1f"
@@ -43,4 +43,5 @@ def with_slashes(segment: str) -> str:
     return segment.replace(SLASH, "/")
 
 
+Key = Annotated[int, Path(ge=1, le=BIGINT_MAX)]
 Name = Annotated[str, Path(max_length=NAME_CHARS_MAX), AfterValidator(with_slashes)]

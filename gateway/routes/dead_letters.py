@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -13,12 +13,12 @@ from gateway.reference.openapi import body_of
 from gateway.requests.asked import DryRun
 from gateway.requests.callers import Caller
 from gateway.requests.listing import listing
+from gateway.requests.paths import Key
 from gateway.requests.problems import NOT_FOUND, Problem
 from service.dead_letters import AT_ONCE_MAX, discard, redrive
 from service.filters import moment_of
 from service.many import Changed
 from sql.deliveries.dead_letters import DeadLetterFilter, find_dead_letters
-from timers.model import BIGINT_MAX
 
 PER_S_MAX = 100_000
 
@@ -92,18 +92,14 @@ async def discard_dead_letters(request: Request, caller: Manager, dry_run: DryRu
 
 
 @router.post("/{timer_key:key}/redrive")
-async def redrive_dead_letter(
-    request: Request, timer_key: Annotated[int, Path(ge=1, le=BIGINT_MAX)], caller: Manager
-) -> ActedAnswer:
+async def redrive_dead_letter(request: Request, timer_key: Key, caller: Manager) -> ActedAnswer:
     """Deliver one dead letter again."""
     async with acting(request, caller.tenants) as session:
         return _one(timer_key, await redrive(session, _only(timer_key, caller), dry_run=False))
 
 
 @router.post("/{timer_key:key}/discard")
-async def discard_dead_letter(
-    request: Request, timer_key: Annotated[int, Path(ge=1, le=BIGINT_MAX)], caller: Manager
-) -> ActedAnswer:
+async def discard_dead_letter(request: Request, timer_key: Key, caller: Manager) -> ActedAnswer:
     """Discard one dead letter for good."""
     async with acting(request, caller.tenants) as session:
         return _one(timer_key, await discard(session, _only(timer_key, caller), dry_run=False))

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,17 +15,15 @@ from gateway.reference.openapi import body_of
 from gateway.requests.asked import PAID, DryRun, ReasonRequest, find_own
 from gateway.requests.callers import Caller
 from gateway.requests.listing import listing
+from gateway.requests.paths import Key
 from gateway.requests.problems import NOT_FOUND, TOO_LATE, Problem
 from service.deliveries import AT_ONCE_MAX, LISTED_MAX, Answer, cancel, page_of, retry, retry_many
 from shardclock.api.changes import UNKNOWN
 from sql.clients.verbs import TimerRef
 from sql.deliveries.find import DeliveryFilter
 from sql.session import Session
-from timers.model import BIGINT_MAX
 
 router = APIRouter(prefix="/v1/deliveries", tags=["deliveries"])
-
-Key = Annotated[int, Path(ge=1, le=BIGINT_MAX)]
 
 
 class RetryRequest(BaseModel):

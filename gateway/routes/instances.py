@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
@@ -22,6 +22,7 @@ from gateway.parts import Gateway, Here, Manager, Reader, Writer, read_model
 from gateway.reference.openapi import body_of
 from gateway.requests.callers import Caller
 from gateway.requests.listing import listing
+from gateway.requests.paths import Key
 from gateway.requests.problems import NOT_FOUND, Problem
 from gateway.routes.doing import do_once
 from gateway.waits.waiter import wait_s_of
@@ -37,7 +38,6 @@ ORDER = {"order": 42}
 
 router = APIRouter(prefix="/v1/instances", tags=["processes"])
 
-Key = Annotated[int, Path(ge=1, le=BIGINT_MAX)]
 Limit = Annotated[int, Query(ge=1, le=LISTED_MAX)]
 Wait = Annotated[str | None, Query(description="for how long to wait for its end, at most PT300S", examples=["PT30S"])]
 

@@ -9,7 +9,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -22,7 +22,7 @@ from gateway.requests.asked import PAID, ReasonRequest, TimersFilter, find_own
 from gateway.requests.bodies import TIMER, read_object
 from gateway.requests.idempotency import request_of
 from gateway.requests.listing import listing
-from gateway.requests.paths import Name
+from gateway.requests.paths import Key, Name
 from gateway.routes.changing import change_own, etag_of
 from gateway.routes.creating import TIMERS, WAITED, schedule, timer_of
 from gateway.waits.timer_ends import find_ends
@@ -35,7 +35,7 @@ from shardclock.api.changes import CANCELED, PAUSED, RESCHEDULED, RESUMED, RUN
 from sql.clients.history import find_timers, records_of
 from sql.clients.verbs import TimerRef, cancel_timer, pause_timer, resume_timer, run_timer
 from sql.metrics.status import read_clock
-from timers.model import BIGINT_MAX, NewTimer
+from timers.model import NewTimer
 from timers.refusal import InvalidTimer, shortened
 
 STATES = ("pending", "paused", "triggered", "canceled", "skipped", "ended")
@@ -102,7 +102,7 @@ async def put_timer(name: Name, request: Request, gateway: Here, caller: Writer)
     return await schedule(request, caller, timer, request_of(request, caller, fields))
 
 
-def by_key(timer_key: Annotated[int, Path(ge=1, le=BIGINT_MAX)]) -> TimerRef:
+def by_key(timer_key: Key) -> TimerRef:
     """Name a timer by its key."""
     return TimerRef(timer_key)
 

@@ -12,7 +12,6 @@ from typing import TypeAlias
 from sql.session import Connection, Record, Session
 from sql.statements import statement
 
-KEY_CHARACTERS_MAX = 255
 # In one transaction: each takes a place in Postgres's table of locks, which by default has over 6,000 for all sessions.
 REQUESTS_MAX = 1_000
 

@@ -19,6 +19,7 @@ from sql.session import Connection
 from tests.support.consumers import append, consuming, group_of, until
 from tests.support.factories import query
 from tests.support.roles import as_role
+from tests.support.waiting import eventually
 
 REFUSE = """
 create function refuse() returns trigger language plpgsql as $$
@@ -245,14 +246,11 @@ async def test_work_may_have_savepoints(dsn: str) -> None:
                 await connection.execute("select 1 / 0")
 
     async with consuming(consume(as_role(dsn, "consumer"), "g", work)):
-        while (await group_of_or_none(dsn)) != position:
-            pass
+        await eventually(lambda: _is_at(dsn, position))
 
 
-async def group_of_or_none(dsn: str) -> int | None:
-    """Read where the group stands, once it is there."""
-    rows = await query(dsn, "select position from shardclock.consumers")
-    return rows[0]["position"] if rows else None
+async def _is_at(dsn: str, position: int) -> bool:
+    return bool(await query(dsn, "select from shardclock.consumers where position = $1", position))
 
 
 @pytest.mark.parametrize("way", [consume, consume_leased])

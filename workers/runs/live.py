@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from jobs.ending import Asked, Ending, Jitter, crash_of, ending_of
+from jobs.ending import Asked, Ending, Jitter, crash_of, ending_of, too_long
 from jobs.states import RunOutcome
 from shardclock import CallOutcome, Canceled, JobPolicy, RunOrder, Seen
 from sql.jobs.runs import BegunRun, EndedRun, SaidOfRun
@@ -146,7 +146,7 @@ class LiveRun:
 
     async def _tell_to_end(self) -> None:
         if self._asked is None:
-            self.ask(Asked.BY_TIMEOUT, f"it took longer than {self.policy.max_runtime_s:g} s, its max_runtime")
+            self.ask(Asked.BY_TIMEOUT, too_long(self.policy))
         self._ends(self, self._asked_why)
         try:
             async with asyncio.timeout(TELL_S):
