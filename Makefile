@@ -23,7 +23,7 @@ endef
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check coverage lint chaos chaos-long chaos-deliveries chaos-cases chaos-broken reference-cases bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer iproute2 docs dashboards lock clean
+.PHONY: help setup demo test test-all check coverage lint chaos chaos-long chaos-timers chaos-deliveries chaos-cases chaos-broken reference-cases bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer iproute2 docs dashboards lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -59,6 +59,9 @@ chaos: setup ## break everything for ten minutes under load, and judge what was 
 
 chaos-long: setup ## the same for an hour, at about 800 timers a second and 83 instances of processes, beside floods
 	$(BIN)/python -m tests.chaos --minutes 60 --calls-per-s 97 --instances-per-s 83 $(if $(SEED),--seed $(SEED))
+
+chaos-timers: setup ## an hour with timers alone, at 800 a second: no targets, no processes
+	$(BIN)/python -m tests.chaos --of timers --minutes 60 --calls-per-s 92 $(if $(SEED),--seed $(SEED))
 
 chaos-deliveries: setup ## kill workers, handlers' processes, shards and Postgres 50 times each (ten minutes)
 	$(BIN)/python -m tests.chaos --minutes 10 --of deliveries $(if $(SEED),--seed $(SEED))
