@@ -18,6 +18,7 @@ from gateway.reference.openapi import openapi_of
 from gateway.requests.callers import Anyone, KeyHolders
 from gateway.requests.idempotency import forgetting
 from gateway.requests.paths import KeptSlashes
+from gateway.requests.queries import known_query
 from gateway.requests.recording import Recorded
 from gateway.routes import (
     audit,
@@ -104,8 +105,9 @@ def _routes() -> Sequence[BaseRoute]:
     """Make the routes; they know nothing of the gateway that they serve."""
     own = APIRouter(generate_unique_id_function=lambda route: route.name)
     for router in ROUTERS:
-        own.include_router(router, dependencies=[Depends(keyed if router in OF_PROCESSES else unconditional)])
-    own.include_router(timers.router)
+        heeds = Depends(keyed if router in OF_PROCESSES else unconditional)
+        own.include_router(router, dependencies=[heeds] if router is health.router else [heeds, Depends(known_query)])
+    own.include_router(timers.router, dependencies=[Depends(known_query)])
     return [
         Route(TIMERS, create_timer, methods=["POST"]),
         Route(page.PATH, page.docs, methods=["GET"]),

@@ -17,6 +17,7 @@ from gateway.requests.bodies import TIMER, read_object
 from gateway.requests.callers import Caller
 from gateway.requests.idempotency import REPLAYED, differs, in_flight, request_of
 from gateway.requests.problems import NAME_TAKEN, REFUSED, Problem
+from gateway.requests.queries import refuse_unknown
 from gateway.waits.waiter import wait_s_of
 from sql.clients.outcomes import NameTaken, Refused, RequestDiffers, RequestInFlight, Scheduled
 from sql.requests.requests import IdempotentRequest
@@ -65,6 +66,8 @@ async def schedule(request: Request, caller: Caller, timer: NewTimer, asked: Ide
     gateway = gateway_of(request)
     if "if-match" in request.headers:
         raise Problem(REFUSED, "If-Match is not heeded here: it goes with PATCH, and with the verbs of a timer")
+    if request.query_params:
+        refuse_unknown(request, (WAIT["name"],))
     wait_s = wait_s_of(request.query_params.get("wait"))
     if wait_s is None:
         outcome = await _write(gateway, caller, timer, asked)

@@ -1,0 +1,30 @@
+"""Prove that a query parameter that a route does not know is refused, with those that it knows."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.gateways import Api
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "words"),
+    [
+        ("GET", "/v1/log?wait=PT5S", ["'wait' is not known here", "it takes after, limit"]),
+        ("GET", "/v1/timers/7?limt=5", ["'limt' is not known here", "it takes none"]),
+        ("GET", "/v1/timers?limt=5", ["limt"]),
+        ("GET", "/v1/dead-letters?limt=5", ["'limt' is not known here", "it takes limit, target"]),
+        ("POST", "/v1/timers?wiat=PT1S", ["'wiat' is not known here", "it takes wait"]),
+        ("PUT", "/v1/timers/by-name/n?wiat=PT1S", ["'wiat' is not known here", "it takes wait"]),
+        ("POST", "/v1/timers/7/cancel?reason=paid", ["'reason' is not known here", "it takes none"]),
+        ("POST", "/v1/consumers/billing/lease?wait=PT5S", ["'wait' is not known here"]),
+    ],
+)
+async def test_what_a_route_does_not_know_is_refused(api: Api, method: str, path: str, words: list[str]) -> None:
+    body = {"delay": "PT1H"} if method != "GET" and "cancel" not in path and "lease" not in path else None
+
+    (await api.ask(method, path, body)).assert_problem("refused", 422, *words)
+
+
+async def test_what_probes_health_may_say_more(api: Api) -> None:
+    assert (await api.get("/healthz?probe=1")).status == 200
