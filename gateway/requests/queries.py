@@ -1,9 +1,9 @@
 """Refuse a query parameter that a route does not know: whoever sends it relies on it."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import cache
 
-from fastapi.dependencies.utils import get_flat_dependant
+from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.requests import Request
@@ -36,8 +36,15 @@ def refuse_unknown(request: Request, known: Collection[str]) -> None:
 @cache
 def _known_by(route: APIRoute) -> frozenset[str] | None:
     """List the parameters that a route takes; None if a model of its own refuses others."""
-    fields = get_flat_dependant(route.dependant).query_params
-    if any(isinstance(kind := it.field_info.annotation, type) and issubclass(kind, BaseModel) for it in fields):
+    fields = dict(_fields_of(route.dependant))
+    if any(isinstance(kind, type) and issubclass(kind, BaseModel) for kind in fields.values()):
         return None
     described = (route.openapi_extra or {}).get("parameters", [])
-    return frozenset([*(it.alias for it in fields), *(it["name"] for it in described if it["in"] == "query")])
+    return frozenset([*fields, *(it["name"] for it in described if it["in"] == "query")])
+
+
+def _fields_of(dependant: Dependant) -> Iterator[tuple[str, object]]:
+    for field in dependant.query_params:
+        yield field.alias, field.field_info.annotation
+    for another in dependant.dependencies:
+        yield from _fields_of(another)
