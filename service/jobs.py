@@ -166,16 +166,27 @@ async def follow_run(
     deadline_s = float("inf") if within_s is None else time.monotonic() + within_s
     seen: JobRun | None = None
     while time.monotonic() < deadline_s:
-        newest = next(iter(await find_runs(session, timer_key=timer_key, limit=1)), None)
+        newest, is_over = await last_run(session, timer_key)
         if newest is not None and newest != seen:
             seen = newest
             told(newest)
-        if newest is None:
-            await _require_start(session, timer_key)
-        elif newest.outcome is not None and await _is_over(session, timer_key):
+        if is_over:
             return newest
         await asyncio.sleep(FOLLOW_S)
     return None
+
+
+async def last_run(session: Session, timer_key: int) -> tuple[JobRun | None, bool]:
+    """Find the last run of a start, None if it has none yet, and say whether the start is over.
+
+    errors:  UnknownJob        the start was dropped before it ran: its job was removed, or somebody cancelled it
+             StoreUnavailable  no answer in time
+    """
+    newest = next(iter(await find_runs(session, timer_key=timer_key, limit=1)), None)
+    if newest is None:
+        await _require_start(session, timer_key)
+        return None, False
+    return newest, newest.outcome is not None and await _is_over(session, timer_key)
 
 
 def config_of(text: str) -> str:

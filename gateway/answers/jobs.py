@@ -98,6 +98,12 @@ class RunAnswer(Answer):
         return cls(**fields | {"result": value_of(fields["result"])})
 
 
+class WaitedRunAnswer(StartedAnswer):
+    """A start of a job, and its last run once it is over."""
+
+    run: RunAnswer | None = Field(description="null: it is not over")
+
+
 class RunsAnswer(Answer):
     """Some runs of a job, the newest first."""
 

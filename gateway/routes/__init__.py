@@ -13,4 +13,5 @@ processes, instances, messages, tasks, incidents   deployed models, and what goe
 cluster, tenants, audit   the cluster, its tenants, and who did what, as an operator sees them
 health     whether the gateway works
 doing      do what is asked for once, for each idempotency key
+waiting    look again for a caller that waits
 """

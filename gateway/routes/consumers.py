@@ -16,9 +16,11 @@ from gateway.requests.asked import seconds_of
 from gateway.requests.listing import listing
 from gateway.requests.paths import Name
 from gateway.requests.problems import CONFLICT, NOT_FOUND, REFUSED, Problem
+from gateway.routes.waiting import Wait, look_until
+from gateway.waits.waiter import wait_s_of
 from service.consumers import position_of
 from sql.log.groups import GroupDiffers, Place, drop_group, list_groups, open_group, reset_group
-from sql.log.leasing import LeaseLost, lease_batch, move_place
+from sql.log.leasing import Batch, LeaseLost, lease_batch, move_place
 from sql.session import ALL_TENANTS
 from timers.model import BIGINT_MAX, SLOTS
 from timers.refusal import shortened
@@ -76,20 +78,27 @@ async def list_consumers(gateway: Here, _: Operator) -> GroupsAnswer:
     responses={204: {"description": "There is nothing to do now."}},
     openapi_extra=body_of(LeaseRequest, is_needed=False, example={"limit": 100, "lease": "PT30S"}),
 )
-async def lease(group: Name, request: Request, gateway: Here, _: Operator) -> Response:
+async def lease(group: Name, request: Request, gateway: Here, caller: Operator, wait: Wait = None) -> Response:
     """Lease the next records of a group, which begins at the start of the log if it is new."""
     asked = await read_model(request, LeaseRequest)
-    lease_s = _lease_s_of(asked.lease)
+    lease_s, wait_s = _lease_s_of(asked.lease), wait_s_of(wait)
     async with gateway.pool.session(ALL_TENANTS) as session:
         try:
             await open_group(session, group, asked.partitions)
         except GroupDiffers as error:
             raise Problem(CONFLICT, str(error)) from None
-        batch = await lease_batch(session, group, limit=asked.limit, lease_s=lease_s)
-        if batch is not None and not batch.records:
+
+    async def look() -> Batch | None:
+        async with gateway.pool.session(ALL_TENANTS) as session:
+            batch = await lease_batch(session, group, limit=asked.limit, lease_s=lease_s)
+            if batch is None or batch.records:
+                return batch
             with suppress(LeaseLost):  # somebody has moved the group meanwhile
                 await move_place(session, batch.place, batch.place.horizon, worked=False, keep_s=None)
-    if batch is None or not batch.records:
+            return None
+
+    batch = await look_until(look, request, caller, within_s=wait_s)
+    if batch is None:
         return Response(status_code=204)
     return await listing(
         LeaseAnswer,

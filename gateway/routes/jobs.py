@@ -5,18 +5,31 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
-from gateway.answers.jobs import JobAnswer, JobsAnswer, JobStateAnswer, RunAnswer, RunsAnswer, StartedAnswer
-from gateway.parts import Here, Operator, acting, read_model
+from gateway.answers.jobs import (
+    JobAnswer,
+    JobsAnswer,
+    JobStateAnswer,
+    RunAnswer,
+    RunsAnswer,
+    StartedAnswer,
+    WaitedRunAnswer,
+)
+from gateway.parts import Here, Operator, acting, gateway_of, read_model
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import MAINTENANCE, ReasonRequest
+from gateway.requests.callers import Caller
 from gateway.requests.listing import listing
-from gateway.requests.paths import Name
+from gateway.requests.paths import Key, Name
+from gateway.routes.waiting import Wait, look_until
+from gateway.waits.waiter import wait_s_of
 from service import jobs as use_cases
-from service.jobs import HISTORY_MAX
+from service.jobs import HISTORY_MAX, UnknownJob
+from sql.jobs.history import JobRun
 from sql.session import ALL_TENANTS
 from timers.payload import payload_of
+from timers.refusal import shortened
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
@@ -55,13 +68,47 @@ async def list_runs(
     return await listing(RunsAnswer, "runs", map(RunAnswer.of, runs))
 
 
+@router.get(
+    "/{name}/runs/{timer_key:key}", responses={204: {"description": "It is not over."}}, response_model=RunAnswer
+)
+async def get_run(name: Name, timer_key: Key, request: Request, caller: Operator, wait: Wait = None) -> Response:
+    """Show how a start of a job ended: its last run, once it is over."""
+    run = await _ended(request, caller, name, timer_key, within_s=wait_s_of(wait))
+    return Response(status_code=204) if run is None else JSONResponse(RunAnswer.of(run).model_dump(mode="json"))
+
+
 @router.post("/{name}/run", openapi_extra=body_of(ConfigRequest, is_needed=False, example=SINCE), status_code=202)
-async def run_job(name: Name, request: Request, _: Operator) -> StartedAnswer:
-    """Start a job now; `timer_key` names the start. A configuration that is given is for this run alone."""
-    asked = await read_model(request, ConfigRequest)
+async def run_job(name: Name, request: Request, caller: Operator, wait: Wait = None) -> WaitedRunAnswer | StartedAnswer:
+    """Start a job now; `timer_key` names the start. A configuration that is given is for this run alone.
+
+    With `wait`, the answer comes when the start is over, with its last run as `run`, or when that time is over.
+    """
+    asked, wait_s = await read_model(request, ConfigRequest), wait_s_of(wait)
     config = None if asked.config is None else payload_of(asked.config)
     async with acting(request, ALL_TENANTS) as session:
-        return StartedAnswer(timer_key=await use_cases.run_job(session, name, config=config))
+        timer_key = await use_cases.run_job(session, name, config=config)
+    if wait_s is None:
+        return StartedAnswer(timer_key=timer_key)
+    run = await _ended(request, caller, name, timer_key, within_s=wait_s)
+    return WaitedRunAnswer(timer_key=timer_key, run=None if run is None else RunAnswer.of(run))
+
+
+async def _ended(
+    request: Request, caller: Caller, name: str, timer_key: int, *, within_s: float | None
+) -> JobRun | None:
+    """Wait until a start of a job is over; return its last run, or None if it is not over.
+
+    errors:  UnknownJob  there is no such start of this job
+    """
+
+    async def look() -> JobRun | None:
+        async with gateway_of(request).pool.session(ALL_TENANTS) as session:
+            run, is_over = await use_cases.last_run(session, timer_key)
+        if run is not None and run.job != name:
+            raise UnknownJob(f"start {timer_key} is one of job {shortened(run.job)}, and not of {shortened(name)}")
+        return run if is_over else None
+
+    return await look_until(look, request, caller, within_s=within_s)
 
 
 @router.post("/{name}/cancel", openapi_extra=body_of(ReasonRequest, is_needed=False, example=MAINTENANCE))

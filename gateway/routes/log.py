@@ -11,10 +11,12 @@ from starlette.types import Receive, Scope, Send
 
 from gateway.answers.log import LogAnswer, RecordAnswer
 from gateway.limits.places import Places
-from gateway.parts import Gateway, Here, Reader
+from gateway.parts import Gateway, Here, Reader, gateway_of
 from gateway.requests.callers import Caller
 from gateway.requests.listing import PIECE_BYTES, listing
 from gateway.requests.problems import Problem
+from gateway.routes.waiting import Wait, look_until
+from gateway.waits.waiter import wait_s_of
 from sql.log.records import LogRecord, OwnRecords, log_end, read_own
 from sql.session import NO_TENANTS, StoreUnavailable
 from sql.turns import Turns
@@ -22,6 +24,7 @@ from timers.model import BIGINT_MAX
 
 EVENTS = "text/event-stream"
 READ_MAX = 500
+PAGES_AT_ONCE = 20  # for one that waits: then others have their turn
 POLL_S = 0.1
 AN_EVENT = 'id: 812\nevent: TRIGGERED\ndata: {"position":812,"intent":"TRIGGERED","timer_key":20514}\n\n'
 QUIET_S = 15.0  # then a comment is sent, so that nobody between us takes the connection for dead
@@ -31,21 +34,34 @@ router = APIRouter(prefix="/v1/log", tags=["log"])
 
 @router.get("", response_model=LogAnswer)
 async def read_page(
-    gateway: Here,
+    request: Request,
     caller: Reader,
     after: Annotated[int, Query(ge=0, le=BIGINT_MAX, description="the last answer's `next`; 0: from the start")] = 0,
     limit: Annotated[
         int, Query(ge=1, le=READ_MAX, description="how many records are read; those of other tenants are left out")
     ] = 100,
+    wait: Wait = None,
 ) -> Response:
     """Read what happened to the caller's timers, in the order in which it is read by everybody.
 
-    A page may be empty and yet not the last one: if `next` is more than `after`, ask again.
+    A page may be empty and yet not the last one: if `next` is more than `after`, ask again. With `wait` an empty page
+    comes only when that time is over.
     """
-    async with gateway.pool.session(caller.tenants) as session:
-        page = await read_own(session, after, limit=limit)
-    own = (RecordAnswer.of(record) for record in page.records if record.tenant_id == caller.tenant_id)
-    return await listing(LogAnswer, "records", own, next=page.next)
+    gateway, wait_s, position = gateway_of(request), wait_s_of(wait), after
+
+    async def look() -> list[LogRecord] | None:
+        nonlocal position
+        for _ in range(PAGES_AT_ONCE if wait_s else 1):
+            async with gateway.pool.session(caller.tenants) as session:
+                page = await read_own(session, position, limit=limit)
+            own = [record for record in page.records if record.tenant_id == caller.tenant_id]
+            is_end, position = page.next <= position, page.next
+            if own or is_end:
+                return own or None
+        return None
+
+    own = await look_until(look, request, caller, within_s=wait_s) or []
+    return await listing(LogAnswer, "records", map(RecordAnswer.of, own), next=position)
 
 
 @router.get("/stream", response_class=StreamingResponse, responses={200: {"content": {EVENTS: {"example": AN_EVENT}}}})
