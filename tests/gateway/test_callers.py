@@ -55,6 +55,7 @@ NEEDS = {
         ("GET", "/v1/consumers"), ("POST", "/v1/consumers/n/lease"), ("POST", "/v1/consumers/n/acknowledge"),
         ("POST", "/v1/consumers/n/seek"), ("DELETE", "/v1/consumers/n"), ("GET", "/v1/cluster"),
         ("GET", "/v1/jobs"), ("GET", "/v1/jobs/n"), ("GET", "/v1/jobs/n/runs"), ("PUT", "/v1/jobs/n/config"),
+        ("GET", "/v1/jobs/n/runs/7"),
         *(("POST", f"/v1/jobs/n/{verb}") for verb in ("run", "cancel", "disable", "enable")),
     ],
     "admin": [

@@ -191,6 +191,27 @@ class JobState(Answer):
     disabled_why: str | None
 
 
+class JobRun(Answer):
+    """Hold one run of a job.
+
+    shape:   `outcome` is how it ended, such as SUCCEEDED; `result` is what its function returned; `log` the last lines
+             that it printed
+    """
+
+    run_id: str
+    job: str
+    outcome: str | None
+    attempt: int
+    scheduled_at: datetime
+    started_at: datetime
+    ended_at: datetime | None
+    duration_s: float | None
+    reason: str | None
+    traceback: str | None
+    result: Any
+    log: str | None
+
+
 class Counted(Answer):
     """Hold how many timers a verb would change, and the token that the real request brings."""
 
@@ -202,6 +223,20 @@ class Started(Answer):
     """Hold the key of a start that was asked for."""
 
     timer_key: int
+
+
+class LeasePage(Answer):
+    """Hold some records that one member of a consumer group works on, and the token of its lease."""
+
+    records: tuple[Record, ...]
+    token: str
+
+
+class PlacePage(Answer):
+    """Hold where a consumer group is, and the token of the lease if it was kept."""
+
+    position: int
+    token: str | None
 
 
 class TimersPage(Answer):

@@ -1,17 +1,23 @@
-"""Read the log through a gateway, and follow it."""
+"""Read the log through a gateway, follow it, and do the work of a consumer group."""
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from math import inf
 from time import monotonic
 
-from shardclock.api.answers import LogPage, Record
-from shardclock.api.errors import ApiError
+from shardclock.api.answers import LeasePage, LogPage, PlacePage, Record
+from shardclock.api.errors import ApiError, Conflict
+from shardclock.api.fields import Length
+from shardclock.durations import seconds_of
 from shardclock.http import asked as ask
 from shardclock.http.async_sending import AsyncSender
 from shardclock.http.place import Place
 from shardclock.http.problems import no_answer
 from shardclock.http.reading import read_answer
 
+CONSUMERS = "/v1/consumers"
+WAIT = "PT30S"  # for the next records of a group
+NO_CONTENT = 204
 LASTING_S = 5.0  # a stream that was there for so long, or gave a record, is no failure in a row of failures
 
 
@@ -40,6 +46,46 @@ class AsyncLog:
             if page.next <= after:
                 return
             after = page.next
+
+    async def consume(
+        self, group: str, *, limit: int = 100, lease: Length = "PT30S", partitions: int | None = None
+    ) -> AsyncIterator[Record]:
+        """Work as a member of a consumer group, for ever: each record at least once, in order within its partition.
+
+        A record is done when the next one is asked for. Who leaves the loop, also by an error, gives back what is not
+        done. The work on one record has as long as the `lease`: after that another member may get it, too. A new group
+        begins at the start of the log, with so many `partitions`, or one. The key must be for all tenants.
+
+        shape:   `limit` is how many records are leased at a time
+        errors:  Conflict  the group has another number of partitions
+                 ApiError  no gateway has answered for `retry_for`
+        """
+        body: dict[str, object] = {"limit": limit, "lease": lease, "partitions": partitions}
+        asked = ask.act(f"{CONSUMERS}/{ask.segment(group)}/lease", body, is_repeatable=True).waiting(WAIT)
+        while True:
+            answer = await self._sender.send(asked)
+            if answer.status_code == NO_CONTENT:
+                continue
+            leased = read_answer(LeasePage, asked, answer.content)
+            token, done, kept_s = leased.token, 0, monotonic()
+            try:
+                for record in leased.records:
+                    yield record
+                    done = record.position
+                    if monotonic() - kept_s > seconds_of(lease) / 3:
+                        place = await self._acknowledge(group, token, done, lease)
+                        token, kept_s = place.token or token, monotonic()
+            except Conflict:
+                continue  # another member has the others
+            finally:
+                # Without an answer, or once the client is closed, the lease runs out by itself.
+                with suppress(ApiError, RuntimeError):
+                    await self._acknowledge(group, token, done, None)
+
+    async def _acknowledge(self, group: str, token: str, position: int, lease: Length | None) -> PlacePage:
+        body: dict[str, object] = {"token": token, "position": position, "lease": lease}
+        asked = ask.act(f"{CONSUMERS}/{ask.segment(group)}/acknowledge", body, is_repeatable=True)
+        return await self._sender.ask(PlacePage, asked)
 
     async def _follow(self, after: int) -> AsyncIterator[Record]:
         tries = self._sender.tries(is_repeatable=True)

@@ -3,10 +3,15 @@
 
 from typing import Any, Unpack
 
-from shardclock.api.answers import Acted, DeadLetter, DeadLettersPage, JobsPage, JobState, Started
+from shardclock.api.answers import Acted, DeadLetter, DeadLettersPage, JobRun, JobsPage, JobState, Started
+from shardclock.api.fields import Length
+from shardclock.durations import seconds_of
 from shardclock.http import asked as ask
 from shardclock.http.asked import Letters
+from shardclock.http.reading import read_answer
 from shardclock.http.sync_sending import Sender
+
+NO_CONTENT = 204
 
 
 class Operating:
@@ -53,6 +58,17 @@ class Operating:
     def jobs(self) -> tuple[JobState, ...]:
         """List all jobs, by name; the key must be for all tenants."""
         return (self._sender.ask(JobsPage, ask.read("/v1/jobs"))).jobs
+
+    def wait_for_run(self, name: str, timer_key: int, *, within: Length) -> JobRun | None:
+        """Wait until a start of a job is over; `timer_key` is what `run_job` has returned.
+
+        shape:   its last run; None: it is not over `within` that time
+        errors:  NotFound  there is no such start, or it was dropped before it ran
+        """
+        asked = ask.read(f"/v1/jobs/{ask.segment(name)}/runs/{timer_key:d}")
+        within_s = seconds_of(within)
+        answer = self._sender.ask_until(lambda answer: answer.status_code != NO_CONTENT, asked, within_s=within_s)
+        return None if answer.status_code == NO_CONTENT else read_answer(JobRun, asked, answer.content)
 
     def run_job(self, name: str, *, config: Any = None) -> int:
         """Start a job now, and return the key of the start; a configuration is for this run alone.

@@ -1,0 +1,92 @@
+"""Prove that a member of a consumer group over HTTP has each record at least once, and gives back what it leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from shardclock import AsyncClient
+from shardclock.api.answers import Record
+from shardclock.http import Conflict, async_log
+from tests.support.factories import BOUND_S
+from tests.support.gateways import Api, canceled
+from tests.support.waiting import eventually
+
+NAMES = [f"n{number}" for number in range(7)]
+
+
+async def consumed(client: AsyncClient, count: int, *, limit: int = 3) -> list[str | None]:
+    """Do the work for some records, and leave."""
+    names: list[str | None] = []
+    async with aclosing(client.consume("billing", limit=limit)) as records:
+        async for record in records:
+            names.append(record.name)
+            if len(names) == count:
+                break
+    return names
+
+
+async def test_records_are_done_when_the_next_is_asked_for_and_what_is_left_is_given_back(
+    gateway: Api, client: AsyncClient
+) -> None:
+    await canceled(gateway, *NAMES)
+
+    assert await consumed(client, 5) == NAMES[:5]
+    assert await consumed(client, 3) == NAMES[4:]
+
+
+async def test_a_member_that_has_done_all_waits_for_more(gateway: Api, client: AsyncClient) -> None:
+    await canceled(gateway, "first")
+    working = asyncio.create_task(consumed(client, 2))
+    await eventually(lambda: gateway.gateway.streams.taken == 1)
+
+    await canceled(gateway, "second")
+
+    assert await asyncio.wait_for(working, BOUND_S) == ["first", "second"]
+
+
+async def test_a_lease_is_kept_while_its_records_are_worked_on(
+    gateway: Api, client: AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await canceled(gateway, *NAMES)
+    now_s = 0.0
+    monkeypatch.setattr(async_log, "monotonic", lambda: now_s)
+    async with aclosing(client.consume("billing", limit=7)) as records:
+        first = await anext(records)
+        now_s += 5.0
+        await anext(records)
+        assert await _place(gateway) == 0, "there is time"
+        now_s += 6.0
+        third = await anext(records)
+        assert first.position < await _place(gateway) < third.position
+
+
+async def test_what_another_member_has_is_not_worked_on(gateway: Api, client: AsyncClient) -> None:
+    await canceled(gateway, *NAMES)
+    seen = list[Record]()
+    async with aclosing(client.consume("billing", limit=3, lease="PT1H")) as records:
+        seen.append(await anext(records))
+        assert (await gateway.post("/v1/consumers/billing/seek", {"to": "start"})).status == 200
+        lease = await gateway.post("/v1/consumers/billing/lease", {"limit": 2})
+        await gateway.post("/v1/consumers/billing/acknowledge", {"token": lease.json["token"]})
+        for _ in range(3):
+            seen.append(await anext(records))
+
+    assert [record.name for record in seen][:3] == NAMES[:3], "it goes on with what it had"
+    assert seen[3].name == "n2", "and then where the group is"
+
+
+async def test_a_group_with_other_partitions_is_refused(gateway: Api, client: AsyncClient) -> None:
+    await canceled(gateway, "n")
+    assert await consumed(client, 1) == ["n"]
+
+    with pytest.raises(Conflict, match="partition"):
+        await anext(client.consume("billing", partitions=7))
+
+
+async def _place(gateway: Api) -> int:
+    (group,) = (await gateway.get("/v1/consumers")).json["groups"]
+    position: int = group["position"]
+    return position

@@ -1,0 +1,90 @@
+"""Prove that who waits for a record, a lease or a run is answered when there is one, and when the time is over."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from jobs.states import RunOutcome
+from tests.support.factories import BOUND_S, HolderClient, add_holder
+from tests.support.gateways import Api, canceled, serving
+from tests.support.job_runs import JobWorker, declare, fire
+from tests.support.jobs import job_spec
+from tests.support.waiting import eventually
+
+
+async def test_a_page_of_the_log_comes_when_a_record_does(api: Api) -> None:
+    await canceled(api, "old")
+    end = (await api.get("/v1/log")).json["next"]
+    waits = asyncio.create_task(api.get(f"/v1/log?after={end}&wait=PT30S"))
+    await eventually(lambda: api.gateway.streams.taken == 1)
+
+    await canceled(api, "x", tenant="eve")
+    await canceled(api, "new")
+
+    page = (await asyncio.wait_for(waits, BOUND_S)).json
+    assert [record["name"] for record in page["records"]] == ["new"]
+    assert page["next"] == page["records"][0]["position"]
+    assert api.gateway.streams.taken == 0
+
+
+async def test_a_page_that_waits_reads_on_behind_records_of_others(api: Api) -> None:
+    await canceled(api, *(f"x{n}" for n in range(5)), tenant="eve")
+    await canceled(api, "mine")
+
+    page = (await api.get("/v1/log?limit=1&wait=PT30S")).json
+
+    assert [record["name"] for record in page["records"]] == ["mine"]
+
+
+async def test_an_empty_page_comes_when_the_time_is_over(api: Api) -> None:
+    assert (await api.get("/v1/log?wait=PT0.2S")).json == {"records": [], "next": 0}
+
+
+async def test_a_lease_comes_when_a_record_does(api: Api) -> None:
+    assert (await api.post("/v1/consumers/billing/lease?wait=PT0.2S")).status == 204
+    waits = asyncio.create_task(api.post("/v1/consumers/billing/lease?wait=PT30S"))
+    await eventually(lambda: api.gateway.streams.taken == 1)
+
+    await canceled(api, "new")
+
+    lease = (await asyncio.wait_for(waits, BOUND_S)).json
+    assert [record["name"] for record in lease["records"]] == ["new"]
+
+
+@pytest.mark.parametrize("path", ["/v1/log?wait=PT30S", "/v1/jobs/refresh/runs/7?wait=PT10M"])
+async def test_who_finds_no_place_or_waits_too_long_is_refused(dsn: str, path: str) -> None:
+    async with serving(dsn, gateway_streams_max=0) as api:
+        done = await api.get(path)
+
+    assert done.status in (422, 503)
+    assert "PT300S" in done.json["detail"] or "follow the log here already" in done.json["detail"]
+
+
+async def test_nobody_waits_at_a_gateway_that_stops(dsn: str) -> None:
+    async with serving(dsn) as api:
+        waits = asyncio.create_task(api.get("/v1/log?wait=PT30S"))
+        await eventually(lambda: api.gateway.streams.taken == 1)
+        api.gateway.stop_waits()
+        assert (await asyncio.wait_for(waits, BOUND_S)).json["records"] == []
+
+
+async def test_a_run_is_waited_for_with_its_start_and_later(dsn: str, api: Api) -> None:
+    await declare(dsn, job_spec(every_s=3600.0))
+    await add_holder(dsn, 1)
+    started = await api.post("/v1/jobs/refresh/run?wait=PT0.1S")
+    assert (started.status, started.json["run"]) == (202, None)
+    path = f"/v1/jobs/refresh/runs/{started.json['timer_key']}"
+    assert (await api.get(path)).status == 204
+    waits = asyncio.create_task(api.get(f"{path}?wait=PT30S"))
+    await eventually(lambda: api.gateway.streams.taken == 1)
+
+    async with HolderClient(dsn, holder=1) as shard, JobWorker(dsn, 11) as worker:
+        await fire(shard)
+        await worker.end(await worker.one(), RunOutcome.SUCCEEDED)
+
+    run = (await asyncio.wait_for(waits, BOUND_S)).json
+    assert (run["job"], run["outcome"]) == ("refresh", "SUCCEEDED")
+    (await api.get(path.replace("refresh", "other"))).assert_problem("not-found", 404, "is one of job 'refresh'")
+    (await api.get("/v1/jobs/refresh/runs/99999")).assert_problem("not-found", 404)
