@@ -22,10 +22,10 @@ from gateway.parts import Here, Manager, Reader, Writer, gateway_of, read_model
 from gateway.reference.openapi import body_of
 from gateway.requests.bodies import read_body
 from gateway.requests.idempotency import REPLAYED
-from gateway.requests.paths import Name
+from gateway.requests.paths import Key, Name
 from gateway.requests.problems import NOT_FOUND, Problem
 from gateway.routes.doing import do_once
-from gateway.routes.instances import ORDER, Key, VariablesRequest, Wait, ended, may_wait
+from gateway.routes.instances import ORDER, VariablesRequest, Wait, ended, may_wait
 from service import processes as use_cases
 from sql.processes import definitions
 from sql.session import Session

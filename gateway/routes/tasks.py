@@ -19,9 +19,10 @@ from gateway.reference.openapi import body_of
 from gateway.requests.asked import seconds_of
 from gateway.requests.idempotency import NothingDone
 from gateway.requests.listing import listing
+from gateway.requests.paths import Key
 from gateway.requests.problems import CONFLICT, NOT_FOUND, Problem
 from gateway.routes.doing import do_once
-from gateway.routes.instances import LISTED_MAX, ORDER, Key, VariablesRequest, may_wait
+from gateway.routes.instances import LISTED_MAX, ORDER, VariablesRequest, may_wait
 from sql.deliveries.claim import Lane
 from sql.processes.service_tasks import activate_service_tasks as activate
 from sql.processes.service_tasks import complete_service_task as complete_taken

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, aclosing
+from typing import Any
 
 import pytest
 
@@ -17,10 +19,15 @@ from tests.support.waiting import eventually
 NAMES = [f"n{number}" for number in range(7)]
 
 
+def consuming(client: AsyncClient, **how: Any) -> AbstractAsyncContextManager[AsyncIterator[Record]]:
+    """Work as a member during a block; it is a generator, which says so to nobody."""
+    return aclosing(client.consume("billing", **how))  # type: ignore[type-var]
+
+
 async def consumed(client: AsyncClient, count: int, *, limit: int = 3) -> list[str | None]:
     """Do the work for some records, and leave."""
     names: list[str | None] = []
-    async with aclosing(client.consume("billing", limit=limit)) as records:
+    async with consuming(client, limit=limit) as records:
         async for record in records:
             names.append(record.name)
             if len(names) == count:
@@ -53,7 +60,7 @@ async def test_a_lease_is_kept_while_its_records_are_worked_on(
     await canceled(gateway, *NAMES)
     now_s = 0.0
     monkeypatch.setattr(async_log, "monotonic", lambda: now_s)
-    async with aclosing(client.consume("billing", limit=7)) as records:
+    async with consuming(client, limit=7) as records:
         first = await anext(records)
         now_s += 5.0
         await anext(records)
@@ -66,7 +73,7 @@ async def test_a_lease_is_kept_while_its_records_are_worked_on(
 async def test_what_another_member_has_is_not_worked_on(gateway: Api, client: AsyncClient) -> None:
     await canceled(gateway, *NAMES)
     seen = list[Record]()
-    async with aclosing(client.consume("billing", limit=3, lease="PT1H")) as records:
+    async with consuming(client, limit=3, lease="PT1H") as records:
         seen.append(await anext(records))
         assert (await gateway.post("/v1/consumers/billing/seek", {"to": "start"})).status == 200
         lease = await gateway.post("/v1/consumers/billing/lease", {"limit": 2})

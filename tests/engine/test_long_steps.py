@@ -37,7 +37,7 @@ async def test_others_are_served_while_a_long_step_is_cut(monkeypatch: pytest.Mo
     async with running() as it:
         await it.deploy(START + COUNT + END, connected=AGAIN)
         long = (await it.query("select shardclock.start_process('p', '{\"n\": 0, \"turns\": 200}') as key"))[0]["key"]
-        (runner,) = [one for one in it.engine._runners if one._lane.number == long // 840 % 2]
+        (runner,) = [one for one in it.engine._runners if one._stripe.number == long // 840 % 2]
         assert await runner.turn()
         short = (await it.query("select shardclock.start_process('p', '{\"n\": 0, \"turns\": 1}') as key"))[0]["key"]
         assert await runner.turn()
@@ -159,7 +159,7 @@ async def test_an_instance_with_many_signals_lets_others_of_its_engine_go_on() -
         await it.deploy(START + '<userTask id="u"/>' + loop, connected="s>u", beside=SHARED)
         await it.deploy(START + END, connected="s>e", process_id="other")
         busy = await it.start(order="42")
-        (runner,) = [one for one in it.engine._runners if one._lane.number == busy // 840 % 2]
+        (runner,) = [one for one in it.engine._runners if one._stripe.number == busy // 840 % 2]
         publish = "select shardclock.publish_message('paid', '42', '{\"n\": 0}') from generate_series(1, 1000)"
         assert len(await it.query(publish)) == 1_000
         other = 0

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from gateway.routes import timers
+from gateway.routes import changing
 from tests.support.factories import HolderClient, add_holder, pending_rows, value
 from tests.support.gateways import Api
 
@@ -268,13 +268,13 @@ async def test_a_tag_of_an_ended_timer_changes_none_that_has_its_name_now(api: A
     await made(api, name="n")
     await api.post("/v1/timers/by-name/n/cancel")
     tag = (await api.get("/v1/timers/by-name/n")).headers["ETag"]
-    require = timers._require
+    require = changing._require
 
     async def replaced_meanwhile(*args: Any) -> None:
         await require(*args)
         await made(api, name="n")
 
-    with mock.patch.object(timers, "_require", replaced_meanwhile):
+    with mock.patch.object(changing, "_require", replaced_meanwhile):
         late = await api.post("/v1/timers/by-name/n/pause", If_Match=tag)
 
     late.assert_problem("too-late", 409, "CANCELED already")
