@@ -11,8 +11,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from sql.clients.outcomes import Locked, NameTaken, Refused, Scheduled
-from sql.clients.pending import Drawn, LockPatience, draw_keys, schedule_timers
+from sql.clients import pending
+from sql.clients.outcomes import NameTaken, Refused, Scheduled
+from sql.clients.pending import Drawn, draw_keys, schedule_timers
 from sql.clients.verbs import TimerRef, cancel_timer, pause_timer
 from sql.session import StoreUnavailable
 from tests.support.factories import HolderClient, add_holder, ends, intents, query, value, waits
@@ -199,21 +200,25 @@ async def test_a_second_attempt_waits_for_one_that_is_still_under_way(dsn: str) 
     assert [row["timer_key"] for row in await query(dsn, "select timer_key from shardclock.timers")] == drawn.keys[:1]
 
 
-async def test_also_in_parts_it_waits_for_one_that_was_cut_otherwise(dsn: str) -> None:
-    # Given a first attempt whose second part has not committed yet
-    asked = [timer(name="one"), timer(name="two")]
-    async with HolderClient(dsn) as first, HolderClient(dsn) as second:
+async def test_a_second_attempt_waits_also_for_a_part_of_the_first(dsn: str) -> None:
+    # Given an attempt that was cut, and whose second part has not committed yet, though its timer fires with it
+    asked = [timer(), timer(delay="PT0S")]
+    await add_holder(dsn, 1)
+    async with HolderClient(dsn, holder=1, role=OPERATOR) as first, HolderClient(dsn) as second:
         drawn = await draw_keys(first.session, 2)
+        part = [pending._plan(key, it, drawn.at, None) for key, it in zip(drawn.keys, asked, strict=True)][1:]
         await first.begin()
-        await first.session.rows("lock_keys", first_key=drawn.keys[0])
+        await pending._write_whole(first.session, part, drawn, None)
+        assert (await first.take(horizon_s=0, fire_overdue=True)).fired == 1
 
-        # When the same is sent again, and cut because it is not patient
-        outcomes = await schedule_timers(second.session, drawn, asked, patience=LockPatience(10, 10, locked_max=4))
+        # When all is sent again, and then that part commits
+        again = await waits(second, schedule_timers(second.session, drawn, asked))
+        await first.commit()
+        outcomes = await ends(again)
 
-        # Then no part is written beside the first attempt
-        assert [type(it) for it in outcomes] == [Locked, Locked]
-        await first.rollback()
-        assert keys_of(await schedule_timers(second.session, drawn, asked)) == drawn.keys
+    # Then its timer is not made a second time.
+    assert keys_of(outcomes) == drawn.keys
+    assert [row["timer_key"] for row in await query(dsn, "select timer_key from shardclock.timers")] == drawn.keys[:1]
 
 
 @pytest.mark.parametrize("answer_lost", [False, True], ids=["before_the_commit", "after_the_commit"])
