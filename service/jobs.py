@@ -8,7 +8,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TypeVar
 
-from sql.clients.history import records_of
+from sql.clients.history import find_timer, records_of
 from sql.clients.verbs import TimerRef
 from sql.deliveries.find import find_delivery
 from sql.jobs import jobs as statements
@@ -220,7 +220,9 @@ def _unknown(name: str, known: Sequence[str]) -> str:
 
 
 async def _require_start(session: Session, timer_key: int) -> None:
-    """Refuse to wait for a start that was dropped."""
+    """Refuse to wait for a start that is not there, or was dropped."""
+    if await find_timer(session, TimerRef(timer_key)) is None:
+        raise UnknownJob(f"there is no start {timer_key} of a job")
     for record in await records_of(session, TimerRef(timer_key)):
         if record.intent in DROPPED:
             why = json.loads(record.detail or "{}").get("reason") or "somebody cancelled it"

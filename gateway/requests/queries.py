@@ -1,7 +1,6 @@
 """Refuse a query parameter that a route does not know: whoever sends it relies on it."""
 
 from collections.abc import Collection, Iterator
-from functools import cache
 
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
@@ -33,7 +32,6 @@ def refuse_unknown(request: Request, known: Collection[str]) -> None:
             raise Problem(REFUSED, f"query parameter {shortened(name)} is not known here: {takes}")
 
 
-@cache
 def _known_by(route: APIRoute) -> frozenset[str] | None:
     """List the parameters that a route takes; None if a model of its own refuses others."""
     fields = dict(_fields_of(route.dependant))

@@ -10,18 +10,18 @@ from tests.support.gateways import Api
 @pytest.mark.parametrize(
     ("method", "path", "words"),
     [
-        ("GET", "/v1/log?wait=PT5S", ["'wait' is not known here", "it takes after, limit"]),
+        ("GET", "/v1/log?from=5", ["'from' is not known here", "it takes after, limit, wait"]),
         ("GET", "/v1/timers/7?limt=5", ["'limt' is not known here", "it takes none"]),
         ("GET", "/v1/timers?limt=5", ["limt"]),
         ("GET", "/v1/dead-letters?limt=5", ["'limt' is not known here", "it takes limit, target"]),
         ("POST", "/v1/timers?wiat=PT1S", ["'wiat' is not known here", "it takes wait"]),
         ("PUT", "/v1/timers/by-name/n?wiat=PT1S", ["'wiat' is not known here", "it takes wait"]),
         ("POST", "/v1/timers/7/cancel?reason=paid", ["'reason' is not known here", "it takes none"]),
-        ("POST", "/v1/consumers/billing/lease?wait=PT5S", ["'wait' is not known here"]),
+        ("POST", "/v1/consumers/billing/seek?to=start", ["'to' is not known here", "it takes none"]),
     ],
 )
 async def test_what_a_route_does_not_know_is_refused(api: Api, method: str, path: str, words: list[str]) -> None:
-    body = {"delay": "PT1H"} if method != "GET" and "cancel" not in path and "lease" not in path else None
+    body = {"delay": "PT1H"} if method != "GET" and "cancel" not in path and "seek" not in path else None
 
     (await api.ask(method, path, body)).assert_problem("refused", 422, *words)
 
