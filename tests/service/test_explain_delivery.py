@@ -19,7 +19,8 @@ from tests.support.factories import HolderClient, add_holder, add_timers, query
 from tests.support.roles import OPERATOR
 
 STALE = """
-    insert into shardclock.command_log (timer_key, due_date, created_at, occurrence, intent, tenant_id, timer_type, target)
+    insert into shardclock.command_log
+        (timer_key, due_date, created_at, occurrence, intent, tenant_id, timer_type, target)
     select timer_key, due_date, created_at, 1, 'STALE', tenant_id, timer_type, target from shardclock.command_log
 """
 
