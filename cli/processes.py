@@ -240,7 +240,14 @@ def move(
     async def do(session: Session) -> int:
         from service import token_moves
 
-        sent = await token_moves.move(session, instance_key, terminated=ending or (), begun=begun or ())
+        stored = await token_moves.model_of(session, instance_key) if begun else None
+        sent = await token_moves.move(
+            session,
+            instance_key,
+            terminated=ending or (),
+            begun=begun or (),
+            definition=token_moves.definition_in(stored) if stored else None,
+        )
         return print_sent(sent, instance_key, as_json=as_json)
 
     return with_signals(do)

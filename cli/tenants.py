@@ -88,7 +88,8 @@ def set_(
         str | None, typer.Option("--payload-bytes", metavar=NUMBER, help="Bytes of their payloads, as JSON text.")
     ] = None,
     waiters: Annotated[
-        str | None, typer.Option("--waiters", metavar=NUMBER, help="Callers who wait for an end, at each gateway.")
+        str | None,
+        typer.Option("--waiters", metavar=NUMBER, help="Callers who wait or follow the log, at each gateway."),
     ] = None,
     endpoints: Annotated[str | None, typer.Option("--endpoints", metavar=NUMBER, help="Endpoints.")] = None,
     rate: Annotated[

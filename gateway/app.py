@@ -10,6 +10,7 @@ from starlette.routing import BaseRoute, Route
 
 from gateway.combining import Combiner
 from gateway.errors import HANDLERS
+from gateway.limits.models import ModelReader
 from gateway.limits.places import Places
 from gateway.limits.quotas import Quotas
 from gateway.parts import Gateway, keyed, unconditional
@@ -145,6 +146,7 @@ async def _opened(
         aclosing(TimerEnds(dsn)) as timer_ends,
         aclosing(InstanceEnds(dsn)) as instance_ends,
         aclosing(TaskLines(dsn)) as task_lines,
+        aclosing(ModelReader()) as models,
         watching(looking) as watched,
     ):
         callers = KeyHolders(pool) if needs_keys else Anyone()
@@ -162,6 +164,7 @@ async def _opened(
             streams=Places(settings.gateway_streams_max, doing="follow the log here", way_out=ELSEWHERE),
             waits=Places(settings.gateway_waits_max, doing="wait here", way_out=NO_WAIT),
             task_waits=Places(settings.gateway_task_waits_max, doing="wait for service tasks here", way_out=NO_WAIT),
+            models=models,
         )
         async with reporting(gateway, stats, watched):
             yield gateway

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
 from gateway.combining import Combiner
+from gateway.limits.models import ModelReader
 from gateway.limits.places import Places
 from gateway.limits.quotas import Quotas
 from gateway.reference.openapi import FOR_ALL_TENANTS, SCOPE
@@ -56,6 +57,7 @@ class Gateway:
     streams: Places
     waits: Places  # for ends, of timers and instances
     task_waits: Places
+    models: ModelReader
     stopping: asyncio.Event = field(default_factory=asyncio.Event)  # set when nobody is to wait any longer
 
     def stop_waits(self) -> None:

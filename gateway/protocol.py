@@ -1,6 +1,7 @@
-"""HTTP as the server speaks it, with bounds on what comes before a body: its size, and how long it may take.
+"""HTTP as the server speaks it, with bounds on all that is no body, and on how long a client may take.
 
-uvicorn bounds neither: a header that never ends would fill the memory, and be copied with each piece.
+uvicorn bounds none of it. A header or a trailer that never ends would fill the memory, and be copied with each piece. A
+request that never ends, whose answer is written, or a client that reads no more, would keep its connection for ever.
 """
 
 import asyncio
@@ -8,64 +9,137 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-HEAD_BYTES_MAX = 65_536  # the request line and all headers
+HEAD_BYTES_MAX = 65_536  # the request line and all headers; also what comes after a piece of a body and is none
 HEAD_S = 10.0  # from a connection's begin, or from a request's first byte, to the end of its headers
+REST_S = 10.0  # from an answer's end to that of its request: who closes at once may cut off the answer
+UNREAD_S = 60.0  # in which a client reads something of what waits for it, as nginx has it
 TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Close a connection whose request line and headers are too large, or do not end."""
+    """Close a connection of which a part is too large, or does not end, or whose client reads no more."""
 
     def __init__(self, *given: Any, **more: Any) -> None:
         super().__init__(*given, **more)
-        self._head_bytes = 0
-        self._in_head = True
+        self._bare_bytes = 0  # since the last piece of a body, or the end of a request
+        self._in_body = False  # also in its trailers
+        self._is_answered = True  # what was asked last
         self._late: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
         """Begin to wait for a first request."""
         super().connection_made(transport)
-        self._expect_head()
+        self._expect_within(HEAD_S)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing any more."""
         self._expect_nothing()
+        self._be_read()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read on, unless the headers are too large already."""
-        if self._in_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > HEAD_BYTES_MAX and not self._ends_within(data):
-                self.transport.write(TOO_LARGE)
-                self.transport.close()
-                return
+        """Read on, unless what is no body is too large already."""
+        self._bare_bytes += len(data)
+        if not self._in_body and self._bare_bytes > HEAD_BYTES_MAX and not self._ends_within(data):
+            self._refuse()
+            return
         super().data_received(data)
+        if self._in_body and self._bare_bytes > HEAD_BYTES_MAX:
+            self.transport.close()
+        elif self._is_idle:
+            self._keep_alive()
 
     def on_message_begin(self) -> None:
         """Begin to wait for the headers' end."""
         super().on_message_begin()
-        if not self._in_head:
-            self._head_bytes = 0
-            self._expect_head()
+        if self._late is None:
+            self._expect_within(HEAD_S)
 
     def on_headers_complete(self) -> None:
         """Have the headers."""
-        self._in_head = False
+        self._in_body = True
+        self._is_answered = False
+        self._bare_bytes = 0
         self._expect_nothing()
         super().on_headers_complete()
+        self.headers = []  # a trailer is no header, and the parser tells of both alike
+
+    def on_chunk_header(self) -> None:
+        """Have the size of a body's next chunk."""
+        self._bare_bytes = 0
+
+    def on_body(self, body: bytes) -> None:
+        """Have a piece of a body."""
+        self._bare_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Have the whole request."""
+        self._in_body = False
+        self._bare_bytes = 0
+        self._expect_nothing()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Wait for the request's end, if the answer ended before it."""
+        super().on_response_complete()
+        self._is_answered = self.cycle.response_complete  # else it is that of an earlier request
+        if self._in_body and self._is_answered:
+            self._expect_within(REST_S)
+
+    def pause_writing(self) -> None:
+        """Begin to wait until the client reads."""
+        super().pause_writing()
+        self._expect_read()
+
+    def resume_writing(self) -> None:
+        """Have a client that reads."""
+        self._be_read()
+        super().resume_writing()
+
+    @property
+    def _is_idle(self) -> bool:
+        """Say whether the last request is answered, and no other one has begun."""
+        return self._is_answered and not self._in_body and self._late is None
 
     def _ends_within(self, data: bytes) -> bool:
         """Say whether the headers end in this piece, and only the begin of a body makes it long."""
         end = data.find(b"\r\n\r\n")
-        return end >= 0 and self._head_bytes - len(data) + end <= HEAD_BYTES_MAX
+        return end >= 0 and self._bare_bytes - len(data) + end <= HEAD_BYTES_MAX
 
-    def _expect_head(self) -> None:
-        self._in_head = True
+    def _refuse(self) -> None:
+        if self._is_answered:  # else it would stand within another answer
+            self.transport.write(TOO_LARGE)
+        self.transport.close()
+
+    def _keep_alive(self) -> None:
+        """Wait for the next request as long as after an answer: each byte ends that wait, also one that begins none."""
+        if self.timeout_keep_alive_task is None and not self.transport.is_closing():
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+
+    def _expect_within(self, within_s: float) -> None:
         self._expect_nothing()
-        self._late = self.loop.call_later(HEAD_S, self.transport.close)
+        self._late = self.loop.call_later(within_s, self.transport.close)
 
     def _expect_nothing(self) -> None:
         if self._late is not None:
             self._late.cancel()
             self._late = None
+
+    def _expect_read(self) -> None:
+        self._be_read()
+        self._unread = self.loop.call_later(UNREAD_S, self._end_unread, self.transport.get_write_buffer_size())
+
+    def _end_unread(self, before_bytes: int) -> None:
+        if self.transport.get_write_buffer_size() < before_bytes:
+            self._expect_read()
+        else:
+            self.transport.abort()
+
+    def _be_read(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None

@@ -46,7 +46,7 @@ class GatewaySettings(BaseModel):
         None, ge=0, description="bytes of their payloads, of such a tenant; none: without a limit"
     )
     gateway_waiters_max: int | None = Field(
-        None, ge=0, description="callers of such a tenant that wait at one gateway; none: without a limit"
+        None, ge=0, description="callers of such a tenant that wait or follow the log at one gateway; none: no limit"
     )
     gateway_endpoints_max: int | None = Field(
         None, ge=0, description="endpoints of such a tenant; none: without a limit"

@@ -5,6 +5,7 @@ from typing import Any
 
 from bpmn.model import Definition, read_model
 from bpmn.model.definition import TimerKind
+from bpmn.model.expressions import bounded
 from bpmn.model.refusal import InvalidModel, Problem
 from bpmn.step import opened_at_deployment
 from bpmn.step.effects import Effect, MessageOpened, SignalOpened, TimerOpened
@@ -12,14 +13,22 @@ from bpmn.step.variables import Unanswerable
 from timers.moment import parse_due_date
 from timers.zone import UTC_ZONE, agreed_zone
 
+STARTS_MAX = 100  # events with a trigger: each is evaluated here, which takes up to 0.1 s
+
 
 def describe_processes(model: bytes) -> list[dict[str, Any]]:
-    """Read a model, and describe each of its processes.
+    """Read a new model, and describe each of its processes; it may take seconds.
 
     shape:   as `shardclock.deploy_model` takes them
     errors:  InvalidModel  with each element that can't be run, and why
     """
-    return [_described(definition) for definition in read_model(model)]
+    with bounded():
+        definitions = read_model(model)
+    if (starts := sum(len(definition.starts) for definition in definitions)) > STARTS_MAX:
+        raise InvalidModel(
+            Problem("", f"{starts:,} start events of the model wait; {STARTS_MAX} may: divide it into several models")
+        )
+    return [_described(definition) for definition in definitions]
 
 
 def _described(definition: Definition) -> dict[str, Any]:

@@ -5,7 +5,7 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from sql.processes import definitions, instances
@@ -25,7 +25,7 @@ class UnknownProcess(Refusal):
 
 
 async def deploy(session: Session, model: bytes, *, resource: str, tenant_id: str = "default") -> list[Deployed]:
-    """Deploy the processes of a model: all of them, or none.
+    """Read a model, and deploy its processes: all of them, or none.
 
     shape:   a process whose newest version is of the same file stays as it is
     errors:  InvalidModel      with each element that can't be run, and why
@@ -33,10 +33,19 @@ async def deploy(session: Session, model: bytes, *, resource: str, tenant_id: st
     """
     from service.deployment import describe_processes
 
+    return await deploy_described(session, model, describe_processes(model), resource=resource, tenant_id=tenant_id)
+
+
+async def deploy_described(
+    session: Session, model: bytes, processes: Sequence[dict[str, Any]], *, resource: str, tenant_id: str
+) -> list[Deployed]:
+    """Deploy the processes of a model as `describe_processes` has described them.
+
+    errors:  Refusal           the times of a start event can't be kept
+             StoreUnavailable  the outcome is unknown: call again
+    """
     return await _unless_refused(
-        definitions.deploy_model(
-            session, tenant_id=tenant_id, resource=resource, model=model, processes=describe_processes(model)
-        )
+        definitions.deploy_model(session, tenant_id=tenant_id, resource=resource, model=model, processes=processes)
     )
 
 

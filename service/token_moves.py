@@ -6,12 +6,29 @@ from itertools import islice
 from bpmn.model import Definition, read_model
 from bpmn.step import Instance, StateTooNew, read_state
 from bpmn.step.state import ROOT
-from sql.processes.definitions import read_definition
+from sql.processes.definitions import StoredDefinition, read_definition
 from sql.processes.instances import find_instance, move_tokens
 from sql.session import Session
 from timers.refusal import Refusal, shortened
 
 LISTED_MAX = 20  # tokens or nodes in a sentence
+
+
+async def model_of(session: Session, instance_key: int, *, tenant_id: str | None = None) -> StoredDefinition | None:
+    """Read the model of an instance that runs; None: it has not begun, has ended or never was.
+
+    errors:  StoreUnavailable  no answer in time
+    """
+    found = await find_instance(session, instance_key, tenant_id=tenant_id)
+    return None if found is None or found.state is None else await read_definition(session, found.definition_key)
+
+
+def definition_in(stored: StoredDefinition) -> Definition | None:
+    """Compile an instance's process, which may take seconds: on a loop that serves others, do it in a thread.
+
+    errors:  InvalidModel  this release can't read it
+    """
+    return next((it for it in read_model(stored.model) if it.process_id == stored.process_id), None)
 
 
 async def move(
@@ -20,11 +37,13 @@ async def move(
     *,
     terminated: Sequence[int] = (),
     begun: Sequence[str] = (),
+    definition: Definition | None,
     tenant_id: str | None = None,
 ) -> bool:
     """Let tokens end and others begin, all or none; False: the instance has ended, or never was.
 
-    An instance that goes on meanwhile may still make it stale.
+    `definition` is the instance's; without one, nodes are not checked. An instance that goes on meanwhile may still
+    make it stale.
 
     errors:  Refusal           a token or a node is not there, as the instance is now; or a newer release has written it
              StoreUnavailable  the outcome is unknown
@@ -37,16 +56,10 @@ async def move(
             raise Refusal(f"instance {instance_key} can't be moved from here: {error}; use the newer one") from None
         for token in terminated:
             _check_token(token, instance)
-        if begun and (definition := await _definition_of(session, found.definition_key)):
+        if definition is not None:
             for node_id in begun:
                 _check_node(node_id, definition, instance)
     return await move_tokens(session, instance_key, terminated=terminated, begun=begun, tenant_id=tenant_id)
-
-
-async def _definition_of(session: Session, definition_key: int) -> Definition | None:
-    if (stored := await read_definition(session, definition_key)) is None:
-        return None
-    return next((it for it in read_model(stored.model) if it.process_id == stored.process_id), None)
 
 
 def _check_token(token: int, instance: Instance) -> None:

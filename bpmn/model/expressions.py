@@ -5,11 +5,16 @@ names, paths, literals, comparisons and logic. A call of a bean's method is refu
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from bpmn.feel import Expression, NotFeel, compile_expression
+from bpmn.model.refusal import InvalidModel, Problem
 from timers.refusal import shortened
 
 EXPRESSION_CHARS_MAX = 10_000
+EXPRESSIONS_CHARS_MAX = 100_000  # of a new model, all together: to compile a character takes up to 35 µs
 
 Text = str | Expression
 
@@ -26,8 +31,25 @@ FEEL_FOR = {
 }  # fmt: skip
 
 
+# How many characters may still be compiled; None: any number.
+_left: ContextVar[int | None] = ContextVar("characters of expressions left", default=None)
+
+
 class Unreadable(ValueError):
     """Refuse an expression, in a sentence without its element."""
+
+
+@contextmanager
+def bounded() -> Iterator[None]:
+    """Refuse what a block reads, if all its expressions together are longer than those of a new model may be.
+
+    errors:  InvalidModel  they are longer
+    """
+    token = _left.set(EXPRESSIONS_CHARS_MAX)
+    try:
+        yield
+    finally:
+        _left.reset(token)
 
 
 def read_text(written: str) -> Text:
@@ -62,6 +84,7 @@ def read_expression(written: str) -> Expression:
 
 
 def _compiled(text: str) -> Expression:
+    _take(len(text))
     try:
         expression = compile_expression(text)
     except NotFeel as error:
@@ -69,6 +92,15 @@ def _compiled(text: str) -> Expression:
     if expression.misfit:
         raise Unreadable(str(expression.misfit))
     return expression
+
+
+def _take(chars: int) -> None:
+    if (left := _left.get()) is None:
+        return
+    if chars > left:
+        rule = f"the model's expressions have more than {EXPRESSIONS_CHARS_MAX:,} characters together"
+        raise InvalidModel(Problem("", f"{rule}; divide it by call activities"))
+    _left.set(left - chars)
 
 
 def _feel_of(text: str, written: str) -> str:

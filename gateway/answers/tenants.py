@@ -16,7 +16,7 @@ class LimitsAnswer(Answer):
 
     timers_max: int | None = Field(examples=[100_000], description="pending timers")
     payload_bytes_max: int | None = Field(examples=[None], description="bytes of their payloads, as JSON text")
-    waiters_max: int | None = Field(examples=[100], description="callers who wait for an end, at each gateway")
+    waiters_max: int | None = Field(examples=[100], description="callers who wait or follow the log, at each gateway")
     endpoints_max: int | None = Field(examples=[20])
     rate_per_s: float | None = Field(examples=[50], description="writes a second, at each gateway")
 

@@ -5,4 +5,5 @@ room      what one request takes of that
 standing  how much of that it has, as one gateway knows it
 rates     how many writes a second
 places    so many at once, and no more
+models    models are read one at a time, beside the requests
 """

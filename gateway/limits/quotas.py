@@ -81,7 +81,7 @@ class Quotas:
 
     @asynccontextmanager
     async def waiting(self, tenant_id: str) -> AsyncIterator[None]:
-        """Count a caller among those of its tenant who wait here, for the length of a block.
+        """Count a caller among those of its tenant who wait here, or follow the log, for the length of a block.
 
         errors:  Problem           as many of its tenant wait here as may
                  StoreUnavailable  nobody can tell now how many may
@@ -90,8 +90,8 @@ class Quotas:
         most = standing.limits.waiters_max
         if most is not None and standing.waiting >= most:
             raise over_quota(
-                f"tenant {shortened(tenant_id)} may have {counted(most, 'caller')} who wait at this gateway, and has"
-                f" {standing.waiting:,}; ask again without wait, {WAY_OUT}",
+                f"tenant {shortened(tenant_id)} may have {counted(most, 'caller')} who wait at this gateway or follow"
+                f" the log, and has {standing.waiting:,}; ask again without wait or for a page of the log, {WAY_OUT}",
                 again_s=WAITERS_AGAIN_S, quota="waiters", limit=most,
             )  # fmt: skip
         standing.waiting += 1

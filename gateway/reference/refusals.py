@@ -50,6 +50,7 @@ OWN: Mapping[str, Collection[Kind]] = {
     **{name: {CONFLICT} for name in ("change_endpoint", "remove_endpoint", "disable_endpoint")},
     **{name: {CONFLICT} for name in ("enable_endpoint", "rotate_endpoint", "end_rotation", "test_endpoint")},
     "add_endpoint": {CONFLICT, OVER_QUOTA},
+    "stream_log": {OVER_QUOTA},
     "lease_records": {CONFLICT},
     "claim_task": {CONFLICT},
     "acknowledge_records": {CONFLICT},

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from bpmn.model import Definition
 from gateway.answers.processes import (
     InstanceAnswer,
     InstanceKeyAnswer,
@@ -177,16 +178,22 @@ async def resolve_incident(instance_key: Key, request: Request, caller: Manager)
     response_model=InstanceKeyAnswer,
     openapi_extra=body_of(MoveTokensRequest, example={"terminated": [3], "begun": ["charge"]}),
 )
-async def move_tokens(instance_key: Key, request: Request, caller: Manager) -> Response:
+async def move_tokens(instance_key: Key, request: Request, gateway: Here, caller: Manager) -> Response:
     """Let tokens of an instance end, and others begin; all of it happens, or nothing.
 
     A token or a node that the instance does not have now is refused.
     """
     asked = await read_model(request, MoveTokensRequest)
+    definition = await _definition_of(gateway, instance_key, caller) if asked.begun else None
 
     async def do(session: Session) -> InstanceKeyAnswer:
         sent = await token_moves.move(
-            session, instance_key, terminated=asked.terminated, begun=asked.begun, tenant_id=caller.tenant_id
+            session,
+            instance_key,
+            terminated=asked.terminated,
+            begun=asked.begun,
+            definition=definition,
+            tenant_id=caller.tenant_id,
         )
         return _sent(instance_key, sent)
 
@@ -216,6 +223,13 @@ async def ended(
         return found
     await gateway.instance_ends.wait(instance_key, request, within_s=within_s)
     return await _find(gateway, instance_key, caller)
+
+
+async def _definition_of(gateway: Gateway, instance_key: int, caller: Caller) -> Definition | None:
+    """Read an instance's process while no session is lent: that may take seconds."""
+    async with gateway.pool.session(caller.tenants) as session:
+        stored = await token_moves.model_of(session, instance_key, tenant_id=caller.tenant_id)
+    return None if stored is None else await gateway.models.read(token_moves.definition_in, stored)
 
 
 async def _find(gateway: Gateway, instance_key: int, caller: Caller) -> WholeInstance:

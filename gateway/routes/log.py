@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query
@@ -10,7 +11,6 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from gateway.answers.log import LogAnswer, RecordAnswer
-from gateway.limits.places import Places
 from gateway.parts import Gateway, Here, Reader, gateway_of
 from gateway.requests.callers import Caller
 from gateway.requests.listing import PIECE_BYTES, listing
@@ -79,22 +79,23 @@ async def stream_log(
     if start is None:
         async with gateway.pool.session(NO_TENANTS) as session:
             start = await log_end(session)
-    return _Following(_events(request, gateway, caller, start), gateway.streams)
+    return _Following(_events(request, gateway, caller, start), gateway.waiting_of(caller.tenant_id, gateway.streams))
 
 
 class _Following(StreamingResponse):
     """A stream that has a place for as long as it lasts; without one it is a problem from the start."""
 
-    def __init__(self, events: AsyncIterator[str], places: Places) -> None:
+    def __init__(self, events: AsyncIterator[str], place: AbstractAsyncContextManager[None]) -> None:
         super().__init__(events, media_type=EVENTS, headers={"Cache-Control": "no-store"})
-        self._places = places
+        self._place = place
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take a place, and send what happens.
 
-        errors:  Problem  there is none
+        errors:  Problem           there is none, here or for the tenant
+                 StoreUnavailable  nobody can tell now how many the tenant may have
         """
-        with self._places.one():
+        async with self._place:
             await super().__call__(scope, receive, send)
 
 

@@ -26,6 +26,7 @@ from gateway.requests.paths import Key, Name
 from gateway.requests.problems import NOT_FOUND, Problem
 from gateway.routes.doing import do_once
 from gateway.routes.instances import ORDER, VariablesRequest, Wait, ended, may_wait
+from service import deployment
 from service import processes as use_cases
 from sql.processes import definitions
 from sql.session import Session
@@ -67,8 +68,13 @@ async def deploy_model(
     """Deploy the processes of a BPMN model: a new version of each, unless the file is the same as before."""
     model = await read_body(request, XML, bytes_max=MODEL_BYTES_MAX, within_s=gateway.settings.gateway_body_s)
 
+    # Before a session is lent: it may take seconds.
+    processes = await gateway.models.read(deployment.describe_processes, model)
+
     async def do(session: Session) -> DeploymentAnswer:
-        deployed = await use_cases.deploy(session, model, resource=resource, tenant_id=caller.tenant_id)
+        deployed = await use_cases.deploy_described(
+            session, model, processes, resource=resource, tenant_id=caller.tenant_id
+        )
         return DeploymentAnswer(processes=[DeployedAnswer.of(it) for it in deployed])
 
     asked = {"resource": resource, "digest": sha256(model).hexdigest()}

@@ -27,7 +27,9 @@ class LimitsRequest(BaseModel):
 
     timers_max: int | None = Field(None, examples=[100_000], description="pending timers")
     payload_bytes_max: int | None = Field(None, description="bytes of their payloads, as JSON text")
-    waiters_max: int | None = Field(None, examples=[100], description="callers who wait for an end, at each gateway")
+    waiters_max: int | None = Field(
+        None, examples=[100], description="callers who wait or follow the log, at each gateway"
+    )
     endpoints_max: int | None = Field(None, examples=[20])
     rate_per_s: float | None = Field(None, examples=[50], description="writes a second, at each gateway")
 

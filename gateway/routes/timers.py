@@ -25,7 +25,7 @@ from gateway.requests.listing import listing
 from gateway.requests.paths import Key, Name
 from gateway.routes.changing import change_own, etag_of
 from gateway.routes.creating import TIMERS, WAITED, schedule, timer_of
-from gateway.waits.timer_ends import find_ends
+from gateway.waits.timer_ends import find_end
 from gateway.waits.waiter import wait_s_of
 from service.explain import explain
 from service.filters import moment_of
@@ -175,7 +175,7 @@ def _add_end(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
         wait_s = wait_s_of(wait) or 0.0
         async with gateway.pool.session(caller.tenants) as session:
             key = (await find_own(session, which, caller)).timer_key
-            end = (await find_ends(session, [key])).get(key)
+            end = await find_end(session, key)
         if end is None and wait_s:
             async with gateway.waiting_of(caller.tenant_id, gateway.waits):
                 end = await gateway.timer_ends.end_of(key, request, within_s=wait_s)

@@ -6,7 +6,7 @@ connection, and hears of an end wherever it was written.
 
 import asyncio
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from itertools import islice
 
@@ -15,32 +15,28 @@ from starlette.requests import Request
 from gateway.waits.waiter import Waiter, Waiting
 from sql.dsn import Dsn
 from sql.hints import HintListener
+from sql.log.ends import End, find_ends, records_at, skim_ends
 from sql.log.hints import CHANNEL
-from sql.log.records import LogRecord, last_records, log_end, read_log
+from sql.log.records import LogRecord, log_end
 from sql.session import ALL_TENANTS, Session, StatementRefused, StoreUnavailable
 
-ENDS = frozenset({"CANCELED", "SKIPPED", "DELIVERED", "DISCARDED", "DEAD"})
 READ_MAX = 2_000
 LOOKS_MAX = 500
+WHOLE_MAX = 50  # records with their payloads, at once: 3 MB at most
 LOOK_S = 2.0  # for the first look, beyond a wait that was shorter
 POLL_S = 0.05  # between two looks at the log, if no hint comes
 AWAY_S = 0.2  # between two tries while Postgres is away
 
 
-def is_end(record: LogRecord) -> bool:
-    """Say whether nothing more will become of a timer after a record: of one with a target, its delivery has ended."""
-    return record.intent in ENDS or (record.intent == "TRIGGERED" and not record.is_delivered)
-
-
-async def find_ends(session: Session, timer_keys: Collection[int]) -> dict[int, LogRecord]:
-    """Find the record that ended each of some timers; those that have not ended are left out.
+async def find_end(session: Session, timer_key: int) -> LogRecord | None:
+    """Find the record that ended a timer; None: it has not ended.
 
     errors:  StoreUnavailable  no answer in time
     """
-    ends: dict[int, LogRecord] = {}
-    for record in filter(is_end, await last_records(session, timer_keys)):
-        ends.setdefault(record.timer_key, record)
-    return ends
+    if not (ends := await find_ends(session, [timer_key])):
+        return None
+    records = await records_at(session, ends)
+    return records[0] if records else None
 
 
 class _Waiter(Waiter[LogRecord]):
@@ -65,6 +61,7 @@ class TimerEnds:
         self._hints = HintListener(Session(dsn, application="shardclock gateway hints"), CHANNEL)
         self._waiting: Waiting[LogRecord] = Waiting(self._read)
         self._new: dict[_Waiter, int] = {}  # of which timer, for whom nobody has looked yet
+        self._looks = LOOKS_MAX  # for so many of them at once
         self._read_at_s = 0.0  # when the log was last read to its end, or began to be
 
     async def aclose(self) -> None:
@@ -124,24 +121,40 @@ class TimerEnds:
 
     async def _read_some(self, position: int) -> int:
         """Read the log from a place on, and return the place reached; if nothing new is there, wait for a hint."""
-        records = await read_log(self._reading, position, limit=READ_MAX)
-        if len(records) < READ_MAX:
+        skimmed = await skim_ends(self._reading, position, limit=READ_MAX)
+        if skimmed.records < READ_MAX:
             self._read_at_s = time.monotonic()
-        for record in records:
-            if record.timer_key in self._waiting and is_end(record):
-                self._waiting.tell(record.timer_key, record)
-        if records:
-            return records[-1].position
-        if not self._new:
+        await self._tell([end for end in skimmed.ends if end.timer_key in self._waiting])
+        if not skimmed.records and not self._new:
             await self._hints.wait(POLL_S)
-        return position
+        return skimmed.next
 
     async def _look(self) -> None:
-        """Find out, for those who have come since the last time, whether their timers have ended already."""
-        while self._new:
-            waiters = dict(islice(self._new.items(), LOOKS_MAX))
-            for key, end in (await find_ends(self._reading, set(waiters.values()))).items():
-                self._waiting.tell(key, end)
+        """Find out, for those who have come since the last time, whether their timers have ended already.
+
+        What takes too long is tried again later, for fewer at once: meanwhile the log is read for all who wait.
+        """
+        while waiters := dict(islice(self._new.items(), self._looks)):
+            try:
+                await self._tell(await find_ends(self._reading, set(waiters.values())))
+            except (StoreUnavailable, StatementRefused):
+                self._put_off(waiters)
+                await asyncio.sleep(AWAY_S)
+                return
+            self._looks = min(2 * self._looks, LOOKS_MAX)
             for waiter in waiters:
                 waiter.looked.set()
                 self._new.pop(waiter, None)
+
+    def _put_off(self, waiters: Collection[_Waiter]) -> None:
+        """Let others go first the next time."""
+        self._looks = max(1, len(waiters) // 2)
+        for waiter in waiters:
+            if (key := self._new.pop(waiter, None)) is not None:
+                self._new[waiter] = key
+
+    async def _tell(self, ends: Sequence[End]) -> None:
+        """Tell ends to those who wait for them, with the whole records, of which each may be large."""
+        for begin in range(0, len(ends), WHOLE_MAX):
+            for record in await records_at(self._reading, ends[begin : begin + WHOLE_MAX]):
+                self._waiting.tell(record.timer_key, record)

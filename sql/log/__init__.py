@@ -1,6 +1,7 @@
 """The command log: read so that no record is skipped and none is read twice, alone or as a consumer group.
 
 records     read the log by position
+ends        find the records that ended timers
 groups      consumer groups: their places, their lag, the records they have set aside
 consuming   work in the transaction that moves the group's place: exactly once, in Postgres
 leasing     work outside Postgres: lease a batch, do the work, acknowledge

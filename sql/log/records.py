@@ -9,7 +9,7 @@ If several members must share the work, each record done once, use `sql.log.cons
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from sql.session import Record, Session
 POLL_S = 0.1
 READ_MAX = 500
 SIGNAL = "process:instance"  # the target of what an instance of a process waits for
+UNDELIVERED = ("log", SIGNAL)  # the targets of which no record says that the delivery has ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class LogRecord:
     @property
     def is_delivered(self) -> bool:
         """Say whether a record of the delivery's end follows: an instance of a process takes a timer without one."""
-        return self.target not in ("log", SIGNAL)
+        return self.target not in UNDELIVERED
 
     @property
     def late_since(self) -> datetime:
@@ -105,17 +106,6 @@ async def read_own(session: Session, after: int, *, limit: int = READ_MAX) -> Ow
     records = [record_of(row) for row in rows]
     # Records that were committed between the two statements may have filled the page before its end.
     return OwnRecords(records, records[-1].position if len(records) == limit else end)
-
-
-async def last_records(session: Session, timer_keys: Collection[int], *, limit: int = 20) -> list[LogRecord]:
-    """Read the last records of each of some timers.
-
-    shape:   at most `limit` of a timer, its newest first
-    errors:  StoreUnavailable  no answer in time
-    source:  sql/log/last_records.sql
-    """
-    rows = await session.rows("last_records", timer_keys=list(timer_keys), limit=limit)
-    return [record_of(row) for row in rows]
 
 
 async def log_end(session: Session) -> int:

@@ -15,7 +15,7 @@ from service import keys as use_cases
 from sql.keys.keys import WantedKey
 from sql.session import Session
 from tests.support.factories import BOUND_S, pending_rows
-from tests.support.gateways import NDJSON, Api, serving
+from tests.support.gateways import Api, serving
 from tests.support.openapi import PAGE
 from tests.support.sql_client import session as session_of
 
@@ -264,21 +264,3 @@ async def test_a_revoked_key_reads_no_further_in_a_stream_that_is_open(locked: A
         assert await stream.content.readline() == b": the log follows\n"
         await use_cases.revoke(owner, key.split("_")[1])
         assert await stream.read() == b"\n"  # to its end
-
-
-@pytest.mark.slow
-async def test_headers_that_are_too_large_or_do_not_end_close_the_connection(
-    dsn: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("gateway.protocol.HEAD_S", 0.3)
-    begun = b"GET / HTTP/1.1\r\nX: "
-    async with serving(dsn) as api:
-        host, port = api.url.removeprefix("http://").split(":")
-        for sent, answer in ((begun, b""), (begun + b"a" * 200_000, b"HTTP/1.1 431")):
-            reader, writer = await asyncio.open_connection(host, int(port))
-            writer.write(sent)
-            async with asyncio.timeout(BOUND_S):
-                assert (await reader.readline()).startswith(answer)  # what was not read is then reset
-            writer.close()
-        assert (await api.get("/healthz")).status == 200
-        assert (await api.post("/v1/timers/bulk", b"\n" * 200_000, Content_Type=NDJSON["Content-Type"])).status == 200

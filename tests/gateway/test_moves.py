@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
+from unittest import mock
 
 import aiohttp
 import pytest
 from fastapi import FastAPI
 
+from bpmn.model import Definition, read_model
 from cluster.testing import cluster
 from service import processes, token_moves
 from sql.session import Session
@@ -36,8 +39,11 @@ async def test_what_the_instance_does_not_have_is_refused(moved: dict[str, Any],
     async with running() as it:
         await it.deploy(MODEL, connected=FLOWS)
         key = await it.start()
+        stored = await token_moves.model_of(it.session, key)
+        assert stored is not None
+        definition = token_moves.definition_in(stored)
         with pytest.raises(Refusal) as refused:
-            await token_moves.move(it.session, key, **moved)
+            await token_moves.move(it.session, key, definition=definition, **moved)
         assert str(refused.value).startswith(sentence)
         await it.settle()
         assert await it.stale(key) == []
@@ -50,7 +56,15 @@ async def test_a_token_is_moved_and_one_that_is_gone_is_told_over_http() -> None
         key = (await api.post("/v1/processes/p/start", {})).json["instance_key"]
         await sc.advance("PT0S")
         path, move = f"/v1/instances/{key}/move", {"terminated": [3], "begun": ["sub"]}
-        assert (await api.post(path, move)).status == 202
+        threads = list[str]()
+
+        def note(text: bytes) -> tuple[Definition, ...]:
+            threads.append(threading.current_thread().name)
+            return read_model(text)
+
+        with mock.patch.object(token_moves, "read_model", note):
+            assert (await api.post(path, move)).status == 202
+        assert [name.startswith("models") for name in threads] == [True]  # and not on the loop
         await sc.advance("PT0S")
         (task,) = (await api.get("/v1/tasks")).json["tasks"]
         assert task["node_id"] == "in"

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
+import aiohttp
 import pytest
 
 from gateway.limits import quotas
@@ -148,6 +149,20 @@ async def test_as_many_callers_of_a_tenant_wait_at_a_gateway_as_may(dsn: str, ap
     api.stop()
     assert [it.status for it in await asyncio.gather(*waiting)] == [201, 201]
     assert api.gateway.quotas.count_waiting("acme") == 0
+
+
+async def test_who_follows_the_log_is_one_of_its_tenants_waiters(dsn: str, api: Api) -> None:
+    await limit(dsn, waiters_max=1)
+    stream = f"{api.url}/v1/log/stream"
+    async with asyncio.timeout(BOUND_S), aiohttp.ClientSession() as session:
+        first = await session.get(stream, headers={"Shardclock-Tenant": "acme"})
+        second = await session.get(stream, headers={"Shardclock-Tenant": "acme"})
+        others = await session.get(stream)
+        assert (first.status, second.status, others.status) == (200, 429, 200)
+        assert_over(await api.get("/v1/log/stream", **ACME), "waiters", 1, "follow the log", "a page of the log")
+        assert_over(await api.post("/v1/timers?wait=PT30S", HOUR, **ACME), "waiters", 1, "follow the log")
+        first.close()
+        await eventually(lambda: api.gateway.quotas.count_waiting("acme") == 0)
 
 
 async def test_of_endpoints_that_are_added_at_once_as_many_are_as_may_be(dsn: str, api: Api) -> None:

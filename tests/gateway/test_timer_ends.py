@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Collection
+from typing import Any, cast
 from unittest import mock
 
 import pytest
+from starlette.requests import Request
 
-from gateway.routes import timers
 from gateway.waits import timer_ends
 from sql.deliveries.claim import ClaimedDelivery
 from sql.hints import HintListener
+from sql.log.ends import find_ends
+from sql.log.records import LogRecord
 from sql.session import Session, StoreUnavailable
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, done
-from tests.support.factories import BOUND_S, HolderClient, add_holder, value
+from tests.support.factories import BOUND_S, HolderClient, add_holder, add_timers, query, value
 from tests.support.gateways import Api, reads_log, serving
 from tests.support.waiting import eventually
 from timers.model import ClaimedTimer
@@ -126,7 +128,7 @@ async def test_a_thousand_wait_and_one_task_reads_the_log_for_them(dsn: str, api
 
     async def count(self: Session, name: str, /, **values: Any) -> Any:
         nonlocal reads
-        reads += name == "read_log"
+        reads += name == "skim_ends"
         return await rows(self, name, **values)
 
     with mock.patch.object(Session, "rows", count):
@@ -145,7 +147,7 @@ async def test_a_thousand_wait_and_one_task_reads_the_log_for_them(dsn: str, api
 @pytest.mark.exhaustive
 async def test_a_thousand_who_wait_need_no_session_of_others(dsn: str) -> None:
     async with serving(dsn, gateway_sessions=2, gateway_wait_s=0.1) as api:
-        looks = mock.Mock(side_effect=timer_ends.find_ends)
+        looks = mock.Mock(side_effect=find_ends)
         with mock.patch.object(timer_ends, "find_ends", looks):
             answers = await asyncio.gather(*(api.post("/v1/timers?wait=PT1S", HOUR) for _ in range(1_000)))
     assert [answer for answer in answers if answer.status != 201 or answer.json["end"] is not None] == []
@@ -177,11 +179,7 @@ async def test_an_end_between_the_look_and_the_wait_is_not_missed(api: Api, shar
             await fire(shard)
         return found
 
-    find_ends = timer_ends.find_ends
-    with (
-        mock.patch.object(timer_ends, "find_ends", look_and_then_fire),
-        mock.patch.object(timers, "find_ends", look_and_then_fire),
-    ):
+    with mock.patch.object(timer_ends, "find_ends", look_and_then_fire):
         assert (await api.get(f"/v1/timers/{key}/end?wait=PT30S")).json["intent"] == "TRIGGERED"
     assert looks == 2
 
@@ -225,7 +223,7 @@ async def test_an_ended_timer_is_told_however_short_the_wait_and_no_connection_i
 
     async def slowly(self: Session, name: str, /, **values: Any) -> Any:
         answer = await rows(self, name, **values)
-        await asyncio.sleep(0.05 if name == "last_records" else 0)
+        await asyncio.sleep(0.05 if name == "find_ends" else 0)
         return answer
 
     before = await value(dsn, pids, "shardclock gateway")
@@ -254,7 +252,7 @@ async def test_for_how_long_a_gateway_has_not_read_the_log_for_those_that_wait_i
     waiters = api.gateway.timer_ends
     assert waiters.behind_s == 0
     key = (await api.post("/v1/timers", HOUR)).json["timer_key"]
-    with mock.patch.object(timer_ends, "read_log", side_effect=StoreUnavailable("it is away")):
+    with mock.patch.object(timer_ends, "skim_ends", side_effect=StoreUnavailable("it is away")):
         task = asyncio.create_task(api.get(f"/v1/timers/{key}/end?wait=PT30S"))
         await eventually(lambda: waiters.behind_s > 0.5)
 
@@ -262,3 +260,69 @@ async def test_for_how_long_a_gateway_has_not_read_the_log_for_those_that_wait_i
     await api.post(f"/v1/timers/{key}/cancel")
     assert (await task).json["intent"] == "CANCELED"
     await eventually(lambda: waiters.behind_s == 0)
+
+
+class Asking:
+    """A caller's request, which hangs up never."""
+
+    async def receive(self) -> dict[str, str]:
+        """Receive nothing."""
+        await asyncio.Event().wait()
+        return {}
+
+
+def asked_of(api: Api, timer_key: int) -> asyncio.Task[LogRecord | None]:
+    """Wait for a timer's end without a connection."""
+    request = cast("Request", Asking())
+    return asyncio.create_task(api.gateway.timer_ends.end_of(timer_key, request, within_s=5.0))
+
+
+async def test_the_log_is_read_for_all_although_a_look_takes_too_long(api: Api, shard: HolderClient) -> None:
+    too_long = StoreUnavailable("it took too long")
+    with mock.patch.object(timer_ends, "find_ends", side_effect=too_long):
+        task = asyncio.create_task(api.post("/v1/timers?wait=PT10S", NOW))
+        await fire(shard)
+        assert (await task).json["end"]["intent"] == "TRIGGERED"
+
+
+async def test_a_look_that_takes_too_long_is_for_fewer_the_next_time(
+    dsn: str, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = await add_timers(dsn, 16, "now() + interval '1 hour'")
+    await query(dsn, "select shardclock.cancel_timers($1)", keys)
+
+    async def look(session: Session, timer_keys: Collection[int]) -> Any:
+        if len(timer_keys) > 4:
+            raise StoreUnavailable("it took too long")
+        return await find_ends(session, timer_keys)
+
+    monkeypatch.setattr(timer_ends, "AWAY_S", 0.01)
+    monkeypatch.setattr(timer_ends, "find_ends", look)
+    ends = await asyncio.gather(*(asked_of(api, key) for key in keys))
+    assert [end and end.timer_key for end in ends] == keys
+
+
+async def test_only_the_records_of_who_is_told_are_read_whole_and_a_few_at_a_time(
+    dsn: str, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timer_ends, "WHOLE_MAX", 3, raising=False)
+    rows, whole = Session.rows, list[list[int]]()
+
+    async def note(self: Session, name: str, /, **values: Any) -> Any:
+        found = await rows(self, name, **values)
+        if found and "payload" in found[0]:
+            whole.append([row["timer_key"] for row in found])
+        return found
+
+    keys = await add_timers(dsn, 40, "now() + interval '1 hour'")
+    ended_before, ended_meanwhile, others = keys[:7], keys[7:14], keys[14:]
+    await query(dsn, "select shardclock.cancel_timers($1)", ended_before)
+    with mock.patch.object(Session, "rows", note):
+        tasks = [asked_of(api, key) for key in keys[:14]]
+        await asyncio.wait(tasks[:7])  # those who wait are looked for all at once
+        await query(dsn, "select shardclock.cancel_timers($1)", ended_meanwhile + others)
+        ends = await asyncio.gather(*tasks)
+
+    assert [end and end.timer_key for end in ends] == keys[:14]
+    assert {key for some in whole for key in some} == set(keys[:14])
+    assert max(map(len, whole)) <= 3

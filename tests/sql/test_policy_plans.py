@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from sql.log.ends import ENDS
+from sql.log.records import UNDELIVERED
 from sql.session import CLIENT_PLANS, Session
 from sql.statements import statement
 from tests.conftest import VERSIONS
@@ -66,7 +68,7 @@ ASKED: dict[str, tuple[str, dict[str, Any], int]] = {
     "timer_by_name": ("find_timer", NAME, 1),
     "ended_timer": ("find_timer", KEY | {"timer_key": 15_000}, 1),
     "records": ("records_of", KEY | {"timer_key": 15_000, "limit": PAGE}, 1),
-    "last_records": ("last_records", {"timer_keys": [15_000], "limit": PAGE}, 1),
+    "end": ("find_ends", {"timer_keys": [15_000], "ends": ENDS, "undelivered": UNDELIVERED}, 1),
     "used_keys": ("used_keys", {"timer_keys": [1_000, 15_000]}, 2),
     "new_timer": ("schedule_timers", ONE_NEW, 0),
     "held_timers": ("hold_pending", {"timer_keys": [1_000, 1_002]}, 4),

@@ -118,12 +118,15 @@ class Api:
 
 
 @asynccontextmanager
-async def serving(dsn: str, *, needs_keys: bool = False, role: str = "gateway", **settings: Any) -> AsyncIterator[Api]:
-    """Run a gateway on a database, with the rights of a role."""
+async def serving(
+    dsn: str, *, needs_keys: bool = False, role: str = "gateway", idle_s: float = 5.0, **settings: Any
+) -> AsyncIterator[Api]:
+    """Run a gateway on a database, with the rights of a role; who asks nothing is kept for `idle_s`."""
     app = make_app(GatewaySettings(**settings), as_role(dsn, role) if role else dsn, needs_keys=needs_keys)
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     config = uvicorn.Config(app, http=BoundedProtocol, ws="none", log_config=None, access_log=False)
+    config.timeout_keep_alive = idle_s  # type: ignore[assignment] # it is only added to a moment
     server = uvicorn.Server(config)
     task = asyncio.create_task(server._serve([listener]))
     try:

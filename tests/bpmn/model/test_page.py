@@ -12,6 +12,7 @@ from bpmn.step import loops, state
 from bpmn.step.advance import ENTRIES_MAX
 from bpmn.step.behaviours import CALLS_DEPTH_MAX
 from bpmn.step.events import WAITED_CHARS_MAX
+from service.deployment import STARTS_MAX
 from tests.support import ROOT
 from tests.support.bpmn import model
 
@@ -38,6 +39,8 @@ def test_the_page_tells_the_bounds() -> None:
     assert f"| the id of a process, an element or a flow | {ID_CHARS_MAX} characters |" in bounds
     assert f"| flows into inclusive gateways that join, in a process | {FLOWS_JOINED_MAX:,} |" in bounds
     assert f"{expressions.EXPRESSION_CHARS_MAX:,} characters" in bounds
+    assert f"all expressions of a model that is deployed | {expressions.EXPRESSIONS_CHARS_MAX:,} characters |" in bounds
+    assert f"wait for a time, a message or a signal | {STARTS_MAX} |" in bounds
     assert f"| items of a multi-instance | {loops.ITEMS_MAX:,} |" in bounds
     assert f"| a time, a message's or signal's name, a correlation key | {WAITED_CHARS_MAX} characters |" in bounds
     assert f"| processes that call each other in a row | {CALLS_DEPTH_MAX} |" in bounds

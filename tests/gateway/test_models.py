@@ -1,0 +1,79 @@
+"""Prove that a model that takes long to read keeps nobody waiting but those that come with models."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from gateway.limits import models
+from gateway.limits.models import ModelReader
+from gateway.requests.problems import Problem
+from service import deployment
+from tests.support.bpmn import model
+from tests.support.factories import value
+from tests.support.gateways import Api
+from tests.support.waiting import eventually
+
+XML = {"Content-Type": "application/xml"}
+MODEL = model('<startEvent id="s"/>')
+IN_TRANSACTION = """
+select count(*)
+from pg_stat_activity
+where application_name = 'shardclock gateway' and datname = current_database() and state like 'idle in transaction%'
+"""
+HELD_S_MAX = 3.0  # by a test that fails
+
+
+class Reading:
+    """A function that reads until it is let go, and how many do so at the same time."""
+
+    def __init__(self) -> None:
+        self.let_go = threading.Event()
+        self.begun = self.most = 0
+        self._running = 0
+
+    def __call__(self, text: bytes) -> list[dict[str, Any]]:
+        """Read a model."""
+        self.begun += 1
+        self._running += 1
+        self.most = max(self.most, self._running)
+        assert self.let_go.wait(HELD_S_MAX)
+        self._running -= 1
+        return describe_processes(text)
+
+
+describe_processes = deployment.describe_processes
+
+
+async def test_while_a_model_is_read_others_are_answered_and_no_transaction_is_open(
+    dsn: str, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reading = Reading()
+    monkeypatch.setattr(deployment, "describe_processes", reading)
+    deployed = [asyncio.create_task(api.ask_raw("POST", "/v1/processes", MODEL, XML)) for _ in range(3)]
+    await eventually(lambda: reading.begun == 1)
+
+    assert (await api.get("/v1/processes")).json == {"processes": []}
+    assert await value(dsn, IN_TRANSACTION) == 0
+    reading.let_go.set()
+    assert [(await it).status for it in deployed] == [201, 201, 201]
+    assert (reading.begun, reading.most) == (3, 1)
+
+
+async def test_who_comes_when_too_many_wait_is_told_and_places_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(models, "READ_MAX", 2)
+    reader, reading = ModelReader(), Reading()
+    waiting = [asyncio.create_task(reader.read(reading, MODEL)) for _ in range(2)]
+    await eventually(lambda: reading.begun == 1)
+
+    with pytest.raises(Problem, match="2 have models read here already; ask again soon"):
+        await reader.read(reading, MODEL)
+    reading.let_go.set()
+    assert await asyncio.gather(*waiting) == [describe_processes(MODEL)] * 2
+    with pytest.raises(ZeroDivisionError):
+        await reader.read(lambda: 1 / 0)
+    assert await reader.read(len, MODEL) == len(MODEL)
+    await reader.aclose()

@@ -1,0 +1,64 @@
+"""Prove that the record that ended a timer is found by its key and in the log alike, and read whole."""
+
+from __future__ import annotations
+
+from sql.log.ends import find_ends, records_at, skim_ends
+from sql.session import Session
+from tests.support.factories import BOUND_S, query
+
+# Whether nothing more becomes of a timer with this target after a record with this intent.
+CASES = {
+    ("TRIGGERED", "log"): True,
+    ("TRIGGERED", "process:instance"): True,
+    ("TRIGGERED", "handler:h"): False,
+    ("TRIGGERED", "webhook:w"): False,
+    ("TRIGGERED", "job:j"): False,
+    ("CANCELED", "handler:h"): True,
+    ("SKIPPED", "log"): True,
+    ("DELIVERED", "handler:h"): True,
+    ("DISCARDED", "handler:h"): True,
+    ("DEAD", "handler:h"): True,
+    ("RESCHEDULED", "log"): False,
+    ("PAUSED", "log"): False,
+    ("RESUMED", "log"): False,
+    ("REDRIVEN", "handler:h"): False,
+}
+
+
+async def append(dsn: str, timer_key: int, intent: str, target: str, payload: str = "1") -> None:
+    await query(
+        dsn,
+        "insert into shardclock.command_log"
+        " (timer_key, intent, target, payload, due_date, created_at, occurrence, tenant_id, timer_type)"
+        " values ($1, $2, $3, $4::jsonb, now(), now(), 1, 'default', 'USER')",
+        timer_key,
+        intent,
+        target,
+        payload,
+    )
+
+
+async def test_what_ends_a_timer_is_the_same_by_its_key_and_in_the_log(dsn: str) -> None:
+    for key, (intent, target) in enumerate(CASES):
+        await append(dsn, key, intent, target)
+    ended = [key for key, is_end in enumerate(CASES.values()) if is_end]
+
+    async with Session(dsn, application="test", timeout_s=BOUND_S) as reader:
+        found = await find_ends(reader, range(len(CASES)))
+        skimmed = await skim_ends(reader, 0, limit=len(CASES))
+        first = await skim_ends(reader, 0, limit=3)
+
+    assert sorted(found) == sorted(skimmed.ends)
+    assert [end.timer_key for end in skimmed.ends] == ended
+    assert (skimmed.records, first.records) == (len(CASES), 3)
+    assert first.next < skimmed.next == max(end.position for end in skimmed.ends) + 4  # four more of no end
+
+
+async def test_of_two_ends_the_newest_is_found_and_read_whole(dsn: str) -> None:
+    for intent in ("DEAD", "REDRIVEN", "DELIVERED"):
+        await append(dsn, 7, intent, "handler:h", f'"{intent}"')
+
+    async with Session(dsn, application="test", timeout_s=BOUND_S) as reader:
+        (record,) = await records_at(reader, await find_ends(reader, [7, 8]))
+
+    assert (record.intent, record.payload) == ("DELIVERED", '"DELIVERED"')
