@@ -12,6 +12,8 @@ cross join lateral (
     from shardclock.command_log l
     where l.timer_key = k.timer_key
         and (l.intent = any (:ends::text[]) or l.intent = 'TRIGGERED' and l.target = any (:undelivered::text[]))
+        -- Of a schedule that catches up, SKIPPED tells of occurrences beside the one that has fired.
+        and (l.intent <> 'SKIPPED' or l.detail ->> 'policy' = 'skip')
     order by l.recorded_at desc
     limit 1
 ) l

@@ -7,5 +7,7 @@
 -- index: command_log_in_order of each partition
 select
     l.timer_key, l.position, l.recorded_at,
-    l.intent = any (:ends::text[]) or l.intent = 'TRIGGERED' and l.target = any (:undelivered::text[]) as is_end
+    (l.intent = any (:ends::text[]) or l.intent = 'TRIGGERED' and l.target = any (:undelivered::text[]))
+    -- Of a schedule that catches up, SKIPPED tells of occurrences beside the one that has fired.
+    and (l.intent <> 'SKIPPED' or l.detail ->> 'policy' is not distinct from 'skip') as is_end
 from shardclock.read_log(:after, :page_size, 0, 1, null) l

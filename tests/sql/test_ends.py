@@ -6,7 +6,7 @@ from sql.log.ends import find_ends, records_at, skim_ends
 from sql.session import Session
 from tests.support.factories import BOUND_S, query
 
-# Whether nothing more becomes of a timer with this target after a record with this intent.
+# Whether nothing more becomes of a timer with this target after a record with this intent, and this policy.
 CASES = {
     ("TRIGGERED", "log"): True,
     ("TRIGGERED", "process:instance"): True,
@@ -14,7 +14,9 @@ CASES = {
     ("TRIGGERED", "webhook:w"): False,
     ("TRIGGERED", "job:j"): False,
     ("CANCELED", "handler:h"): True,
-    ("SKIPPED", "log"): True,
+    ("SKIPPED", "log", "skip"): True,
+    ("SKIPPED", "log", "fire_once"): False,
+    ("SKIPPED", "handler:h", "fire_once"): False,
     ("DELIVERED", "handler:h"): True,
     ("DISCARDED", "handler:h"): True,
     ("DEAD", "handler:h"): True,
@@ -25,22 +27,25 @@ CASES = {
 }
 
 
-async def append(dsn: str, timer_key: int, intent: str, target: str, payload: str = "1") -> None:
+async def append(
+    dsn: str, timer_key: int, intent: str, target: str, policy: str | None = None, *, payload: str = "1"
+) -> None:
     await query(
         dsn,
         "insert into shardclock.command_log"
-        " (timer_key, intent, target, payload, due_date, created_at, occurrence, tenant_id, timer_type)"
-        " values ($1, $2, $3, $4::jsonb, now(), now(), 1, 'default', 'USER')",
+        " (timer_key, intent, target, payload, due_date, created_at, occurrence, tenant_id, timer_type, detail)"
+        " values ($1, $2, $3, $4::jsonb, now(), now(), 1, 'default', 'USER', jsonb_build_object('policy', $5::text))",
         timer_key,
         intent,
         target,
         payload,
+        policy,
     )
 
 
 async def test_what_ends_a_timer_is_the_same_by_its_key_and_in_the_log(dsn: str) -> None:
-    for key, (intent, target) in enumerate(CASES):
-        await append(dsn, key, intent, target)
+    for key, case in enumerate(CASES):
+        await append(dsn, key, *case)
     ended = [key for key, is_end in enumerate(CASES.values()) if is_end]
 
     async with Session(dsn, application="test", timeout_s=BOUND_S) as reader:
@@ -56,7 +61,7 @@ async def test_what_ends_a_timer_is_the_same_by_its_key_and_in_the_log(dsn: str)
 
 async def test_of_two_ends_the_newest_is_found_and_read_whole(dsn: str) -> None:
     for intent in ("DEAD", "REDRIVEN", "DELIVERED"):
-        await append(dsn, 7, intent, "handler:h", f'"{intent}"')
+        await append(dsn, 7, intent, "handler:h", payload=f'"{intent}"')
 
     async with Session(dsn, application="test", timeout_s=BOUND_S) as reader:
         (record,) = await records_at(reader, await find_ends(reader, [7, 8]))
