@@ -948,7 +948,7 @@ ALTER TABLE ONLY shardclock.holders
 -- late_since(timestamp with time zone, timestamp with time zone, timestamp with time zone, bigint)  0001_timers.sql
 -- to_utc(timestamp without time zone, text)  0004_dates.sql
 -- later(timestamp with time zone, interval, text)  0004_dates.sql
--- lock_delivery(bigint)  0014_targets.sql
+-- lock_delivery(bigint)  0026_deliveries_in_hand.sql
 -- lock_message(text, text, text)  0018_processes.sql
 -- log_horizon()  0002_command_log.sql
 -- log_of_job(text, text, bigint, jsonb)  0011_jobs.sql
@@ -972,7 +972,7 @@ ALTER TABLE ONLY shardclock.holders
 -- publish_message(text, text, jsonb, text, interval)  0025_kept_messages.sql
 -- read_log(bigint, integer, integer, integer, bigint)  0002_command_log.sql
 -- record_act(text, text, text, text, text, jsonb, text, text)  0017_audit.sql
--- redrive_dead_letters(bigint[], integer)  0009_deliveries.sql
+-- redrive_dead_letters(bigint[], integer)  0026_deliveries_in_hand.sql
 -- refused_job(jsonb)  0024_cancelled_for_good.sql
 -- rehome_log_default()  0002_command_log.sql
 -- remove_job(text)  0012_job_verbs.sql
@@ -983,7 +983,7 @@ ALTER TABLE ONLY shardclock.holders
 -- resume_job(shardclock.jobs)  0011_jobs.sql
 -- resume_timer(bigint, text, text)  0006_verbs.sql
 -- resume_timers(bigint[])  0006_verbs.sql
--- retry_deliveries(bigint[])  0014_targets.sql
+-- retry_deliveries(bigint[])  0026_deliveries_in_hand.sql
 -- retry_delivery(bigint)  0014_targets.sql
 -- run_job(text, jsonb)  0012_job_verbs.sql
 -- run_timer(bigint, text, text, text)  0006_verbs.sql

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from sql.deliveries.claim import Claim, ClaimedDelivery, Lane
 from sql.deliveries.settle import Settlement
-from sql.endpoints.endpoints import WEBHOOK, EndpointName, disable_endpoint, find_endpoints
-from sql.session import Session
+from sql.endpoints.endpoints import WEBHOOK, EndpointName, disable_gone_endpoint, find_endpoints
+from sql.session import Session, StatementRefused, StoreUnavailable
 from webhooks.addresses import Networks
 from webhooks.endpoint import EndpointRules
 from webhooks.sender import Sender, SenderSettings
@@ -64,15 +64,15 @@ class Endpoints:
         line.add(deliveries)
 
     async def refresh(self, session: Session) -> None:
-        """Disable what answered that it wants no more, read what must be read, and forget what is idle.
+        """Read what must be read, forget what is idle, and disable what answered that it wants no more.
+
+        Each is disabled alone, after all were read: one that can't be now is tried again by the next call, and keeps no
+        other waiting.
 
         errors:  StoreUnavailable  no answer in time: call again
+                 StatementRefused  one can't be disabled; all others are done
         """
         self.asked.clear()
-        for line in list(self._lines.values()):
-            if (gone := line.gone) is not None:
-                await disable_endpoint(session, line.key, why=gone.answer, url=gone.url)
-                line.forget()
         stale = [line for line in self._lines.values() if line.is_stale]
         if stale:
             found = await find_endpoints(session, [line.key for line in stale])
@@ -80,6 +80,21 @@ class Endpoints:
                 line.learn(found.get(line.key))
         for lane in [lane for lane, line in self._lines.items() if line.is_idle]:
             del self._lines[lane]
+        await self._disable_gone(session)
+
+    async def _disable_gone(self, session: Session) -> None:
+        failure: StoreUnavailable | StatementRefused | None = None
+        for line in list(self._lines.values()):
+            if (gone := line.gone) is None:
+                continue
+            try:
+                if await disable_gone_endpoint(session, line.key, url=gone.url, why=gone.answer):
+                    line.forget()
+                    self.asked.set()  # what waits for it is to be read again
+            except (StoreUnavailable, StatementRefused) as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
 
     def drop(self, lost: Collection[Claim]) -> None:
         """Forget what waits and is another worker's now."""

@@ -1,26 +1,31 @@
 """What has ended and is not settled yet, and how it is settled: many in one statement."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 
 from structlog.typing import FilteringBoundLogger
 
 from keepers.loops import one_line
 from sql.deliveries.claim import Claim
-from sql.deliveries.settle import Settlement, settle_deliveries
-from sql.session import Session, StatementRefused
+from sql.deliveries.settle import Settlement, Unsettled, settle_deliveries
+from sql.session import Session, StatementRefused, StoreLocked
 
 # Between two statements, so that each settles many. Nobody waits for it: a call has ended, and its place is free.
 GAP_S = 0.01
 MANY = 200  # with so many there is no need to wait
+# Before what somebody has locked is sent again. If its lease has run out meanwhile, workers look for it as often.
+LOCKED_PAUSE_S = 0.1
+WARY_S = 2.0  # after a locked row was met: while there may be others, none is waited for
 
 
 class Settler:
     """Collect how attempts ended, and settle them in batches.
 
     `settled` is called after each statement, with what was sent and with those claims of it that are not ours any more.
-    `refused` is called when Postgres refuses an outcome even without its reason and result. Who holds `alone` has the
-    rows for itself: two statements of one worker that lock the same rows could wait for each other.
+    What somebody has locked is kept, and sent again later: it keeps no other from being settled. `refused` is called
+    when Postgres refuses an outcome even without its own reason and result. Who holds `alone` has the rows for itself:
+    two statements of one worker that lock the same rows could wait for each other.
     """
 
     def __init__(
@@ -42,11 +47,13 @@ class Settler:
         self._refused = refused
         self._log = log
         self._waiting: list[Settlement] = []
+        self._locked: list[Settlement] = []
+        self._wary_until_s = float("-inf")
         self._wanted = asyncio.Event()
 
     def __len__(self) -> int:
         """Count the outcomes that are not settled yet."""
-        return len(self._waiting)
+        return len(self._waiting) + len(self._locked)
 
     def add(self, settlements: Sequence[Settlement]) -> None:
         """Take outcomes that are to be settled soon."""
@@ -70,8 +77,11 @@ class Settler:
             batch = self._waiting[: self._batch]
             # If the answer is lost, these are sent again: what was settled matches no row then.
             async with self.alone:
-                lost = await self._settle(batch)
+                lost, locked = await self._settle(batch)
             del self._waiting[: len(batch)]
+            if locked:
+                self._put_off([it for it in batch if it.delivery.claim in locked])
+                batch = [it for it in batch if it.delivery.claim not in locked]
             self._settled(batch, lost)
         return GAP_S
 
@@ -80,34 +90,57 @@ class Settler:
 
         errors:  StoreUnavailable  the outcome is unknown
         """
-        if self._waiting:
-            await self._settle(self._waiting)
+        if rest := [*self._waiting, *self._locked]:
+            await self._settle(rest)
 
     def wake(self) -> None:
         """End the wait of a turn, and the wait between two."""
         self._wanted.set()
         self.many.set()
 
-    async def _settle(self, batch: Sequence[Settlement]) -> frozenset[Claim]:
-        """Settle a batch, and return what is not ours any more.
+    def _put_off(self, locked: Sequence[Settlement]) -> None:
+        self._wary_until_s = time.monotonic() + WARY_S
+        if not self._locked:
+            asyncio.get_running_loop().call_later(LOCKED_PAUSE_S, self._send_again)
+        self._locked.extend(locked)
+
+    def _send_again(self) -> None:
+        locked, self._locked = self._locked, []
+        self.add(locked)
+
+    async def _settle(self, batch: Sequence[Settlement]) -> Unsettled:
+        """Settle a batch, and return what it did not settle.
 
         What Postgres refuses is settled without what it says, or left until its lease runs out.
         """
         try:
-            return await settle_deliveries(self._session, self._holder, batch)
+            return await self._send(batch)
         except StatementRefused as error:
             if len(batch) == 1:
                 return await self._settle_refused(batch[0], one_line(error))
         middle = len(batch) // 2
-        return await self._settle(batch[:middle]) | await self._settle(batch[middle:])
+        first, second = await self._settle(batch[:middle]), await self._settle(batch[middle:])
+        return Unsettled(first.lost | second.lost, first.locked | second.locked)
 
-    async def _settle_refused(self, refused: Settlement, error: str) -> frozenset[Claim]:
+    async def _send(self, batch: Sequence[Settlement]) -> Unsettled:
+        """Settle a batch; where rows are locked, without those.
+
+        To ask for the locks of all rows first costs more than most batches need.
+        """
+        if time.monotonic() >= self._wary_until_s:
+            try:
+                return await settle_deliveries(self._session, self._holder, batch)
+            except StoreLocked:
+                self._wary_until_s = time.monotonic() + WARY_S
+        return await settle_deliveries(self._session, self._holder, batch, leaves_locked=True)
+
+    async def _settle_refused(self, refused: Settlement, error: str) -> Unsettled:
         self._log.error("outcome refused", timer_key=refused.delivery.timer_key, error=error)
         why = f"what it returned or said can't be stored: {error}"
         said_less = refused._replace(reason=why, result=None)
         try:
-            return await settle_deliveries(self._session, self._holder, [said_less])
+            return await self._send([said_less])
         except StatementRefused as again:
             self._log.error("not settled", timer_key=refused.delivery.timer_key, error=one_line(again))
             self._refused()
-            return frozenset([refused.delivery.claim])
+            return Unsettled(lost=frozenset([refused.delivery.claim]))

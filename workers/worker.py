@@ -35,6 +35,7 @@ SEARCH_TIMEOUT_S = 30.0  # a search may read past millions of settled deliveries
 UNSETTLED_MAX = 5_000  # outcomes that wait to be settled: with more, nothing is claimed
 NEW_BATCH = 100  # deliveries to new endpoints that one claim takes
 REFRESH_S = 1.0  # between two looks for endpoints that must be read, if nobody asks
+RENEWED_MAX = 1_000  # leases that one statement renews, so that a statement which takes too long is not the whole hand
 
 
 class Worker:
@@ -206,14 +207,20 @@ class Worker:
     async def renew_turn(self) -> float:
         """Make one turn of the renewal loop: renew the leases of deliveries that take long."""
         third_s = self._settings.delivery_lease_s / 3
-        async with self._settler.alone:
-            now_s = time.monotonic()
-            if old := self._hand.renewed_before(now_s - third_s):
-                ours = await renew_deliveries(self._renewals, self.holder, old, lease_s=self._settings.delivery_lease_s)
-                self._hand.renew((it for it in old if it.claim in ours), now_s=now_s)
-                if len(ours) < len(old):
-                    self._drop([it for it in old if it.claim not in ours])
+        old = self._hand.renewed_before(time.monotonic() - third_s)
+        for first in range(0, len(old), RENEWED_MAX):
+            async with self._settler.alone:
+                await self._renew(old[first : first + RENEWED_MAX])
         return third_s / 2
+
+    async def _renew(self, old: Sequence[ClaimedDelivery]) -> None:
+        now_s = time.monotonic()
+        renewal = await renew_deliveries(self._renewals, self.holder, old, lease_s=self._settings.delivery_lease_s)
+        self._hand.renew((it for it in old if it.claim in renewal.renewed), now_s=now_s)
+        # What somebody has locked stays in hand, by a lease that grows old: the next turn asks for it again.
+        ours = renewal.renewed | renewal.locked
+        if len(ours) < len(old):
+            self._drop([it for it in old if it.claim not in ours])
 
     async def run_turn(self) -> float:
         """Make one turn of the runs' loop: end runs of jobs that have ended, and begin those that are due."""

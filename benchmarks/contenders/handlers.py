@@ -11,9 +11,9 @@ from benchmarks.contenders.ours import LOOK_EVERY_S, PATIENCE_S, Limit, OnRay, O
 from benchmarks.contenders.recorded import Recorded
 from benchmarks.rows import holder_of
 from sql.cluster.holders import WORKER, list_holders
-from sql.deliveries.claim import Claim, ClaimedDelivery, DeliveryScan, claim_deliveries
+from sql.deliveries.claim import ClaimedDelivery, DeliveryScan, claim_deliveries
 from sql.deliveries.handlers import DeclaredHandler, declare_handlers
-from sql.deliveries.settle import SETTLE_PLANS, Ending, Settlement, settle_deliveries
+from sql.deliveries.settle import SETTLE_PLANS, Ending, Settlement, Unsettled, settle_deliveries
 from sql.session import Session
 from workers.app import find_app
 from workers.claim_planner import ClaimPlanner
@@ -113,7 +113,7 @@ class SqlAlone(_Calling, Limit):
         settles = Session(self.dsn, application="benchmark", timeout_s=PATIENCE_S, plans=SETTLE_PLANS)
         async with self.session() as claims, settles, asyncio.TaskGroup() as tasks:
             holder = await holder_of(claims, worker, WORKERS, role=WORKER)
-            settling: asyncio.Task[frozenset[Claim]] | None = None
+            settling: asyncio.Task[Unsettled] | None = None
             while True:
                 claimed = await self._claim(claims, holder, planner, wanted)
                 now_s = time.time()

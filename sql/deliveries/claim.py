@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol, TypeAlias
 
 from sql.endpoints.endpoints import WEBHOOK
-from sql.session import Session
+from sql.session import Record, Session
 
 
 class Lane(NamedTuple):
@@ -159,6 +159,17 @@ def _lanes_of(lanes: Mapping[Lane, Position] | None) -> dict[str, list[object] |
     }
 
 
+class Renewal(NamedTuple):
+    """Which claims are still the holder's: those of any other that was asked for are lost.
+
+    A lease in `locked` was not renewed, because somebody has locked the delivery: it runs out when it would have. Until
+    that lock is gone nobody can claim the delivery; then whoever comes first claims or renews it.
+    """
+
+    renewed: frozenset[Claim] = frozenset()
+    locked: frozenset[Claim] = frozenset()
+
+
 async def renew_deliveries(
     session: Session,
     holder: int,
@@ -166,8 +177,8 @@ async def renew_deliveries(
     *,
     lease_s: float,
     now: datetime | None = None,
-) -> frozenset[Claim]:
-    """Renew the leases of deliveries in hand; return the claims that are still the holder's.
+) -> Renewal:
+    """Renew the leases of deliveries in hand.
 
     errors:  StoreUnavailable  the outcome is unknown: renew again
     source:  sql/deliveries/renew_deliveries.sql
@@ -180,4 +191,9 @@ async def renew_deliveries(
         lease=timedelta(seconds=lease_s),
         now=now,
     )
-    return frozenset(map(tuple, rows))
+    return Renewal(renewed=claims_of(rows, is_locked=False), locked=claims_of(rows, is_locked=True))
+
+
+def claims_of(rows: Sequence[Record], *, is_locked: bool) -> frozenset[Claim]:
+    """Return the claims in an answer that somebody has locked, or the others."""
+    return frozenset((row["timer_key"], row["claims"]) for row in rows if row["is_locked"] is is_locked)

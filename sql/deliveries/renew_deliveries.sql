@@ -1,18 +1,45 @@
--- Renews the leases of deliveries that a worker still has in hand.
+-- Renews the leases of deliveries that a worker still has in hand, except of those that somebody has locked.
 --
 -- in:    :holder bigint, :timer_keys bigint[], :claims integer[] (as they were claimed), :lease interval,
 --        :now timestamptz or null
--- out:   timer_key bigint, claims integer, of those that are still the caller's. A missing one was claimed by somebody
---        since, or is gone
--- locks: the renewed rows, for the statement
--- index: deliveries_pkey, one probe for each row
-update shardclock.deliveries d
-set claimed_until = coalesce(:now::timestamptz, clock_timestamp()) + :lease::interval
-where d.timer_key = any (:timer_keys::bigint[])
-    and d.claimed_by = :holder::bigint
+-- out:   timer_key bigint, claims integer, of those that are still the caller's; is_locked boolean: somebody has locked
+--        it, so its lease is as it was. A missing one was claimed by somebody since, or is gone
+-- locks: the renewed rows, for the statement; leaves out rows that others have locked
+-- index: deliveries_pkey, two probes for each row, and a third one for each that was not renewed
+with free as materialized (
+    select d.timer_key
+    from shardclock.deliveries d
+    where d.timer_key = any (:timer_keys::bigint[]) and d.claimed_by = :holder::bigint
+    for update of d skip locked
+),
+renewed as (
+    update shardclock.deliveries d
+    set claimed_until = coalesce(:now::timestamptz, clock_timestamp()) + :lease::interval
+    where d.timer_key = any (array(select f.timer_key from free f))
+        and d.claimed_by = :holder
+        and (
+            (d.timer_key, d.claims) in (
+                select a.timer_key, a.claims from unnest(:timer_keys, :claims::integer[]) as a (timer_key, claims)
+            )
+        ) is true
+    returning d.timer_key, d.claims
+)
+select r.timer_key, r.claims, false as is_locked
+from renewed r
+union all
+-- Of one that was claimed by somebody at this moment, too: the next call finds it gone.
+select d.timer_key, d.claims, true
+from shardclock.deliveries d
+where d.timer_key = any (
+        array(
+            select a.timer_key
+            from unnest(:timer_keys) as a (timer_key)
+            where a.timer_key not in (select f.timer_key from free f)
+        )
+    )
+    and d.claimed_by = :holder
     and (
         (d.timer_key, d.claims) in (
-            select a.timer_key, a.claims from unnest(:timer_keys, :claims::integer[]) as a (timer_key, claims)
+            select a.timer_key, a.claims from unnest(:timer_keys, :claims) as a (timer_key, claims)
         )
     ) is true
-returning d.timer_key, d.claims

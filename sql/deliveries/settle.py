@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
-from sql.deliveries.claim import Claim, ClaimedDelivery
+from sql.deliveries.claim import Claim, ClaimedDelivery, claims_of
 from sql.session import QUEUE_PLANS, Session
 
 # Settling joins only rows that it has already read. A nested loop over them would take time by the square of the batch.
@@ -40,15 +40,31 @@ class Settlement(NamedTuple):
     result: str | None = None
 
 
+class Unsettled(NamedTuple):
+    """Which claims a call did not settle.
+
+    What is in `lost` was claimed by somebody since, or is gone. What is in `locked` is as it was: send it again.
+    """
+
+    lost: frozenset[Claim] = frozenset()
+    locked: frozenset[Claim] = frozenset()
+
+
 async def settle_deliveries(
-    session: Session, holder: int, settlements: Sequence[Settlement], *, now: datetime | None = None
-) -> frozenset[Claim]:
+    session: Session,
+    holder: int,
+    settlements: Sequence[Settlement],
+    *,
+    leaves_locked: bool = False,
+    now: datetime | None = None,
+) -> Unsettled:
     """Settle attempts in one statement; return the claims that it did not settle.
 
     It is safe to send the same settlements again: what is settled is gone, or has been given another claim.
 
-    shape:   each claim at most once; a delivery that is returned was claimed by somebody since, or is gone
-    errors:  StoreUnavailable  the outcome is unknown: send the same settlements again
+    shape:   each claim at most once; with `leaves_locked`, those that somebody has locked are left out, and returned
+    errors:  StoreLocked       somebody has locked one of them: send them again with `leaves_locked`
+             StoreUnavailable  the outcome is unknown: send the same settlements again
     source:  sql/deliveries/settle_deliveries.sql
     """
     rows = await session.rows(
@@ -62,9 +78,10 @@ async def settle_deliveries(
         delays=_unless_all([None if it.ending else timedelta(seconds=it.delay_s) for it in settlements], None),
         reasons=_unless_all([it.reason for it in settlements], None),
         results=_unless_all([it.result for it in settlements], None),
+        leaves_locked=leaves_locked,
         now=now,
     )
-    return frozenset(map(tuple, rows))
+    return Unsettled(lost=claims_of(rows, is_locked=False), locked=claims_of(rows, is_locked=True))
 
 
 def _unless_all(values: list[ValueT], usual: ValueT) -> list[ValueT]:

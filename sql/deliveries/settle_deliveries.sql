@@ -10,24 +10,41 @@
 --        :fails boolean[]: the attempt counts as failed; empty: none does,
 --        :delays interval[]: until the next attempt, or null,
 --        :reasons text[] (null: none), :results jsonb[] (what a handler returned; null: nothing);
+--        :leaves_locked boolean: leave out rows that others have locked; false: give up if there is one,
 --        :now timestamptz or null
--- out:   timer_key bigint, claims integer, of those that this call did not settle: such a delivery was claimed by
---        somebody since, or is gone
--- locks: the settled rows, for the statement
--- index: deliveries_pkey, one probe for each row
-with attempt as materialized (
+-- out:   timer_key bigint, claims integer, of those that this call did not settle; is_locked boolean: somebody has locked
+--        it, send it again; else such a delivery was claimed by somebody since, or is gone
+-- locks: the settled rows, for the statement; of rows that others have locked, leaves them out if it was asked to, else
+--        gives up after 0.1 s (55P03), and has changed nothing
+-- index: deliveries_pkey, one probe for each row; if it leaves out what is locked, another one, and a third one for each
+--        row that it did not settle
+with patience as materialized (
+    -- Bounds the lock waits of this statement alone: Postgres evaluates this before it locks any row.
+    select set_config('lock_timeout', '100ms', true)
+),
+free as materialized (
+    -- Few calls need it, and the others do not pay for it: each lock is work, and is written to the log
+    -- (docs/decisions/0021-no-lock-before-a-delete.md).
+    select d.timer_key
+    from shardclock.deliveries d
+    where :leaves_locked::boolean and d.timer_key = any (:timer_keys::bigint[]) and d.claimed_by = :holder
+    for update of d skip locked
+),
+attempt as materialized (
     select
         a.timer_key, a.claims, a.duration_ms, a.delay, a.reason, a.result, coalesce(a.fails, false) as fails,
-        case when cardinality(:intents) = 0 then 'DELIVERED' else a.intent end as intent
+        case when cardinality(:intents) = 0 then 'DELIVERED' else a.intent end as intent,
+        not :leaves_locked or a.timer_key in (select f.timer_key from free f) as is_free
     from unnest(
-        :timer_keys::bigint[], :claims::integer[], :duration_ms::integer[], :intents::text[], :fails::boolean[],
+        :timer_keys, :claims::integer[], :duration_ms::integer[], :intents::text[], :fails::boolean[],
         :delays::interval[], :reasons::text[], :results::jsonb[]
     ) as a (timer_key, claims, duration_ms, intent, fails, delay, reason, result)
+    cross join patience
 ),
 gone as (
     -- The fence is a condition of the delete itself. An array, not a join, as in fire_due.
     delete from shardclock.deliveries d
-    where d.timer_key = any (array(select a.timer_key from attempt a where a.intent is not null))
+    where d.timer_key = any (array(select a.timer_key from attempt a where a.intent is not null and a.is_free))
         and d.claimed_by = :holder::bigint
         and ((d.timer_key, d.claims) in (select a.timer_key, a.claims from attempt a where a.intent is not null)) is true
     returning d.*
@@ -113,18 +130,31 @@ again as (
             )
         end
     from attempt a
-    where d.timer_key = any (array(select a.timer_key from attempt a where a.intent is null))
+    where d.timer_key = any (array(select a.timer_key from attempt a where a.intent is null and a.is_free))
         and a.timer_key = d.timer_key
         and a.claims = d.claims
         -- An older claim of the same delivery may have failed, and this one have ended it.
         and a.intent is null
         and d.claimed_by = :holder
     returning d.timer_key, d.claims
+),
+unsettled as materialized (
+    select a.timer_key, a.claims
+    from attempt a
+    where not exists (
+        select
+        from (select g.timer_key, g.claims from gone g union all select again.timer_key, again.claims from again) s
+        where s.timer_key = a.timer_key and s.claims = a.claims
+    )
 )
-select a.timer_key, a.claims
-from attempt a
-where not exists (
-    select
-    from (select g.timer_key, g.claims from gone g union all select again.timer_key, again.claims from again) s
-    where s.timer_key = a.timer_key and s.claims = a.claims
-)
+select
+    u.timer_key, u.claims,
+    :leaves_locked
+        and (
+            (u.timer_key, u.claims) in (
+                select d.timer_key, d.claims
+                from shardclock.deliveries d
+                where d.timer_key = any (array(select u.timer_key from unsettled u)) and d.claimed_by = :holder
+            )
+        ) is true as is_locked
+from unsettled u

@@ -179,13 +179,25 @@ async def change_endpoint(
     )
 
 
-async def disable_endpoint(session: Session, endpoint: EndpointName, *, why: str, url: str | None = None) -> bool:
-    """Disable an endpoint, if it works and, with `url`, still leads there; False if it does not.
+async def disable_endpoint(session: Session, endpoint: EndpointName, *, why: str) -> bool:
+    """Disable an endpoint, if it works; False if it does not.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/endpoints/disable_endpoint.sql
     """
-    return bool(await session.rows("disable_endpoint", **endpoint._asdict(), url=url, why=why))
+    return bool(await session.rows("disable_endpoint", **endpoint._asdict(), why=why))
+
+
+async def disable_gone_endpoint(session: Session, endpoint: EndpointName, *, url: str, why: str) -> bool:
+    """Disable an endpoint that answered at a URL that it wants no more, unless it leads elsewhere now.
+
+    It waits for nobody: False if somebody has locked the endpoint; call again later.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+    source:  sql/endpoints/disable_gone_endpoint.sql
+    """
+    (row,) = await session.rows("disable_gone_endpoint", **endpoint._asdict(), url=url, why=why)
+    return bool(row["done"])
 
 
 async def enable_endpoint(session: Session, endpoint: EndpointName) -> bool:

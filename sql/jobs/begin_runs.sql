@@ -7,7 +7,7 @@
 --        job text, function text, timer_key bigint, claims integer (of the delivery, which the caller has now),
 --        run_claims integer (of the mark: if it is another one, that run crashed, and the caller ends it), attempt
 --        integer, scheduled_at timestamptz, config text, policy text, lease_left interval (of the run that crashed)
--- locks: the claimed deliveries and the marked jobs, for the statement; leaves out what others have locked
+-- locks: the claimed and dropped deliveries and the marked jobs, for the statement; leaves out what others have locked
 -- index: deliveries_of_jobs, the first 1,000 that are due; jobs_pkey and deliveries_pkey, one probe of each for each of
 --        these; holders_pkey, holders_ended
 with me as materialized (
@@ -176,9 +176,15 @@ kept as (
     -- After a failover a key may have been given twice; that must stop no job.
     on conflict do nothing
 ),
+unwanted as materialized (
+    select d.timer_key
+    from shardclock.deliveries d
+    where d.timer_key = any (array(select j.timer_key from judged j where j.why_not is not null))
+    for update of d skip locked
+),
 dropped as (
     delete from shardclock.deliveries d
-    where d.timer_key = any (array(select j.timer_key from judged j where j.why_not is not null))
+    where d.timer_key = any (array(select u.timer_key from unwanted u))
         and d.next_attempt_at <= coalesce(:now::timestamptz, now())
         and shardclock.is_free(
             d.claimed_by, d.claimed_until, coalesce(:now::timestamptz, now()), :lease,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sql.deliveries.claim import DeliveryScan, claim_deliveries
+from sql.deliveries.verbs import retry_deliveries, retry_delivery
 from sql.processes import instances
 from sql.processes.service_tasks import (
     TakenTask,
@@ -71,6 +72,20 @@ async def test_no_worker_takes_a_task_that_a_program_has_taken() -> None:
         claimed = await claim_deliveries(it.session, 77, scan, lease_s=10.0, now=leased["now"])
         assert claimed.claimed == []
         assert await complete_service_task(it.session, task.task_key, task.claim, variables={}) == "DELIVERED"
+
+
+async def test_nobody_makes_a_task_due_that_a_program_has_taken() -> None:
+    async with running() as it:
+        await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
+        await it.start()
+        (task,) = await take(it)
+        assert await retry_deliveries(it.session, [task.task_key]) == []
+        assert await retry_delivery(it.session, task.task_key) == "IN_HAND"
+        (leased,) = await it.query("select claimed_until, next_attempt_at from shardclock.deliveries")
+        assert leased["next_attempt_at"] == leased["claimed_until"]
+        await fail_service_task(it.session, task.task_key, task.claim, reason="no box", retries=1, retry_after_s=300.0)
+        assert await retry_deliveries(it.session, [task.task_key]) == [task.task_key]
+        assert [again.task_key for again in await take(it)] == [task.task_key]
 
 
 async def test_what_fails_is_tried_again_and_is_an_incident_in_the_end() -> None:

@@ -31,6 +31,7 @@ from tests.support.jobs import job_spec
 from tests.support.plans import prepare
 
 OTHER = "cart.left"
+LEASE_IS_OVER = "update shardclock.deliveries set claimed_until = now()"
 
 
 class Verb(NamedTuple):
@@ -132,6 +133,19 @@ async def test_one_in_hand_is_left_to_its_worker(
 
 
 @each_verb
+async def test_one_in_hand_is_not_locked_until_the_end_of_the_caller_s_transaction(
+    dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
+) -> None:
+    (key,) = await deliver(shard)
+    (mine,) = await worker.take()
+    await operator.begin()
+    assert await verb.act(operator.session, key) == "IN_HAND"
+
+    assert await worker.settle(done(mine)) == {mine.claim}
+    assert await recorded(dsn) == [(key, "TRIGGERED"), (key, "DELIVERED")]
+
+
+@each_verb
 async def test_one_whose_lease_has_run_out_is_in_nobody_s_hand(
     operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
 ) -> None:
@@ -178,12 +192,13 @@ async def test_a_claim_under_way_has_it_in_hand_when_it_is_committed(
     dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
 ) -> None:
     (key,) = await deliver(shard)
+    await operator.begin()
     async with worker.claims.transaction():
         (mine,) = await worker.take()
         acting = await waits(operator, verb.act(operator.session, key))
 
     assert await ends(acting) == "IN_HAND"
-    assert await worker.settle(done(mine)) == {mine.claim}
+    assert await worker.settle(done(mine)) == {mine.claim}, "the lock that it has got is gone"
     assert await recorded(dsn) == [(key, "TRIGGERED"), (key, "DELIVERED")]
 
 
@@ -213,11 +228,12 @@ async def test_a_cancel_that_is_undone_leaves_the_delivery_to_the_next_claim(
 
 
 @each_verb
-async def test_a_settlement_under_way_that_fails_the_attempt_leaves_it_to_the_verb(
+async def test_a_late_settlement_under_way_that_fails_the_attempt_leaves_it_to_the_verb(
     dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
 ) -> None:
     (key,) = await deliver(shard)
     (mine,) = await worker.take()
+    await query(dsn, LEASE_IS_OVER)
     async with worker.settles.transaction():
         assert await worker.settle(failed(mine, delay_s=3_600.0)) == {mine.claim}
         acting = await waits(operator, verb.act(operator.session, key))
@@ -228,11 +244,12 @@ async def test_a_settlement_under_way_that_fails_the_attempt_leaves_it_to_the_ve
 
 
 @each_verb
-async def test_a_settlement_under_way_that_ends_it_is_what_the_answer_says(
+async def test_a_late_settlement_under_way_that_ends_it_is_what_the_answer_says(
     dsn: str, operator: HolderClient, shard: HolderClient, worker: WorkerClient, verb: Verb
 ) -> None:
     (key,) = await deliver(shard)
     (mine,) = await worker.take()
+    await query(dsn, LEASE_IS_OVER)
     async with worker.settles.transaction():
         await worker.settle(done(mine))
         acting = await waits(operator, verb.act(operator.session, key))

@@ -16,6 +16,7 @@ from sql.endpoints.endpoints import (
     StoredEndpoint,
     add_endpoint,
     disable_endpoint,
+    disable_gone_endpoint,
     enable_endpoint,
     find_endpoints,
     list_endpoints,
@@ -99,8 +100,22 @@ async def test_no_timer_may_name_it_while_it_is_disabled(dsn: str, operator: Ses
 
 
 async def test_a_late_answer_does_not_disable_an_endpoint_that_leads_elsewhere_now(operator: Session) -> None:
-    assert not await disable_endpoint(operator, BILLING.key, why="answered 410 Gone", url="https://example.com/old")
-    assert await disable_endpoint(operator, BILLING.key, why="answered 410 Gone", url=BILLING.url)
+    for url, disabled in (("https://example.com/old", False), (BILLING.url, True)):
+        assert await disable_gone_endpoint(operator, BILLING.key, url=url, why="answered 410 Gone")
+
+        found = await find_endpoints(operator, [BILLING.key])
+        assert (found[BILLING.key].disabled_at is not None) == disabled
+
+
+async def test_who_disables_an_endpoint_that_is_gone_waits_for_nobody(dsn: str, operator: Session) -> None:
+    async with Session(dsn, application="test", timeout_s=BOUND_S) as client, client.transaction() as connection:
+        await connection.execute("select from shardclock.endpoints for update")
+        assert not await disable_gone_endpoint(operator, BILLING.key, url=BILLING.url, why="answered 410 Gone")
+
+    assert await disable_gone_endpoint(operator, BILLING.key, url=BILLING.url, why="answered 410 Gone")
+    (listed,) = await list_endpoints(operator, tenant_id=None, limit=10)
+    assert listed.disabled_why == "answered 410 Gone"
+    assert await disable_gone_endpoint(operator, BILLING.key._replace(name="none"), url="", why=""), "there is none"
 
 
 async def test_secrets_are_replaced_only_if_nobody_else_has_replaced_them(operator: Session) -> None:

@@ -377,3 +377,19 @@ async def test_a_client_s_open_transaction_holds_up_its_own_job_alone(
     assert await worker.end(run) == How.ENDED
     await client.commit()
     assert await worker.end(mine) == How.ENDED
+
+
+async def test_a_start_that_must_not_run_and_that_a_client_has_locked_holds_up_no_other(
+    dsn: str, shard: HolderClient, client: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec(every_s=60.0), job_spec("other", every_s=60.0))
+    await fire(shard)
+    await query(dsn, "update shardclock.jobs set state = 'DISABLED', disabled_at = now() where name = 'refresh'")
+    await client.begin()
+    await client.value("select 1 from shardclock.deliveries where target = 'job:refresh' for update")
+
+    begun = await worker.begin()
+
+    assert ([run.job for run in begun.runs], begun.dropped) == (["other"], 0)
+    await client.rollback()
+    assert (await worker.begin()).dropped == 1

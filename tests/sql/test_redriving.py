@@ -8,8 +8,19 @@ from typing import Any
 import pytest
 
 from sql.deliveries.dead_letters import redrive_dead_letters
-from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver, deliveries, done, failed
-from tests.support.factories import HolderClient, value
+from tests.support.deliveries import (
+    HANDLER,
+    WorkerClient,
+    add_worker,
+    bury,
+    dead,
+    declare,
+    deliver,
+    deliveries,
+    done,
+    failed,
+)
+from tests.support.factories import HolderClient, query, seconds, value
 
 
 @pytest.fixture
@@ -54,3 +65,15 @@ async def test_an_answer_of_its_first_life_changes_nothing_even_from_the_same_wo
     assert len(await deliveries(dsn)) == 1
     assert await worker.settle(done(again)) == {again.claim}
     assert await value(dsn, "select count(*) from shardclock.command_log where intent = 'DELIVERED'") == 1
+
+
+async def test_at_a_rate_the_new_life_of_each_begins_when_it_is_due(dsn: str, worker: WorkerClient) -> None:
+    """Else the last ones of a slow redrive are older than their policy's give_up_after when their turn comes."""
+    await query(dsn, "delete from shardclock.deliveries")
+    await bury(dsn, 3)
+
+    assert len(await redrive_dead_letters(worker.settles, [1, 2, 3], per_s=1)) == 3
+
+    first, second, third = await deliveries(dsn)
+    assert [third["redriven_at"] - it["redriven_at"] for it in (first, second)] == [seconds(2), seconds(1)]
+    assert all(it["redriven_at"] == it["next_attempt_at"] for it in (first, second, third))

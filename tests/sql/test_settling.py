@@ -217,11 +217,13 @@ async def test_a_renewed_lease_lasts_and_a_lost_one_is_said(
     assert another.now is not None
     kept, lost = await worker.take()
     at_8_s = worker.now + timedelta(seconds=8)
-    assert await renew_deliveries(worker.claims, 11, [kept], lease_s=10.0, now=at_8_s) == {kept.claim}
+    renewal = await renew_deliveries(worker.claims, 11, [kept], lease_s=10.0, now=at_8_s)
+    assert renewal == (frozenset([kept.claim]), frozenset())
     another.now += timedelta(seconds=11)
     assert [it.timer_key for it in await another.take()] == [lost.timer_key]
 
-    assert await renew_deliveries(worker.claims, 11, [kept, lost], lease_s=10.0, now=at_8_s) == {kept.claim}
+    renewal = await renew_deliveries(worker.claims, 11, [kept, lost], lease_s=10.0, now=at_8_s)
+    assert renewal == (frozenset([kept.claim]), frozenset())
 
 
 async def test_all_ways_of_ending_are_settled_in_one_statement(

@@ -76,8 +76,9 @@ class WorkerClient:
 
     async def settle(self, *settlements: Settlement) -> frozenset[Claim]:
         """Settle attempts; return the claims that were settled."""
-        lost = await settle_deliveries(self.settles, self.holder, settlements, now=self.now)
-        return frozenset(it.delivery.claim for it in settlements) - lost
+        unsettled = await settle_deliveries(self.settles, self.holder, settlements, now=self.now)
+        assert not unsettled.locked, "it was not asked to leave out what is locked"
+        return frozenset(it.delivery.claim for it in settlements) - unsettled.lost
 
 
 def done(delivery: ClaimedDelivery) -> Settlement:

@@ -43,9 +43,9 @@ LONG = {
     "sql": (
         "api_keys calendar claim_races conflict_races conflicts consuming consuming_trouble counts delivery_verbs "
         "empty_plans endpoints fence functions groups identity job_files job_measures job_races job_verbs jobs keys "
-        "leasing_lost leasing_members log_marks log_writers migrate moved_clock parsing pending plan_traps policy "
-        "policy_plans requests retention rights roles row_security run_timer same_call scan_window_claims "
-        "schedules search_plans session settling statement_races verb_races verbs"
+        "leasing_lost leasing_members locked_deliveries log_marks log_writers migrate moved_clock parsing pending "
+        "plan_traps policy policy_plans requests retention rights roles row_security run_timer same_call "
+        "scan_window_claims schedules search_plans session settling statement_races verb_races verbs"
     ),
     "timers": "cron cron_counts cron_oracles",
     "webhooks": "sender",

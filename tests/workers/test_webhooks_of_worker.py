@@ -87,6 +87,25 @@ async def test_an_endpoint_that_is_gone_is_disabled(dsn: str, shard: HolderClien
     assert len(receiver.requests) <= 5, "those that were on the way"
 
 
+async def test_one_that_is_gone_and_locked_by_a_client_keeps_no_other_waiting(dsn: str, shard: HolderClient) -> None:
+    async with receiving(answering("410 Gone")) as gone, receiving(answering("204 No Content")) as quick:
+        one = await add(dsn, gone)
+        await add(dsn, quick, "quick")
+        async with (
+            Session(as_role(dsn, "shard"), application="test", timeout_s=BOUND_S) as session,
+            Session(dsn, application="test", timeout_s=BOUND_S) as client,
+            working(dsn, Processes(), settings=SETTINGS) as worker,
+        ):
+            async with client.transaction() as connection:
+                await connection.execute("select from shardclock.endpoints where name = 'billing' for update")
+                await deliver(shard, target=TARGET)
+                await eventually(lambda: _ended(dsn, {"DEAD": 1}))
+                await deliver(shard, 20, target="webhook:quick")
+                await eventually(lambda: _ended(dsn, {"DEAD": 1, "DELIVERED": 20}), within_s=2.0)
+            await eventually(lambda: _is_disabled(session, one.key))
+            assert worker.stats.failures["endpoints"] == 0
+
+
 async def test_an_endpoint_that_hangs_keeps_no_other_waiting(dsn: str, shard: HolderClient) -> None:
     async with receiving(hanging) as stuck, receiving(answering("204 No Content")) as quick:
         await add(dsn, stuck, "stuck")

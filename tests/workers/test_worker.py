@@ -19,11 +19,12 @@ from sql.deliveries.claim import (
     ClaimedDelivery,
     DeliveryScan,
     DeliveryScanResult,
+    Renewal,
     claim_deliveries,
     renew_deliveries,
 )
 from sql.deliveries.hints import send_delivery_hint
-from sql.deliveries.settle import settle_deliveries
+from sql.deliveries.settle import Unsettled, settle_deliveries
 from sql.session import StoreUnavailable
 from tests.support.deliveries import HANDLER, bury, declare, deliver, deliveries
 from tests.support.factories import HolderClient, query, value
@@ -152,7 +153,7 @@ async def test_what_ended_while_postgres_was_away_is_settled_when_it_is_back(
 ) -> None:
     sent = 0
 
-    async def lost_once(*arguments: Any) -> frozenset[Claim]:
+    async def lost_once(*arguments: Any) -> Unsettled:
         nonlocal sent
         sent += 1
         lost = await settle_deliveries(*arguments)
@@ -256,7 +257,7 @@ async def test_what_was_not_called_because_its_lease_ran_out_is_claimed_again(
     dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given no renewals for longer than a lease, and nobody else who claims
-    async def away(*_: Any, **__: Any) -> frozenset[Claim]:
+    async def away(*_: Any, **__: Any) -> Renewal:
         raise StoreUnavailable("away")
 
     settings = QUICK.model_copy(update={"delivery_lease_s": 0.6, "statement_timeout_s": 0.5})
@@ -287,14 +288,14 @@ async def test_leases_are_not_renewed_while_outcomes_are_settled(
     # Both lock rows of the hand, each in an order of its own. Two that wait for each other cost a second.
     gate, settling, renewed = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
-    async def slowly(*arguments: Any) -> frozenset[Claim]:
+    async def slowly(*arguments: Any) -> Unsettled:
         settling.set()
         await gate.wait()
         lost = await settle_deliveries(*arguments)
         settling.clear()
         return lost
 
-    async def renew(*arguments: Any, **more: Any) -> frozenset[Claim]:
+    async def renew(*arguments: Any, **more: Any) -> Renewal:
         assert not settling.is_set()
         ours = await renew_deliveries(*arguments, **more)
         renewed.set()

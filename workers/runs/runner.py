@@ -278,10 +278,14 @@ class JobRunner:
         old = [run for run in runs if self._renewed_s.get(run.claim, now_s) < now_s - self._settings.lease_s / 4]
         if not old:
             return
-        ours = await renew_deliveries(self._watches, self._holder, old, lease_s=self._settings.lease_s)
+        renewal = await renew_deliveries(self._watches, self._holder, old, lease_s=self._settings.lease_s)
         for claim in (run.claim for run in old):
             live = self._live.get(claim)
-            if claim not in ours:
+            if claim in renewal.locked:
+                # Nobody else can claim it now, so the run goes on. But its lease does not: if the lock outlasts the
+                # lease, the run's process ends itself, since the moment the lock is gone another worker may begin.
+                continue
+            if claim not in renewal.renewed:
                 if live is not None:
                     self._lose(live, "its lease could not be renewed")
                 continue

@@ -306,3 +306,36 @@ async def test_while_somebody_has_the_job_locked_the_end_waits_and_its_lease_goe
 
     assert await outcomes(dsn) == {"SUCCEEDED": 1}
     assert set(asked) == {How.LOCKED, How.ENDED}
+
+
+async def test_a_run_whose_delivery_somebody_has_locked_goes_on_and_so_do_the_leases_of_all_others(
+    dsn: str, shard: HolderClient
+) -> None:
+    processes = RunProcesses(gate=asyncio.Event(), heeds=False)
+    specs = [job_spec("locked", every_s=3_600.0), job_spec("other", every_s=3_600.0)]
+    await declare(dsn, *specs)
+    await fire(shard)
+    lasting = WorkerSettings(delivery_poll_s=0.05, heartbeat_s=0.02, run_lease_s=5.0)
+    ends = "select claimed_until from shardclock.deliveries where target = 'job:' || $1"
+    async with running_jobs(dsn, processes, specs, lasting) as worker:
+        await eventually(lambda: is_in(dsn, "RUNNING", "locked"))
+        await eventually(lambda: is_in(dsn, "RUNNING", "other"))
+        connection = await asyncpg.connect(dsn)
+        lock = connection.transaction()
+        await lock.start()
+        await connection.execute("select from shardclock.deliveries where target = 'job:locked' for update")
+        before = [await value(dsn, ends, spec.name) for spec in specs]
+        renewed = f"select ({ends}) > $2::timestamptz"
+        await eventually(lambda: value(dsn, renewed, "other", before[1]), within_s=2.5)
+        assert await value(dsn, ends, "locked") == before[0]
+        await lock.rollback()
+        await connection.close()
+        await eventually(lambda: value(dsn, renewed, "locked", before[0]), within_s=2.5)
+        assert not any(process.killed for _, process in processes.started)
+        assert processes.gate is not None
+        processes.gate.set()
+        await eventually(lambda: has_ended(dsn, 1, "locked"))
+        await eventually(lambda: has_ended(dsn, 1, "other"))
+        assert worker._runner.lost == 0
+
+    assert await outcomes(dsn, "locked") == await outcomes(dsn, "other") == {"SUCCEEDED": 1}

@@ -1,0 +1,24 @@
+-- Disables an endpoint that has answered that it wants no more, if it works and still leads there; waits for nobody.
+--
+-- in:    :tenant_id text, :name text, :url text (where it led), :why text
+-- out:   done boolean: one row; false: somebody has locked the endpoint's row, ask again
+-- locks: the endpoint's row, for the statement; leaves it out if others have locked it
+-- index: endpoints_pkey
+with free as materialized (
+    select e.name
+    from shardclock.endpoints e
+    where e.tenant_id = :tenant_id and e.name = :name
+    for update of e skip locked
+),
+disabled as (
+    update shardclock.endpoints e
+    set disabled_at = now(), disabled_why = :why, changed_at = now()
+    where e.tenant_id = :tenant_id
+        and e.name = any (array(select f.name from free f))
+        and e.disabled_at is null
+        and e.url = :url
+)
+select
+    exists (select from free)
+        or not exists (select from shardclock.endpoints e where e.tenant_id = :tenant_id and e.name = :name)
+    as done

@@ -1,0 +1,183 @@
+"""Prove that a client's open transaction keeps nothing from its worker but the deliveries that it has locked."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from sql.deliveries.claim import ClaimedDelivery, renew_deliveries
+from sql.deliveries.settle import Unsettled, settle_deliveries
+from sql.session import StoreLocked
+from tests.support.deliveries import (
+    HANDLER,
+    WorkerClient,
+    add_deliveries,
+    add_worker,
+    dead,
+    declare,
+    deliver,
+    deliveries,
+    done,
+    failed,
+)
+from tests.support.factories import HolderClient, query, recorded, seconds, value
+from tests.support.plans import prepare
+
+LOCK = "select timer_key from shardclock.deliveries where timer_key = $1 for update"
+MANY, KEYS = 5_000, range(7, 107)
+
+
+@pytest.fixture
+def dsn(each_dsn: str) -> str:
+    """Name an empty database on each version."""
+    return each_dsn
+
+
+@pytest.fixture
+async def worker(dsn: str, shard: HolderClient) -> AsyncIterator[WorkerClient]:
+    """Give a worker that keeps all slots, at a moment of its own."""
+    await declare(dsn, HANDLER)
+    await add_worker(dsn, 11)
+    async with WorkerClient(dsn, 11, now=await shard.value("select now() + interval '1 second'")) as hand:
+        yield hand
+
+
+@pytest.fixture
+async def taken(shard: HolderClient, worker: WorkerClient, client: HolderClient) -> list[ClaimedDelivery]:
+    """Let a worker take three deliveries; a client's transaction is open, and has locked the second one."""
+    await deliver(shard, 3)
+    taken = await worker.take()
+    await client.begin()
+    assert await client.value(LOCK, taken[1].timer_key)
+    return taken
+
+
+async def settle(worker: WorkerClient, *settlements: Any) -> Unsettled:
+    """Settle, and leave out what is locked."""
+    return await settle_deliveries(worker.settles, worker.holder, settlements, leaves_locked=True, now=worker.now)
+
+
+@pytest.mark.parametrize("how", [done, failed, dead])
+async def test_a_locked_one_is_left_and_said_and_the_others_are_settled(
+    dsn: str, worker: WorkerClient, client: HolderClient, taken: list[ClaimedDelivery], how: Any
+) -> None:
+    one, locked, three = taken
+
+    assert await settle(worker, done(one), how(locked), how(three)) == Unsettled(locked=frozenset([locked.claim]))
+
+    left = {row["timer_key"]: row for row in await deliveries(dsn)}
+    assert left[locked.timer_key]["claimed_by"] == worker.holder
+    assert left.keys() - {locked.timer_key} == ({three.timer_key} if how is failed else set())
+    assert await settle(worker, how(locked)) == Unsettled(locked=frozenset([locked.claim]))
+    await client.rollback()
+    assert await settle(worker, how(locked)) == Unsettled()
+    assert (await recorded(dsn)).count((locked.timer_key, "DELIVERED")) == (how is done)
+
+
+async def test_who_does_not_leave_out_what_is_locked_waits_a_moment_and_has_changed_nothing(
+    dsn: str, worker: WorkerClient, taken: list[ClaimedDelivery]
+) -> None:
+    with pytest.raises(StoreLocked):
+        await worker.settle(*map(done, taken))
+
+    assert len(await deliveries(dsn)) == 3
+
+
+async def test_what_is_locked_for_no_longer_than_a_moment_is_settled_by_who_waits(
+    worker: WorkerClient, client: HolderClient, taken: list[ClaimedDelivery]
+) -> None:
+    await client.commit()
+
+    assert await worker.settle(*map(done, taken)) == {it.claim for it in taken}
+
+
+async def test_of_two_claims_of_a_locked_one_the_older_is_lost(
+    dsn: str, shard: HolderClient, worker: WorkerClient, client: HolderClient
+) -> None:
+    await deliver(shard)
+    (older,) = await worker.take()
+    assert worker.now is not None
+    worker.now += seconds(11)
+    (newer,) = await worker.take()
+    await client.begin()
+    await client.value(LOCK, newer.timer_key)
+
+    assert await settle(worker, done(older), failed(newer)) == (frozenset([older.claim]), frozenset([newer.claim]))
+
+    renewal = await renew_deliveries(worker.claims, worker.holder, [older, newer], lease_s=10.0)
+    assert renewal == (frozenset(), frozenset([newer.claim]))
+
+
+async def test_a_locked_one_that_another_worker_has_claimed_since_is_lost(
+    dsn: str, worker: WorkerClient, client: HolderClient, taken: list[ClaimedDelivery]
+) -> None:
+    await client.rollback()
+    lost = taken[1]
+    await query(
+        dsn, "update shardclock.deliveries set claimed_by = 12, claims = 2 where timer_key = $1", lost.timer_key
+    )
+    await client.begin()
+    await client.value(LOCK, lost.timer_key)
+
+    assert await renew_deliveries(worker.claims, worker.holder, [lost], lease_s=10.0) == (frozenset(), frozenset())
+    assert await settle(worker, done(lost)) == Unsettled(lost=frozenset([lost.claim]))
+
+
+async def test_a_locked_lease_is_as_it_was_and_is_not_lost(
+    dsn: str, worker: WorkerClient, client: HolderClient, taken: list[ClaimedDelivery]
+) -> None:
+    one, locked, three = taken
+    ends = "select claimed_until from shardclock.deliveries where timer_key = $1"
+    before = await value(dsn, ends, locked.timer_key)
+    assert worker.now is not None
+    worker.now += seconds(8)
+
+    renewal = await renew_deliveries(worker.claims, worker.holder, taken, lease_s=10.0, now=worker.now)
+
+    assert renewal == (frozenset([one.claim, three.claim]), frozenset([locked.claim]))
+    assert await value(dsn, ends, locked.timer_key) == before
+    assert await value(dsn, ends, one.timer_key) == worker.now + seconds(10)
+    worker.now += seconds(8)
+    assert await worker.take() == [], "nobody can claim it while it is locked, though its lease has run out"
+    await client.rollback()
+    renewal = await renew_deliveries(worker.claims, worker.holder, taken, lease_s=10.0, now=worker.now)
+    assert len(renewal.renewed) == 3
+
+
+# What they read
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+@pytest.mark.parametrize(("leaves_locked", "probes"), [("false", 1), ("true", 2)])
+async def test_a_settlement_reads_what_it_settles_and_locks_it_first_only_if_it_is_asked_to(
+    dsn: str, worker: WorkerClient, leaves_locked: str, probes: int, *, analyzed: bool
+) -> None:
+    await add_deliveries(dsn, MANY, claimed_by="11", claimed_until="now()", claims="1")
+    if analyzed:
+        await query(dsn, "analyze shardclock.deliveries")
+    statement = await prepare(dsn, "settle_deliveries", enable_nestloop="off")
+    keys, ones = f"'{{{', '.join(map(str, KEYS))}}}'", f"array_fill(1, array[{len(KEYS)}])"
+    usual = ["'{}'"] * 5
+
+    reading = await statement.explain(
+        "11", keys, ones, ones, *usual, leaves_locked, "null", touched=True, table="deliveries"
+    )
+    await statement.connection.close()
+
+    assert (reading.rows, reading.indexes) == (probes * len(KEYS), {"deliveries_pkey"})
+
+
+@pytest.mark.parametrize("analyzed", [False, True])
+async def test_a_renewal_reads_what_it_renews_twice(dsn: str, worker: WorkerClient, *, analyzed: bool) -> None:
+    await add_deliveries(dsn, MANY, claimed_by="11", claimed_until="now()", claims="1")
+    if analyzed:
+        await query(dsn, "analyze shardclock.deliveries")
+    statement = await prepare(dsn, "renew_deliveries")
+    keys, ones = f"'{{{', '.join(map(str, KEYS))}}}'", f"array_fill(1, array[{len(KEYS)}])"
+
+    reading = await statement.explain("11", keys, ones, "'10 s'", "null", touched=True, table="deliveries")
+    await statement.connection.close()
+
+    assert (reading.rows, reading.indexes) == (2 * len(KEYS), {"deliveries_pkey"})

@@ -1,0 +1,132 @@
+"""Prove that a client's open transaction on one row stops no worker: what is locked waits, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import asyncpg
+import pytest
+
+import workers.settler
+import workers.worker
+from sql.deliveries.claim import Renewal, renew_deliveries
+from sql.deliveries.settle import Unsettled, settle_deliveries
+from tests.support.deliveries import deliver, deliveries
+from tests.support.factories import BOUND_S, HolderClient, query, value
+from tests.support.handlers import Processes
+from tests.support.waiting import eventually
+from tests.support.working import QUICK, ended, working
+from workers.claim_planner import ClaimPlanner
+from workers.settler import LOCKED_PAUSE_S
+
+SOON_S = 2.0  # less than a worker's statement waits for a lock
+SHORT = QUICK.model_copy(update={"delivery_lease_s": 0.6, "statement_timeout_s": 0.5})
+
+
+@asynccontextmanager
+async def locked(dsn: str, timer_key: int) -> AsyncIterator[None]:
+    """Keep a client's transaction open that has locked a delivery, and has changed nothing."""
+    connection = await asyncpg.connect(dsn, timeout=BOUND_S)
+    transaction = connection.transaction()
+    await transaction.start()
+    try:
+        await connection.execute("select from shardclock.deliveries where timer_key = $1 for update", timer_key)
+        yield
+    finally:
+        await transaction.rollback()
+        await connection.close(timeout=BOUND_S)
+
+
+async def _is(dsn: str, count: int) -> bool:
+    return bool(await value(dsn, "select count(*) = $1 from shardclock.deliveries", count))
+
+
+async def _renewed(dsn: str, since: dict[int, Any]) -> set[int]:
+    """Return which leases were renewed."""
+    return {row["timer_key"] for row in await deliveries(dsn) if row["claimed_until"] > since[row["timer_key"]]}
+
+
+async def test_a_locked_delivery_is_settled_when_the_lock_is_gone_and_all_others_before(
+    dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[float] = []
+
+    async def settle(*arguments: Any, **more: Any) -> Unsettled:
+        sent.append(time.monotonic())
+        return await settle_deliveries(*arguments, **more)
+
+    monkeypatch.setattr(workers.settler, "settle_deliveries", settle)
+    processes = Processes(gate=asyncio.Event())
+    keys = await deliver(shard, 3)
+    async with working(dsn, processes) as worker:
+        await eventually(lambda: processes.chunks == [keys[:1]] and len(worker) == 3)
+        async with locked(dsn, keys[0]):
+            assert processes.gate is not None
+            processes.gate.set()
+            await eventually(partial(_is, dsn, 1), within_s=SOON_S)
+            keys += await deliver(shard, 50)
+            await eventually(partial(_is, dsn, 1), within_s=SOON_S)
+            sent.clear()
+            await eventually(lambda: len(sent) >= 2, within_s=SOON_S)
+            assert sent[1] - sent[0] >= 0.9 * LOCKED_PAUSE_S, "what is only locked is sent again after a pause"
+            assert len(worker) == 1
+        await eventually(partial(_is, dsn, 0))
+        await eventually(lambda: len(worker) == 0)
+
+    assert sorted(key for chunk in processes.chunks for key in chunk) == keys, "each was called once"
+    assert await ended(dsn) == {"DELIVERED": 53}
+    assert (worker.stats.lost, worker.stats.failures["settles"]) == (0, 0)
+
+
+async def test_a_locked_delivery_keeps_no_other_lease_from_being_renewed_and_stays_in_hand(
+    dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processes = Processes(gate=asyncio.Event())
+    keys = await deliver(shard, 2)
+    async with working(dsn, processes, settings=SHORT) as worker:
+        await eventually(lambda: processes.chunks == [keys[:1]] and len(worker) == 2)
+        monkeypatch.setattr(ClaimPlanner, "known", lambda *_: None)
+        monkeypatch.setattr(ClaimPlanner, "search_pause_s", lambda *_: 600.0)
+        async with locked(dsn, keys[0]):
+            since = {row["timer_key"]: row["claimed_until"] for row in await deliveries(dsn)}
+            await eventually(partial(_renewed_are, dsn, since, {keys[1]}), within_s=SOON_S)
+            since = {row["timer_key"]: row["claimed_until"] for row in await deliveries(dsn)}
+            await eventually(partial(_renewed_are, dsn, since, {keys[1]}), within_s=SOON_S)
+            assert len(worker) == 2
+        await eventually(partial(_renewed_are, dsn, since, set(keys)), within_s=SOON_S)
+        assert processes.gate is not None
+        processes.gate.set()
+        await eventually(partial(_is, dsn, 0))
+        monkeypatch.undo()
+
+    assert await ended(dsn) == {"DELIVERED": 2}
+    assert (worker.stats.lost, worker.stats.failures["renewals"]) == (0, 0)
+
+
+async def _renewed_are(dsn: str, since: dict[int, Any], keys: set[int]) -> bool:
+    return await _renewed(dsn, since) == keys
+
+
+async def test_leases_are_renewed_in_batches(dsn: str, shard: HolderClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches: list[int] = []
+
+    async def renew(session: Any, holder: int, old: Any, **more: Any) -> Renewal:
+        batches.append(len(old))
+        return await renew_deliveries(session, holder, old, **more)
+
+    monkeypatch.setattr(workers.worker, "RENEWED_MAX", 2)
+    monkeypatch.setattr(workers.worker, "renew_deliveries", renew)
+    processes = Processes(gate=asyncio.Event())
+    keys = await deliver(shard, 5)
+    async with working(dsn, processes, settings=SHORT) as worker:
+        await eventually(lambda: len(worker) == 5)
+        since = {row["timer_key"]: row["claimed_until"] for row in await deliveries(dsn)}
+        await eventually(partial(_renewed_are, dsn, since, set(keys)))
+        await query(dsn, "delete from shardclock.deliveries")
+
+    assert batches[:3] == [2, 2, 1]
