@@ -64,7 +64,7 @@ class Bulk:
         return self._counted.matched
 
     def commit(self) -> BulkChanged:
-        """Change them, within ten minutes from the count; timers that match only since then are not more than it.
+        """Change them, within ten minutes of the count. If more timers match than were counted, none is changed.
 
         shape:   it is sent once: sent again, it would change timers that match only since then
         errors:  MoreMatch  more timers match than were counted: none was changed
@@ -335,8 +335,15 @@ class Client:
 
         shape:   the newest first, at most 1,000
         """
-        asked = ask.read("/v1/dead-letters", target=target, limit=limit)
-        return (self._sender.ask(DeadLettersPage, asked)).dead_letters
+        found: list[DeadLetter] = []
+        after: str | None = None
+        while True:  # if they are large, a page has fewer than were asked for
+            asked = ask.read("/v1/dead-letters", target=target, limit=limit - len(found), after=after)
+            page = self._sender.ask(DeadLettersPage, asked)
+            found += page.dead_letters
+            after = page.next
+            if after is None or len(found) >= limit:
+                return tuple(found)
 
     def redrive(
         self,
