@@ -47,7 +47,7 @@ def list_all(
     wanted = _filter(None, target, tenant, died_before)
 
     async def do(session: Session) -> int:
-        found = await find_dead_letters(session, wanted, limit=limit)
+        found = await _newest(session, wanted, limit)
         if as_json:
             print_json(found)
         elif found:
@@ -102,6 +102,17 @@ def discard(
         yes=yes,
         as_json=as_json,
     )
+
+
+async def _newest(session: Session, wanted: DeadLetterFilter, limit: int) -> list[DeadLetter]:
+    """Find dead letters, the one that was given up last first, page by page."""
+    found: list[DeadLetter] = []
+    more = True
+    while more and len(found) < limit:
+        after = found[-1].place if found else None
+        page, more = await find_dead_letters(session, wanted, limit=limit - len(found), after=after)
+        found += page
+    return found
 
 
 def _act(use_case: Callable[[Session], Awaitable[Changed[int]]], *, yes: bool, as_json: bool) -> int:

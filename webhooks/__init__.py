@@ -8,7 +8,7 @@ it (`service.endpoints`):
     endpoint    what a tenant may name: URL, headers, secrets; one sentence for each refusal
     policy      how often and how fast it is sent to: what the tenant said, completed
     addresses   which addresses are public, and which the operator allows or denies beside those
-    names       resolves names in bounded time, to few addresses
+    names       resolves names in bounded time, to few addresses, for each tenant a share at a time
     guard       makes the sockets, and makes none to an address that is not permitted
     signing     Standard Webhooks: secrets, key pairs, signatures
     envelope    the body: the same bytes in every attempt

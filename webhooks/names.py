@@ -5,6 +5,7 @@ import errno
 import socket
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
@@ -16,6 +17,8 @@ ADDRESSES_MAX = 3  # of each family
 THREADS = 64
 
 Found = list[tuple[socket.AddressFamily, int, str]]  # family, protocol, address
+
+asking: ContextVar[str] = ContextVar("asking", default="")  # the tenant for whom a name is looked up
 
 
 class Names(AbstractResolver):
@@ -52,26 +55,32 @@ class Names(AbstractResolver):
 
 
 class SystemNames(AbstractResolver):
-    """Resolve as the operating system does."""
+    """Resolve as the operating system does.
+
+    As in webhooks/turns.py, a tenant may have under way as many lookups as threads are free: one whose name server
+    hangs holds half of them.
+    """
 
     def __init__(self, threads: int = THREADS) -> None:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="names")
         self._threads_max = threads
-        self._under_way: set[Future[Found]] = set()
+        self._under_way: dict[Future[Found], str] = {}  # and for whom
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
         """Resolve a name.
 
-        errors:  OSError  there is no such name; EAGAIN: all threads are in lookups
+        errors:  OSError  there is no such name; EAGAIN: all threads are in lookups, or the tenant has its share
         """
-        if len(self._under_way) >= self._threads_max:
+        tenant = asking.get()
+        of_all = list(self._under_way.values())
+        if of_all.count(tenant) >= self._threads_max - len(of_all):
             raise OSError(errno.EAGAIN, "too many lookups are under way")
         lookup = self._threads.submit(_look_up, host, port, family)
         # The thread is busy until the lookup ends, even if nobody waits for it any more.
-        self._under_way.add(lookup)
-        lookup.add_done_callback(self._under_way.discard)
+        self._under_way[lookup] = tenant
+        lookup.add_done_callback(self._under_way.pop)
         flags = socket.AI_NUMERICHOST
         return [
             ResolveResult(hostname=host, host=address, port=port, family=found, proto=protocol, flags=flags)

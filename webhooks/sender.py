@@ -18,7 +18,7 @@ from webhooks.connection import Connector
 from webhooks.endpoint import Endpoint
 from webhooks.failures import failure_of, is_everybodys, no_room
 from webhooks.guard import Connecting, Guard, connecting
-from webhooks.names import Names, SystemNames
+from webhooks.names import Names, SystemNames, asking
 from webhooks.signing import signed_headers
 from webhooks.turns import Turns
 
@@ -88,26 +88,26 @@ class Sender:
         await self._closing.close()
         await self._names.close()
 
-    async def send(
-        self,
-        endpoint: Endpoint,
-        message: Message,
-        *,
-        tenant_id: str | None = None,
-        begins: Callable[[], None] = lambda: None,
+    async def send(self, endpoint: Endpoint, message: Message, *, tenant_id: str | None = None) -> Answer:
+        """Make one attempt with what is written already, as `send_in_turn` does."""
+        return await self.send_in_turn(endpoint, lambda: message, tenant_id=tenant_id)
+
+    async def send_in_turn(
+        self, endpoint: Endpoint, write: Callable[[], Message], *, tenant_id: str | None = None
     ) -> Answer:
         """Make one attempt, when it is its turn. Whatever the endpoint does is an answer, and no exception.
 
-        `begins` is called when its turn has come. Without a tenant an endpoint takes turns for itself.
+        `write` is called when its turn has come. Without a tenant an endpoint takes turns for itself.
         """
         host, port = endpoint.url.raw_host or "", endpoint.url.port or 0
-        async with self._turns.place(f"{host}:{port}" if tenant_id is None else tenant_id, (host, port)):
+        tenant = f"{host}:{port}" if tenant_id is None else tenant_id
+        async with self._turns.place(tenant, (host, port)):
             began_s = time.monotonic()
             if began_s < self._held_until_s:
                 return no_room(self._held_until_s - began_s)
-            begins()
+            message = write()
             noted = Connecting()
-            token = connecting.set(noted)
+            token, whose = connecting.set(noted), asking.set(tenant)
             try:
                 return await self._attempt(endpoint, message, noted, began_s)
             except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -116,6 +116,7 @@ class Sender:
                 return failure_of(error, noted, duration_s=time.monotonic() - began_s)
             finally:
                 connecting.reset(token)
+                asking.reset(whose)
 
     async def _attempt(self, endpoint: Endpoint, message: Message, noted: Connecting, began_s: float) -> Answer:
         response = await self._post_again_if_stale(endpoint, message, noted, began_s)

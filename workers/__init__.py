@@ -24,6 +24,7 @@ handler does to its process, it fails alone.
 
     endpoints      all endpoints to which a worker has something to send
     endpoint_line  the deliveries of one endpoint
+    budget         how many webhooks a worker takes in hand, and of which tenant (pure)
     route          a stored endpoint, checked (pure)
     breaker        how many deliveries an endpoint may have in flight now, after what it answered (pure)
 

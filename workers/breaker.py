@@ -88,6 +88,10 @@ class Breaker:
         """Return the moment before which there is no place, even if all answers come."""
         return max(now_s, self._held_until_s, self._open_until_s, self._bucket.next_at_s(now_s))
 
+    def owes(self, now_s: float) -> bool:
+        """Say whether fewer may begin by the rate than of an endpoint to which nothing was sent yet."""
+        return not self._bucket.is_full(now_s)
+
     def begin(self, now_s: float) -> int:
         """Count an attempt that begins, and return its term."""
         self._bucket.take(now_s)

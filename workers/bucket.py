@@ -40,6 +40,10 @@ class Bucket:
         if self.per_s is not None:
             self._tokens = min(float(self.burst), self._tokens + count)
 
+    def is_full(self, now_s: float) -> bool:
+        """Say whether it gives no more than a new one would."""
+        return self.per_s is None or self._fill(now_s) >= self.burst
+
     def next_at_s(self, now_s: float) -> float:
         """Return the moment from which one may be taken."""
         if self.per_s is None:

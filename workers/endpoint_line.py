@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Protocol
 
 import structlog
@@ -23,6 +24,7 @@ from webhooks.policy import policy_of
 from webhooks.sender import Message
 from workers.attempts import backoff_s, settlement_of, why_not
 from workers.breaker import Breaker, BreakerSettings
+from workers.budget import Load
 from workers.calls import Broken, Calls
 from workers.route import Route, route_of
 from workers.stats import WorkerStats
@@ -33,11 +35,9 @@ FAILING_IDLE_S = 3_600.0  # and one that fails, or has asked for a pause: no pau
 
 
 class Send(Protocol):
-    """Send one delivery, as `Sender.send` does; call `begins` when its turn has come."""
+    """Send one delivery, as `Sender.send_in_turn` does; call `write` when its turn has come."""
 
-    async def __call__(
-        self, endpoint: Endpoint, message: Message, *, tenant_id: str, begins: Callable[[], None]
-    ) -> Answer: ...
+    async def __call__(self, endpoint: Endpoint, write: Callable[[], Message], *, tenant_id: str) -> Answer: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +74,8 @@ class EndpointLine:
         self._now = now
         self._ask = ask
         self._stats = stats
+        self.load = Load()
+        self.each_bytes = 0  # of one payload, in the mean of the last claim
         self._waiting: deque[ClaimedDelivery] = deque()
         self._sending = Calls(broken)
         self._route: Route | None = None
@@ -94,14 +96,14 @@ class EndpointLine:
 
     @property
     def is_idle(self) -> bool:
-        """Say whether nothing would be lost if it were forgotten.
+        """Say whether nothing would be lost if it were forgotten: not that it fails, nor how far its rate is used up.
 
         An endpoint that fails and gets no more deliveries would be kept for good: only an attempt closes its breaker.
         """
         now_s = time.monotonic()
         fails = self.is_open or not self._breaker.limit(now_s)
         rests = now_s > self._used_at_s + (FAILING_IDLE_S if fails else IDLE_S)
-        return rests and not len(self) and self.gone is None
+        return rests and not len(self) and self.gone is None and not self._breaker.owes(now_s)
 
     @property
     def is_stale(self) -> bool:
@@ -110,7 +112,7 @@ class EndpointLine:
 
     @property
     def places(self) -> int:
-        """Return how many more deliveries it takes; none in a pause."""
+        """Return how many more deliveries the endpoint takes; none in a pause."""
         most = 2 * self._breaker.limit(time.monotonic())
         if self._route is not None and (rate := self._route.policy.rate_per_s) is not None:
             most = min(most, 1 + int(rate))  # a second's worth
@@ -119,6 +121,9 @@ class EndpointLine:
     def add(self, deliveries: Sequence[ClaimedDelivery]) -> None:
         """Take deliveries that were claimed."""
         self._used_at_s = time.monotonic()
+        before = self.load.payload_bytes
+        self.load.add(deliveries)
+        self.each_bytes = (self.load.payload_bytes - before) // max(1, len(deliveries))
         self._waiting.extend(deliveries)
         self._begin()
 
@@ -135,6 +140,7 @@ class EndpointLine:
 
     def drop(self, lost: Collection[Claim]) -> None:
         """Forget what waits and is another worker's now; what is on the way can't be taken back."""
+        self.load.remove([it for it in self._waiting if it.claim in lost])
         self._waiting = deque(it for it in self._waiting if it.claim not in lost)
 
     def forget(self) -> None:
@@ -151,9 +157,7 @@ class EndpointLine:
 
     def give_back(self, *, delay_s: float = 0.0) -> list[Settlement]:
         """Give up what waits: attempts that did not take place."""
-        left = [Settlement(delivery, None, delay_s=delay_s) for delivery in self._waiting]
-        self._waiting.clear()
-        return left
+        return [Settlement(delivery, None, delay_s=delay_s) for delivery in self._take_waiting()]
 
     async def close(self) -> None:
         """Break off what is being sent."""
@@ -169,8 +173,7 @@ class EndpointLine:
         if self._stopped or self._route is None or not self._waiting:
             return
         if self._route.endpoint is None:
-            self._settle([self._refused(delivery, self._route) for delivery in self._waiting])
-            self._waiting.clear()
+            self._settle([self._refused(delivery, self._route) for delivery in self._take_waiting()])
             return
         now_s = time.monotonic()
         while self._waiting and self._breaker.places(now_s):
@@ -183,6 +186,7 @@ class EndpointLine:
 
     def _begin_one(self, delivery: ClaimedDelivery, route: Route, endpoint: Endpoint) -> None:
         if ended := why_not(delivery, route.policy, now=self._now()):
+            self.load.remove([delivery])
             self._settle([ended])
             return
         term = self._breaker.begin(time.monotonic())
@@ -193,13 +197,12 @@ class EndpointLine:
     ) -> None:
         answer: Answer | None = None
         try:
-            answer = await self._transmit(
-                endpoint, message_of(delivery), tenant_id=self.key.tenant_id, begins=lambda: self._count(delivery)
-            )
+            answer = await self._transmit(endpoint, partial(self._write, delivery), tenant_id=self.key.tenant_id)
         except Exception as error:  # noqa: BLE001 - a fault of ours costs it an attempt: it must not stay in hand
             structlog.get_logger().exception("sending broken off", endpoint=self.key.name, tenant=self.key.tenant_id)
             answer = Retry(f"the worker failed: {one_line(error)}", 0.0, fault=Fault.DELIVERY)
         finally:
+            self.load.remove([delivery])
             breaker.end(term, answer, time.monotonic())
         if isinstance(answer, Gone) and self._route is route:
             assert route.stored is not None, "something was sent"
@@ -209,8 +212,16 @@ class EndpointLine:
         self._settle([settlement_after(delivery, answer, route.policy, now=self._now())])
         self._begin()
 
-    def _count(self, delivery: ClaimedDelivery) -> None:
+    def _write(self, delivery: ClaimedDelivery) -> Message:
+        """Write what is sent now, and count it: a body that waited for its turn would be in memory for nothing."""
         self._stats.count_called(delivery.target, [delivery], now=self._now())
+        return message_of(delivery)
+
+    def _take_waiting(self) -> list[ClaimedDelivery]:
+        waiting = list(self._waiting)
+        self._waiting.clear()
+        self.load.remove(waiting)
+        return waiting
 
     def _refused(self, delivery: ClaimedDelivery, route: Route) -> Settlement:
         if route.is_final:

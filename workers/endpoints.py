@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from sql.deliveries.claim import Claim, ClaimedDelivery, Lane
@@ -11,11 +12,24 @@ from sql.session import Session, StatementRefused, StoreUnavailable
 from webhooks.addresses import Networks
 from webhooks.endpoint import EndpointRules
 from webhooks.sender import Sender, SenderSettings
+from workers.budget import Budget
 from workers.calls import Broken
 from workers.endpoint_line import EndpointLine, Send
 from workers.stats import WorkerStats
 
-NEW_PLACES = 10  # taken of an endpoint of which nothing is known yet
+NEW_BATCH = 100  # deliveries to new endpoints that one claim takes
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many more deliveries a claim may take: `places` of each endpoint, as a scan asks for them, `most` in all.
+
+    `new_places` are those of an endpoint of which nothing is known yet.
+    """
+
+    places: dict[str, int]
+    new_places: int
+    most: int
 
 
 class Endpoints:
@@ -51,10 +65,14 @@ class Endpoints:
         """Count the breakers that are open."""
         return sum(line.is_open for line in self._lines.values())
 
-    @property
-    def places(self) -> dict[str, int]:
-        """Return how many more deliveries each endpoint takes, as a scan asks for it."""
-        return {lane.place: line.places for lane, line in self._lines.items()}
+    def room(self) -> Room:
+        """Say how many more deliveries are taken, so that no tenant has more in hand than its share."""
+        budget = Budget((lane.tenant_id, line.load) for lane, line in self._lines.items())
+        places = {
+            lane.place: min(line.places, budget.places(lane.tenant_id, each_bytes=line.each_bytes))
+            for lane, line in self._lines.items()
+        }
+        return Room(places, budget.new_places, most=min(sum(places.values()) + NEW_BATCH, budget.free))
 
     def add(self, lane: Lane, deliveries: Sequence[ClaimedDelivery]) -> None:
         """Take deliveries of one lane that were claimed."""
@@ -118,7 +136,7 @@ class Endpoints:
     def _line(self, lane: Lane) -> EndpointLine:
         if self._send is None:
             self._sender = Sender(SenderSettings(), networks=self._rules.networks)
-            self._send = self._sender.send
+            self._send = self._sender.send_in_turn
         key = EndpointName(lane.tenant_id, lane.target.removeprefix(WEBHOOK))
         return EndpointLine(
             key,

@@ -3,6 +3,7 @@
 Nothing ends a function from outside here. One that never ends is left behind, as the seat or the run's policy says.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 
 from shardclock import CallOutcome, Handler, Job, RunOrder, Seen
@@ -21,6 +22,10 @@ class HandlerHere:
 
     async def ready(self) -> None:
         """Answer: the user's code is imported."""
+
+    async def gone(self) -> None:
+        """Never answer: its process is the worker's own."""
+        await asyncio.Event().wait()
 
     async def call(self, deliveries: Sequence[ClaimedDelivery]) -> CallResult:
         """Call the handler for each delivery."""

@@ -76,6 +76,12 @@ class HandlerProcess(Protocol):
         errors:  ProcessDied  it can't be imported
         """
 
+    async def gone(self) -> None:
+        """Wait until the process has ended, which is told by an error alone.
+
+        errors:  ProcessDied  it has ended
+        """
+
     def kill(self) -> None:
         """End the process at once."""
 
@@ -140,6 +146,10 @@ class HandlerActor:
     async def ready(self) -> None:
         """Answer once the user's code is imported."""
 
+    async def gone(self) -> None:
+        """Never answer: the pending call fails when the process ends."""
+        await asyncio.Event().wait()
+
     async def call(self, envelopes: bytes) -> tuple[list[Outcome | None], float]:
         """Call the handler for each timer, as `Calls` does.
 
@@ -166,7 +176,7 @@ class RayHandlerProcess:
                 num_cpus=spec.policy.num_cpus or 0,
                 memory=spec.policy.memory_mib and spec.policy.memory_mib * 2**20,
                 resources={resource: LEAST_SHARE} if resource else None,
-                max_concurrency=spec.calls_max + 1,
+                max_concurrency=spec.calls_max + 2,  # `ready` and `gone` beside the calls
                 scheduling_strategy="DEFAULT" if asks else here,
             )
             .remote(modules, directory, spec.target, spec.calls_max, spec.policy.priority)
@@ -178,6 +188,13 @@ class RayHandlerProcess:
         errors:  ProcessDied  it can't be imported
         """
         await answer_of(self._actor.ready.remote(), whose="handler")
+
+    async def gone(self) -> None:
+        """Wait until the process has ended, which is told by an error alone.
+
+        errors:  ProcessDied  it has ended
+        """
+        await answer_of(self._actor.gone.remote(), whose="handler")
 
     async def call(self, deliveries: Sequence[ClaimedDelivery]) -> CallResult:
         """Call the handler for each delivery.

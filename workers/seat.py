@@ -6,7 +6,8 @@ handler's concurrency, so a chunk may be larger.
 
 If the process dies or hangs while several deliveries are being called, nobody knows which of them was the cause. The
 seat gives them back as suspects. Each is then called alone: the one that dies alone is guilty, and only its attempt
-fails.
+fails. If it dies while nothing is being called, nobody is: a call to it is pending for as long as it lives, so that the
+seat knows, and starts another one for the next delivery.
 """
 
 import asyncio
@@ -53,6 +54,7 @@ class Seat:
         self._start = start
         self._process: HandlerProcess | None = None
         self._started = False
+        self._watch: asyncio.Task[None] | None = None
         self._calls = 0
         self._deliveries = 0
         self._alone = False
@@ -102,6 +104,9 @@ class Seat:
             self._process.kill()
             self._process = None
             self._started = False
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
 
     async def _call(self, process: HandlerProcess, chunk: Sequence[ClaimedDelivery], *, began_at: datetime) -> Called:
         began_s = time.monotonic()
@@ -175,7 +180,16 @@ class Seat:
                 self.end()
                 raise CannotStart(str(error) or type(error).__name__) from error
             self._started = True
+            self._watch = asyncio.create_task(self._watch_process(process))
         return self._process
+
+    async def _watch_process(self, process: HandlerProcess) -> None:
+        """Forget a process that ends while nothing is being called; else the calls tell what became of them."""
+        try:
+            await process.gone()
+        except Exception:  # noqa: BLE001 - whatever it is, nobody would hear of the process's end any more
+            if self._process is process and self.is_empty:
+                self.end()
 
 
 def next_chunk(size: int, took_s: float, deliveries: int) -> int:

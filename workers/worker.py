@@ -16,7 +16,7 @@ from sql.deliveries.settle import SETTLE_PLANS, Settlement
 from sql.dsn import Dsn
 from sql.session import Session, StoreUnavailable
 from workers.claim_planner import ClaimPlanner
-from workers.endpoints import NEW_PLACES, Endpoints
+from workers.endpoints import Endpoints
 from workers.hand import Hand
 from workers.handler import HandlerSpec
 from workers.handlers import Handlers
@@ -33,7 +33,6 @@ HINT_S = 0.5  # the longest wait for one hint, so that a worker that was asked t
 HINT_GAP_S = 0.002  # between two claims that hints ask for
 SEARCH_TIMEOUT_S = 30.0  # a search may read past millions of settled deliveries that can't be removed
 UNSETTLED_MAX = 5_000  # outcomes that wait to be settled: with more, nothing is claimed
-NEW_BATCH = 100  # deliveries to new endpoints that one claim takes
 REFRESH_S = 1.0  # between two looks for endpoints that must be read, if nobody asks
 RENEWED_MAX = 1_000  # leases that one statement renews, so that a statement which takes too long is not the whole hand
 
@@ -242,12 +241,12 @@ class Worker:
         return REFRESH_S
 
     def _scan(self) -> DeliveryScan:
-        places, webhooks = self._handlers.places, self._endpoints.places
+        places, webhooks = self._handlers.places, self._endpoints.room()
         return DeliveryScan(
             targets=[target for target, free in places.items() if free],
-            batch=min(self._settings.delivery_batch, sum(places.values()) + sum(webhooks.values()) + NEW_BATCH),
-            webhooks=NEW_PLACES,
-            places=places | webhooks,
+            batch=max(1, min(self._settings.delivery_batch, sum(places.values()) + webhooks.most)),
+            webhooks=webhooks.new_places,
+            places=places | webhooks.places,
         )
 
     def _held(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:

@@ -29,8 +29,8 @@ class WebhookBook:
     def __init__(self) -> None:
         self.webhooks: list[Webhook] = []
 
-    async def send(self, endpoint: Endpoint, message: Message, *, tenant_id: str, begins: Callable[[], None]) -> Answer:
+    async def send(self, endpoint: Endpoint, write: Callable[[], Message], *, tenant_id: str) -> Answer:
         """Write down a webhook."""
-        begins()
+        message = write()
         self.webhooks.append(Webhook(str(endpoint.url), tenant_id, message.id, json.loads(message.body)))
         return Delivered(ACCEPTED, 0.0)

@@ -87,6 +87,7 @@ class DeadLettersAnswer(Answer):
     """Some dead letters, the newest first."""
 
     dead_letters: list[DeadLetterAnswer]
+    next: str | None = NEXT
 
 
 class ActedAnswer(Answer):

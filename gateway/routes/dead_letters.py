@@ -15,16 +15,24 @@ from gateway.requests.callers import Caller
 from gateway.requests.listing import listing
 from gateway.requests.paths import Key
 from gateway.requests.problems import NOT_FOUND, Problem
-from service.dead_letters import AT_ONCE_MAX, discard, redrive
+from service.dead_letters import AT_ONCE_MAX, LISTED_MAX, discard, page_of, redrive
 from service.filters import moment_of
 from service.many import Changed
-from sql.deliveries.dead_letters import DeadLetterFilter, find_dead_letters
+from sql.deliveries.dead_letters import DeadLetterFilter
 
 PER_S_MAX = 100_000
 
 router = APIRouter(prefix="/v1/dead-letters", tags=["dead letters"])
 
-Target = Annotated[str | None, Query(description="only of this target")]
+
+class DeadLettersQuery(BaseModel):
+    """Which dead letters are listed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    target: str | None = Field(None, description="only of this target")
+    limit: int = Field(100, ge=1, le=LISTED_MAX, description="at most so many; fewer if they are large")
+    after: str | None = Field(None, description="the last answer's `next`")
 
 
 class DeadLettersRequest(BaseModel):
@@ -55,14 +63,12 @@ class DiscardRequest(DeadLettersRequest):
 
 
 @router.get("", response_model=DeadLettersAnswer)
-async def list_dead_letters(
-    gateway: Here, caller: Reader, target: Target = None, limit: Annotated[int, Query(ge=1, le=1_000)] = 100
-) -> Response:
+async def list_dead_letters(gateway: Here, caller: Reader, wanted: Annotated[DeadLettersQuery, Query()]) -> Response:
     """List dead letters, the newest first."""
-    wanted = DeadLetterFilter(target=target, tenant_id=caller.tenant_id)
+    chosen = DeadLetterFilter(target=wanted.target, tenant_id=caller.tenant_id)
     async with gateway.pool.session(caller.tenants) as session:
-        letters = await find_dead_letters(session, wanted, limit=limit)
-    return await listing(DeadLettersAnswer, "dead_letters", map(DeadLetterAnswer.of, letters))
+        page = await page_of(session, chosen, size=wanted.limit, page=wanted.after)
+    return await listing(DeadLettersAnswer, "dead_letters", map(DeadLetterAnswer.of, page.letters), next=page.next)
 
 
 @router.post(

@@ -3,8 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from sql.session import Session
+
+PAGE_BYTES = 8 * 2**20  # of JSON and reasons: one delivery may have more than 64 KiB, and a page a thousand deliveries
+
+
+class Place(NamedTuple):
+    """Where a dead letter stands among all others."""
+
+    died_at: datetime
+    timer_key: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +34,19 @@ class DeadLetter:
     payload: str | None
     failures: str | None
 
+    @property
+    def place(self) -> Place:
+        """Return behind what the next page begins if this is the last one of a page."""
+        return Place(self.died_at, self.timer_key)
+
+
+class DeadLetterKey(NamedTuple):
+    """Which dead letter is meant, and of whom."""
+
+    timer_key: int
+    target: str
+    tenant_id: str
+
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterFilter:
@@ -35,14 +58,36 @@ class DeadLetterFilter:
     died_before: datetime | None = None
 
 
-async def find_dead_letters(session: Session, wanted: DeadLetterFilter, *, limit: int) -> list[DeadLetter]:
-    """Find dead letters, the one that was given up last first.
+async def find_dead_letters(
+    session: Session, wanted: DeadLetterFilter, *, limit: int, after: Place | None = None
+) -> tuple[list[DeadLetter], bool]:
+    """Find dead letters, the one that was given up last first; say whether there are more.
 
-    shape:   at most `limit`
+    shape:   at most `limit`, from behind the place `after` on; no other follows once they have `PAGE_BYTES`
     errors:  StoreUnavailable  no answer in time
     source:  sql/deliveries/find_dead_letters.sql
     """
-    return [DeadLetter(*row) for row in await session.rows("find_dead_letters", **asdict(wanted), limit=limit)]
+    rows = await session.rows(
+        "find_dead_letters",
+        **asdict(wanted),
+        after_at=after and after.died_at,
+        after_key=after and after.timer_key,
+        limit=limit,
+        bytes=PAGE_BYTES,
+    )
+    return [DeadLetter(*row[:-1]) for row in rows], bool(rows) and rows[0]["found"] > len(rows)
+
+
+async def find_dead_letter_keys(session: Session, wanted: DeadLetterFilter, *, limit: int) -> list[DeadLetterKey]:
+    """Find dead letters that are to be changed, the one that was given up last first.
+
+    shape:   at most `limit`
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/deliveries/find_dead_letter_keys.sql
+    """
+    return [
+        DeadLetterKey._make(it) for it in await session.rows("find_dead_letter_keys", **asdict(wanted), limit=limit)
+    ]
 
 
 async def redrive_dead_letters(session: Session, timer_keys: Sequence[int], *, per_s: int | None = None) -> list[int]:

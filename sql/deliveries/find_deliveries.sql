@@ -6,7 +6,8 @@
 --        :after_at timestamptz, :after_key bigint; :limit bigint
 -- out:   timer_key bigint, target text, tenant_id text, name text, state text (WAITING or IN_HAND),
 --        failed_attempts integer, next_attempt_at timestamptz, holder bigint or null (who has it in hand),
---        last_error text or null (why the last attempt failed); by target and tenant, what is due first coming first
+--        last_error text or null (why the last attempt failed, its first 1,000 characters); by target and tenant, what is
+--        due first coming first
 -- locks: nothing
 -- index: deliveries_by_lane or deliveries_failing, from where the page begins; with a tenant and no target, all of it
 select
@@ -14,7 +15,7 @@ select
     case when d.claimed_until > now() then 'IN_HAND' else 'WAITING' end as state,
     d.failed_attempts, d.next_attempt_at,
     case when d.claimed_until > now() then d.claimed_by end as holder,
-    d.failures -> -1 ->> 'reason' as last_error
+    left(d.failures -> -1 ->> 'reason', 1000) as last_error
 from shardclock.deliveries d
 where (:target::text is null or d.target = :target)
     and (:tenant_id::text is null or d.tenant_id = :tenant_id)

@@ -6,6 +6,7 @@ import pytest
 
 from shardclock import AsyncClient
 from shardclock.http import NotFound
+from sql.deliveries import dead_letters
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver
 from tests.support.factories import HolderClient, add_holder, value
 from tests.support.job_runs import declare as declare_jobs
@@ -43,6 +44,15 @@ async def test_dead_letters_are_found_redriven_and_discarded(dsn: str, client: A
     assert await value(dsn, "select count(*) from shardclock.dead_letters") == 0
     with pytest.raises(NotFound):
         await client.redrive(letters[0])
+
+
+async def test_dead_letters_are_read_page_by_page_if_they_are_large(
+    client: AsyncClient, letters: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "PAGE_BYTES", 1)
+
+    assert [letter.timer_key for letter in await client.dead_letters()] == letters[::-1]
+    assert [letter.timer_key for letter in await client.dead_letters(limit=3)] == letters[:0:-1]
 
 
 async def test_one_dead_letter_or_those_that_are_chosen(client: AsyncClient) -> None:

@@ -16,6 +16,7 @@ from tests.support.cli_asserts import NOT_DONE
 from tests.support.cluster_process import ClusterProcess
 from tests.support.doc_blocks import blocks
 from tests.support.factories import query
+from tests.support.processes import kill_all
 from tests.support.program import run, until
 
 pytestmark = pytest.mark.ray
@@ -152,6 +153,15 @@ def test_what_a_handler_does_to_its_process_is_its_own_attempt_s(
     assert how == {("good", "DELIVERED", 1), ("bad", "DEAD", attempts)}
     (why,) = {end.detail["reason"] for end in ends if end.payload == "bad"}
     assert "0.5 s" in why if target == "hangs" else "process ended" in why
+
+
+def test_a_process_that_is_killed_while_it_waits_costs_no_attempt(up: ClusterProcess) -> None:
+    schedule(up, "plain", [0] * 20)  # so many that each worker has a process
+    kill_all(lambda: up.processes("HandlerActor"))
+
+    (end,) = schedule(up, "plain", [0])
+
+    assert (end.intent, end.detail["attempt"]) == ("DELIVERED", 1)
 
 
 def test_a_handler_may_discard_and_explain_says_so(up: ClusterProcess) -> None:

@@ -48,6 +48,15 @@ async def test_dead_letters_are_listed_redriven_and_discarded(dsn: str, api: Api
     assert await value(dsn, "select count(*) from shardclock.dead_letters") == 0
 
 
+async def test_a_list_of_dead_letters_leads_to_the_next_page(api: Api, letters: list[int]) -> None:
+    first = (await api.get("/v1/dead-letters?limit=2")).json
+    rest = (await api.get(f"/v1/dead-letters?limit=2&after={quote(first['next'])}")).json
+
+    assert [letter["timer_key"] for letter in (*first["dead_letters"], *rest["dead_letters"])] == letters[::-1]
+    assert rest["next"] is None
+    (await api.get("/v1/dead-letters?after=7")).assert_problem("refused", 422, "page '7' is not one")
+
+
 async def test_another_tenants_dead_letters_are_not_there(dsn: str, api: Api, letters: list[int]) -> None:
     eve = {"Shardclock_Tenant": "eve"}
     assert (await api.get("/v1/dead-letters", **eve)).json["dead_letters"] == []

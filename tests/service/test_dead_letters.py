@@ -6,15 +6,29 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from service.dead_letters import discard, of_targets, redrive
+from service.dead_letters import discard, of_targets, page_of, redrive
 from service.many import Changed
+from sql.deliveries import dead_letters
 from sql.deliveries.dead_letters import DeadLetterFilter
-from sql.session import Session
-from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver
-from tests.support.factories import HolderClient, add_holder
+from sql.session import Record, Session
+from tests.support.deliveries import HANDLER, WorkerClient, add_worker, bury, dead, declare, deliver
+from tests.support.factories import BOUND_S, HolderClient, add_holder, query
+from tests.support.roles import as_role
 from tests.support.sql_client import session as session_of
+from timers.refusal import Refusal
 
 EACH = DeadLetterFilter()
+
+
+class Weighed(Session):
+    """Count the characters of what is read."""
+
+    read = 0
+
+    async def rows(self, statement_name: str, /, **values: object) -> list[Record]:
+        rows = await super().rows(statement_name, **values)
+        self.read += sum(len(str(field)) for row in rows for field in row)
+        return rows
 
 
 @pytest.fixture
@@ -65,3 +79,50 @@ async def test_what_a_run_leaves_may_be_acted_on_when_those_of_the_run_are_due(
     assert (first.sentence, first.more, first.again_in_s) == ("put back: 2 dead letters are due again", True, 2)
     assert rest == Changed(letters[:1], "1 dead letter discarded", more=False)
     assert none == Changed([], "there is no such dead letter", more=False)
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+async def test_what_is_redriven_or_discarded_is_found_without_what_it_holds(dsn: str, dry_run: bool) -> None:
+    await bury_large(dsn, 40)
+    async with Weighed(as_role(dsn, "shard"), application="test", timeout_s=BOUND_S) as session:
+        redriven = await redrive(session, EACH, limit=20, dry_run=dry_run)
+        discarded = await discard(session, EACH, limit=20, dry_run=dry_run)
+
+    assert (len(redriven.keys), len(discarded.keys)) == (20, 20)
+    assert session.read < 10_000, "one payload alone has more"
+
+
+async def test_a_page_ends_early_when_they_are_large_and_leads_to_the_rest(
+    dsn: str, operator: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await bury_large(dsn, 5)
+    monkeypatch.setattr(dead_letters, "PAGE_BYTES", 90_000)
+    pages = [await page_of(operator, EACH, size=4)]
+    while (following := pages[-1].next) is not None:
+        pages.append(await page_of(operator, EACH, size=4, page=following))
+    monkeypatch.setattr(dead_letters, "PAGE_BYTES", 1)
+    alone = await page_of(operator, EACH, size=4)
+
+    assert [[letter.timer_key for letter in page.letters] for page in pages] == [[1, 2], [3, 4], [5]]
+    assert [letter.timer_key for letter in alone.letters] == [1], "a page has always one"
+    whole = await page_of(operator, DeadLetterFilter(timer_key=5), size=1)
+    assert ([letter.timer_key for letter in whole.letters], whole.next) == ([5], None)
+
+
+async def test_a_page_leads_to_the_next_and_any_other_text_is_refused(dsn: str, operator: Session) -> None:
+    await bury(dsn, 5)
+    first = await page_of(operator, EACH, size=3)
+    second = await page_of(operator, EACH, size=3, page=first.next)
+
+    assert [letter.timer_key for letter in (*first.letters, *second.letters)] == [5, 4, 3, 2, 1]
+    assert (first.next is None, second.next) == (False, None)
+    for page in ("", "7", "[]", '["yesterday", 1]', '["2031-01-01T00:00:00", 1]', '["2031-01-01T00:00:00Z", -1]',
+                 '["2031-01-01T00:00:00Z", 9999999999999999999]', "[7, 1]"):  # fmt: skip
+        with pytest.raises(Refusal, match="is not one that a list of dead letters gave"):
+            await page_of(operator, EACH, size=3, page=page)
+
+
+async def bury_large(dsn: str, count: int) -> None:
+    """Insert dead letters that were given up at one moment, each with a payload of 60,000 bytes and more."""
+    await bury(dsn, count)
+    await query(dsn, "update shardclock.dead_letters set payload = to_jsonb(repeat('x', 60000)), died_at = now()")

@@ -305,6 +305,14 @@ async def test_they_are_found_by_target_and_tenant_what_is_due_first_first_with_
         assert [it.timer_key for it in await found(operator, wanted)] == keys, wanted
 
 
+async def test_of_a_long_reason_its_beginning_is_listed(dsn: str, operator: HolderClient) -> None:
+    await add_deliveries(dsn, 1, failures="jsonb_build_array(jsonb_build_object('reason', repeat('no ', 1000)))")
+
+    (failing,) = await found(operator, DeliveryFilter())
+
+    assert failing.last_error == ("no " * 1_000)[:1_000]
+
+
 async def test_pages_give_each_once_also_of_one_moment(dsn: str, operator: HolderClient) -> None:
     for target in (HANDLER, OTHER):
         await add_deliveries(dsn, 12, target, next_attempt_at="date_trunc('hour', now())", tenant_id="'t' || i % 2")

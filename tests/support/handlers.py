@@ -82,6 +82,17 @@ class FakeProcess:
     answers: bool = True  # while a call hangs
     hangs: bool = False
     slow_after: int | None = None  # of a chunk it calls no more than these
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def gone(self) -> None:
+        """Tell that the process has ended: it was killed, has died of a delivery or, as `die` says, by itself."""
+        await self.ended.wait()
+        raise ProcessDied("the handler's process ended: exit code 1")
+
+    def die(self) -> None:
+        """End by itself: whoever calls it learns of that by an error."""
+        self.play = _dies
+        self.ended.set()
 
     async def ready(self) -> None:
         """Come up, or not; a loop that a call blocks doesn't answer."""
@@ -101,7 +112,7 @@ class FakeProcess:
         try:
             return CallResult([self.play(it) for it in deliveries], took_s=0.0001 * len(deliveries))
         except Died:
-            self.killed = True
+            self.kill()
             raise ProcessDied("the handler's process ended: exit code 1") from None
         except Hangs:
             self.hangs = True
@@ -111,6 +122,11 @@ class FakeProcess:
     def kill(self) -> None:
         """End."""
         self.killed = True
+        self.ended.set()
+
+
+def _dies(_: ClaimedDelivery) -> Outcome:
+    raise Died
 
 
 def completes(_: ClaimedDelivery) -> Outcome:

@@ -68,6 +68,15 @@ class PipedProcess:
         outcomes, took_s = await self._ask([envelope_of(it) for it in deliveries])
         return CallResult([COMPLETED if outcome is None else outcome for outcome in outcomes], took_s)
 
+    async def gone(self) -> None:
+        """Wait until the process has ended.
+
+        errors:  ProcessDied  it has ended
+        """
+        assert self._listening is not None, "it was started"
+        await asyncio.wait([self._listening])
+        raise ProcessDied(self._how)
+
     def kill(self) -> None:
         """End the process at once."""
         if self._process is not None and self._process.returncode is None:

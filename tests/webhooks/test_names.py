@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import threading
 
@@ -15,7 +16,7 @@ from webhooks.addresses import Networks
 from webhooks.answers import Fault, Retry
 from webhooks.endpoint import Endpoint
 from webhooks.failures import NO_ADDRESS, NO_ROOM
-from webhooks.names import ADDRESSES_MAX, Names, SystemNames
+from webhooks.names import ADDRESSES_MAX, Names, SystemNames, asking
 from webhooks.sender import Sender, SenderSettings
 from webhooks.signing import check_secret
 
@@ -53,12 +54,12 @@ async def test_the_system_knows_no_name_that_does_not_exist_and_then_resolves_on
 
 
 async def test_when_all_lookups_hang_the_next_endpoint_is_not_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Given two threads, both in a lookup that does not end
+    # Given two threads, both in a lookup that does not end, for two tenants
     ended = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: ended.wait(10.0) or [])
     names = SystemNames(threads=2)
     async with Sender(SenderSettings(), networks=Networks(), resolver=names) as sender:
-        hanging = [asyncio.create_task(names.resolve(f"{number}.test")) for number in range(2)]
+        hanging = [asyncio.create_task(_look_up(names, f"{tenant}.test", tenant)) for tenant in "ab"]
         await asyncio.sleep(0)
         # When even nobody waits for them any more
         for task in hanging:
@@ -69,6 +70,45 @@ async def test_when_all_lookups_hang_the_next_endpoint_is_not_blamed(monkeypatch
         ended.set()
     assert isinstance(answer, Retry)
     assert (answer.reason, answer.fault) == (NO_ROOM, Fault.SENDER)
+
+
+async def test_a_tenant_whose_lookups_hang_leaves_half_of_them_to_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = threading.Event()
+    loopback = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0))
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda host, *_, **__: [loopback] if host == "quick.test" or ended.wait(10.0) else []
+    )
+    names = SystemNames(threads=8)
+    hanging = [asyncio.create_task(_look_up(names, f"{number}.test", "a")) for number in range(9)]
+    await asyncio.sleep(0)
+
+    refused = [task for task in hanging if task.done()]
+    assert len(refused) == 5
+    assert {getattr(task.exception(), "errno", None) for task in refused} == {errno.EAGAIN}
+    assert [found["host"] for found in await _look_up(names, "quick.test", "b")] == ["127.0.0.1"]
+    ended.set()
+    await asyncio.gather(*hanging, return_exceptions=True)
+    assert [found["host"] for found in await _look_up(names, "quick.test", "a")] == ["127.0.0.1"]
+    await names.close()
+
+
+async def test_a_name_is_looked_up_for_the_tenant_whose_delivery_is_sent() -> None:
+    tenants: list[str] = []
+
+    class Noting(Zone):
+        async def resolve(self, *_: object, **__: object) -> list[ResolveResult]:
+            tenants.append(asking.get())
+            raise OSError(None, "no such name")
+
+    async with Sender(SenderSettings(), networks=Networks(), resolver=Noting()) as sender:
+        await sender.send(_endpoint(), DELIVERY, tenant_id="acme")
+        await sender.send(_endpoint(), DELIVERY)
+    assert tenants == ["acme", "third.test:443"]
+
+
+async def _look_up(names: SystemNames, host: str, tenant: str) -> list[ResolveResult]:
+    asking.set(tenant)  # of this task alone
+    return await names.resolve(host)
 
 
 def _endpoint() -> Endpoint:

@@ -30,7 +30,7 @@ from tests.support.waiting import eventually
 from webhooks.addresses import networks_of
 from webhooks.answers import Answer, Delivered, Fault, Gone, Retry
 from webhooks.failures import NO_ADDRESS, NO_ROOM
-from webhooks.sender import Sender, SenderSettings
+from webhooks.sender import Message, Sender, SenderSettings
 from webhooks.signing import check_secrets, signed_headers
 
 LOOPBACK = networks_of(allowed=["127.0.0.0/8"])
@@ -348,23 +348,24 @@ async def test_a_slow_endpoint_does_not_hold_up_another(sender: Sender) -> None:
 
 
 async def test_a_tenant_that_fills_the_sender_does_not_hold_up_another() -> None:
-    began: list[str] = []
+    writes = 0
+
+    def written() -> Message:
+        nonlocal writes
+        writes += 1
+        return DELIVERY
+
     limits = SenderSettings(requests_max=20)
     async with (
         receiving(hanging) as slow,
         receiving(answering("200 OK")) as fast,
         Sender(limits, networks=LOOPBACK) as sender,
     ):
-        waiting = [
-            asyncio.create_task(
-                sender.send(slow.endpoint(), DELIVERY, tenant_id="a", begins=lambda: began.append("slow"))
-            )
-            for _ in range(40)
-        ]
+        waiting = [asyncio.create_task(sender.send_in_turn(slow.endpoint(), written, tenant_id="a")) for _ in range(40)]
         await eventually(lambda: len(slow.requests) == 7, within_s=SOON_S)
         async with asyncio.timeout(SOON_S):
             assert isinstance(await sender.send(fast.endpoint(), DELIVERY, tenant_id="b"), Delivered)
-        assert len(began) == 7
+        assert writes == 7, "what waits for its turn is not written yet"
         for task in waiting:
             task.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)

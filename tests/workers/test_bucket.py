@@ -29,6 +29,14 @@ def test_a_clock_that_stands_gives_nothing_twice() -> None:
     assert [bucket.room(5.0) for _ in range(3)] == [0, 0, 0]
 
 
+def test_it_is_full_again_when_what_was_taken_has_come_back() -> None:
+    bucket = Bucket(0.1, burst=2)
+    assert bucket.is_full(0.0)
+    bucket.take(5.0)
+    assert (bucket.is_full(14.9), bucket.is_full(15.1)) == (False, True)
+    assert Bucket(None).is_full(0.0)
+
+
 def test_what_is_put_back_can_be_taken_again_and_the_burst_stays_the_most() -> None:
     bucket = Bucket(0.1, burst=2)
     bucket.take(5.0)

@@ -42,13 +42,11 @@ class Sent:
     turn: asyncio.Event | None = None
     ids: list[str] = field(default_factory=list)
 
-    async def __call__(
-        self, endpoint: Endpoint, message: Message, *, tenant_id: str, begins: Callable[[], None]
-    ) -> Answer:
+    async def __call__(self, endpoint: Endpoint, write: Callable[[], Message], *, tenant_id: str) -> Answer:
         assert (str(endpoint.url), tenant_id) == (STORED.url, KEY.tenant_id)
         if self.turn is not None:
             await self.turn.wait()
-        begins()
+        message = write()
         self.ids.append(message.id)
         if self.gate is not None:
             await self.gate.wait()
@@ -266,6 +264,18 @@ async def test_a_line_without_work_is_forgotten_after_a_while(monkeypatch: pytes
         await eventually(lambda: len(it.settled) == 1)
         assert not it.line.is_idle
         monkeypatch.setattr(workers.endpoint_line, "IDLE_S", -1.0)
+        assert it.line.is_idle
+
+
+async def test_a_line_is_kept_while_its_rate_lets_none_begin(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bench(Sent(), replace(STORED, policy={"rate_per_s": 0.01})) as it:
+        it.line.add([delivery(1)])
+        await eventually(lambda: len(it.settled) == 1)
+        now_s = time.monotonic()
+
+        monkeypatch.setattr(workers.endpoint_line, "time", SimpleNamespace(monotonic=lambda: now_s + 99.0))
+        assert not it.line.is_idle, "a new line would send another one now"
+        monkeypatch.setattr(workers.endpoint_line, "time", SimpleNamespace(monotonic=lambda: now_s + 101.0))
         assert it.line.is_idle
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from itertools import count
 from typing import Any, cast
 
 import pytest
@@ -12,8 +15,14 @@ from sql.deliveries.settle import Settlement
 from sql.session import Session, StatementRefused, StoreUnavailable
 from tests.support.handlers import NOON, delivery
 from tests.support.receivers import SECRET
+from tests.support.waiting import eventually
 from webhooks.addresses import Networks
-from workers.endpoint_line import GoneAt
+from webhooks.answers import Answer, Delivered
+from webhooks.endpoint import Endpoint
+from webhooks.sender import Message
+from workers import budget
+from workers.budget import NEW_PLACES, Load
+from workers.endpoint_line import GoneAt, Send
 from workers.endpoints import Endpoints
 from workers.stats import WorkerStats
 
@@ -48,9 +57,9 @@ def settled() -> list[Settlement]:
     return []
 
 
-@pytest.fixture
-async def endpoints(settled: list[Settlement]) -> AsyncIterator[Endpoints]:
-    """Give the endpoints of a worker."""
+@asynccontextmanager
+async def opened(settled: list[Settlement], send: Send | None = None) -> AsyncIterator[Endpoints]:
+    """Set up the endpoints of a worker, and close them."""
     broken: list[BaseException] = []
     one = Endpoints(
         http=False,
@@ -59,10 +68,20 @@ async def endpoints(settled: list[Settlement]) -> AsyncIterator[Endpoints]:
         now=lambda: NOON,
         stats=WorkerStats(),
         broken=broken.append,
+        send=send,
     )
-    yield one
-    await one.close()
+    try:
+        yield one
+    finally:
+        await one.close()
     assert broken == []
+
+
+@pytest.fixture
+async def endpoints(settled: list[Settlement]) -> AsyncIterator[Endpoints]:
+    """Give the endpoints of a worker."""
+    async with opened(settled) as one:
+        yield one
 
 
 @pytest.mark.parametrize(
@@ -110,3 +129,89 @@ async def test_one_that_can_not_be_disabled_keeps_no_other_from_being_read_or_di
     assert [endpoints._lines[lane].gone is None for lane in gone] == [False, True]
     await endpoints.refresh(cast("Session", session))
     assert session.disabled == ["bad", "gone", "bad"]
+
+
+class Receivers:
+    """Answer at once what is sent, while they are well."""
+
+    def __init__(self) -> None:
+        self.well = asyncio.Event()
+        self.well.set()
+
+    async def __call__(self, endpoint: Endpoint, write: Callable[[], Message], *, tenant_id: str) -> Answer:
+        assert (endpoint.url.host, tenant_id in "ab") == ("example.com", True)
+        await self.well.wait()
+        write()
+        return Delivered(204, 0.01)
+
+
+class Claims:
+    """Claim deliveries of endpoints that have more than enough, a hundred at once, as their room says."""
+
+    def __init__(self, endpoints: Endpoints, lanes: Sequence[Lane]) -> None:
+        self._endpoints, self._keys = endpoints, count(1)
+        well = ROW | {"disabled_at": None, "disabled_why": None, "policy": '{"concurrency": 1000}'}
+        self._rows = Rows(
+            *(well | {"tenant_id": it.tenant_id, "name": it.target.removeprefix("webhook:")} for it in lanes)
+        )
+
+    async def once(self, lanes: Sequence[Lane]) -> int:
+        """Claim once of these lanes; return how many were claimed."""
+        room = self._endpoints.room()
+        share = min(100, room.most) // len(lanes)
+        taken = {lane: min(share, room.places.get(lane.place, room.new_places)) for lane in lanes}
+        for lane, places in taken.items():
+            one = delivery(target=lane.target, tenant_id=lane.tenant_id)
+            if places:
+                self._endpoints.add(lane, [one._replace(timer_key=next(self._keys)) for _ in range(places)])
+        await self._endpoints.refresh(cast("Session", self._rows))
+        return sum(taken.values())
+
+    async def are_done(self) -> bool:
+        """Read the endpoints that must be read again; say whether nothing is in hand."""
+        await self._endpoints.refresh(cast("Session", self._rows))
+        return not in_hand(self._endpoints)
+
+
+async def test_a_tenant_whose_endpoints_hang_has_half_of_what_a_worker_takes_and_others_have_places(
+    settled: list[Settlement], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Given five endpoints of one tenant that have done well: each may have some 130 deliveries in hand
+    monkeypatch.setattr(budget, "IN_HAND_MAX", 400)
+    receivers, of_one = Receivers(), [Lane(f"webhook:n{number}", "a") for number in range(5)]
+    async with opened(settled, receivers) as endpoints:
+        claims = Claims(endpoints, [*of_one, OTHER])
+        while len(settled) < 5 * 60:
+            await claims.once(of_one)
+            await eventually(claims.are_done)
+
+        # When all of them hang
+        receivers.well.clear()
+        while await claims.once(of_one):
+            pass
+
+        # Then they have a half, and no more than one claim beyond; another tenant has its first places
+        assert in_hand(endpoints) <= 200 + 100
+        assert await claims.once([OTHER]) == NEW_PLACES
+        receivers.well.set()
+        await eventually(claims.are_done)
+        assert await claims.once(of_one) > 0
+
+
+async def test_what_left_the_hand_in_any_way_takes_no_room(endpoints: Endpoints, settled: list[Settlement]) -> None:
+    first, second, third = (delivery(key, target=OTHER.target, tenant_id="b", payload="x" * 100) for key in (1, 2, 3))
+    endpoints.add(OTHER, [first, second])
+    assert in_hand(endpoints) == 2
+
+    endpoints.drop({first.claim})
+    assert in_hand(endpoints) == 1
+    await endpoints.refresh(cast("Session", Rows(ROW)))
+    assert (in_hand(endpoints), len(settled)) == (0, 1)
+    endpoints.add(BAD, [third])
+    assert (in_hand(endpoints), len(endpoints.give_back())) == (1, 1)
+    assert [line.load for line in endpoints._lines.values()] == [Load(), Load()]
+
+
+def in_hand(endpoints: Endpoints) -> int:
+    """Count what the endpoints have in hand."""
+    return sum(line.load.deliveries for line in endpoints._lines.values())

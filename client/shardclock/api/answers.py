@@ -266,9 +266,10 @@ class PreviewPage(Answer):
 
 
 class DeadLettersPage(Answer):
-    """Hold some dead letters."""
+    """Hold some dead letters; `next` is None if there are no more."""
 
     dead_letters: tuple[DeadLetter, ...]
+    next: str | None = None
 
 
 class JobsPage(Answer):

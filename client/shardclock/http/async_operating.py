@@ -23,8 +23,15 @@ class AsyncOperating:
 
         shape:   the newest first, at most 1,000
         """
-        asked = ask.read("/v1/dead-letters", target=target, limit=limit)
-        return (await self._sender.ask(DeadLettersPage, asked)).dead_letters
+        found: list[DeadLetter] = []
+        after: str | None = None
+        while True:  # if they are large, a page has fewer than were asked for
+            asked = ask.read("/v1/dead-letters", target=target, limit=limit - len(found), after=after)
+            page = await self._sender.ask(DeadLettersPage, asked)
+            found += page.dead_letters
+            after = page.next
+            if after is None or len(found) >= limit:
+                return tuple(found)
 
     async def redrive(
         self,
