@@ -199,7 +199,8 @@ class Session:
         except asyncpg.ClientConfigurationError as error:
             raise StatementRefused(f"the DSN can't be read: {_one_line(error)}") from error
         except _PASSING as error:
-            if isinstance(error, ValueError):  # asyncpg's own: a value that its type can't hold. Nothing was sent
+            # A value that its type can't hold: asyncpg has sent nothing.
+            if isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError):
                 raise StatementRefused(_one_line(error), sqlstate=_INVALID_VALUE) from error
             if not isinstance(error, _STATEMENT_ONLY):
                 self._drop()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
@@ -11,6 +11,8 @@ from service import endpoints
 from sql.endpoints.endpoints import StoredEndpoint
 from tests.support.bpmn_cluster import Processes, running
 from webhooks.answers import Answer, Gone, Retry
+from webhooks.endpoint import Endpoint
+from webhooks.sender import Message
 from webhooks.signing import new_secret
 
 TASK = (
@@ -28,8 +30,8 @@ async def add_endpoint(it: Processes) -> None:
 
 
 def answering(monkeypatch: pytest.MonkeyPatch, answer: Answer) -> None:
-    async def send(self: WebhookBook, *_: Any, begins: Any, **__: Any) -> Answer:
-        begins()
+    async def send(self: WebhookBook, _: Endpoint, write: Callable[[], Message], *, tenant_id: str) -> Answer:
+        assert write().body, f"of {tenant_id}"
         return answer
 
     monkeypatch.setattr(WebhookBook, "send", send)
