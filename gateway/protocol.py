@@ -1,6 +1,6 @@
-"""HTTP as the server speaks it, with bounds on all that is no body, and on how long a client may take.
+"""Bound what a client sends beside its bodies, and how long it may take.
 
-uvicorn bounds none of it. A header or a trailer that never ends would fill the memory, and be copied with each piece. A
+uvicorn bounds neither. A header or a trailer that never ends would fill the memory, and be copied with each piece. A
 request that never ends, whose answer is written, or a client that reads no more, would keep its connection for ever.
 """
 

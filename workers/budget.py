@@ -64,7 +64,7 @@ class Budget:
         return NEW_PLACES if half else FEW_PLACES
 
     def places(self, tenant_id: str, *, each_bytes: int) -> int:
-        """Return how many more deliveries of about this size are taken of a tenant, before it has as much as is free.
+        """Return how many more deliveries a tenant may have in hand, if each has about so many bytes.
 
         A payload counts as one of the largest that a timer has, at least: the next may be.
         """

@@ -23,7 +23,7 @@ class End(NamedTuple):
 
 
 class Skimmed(NamedTuple):
-    """The ends out of a page of the log, how many records it has, and up to which position it was looked through."""
+    """What a page of the log has: its ends, the number of all its records, and the position that it reaches."""
 
     ends: list[End]
     records: int

@@ -1,4 +1,4 @@
-"""Prove that a member of a consumer group over HTTP has each record at least once, and gives back what it leaves."""
+"""Prove that a group's member over HTTP gets each record at least once, and returns what it has not done."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that a connection's client has bounds in all that is no body, and in how long it may take, and that no more."""
+"""Prove that a client can send no headers without end and keep no connection for ever, and that no other is cut off."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Lifetime:
-    """Grant a process some time with each look at it, and know by when it is gone if the next one doesn't reach it.
+    """Keep how long a run's process may live: each look grants some time, and without another one it ends itself.
 
     units:   seconds of the monotonic clock
     """

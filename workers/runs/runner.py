@@ -64,7 +64,7 @@ class JobRunner:
         jitter: Jitter = random.uniform,
     ) -> None:
         self.soon = asyncio.Event()
-        self.begun = self.lost = 0
+        self.lost = 0
         self._holder = holder
         self._specs = {spec.reference: spec for spec in specs}
         self._settings = settings
@@ -210,7 +210,6 @@ class JobRunner:
             ends=lambda it, why: self._say(it, JobState.TERMINATING, why),
             jitter=self._jitter,
         )
-        self.begun += 1
         self._live[run.claim] = live
         self._making[run.claim] = asyncio.create_task(self._made(live, needs), name=run.run_id)
 

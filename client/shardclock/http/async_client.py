@@ -29,8 +29,6 @@ from shardclock.http.async_tasks import AsyncTasks
 from shardclock.http.place import place_of
 from shardclock.http.reading import read_answer
 
-NO_CONTENT = 204
-
 
 class AsyncClient(AsyncMany, AsyncLog, AsyncOperating):
     """Ask one gateway; one is enough for a program, which may share it.
@@ -231,8 +229,7 @@ class AsyncClient(AsyncMany, AsyncLog, AsyncOperating):
         if name is not None:
             path = ask.timer_path((await self.get(name=name)).timer_key, None, "end")
         asked = ask.read(path)
-        answer = await self._sender.ask_until(lambda answer: answer.status_code != NO_CONTENT, asked, within_s=within_s)
-        return None if answer.status_code == NO_CONTENT else read_answer(Record, asked, answer.content)
+        return await self._sender.wait_for(Record, asked, within_s=within_s)
 
     async def preview(
         self, rule: str, *, zone: str = "UTC", count: int = 10, start: Moment | None = None

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from http import HTTPStatus
 from math import inf
 from time import monotonic
 
@@ -17,7 +18,6 @@ from shardclock.http.reading import read_answer
 
 CONSUMERS = "/v1/consumers"
 WAIT = "PT30S"  # for the next records of a group
-NO_CONTENT = 204
 LASTING_S = 5.0  # a stream that was there for so long, or gave a record, is no failure in a row of failures
 
 
@@ -64,15 +64,15 @@ class AsyncLog:
         asked = ask.act(f"{CONSUMERS}/{ask.segment(group)}/lease", body, is_repeatable=True).waiting(WAIT)
         while True:
             answer = await self._sender.send(asked)
-            if answer.status_code == NO_CONTENT:
+            if answer.status_code == HTTPStatus.NO_CONTENT:
                 continue
             leased = read_answer(LeasePage, asked, answer.content)
-            token, done, kept_s = leased.token, 0, monotonic()
+            token, done, kept_s, third_s = leased.token, 0, monotonic(), seconds_of(lease) / 3
             try:
                 for record in leased.records:
                     yield record
                     done = record.position
-                    if monotonic() - kept_s > seconds_of(lease) / 3:
+                    if monotonic() - kept_s > third_s:
                         place = await self._acknowledge(group, token, done, lease)
                         token, kept_s = place.token or token, monotonic()
             except Conflict:

@@ -8,9 +8,6 @@ from shardclock.durations import seconds_of
 from shardclock.http import asked as ask
 from shardclock.http.asked import Letters
 from shardclock.http.async_sending import AsyncSender
-from shardclock.http.reading import read_answer
-
-NO_CONTENT = 204
 
 
 class AsyncOperating:
@@ -73,8 +70,7 @@ class AsyncOperating:
         """
         asked = ask.read(f"/v1/jobs/{ask.segment(name)}/runs/{timer_key:d}")
         within_s = seconds_of(within)
-        answer = await self._sender.ask_until(lambda answer: answer.status_code != NO_CONTENT, asked, within_s=within_s)
-        return None if answer.status_code == NO_CONTENT else read_answer(JobRun, asked, answer.content)
+        return await self._sender.wait_for(JobRun, asked, within_s=within_s)
 
     async def run_job(self, name: str, *, config: Any = None) -> int:
         """Start a job now, and return the key of the start; a configuration is for this run alone.

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
+from http import HTTPStatus
 from time import monotonic
 
 import httpx2
@@ -115,6 +116,19 @@ class AsyncSender:
             if is_end(answer) or now_s >= until_s:
                 return answer
             await asyncio.sleep(min(EARLY_S, max(0.0, begun_s + wait_s - now_s)))
+
+    async def wait_for(self, model: type[AnswerT], asked: Asked, *, within_s: float) -> AnswerT | None:
+        """Ask until there is something, as `ask_until` does, and read it.
+
+        shape:   None: there was nothing in that time
+        errors:  as `send`
+        """
+
+        def is_there(answer: httpx2.Response) -> bool:
+            return answer.status_code != HTTPStatus.NO_CONTENT
+
+        answer = await self.ask_until(is_there, asked, within_s=within_s)
+        return read_answer(model, asked, answer.content) if is_there(answer) else None
 
     async def send_once(self, asked: Asked) -> httpx2.Response:
         """Send a request, once.

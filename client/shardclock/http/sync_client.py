@@ -30,8 +30,6 @@ from shardclock.http.sync_processes import Processes
 from shardclock.http.sync_sending import Sender
 from shardclock.http.sync_tasks import Tasks
 
-NO_CONTENT = 204
-
 
 class Client(Many, Log, Operating):
     """Ask one gateway; one is enough for a program, which may share it.
@@ -224,8 +222,7 @@ class Client(Many, Log, Operating):
         if name is not None:
             path = ask.timer_path((self.get(name=name)).timer_key, None, "end")
         asked = ask.read(path)
-        answer = self._sender.ask_until(lambda answer: answer.status_code != NO_CONTENT, asked, within_s=within_s)
-        return None if answer.status_code == NO_CONTENT else read_answer(Record, asked, answer.content)
+        return self._sender.wait_for(Record, asked, within_s=within_s)
 
     def preview(
         self, rule: str, *, zone: str = "UTC", count: int = 10, start: Moment | None = None

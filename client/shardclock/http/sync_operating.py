@@ -8,10 +8,7 @@ from shardclock.api.fields import Length
 from shardclock.durations import seconds_of
 from shardclock.http import asked as ask
 from shardclock.http.asked import Letters
-from shardclock.http.reading import read_answer
 from shardclock.http.sync_sending import Sender
-
-NO_CONTENT = 204
 
 
 class Operating:
@@ -74,8 +71,7 @@ class Operating:
         """
         asked = ask.read(f"/v1/jobs/{ask.segment(name)}/runs/{timer_key:d}")
         within_s = seconds_of(within)
-        answer = self._sender.ask_until(lambda answer: answer.status_code != NO_CONTENT, asked, within_s=within_s)
-        return None if answer.status_code == NO_CONTENT else read_answer(JobRun, asked, answer.content)
+        return self._sender.wait_for(JobRun, asked, within_s=within_s)
 
     def run_job(self, name: str, *, config: Any = None) -> int:
         """Start a job now, and return the key of the start; a configuration is for this run alone.

@@ -1,4 +1,4 @@
-"""Prove that it is known by when a run's process is gone, whether or not the last look at it has arrived."""
+"""Prove that a worker knows when a run's process has ended itself, even if the last look did not reach it."""
 
 from __future__ import annotations
 

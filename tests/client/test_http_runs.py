@@ -1,0 +1,36 @@
+"""Prove that who starts a job over HTTP hears how its run ended, as soon as it has."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from jobs.states import RunOutcome
+from shardclock import AsyncClient
+from shardclock.http import NotFound
+from tests.support.factories import BOUND_S, HolderClient, add_holder
+from tests.support.gateways import Api
+from tests.support.job_runs import JobWorker, declare, fire
+from tests.support.jobs import job_spec
+from tests.support.waiting import eventually
+
+
+async def test_a_run_is_waited_for(dsn: str, gateway: Api, client: AsyncClient) -> None:
+    await declare(dsn, job_spec(every_s=3600.0))
+    await add_holder(dsn, 1)
+    start = await client.run_job("refresh")
+    assert await client.wait_for_run("refresh", start, within="PT0.1S") is None
+    waits = asyncio.create_task(client.wait_for_run("refresh", start, within="PT30S"))
+    await eventually(lambda: gateway.gateway.streams.taken == 1)
+
+    async with HolderClient(dsn, holder=1) as shard, JobWorker(dsn, 11) as worker:
+        await fire(shard)
+        for _ in range(2):  # its first start was due, too
+            await worker.end(await worker.one(), RunOutcome.SUCCEEDED)
+
+    run = await asyncio.wait_for(waits, BOUND_S)
+    assert run is not None
+    assert (run.job, run.outcome, run.run_id.partition(".")[0]) == ("refresh", "SUCCEEDED", str(start))
+    with pytest.raises(NotFound, match="no start 99999"):
+        await client.wait_for_run("refresh", 99999, within="PT0.1S")
