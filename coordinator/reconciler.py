@@ -95,7 +95,7 @@ class Reconciler:
             await self._retention.turn()
             wanted[SHARD] = await self._scaling.turn(leadership, self._incarnation)
         else:
-            await self._scaling.rest()
+            await self._scaling.stand_by()
         for crew in self._crews:
             await crew.turn(leadership, wanted[crew.role])
 
@@ -146,7 +146,7 @@ class Reconciler:
             there = {holder.holder for holder in await self._own_holders()}
             await self._lead()
             await resign(self._session, self._incarnation)
-            await self._scaling.rest()
+            await self._scaling.stand_by()
             await self._hand_over()
             retired = {
                 name for names in await asyncio.gather(*(crew.retire() for crew in self._crews)) for name in names
@@ -168,7 +168,9 @@ class Reconciler:
             successors = {
                 h.role
                 for h in holders
-                if h.cluster_id != self._cluster_id and h.silent_s < self._settings.silent_s and h.hold_reason is None
+                if h.cluster_id != self._cluster_id
+                and h.silent_s < self._settings.silent_s
+                and h.foreign_reason is None
             }
             if keep.isdisjoint(successors):
                 return

@@ -66,7 +66,7 @@ class Scaling:
         if outlook is None:
             return before
         if outlook.policy.wanted_min is None or outlook.policy.wanted_max is None:
-            await self.rest()
+            await self.stand_by()
             return before
         await self._ask(self._follow(self._nodes, outlook, within_s=self._settings.nodes_ahead_s))
         wanted = self._follow(self._shards, outlook, within_s=self._settings.shards_ahead_s)
@@ -77,7 +77,7 @@ class Scaling:
             self._log.info("follows the forecast", role=self._role, wanted=wanted, before=before)
         return wanted if followed else before
 
-    async def rest(self) -> None:
+    async def stand_by(self) -> None:
         """Take back the request to Ray's autoscaler, when there is no policy or this coordinator does not lead."""
         self._forget(term=self._term)
         await self._ask(0)

@@ -10,5 +10,6 @@ definitions  compiled models, kept in memory
 runner       one turn: read, advance, write; what can't be taken fails alone
 putting_off  how long what can't be taken is put off
 engine       the keeper: its loops
-stats        what is counted, and `families` its metrics
+actor        the Ray actor around it; `stepped` is the engine of a clock that a test moves
+stats        what is counted, `families` its metrics, `settings` its numbers
 """

@@ -13,7 +13,7 @@ from sql.cluster.holders import Incarnation
 from sql.deliveries.hints import SIGNALS, send_delivery_hint
 from sql.dsn import Dsn
 from sql.processes.signals import (
-    FIRST,
+    KEPT_BEGIN,
     Stripe,
     correlate_kept,
     forget_instances,
@@ -62,7 +62,7 @@ class Engine:
         self._soon = [asyncio.Event() for _ in stripes]
         self._pauses_s = [BUSY_PAUSE_S for _ in stripes]  # after the next turn in which nothing is due
         self._last_signal_s = time.monotonic()
-        self._kept = FIRST
+        self._kept = KEPT_BEGIN
         self._reporter = Reporter(settings.metrics_socket)
 
     async def run(self) -> None:
@@ -148,7 +148,7 @@ class Engine:
 
     async def _give_kept(self) -> bool:
         self._kept = await correlate_kept(self._tends, self._kept, batch=KEPT_BATCH)
-        return self._kept != FIRST
+        return self._kept != KEPT_BEGIN
 
     async def _forget_messages(self) -> bool:
         return await forget_messages(self._tends, batch=TEND_BATCH) == TEND_BATCH

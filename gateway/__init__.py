@@ -14,5 +14,6 @@ is decided here is only how HTTP says it: who asks, what a body may be, and whic
     limits     how much at once, and how much one tenant may have
     requests   what requests and answers have in common
     answers    what is answered: the models of the reference
+    errors     by which problem each error is answered
     settings, families   its numbers, and its metrics
 """

@@ -1,5 +1,6 @@
 """Put the parts of a gateway together."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from functools import cache, partial
@@ -38,6 +39,7 @@ from gateway.routes import (
     messages,
     processes,
     schedules,
+    targets,
     tasks,
     tenants,
     timers,
@@ -67,7 +69,8 @@ OF_PROCESSES = (processes.router, instances.router, messages.router, tasks.route
 # Those of many timers come first: their paths would be a timer's, too.
 ROUTERS = (
     health.router, lines.router, bulk.router, schedules.router, log.router, deliveries.router, dead_letters.router,
-    endpoints.router, jobs.router, *OF_PROCESSES, consumers.router, cluster.router, tenants.router, audit.router,
+    endpoints.router, targets.router, jobs.router, *OF_PROCESSES, consumers.router, cluster.router, tenants.router,
+    audit.router,
 )  # fmt: skip
 
 
@@ -121,6 +124,7 @@ async def _opened(
     settings: GatewaySettings, dsn: Dsn | str, stats: RequestStats, *, needs_keys: bool
 ) -> AsyncIterator[Gateway]:
     """Open the parts of one gateway, and report what they do, during a block."""
+    stopping = asyncio.Event()
     async with (
         Pool(
             dsn,
@@ -143,9 +147,9 @@ async def _opened(
         Quotas(counting, settings.usual_limits) as quotas,
         forgetting(pool),
         hinting(dsn, timeout_s=settings.gateway_timeout_s) as hints,
-        aclosing(TimerEnds(dsn)) as timer_ends,
-        aclosing(InstanceEnds(dsn)) as instance_ends,
-        aclosing(TaskLines(dsn)) as task_lines,
+        aclosing(TimerEnds(dsn, stopping)) as timer_ends,
+        aclosing(InstanceEnds(dsn, stopping)) as instance_ends,
+        aclosing(TaskLines(dsn, stopping)) as task_lines,
         aclosing(ModelReader()) as models,
         watching(looking) as watched,
     ):
@@ -161,10 +165,13 @@ async def _opened(
             timer_ends=timer_ends,
             instance_ends=instance_ends,
             task_lines=task_lines,
-            streams=Places(settings.gateway_streams_max, doing="follow the log here", way_out=ELSEWHERE),
-            waits=Places(settings.gateway_waits_max, doing="wait here", way_out=NO_WAIT),
-            task_waits=Places(settings.gateway_task_waits_max, doing="wait for service tasks here", way_out=NO_WAIT),
+            stream_places=Places(settings.gateway_streams_max, doing="follow the log here", way_out=ELSEWHERE),
+            wait_places=Places(settings.gateway_waits_max, doing="wait here", way_out=NO_WAIT),
+            task_wait_places=Places(
+                settings.gateway_task_waits_max, doing="wait for service tasks here", way_out=NO_WAIT
+            ),
             models=models,
+            stopping=stopping,
         )
         async with reporting(gateway, stats, watched):
             yield gateway

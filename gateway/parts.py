@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends
@@ -54,17 +54,17 @@ class Gateway:
     timer_ends: TimerEnds
     instance_ends: InstanceEnds
     task_lines: TaskLines
-    streams: Places
-    waits: Places  # for ends, of timers and instances
-    task_waits: Places
+    stream_places: Places
+    wait_places: Places  # for ends, of timers and instances
+    task_wait_places: Places
     models: ModelReader
-    stopping: asyncio.Event = field(default_factory=asyncio.Event)  # set when nobody is to wait any longer
+    stopping: asyncio.Event  # set when nobody is to wait any longer
 
     def stop_waits(self) -> None:
         """Let nobody wait any longer: the gateway ends."""
         self.stopping.set()
         for waits in (self.timer_ends, self.instance_ends, self.task_lines):
-            waits.stop()
+            waits.wake_all()
 
     @asynccontextmanager
     async def waiting_of(self, tenant_id: str, places: Places) -> AsyncIterator[None]:

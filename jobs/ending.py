@@ -69,13 +69,13 @@ def ending_of(
 
 
 def crash_of(
-    reason: str, policy: JobPolicy, *, attempt: int, lease_left_s: float = 0.0, jitter: Jitter = random.uniform
+    reason: str, policy: JobPolicy, *, attempt: int, may_live_s: float = 0.0, jitter: Jitter = random.uniform
 ) -> Ending:
     """Decide what follows a run whose process or worker died.
 
-    units:   `lease_left_s` is how long the lease of a worker that died goes on: until then its process may be alive
+    units:   `may_live_s` is for how long the run's process may still be alive, as its worker can't be asked
     """
-    rest_s = max(lease_left_s, CRASH_WAIT_S)
+    rest_s = max(may_live_s, CRASH_WAIT_S)
     delay_s = max(rest_s, backoff_s(attempt, policy, jitter=jitter))
     return replace(_failed(RunOutcome.CRASHED, policy, attempt, reason, delay_s=delay_s), rest_s=rest_s)
 

@@ -8,6 +8,7 @@ report, reads Postgres's tables as well, and serves both on one port.
     family     what a metric is: its name, kind, labels and their possible values; others are refused
     families   the metrics that are read in the tables; shards and coordinators declare their own
     report     what a source reports, and how it is sent
+    buckets    how a histogram's values are counted
     aggregator what the sources reported: totals, present values, and which sources live
     tables     what the exporter reads in Postgres: true even when every shard is dead
     jobs       the samples of jobs

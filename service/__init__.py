@@ -7,14 +7,15 @@ they take values, and return values or raise. None needs Ray, so all of them wor
     explain_delivery  what became of the delivery to its target
     story        what is recorded of a timer around a moment
     outlook      when a timer is due next
-    hold         whether a database is on hold, and whether it may be released
+    hold         put a database on hold, release it, and say whether it is
+    scaling      how many shards, workers and engines there are to be
     bulk_change  one change to many timers: find them all, then change them page by page
     bulk_import  many timers from newline-delimited JSON, with an outcome for each line
     endpoints    what a tenant does with the endpoints of webhooks
     deliveries   look at deliveries on their way, cancel one, or make next attempts due now
     dead_letters what is done with deliveries that were given up: they are redriven or discarded
     jobs         look at jobs and their runs, and change what they do
-    job_file     many jobs from a file: all become as it describes them, or none does
+    job_file     jobs as they are described: all those of a file, or none; or one
     keys         the keys by which the HTTP API knows its callers: make, rotate and revoke one, and say whose one is
     tenants      what tenants may have, and what they have
     audit        what is recorded of what operators do

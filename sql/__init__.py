@@ -21,6 +21,8 @@ this package imports the library that connects to Postgres:
     tenants/  what tenants may have, and what they have
 
     session     one connection, opened again after it was lost
+    pool        some sessions, lent one by one, so that no tenant has them all
+    turns       let others go on, in what takes long
     pinned      the settings that every session fixes for itself, whatever the server's defaults are
     statements  the statements by name, with named parameters
     hints, hint_sender  tell those who wait that there is something new, and hear it

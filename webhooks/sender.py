@@ -37,7 +37,9 @@ class SenderSettings(BaseModel):
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
     connect_s: float = Field(5.0, gt=0, description="for a connection with TLS to one address; its name has 5 s more")
-    rest_s: float = Field(1.0, gt=0, description="for an answer's body, once its status is known: it decides nothing")
+    excerpt_s: float = Field(
+        1.0, gt=0, description="for an answer's body, once its status is known: it decides nothing"
+    )
     requests_max: int = Field(
         500, gt=0, description="places: of these a tenant has up to half, a host up to a third; the next one waits"
     )
@@ -122,7 +124,7 @@ class Sender:
         response = await self._post_again_if_stale(endpoint, message, noted, began_s)
         try:
             duration_s = time.monotonic() - began_s
-            excerpt = await self._rest_of(response)
+            excerpt = await self._excerpt_of(response)
             redirects = 300 <= response.status < 400
             return answer_of(
                 response.status,
@@ -161,13 +163,13 @@ class Sender:
             timeout=aiohttp.ClientTimeout(total=timeout_s, sock_connect=self._settings.connect_s),
         )
 
-    async def _rest_of(self, response: aiohttp.ClientResponse) -> bytes:
+    async def _excerpt_of(self, response: aiohttp.ClientResponse) -> bytes:
         """Read an answer to its end, so that the connection can be kept; give up if it is slow."""
         content, read = response.content, bytearray()
         try:
             if content.is_eof():
                 return content.read_nowait(EXCERPT_BYTES_MAX)
-            async with asyncio.timeout(self._settings.rest_s):
+            async with asyncio.timeout(self._settings.excerpt_s):
                 while chunk := await content.readany():
                     read += chunk
         except (aiohttp.ClientError, OSError):

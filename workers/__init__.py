@@ -11,6 +11,7 @@ handler does to its process, it fails alone.
     claim_planner  where in the deliveries the next claim looks (pure)
     hand           what a worker has in hand, and when each lease was renewed
     settler        what has ended, and is not settled yet
+    calls          tasks that are under way; a fault of ours in one ends the worker
     attempts       what follows an attempt (pure)
 
     handlers       all handlers of an app
@@ -30,4 +31,9 @@ handler does to its process, it fails alone.
 
     runs           how runs of jobs are made
     app            the user's modules, which `describe` imports in a process of its own
+
+    actor          the Ray actor around the worker; `stepped` is the worker of a clock that a test moves, and `here` has
+                   its handlers in the test's own process
+    surroundings   clock, chance and network, which a test plays
+    stats          what is counted, `families` its metrics, `settings` its numbers
 """

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from shardclock import CallOutcome, Handler, Job, RunOrder, Seen
 from sql.deliveries.claim import ClaimedDelivery
 from workers.handler import HandlerSpec
-from workers.process import CallResult, Calls, envelope_of
+from workers.process import CallResult, HandlerCalls, envelope_of
 from workers.runs.actor import Runs
 from workers.runs.process import Needs
 
@@ -18,7 +18,7 @@ class HandlerHere:
     """Call a handler: an async function in this event loop, a plain one in a thread, as its actor does."""
 
     def __init__(self, spec: HandlerSpec, *, handlers: Mapping[str, Handler]) -> None:
-        self._calls = Calls(handlers[spec.target], spec.calls_max)
+        self._calls = HandlerCalls(handlers[spec.target], spec.calls_max)
 
     async def ready(self) -> None:
         """Answer: the user's code is imported."""

@@ -165,7 +165,7 @@ class Line:
     async def _call(self, seat: Seat, chunk: Sequence[ClaimedDelivery], *, alone: bool) -> None:
         try:
             called = await seat.call(chunk, now=self._now)
-            self._waiting.extendleft(reversed(called.rest))
+            self._waiting.extendleft(reversed(called.uncalled))
             if not alone:  # a suspect has been called before
                 self._stats.count_called(self.spec.target, called.chunk, now=called.began_at)
             self._learn(called)

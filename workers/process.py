@@ -86,7 +86,7 @@ class HandlerProcess(Protocol):
         """End the process at once."""
 
 
-class Calls:
+class HandlerCalls:
     """Call one handler in this process."""
 
     def __init__(self, handler: Handler, calls_max: int) -> None:
@@ -141,7 +141,7 @@ class HandlerActor:
 
     def __init__(self, modules: str, directory: str, target: str, calls_max: int, priority: int) -> None:
         prepare_to_import(directory, priority=priority)
-        self._calls = Calls(find_handlers(modules.split(","))[target], calls_max)
+        self._calls = HandlerCalls(find_handlers(modules.split(","))[target], calls_max)
 
     async def ready(self) -> None:
         """Answer once the user's code is imported."""

@@ -31,14 +31,14 @@ START_S = 60.0  # for the import of the user's code
 class Called:
     """What became of a chunk: an outcome for each delivery, or none if it must be called again, one at a time.
 
-    `rest` is what of it was not called: the handler has become slow.
+    Of the chunk, `uncalled` were not called: the handler has become slow.
     """
 
     chunk: Sequence[ClaimedDelivery]
     outcomes: Sequence[Outcome] | None
     each_s: float
     began_at: datetime
-    rest: Sequence[ClaimedDelivery] = ()
+    uncalled: Sequence[ClaimedDelivery] = ()
 
 
 class CannotStart(Exception):
@@ -119,7 +119,7 @@ class Seat:
             return self._lose(process, chunk, Failed(str(error) or type(error).__name__), began_s, began_at)
         count = len(answer.outcomes)
         self.chunk = next_chunk(self.chunk, answer.took_s, count)
-        return Called(chunk[:count], answer.outcomes, answer.took_s / count, began_at, rest=chunk[count:])
+        return Called(chunk[:count], answer.outcomes, answer.took_s / count, began_at, uncalled=chunk[count:])
 
     async def _answer(self, process: HandlerProcess, chunk: Sequence[ClaimedDelivery]) -> CallResult:
         """Wait for the answer of a process; once the timeout is over, only while there is a reason to.

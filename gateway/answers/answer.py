@@ -24,7 +24,7 @@ class Answer(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-def said(moment: datetime) -> str:
+def moment_text(moment: datetime) -> str:
     """Write a moment as all answers do."""
     return canonical_moment(moment)
 

@@ -67,7 +67,9 @@ def is_key(key: object) -> TypeGuard[str]:
     return isinstance(key, str) and 1 <= len(key) <= KEY_CHARS_MAX and key.isascii() and key.isprintable()
 
 
-async def once(session: Session, asked: IdempotentRequest | None, do: Callable[[], Awaitable[Response]]) -> Response:
+async def once(
+    session: Session, idempotent: IdempotentRequest | None, do: Callable[[], Awaitable[Response]]
+) -> Response:
     """Do something in one transaction with the record of its request, unless it was done before.
 
     `do` uses the same session, so that its statements are part of the transaction.
@@ -76,20 +78,20 @@ async def once(session: Session, asked: IdempotentRequest | None, do: Callable[[
              StoreUnavailable  the outcome is unknown: the same request may be sent again
              whatever `do` raises; then nothing was done
     """
-    if asked is None:
+    if idempotent is None:
         return await do()
     async with session.transaction() as connection:
-        (before,) = await begin_requests(connection, [asked])
+        (before,) = await begin_requests(connection, [idempotent])
         match before:
             case Stored():
                 return Response(before.body, before.status, {REPLAYED: "true"}, JSON)
             case InFlight():
-                raise in_flight(asked.idempotency_key)
+                raise in_flight(idempotent.idempotency_key)
             case OtherParameters():
-                raise differs(asked.idempotency_key)
+                raise differs(idempotent.idempotency_key)
         answer = await do()
         if not isinstance(answer, NothingDone):
-            await store_requests(connection, [(asked, Stored(answer.status_code, bytes(answer.body).decode()))])
+            await store_requests(connection, [(idempotent, Stored(answer.status_code, bytes(answer.body).decode()))])
     return answer
 
 

@@ -8,7 +8,7 @@ bulk       one verb for all timers that a filter finds
 schedules  look ahead: what a rule will do
 log        read the log, by pages or as it grows
 consumers  groups that read it, each record at least once
-deliveries, dead_letters, endpoints, jobs   what firings do
+targets, deliveries, dead_letters, endpoints, jobs   what firings do
 processes, instances, messages, tasks, incidents   deployed models, and what goes on in them
 cluster, tenants, audit   the cluster, its tenants, and who did what, as an operator sees them
 health     whether the gateway works

@@ -32,7 +32,7 @@ async def do_once(
 
     errors:  as `once`, and whatever `do` raises; then nothing was done
     """
-    asked = request_of(request, caller, body.model_dump() if isinstance(body, BaseModel) else body)
+    idempotent = request_of(request, caller, body.model_dump() if isinstance(body, BaseModel) else body)
     # What is an operator's is recorded in the same transaction.
     is_act = hasattr(request.state, "act")
     lent = acting(request, caller.tenants) if is_act else gateway_of(request).pool.session(caller.tenants)
@@ -43,7 +43,7 @@ async def do_once(
             kind = JSONResponse if did(done) else NothingDone
             return kind(done.model_dump(mode="json"), status)
 
-        answered = await once(session, asked, answer)
+        answered = await once(session, idempotent, answer)
         if is_act and REPLAYED in answered.headers:
             del request.state.act  # it is recorded already
     if not isinstance(answered, NothingDone):

@@ -106,7 +106,7 @@ async def get_instance(
     instance_key: Key, request: Request, gateway: Here, caller: Reader, wait: Wait = None
 ) -> WholeInstanceAnswer:
     """Show an instance, with what it waits for; with `wait`, when it has ended or the time is over."""
-    async with may_wait(gateway, caller, wait, gateway.waits) as wait_s:
+    async with may_wait(gateway, caller, wait, gateway.wait_places) as wait_s:
         return WholeInstanceAnswer.of_whole(await ended(gateway, instance_key, request, caller, within_s=wait_s))
 
 

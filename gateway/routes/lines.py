@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.answers.answer import said
+from gateway.answers.answer import moment_text
 from gateway.limits.room import Room
 from gateway.parts import Gateway, Here, scoped
 from gateway.reference.openapi import body_of
@@ -166,7 +166,7 @@ def _line(number: int, outcome: Scheduled | Refused) -> LineAnswer:
     if isinstance(outcome, Refused):
         ended = "untried" if isinstance(outcome, Untried) else "refused"
         return LineAnswer(line=number, outcome=ended, why=outcome.why)
-    due, replayed = said(outcome.due_date), outcome.replayed or None
+    due, replayed = moment_text(outcome.due_date), outcome.replayed or None
     return LineAnswer(
         line=number, outcome=outcome.outcome, timer_key=outcome.timer_key, due_date=due, replayed=replayed
     )

@@ -79,7 +79,8 @@ async def stream_log(
     if start is None:
         async with gateway.pool.session(NO_TENANTS) as session:
             start = await log_end(session)
-    return _Following(_events(request, gateway, caller, start), gateway.waiting_of(caller.tenant_id, gateway.streams))
+    place = gateway.waiting_of(caller.tenant_id, gateway.stream_places)
+    return _Following(_events(request, gateway, caller, start), place)
 
 
 class _Following(StreamingResponse):

@@ -129,7 +129,7 @@ async def start_process(
         return InstanceKeyAnswer(instance_key=key)
 
     gateway = gateway_of(request)
-    async with may_wait(gateway, caller, wait, gateway.waits) as wait_s:
+    async with may_wait(gateway, caller, wait, gateway.wait_places) as wait_s:
         done = await do_once(request, caller, asked, do)
         if REPLAYED in done.headers:
             response.headers[REPLAYED] = done.headers[REPLAYED]

@@ -181,7 +181,7 @@ async def activate_service_tasks(
         answer = await do_once(request, caller, asked, do, did=lambda answer: bool(answer.tasks))
         return nothing if isinstance(answer, NothingDone) else answer
 
-    async with may_wait(gateway, caller, wait, gateway.task_waits) as wait_s:
+    async with may_wait(gateway, caller, wait, gateway.task_wait_places) as wait_s:
         return await gateway.task_lines.wait(
             Lane(asked.type, caller.tenant_id),
             look,

@@ -36,7 +36,7 @@ async def look_until(
         return found
     gateway, clock = gateway_of(request), asyncio.get_running_loop().time
     until_s = clock() + within_s
-    async with gateway.waiting_of(caller.tenant_id, gateway.streams):
+    async with gateway.waiting_of(caller.tenant_id, gateway.stream_places):
         while (left_s := until_s - clock()) > 0 and not gateway.stopping.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(POLL_S, left_s)):

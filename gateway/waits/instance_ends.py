@@ -22,11 +22,12 @@ AWAY_S = 0.2  # between two tries while Postgres is away
 class InstanceEnds:
     """Those who wait for the ends of instances at one gateway, and the task that looks for them."""
 
-    def __init__(self, dsn: Dsn | str) -> None:
+    def __init__(self, dsn: Dsn | str, stopping: asyncio.Event) -> None:
         self._session = Session(dsn, application="shardclock gateway instances", plans=QUEUE_PLANS)
         self._session.serve(ALL_TENANTS)  # an end is told to who waits for its key, and that was the caller's own
         self._waiting: Waiting[bool] = Waiting(self._look)
         self._came = asyncio.Event()
+        self._stopping = stopping
 
     async def aclose(self) -> None:
         """Let nobody wait any longer, and close the connection."""
@@ -38,13 +39,13 @@ class InstanceEnds:
         """Count those who wait now."""
         return len(self._waiting)
 
-    def stop(self) -> None:
-        """Let nobody wait any longer: the gateway ends."""
-        self._waiting.stop()
+    def wake_all(self) -> None:
+        """Let nobody wait any longer: the gateway stops."""
+        self._waiting.end_all()
 
     async def wait(self, instance_key: int, request: Request, *, within_s: float) -> None:
         """Wait until an instance has ended, the time is over, the gateway stops, or whoever asked has gone."""
-        if self._waiting.is_stopping or within_s <= 0:
+        if self._stopping.is_set() or within_s <= 0:
             return
         waiter: Waiter[bool] = Waiter()
         self._came.set()

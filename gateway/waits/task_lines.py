@@ -37,25 +37,25 @@ class _Line:
 class TaskLines:
     """Hold one gateway's lines, and tell the first in each when there are tasks for it."""
 
-    def __init__(self, dsn: Dsn | str) -> None:
+    def __init__(self, dsn: Dsn | str, stopping: asyncio.Event) -> None:
         self._session = Session(dsn, application="shardclock gateway tasks")
         self._session.serve(ALL_TENANTS)  # a caller's own look says what it may have
         self._hints = HintListener(self._session, DELIVERIES)
         self._lines: WeakValueDictionary[Lane, _Line] = WeakValueDictionary()
         self._ringing: asyncio.Task[None] | None = None
-        self._is_stopping = False
+        self._stopping = stopping
 
     async def aclose(self) -> None:
         """Let nobody wait any longer, and close the connection."""
-        self.stop()
+        self._stopping.set()
+        self.wake_all()
         if self._ringing is not None:
             self._ringing.cancel()
             await asyncio.gather(self._ringing, return_exceptions=True)
         await self._session.close()
 
-    def stop(self) -> None:
-        """Let nobody wait any longer."""
-        self._is_stopping = True
+    def wake_all(self) -> None:
+        """Let all look once more, and nobody wait any longer if the gateway stops."""
         self._ring(self._lines)
 
     async def wait(
@@ -80,7 +80,7 @@ class TaskLines:
             return nothing
         self._begin_ringing()
         try:
-            while not (self._is_stopping or await is_gone()):
+            while not (self._stopping.is_set() or await is_gone()):
                 line.rung.clear()
                 if (seen := await look()) is not nothing or not await _until_rung(line.rung, is_gone, until_s):
                     return seen

@@ -55,7 +55,7 @@ class _Waiter(Waiter[LogRecord]):
 class TimerEnds:
     """Those who wait for the ends of timers at one gateway, and the task that reads the log for them."""
 
-    def __init__(self, dsn: Dsn | str) -> None:
+    def __init__(self, dsn: Dsn | str, stopping: asyncio.Event) -> None:
         self._reading = Session(dsn, application="shardclock gateway log")
         self._reading.serve(ALL_TENANTS)  # an end is told to who waits for its key, and that was the caller's own
         self._hints = HintListener(Session(dsn, application="shardclock gateway hints"), CHANNEL)
@@ -63,6 +63,7 @@ class TimerEnds:
         self._new: dict[_Waiter, int] = {}  # of which timer, for whom nobody has looked yet
         self._looks = LOOKS_MAX  # for so many of them at once
         self._read_at_s = 0.0  # when the log was last read to its end, or began to be
+        self._stopping = stopping
 
     async def aclose(self) -> None:
         """Let nobody wait any longer, and close the connections."""
@@ -80,16 +81,16 @@ class TimerEnds:
         """Say for how long the log has not been read to its end; 0 if nobody waits."""
         return time.monotonic() - self._read_at_s if self._waiting else 0.0
 
-    def stop(self) -> None:
-        """Let nobody wait any longer: the gateway ends."""
-        self._waiting.stop()
+    def wake_all(self) -> None:
+        """Let nobody wait any longer: the gateway stops."""
+        self._waiting.end_all()
 
     async def end_of(self, timer_key: int, request: Request, *, within_s: float) -> LogRecord | None:
         """Wait for the record that ends a timer, or find it if it is written already; the caller has one of the places.
 
         shape:   None: it has not ended `within_s`, or the gateway stops, or whoever asked has gone
         """
-        if self._waiting.is_stopping:
+        if self._stopping.is_set():
             return None
         if not self._waiting.is_looking:
             self._read_at_s = time.monotonic()

@@ -71,7 +71,6 @@ class Waiting(Generic[T]):
     """
 
     def __init__(self, look: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self.is_stopping = False
         self._look = look
         self._looking: asyncio.Task[None] | None = None
         self._waiters: defaultdict[int, set[Waiter[T]]] = defaultdict(set)
@@ -112,15 +111,14 @@ class Waiting(Generic[T]):
         for waiter in self._waiters.get(key, ()):
             waiter.tell(value)
 
-    def stop(self) -> None:
-        """Let nobody wait any longer: the gateway ends."""
-        self.is_stopping = True
+    def end_all(self) -> None:
+        """Let nobody who is there wait any longer."""
         for waiter in chain.from_iterable(self._waiters.values()):
             waiter.end()
 
     async def aclose(self) -> None:
         """Let nobody wait any longer, and look no more."""
-        self.stop()
+        self.end_all()
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.wait({self._looking})

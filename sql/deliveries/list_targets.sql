@@ -1,6 +1,7 @@
 -- Lists the targets that timers may name or might once: the log, handlers, jobs and endpoints; and what each has left.
 --
--- in:    :tenant_id text or null: only those that this tenant's timers may name, :limit bigint
+-- in:    :tenant_id text or null: only those that this tenant's timers may name, and what these have
+--        left; :limit bigint
 -- out:   target text, kind text (log, handler, job or webhook), tenant_id text or null (whose timers may name it; null:
 --        everybody's), closed_at timestamptz or null (since when no new timer may name it), closed_why text or null,
 --        waiting bigint and dead_letters bigint (deliveries on the way, and those that were given up, each counted up to
@@ -12,7 +13,7 @@ select
     t.target, t.kind, t.tenant_id, t.closed_at, t.closed_why,
     -- A webhook's name is many tenants': each of them is a lane of its own in the index.
     case
-        when t.tenant_id is null
+        when t.whose is null
             then (
                 select count(*)
                 from (select from shardclock.deliveries d where d.target = t.target limit 1000) d
@@ -22,22 +23,31 @@ select
             from (
                 select
                 from shardclock.deliveries d
-                where d.target = t.target and d.tenant_id = t.tenant_id
+                where d.target = t.target and d.tenant_id = t.whose
                 limit 1000
             ) d
         )
     end as waiting,
-    (
-        select count(*)
-        from (
-            select
-            from shardclock.dead_letters d
-            where d.target = t.target and (t.tenant_id is null or d.tenant_id = t.tenant_id)
-            limit 1000
-        ) d
-    ) as dead_letters
+    case
+        when t.whose is null
+            then (
+                select count(*)
+                from (select from shardclock.dead_letters d where d.target = t.target limit 1000) d
+            )
+        else (
+            select count(*)
+            from (
+                select
+                from shardclock.dead_letters d
+                where d.target = t.target and d.tenant_id = t.whose
+                limit 1000
+            ) d
+        )
+    end as dead_letters
 from (
-    select k.target, k.kind, k.tenant_id, k.closed_at, k.closed_why, k.place
+    select
+        k.target, k.kind, k.tenant_id, k.closed_at, k.closed_why, k.place,
+        coalesce(k.tenant_id, :tenant_id::text) as whose
     from (
         select
             'log' as target, 'log' as kind, null::text as tenant_id, null::timestamptz as closed_at,

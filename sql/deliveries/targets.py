@@ -11,7 +11,7 @@ class Target:
     """One target, whose timers may name it, and what it has left.
 
     `tenant_id` is None if everybody's timers may name it. `closed_at` is since when no new timer may. `waiting` and
-    `dead_letters` are counted up to 1,000.
+    `dead_letters` are counted up to 1,000, of the tenant that was asked about, if any.
     """
 
     target: str

@@ -79,7 +79,7 @@ class Batch:
         await self._move(position, worked=worked, keep_s=None)
 
     @property
-    def rest(self) -> Sequence[LogRecord]:
+    def unacknowledged(self) -> Sequence[LogRecord]:
         """List the records that are not acknowledged."""
         return [record for record in self.records if record.position > self.place.position]
 
@@ -193,11 +193,11 @@ async def _process(member: Member, work: Work, batch: Batch) -> None:
         member.pace.slow()
         await _leave(batch)
     except Exception as error:  # noqa: BLE001 - whatever the work raises is said and counted
-        if not batch.rest:
+        if not batch.unacknowledged:
             member.log.warning("work failed after all was acknowledged", error=f"{type(error).__name__}: {error}"[:500])
             await _end(member, batch, worked=True)
         else:
-            await member.fail(WorkFailed(batch.place, batch.rest, error))
+            await member.fail(WorkFailed(batch.place, batch.unacknowledged, error))
     else:
         member.pace.done(len(batch.records), time.monotonic() - began_s)
         await _end(member, batch, worked=True)

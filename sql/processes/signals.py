@@ -103,20 +103,20 @@ async def correlate_waiting(session: Session, instance_keys: Sequence[int]) -> i
     return int(row["given"])
 
 
-class Page(NamedTuple):
-    """Where a page of kept messages ends."""
+class KeptCursor(NamedTuple):
+    """How far kept messages have been looked through."""
 
     expires_at: datetime
     message_key: int
 
 
-FIRST = Page(datetime.min.replace(tzinfo=UTC), 0)
+KEPT_BEGIN = KeptCursor(datetime.min.replace(tzinfo=UTC), 0)
 
 
-async def correlate_kept(session: Session, after: Page, *, batch: int) -> Page:
+async def correlate_kept(session: Session, after: KeptCursor, *, batch: int) -> KeptCursor:
     """Give kept messages of one page to tokens that wait for them; return where the next page begins.
 
-    shape:   FIRST after the last page
+    shape:   KEPT_BEGIN after the last page
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/processes/find_kept_for.sql
     """
@@ -124,10 +124,10 @@ async def correlate_kept(session: Session, after: Page, *, batch: int) -> Page:
         "find_kept_for", after_expires_at=after.expires_at, after_key=after.message_key, batch=batch
     )
     if not rows:
-        return FIRST
+        return KEPT_BEGIN
     if waiting := [row["instance_key"] for row in rows if row["instance_key"] is not None]:
         await correlate_waiting(session, waiting)
-    return Page(rows[0]["expires_at"], rows[0]["message_key"])
+    return KeptCursor(rows[0]["expires_at"], rows[0]["message_key"])
 
 
 async def forget_messages(session: Session, *, batch: int) -> int:

@@ -47,7 +47,7 @@ async def test_records_are_done_when_the_next_is_asked_for_and_what_is_left_is_g
 async def test_a_member_that_has_done_all_waits_for_more(gateway: Api, client: AsyncClient) -> None:
     await canceled(gateway, "first")
     working = asyncio.create_task(consumed(client, 2))
-    await eventually(lambda: gateway.gateway.streams.taken == 1)
+    await eventually(lambda: gateway.gateway.stream_places.taken == 1)
 
     await canceled(gateway, "second")
 

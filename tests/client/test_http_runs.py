@@ -22,7 +22,7 @@ async def test_a_run_is_waited_for(dsn: str, gateway: Api, client: AsyncClient) 
     start = await client.run_job("refresh")
     assert await client.wait_for_run("refresh", start, within="PT0.1S") is None
     waits = asyncio.create_task(client.wait_for_run("refresh", start, within="PT30S"))
-    await eventually(lambda: gateway.gateway.streams.taken == 1)
+    await eventually(lambda: gateway.gateway.stream_places.taken == 1)
 
     async with HolderClient(dsn, holder=1) as shard, JobWorker(dsn, 11) as worker:
         await fire(shard)

@@ -50,7 +50,7 @@ async def test_all_who_wait_are_told_and_few_statements_ask_for_them() -> None:
             await asyncio.wait_for(asyncio.gather(*waits[50:]), BOUND_S)
             asked = [len(call.args[1]) for call in looks.call_args_list]
         assert max(asked) == 2, "for each instance once, however many wait for it"
-        await eventually(lambda: api.gateway.waits.taken == 0)
+        await eventually(lambda: api.gateway.wait_places.taken == 0)
 
 
 async def test_who_waits_is_not_lost_with_the_connection_that_asks() -> None:
@@ -74,7 +74,7 @@ async def test_who_hangs_up_waits_no_longer_and_nobody_looks_any_more() -> None:
         await eventually(lambda: api.gateway.instance_ends.count == 1)
         wait.cancel()
         await asyncio.wait({wait})
-        await eventually(lambda: api.gateway.waits.taken == 0)
+        await eventually(lambda: api.gateway.wait_places.taken == 0)
         await eventually(lambda: not api.gateway.instance_ends._waiting.is_looking)
 
 

@@ -57,6 +57,20 @@ async def test_a_list_of_dead_letters_leads_to_the_next_page(api: Api, letters: 
     (await api.get("/v1/dead-letters?after=7")).assert_problem("refused", 422, "page '7' is not one")
 
 
+async def test_a_tenant_sees_what_its_timers_may_name_and_what_of_its_own_is_left(
+    dsn: str, api: Api, letters: list[int]
+) -> None:
+    await api.post("/v1/endpoints", {"name": "billing", "url": URL})
+
+    own = (await api.get("/v1/targets")).json["targets"]
+    others = (await api.get("/v1/targets", Shardclock_Tenant="bob")).json["targets"]
+
+    assert [(it["target"], it["kind"], it["dead_letters"]) for it in own] == [
+        ("log", "log", 0), (HANDLER, "handler", len(letters)), ("webhook:billing", "webhook", 0),
+    ]  # fmt: skip
+    assert [(it["target"], it["dead_letters"]) for it in others] == [("log", 0), (HANDLER, 0)]
+
+
 async def test_another_tenants_dead_letters_are_not_there(dsn: str, api: Api, letters: list[int]) -> None:
     eve = {"Shardclock_Tenant": "eve"}
     assert (await api.get("/v1/dead-letters", **eve)).json["dead_letters"] == []

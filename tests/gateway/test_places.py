@@ -42,7 +42,7 @@ async def test_as_many_follow_the_log_as_may_also_if_all_come_at_once(dsn: str) 
         assert_full(await api.get("/v1/log/stream"), 2)
         for it in done:
             it.close()
-        await eventually(lambda: api.gateway.streams.taken == 0)
+        await eventually(lambda: api.gateway.stream_places.taken == 0)
         async with asyncio.timeout(BOUND_S), session.get(f"{api.url}/v1/log/stream?after=0") as answer:
             assert answer.status == 200
 
@@ -66,13 +66,13 @@ async def test_who_finds_no_place_to_wait_for_an_instance_has_started_none(dsn: 
     async with serving(dsn, gateway_waits_max=1) as api:
         await api.ask_raw("POST", "/v1/processes", MODEL, {"Content-Type": "application/xml"})
         waiting = asyncio.create_task(api.post("/v1/processes/hello/start?wait=PT30S", {}))
-        await eventually(lambda: api.gateway.waits.taken == 1)
+        await eventually(lambda: api.gateway.wait_places.taken == 1)
         assert_full(await api.post("/v1/processes/hello/start?wait=PT30S", {}), 1)
         assert (await api.post("/v1/processes/hello/start", {})).status == 201
         assert await value(dsn, "select count(*) from shardclock.deliveries") == 2
         api.stop()
         assert (await waiting).status == 201
-        assert api.gateway.waits.taken == 0
+        assert api.gateway.wait_places.taken == 0
 
 
 async def test_a_tenants_waiters_for_instances_are_counted(dsn: str) -> None:

@@ -113,7 +113,7 @@ async def test_a_second_requests_headers_have_the_same_bound(api: Api) -> None:
 async def test_a_refusal_does_not_stand_within_another_answer(api: Api) -> None:
     async with connected(api) as wire:
         await wire.send(FOLLOWING)
-        await eventually(lambda: api.gateway.streams.taken == 1)
+        await eventually(lambda: api.gateway.stream_places.taken == 1)
         await wire.send(BEGUN + b"a" * 100_000)
         await wire.send(b"a" * 100_000)
         assert b"431" not in await wire.closed()
@@ -194,5 +194,5 @@ async def test_a_client_that_reads_no_more_keeps_no_place(dsn: str, api: Api, mo
     async with connected(api) as wire:
         wire.transport.pause_reading()
         await wire.send(FOLLOWING)
-        await eventually(lambda: api.gateway.streams.taken == 1)
-        await eventually(lambda: api.gateway.streams.taken == 0)
+        await eventually(lambda: api.gateway.stream_places.taken == 1)
+        await eventually(lambda: api.gateway.stream_places.taken == 0)

@@ -49,7 +49,7 @@ class Shelf:
 
 @pytest.fixture
 async def lines(dsn: str) -> AsyncIterator[TaskLines]:
-    async with aclosing(TaskLines(as_role(dsn, "scheduler"))) as lines:
+    async with aclosing(TaskLines(as_role(dsn, "scheduler"), asyncio.Event())) as lines:
         yield lines
 
 
@@ -208,7 +208,8 @@ async def test_when_a_gateway_stops_nobody_waits_any_longer(lines: TaskLines, wa
     others = [waiting(shelf, who, task_type=task_type) for who, task_type in (("a", "x"), ("b", "x"), ("c", "y"))]
     await eventually(lambda: {"a", "c"} <= set(shelf.looks))
 
-    lines.stop()
+    lines._stopping.set()
+    lines.wake_all()
     assert await asyncio.wait_for(asyncio.gather(*others), BOUND_S) == [None, None, None]
 
 
@@ -229,7 +230,7 @@ async def test_a_program_that_waits_over_http_has_a_task_when_an_engine_opens_on
 
 async def test_a_program_that_hangs_up_waits_no_longer_and_so_takes_no_task_along(api: Api) -> None:
     waits = asyncio.create_task(api.post("/v1/service-tasks/activate?wait=PT5M", {"type": "pack"}))
-    await eventually(lambda: api.gateway.task_waits.taken == 1)
+    await eventually(lambda: api.gateway.task_wait_places.taken == 1)
     waits.cancel()
     await asyncio.wait({waits})
-    await eventually(lambda: api.gateway.task_waits.taken == 0)
+    await eventually(lambda: api.gateway.task_wait_places.taken == 0)

@@ -18,7 +18,7 @@ async def test_a_page_of_the_log_comes_when_a_record_does(api: Api) -> None:
     await canceled(api, "old")
     end = (await api.get("/v1/log")).json["next"]
     waits = asyncio.create_task(api.get(f"/v1/log?after={end}&wait=PT30S"))
-    await eventually(lambda: api.gateway.streams.taken == 1)
+    await eventually(lambda: api.gateway.stream_places.taken == 1)
 
     await canceled(api, "x", tenant="eve")
     await canceled(api, "new")
@@ -26,7 +26,7 @@ async def test_a_page_of_the_log_comes_when_a_record_does(api: Api) -> None:
     page = (await asyncio.wait_for(waits, BOUND_S)).json
     assert [record["name"] for record in page["records"]] == ["new"]
     assert page["next"] == page["records"][0]["position"]
-    assert api.gateway.streams.taken == 0
+    assert api.gateway.stream_places.taken == 0
 
 
 async def test_a_page_that_waits_reads_on_behind_records_of_others(api: Api) -> None:
@@ -45,7 +45,7 @@ async def test_an_empty_page_comes_when_the_time_is_over(api: Api) -> None:
 async def test_a_lease_comes_when_a_record_does(api: Api) -> None:
     assert (await api.post("/v1/consumers/billing/lease?wait=PT0.2S")).status == 204
     waits = asyncio.create_task(api.post("/v1/consumers/billing/lease?wait=PT30S"))
-    await eventually(lambda: api.gateway.streams.taken == 1)
+    await eventually(lambda: api.gateway.stream_places.taken == 1)
 
     await canceled(api, "new")
 
@@ -66,7 +66,7 @@ async def test_who_would_wait_too_long_is_refused(api: Api, path: str) -> None:
 async def test_nobody_waits_at_a_gateway_that_stops(dsn: str) -> None:
     async with serving(dsn) as api:
         waits = asyncio.create_task(api.get("/v1/log?wait=PT30S"))
-        await eventually(lambda: api.gateway.streams.taken == 1)
+        await eventually(lambda: api.gateway.stream_places.taken == 1)
         api.gateway.stop_waits()
         assert (await asyncio.wait_for(waits, BOUND_S)).json["records"] == []
 
@@ -79,7 +79,7 @@ async def test_a_run_is_waited_for_with_its_start_and_later(dsn: str, api: Api) 
     path = f"/v1/jobs/refresh/runs/{started.json['timer_key']}"
     assert (await api.get(path)).status == 204
     waits = asyncio.create_task(api.get(f"{path}?wait=PT30S"))
-    await eventually(lambda: api.gateway.streams.taken == 1)
+    await eventually(lambda: api.gateway.stream_places.taken == 1)
 
     async with HolderClient(dsn, holder=1) as shard, JobWorker(dsn, 11) as worker:
         await fire(shard)

@@ -80,9 +80,9 @@ def test_after_a_crash_the_next_attempt_waits_until_nothing_is_left_of_the_crash
     quick, slow = job_policy(retry_period_s=0.1), job_policy(retry_period_s=60.0)
 
     assert crash_of("died", quick, attempt=1, jitter=longest).delay_s == CRASH_WAIT_S
-    assert crash_of("died", quick, attempt=1, lease_left_s=9.0, jitter=longest).delay_s == 9.0
-    assert crash_of("died", slow, attempt=1, lease_left_s=9.0, jitter=longest).delay_s == 60.0
-    last = crash_of("died", job_policy(max_retries=1), attempt=2, lease_left_s=9.0)
+    assert crash_of("died", quick, attempt=1, may_live_s=9.0, jitter=longest).delay_s == 9.0
+    assert crash_of("died", slow, attempt=1, may_live_s=9.0, jitter=longest).delay_s == 60.0
+    last = crash_of("died", job_policy(max_retries=1), attempt=2, may_live_s=9.0)
     assert (last.outcome, last.fails, last.delay_s) == (RunOutcome.CRASHED, True, None)
     assert last.rest_s == 9.0, "whichever start comes next waits, too"
 

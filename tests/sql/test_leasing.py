@@ -26,7 +26,7 @@ async def test_a_batch_is_leased_and_acknowledged_bit_by_bit(each_dsn: str) -> N
         assert await lease_batch(two, "g", limit=100) is None, "it is leased"
 
         await batch.acknowledge(batch.records[1])
-        assert [record.timer_key for record in batch.rest] == [3]
+        assert [record.timer_key for record in batch.unacknowledged] == [3]
         await batch.give_back(batch.place.position, worked=False)
         assert keys(await lease(two)) == [3]
 

@@ -80,6 +80,8 @@ async def test_what_is_on_the_way_and_what_was_given_up_is_counted_for_each(dsn:
         ("log", None): (0, 0), ("cart.left", None): (0, 0), (HANDLER, None): (5, 7), ("job:refresh", "default"): (0, 0),
         (BILLING, "acme"): (1_000, 6), (BILLING, "zoo"): (4, 0),
     }  # fmt: skip
+    of_zoo = {it.target: (it.waiting, it.dead_letters) for it in await listed(operator, "zoo")}
+    assert of_zoo == {"log": (0, 0), "cart.left": (0, 0), HANDLER: (2, 0), BILLING: (4, 0)}, "it is told of no others"
 
 
 async def test_a_count_reads_no_deliveries_of_other_targets(dsn: str, operator: Session) -> None:

@@ -13,6 +13,6 @@ from webhooks.sender import Sender, SenderSettings
 @pytest.fixture
 async def sender() -> AsyncIterator[Sender]:
     """Give a sender with short limits."""
-    settings = SenderSettings(connect_s=0.5, rest_s=0.3)
+    settings = SenderSettings(connect_s=0.5, excerpt_s=0.3)
     async with Sender(settings, networks=networks_of(allowed=["127.0.0.0/8"])) as one:
         yield one

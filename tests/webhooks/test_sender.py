@@ -209,7 +209,7 @@ async def test_the_status_decides_and_the_rest_of_the_answer_costs_nothing(sende
 
 async def test_an_answer_is_read_up_to_a_number_of_bytes() -> None:
     behave = without_end(b"HTTP/1.1 200 OK\r\n\r\n", b"a" * 65_536)
-    async with asyncio.timeout(SOON_S), Sender(SenderSettings(rest_s=60.0), networks=LOOPBACK) as sender:
+    async with asyncio.timeout(SOON_S), Sender(SenderSettings(excerpt_s=60.0), networks=LOOPBACK) as sender:
         assert isinstance(await _send(sender, behave, timeout_s=60.0), Delivered)
 
 
@@ -389,7 +389,7 @@ def test_any_bytes_are_an_answer(answer: bytes) -> None:
             writer.write(answer)
             writer.close()
 
-        async with Sender(SenderSettings(rest_s=0.2), networks=LOOPBACK) as sender:
+        async with Sender(SenderSettings(excerpt_s=0.2), networks=LOOPBACK) as sender:
             return await _send(sender, behave, timeout_s=1.0)
 
     assert isinstance(asyncio.run(attempt()), Delivered | Retry | Gone)

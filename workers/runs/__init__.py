@@ -5,6 +5,7 @@ somebody wants the run to end, whether its lease goes on, and what the run has s
 
     runner   the loops: begin, watch, end
     live     one run, from its begin to its end
+    lifetime how long its process lives if nobody reaches it any more
     places   the processes, and how many runs there are at a time
     process  the process of a run, as its worker sees it
     gate     when a hint leads to a look for starts that are due

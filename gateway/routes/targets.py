@@ -1,0 +1,23 @@
+"""What timers may name as their target."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from gateway.answers.targets import TargetAnswer, TargetsAnswer
+from gateway.parts import Here, Reader
+from sql.deliveries.targets import list_targets
+
+LISTED_MAX = 10_000
+
+router = APIRouter(prefix="/v1/targets", tags=["targets"])
+
+
+@router.get("", operation_id="list_targets")
+async def list_all(
+    gateway: Here, caller: Reader, limit: Annotated[int, Query(ge=1, le=LISTED_MAX)] = 100
+) -> TargetsAnswer:
+    """List what the caller's timers may name: the log, handlers, jobs and endpoints, and what of it is on its way."""
+    async with gateway.pool.session(caller.tenants) as session:
+        found = await list_targets(session, tenant_id=caller.tenant_id, limit=limit)
+    return TargetsAnswer(targets=[TargetAnswer.of(target) for target in found])
