@@ -18,12 +18,12 @@ from cli import (
     endpoints,
     explain,
     handover,
+    hold,
     inspect,
     jobs,
     keys,
     processes,
     ramp,
-    release,
     reschedule,
     run,
     scaling,
@@ -77,7 +77,8 @@ def _options(
 
 for command in (
     run.up, run.gateway, run.demo, run.migrate, run.exporter, database.dsn, database.psql,
-    scaling.scale, scaling.forecast, ramp.ramp, handover.switch, handover.leave, release.release,
+    scaling.scale, scaling.forecast, ramp.ramp, handover.switch, handover.leave,
+    hold.hold, hold.release,
     schedule.schedule, inspect.preview, inspect.list_, inspect.show, explain.explain,
     verbs.cancel, reschedule.reschedule, verbs.pause, verbs.resume, verbs.run_now,
     processes.deploy, status.tail, status.status, targets.targets, audit.audit,

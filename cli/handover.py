@@ -122,12 +122,12 @@ async def _until_it_stands_by(session: Session, cluster_id: str, wait_s: float, 
     while True:
         wanted, holders = await _wanted(session), await list_holders(session)
         ready = Counter(
-            h.role for h in living_of(holders, silent_s) if h.cluster_id == cluster_id and h.hold_reason is None
+            h.role for h in living_of(holders, silent_s) if h.cluster_id == cluster_id and h.foreign_reason is None
         )
         short = next((role for role, number in wanted.items() if ready[role] < number), None)
         if short is None:
             return True
-        if why := next((h.hold_reason for h in holders if h.cluster_id == cluster_id and h.hold_reason), None):
+        if why := next((h.foreign_reason for h in holders if h.cluster_id == cluster_id and h.foreign_reason), None):
             raise Refusal(f"cluster {shortened(cluster_id)} is on hold, {why}; `shardclock release` says more")
         missing = f"cluster {shortened(cluster_id)} has {ready[short]} of {wanted[short]} {short}s ready"
         if time.monotonic() >= deadline:

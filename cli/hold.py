@@ -1,5 +1,6 @@
-"""The command that lets a copy of a database fire: release."""
+"""The commands that stop all firing, and that let a database fire again: hold and release."""
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -8,59 +9,72 @@ from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
 from cli.ramp import outage_of, overdue_of
 from cli.session import with_session
 from cluster.settings import load_settings
-from service.hold import living_of, objection_to
-from sql.cluster.holders import list_holders
-from sql.cluster.identity import Identity, read_identity
-from sql.cluster.identity import release as release_to
-from sql.metrics.status import Status, read_status
+from service import hold as use_cases
+from service.hold import NotReleased, Release
 from sql.session import Session
+
+
+def hold(
+    why: Annotated[str, typer.Argument(metavar="WHY", help="What all who look are told.", show_default=False)],
+    as_json: Json = False,
+) -> int:
+    """Stop all firing, deliveries and processes, until `release`: timers are accepted, and kept."""
+    return with_session(partial(_hold, why=why, as_json=as_json))
 
 
 def release(
     yes: Annotated[bool, typer.Option("--yes", help="Do it, instead of saying what it would do.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Let a database that is on hold fire: a copy, or another installation's database, becomes ours."""
+    """Let a database that is on hold fire; a copy, or another installation's database, becomes ours."""
     settings = load_settings()
-    identity = settings.identity or ""
 
     async def do(session: Session) -> int:
-        whose, state = await read_identity(session, identity), await read_status(session)
-        if whose.hold_reason is None:
-            _show(whose, identity, state, released=False, as_json=as_json)
-            tell("nothing to release: it is not on hold")
-            return DONE
-        refusal = objection_to(living_of(await list_holders(session), settings.coordinator.silent_s), identity)
-        # The statement checks again: another cluster may have begun to fire in the meantime.
-        released = refusal is None and yes and await release_to(session, identity)
-        if refusal is not None or released is not yes:
-            tell(
-                f"shardclock: {refusal or 'not released: another command did it, or a cluster fires on it; try again'}"
-            )
+        silent_s = settings.coordinator.silent_s
+        try:
+            found = await use_cases.release(session, settings.identity or "", silent_s=silent_s, dry_run=not yes)
+        except NotReleased as refusal:
+            tell(f"shardclock: {refusal}")
             return NOT_DONE
-        _show(whose, identity, state, released=released, as_json=as_json)
-        if not yes and not as_json:
+        _show(found, as_json=as_json)
+        if found.whose.hold_reason is None:
+            tell("nothing to release: it is not on hold")
+        elif not yes and not as_json:
             tell("nothing was changed; add --yes to release it")
         return DONE
 
     return with_session(do)
 
 
-def _show(whose: Identity, identity: str, state: Status, *, released: bool, as_json: bool) -> None:
-    """Show to which installation the database belonged, to which it belongs now, and what would fire."""
+async def _hold(session: Session, *, why: str, as_json: bool) -> int:
+    before = await use_cases.hold(session, why)
     if as_json:
-        numbers = {name: getattr(state, name) for name in ("pending", "overdue", "overdue_estimated", "left_by_outage")}
+        print_json({"hold": why, "before": before})
+    else:
+        tell(
+            "on hold: within half a second nothing fires any more, and what is under way ends;"
+            " `shardclock release --yes` lets it fire"
+        )
+    return DONE
+
+
+def _show(found: Release, *, as_json: bool) -> None:
+    """Show to which installation the database belonged, to which it belongs now, and what would fire."""
+    whose, status = found.whose, found.status
+    if as_json:
+        shown = ("pending", "overdue", "overdue_estimated", "left_by_outage")
+        numbers = {name: getattr(status, name) for name in shown}
         before = {"hold": whose.hold_reason, "belongs_to": whose.name, "origin": whose.origin, "here": whose.here}
-        print_json({"released": released, "identity": identity or None, **before, **numbers})
+        print_json({"released": found.released, "identity": found.identity or None, **before, **numbers})
         return
-    rows = [("belonged to" if released else "belongs to", _place(whose.name, whose.origin))]
+    rows = [("belonged to" if found.released else "belongs to", _place(whose.name, whose.origin))]
     if whose.hold_reason is not None:
-        after = "belongs to" if released else "would belong to"
-        rows = [("on hold", whose.hold_reason), *rows, (after, _place(identity or None, whose.here))]
+        after = "belongs to" if found.released else "would belong to"
+        rows = [("on hold", whose.hold_reason), *rows, (after, _place(found.name, whose.here))]
     rows += [
-        ("overdue", overdue_of(state)),
-        ("left by an outage", outage_of(state, is_served=True)),
-        ("pending", f"{state.pending:,}, {state.paused:,} of them paused"),
+        ("overdue", overdue_of(status)),
+        ("left by an outage", outage_of(status, is_served=True)),
+        ("pending", f"{status.pending:,}, {status.paused:,} of them paused"),
     ]
     print_table("", ["release", ""], rows)
 

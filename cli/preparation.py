@@ -41,7 +41,8 @@ class Preparation:
     def __init__(self, settings: Settings, app: App | None) -> None:
         self._settings = settings
         self._app = app
-        self._leads: Leads | None = None  # at the last declaration
+        self._leads: Leads | None = None  # at the last declaration, in this term
+        self._term = 0
         self._is_written = False
         self._look_at_s = 0.0
         self._said = ""
@@ -58,7 +59,7 @@ class Preparation:
                 self._say(f"shards wanted and handlers are not written yet: {error}; trying again")
 
     async def turn(self, dsn: Dsn) -> None:
-        """Write it; if the database is on hold, only say so.
+        """Write it, and say if the database is on hold; on one that is not this installation's, only say so.
 
         errors:  StoreUnavailable  the outcome is unknown: call again
         """
@@ -66,16 +67,20 @@ class Preparation:
             identity = await read_identity(session, self._settings.identity or "")
             if identity.hold_reason is not None:
                 self._say(f"ON HOLD: {identity.hold_reason}; nothing fires until `shardclock release`")
+            if identity.foreign_reason is not None:
                 return
             if not self._is_written and self._settings.shards is not None:
                 await set_scale(session, SHARD, self._settings.shards)
-            leading = await read_leading(session)
+            leading, term = await read_leading(session) or (None, 0)
             leads = Leads.NONE if leading is None else Leads(("another", "this")[leading == self._settings.cluster_id])
+            # While none leads for a moment, nobody's app is withdrawn: whoever leads next declares its own.
+            if leads is Leads.NONE and self._leads is not None:
+                return
             if self._app is None:
                 await self._warn(session, leads)
-            elif leads is not self._leads:
+            elif (leads, term) != (self._leads, self._term):
                 await self._declare(session, self._app, leads)
-            self._leads = leads
+            self._leads, self._term = leads, term
         self._is_written = True
 
     async def _declare(self, session: Session, app: App, leads: Leads) -> None:
@@ -87,7 +92,8 @@ class Preparation:
             told = ", ".join(f"{target} ({change})" for target, change in sorted(changes.items()))
             tell(f"app {app.modules}: {counted(len(app.handlers), 'handler')}{'; ' + told if told else ''}")
         if stands_by:
-            tell("another cluster leads: this one stands by, and its handlers are called once it leads")
+            if leads is not self._leads:
+                tell("another cluster leads: this one stands by, and its handlers are called once it leads")
         else:
             jobs = await declare_jobs(session, app.jobs)
             if jobs or (app.jobs and self._leads is None):

@@ -53,6 +53,7 @@ VERBS: Mapping[str, Callable[[Options], bool]] = {
     "ramp": _if_given("per_second"),
     "switch": _always,
     "leave": _always,
+    "hold": _always,
     "release": _if_yes,
     "cancel": _if_many,
     "pause": _if_many,

@@ -10,18 +10,19 @@ from rich.text import Text
 from cli.options import WAIT_S_MAX
 from cli.output import DONE, NOT_DONE, Json, out, print_json, print_table, tell
 from cli.session import with_session
+from service.scaling import Bounds, Scale, Words, check_bounds, check_number, let_forecast, read_scale
+from service.scaling import scale as set_scale
 from service.words import counted
-from sql.cluster.holders import ROLES, SHARD, list_holders
-from sql.cluster.leadership import Policy, read_policy, set_policy
-from sql.cluster.leadership import scale as set_scale
+from sql.cluster.holders import ROLES, SHARD
+from sql.cluster.leadership import Policy, read_policy
 from sql.metrics.forecast import Forecast, read_forecast
 from sql.session import Session
 from timers.model import SLOTS
 from timers.refusal import Refusal
 
 POLL_S = 0.1
-TARGET_MAX = 1_000_000  # timers a second: far more than a shard can fire
 BAR_WIDTH = 40
+OPTIONS = Words("--min", "--max", "--target")
 
 
 class Asked(NamedTuple):
@@ -67,24 +68,22 @@ def scale(
 ) -> int:
     """Show or set how many shards, workers or engines there are; shards may follow the forecast, between bounds."""
     role, number = asked or (SHARD, None)
-    is_policy = (least, most, target) != (None, None, None)
-    if asked is not None and is_policy:
+    bounds = Bounds(least, most, target)
+    if asked is not None and bounds.are_given:
         raise Refusal("give either a number of shards, or --min, --max and --target for a policy; not both")
-    for option, wanted in (("", number), ("--min ", least), ("--max ", most)):
-        if wanted is not None and not 1 <= wanted <= SLOTS:
-            raise Refusal(f"{option}{wanted} {role}s are not possible: choose 1 to {SLOTS}")
-    if target is not None and not 1 <= target <= TARGET_MAX:
-        raise Refusal(f"--target {target} is not possible: choose 1 to {TARGET_MAX} timers a second")
+    if number is not None:
+        check_number(number, role)
+    check_bounds(bounds, OPTIONS)
 
     async def do(session: Session) -> int:
-        before = await read_policy(session, role)
+        before = await read_scale(session, role)
         if number is not None:
             await set_scale(session, role, number)
-        elif is_policy:
-            await set_policy(session, SHARD, **_policy(before, least, most, target))
-        after, serving = await _served(session, role, wait_s)
-        _show(role, before, after, serving, as_json=as_json)
-        return DONE if serving == after.wanted or not wait_s else NOT_DONE
+        elif bounds.are_given:
+            await let_forecast(session, bounds, OPTIONS)
+        after = await _served(session, role, wait_s)
+        _show(before.policy, after, as_json=as_json)
+        return DONE if after.serving == after.policy.wanted or not wait_s else NOT_DONE
 
     return with_session(do)
 
@@ -116,46 +115,34 @@ def forecast(as_json: Json = False) -> int:
     return with_session(do)
 
 
-def _policy(before: Policy, least: int | None, most: int | None, target: int | None) -> dict[str, int | None]:
-    """Complete the given options from the policy before; a first policy needs both bounds."""
-    wanted_min = before.wanted_min if least is None else least
-    wanted_max = before.wanted_max if most is None else most
-    if wanted_min is None or wanted_max is None:
-        if least is None and most is None:  # only --target is given, which needs no policy
-            return {"wanted_min": None, "wanted_max": None, "target_per_s": target}
-        raise Refusal("a policy needs both bounds: give --min and --max")
-    if wanted_min > wanted_max:
-        raise Refusal(f"no number of shards is at least {wanted_min} and at most {wanted_max}; swap --min and --max")
-    return {"wanted_min": wanted_min, "wanted_max": wanted_max, "target_per_s": target}
-
-
-async def _served(session: Session, role: str, wait_s: float) -> tuple[Policy, int]:
+async def _served(session: Session, role: str, wait_s: float) -> Scale:
+    """Wait until as many serve as are wanted, or the time is over."""
     deadline = time.monotonic() + wait_s
     while True:
-        policy, holders = await read_policy(session, role), await list_holders(session, role)
-        serving = sum(holder.part is not None for holder in holders)
-        if serving == policy.wanted or time.monotonic() >= deadline:
-            return policy, serving
+        found = await read_scale(session, role)
+        if found.serving == found.policy.wanted or time.monotonic() >= deadline:
+            return found
         await asyncio.sleep(POLL_S)
 
 
-def _show(role: str, before: Policy, after: Policy, serving: int, *, as_json: bool) -> None:
+def _show(before: Policy, after: Scale, *, as_json: bool) -> None:
+    now = after.policy
     if as_json:
         print_json(
             {
                 "before": before.wanted,
-                "wanted": after.wanted,
-                "serving": serving,
-                "min": after.wanted_min,
-                "max": after.wanted_max,
-                "target_per_s": after.target_per_s,
+                "wanted": now.wanted,
+                "serving": after.serving,
+                "min": now.wanted_min,
+                "max": now.wanted_max,
+                "target_per_s": now.target_per_s,
             }
         )
         return
-    follows = "an operator" if after.wanted_min is None else f"the forecast, {after.wanted_min} to {after.wanted_max}"
-    columns, row = ["before", "wanted", "serving", "set by"], [before.wanted, after.wanted, serving, follows]
-    if role == SHARD:
-        columns, row = [*columns, "a shard fires"], [*row, f"{after.target_per_s:,} a second"]
+    follows = "an operator" if now.wanted_min is None else f"the forecast, {now.wanted_min} to {now.wanted_max}"
+    columns, row = ["before", "wanted", "serving", "set by"], [before.wanted, now.wanted, after.serving, follows]
+    if after.role == SHARD:
+        columns, row = [*columns, "a shard fires"], [*row, f"{now.target_per_s:,} a second"]
     print_table("", columns, [row])
 
 

@@ -13,7 +13,8 @@ from starlette.responses import Response
 from gateway.parts import sentence_of
 from gateway.requests.problems import BROKEN, CONFLICT, NOT_FOUND, REFUSED, TOO_LATE, WRONG_METHOD, Problem, unavailable
 from service.endpoints import EndpointConflict, UnknownEndpoint
-from service.jobs import UnknownJob
+from service.hold import NotReleased
+from service.jobs import JobConflict, UnknownJob
 from service.processes import UnknownProcess
 from service.single_change import NotChanged, UnknownTimer
 from service.tenants import NoOwnLimits
@@ -85,6 +86,8 @@ HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, An
     UnknownProcess: _not_found,
     NoOwnLimits: _not_found,
     EndpointConflict: _conflict,
+    JobConflict: _conflict,
+    NotReleased: _conflict,
     Refusal: _refused,
     RequestValidationError: _invalid,
     StoreUnavailable: _unavailable,

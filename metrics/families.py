@@ -63,8 +63,9 @@ READ = by_name(
     Family(
         "holders_on_hold",
         "gauge",
-        "Living shards and workers that may not work: the database is a copy or belongs to another installation.",
+        "Living shards, workers and engines that may not work: an operator said so, or the database is not theirs.",
     ),
+    Family("operators_hold", "gauge", "1 while an operator has put the database on hold, else 0."),
     Family("shards_min", "gauge", "The smallest number of shards that the policy allows; absent without a policy."),
     Family("shards_max", "gauge", "The largest number of shards that the policy allows; absent without a policy."),
     Family("slots_assigned", "gauge", "Slots that a living shard keeps, of 840."),

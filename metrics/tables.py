@@ -148,6 +148,7 @@ def _of_cluster(cluster: ClusterMeasures) -> Iterator[Sample]:
         "shards_wanted": cluster.shards_wanted,
         "shards_alive": cluster.shards_alive,
         "holders_on_hold": cluster.holders_on_hold,
+        "operators_hold": cluster.is_held,
         "shards_min": cluster.shards_min,
         "shards_max": cluster.shards_max,
         "slots_assigned": cluster.slots_assigned,

@@ -23,14 +23,14 @@ SHOWN = frozenset({
     # which
     "name", "group", "prefix", "tenant", "timer_key", "target", "cluster_id", "name_prefix", "due_from", "due_before",
     "process_instance", "process_instance_key", "filter", "failing", "died_before", "limit", "every", "all_timers",
-    "all_tenants", "of_job", "file", "resource", "process_id", "version", "definition_key",
+    "all_tenants", "role", "of_job", "function", "file", "resource", "process_id", "version", "definition_key",
     "instance_key", "terminated", "begun",
     # how
-    "reason", "dry_run", "force", "yes", "shift", "operation", "delay", "at", "zone", "cron", "repeat", "missed",
+    "reason", "why", "dry_run", "force", "yes", "shift", "operation", "delay", "at", "zone", "cron", "repeat", "missed",
     "overlap", "priority", "per_s", "per_second", "to", "partitions", "asked", "least", "most", "within_s", "wait_s",
     "expires", "scopes", "asymmetric", "end", "no_headers", "no_rate", "policy", "concurrency", "rate", "rate_per_s",
     "timeout", "timeout_s", "max_attempts", "timers", "payload_bytes", "waiters", "endpoints", "timers_max",
-    "payload_bytes_max", "waiters_max", "endpoints_max",
+    "payload_bytes_max", "waiters_max", "endpoints_max", "wanted", "min", "max", "target_per_s",
 })  # fmt: skip
 
 

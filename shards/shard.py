@@ -121,6 +121,9 @@ class Shard:
 
     async def _fire_due(self) -> None:
         due = self._queue.pop_due(self._clock.now_s(), self._settings.fire_batch)
+        if self._heartbeat.last.hold_reason is not None:
+            await self._sort_out(due, [])  # they are forgotten: their leases run out
+            return
         if due:
             try:
                 await self._fire(due)

@@ -141,7 +141,8 @@ grant select on shardclock.migrations to shardclock_shard, shardclock_scheduler,
 -- Reading: `list`, `show`, `explain`, `tail`, `status`, `forecast`, the exporter. The roles that run shards or schedule
 -- timers may read, too.
 grant select on
-    shardclock.timers, shardclock.timer_history, shardclock.command_log, shardclock.log_writers, shardclock.consumers,
+    shardclock.timers, shardclock.timer_history, shardclock.command_log, shardclock.log_writers, shardclock.log_ends,
+    shardclock.consumers,
     shardclock.deliveries, shardclock.dead_letters, shardclock.handlers, shardclock.records_aside, shardclock.holders,
     shardclock.beats, shardclock.presence, shardclock.coordination, shardclock.leadership, shardclock.identity,
     shardclock.scale, shardclock.zones, shardclock.jobs, shardclock.job_runs, shardclock.tenants,
@@ -154,7 +155,8 @@ grant select on
     shardclock.paused_seq, shardclock.resumed_seq
 to shardclock_reader, shardclock_scheduler, shardclock_shard;
 grant execute on function
-    shardclock.find_timers, shardclock.find_keys, shardclock.has_targets, shardclock.origin, shardclock.hold_reason, shardclock.is_free,
+    shardclock.find_timers, shardclock.find_keys, shardclock.has_targets, shardclock.origin, shardclock.hold_reason,
+    shardclock.foreign_reason, shardclock.is_free,
     shardclock.kind_of_target, shardclock.late_since, shardclock.log_horizon, shardclock.read_log
 to shardclock_reader, shardclock_scheduler, shardclock_shard;
 
@@ -229,7 +231,7 @@ to shardclock_scheduler, shardclock_shard;
 grant execute on function shardclock.record_act to shardclock_shard, shardclock_scheduler;
 grant select on shardclock.audit to shardclock_shard;
 
--- Running shards and the coordinator, and operating them: `up`, `scale`, `ramp`, `switch`, `leave`, `release`.
+-- Running shards and the coordinator, and operating them: `up`, `scale`, `ramp`, `switch`, `leave`, `hold`, `release`.
 grant insert, update, delete on shardclock.timers to shardclock_shard;
 grant insert on shardclock.command_log to shardclock_shard;
 -- Shards write deliveries when they fire; workers, which have the shards' role, claim and settle them.
@@ -335,6 +337,9 @@ begin
     grant delete on shardclock.consumers, shardclock.records_aside to shardclock_gateway;
     grant execute on function shardclock.reset_group to shardclock_gateway;
     grant insert, update, delete on shardclock.tenants to shardclock_gateway;
+    -- Operators' keys: `scale`, `ramp`, `hold` and `release`, which moves the sequence.
+    grant update on shardclock.coordination, shardclock.scale, shardclock.identity to shardclock_gateway;
+    grant update on sequence shardclock.position_seq to shardclock_gateway;
     -- Its callers act on their deliveries, dead letters and endpoints.
     grant insert, update, delete on shardclock.deliveries to shardclock_gateway;
     grant insert, delete on shardclock.dead_letters to shardclock_gateway;

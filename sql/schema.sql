@@ -391,6 +391,8 @@ CREATE TABLE shardclock.identity (
     name text,
     origin text,
     adopted_at timestamp with time zone,
+    held_why text,
+    CONSTRAINT held_why_is_one_to_200_characters CHECK ((held_why ~ '^[^[:cntrl:]]{1,200}$'::text)),
     CONSTRAINT identity_is_one_row CHECK (singleton),
     CONSTRAINT name_is_1_to_63_characters CHECK ((name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'::text))
 );
@@ -447,6 +449,11 @@ CREATE TABLE shardclock.leadership (
 CREATE TABLE shardclock.log_days (
     day date NOT NULL
 );
+
+CREATE VIEW shardclock.log_ends AS
+ SELECT min("position") AS first,
+    max("position") AS last
+   FROM shardclock.command_log l;
 
 CREATE VIEW shardclock.log_writers AS
  WITH ours AS MATERIALIZED (
@@ -882,7 +889,7 @@ ALTER TABLE ONLY shardclock.holders
     ADD CONSTRAINT holders_role_fkey FOREIGN KEY (role) REFERENCES shardclock.scale(role);
 
 -- Functions, and where their bodies are
--- activate_service_tasks(text, integer, interval, text)  0023_mended_ends.sql
+-- activate_service_tasks(text, integer, interval, text)  0028_operators_hold.sql
 -- add_job(text, text, interval, text, text, text, text, integer, jsonb)  0024_cancelled_for_good.sql
 -- adopt(text)  0003_cluster.sql
 -- advance_keys()  0005_schedule.sql
@@ -937,10 +944,11 @@ ALTER TABLE ONLY shardclock.holders
 -- find_keys(text, text, text, timestamp with time zone, timestamp with time zone, bigint, bigint, integer, text)  0014_targets.sql
 -- find_requests(text[], text[], timestamp with time zone)  0013_api.sql
 -- find_timers(text, text, text, text, timestamp with time zone, timestamp with time zone, bigint, text, integer, text)  0014_targets.sql
+-- foreign_reason(text)  0028_operators_hold.sql
 -- forget_requests()  0013_api.sql
 -- has_no_start(text)  0011_jobs.sql
 -- has_targets()  0022_signals.sql
--- hold_reason(text)  0003_cluster.sql
+-- hold_reason(text)  0028_operators_hold.sql
 -- is_free(bigint, timestamp with time zone, timestamp with time zone, interval, bigint[])  0001_timers.sql
 -- is_key_used(bigint)  0020_policies.sql
 -- is_same_timer(shardclock.timers, shardclock.timers)  0005_schedule.sql

@@ -48,6 +48,10 @@ class GoneAt:
     answer: str
 
 
+class NotNow(Exception):
+    """Break off an attempt whose turn has come when nothing may be sent: it did not take place."""
+
+
 class EndpointLine:
     """Send the deliveries of one endpoint, as many at a time as its breaker allows.
 
@@ -198,6 +202,9 @@ class EndpointLine:
         answer: Answer | None = None
         try:
             answer = await self._transmit(endpoint, partial(self._write, delivery), tenant_id=self.key.tenant_id)
+        except NotNow:
+            self._settle([Settlement(delivery, None)])
+            return
         except Exception as error:  # noqa: BLE001 - a fault of ours costs it an attempt: it must not stay in hand
             structlog.get_logger().exception("sending broken off", endpoint=self.key.name, tenant=self.key.tenant_id)
             answer = Retry(f"the worker failed: {one_line(error)}", 0.0, fault=Fault.DELIVERY)

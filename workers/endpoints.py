@@ -10,11 +10,12 @@ from sql.deliveries.settle import Settlement
 from sql.endpoints.endpoints import WEBHOOK, EndpointName, disable_gone_endpoint, find_endpoints
 from sql.session import Session, StatementRefused, StoreUnavailable
 from webhooks.addresses import Networks
-from webhooks.endpoint import EndpointRules
-from webhooks.sender import Sender, SenderSettings
+from webhooks.answers import Answer
+from webhooks.endpoint import Endpoint, EndpointRules
+from webhooks.sender import Message, Sender, SenderSettings
 from workers.budget import Budget
 from workers.calls import Broken
-from workers.endpoint_line import EndpointLine, Send
+from workers.endpoint_line import EndpointLine, NotNow, Send
 from workers.stats import WorkerStats
 
 NEW_BATCH = 100  # deliveries to new endpoints that one claim takes
@@ -46,6 +47,7 @@ class Endpoints:
         settle: Callable[[Sequence[Settlement]], None],
         now: Callable[[], datetime],
         stats: WorkerStats,
+        may_send: Callable[[], bool],
         broken: Broken,
         send: Send | None = None,
     ) -> None:
@@ -55,6 +57,7 @@ class Endpoints:
         self._settle = settle
         self._now = now
         self._stats = stats
+        self._may_send = may_send
         self._broken = broken
         self._lines: dict[Lane, EndpointLine] = {}
         self._send = send
@@ -133,6 +136,20 @@ class Endpoints:
         if self._sender is not None:
             await self._sender.close()
 
+    async def _send_if_may(self, endpoint: Endpoint, write: Callable[[], Message], *, tenant_id: str) -> Answer:
+        """Make an attempt, unless nothing may be sent when its turn has come.
+
+        errors:  NotNow  nothing was sent
+        """
+
+        def write_if_may() -> Message:
+            if not self._may_send():
+                raise NotNow
+            return write()
+
+        assert self._send is not None, "there is a sender before there is a line"
+        return await self._send(endpoint, write_if_may, tenant_id=tenant_id)
+
     def _line(self, lane: Lane) -> EndpointLine:
         if self._send is None:
             self._sender = Sender(SenderSettings(), networks=self._rules.networks)
@@ -141,7 +158,7 @@ class Endpoints:
         return EndpointLine(
             key,
             self._rules,
-            send=self._send,
+            send=self._send_if_may,
             settle=self._settle,
             now=self._now,
             ask=self.asked.set,

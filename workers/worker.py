@@ -89,6 +89,7 @@ class Worker:
             settle=self._settle_soon,
             now=self._clock.now,
             stats=self.stats,
+            may_send=self._may_call,
             broken=self._break_off,
             send=around.send,
         )
@@ -147,6 +148,8 @@ class Worker:
         self._clock.observe(self._heartbeat.last.server_time, sent_at=self._heartbeat.sent_at)
         if first:
             self._search_soon.set()
+        if not self._may_call():
+            self._settler.add(self._give_back())
         return self._settings.heartbeat_s
 
     async def claim_turn(self) -> float:
@@ -226,9 +229,9 @@ class Worker:
         return await self._runner.turn(may_begin=self._heartbeat.began)
 
     def _loops_of_jobs(self) -> dict[str, Coroutine[Any, Any, None]]:
-        if not self._runner.has_jobs:
-            return {}  # and no sessions: each is opened when it is needed first
         until_stopped, stopping = self._loops.until_stopped, self._loops.stopping
+        if not self._runner.has_jobs:
+            return {"tends": until_stopped("tends", self._runner.tend_turn, stopping)}
         return {
             "runs": until_stopped("runs", self.run_turn, self._runner.soon),
             "watches": until_stopped("watches", self._runner.watch_turn, stopping),
@@ -249,8 +252,15 @@ class Worker:
             places=places | webhooks.places,
         )
 
+    def _may_call(self) -> bool:
+        """Say whether targets may be called: not while the database is on hold."""
+        return self._heartbeat.last.hold_reason is None
+
     def _held(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
         """Return those of which a call may begin: their leases have not run out. The others leave the hand."""
+        if not self._may_call():
+            self._settler.add([Settlement(it, None) for it in deliveries])
+            return []
         held = self._hand.held(deliveries, since_s=time.monotonic() - self._settings.delivery_lease_s)
         if len(held) < len(deliveries):
             # If one stayed, it would be renewed for ever, and nobody would call it.
@@ -310,16 +320,20 @@ class Worker:
         if calls := self._handlers.stop() | self._endpoints.stop() | self._runner.stop():
             await asyncio.wait(calls, timeout=CALLS_END_S)
 
+    def _give_back(self) -> list[Settlement]:
+        """Give up what waits for its call: attempts that did not take place."""
+        return [*self._handlers.give_back(), *self._endpoints.give_back()]
+
     async def _hand_back(self) -> None:
         """Settle what has ended, then end this holder: that frees all it has in hand at once."""
         await self._endpoints.close()
-        self._settler.add([*self._handlers.give_back(), *self._endpoints.give_back()])
+        self._settler.add(self._give_back())
 
-        async def rest() -> None:
+        async def settle_and_close() -> None:
             await self._settler.settle_rest()
             await self._runner.close()
 
-        await self._registration.hand_back(self._claims, held=self.__len__, first=rest)
+        await self._registration.hand_back(self._claims, held=self.__len__, first=settle_and_close)
         self._report(leaving=True)
         self._reporter.close()
         self._log.info("drained", in_hand=len(self), **self.stats.counts())

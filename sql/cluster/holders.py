@@ -32,6 +32,7 @@ class Holder:
     silent_s: float
     identity: str | None = None
     hold_reason: str | None = None
+    foreign_reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Which installation this database belongs to, and whether it is a copy of another database."""
+"""Which installation this database belongs to, whether it is a copy of another database, and an operator's hold."""
 
 from dataclasses import dataclass
 
@@ -10,18 +10,24 @@ class Identity:
     """The identity row, as seen by a cluster that is configured for some installation.
 
     Without a `name` no named installation owns the database. Without an `origin` no cluster has run on it.
-    `hold_reason` says why the cluster may not fire.
+    `hold_reason` says why the cluster may not fire, `foreign_reason` why this is not its database.
     """
 
     name: str | None
     origin: str | None
     here: str
     hold_reason: str | None
+    foreign_reason: str | None
 
     @property
     def is_copy(self) -> bool:
         """Say whether this is a copy: its `origin` names another database than this one."""
         return self.origin not in (None, self.here)
+
+    @property
+    def is_held(self) -> bool:
+        """Say whether an operator has put the database on hold."""
+        return self.hold_reason != self.foreign_reason
 
 
 async def read_identity(session: Session, identity: str) -> Identity:
@@ -35,11 +41,25 @@ async def read_identity(session: Session, identity: str) -> Identity:
     return Identity(*row)
 
 
+async def hold(session: Session, why: str) -> str | None:
+    """Put the database on hold; return why an operator had put it on hold before, None if none had.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+             StatementRefused  `why` is not 1 to 200 characters of one line
+    source:  sql/cluster/hold.sql
+    """
+    row = await session.row("hold", why=why)
+    assert row is not None, "the identity row is written by a migration"
+    before: str | None = row["before"]
+    return before
+
+
 async def release(session: Session, identity: str) -> bool:
-    """Give a database that is on hold to an installation; False if it is not on hold, or must stay so.
+    """End an operator's hold, and give the database to an installation if it is not its own.
 
     Logical replication copies no sequence, so the sequence of keys is moved beyond the keys that a subscriber has.
 
+    shape:   False: it is not on hold, or must stay so
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/cluster/release.sql, sql/clients/advance_keys.sql
     """

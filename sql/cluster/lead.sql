@@ -19,8 +19,9 @@ with taken as (
     -- Not only equal: if two calls come at once, the second waits for the first, and then all conditions below are
     -- checked on the row that the first wrote. If that was its own renewal, whose answer was lost, it still leads.
     where c.renewed_at >= (select n.renewed_at from shardclock.leadership n order by n.renewed_at desc limit 1)
-        -- A cluster that may not fire must not take the slots from one that does.
-        and shardclock.hold_reason(:identity::text) is null
+        -- A cluster on another's database must not take the slots from one that fires. While an operator holds all of
+        -- them back one leads, so that all is there when that ends.
+        and shardclock.foreign_reason(:identity::text) is null
         and (
             c.leader = :leader
             or c.lease_until is null
@@ -37,7 +38,7 @@ known as (
     select leads, term, leader, cluster_id from taken
     union all
     (
-        -- A coordinator that led, and is on hold now, no longer leads: then nobody does.
+        -- A coordinator that led, on a database that is another's now, no longer leads: then nobody does.
         select false, c.term, nullif(c.leader, :leader), c.cluster_id
         from shardclock.leadership c
         where not exists (select from taken)

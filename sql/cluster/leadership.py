@@ -60,14 +60,14 @@ async def lead(
     return Leadership(leads, term, holds, whose, dict(zip(roles, wanted, strict=True)))
 
 
-async def read_leading(session: Session) -> str | None:
-    """Read which cluster leads, or has just been given the lead; None: none does.
+async def read_leading(session: Session) -> tuple[str, int] | None:
+    """Read which cluster leads, or has just been given the lead, and in which term; None: none does.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/cluster/read_leading.sql
     """
     row = await session.row("read_leading")
-    return row["cluster_id"] if row else None
+    return (row["cluster_id"], row["term"]) if row else None
 
 
 async def resign(session: Session, leader: int) -> None:

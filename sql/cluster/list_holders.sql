@@ -4,13 +4,14 @@
 -- out:   holder bigint, role text, cluster_id text, actor_name text, node_id text, host text, pid integer,
 --        part integer and part_count integer (nulls: it keeps no slots), held integer, started_at timestamptz,
 --        seen_at timestamptz, suspended_at timestamptz or null, silent_s double precision, identity text (the installation that it is
---        configured for; '' for none), hold_reason text (why it may not fire) or null
+--        configured for; '' for none), hold_reason text (why it may not fire) or null, foreign_reason text (why this is not its
+--        database) or null
 -- locks: nothing
 -- index: none, the table is small; beats_pkey, newest first
 select
     holder, role, cluster_id, actor_name, node_id, host, pid, part, part_count, held, started_at, seen_at,
     suspended_at, extract(epoch from clock_timestamp() - seen_at)::double precision as silent_s,
-    identity, shardclock.hold_reason(identity) as hold_reason
+    identity, shardclock.hold_reason(identity) as hold_reason, shardclock.foreign_reason(identity) as foreign_reason
 from shardclock.presence
 where :role::text is null or role = :role
 order by part nulls last, started_at

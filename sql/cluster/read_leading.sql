@@ -1,12 +1,12 @@
 -- Reads which cluster leads, or has just been given the lead.
 --
 -- in:    nothing
--- out:   cluster_id text; no row if none leads
+-- out:   cluster_id text, term bigint; no row if none leads
 -- locks: nothing
 -- index: leadership_pkey, newest first
-select newest.cluster_id
+select newest.cluster_id, newest.term
 from (
-    select c.cluster_id, c.lease_until
+    select c.cluster_id, c.lease_until, c.term
     from shardclock.leadership c
     order by c.renewed_at desc
     limit 1

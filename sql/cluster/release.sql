@@ -1,4 +1,5 @@
--- Gives a database that is on hold to an installation, unless some shard fires on it.
+-- Ends an operator's hold, and gives a database that is not the installation's to it, unless a cluster
+-- lives whose database it is.
 --
 -- in:    :identity text: the installation, or '' for one without a name
 -- out:   one row: name text or null, origin text; or no row: it was not released
@@ -6,13 +7,24 @@
 -- index: identity_pkey; holders once; command_log_in_order, backwards
 with released as (
     update shardclock.identity i
-    set name = nullif(:identity, ''), origin = shardclock.origin(), adopted_at = now()
+    set held_why = null,
+        name = case when f.is_ours then i.name else nullif(:identity, '') end,
+        origin = case when f.is_ours then i.origin else shardclock.origin() end,
+        adopted_at = case when f.is_ours then i.adopted_at else now() end
+    from (
+        select
+            shardclock.foreign_reason(:identity) is null
+            -- Whoever has no name gives the database to nobody: it ends an operator's hold for whose it is.
+            or (:identity = '' and o.held_why is not null and o.origin = shardclock.origin()) as is_ours
+        from shardclock.identity o
+        where o.singleton
+    ) f
     where i.singleton
-        and shardclock.hold_reason(:identity) is not null
-        and not exists (
+        and (f.is_ours or not exists (
             select from shardclock.presence h
-            where h.alive and shardclock.hold_reason(h.identity) is null
-        )
+            where h.alive and shardclock.foreign_reason(h.identity) is null
+        ))
+        and shardclock.hold_reason(:identity) is not null
     returning i.name, i.origin
 ),
 recorded as (

@@ -5,7 +5,7 @@
 --        looked at from their oldest row, whatever :recent says
 -- out:   shards_wanted integer, shards_min integer or null, shards_max integer or null, target_per_s integer,
 --        ramp_per_s integer or null (no limit), leader_alive boolean, shards_alive bigint, holders_on_hold bigint,
---        slots_assigned bigint, workers_wanted integer (0: there are no targets), workers_alive bigint,
+--        is_held boolean (an operator has put the database on hold), slots_assigned bigint, workers_wanted integer (0: there are no targets), workers_alive bigint,
 --        paused bigint, oldest_overdue_s double precision (since it fell due, or since a client
 --        asked for it if that was later), oldest_due_s double precision (since it fell due), scheduled bigint,
 --        log_records bigint, canceled bigint, rescheduled bigint, pauses bigint, resumed bigint,
@@ -85,6 +85,7 @@ select
         select count(*) from shardclock.presence h
         where h.alive and shardclock.hold_reason(h.identity) is not null
     ) as holders_on_hold,
+    (select i.held_why is not null from shardclock.identity i where i.singleton) as is_held,
     (
         select count(*) from generate_series(0, 839) as s (slot)
         where exists (select from alive where s.slot % alive.part_count = alive.part)

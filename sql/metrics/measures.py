@@ -41,6 +41,7 @@ class ClusterMeasures:
     leader_alive: bool
     shards_alive: int
     holders_on_hold: int
+    is_held: bool
     slots_assigned: int
     workers_wanted: int
     workers_alive: int

@@ -185,7 +185,7 @@ COMMANDS: list[list[Any]] = [
     ["cancel", "--all", "--yes"], ["reschedule", 1, "--in", "PT1S"], ["reschedule", 1, "--cron", "@daily"],
     ["reschedule", "--all", "--shift", "PT1S"], ["explain", 1], ["pause", 1], ["resume", 1], ["run-now", 1], ["ramp"],
     ["ramp", 1], ["tail", "--stop"], ["status"], ["scale", 2], ["scale"], ["forecast"], ["switch", "x"], ["leave"],
-    ["release"],
+    ["hold", "why"], ["release"],
 ]  # fmt: skip
 
 
@@ -338,7 +338,7 @@ def test_ctrl_c_ends_a_tail_quietly(shell: Shell) -> None:
 
 HELPED = [
     "up", "gateway", "demo", "migrate", "exporter", "dsn", "psql", "scale", "forecast", "ramp", "switch", "leave",
-    "release", "schedule", "preview", "list", "show", "explain", "cancel", "reschedule",
+    "hold", "release", "schedule", "preview", "list", "show", "explain", "cancel", "reschedule",
     "pause", "resume", "run-now", "deploy", "tail", "status", "targets", "audit", "consumers", "dead-letters",
     "deliveries",
     "endpoints", "jobs", "keys", "processes", "tasks", "tenants",

@@ -157,3 +157,39 @@ def test_an_up_without_an_app_says_that_it_stands_by(dsn: str, capsys: pytest.Ca
     turn(preparation(app=None), dsn)
 
     assert capsys.readouterr().err == "another cluster leads: this one stands by\n"
+
+
+def lapse(dsn: str, *, is_over: bool) -> None:
+    """Let the leader's lease run out, as while Postgres restarts, or go on."""
+    when = "interval '-1 minute'" if is_over else "interval '1 minute'"
+    asyncio.run(query(dsn, f"update shardclock.leadership set lease_until = clock_timestamp() + {when}"))
+
+
+def test_an_up_that_stands_by_withdraws_nothing_while_nobody_leads_for_a_moment(dsn: str) -> None:
+    asyncio.run(declare(dsn, "cart.left"))
+    let_lead(dsn, SHOP, 1)
+    it = preparation()
+    turn(it, dsn)
+
+    lapse(dsn, is_over=True)
+    turn(it, dsn)
+    lapse(dsn, is_over=False)
+    turn(it, dsn)
+
+    assert handlers(dsn) == ["cart.left", "order.expired"]
+
+
+def test_an_up_that_lost_the_lead_between_two_looks_and_has_it_again_declares_its_app_again(dsn: str) -> None:
+    let_lead(dsn, TIMERS, 1)
+    it = preparation()
+    turn(it, dsn)
+
+    end_lead(dsn, 1)
+    let_lead(dsn, SHOP, 2)
+    asyncio.run(declare(dsn, "cart.left"))
+    end_lead(dsn, 2)
+    let_lead(dsn, TIMERS, 3)
+    assert handlers(dsn) == ["cart.left"]
+    turn(it, dsn)
+
+    assert handlers(dsn) == ["order.expired"]

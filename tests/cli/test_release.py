@@ -1,4 +1,4 @@
-"""Prove that whoever looks is told of a hold, and that `release` ends one only where nobody fires, and when told to."""
+"""Prove that whoever looks is told of a hold, and that `release` ends one only where it is safe, and when told to."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ PROD, STAGING = "prod", "staging"
 WORDS = "ON HOLD: "
 COPY = "the database is a copy, or was moved: it ran as 1/1 and is "
 ANOTHERS = "the database belongs to prod, and the cluster is staging"
+OPERATORS = "an operator said: billing is down"
 
 
 @pytest.fixture
@@ -222,11 +223,99 @@ def test_a_cluster_that_begins_to_fire_before_the_release_stops_it(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     belongs(shell)
-    monkeypatch.setattr("cli.release.objection_to", lambda *_: None)
+    monkeypatch.setattr("service.hold.objection_to", lambda *_: None)
     start(shell, PROD, cluster_id="blue")
 
     refused(shell("release", "--yes"), "not released")
     assert whose(shell) == (PROD, True)
+
+
+# An operator's hold
+
+
+def test_an_operator_stops_all_firing_and_everybody_is_told_why_until_it_ends(shell: Shell) -> None:
+    belongs(shell, STAGING)
+    start(shell, STAGING)
+
+    done = shell("hold", "billing is down", "--json")
+
+    assert (done.code, done.json) == (DONE, {"hold": "billing is down", "before": None})
+    assert hold_of(shell) == OPERATORS
+    assert shell("hold", "still", "--json").json["before"] == "billing is down"
+    assert "`shardclock release --yes` lets it fire" in shell("hold", "billing is down").err
+    assert f"staging, as database {sql(shell, 'select shardclock.origin()')[0][0]}" in shell("release").out
+    assert hold_of(shell) == OPERATORS
+
+    assert shell("release", "--yes", "--json").json["released"] is True
+    assert hold_of(shell) is None
+    assert whose(shell) == (STAGING, True)
+
+
+def test_an_operators_hold_is_shown_where_no_cluster_lives(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SHARDCLOCK_IDENTITY")
+    shell("hold", "billing is down")
+    assert hold_of(shell) == OPERATORS
+
+
+def test_a_command_without_a_name_ends_an_operators_hold_for_whoever_owns_the_database(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SHARDCLOCK_IDENTITY")
+    start(shell, PROD, cluster_id="blue")
+    shell("hold", "billing is down")
+
+    assert shell("release", "--yes", "--json").json["released"] is True
+    assert whose(shell) == (PROD, True)
+    assert hold_of(shell, PROD) is None
+
+
+def test_a_copy_of_a_database_that_was_on_hold_is_called_a_copy(shell: Shell) -> None:
+    belongs(shell, copied=True)
+    shell("hold", "billing is down")
+    start(shell, STAGING)
+
+    said = hold_of(shell)
+    assert said.startswith(COPY)
+    assert said.endswith(f"; {OPERATORS}")
+
+
+def test_what_was_mended_takes_over_during_an_operators_hold(shell: Shell) -> None:
+    start(shell, PROD, cluster_id="blue")
+    for holder in (2, 3):  # as many as are wanted
+        start(shell, PROD, holder=holder)
+    shell("hold", "prices are wrong")
+
+    switched = shell("switch", "green", "--wait", 0, "--json")
+
+    assert switched.json["switched"] is True
+
+
+def test_an_up_writes_its_shards_and_handlers_during_an_operators_hold(shell: Shell) -> None:
+    belongs(shell, STAGING)
+    shell("hold", "prices are wrong")
+    preparation = Preparation(load_settings().model_copy(update={"shards": 5}), App("orders", ".", (spec_of(),)))
+
+    asyncio.run(preparation.turn(Dsn.of(as_role(shell.dsn, "shard"))))
+
+    assert written(shell) == (5, ["order.expired"])
+
+
+def test_a_stray_cluster_can_not_take_a_database_from_one_that_an_operator_holds(shell: Shell) -> None:
+    start(shell, PROD, cluster_id="blue")
+    start(shell, STAGING, holder=2)
+    shell("hold", "billing is down", SHARDCLOCK_IDENTITY=PROD)
+
+    refused(shell("release", "--yes"), "belongs to prod", "blue runs on it", "SHARDCLOCK_IDENTITY=prod")
+    assert whose(shell) == (PROD, True)
+
+    assert shell("release", "--yes", SHARDCLOCK_IDENTITY=PROD).code == DONE
+    assert whose(shell) == (PROD, True)
+
+
+@pytest.mark.parametrize("why", ["", "  ", "two\nlines", "x" * 201])
+def test_a_reason_that_is_no_line_is_refused(shell: Shell, why: str) -> None:
+    assert_refused(shell("hold", why), "reason", "1 to 200 characters")
+    assert hold_of(shell) is None
 
 
 # What `up` has to write

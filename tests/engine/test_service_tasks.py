@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from cluster.testing.keepers import IDENTITY
+from sql.cluster.holders import ENGINE
+from sql.cluster.identity import hold, release
 from sql.deliveries.claim import DeliveryScan, claim_deliveries
 from sql.deliveries.verbs import retry_deliveries, retry_delivery
 from sql.processes import instances
@@ -14,10 +17,12 @@ from sql.processes.service_tasks import (
     fail_service_task,
     throw_service_task_error,
 )
+from sql.processes.signals import read_due_signals
 from sql.session import StatementRefused
 from tests.support.bpmn import SHARED, boundary, job
 from tests.support.bpmn_cluster import APP, Processes, running
 from tests.support.deliveries import add_worker
+from tests.support.factories import add_holder
 
 START, END = '<startEvent id="s"/>', '<endEvent id="e"/>'
 
@@ -57,6 +62,26 @@ async def test_after_its_lease_a_task_is_another_s_and_the_first_answer_counts_n
         )
         await it.settle()
         assert (await it.see(key)).result == {"by": 2}
+
+
+async def test_nobody_gets_a_task_and_no_instance_goes_on_while_an_operator_holds_the_database() -> None:
+    async with running() as it:
+        await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
+        key = await it.start()
+        (task,) = await take(it)
+        await add_holder(it.cluster.dsn, 88, role=ENGINE)
+        await hold(it.session, "prices are wrong")
+
+        # What is under way is answered, and its instance waits.
+        assert await complete_service_task(it.session, task.task_key, task.claim, variables={}) == "DELIVERED"
+        assert await read_due_signals(it.session, 88, batch=10) == []
+        await instances.start_process(it.session, "p", variables={}, tenant_id="default")
+        assert await take(it) == []
+
+        assert await release(it.session, IDENTITY)
+        await it.settle()
+        assert await it.state(key) == "COMPLETED"
+        assert len(await take(it)) == 1
 
 
 async def test_no_worker_takes_a_task_that_a_program_has_taken() -> None:

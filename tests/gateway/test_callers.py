@@ -28,6 +28,7 @@ NEEDS = {
         ("GET", "/v1/timers/by-name/n/records"), ("GET", "/v1/timers/by-name/n/end"),
         ("GET", "/v1/timers/by-name/n/explanation"), ("GET", "/v1/schedules/preview"), ("GET", "/v1/log/stream"),
         ("GET", "/v1/dead-letters"), ("GET", "/v1/deliveries"), ("GET", "/v1/endpoints"), ("GET", "/v1/endpoints/n"),
+        ("GET", "/v1/targets"),
         ("GET", "/v1/processes"), ("GET", "/v1/instances"), ("GET", "/v1/instances/7"),
         ("GET", "/v1/instances/7/steps"),
         ("GET", "/v1/tasks"), ("GET", "/v1/incidents"),
@@ -54,7 +55,10 @@ NEEDS = {
           for verb in ("disable", "enable", "rotate", "end-rotation", "test")),
         ("GET", "/v1/consumers"), ("POST", "/v1/consumers/n/lease"), ("POST", "/v1/consumers/n/acknowledge"),
         ("POST", "/v1/consumers/n/seek"), ("DELETE", "/v1/consumers/n"), ("GET", "/v1/cluster"),
+        ("GET", "/v1/cluster/forecast"), ("GET", "/v1/cluster/scale"), ("PUT", "/v1/cluster/scale/n"),
+        ("PUT", "/v1/cluster/ramp"), ("POST", "/v1/cluster/hold"), ("POST", "/v1/cluster/release"),
         ("GET", "/v1/jobs"), ("GET", "/v1/jobs/n"), ("GET", "/v1/jobs/n/runs"), ("PUT", "/v1/jobs/n/config"),
+        ("PUT", "/v1/jobs/n"), ("DELETE", "/v1/jobs/n"),
         ("GET", "/v1/jobs/n/runs/7"),
         *(("POST", f"/v1/jobs/n/{verb}") for verb in ("run", "cancel", "disable", "enable")),
     ],
@@ -161,7 +165,7 @@ async def test_each_route_of_the_reference_is_among_those(locked: Api) -> None:
 def _template(path: str) -> str:
     """Write a path as the reference does."""
     path = path.replace("/consumers/n", "/consumers/{group}").replace("/by-name/n", "/by-name/{name}")
-    path = path.replace("/tenants/n", "/tenants/{tenant}")
+    path = path.replace("/tenants/n", "/tenants/{tenant}").replace("/scale/n", "/scale/{role}")
     path = path.replace("/processes/7", "/processes/{definition_key}")
     path = path.replace("/instances/7", "/instances/{instance_key}").replace("tasks/7", "tasks/{task_key}")
     return re.sub(r"/(jobs|endpoints|processes)/n\b", r"/\1/{name}", path).replace("/7", "/{timer_key}")

@@ -73,6 +73,7 @@ def test_an_example_of_an_answer_is_one_of_its_model(method: str, path: str, sai
 @pytest.mark.parametrize(("method", "path", "said"), WITH_BODY)
 async def test_an_example_of_a_body_is_understood(api: Api, method: str, path: str, said: dict[str, Any]) -> None:
     path = path.replace("{name}", "n").replace("{group}", "g").replace("{timer_key}", "7")
+    path = path.replace("{role}", "shard")
     query = "?dry_run=true" if any(each["name"] == "dry_run" for each in said["parameters"]) else ""
     for media_type, content in said["requestBody"]["content"].items():
         example = content["example"]

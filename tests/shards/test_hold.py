@@ -1,4 +1,4 @@
-"""A shard on a database that isn't its own lives, says so, and fires nothing; released, it fires all, each once."""
+"""A shard on a database that is on hold lives, says so, and fires nothing; released, it fires all, each once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from shards.settings import ShardSettings
 from shards.shard import Shard
-from sql.cluster.identity import release
+from sql.cluster.identity import hold, release
 from sql.session import Session
 from tests.support.factories import add_schedule, add_timers
 from tests.support.roles import as_role
@@ -80,3 +80,22 @@ async def test_a_shard_that_comes_by_mistake_lets_those_that_are_at_work_fire_ev
         assert {row["holder"] for row in await pool.fired()} == {ours.holder}
         assert len(stray) == 0
         assert await breaches(pool.db, keys) == {}
+
+
+async def test_what_a_shard_has_in_memory_does_not_fire_during_an_operators_hold(dsn: str) -> None:
+    async with pool_of(dsn) as pool, Session(as_role(dsn, "shard"), application="test") as operator:
+        # Given timers that a shard has leased, and that are due soon
+        keys = await add_timers(dsn, 50, "now() + interval '3 s'")
+        shard = await pool.start(horizon_s=10.0, lease_s=4.0, heartbeat_s=0.1)
+        await pool.until_held(shard, len(keys))
+
+        await hold(operator, "billing is down")
+        held_at = await pool.db.fetchval("select clock_timestamp()")
+        await eventually(lambda: len(shard) == 0)
+        assert await pool.count_fired() == 0
+
+        # When it ends, then all fire: as soon as the leases have run out that the shard has forgotten
+        assert await release(operator, "")
+        await pool.until_fired(len(keys))
+        assert await breaches(pool.db, keys) == {}
+        assert all(row["recorded_at"] > held_at for row in await pool.fired())

@@ -153,7 +153,7 @@ async def test_a_cluster_that_was_never_started_is_measured_as_nothing(each_sess
     assert measured.pop("wal_bytes") > 0
     assert measured == {
         "shards_wanted": 2, "shards_min": None, "shards_max": None, "target_per_s": 5000, "ramp_per_s": 150_000,
-        "leader_alive": False, "shards_alive": 0, "holders_on_hold": 0, "slots_assigned": 0,
+        "leader_alive": False, "shards_alive": 0, "holders_on_hold": 0, "is_held": False, "slots_assigned": 0,
         "workers_wanted": 0, "workers_alive": 0, "paused": 0,
         "oldest_overdue_s": 0.0, "oldest_due_s": 0.0,
         "scheduled": 0, "log_records": 0, "canceled": 0, "rescheduled": 0, "pauses": 0, "resumed": 0,

@@ -129,6 +129,7 @@ NOT_FOR_UP = {
     "execute on function shardclock.run_job",
     "insert on shardclock.consumers",
     "insert on shardclock.endpoints",
+    "select on shardclock.log_ends",
     "insert on shardclock.records_aside",
     "insert on shardclock.tenants",
     "select on shardclock.audit",

@@ -326,6 +326,7 @@ async def test_a_gateway_may_all_that_a_scheduler_may_and_what_the_api_needs(any
         "endpoints": {"select", "insert", "update", "delete"},
         "tenants": {"insert", "update", "delete"},
         "audit": {"select"},
+        **{name: {"update"} for name in ("coordination", "identity", "position_seq", "scale")},
         **{name: {"execute"} for name in ACTS},
         "find_requests": {"execute"},
         "forget_requests": {"execute"},

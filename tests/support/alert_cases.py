@@ -98,6 +98,7 @@ HEALTHY: dict[str, str] = {
     **tables("shards_alive", steady(2)),
     **tables("shards_wanted", steady(2)),
     **tables("holders_on_hold", steady(0)),
+    **tables("operators_hold", steady(0)),
     **tables("slots_assigned", steady(840)),
     **tables("leader_alive", steady(1)),
     **tables("workers_alive", steady(2)),
@@ -249,6 +250,15 @@ CASES = [
          tables("holders_on_hold", steady(2)) | tables("shards_alive", steady(0)) | tables("leader_alive", steady(0))
          | tables("capacity_timers_per_second", steady(0)) | tables("oldest_overdue_seconds", growing(30)) | NOT_FIRING,
          ("ShardclockOnHold", "ShardclockNoShardAlive", "ShardclockNoLeader", "ShardclockNothingFires")),
+    Case("an operator's hold, during which everything waits", "ShardclockOnHold",
+         tables("holders_on_hold", steady(5)) | tables("operators_hold", steady(1)) | NOT_FIRING
+         | tables("oldest_overdue_seconds", growing(30)) | tables("oldest_waiting_signal_seconds", growing(30))
+         | tables("instance_signals_total", steady(0), signal_fate="taken")
+         | tables("instance_signals_total", steady(0), signal_fate="stale")
+         | tables("oldest_waiting_delivery_seconds", growing(30), target_name="order.expired")
+         | tables("job_waiting_seconds", growing(30), job_name="refresh")
+         | tables("job_success_overdue_seconds", growing(30), job_name="refresh"),
+         ("ShardclockOnHold",)),
     Case("shards on hold for half a minute", "ShardclockOnHold",
          tables("holders_on_hold", "0+0x59 2 0+0x100")),
     Case("no shard alive", "ShardclockNoShardAlive",

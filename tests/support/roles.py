@@ -33,6 +33,7 @@ COMMANDS = {
         "ramp",
         "switch",
         "leave",
+        "hold",
         "release",
         "consumers",
         "dead-letters",

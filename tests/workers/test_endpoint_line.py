@@ -24,7 +24,7 @@ from webhooks.answers import Answer, Delivered, Fault, Gone, Retry
 from webhooks.endpoint import Endpoint, EndpointRules
 from webhooks.policy import policy_of
 from webhooks.sender import Message
-from workers.endpoint_line import EndpointLine, message_of, settlement_after
+from workers.endpoint_line import EndpointLine, NotNow, message_of, settlement_after
 from workers.stats import WorkerStats
 
 KEY = EndpointName("default", "billing")
@@ -40,12 +40,15 @@ class Sent:
     play: Callable[[str], Answer] = lambda _: OK
     gate: asyncio.Event | None = None
     turn: asyncio.Event | None = None
+    is_held: bool = False
     ids: list[str] = field(default_factory=list)
 
     async def __call__(self, endpoint: Endpoint, write: Callable[[], Message], *, tenant_id: str) -> Answer:
         assert (str(endpoint.url), tenant_id) == (STORED.url, KEY.tenant_id)
         if self.turn is not None:
             await self.turn.wait()
+        if self.is_held:
+            raise NotNow
         message = write()
         self.ids.append(message.id)
         if self.gate is not None:
@@ -98,6 +101,21 @@ async def bench(sent: Sent, stored: StoredEndpoint | None = STORED) -> AsyncIter
     finally:
         await one.line.close()
         assert one.broken == []
+
+
+async def test_what_may_not_be_sent_when_its_turn_comes_is_given_back() -> None:
+    sent = Sent(turn=asyncio.Event(), is_held=True)
+    async with bench(sent) as it:
+        it.line.add([delivery(7)])
+        await eventually(lambda: it.asked == 1)
+        sent.turn.set()  # type: ignore[union-attr]
+        await eventually(lambda: it.ended() == {7: None})
+        assert (sent.ids, len(it.line)) == ([], 0)
+        assert it.line.places > 0, "its breaker has learned nothing"
+
+        sent.is_held = False
+        it.line.add([delivery(9)])
+        await eventually(lambda: sent.ids == ["timer_9"])
 
 
 async def test_a_delivery_is_sent_when_the_endpoint_was_read_and_settled_with_its_status() -> None:

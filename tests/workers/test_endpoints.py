@@ -67,6 +67,7 @@ async def opened(settled: list[Settlement], send: Send | None = None) -> AsyncIt
         settle=settled.extend,
         now=lambda: NOON,
         stats=WorkerStats(),
+        may_send=lambda: True,
         broken=broken.append,
         send=send,
     )

@@ -76,6 +76,30 @@ async def test_what_waits_and_what_is_being_called_is_handed_back_at_the_drain(d
     assert await value(dsn, "select count(*) from shardclock.deliveries where failed_attempts > 0") == 0
 
 
+async def test_what_waits_when_an_operator_holds_the_database_is_given_back_and_called_when_that_ends(
+    dsn: str, shard: HolderClient
+) -> None:
+    gate = asyncio.Event()
+    processes = Processes(gate=gate)
+    keys = await deliver(shard, 6)
+    async with working(dsn, processes, spec_of(is_async=False)) as worker:
+        await eventually(lambda: bool(processes.chunks))
+        called = sorted(key for chunk in processes.chunks for key in chunk)
+        assert len(called) < len(keys)
+        await query(dsn, "update shardclock.identity set held_why = 'billing is down'")
+        await eventually(lambda: len(worker) == len(called))
+        gate.set()
+        await eventually(lambda: _is(dsn, len(keys) - len(called)))
+        assert len(worker) == 0
+        assert sorted(key for chunk in processes.chunks for key in chunk) == called
+
+        await query(dsn, "update shardclock.identity set held_why = null")
+        await eventually(lambda: _is(dsn, 0))
+
+    assert await ended(dsn) == {"DELIVERED": 6}
+    assert sorted(key for chunk in processes.chunks for key in chunk) == keys
+
+
 async def test_a_call_that_ends_soon_after_the_drain_began_is_recorded(dsn: str, shard: HolderClient) -> None:
     gate = asyncio.Event()
     processes = Processes(gate=gate)

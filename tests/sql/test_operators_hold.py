@@ -1,0 +1,136 @@
+"""Prove that an operator's hold stops everything that keeps slots, takes the database from nobody, and ends whole."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from sql.cluster.holders import SHARD, Incarnation, beat, list_holders, register_holder
+from sql.cluster.identity import hold, read_identity, release
+from sql.cluster.leadership import lead
+from sql.metrics.measures import measure_cluster
+from sql.session import Session, StatementRefused
+from tests.support.deliveries import HANDLER, WorkerClient, add_worker, declare, deliver
+from tests.support.factories import HolderClient, add_holder, add_timers, query, value
+from tests.support.roles import as_role
+
+PROD, STAGING = "prod", "staging"
+WHY = "billing is down"
+SAID = f"an operator said: {WHY}"
+
+
+@pytest.fixture
+async def operator(dsn: str) -> AsyncIterator[Session]:
+    """Give the session of an operator, on production's database."""
+    await query(dsn, "select shardclock.adopt($1)", PROD)
+    async with Session(as_role(dsn, "shard"), application="test") as session:
+        yield session
+
+
+async def register(operator: Session, holder: int, identity: str) -> None:
+    """Register a shard of a cluster that is configured so."""
+    await register_holder(operator, Incarnation(holder, SHARD, identity, f"a{holder}", "n", "h", 1, identity))
+
+
+async def fires(shard: HolderClient) -> int:
+    """Let a shard take all that it gets; how many it fired or leased comes back."""
+    taken = [await shard.take(scope=scope, fire_overdue=True) for scope in ("own", "outage", "sweep")]
+    return sum(it.fired + len(it.claimed) for it in taken)
+
+
+async def test_while_it_is_on_hold_no_timer_is_claimed_and_afterwards_each_is(dsn: str, operator: Session) -> None:
+    await add_holder(dsn, 1)
+    await add_timers(dsn, 5)
+    async with HolderClient(dsn, holder=1) as shard:
+        assert await hold(operator, WHY) is None
+        assert await fires(shard) == 0
+        assert (await beat(operator, 1, held=0)).hold_reason == SAID  # type: ignore[union-attr]
+        measured = await measure_cluster(operator)
+        assert (measured.holders_on_hold, measured.is_held) == (1, True)
+
+        assert await release(operator, PROD)
+        assert await fires(shard) == 5
+
+
+async def test_while_it_is_on_hold_no_delivery_is_claimed(dsn: str, operator: Session) -> None:
+    await declare(dsn, HANDLER)
+    await add_holder(dsn, 1)
+    await add_worker(dsn, 11)
+    async with HolderClient(dsn, holder=1) as shard, WorkerClient(dsn, 11) as worker:
+        await deliver(shard, 3)
+        await hold(operator, WHY)
+        assert await worker.take() == []
+
+        await release(operator, PROD)
+        assert len(await worker.take()) == 3
+
+
+async def test_a_reason_takes_the_place_of_the_one_before(operator: Session) -> None:
+    await hold(operator, "one")
+    assert await hold(operator, "two") == "one"
+    assert (await read_identity(operator, PROD)).hold_reason == "an operator said: two"
+
+
+async def test_it_is_released_to_whom_it_belongs_whoever_says_so(dsn: str, operator: Session) -> None:
+    adopted = await value(dsn, "select adopted_at from shardclock.identity")
+    await hold(operator, WHY)
+
+    assert await release(operator, PROD)
+
+    whose = await read_identity(operator, PROD)
+    assert (whose.name, whose.hold_reason, whose.origin) == (PROD, None, whose.here)
+    assert await value(dsn, "select adopted_at from shardclock.identity") == adopted
+    assert not await release(operator, PROD), "there is nothing to release"
+
+
+async def test_who_has_no_name_ends_it_for_whoever_owns_the_database(operator: Session) -> None:
+    await hold(operator, WHY)
+
+    assert await release(operator, "")
+
+    whose = await read_identity(operator, PROD)
+    assert (whose.name, whose.hold_reason) == (PROD, None)
+
+
+async def test_a_stray_cluster_does_not_get_the_database_by_the_end_of_the_hold(operator: Session) -> None:
+    await register(operator, 1, PROD)
+    await register(operator, 2, STAGING)
+    await hold(operator, WHY)
+
+    stray = "the database belongs to prod, and the cluster is staging"
+    assert not await release(operator, STAGING)
+    whose = await read_identity(operator, STAGING)
+    assert (whose.name, whose.is_held) == (PROD, True)
+    assert {it.holder: it.hold_reason for it in await list_holders(operator)} == {1: SAID, 2: f"{stray}; {SAID}"}
+
+    assert await release(operator, PROD)
+    assert {it.holder: it.hold_reason for it in await list_holders(operator)} == {1: None, 2: stray}
+
+
+async def test_a_coordinator_leads_during_the_hold_and_a_stray_one_does_not(operator: Session) -> None:
+    await hold(operator, WHY)
+
+    for leader, identity, leads in ((1, STAGING, False), (2, PROD, True)):
+        led = await lead(operator, leader, cluster_id=identity, lease_s=60, fresh=True, identity=identity)
+        assert led.leads is leads
+
+
+async def test_a_database_that_nobody_has_run_on_may_be_put_on_hold(dsn: str) -> None:
+    async with Session(as_role(dsn, "shard"), application="test") as session:
+        await hold(session, WHY)
+        assert (await read_identity(session, "")).hold_reason == SAID
+
+        assert await release(session, "")
+        whose = await read_identity(session, "")
+        assert (whose.name, whose.origin, whose.hold_reason) == (None, None, None)
+
+
+@pytest.mark.parametrize("why", ["", "two\nlines", "x" * 201])
+async def test_what_is_no_line_is_no_reason(dsn: str, operator: Session, why: str) -> None:
+    with pytest.raises(StatementRefused):
+        await hold(operator, why)
+    with pytest.raises(asyncpg.CheckViolationError):
+        await query(dsn, "update shardclock.identity set held_why = $1", why)
+    assert not (await read_identity(operator, PROD)).is_held
