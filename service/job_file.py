@@ -1,4 +1,4 @@
-"""Jobs from a file: all of them become as the file describes them, or none does."""
+"""Jobs as they are described: all those of a file become so, or none does; and one alone."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -58,6 +58,19 @@ async def apply_file(session: Session, content: bytes, *, dry_run: bool = False)
     if not report.refused and not dry_run:
         await _write(session, list(entries.values()))
     return report
+
+
+async def apply_one(session: Session, entry: JobEntry) -> JudgedJob:
+    """Make one job as it is described; return what that changed.
+
+    errors:  Refusal           it can't be as described
+             StoreUnavailable  the outcome is unknown: call again
+    """
+    (judged,) = await judge_jobs(session, [entry])
+    if judged.refusal is not None:
+        raise Refusal(judged.refusal)
+    await _write(session, [entry])
+    return judged
 
 
 async def _write(session: Session, entries: Sequence[JobEntry]) -> None:

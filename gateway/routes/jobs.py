@@ -24,7 +24,9 @@ from gateway.requests.listing import listing
 from gateway.requests.paths import Key, Name
 from gateway.routes.waiting import Wait, look_until
 from gateway.waits.waiter import wait_s_of
+from jobs.entry import read_entry
 from service import jobs as use_cases
+from service.job_file import apply_one
 from service.jobs import HISTORY_MAX, UnknownJob
 from sql.jobs.history import JobRun
 from sql.session import ALL_TENANTS
@@ -44,6 +46,31 @@ class ConfigRequest(BaseModel):
     config: object = Field(None, examples=[SINCE["config"]], description="a JSON value")
 
 
+class JobRequest(BaseModel):
+    """What a job is to be, in the words of the decorator `@shardclock.job`; what is not given is as there."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    function: str = Field(examples=["recurring:refresh"], description="an app's, as package.module:function")
+    every: str | None = Field(None, examples=["PT15M"], description="this long after the end of a run")
+    cron: str | None = Field(None, examples=["0 3 * * *"])
+    repeat: str | None = Field(None, examples=["R/PT1H"])
+    zone: str | None = Field(None, examples=["Europe/Berlin"])
+    missed: str | None = Field(None, examples=["fire_once"])
+    overlap: str | None = Field(None, examples=["skip"], description="skip, queue or replace")
+    priority: int | None = Field(None, examples=[2], description="1 comes first, 4 last")
+    max_runtime: str | None = Field(None, examples=["PT1H"])
+    grace: str | None = Field(None, examples=["PT10S"])
+    max_retries: int | None = Field(None, examples=[3])
+    retry_period: str | None = Field(None, examples=["PT30S"])
+    retry_max: str | None = Field(None, examples=["PT1H"])
+    config: object = Field(None, examples=[SINCE["config"]], description="a JSON value; null: it stays as it is")
+    num_cpus: float | None = None
+    num_gpus: float | None = None
+    memory_mib: int | None = None
+    disabled: bool | None = Field(None, description="null: that stays as it is")
+
+
 @router.get("")
 async def list_jobs(gateway: Here, _: Operator) -> JobsAnswer:
     """List all jobs, by name."""
@@ -56,6 +83,23 @@ async def get_job(name: Name, gateway: Here, _: Operator) -> JobAnswer:
     """Show a job, with all that is known of it."""
     async with gateway.pool.session(ALL_TENANTS) as session:
         return JobAnswer.of(await use_cases.find_job(session, name))
+
+
+@router.put("/{name}", openapi_extra=body_of(JobRequest, example={"function": "recurring:refresh", "every": "PT15M"}))
+async def put_job(name: Name, request: Request, _: Operator) -> JobAnswer:
+    """Make a job as it is described here, or change it into that. A job that an app declares is as its code says."""
+    asked = await read_model(request, JobRequest)
+    entry = read_entry({"name": name, **asked.model_dump(exclude_none=True)})
+    async with acting(request, ALL_TENANTS) as session:
+        await apply_one(session, entry)
+        return JobAnswer.of(await use_cases.find_job(session, name))
+
+
+@router.delete("/{name}", status_code=204)
+async def remove_job(name: Name, request: Request, _: Operator) -> None:
+    """Remove a job that no app declares; what it has recorded stays."""
+    async with acting(request, ALL_TENANTS) as session:
+        await use_cases.remove_job(session, name)
 
 
 @router.get("/{name}/runs", response_model=RunsAnswer)

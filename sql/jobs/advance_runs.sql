@@ -2,8 +2,8 @@
 --
 -- in:    :holder bigint, one array for each fact about these runs: :jobs text[], :timer_keys bigint[], :claims integer[],
 --        :states text[], :reasons text[] (null: none)
--- out:   timer_key bigint, claims integer, of those that this call changed; a missing one was in this state already, is
---        to end, or is no longer the job's run
+-- out:   timer_key bigint, claims integer, of those whose jobs somebody has locked: send them again. Of the others those
+--        were not changed that were in this state already, are to end, or are no longer their jobs' runs
 -- locks: the jobs; leaves out those that others have locked
 -- index: jobs_pkey, job_runs_pkey, one probe for each run
 with said as materialized (
@@ -44,4 +44,7 @@ recorded as (
         )
     from advanced a
 )
-select a.run_timer_key as timer_key, a.run_claims as claims from advanced a
+select s.timer_key, s.claims
+from said s
+where s.job not in (select l.name from locked l)
+    and exists (select from shardclock.jobs j where j.name = s.job)

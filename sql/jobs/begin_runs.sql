@@ -1,7 +1,8 @@
 -- Begins runs of jobs: claims their due deliveries and marks the jobs, before anything is called; drops starts that must
 -- not run.
 --
--- in:    :holder bigint, :lease interval, :places integer (how many the caller takes at most), :now timestamptz or null
+-- in:    :holder bigint, :lease interval, :places integer (how many the caller takes at most), :running bigint[]: the
+--        deliveries whose runs the caller makes, which have not crashed, whatever a clock says; :now timestamptz or null
 -- out:   at least one row: server_time timestamptz, dropped bigint (starts that were skipped or discarded), replaced
 --        bigint (runs that are to end for a later start), saturated boolean (there may be more), then one run or nulls:
 --        job text, function text, timer_key bigint, claims integer (of the delivery, which the caller has now),
@@ -33,6 +34,7 @@ due as materialized (
             -- Never clock_timestamp() here: it is volatile, so the index scan would not stop at what is due.
             and d.next_attempt_at <= coalesce(:now::timestamptz, now())
             and d.slot % me.part_count = me.part
+            and d.timer_key <> all (:running::bigint[])
             and shardclock.is_free(
                 d.claimed_by, d.claimed_until, coalesce(:now::timestamptz, now()), :lease,
                 array(select ended.holder from ended)
@@ -79,7 +81,12 @@ judged as materialized (
     from of_job o
 ),
 chosen as materialized (
-    select j.timer_key, j.name, j.crashed, j.run_claims
+    select
+        j.timer_key, j.name, j.crashed, j.run_claims,
+        -- A start is as urgent as one of the next lower number that is due five minutes later: so none waits for ever.
+        row_number() over (
+            order by j.next_attempt_at + j.priority * interval '5 minutes', j.timer_key
+        ) as rank
     from judged j
     where j.why_not is null
         and (
@@ -90,33 +97,67 @@ chosen as materialized (
                 and case when j.overlap = 'replace' then j.age = j.waiting else j.place = 1 end
             )
         )
-    -- A start is as urgent as one of the next lower number that is due five minutes later: so none waits for ever.
-    order by j.crashed desc, j.next_attempt_at + j.priority * interval '5 minutes', j.timer_key
-    -- The end of a run that crashed needs no place.
-    limit greatest(:places::integer, 0) + (select count(*) from judged j where j.crashed)
 ),
 held as materialized (
-    -- Locked first, and asked again on the newest version: from here on both rows of a run are ours, or none is.
-    select d.timer_key, d.claims, d.failed_attempts, d.claimed_until
-    from shardclock.deliveries d
-    where d.timer_key = any (array(select c.timer_key from chosen c))
-        and d.next_attempt_at <= coalesce(:now::timestamptz, now())
-        and shardclock.is_free(
-            d.claimed_by, d.claimed_until, coalesce(:now::timestamptz, now()), :lease,
-            array(select ended.holder from ended)
-        )
-    for update of d skip locked
-),
-locked as materialized (
-    select j.name, j.function, j.config, j.policy, j.run_timer_key, j.run_claims
-    from shardclock.jobs j
-    where j.name = any (array(select c.name from chosen c join held h on h.timer_key = c.timer_key))
-    for update of j skip locked
+    -- Locked first, and asked again on the newest version: from here on both rows of a run are ours, or none is. One after
+    -- the other, until there are as many as places: a job that somebody has locked takes up none.
+    (
+        select
+            c.name, c.crashed, c.run_claims, d.timer_key, d.claims, d.failed_attempts, d.claimed_until,
+            j.function, j.config, j.policy
+        from (select s.* from chosen s where not s.crashed order by s.rank) c
+        cross join lateral (
+            select d.timer_key, d.claims, d.failed_attempts, d.claimed_until
+            from shardclock.deliveries d
+            where d.timer_key = c.timer_key
+                and d.next_attempt_at <= coalesce(:now::timestamptz, now())
+                and shardclock.is_free(
+                    d.claimed_by, d.claimed_until, coalesce(:now::timestamptz, now()), :lease,
+                    array(select ended.holder from ended)
+                )
+            for update of d skip locked
+        ) d
+        cross join lateral (
+            select j.function, j.config, j.policy
+            from shardclock.jobs j
+            where j.name = c.name
+                -- The fence: a job has one run, and one that was disabled has none.
+                and j.run_timer_key is null
+                and j.is_enabled
+                and (j.not_before > coalesce(:now::timestamptz, now())) is not true
+            for update of j skip locked
+        ) j
+        limit greatest(:places::integer, 0)
+    )
+    union all
+    -- The end of a run that crashed needs no place.
+    select
+        c.name, c.crashed, c.run_claims, d.timer_key, d.claims, d.failed_attempts, d.claimed_until,
+        j.function, j.config, j.policy
+    from (select s.* from chosen s where s.crashed) c
+    cross join lateral (
+        select d.timer_key, d.claims, d.failed_attempts, d.claimed_until
+        from shardclock.deliveries d
+        where d.timer_key = c.timer_key
+            and d.next_attempt_at <= coalesce(:now::timestamptz, now())
+            and shardclock.is_free(
+                d.claimed_by, d.claimed_until, coalesce(:now::timestamptz, now()), :lease,
+                array(select ended.holder from ended)
+            )
+        for update of d skip locked
+    ) d
+    cross join lateral (
+        select j.function, j.config, j.policy
+        from shardclock.jobs j
+        -- On the newest version: if the run was ended since our snapshot, this is no crash.
+        where j.name = c.name and j.run_timer_key = c.timer_key and j.run_claims = c.run_claims
+        for update of j skip locked
+    ) j
 ),
 marked as (
     update shardclock.jobs j
     set state = 'STARTING',
-        run_timer_key = c.timer_key,
+        run_timer_key = h.timer_key,
         run_claims = h.claims + 1,
         run_holder = :holder,
         run_attempt = h.failed_attempts + 1,
@@ -128,26 +169,17 @@ marked as (
         -- Counted before it begins: whatever dies now, the crash is counted. The end takes it back.
         crashes = j.crashes + 1,
         consecutive_crashes = j.consecutive_crashes + 1
-    from chosen c
-    join held h on h.timer_key = c.timer_key
-    where j.name = any (array(select locked.name from locked))
-        and j.name = c.name
-        and not c.crashed
-        -- The fence, on the row itself: a job has one run, and one that was disabled has none.
+    from held h
+    where j.name = any (array(select h.name from held h where not h.crashed))
+        and j.name = h.name
+        and not h.crashed
         and j.run_timer_key is null
-        and j.is_enabled
-        and (j.not_before > coalesce(:now::timestamptz, now())) is not true
     returning j.name, j.function, j.run_timer_key, j.run_claims, j.run_attempt, j.run_started_at, j.config, j.policy
 ),
 found as materialized (
     select m.name, m.function, m.run_timer_key as timer_key, m.run_claims, m.config, m.policy from marked m
     union all
-    select l.name, l.function, c.timer_key, c.run_claims, l.config, l.policy
-    from chosen c
-    join held h on h.timer_key = c.timer_key
-    -- On the newest version: if the run was ended since our snapshot, this is no crash.
-    join locked l on l.name = c.name and l.run_timer_key = c.timer_key and l.run_claims = c.run_claims
-    where c.crashed
+    select h.name, h.function, h.timer_key, h.run_claims, h.config, h.policy from held h where h.crashed
 ),
 claimed as (
     update shardclock.deliveries d
@@ -252,7 +284,8 @@ select
     (select count(*) from due) >= 1000 as saturated,
     f.name as job, f.function, c.timer_key, c.claims, f.run_claims, c.failed_attempts + 1 as attempt,
     c.due_date as scheduled_at, coalesce(c.payload, f.config)::text as config, f.policy::text as policy,
-    greatest(h.claimed_until - coalesce(:now::timestamptz, now()), interval '0') as lease_left
+    -- No longer than a lease: the clock may have been set back since it was written.
+    least(greatest(h.claimed_until - coalesce(:now::timestamptz, now()), interval '0'), :lease) as lease_left
 from (values (true)) as always (one)
 left join claimed c on true
 left join found f on f.timer_key = c.timer_key

@@ -88,13 +88,14 @@ decided as materialized (
             -- However it ended: whoever cancelled a run does not want its start.
             or u.is_cancelled
             -- No attempt is later than the next start, which then is the next attempt.
-            or (t.due_date <= u.last_finish + u.delay) is true
+            or (t.is_planned and t.due_date <= u.last_finish + u.delay) is true
             -- The same where this end would give the next start. What did not fail is made again, however late.
             or (u.fails and u.every_s * interval '1 second' <= u.delay) is true
             as is_over
     from unmarked u
     left join lateral (
-        select t.due_date
+        -- A new rule has no date until a shard plans it.
+        select t.due_date, t.schedule is null or t.anchor_occurrence is not null as is_planned
         from shardclock.timers t
         where t.tenant_id = 'default' and t.name = 'job:' || u.name
         limit 1

@@ -94,15 +94,30 @@ class SaidOfRun(NamedTuple):
 
 
 async def begin_runs(
-    session: Session, holder: int, *, places: int, lease_s: float, now: datetime | None = None
+    session: Session,
+    holder: int,
+    *,
+    places: int,
+    lease_s: float,
+    running: Sequence[int] = (),
+    now: datetime | None = None,
 ) -> Begun:
     """Begin runs of the jobs that are due, those of the lowest priority number first.
+
+    The deliveries whose runs the holder makes are `running`: none of them has crashed.
 
     shape:   at most `places` runs, of each job one at most
     errors:  StoreUnavailable  no answer: runs may have begun. Nobody calls them, and they count as crashes
     source:  sql/jobs/begin_runs.sql
     """
-    rows = await session.rows("begin_runs", holder=holder, lease=timedelta(seconds=lease_s), places=places, now=now)
+    rows = await session.rows(
+        "begin_runs",
+        holder=holder,
+        lease=timedelta(seconds=lease_s),
+        places=places,
+        running=list(running),
+        now=now,
+    )
     first = rows[0]
     runs = [BegunRun._make(row[OF_SCAN:]) for row in rows if row["timer_key"] is not None]
     return Begun(first["server_time"], first["dropped"], first["replaced"], first["saturated"], runs)
@@ -111,8 +126,9 @@ async def begin_runs(
 async def advance_runs(
     session: Session, holder: int, runs: Sequence[tuple[BegunRun, str, str | None]]
 ) -> frozenset[Claim]:
-    """Write that runs are RUNNING or TERMINATING now, each with its reason; return those that this call changed.
+    """Write that runs are RUNNING or TERMINATING now, each with its reason.
 
+    shape:   those whose jobs somebody has locked: to be sent again
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/jobs/advance_runs.sql
     """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Self
@@ -115,9 +116,11 @@ class JobWorker:
     async def __aexit__(self, *_: object) -> None:
         await self.session.close()
 
-    async def begin(self, places: int = 10) -> Begun:
+    async def begin(self, places: int = 10, *, running: Sequence[int] = ()) -> Begun:
         """Begin what is due."""
-        return await begin_runs(self.session, self.holder, places=places, lease_s=LEASE_S, now=self.now)
+        return await begin_runs(
+            self.session, self.holder, places=places, lease_s=LEASE_S, running=running, now=self.now
+        )
 
     async def one(self) -> BegunRun:
         """Begin the one run that is due."""

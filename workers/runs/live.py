@@ -175,4 +175,4 @@ class LiveRun:
             return replace(self._judged(Canceled(how)), rest_s=left_s)
         if self._was_used and not self._is_called:
             return Ending(RunOutcome.INTERRUPTED, delay_s=0.0, reason=f"{how}, while it waited for a run")
-        return crash_of(how, self.policy, attempt=self.run.attempt, lease_left_s=left_s, jitter=self._jitter)
+        return crash_of(how, self.policy, attempt=self.run.attempt, may_live_s=left_s, jitter=self._jitter)

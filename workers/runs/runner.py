@@ -38,6 +38,7 @@ TEND_S = 30.0
 PRUNE_S = 60.0
 NOT_HERE_S = 5.0  # before a start whose code this worker lacks is begun again, if possible by another worker
 ENDS_MAX = 200  # by one statement
+CLOSE_S = 0.5  # for ends of runs whose jobs somebody has locked, when the worker leaves
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,13 @@ class JobRunner:
         return WATCH_S
 
     async def tend_turn(self) -> float:
-        """Keep the table of jobs whole, and forget old runs, if this worker keeps the first part."""
+        """Keep the table of jobs whole, and forget old runs, if this worker keeps the first part.
+
+        Without jobs it also ends runs that have crashed and drops what waits: the app before may have left them.
+        """
+        if not self._specs:
+            await self._begin()
+            await self._end()
         for tend in (mend_job_waits, tend_jobs):  # a next start counts from what the first has mended
             for job, repair in (await tend(self._tends, self._holder)).items():
                 self._log.warning("job repaired", job=job, repair=repair)
@@ -164,11 +171,21 @@ class JobRunner:
             self._ended.append(EndedRun(it.run, left))
         self._live.clear()
         self._places.end()
+        until_s = time.monotonic() + CLOSE_S
         await self._end()
+        while self._ended and time.monotonic() < until_s:  # somebody has locked their jobs
+            await asyncio.sleep(CLOSE_S / 10)
+            await self._end()
 
     async def _begin(self) -> bool:
         sent_s, before = time.monotonic(), len(self._ended)
-        begun = await begin_runs(self._runs, self._holder, places=self._places.free, lease_s=self._settings.lease_s)
+        begun = await begin_runs(
+            self._runs,
+            self._holder,
+            places=self._places.free if self._specs else 0,
+            lease_s=self._settings.lease_s,
+            running=[key for key, _ in self._live],
+        )
         found = bool(begun.runs or begun.dropped or begun.replaced)
         self._gate.learn(found=found, now_s=time.monotonic())
         for run in begun.runs:
@@ -192,8 +209,8 @@ class JobRunner:
 
     def _find_crashed(self, run: BegunRun, policy: JobPolicy) -> None:
         reason = "its worker was lost"
-        lease_left_s = run.lease_left.total_seconds()
-        ending = crash_of(reason, policy, attempt=run.attempt, lease_left_s=lease_left_s, jitter=self._jitter)
+        may_live_s = run.lease_left.total_seconds()
+        ending = crash_of(reason, policy, attempt=run.attempt, may_live_s=may_live_s, jitter=self._jitter)
         self._log.warning("run crashed", job=run.job, run=run.run_id, attempt=run.attempt, reason=reason)
         self._ended.append(EndedRun(run, ending))
 
@@ -238,23 +255,29 @@ class JobRunner:
         self.soon.set()
 
     async def _advance(self) -> None:
+        """Write what runs do now; what concerns a job that somebody has locked is written in a later turn."""
         if self._advanced:
             said = list(self._advanced)
-            await advance_runs(self._runs, self._holder, _last_of_each(said))
-            del self._advanced[: len(said)]
+            locked = await advance_runs(self._runs, self._holder, _last_of_each(said))
+            again = [it for it in said if it[0].claim in locked]
+            self._advanced = again + self._advanced[len(said) :]
 
     async def _end(self) -> None:
         """End what has ended: nothing is forgotten before Postgres has said so."""
         while self._ended:
+            await self._advance()  # a short run may have been called and have ended since
             batch = _one_of_each_job(self._ended)[:ENDS_MAX]
             how = await end_runs(self._runs, self._holder, batch)
             locked = [it for it in batch if how[it.run.claim] is How.LOCKED]
             lost = [it for it in batch if how[it.run.claim] is How.LOST]
             if lost:
                 self.lost += len(lost)
-                await record_late_runs(self._runs, lost)
+                # Whoever ends a run that has crashed, and hears that it was ended, comes to no end of it.
+                late = [it for it in lost if it.ending.outcome is not RunOutcome.CRASHED]
+                await record_late_runs(self._runs, late)
             sent = {it.run.claim for it in batch} - {it.run.claim for it in locked}
             self._ended = [it for it in self._ended if it.run.claim not in sent]
+            self._advanced = [it for it in self._advanced if it[0].claim not in sent]
             for claim in sent:
                 self._renewed_s.pop(claim, None)
             if locked and len(locked) == len(batch):

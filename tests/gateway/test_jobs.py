@@ -1,0 +1,62 @@
+"""Prove that jobs are made, changed and removed through the HTTP API as by a file of jobs."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.routes.jobs import JobRequest
+from jobs.entry import FIELDS
+from tests.support.factories import value
+from tests.support.gateways import Api
+from tests.support.job_runs import declare
+from tests.support.jobs import job_spec
+
+REFRESH = {"function": "recurring:refresh", "every": "PT15M"}
+
+
+def test_a_request_has_the_fields_of_a_files_line() -> None:
+    assert {"name", *JobRequest.model_fields} == set(FIELDS)
+
+
+async def test_a_job_is_made_changed_and_removed(dsn: str, api: Api) -> None:
+    made = (await api.ask("PUT", "/v1/jobs/refresh-eu", {**REFRESH, "config": {"region": "eu"}})).json
+    assert (made["name"], made["function"], made["every_s"]) == ("refresh-eu", "recurring:refresh", 900.0)
+    assert made["config"] == {"region": "eu"}
+
+    nightly = {"function": "recurring:refresh", "cron": "0 3 * * *", "zone": "Europe/Berlin", "priority": 1}
+    changed = (await api.ask("PUT", "/v1/jobs/refresh-eu", nightly)).json
+    assert (changed["schedule"], changed["zone"], changed["every_s"], changed["config"]) == (
+        "0 3 * * *", "Europe/Berlin", None, {"region": "eu"},
+    )  # fmt: skip
+
+    assert (await api.ask("DELETE", "/v1/jobs/refresh-eu")).status == 204
+    (await api.ask("DELETE", "/v1/jobs/refresh-eu")).assert_problem("not-found", 404, "refresh-eu")
+    verbs = [it["verb"] for it in (await api.get("/v1/audit")).json["acts"]]
+    assert verbs == ["jobs remove", "jobs remove", "jobs apply", "jobs apply"]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({}, ["function is missing"]),
+        ({**REFRESH, "function": "nowhere"}, ["'nowhere'", "package.module:function"]),
+        ({**REFRESH, "cron": "0 3 * * *"}, ["every", "cron"]),
+        ({**REFRESH, "every": "soon"}, ["every", "'soon'"]),
+        ({**REFRESH, "zone": "Mars/Base"}, ["zone", "Mars/Base"]),
+        ({**REFRESH, "overlap": "never"}, ["overlap", "'never'"]),
+        ({**REFRESH, "colour": "red"}, ["'colour' is not a field here"]),
+    ],
+)
+async def test_what_can_not_be_a_job_is_refused_and_nothing_stored(
+    dsn: str, api: Api, body: dict[str, str], words: list[str]
+) -> None:
+    (await api.ask("PUT", "/v1/jobs/refresh-eu", body)).assert_problem("refused", 422, *words)
+    assert await value(dsn, "select count(*) from shardclock.jobs") == 0
+
+
+async def test_a_job_that_an_app_declares_is_neither_changed_nor_removed(dsn: str, api: Api) -> None:
+    await declare(dsn, job_spec(every_s=3600.0))
+
+    (await api.ask("PUT", "/v1/jobs/refresh", REFRESH)).assert_problem("refused", 422, "refresh")
+    (await api.ask("DELETE", "/v1/jobs/refresh")).assert_problem("conflict", 409, "refresh")
+    assert (await api.get("/v1/jobs/refresh")).json["every_s"] == 3600.0
