@@ -40,6 +40,7 @@ from timers.refusal import InvalidTimer, shortened
 
 STATES = ("pending", "paused", "triggered", "canceled", "skipped", "ended")
 RECORDS_MAX = 100
+SEARCH_S = 1.0  # for one page of ended timers
 
 router = APIRouter(prefix=TIMERS, tags=["timers"])
 
@@ -68,13 +69,22 @@ class TimersQuery(TimersFilter):
 
 @router.get("", response_model=TimersAnswer)
 async def list_timers(gateway: Here, caller: Reader, wanted: Annotated[TimersQuery, Query()]) -> Response:
-    """List pending timers, soonest first, or paused ones, or ended ones, newest first."""
+    """List pending timers, soonest first, or paused ones, or ended ones, newest first.
+
+    Ended ones are found in the log. If that takes long, a page may be empty and yet not the last one: ask with `next`.
+    """
     state = wanted.state
     if state not in STATES:
         raise InvalidTimer(f"state {shortened(state)} is unknown: use {', '.join(STATES[:-1])} or {STATES[-1]}")
     async with gateway.pool.session(caller.tenants) as session:
         page = await find_timers(
-            session, state.upper(), wanted.filter_of(caller), name=wanted.name, size=wanted.limit, page=wanted.after
+            session,
+            state.upper(),
+            wanted.filter_of(caller),
+            name=wanted.name,
+            size=wanted.limit,
+            page=wanted.after,
+            within_s=SEARCH_S,
         )
     return await listing(TimersAnswer, "timers", map(TimerAnswer.of, page.timers), next=page.next)
 
@@ -177,7 +187,7 @@ def _add_end(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
             key = (await find_own(session, which, caller)).timer_key
             end = await find_end(session, key)
         if end is None and wait_s:
-            async with gateway.waiting_of(caller.tenant_id, gateway.waits):
+            async with gateway.waiting_of(caller.tenant_id, gateway.wait_places):
                 end = await gateway.timer_ends.end_of(key, request, within_s=wait_s)
         if end is None:
             return Response(status_code=HTTPStatus.NO_CONTENT)

@@ -1,13 +1,24 @@
 """Find timers, pending and ended, and read their records: for `list` and `show`."""
 
-from collections.abc import Collection
+import math
+import re
+import time
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import TypeVar
 
 from sql.clients.verbs import TimerRef
 from sql.log.records import LogRecord, record_of
-from sql.session import NOT_ALLOWED, Session, StatementRefused
+from sql.session import NOT_ALLOWED, Record, Session, StatementRefused
 from timers.refusal import InvalidTimer
+
+ENDED = ("TRIGGERED", "CANCELED", "SKIPPED", "ENDED")
+POSITION = re.compile(r"[0-9]{1,18}")
+STEP_S = 0.1  # that one statement may take, of a search for ended timers
+STEP_LEAST, STEP_MOST = 10_000, 1_000_000  # positions of the log that it reads
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +95,78 @@ async def find_timers(
     name: str | None = None,
     size: int = 1_000,
     page: str | None = None,
+    within_s: float = math.inf,
 ) -> Page:
     """Find timers: PENDING soonest first, PAUSED by key, or TRIGGERED, CANCELED, SKIPPED or ENDED, newest first.
+
+    Ended ones are looked for in everybody's log, back from its end. If so few are found that this takes longer than
+    `within_s`, a page ends where the search has come to: it is short, or empty, and yet not the last one.
 
     shape:   at most `size` timers; `size` is at most 10,000
     errors:  StoreUnavailable  no answer in time
              InvalidTimer      no such state or page, or a name without its tenant
-    source:  sql/clients/find_timers.sql
+    source:  sql/clients/find_timers.sql, sql/clients/find_ended.sql
     """
+    is_pending = state in ("PENDING", "PAUSED")
+    if is_pending or name is not None or wanted.name_prefix is not None or not _is_ended(state, page):
+        values = {"state": state, **asdict(wanted), "page": page, "page_size": size, "name": name}
+        return _page_of(await _rows(session, "find_timers", values), size)
+    return await _find_ended(session, state, wanted, size=size, page=page, until_s=time.monotonic() + within_s)
+
+
+def _is_ended(state: str, page: str | None) -> bool:
+    """Say whether this asks for ended timers; what it can't be, the database refuses in a sentence."""
+    return state in ENDED and (page is None or POSITION.fullmatch(page) is not None)
+
+
+async def _find_ended(
+    session: Session, state: str, wanted: Filter, *, size: int, page: str | None, until_s: float
+) -> Page:
+    """Look for ended timers in the log, back from a page or its end, a stretch with each statement."""
+    ends = await session.row("read_log_ends")
+    if ends is None or ends["last"] is None:
+        return Page([], next=None)
+    values = {"state": state, **asdict(wanted)}
+    del values["name_prefix"]
+    first, below, steps, timers = ends["first"], int(page or ends["last"] + 1), _Steps(), list[TimerState]()
+    while below > first:
+        above = max(first - 1, below - steps.length)
+        bounds = {"above": above, "below": below, "page_size": size - len(timers)}
+        found = _page_of(await steps.timed(_rows(session, "find_ended", values | bounds)), size - len(timers))
+        timers += found.timers
+        if len(timers) == size:
+            return Page(timers, next=found.next)
+        below = above + 1
+        if time.monotonic() >= until_s:
+            break
+    return Page(timers, next=str(below) if below > first else None)
+
+
+class _Steps:
+    """How much of the log one statement reads, by its positions: as much as takes about a tenth of a second."""
+
+    def __init__(self) -> None:
+        self.length = STEP_LEAST
+
+    async def timed(self, look: Awaitable[T]) -> T:
+        """Make one step, and choose the length of the next one."""
+        began_s = time.monotonic()
+        found = await look
+        is_quick = time.monotonic() - began_s < STEP_S
+        self.length = min(2 * self.length, STEP_MOST) if is_quick else max(self.length // 2, STEP_LEAST)
+        return found
+
+
+async def _rows(session: Session, statement_name: str, values: Mapping[str, object]) -> list[Record]:
     try:
-        rows = await session.rows("find_timers", state=state, **asdict(wanted), page=page, page_size=size, name=name)
+        return await session.rows(statement_name, **values)
     except StatementRefused as error:
         if error.sqlstate == NOT_ALLOWED:
             raise
         raise InvalidTimer(str(error)) from error
+
+
+def _page_of(rows: Sequence[Record], size: int) -> Page:
     found = [dict(row) for row in rows]
     pages = [row.pop("page") for row in found]
     return Page([TimerState(**row) for row in found], next=pages[-1] if len(found) == size else None)
