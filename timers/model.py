@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Annotated, Self
+from typing import Annotated, NamedTuple, Self
 
 from pydantic import (
     AfterValidator,
@@ -23,7 +23,7 @@ from pydantic import (
 
 from timers.duration import Duration, parse_duration
 from timers.moment import parse_due_date
-from timers.payload import payload_of, read_json
+from timers.payload import compact_payload, payload_of, read_json
 from timers.refusal import InvalidTimer, refusal_of, shortened
 from timers.schedule import Missed, parse_schedule
 from timers.zone import UTC_ZONE, agreed_zone, zone_of
@@ -34,6 +34,7 @@ NAME_CHARS_MAX = 200
 BIGINT_MAX = 9_223_372_036_854_775_807
 INTEGER_MAX = 2_147_483_647  # of Postgres
 NO_OTHER_NAMES: Mapping[str, str] = MappingProxyType({})
+MOMENTS = ("due_date", "delay", "schedule")  # a timer has one of them
 
 
 def slot_of(timer_key: int) -> int:
@@ -111,8 +112,22 @@ def _zone(name: str) -> str:
     return zone_of(name).key
 
 
-def _payload(value: object) -> str | None:
-    return None if value is None else payload_of(value)
+def _payload(value: object, info: ValidationInfo) -> str | None:
+    if value is None:
+        return None
+    return compact_payload(value) if _Reading.of(info).was_read else payload_of(value)
+
+
+class _Reading(NamedTuple):
+    """What is known of the fields that are read: what the user calls them, and whether `read_json` has read them."""
+
+    called: Mapping[str, str]
+    was_read: bool
+
+    @staticmethod
+    def of(info: ValidationInfo) -> "_Reading":
+        assert isinstance(info.context, _Reading), "`from_fields` gives it"
+        return info.context
 
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=NAME_CHARS_MAX, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$")]
@@ -182,35 +197,38 @@ class NewTimer(BaseModel):
 
     @model_validator(mode="after")
     def _is_whole(self, info: ValidationInfo) -> Self:
-        names = {field: field for field in ("due_date", "delay", "schedule", "missed", "name", "on_conflict")}
-        names |= info.context or {}
-        given = [field for field in ("due_date", "delay", "schedule") if getattr(self, field) is not None]
-        if len(given) != 1:
-            one_of = f"{names['due_date']}, {names['delay']} and {names['schedule']}"
-            found = " and ".join(names[field] for field in given) or "none"
+        def called(field: str) -> str:
+            return _Reading.of(info).called.get(field, field)
+
+        if (self.due_date is None) + (self.delay is None) + (self.schedule is None) != len(MOMENTS) - 1:
+            one_of = f"{called('due_date')}, {called('delay')} and {called('schedule')}"
+            found = " and ".join(called(field) for field in MOMENTS if getattr(self, field) is not None) or "none"
             raise InvalidTimer(f"a timer needs exactly one of {one_of}; this one has {found}")
         if self.schedule is None and "missed" in self.model_fields_set:
             raise InvalidTimer(
-                f"{names['missed']} {shortened(self.missed)} says what becomes of a schedule's missed occurrences,"
+                f"{called('missed')} {shortened(self.missed)} says what becomes of a schedule's missed occurrences,"
                 " and this timer has no schedule; leave it out"
             )
         if self.name is None and self.on_conflict is not OnConflict.REFUSE:
             raise InvalidTimer(
-                f"{names['on_conflict']} {shortened(self.on_conflict)} says what becomes of a timer whose"
-                f" {names['name']} is taken, and this timer has no name; give it one"
+                f"{called('on_conflict')} {shortened(self.on_conflict)} says what becomes of a timer whose"
+                f" {called('name')} is taken, and this timer has no name; give it one"
             )
         return self
 
     @classmethod
-    def from_fields(cls, fields: Mapping[str, object], *, called: Mapping[str, str] = NO_OTHER_NAMES) -> Self:
+    def from_fields(
+        cls, fields: Mapping[str, object], *, called: Mapping[str, str] = NO_OTHER_NAMES, was_read: bool = False
+    ) -> Self:
         """Check what a user asks for, given as plain values, the payload as any JSON value.
 
-        Refusals call a field by its name, or by its name in `called` if the user knows it by another one.
+        Refusals call a field by its name, or by its name in `called` if the user knows it by another one. A payload
+        that `read_json` has read (`was_read`) is not read again.
 
         errors:  InvalidTimer  names the first field at fault, its value, the rule and the way out
         """
         try:
-            return cls.model_validate(fields, context=dict(called))
+            return cls.model_validate(fields, context=_Reading(called, was_read))
         except ValidationError as error:
             raise refusal_of(error, cls, called=called) from None
 
@@ -220,7 +238,7 @@ class NewTimer(BaseModel):
 
         errors:  InvalidTimer  as `from_fields`, or the line is not one JSON object
         """
-        return cls.from_fields(defaults | read_line(line))
+        return cls.from_fields(defaults | read_line(line), was_read=True)
 
 
 def read_line(line: str | bytes) -> dict[str, object]:

@@ -29,7 +29,7 @@ def parse_payload(text: str | bytes) -> str:
     shape:   at most 65,536 bytes of UTF-8, as given and as jsonb writes it, and 100 levels
     errors:  InvalidTimer  not JSON, or JSON that jsonb or a double can't hold
     """
-    return _compact(read_json(text, bytes_max=PAYLOAD_BYTES_MAX))
+    return compact_payload(read_json(text, bytes_max=PAYLOAD_BYTES_MAX))
 
 
 def payload_of(value: object) -> str:
@@ -41,22 +41,36 @@ def payload_of(value: object) -> str:
     return parse_payload(_written(value))
 
 
+def compact_payload(value: object) -> str:
+    """Write a value that `read_json` has read as the compact text that is stored.
+
+    errors:  InvalidTimer  as `parse_payload`
+    """
+    text = _written(value)
+    if _jsonb_bytes(text) > PAYLOAD_BYTES_MAX:
+        raise InvalidTimer(_too_long(text, PAYLOAD_BYTES_MAX))
+    if _is_too_deep(text):
+        raise InvalidTimer(f"{shortened(text)} {TOO_DEEP}")
+    if has_nul(text):
+        raise InvalidTimer(f"{shortened(text)} holds a NUL character, which Postgres can't store; leave it out")
+    return text
+
+
 def read_json(text: str | bytes, *, bytes_max: int) -> object:
     """Read JSON more strictly than Python does: no NaN, no number that a double can't hold, no key twice.
 
     errors:  InvalidTimer  names the text and what is wrong with it
     """
-    shown = shortened(text)
     decoded = _decoded(text, bytes_max)
     try:
         return DECODER.decode(decoded)
     except json.JSONDecodeError as error:
         reason = error.msg[:1].lower() + error.msg[1:].rstrip(": ")
-        raise InvalidTimer(f"{shown} is not JSON: {reason}, at character {error.pos + 1}") from None
+        raise InvalidTimer(f"{shortened(text)} is not JSON: {reason}, at character {error.pos + 1}") from None
     except InvalidTimer as refusal:
-        raise InvalidTimer(f"{shown} {refusal}") from None
+        raise InvalidTimer(f"{shortened(text)} {refusal}") from None
     except RecursionError:
-        raise InvalidTimer(f"{shown} {TOO_DEEP}") from None
+        raise InvalidTimer(f"{shortened(text)} {TOO_DEEP}") from None
 
 
 def has_nul(text: str) -> bool:
@@ -81,17 +95,6 @@ def _utf8_bytes(text: str) -> int:
         return len(text.encode())
     except UnicodeEncodeError:
         raise InvalidTimer(f"{shortened(text)} holds half of a surrogate pair; write both halves or none") from None
-
-
-def _compact(value: object) -> str:
-    text = _written(value)
-    if _jsonb_bytes(text) > PAYLOAD_BYTES_MAX:
-        raise InvalidTimer(_too_long(text, PAYLOAD_BYTES_MAX))
-    if _is_too_deep(text):
-        raise InvalidTimer(f"{shortened(text)} {TOO_DEEP}")
-    if has_nul(text):
-        raise InvalidTimer(f"{shortened(text)} holds a NUL character, which Postgres can't store; leave it out")
-    return text
 
 
 def _written(value: object) -> str:

@@ -55,7 +55,7 @@ async def create_timer(request: Request) -> Response:
     return await schedule(request, caller, timer_of(fields, caller), request_of(request, caller, fields))
 
 
-async def schedule(request: Request, caller: Caller, timer: NewTimer, asked: IdempotentRequest | None) -> Response:
+async def schedule(request: Request, caller: Caller, timer: NewTimer, idempotent: IdempotentRequest | None) -> Response:
     """Write a timer, together with others that are asked for now, and say what became of it.
 
     With `wait` in its query, the answer comes when the timer has ended, or when that time is over.
@@ -70,36 +70,36 @@ async def schedule(request: Request, caller: Caller, timer: NewTimer, asked: Ide
         refuse_unknown(request, (WAIT["name"],))
     wait_s = wait_s_of(request.query_params.get("wait"))
     if wait_s is None:
-        outcome = await _write(gateway, caller, timer, asked)
+        outcome = await _write(gateway, caller, timer, idempotent)
         return _answer(outcome, ScheduledAnswer.of(outcome))
     # A caller that may not wait has scheduled nothing: the place is taken before the write.
-    async with gateway.waiting_of(timer.tenant_id, gateway.waits):
-        outcome = await _write(gateway, caller, timer, asked)
+    async with gateway.waiting_of(timer.tenant_id, gateway.wait_places):
+        outcome = await _write(gateway, caller, timer, idempotent)
         end = await gateway.timer_ends.end_of(outcome.timer_key, request, within_s=wait_s)
     scheduled = ScheduledAnswer.of(outcome).model_dump()
     return _answer(outcome, WaitedAnswer(**scheduled, end=RecordAnswer.of(end) if end else None))
 
 
-async def _write(gateway: Gateway, caller: Caller, timer: NewTimer, asked: IdempotentRequest | None) -> Scheduled:
+async def _write(gateway: Gateway, caller: Caller, timer: NewTimer, idempotent: IdempotentRequest | None) -> Scheduled:
     with await gateway.quotas.room(timer.tenant_id) as room:
         (refusal,) = await room.take([timer])
         if refusal is not None:
             raise refusal
-        outcome = await gateway.combiner.schedule(caller.tenants, timer, asked)
+        outcome = await gateway.combiner.schedule(caller.tenants, timer, idempotent)
         room.settle(timer, outcome)
     if isinstance(outcome, Refused):
-        raise problem_of(outcome, asked)
+        raise problem_of(outcome, idempotent)
     return outcome
 
 
 def timer_of(fields: Mapping[str, object], caller: Caller) -> NewTimer:
-    """Check what a caller asks for; the timer is its tenant's.
+    """Check what a caller asks for, as it was read from JSON; the timer is its tenant's.
 
     errors:  InvalidTimer  names the field at fault, its value, the rule and the way out
     """
     if "tenant_id" in fields:
         raise InvalidTimer("tenant_id is not a field here: a timer is its caller's; leave it out")
-    return NewTimer.from_fields({**fields, "tenant_id": caller.tenant_id})
+    return NewTimer.from_fields({**fields, "tenant_id": caller.tenant_id}, was_read=True)
 
 
 def _answer(scheduled: Scheduled, body: ScheduledAnswer) -> Response:
@@ -111,12 +111,12 @@ def _answer(scheduled: Scheduled, body: ScheduledAnswer) -> Response:
     return JSONResponse(body.model_dump(mode="json"), status, headers)
 
 
-def problem_of(refused: Refused, asked: IdempotentRequest | None) -> Problem:
+def problem_of(refused: Refused, idempotent: IdempotentRequest | None) -> Problem:
     """Say why a timer was not written."""
     if isinstance(refused, NameTaken):
         return Problem(NAME_TAKEN, refused.why)
-    if asked is not None and isinstance(refused, RequestInFlight):
-        return in_flight(asked.idempotency_key)
-    if asked is not None and isinstance(refused, RequestDiffers):
-        return differs(asked.idempotency_key)
+    if idempotent is not None and isinstance(refused, RequestInFlight):
+        return in_flight(idempotent.idempotency_key)
+    if idempotent is not None and isinstance(refused, RequestDiffers):
+        return differs(idempotent.idempotency_key)
     return Problem(REFUSED, refused.why)

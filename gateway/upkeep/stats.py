@@ -20,6 +20,7 @@ from metrics.report import Histogram, Report, Reporter, Sample
 
 WAITS = b"wait="  # in the query of a request that is meant to take long
 THROTTLED = 429
+FAILED = ("5xx", "503")
 
 
 @dataclass(slots=True)
@@ -106,8 +107,12 @@ async def reporting(gateway: Gateway, stats: RequestStats, watched: Watched) -> 
 
 
 def samples_of_requests(stats: RequestStats) -> Iterator[Sample]:
-    """List what was counted of requests."""
-    yield from (Sample("requests", labels, count) for labels, count in sorted(stats.answered.items()))
+    """List what was counted of requests.
+
+    What has not failed yet is told as 0: a count that began with the first failures would not be seen to grow.
+    """
+    answered = {(operation, status): 0 for operation, _ in stats.answered for status in FAILED} | stats.answered
+    yield from (Sample("requests", labels, count) for labels, count in sorted(answered.items()))
     yield from (Sample("requests_throttled", (tenant,), count) for tenant, count in sorted(stats.throttled.items()))
     yield Sample("requests_in_flight", (), stats.in_flight)
 
@@ -118,13 +123,13 @@ def samples_of_gateway(gateway: Gateway) -> Iterator[Sample]:
         "gateways": 1,
         "creates_combined": gateway.combiner.written,
         "create_batches": gateway.combiner.batches,
-        "waiters": gateway.waits.taken,
-        "waiters_max": gateway.waits.most,
+        "waiters": gateway.wait_places.taken,
+        "waiters_max": gateway.wait_places.most,
         "waiters_behind_seconds": gateway.timer_ends.behind_s,
-        "log_streams": gateway.streams.taken,
-        "log_streams_max": gateway.streams.most,
-        "task_waits": gateway.task_waits.taken,
-        "task_waits_max": gateway.task_waits.most,
+        "log_streams": gateway.stream_places.taken,
+        "log_streams_max": gateway.stream_places.most,
+        "task_waits": gateway.task_wait_places.taken,
+        "task_waits_max": gateway.task_wait_places.most,
         "gateway_sessions_in_use": gateway.pool.lent,
         "gateway_sessions_lent": gateway.pool.lendings,
         "gateway_session_wait_seconds": gateway.pool.waited_s,

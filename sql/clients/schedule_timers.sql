@@ -8,7 +8,27 @@
 --        :element_instance_keys bigint[], :zones text[]; and :drawn_at timestamptz for all: when the keys were drawn
 -- out:   timer_key bigint, due_date timestamptz of the timers that this call added
 -- locks: the new rows
--- index: timers_pkey, timers_by_name_prefix and command_log_by_timer_key, a probe a timer
+-- index: timers_pkey and timers_by_name_prefix, a probe a timer; command_log_by_timer_key, one range for all of them
+with drawn as materialized (
+    select min(k.timer_key) as first, max(k.timer_key) as last from unnest(:timer_keys::bigint[]) as k (timer_key)
+),
+logged as materialized (
+    -- Keys that were drawn together lie close together. So each day of the log is looked at once for all of them, and not
+    -- once for each: with 30 days that would take longer than all else.
+    select l.timer_key
+    from drawn d
+    cross join lateral (
+        select l.timer_key from shardclock.logged_keys l where l.timer_key between d.first and d.last
+    ) l
+    where d.last - d.first < 100000
+    union all
+    -- They don't if the sequence was moved on while they were drawn.
+    select l.timer_key
+    from drawn d
+    cross join unnest(:timer_keys) as k (timer_key)
+    join shardclock.logged_keys l on l.timer_key = k.timer_key
+    where d.last - d.first >= 100000
+)
 insert into shardclock.timers (
     timer_key, created_at, due_date, anchor, anchor_occurrence, repetitions, missed, name, schedule, tenant_id, payload,
     target, timer_type, target_element_id, process_instance_key, element_instance_key, zone
@@ -36,7 +56,7 @@ from unnest(
     target, timer_type, target_element_id, process_instance_key, element_instance_key, zone, number
 )
 -- An earlier attempt may have been committed, and its timers may have fired since.
-where not exists (select from shardclock.logged_keys l where l.timer_key = s.timer_key)
+where not exists (select from logged l where l.timer_key = s.timer_key)
 -- Of two timers with one name the first is written. And all batches write names in this order, so that two batches with
 -- common names don't deadlock: one waits for the other.
 order by s.tenant_id collate "C", s.name collate "C", s.number

@@ -58,7 +58,7 @@ async def test_timers_without_a_name_are_written_together_also_while_the_table_i
 
     def ask(name: str | None = None) -> asyncio.Task[Scheduled | Refused]:
         return asyncio.create_task(
-            combiner.schedule(frozenset({"default"}), NewTimer.model_validate(HOUR | {"name": name}))
+            combiner.schedule(frozenset({"default"}), NewTimer.from_fields(HOUR | {"name": name}))
         )
 
     async with open_transaction(dsn, "lock table shardclock.timers in share mode"):
