@@ -231,6 +231,7 @@ COMING = Row(
                 Query('max(shardclock_shards_min{job="$job"})', "least"),
                 Query('max(shardclock_shards_max{job="$job"})', "most"),
                 Query('max(shardclock_holders_on_hold{job="$job"})', "on hold"),
+                Query('max(shardclock_operators_hold{job="$job"})', "an operator's hold"),
             ],
             runbooks=["ShardclockNoShardAlive", "ShardclockShardsMissing", "ShardclockOnHold"],
         ),
