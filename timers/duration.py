@@ -48,17 +48,7 @@ class Duration:
 
         shape:   weeks as days; hours may be more than 24; a decimal point and at most 6 decimals; zero is PT0S
         """
-        years, months = divmod(self.months, 12)
-        minutes, rest = divmod(self.elapsed, timedelta(minutes=1))
-        hours, minutes = divmod(minutes, 60)
-        seconds = str(rest.seconds)
-        if rest.microseconds:
-            seconds += f".{rest.microseconds:06}".rstrip("0")
-        date = _parts((years, "Y"), (months, "M"), (self.days, "D"))
-        time = _parts((hours, "H"), (minutes, "M")) + (f"{seconds}S" if rest else "")
-        if not date and not time:
-            return "PT0S"
-        return f"P{date}T{time}" if time else f"P{date}"
+        return _written(self.months, self.days, self.elapsed)
 
 
 # A file of timers has few distinct delays; texts are at most 100 characters, so the cache is bounded in bytes too.
@@ -114,6 +104,21 @@ def _months_on(local: datetime, months: int) -> datetime:
         raise OverflowError("years end at 9999")
     day = min(local.day, monthrange(year, month + 1)[1])
     return local.replace(year=year, month=month + 1, day=day)
+
+
+@lru_cache(maxsize=4_096)
+def _written(months: int, days: int, elapsed: timedelta) -> str:
+    years, months = divmod(months, 12)
+    minutes, rest = divmod(elapsed, timedelta(minutes=1))
+    hours, minutes = divmod(minutes, 60)
+    seconds = str(rest.seconds)
+    if rest.microseconds:
+        seconds += f".{rest.microseconds:06}".rstrip("0")
+    date = _parts((years, "Y"), (months, "M"), (days, "D"))
+    time = _parts((hours, "H"), (minutes, "M")) + (f"{seconds}S" if rest else "")
+    if not date and not time:
+        return "PT0S"
+    return f"P{date}T{time}" if time else f"P{date}"
 
 
 def looks_like_duration(text: str) -> bool:

@@ -311,15 +311,15 @@ def _columns(planned: Sequence[_Planned], drawn_at: datetime) -> dict[str, objec
     """Return the values for schedule_timers and write_named: an array for each column, and when the keys were drawn."""
     timers = [plan.timer for plan in planned]
     firsts = [plan.first for plan in planned]
-    return {
+    columns = {
         "timer_keys": [plan.key for plan in planned],
         "due_dates": [first.due_date if first else timer.due_date for first, timer in zip(firsts, timers, strict=True)],
         "delays": [None if timer.delay is None else str(timer.delay) for timer in timers],
         "schedules": [timer.schedule for timer in timers],
         "anchors": [first and first.anchor for first in firsts],
-        "anchor_occurrences": [first.anchor_number if first else 0 for first in firsts],
-        "repetitions": [plan.repetitions for plan in planned],
-        "missed": [timer.missed for timer in timers],
+        "anchor_occurrences": [first and first.anchor_number for first in firsts],
+        "repetitions": [plan.repetitions if plan.first else None for plan in planned],
+        "missed": [None if timer.schedule is None else timer.missed for timer in timers],
         "names": [timer.name for timer in timers],
         "tenant_ids": [timer.tenant_id for timer in timers],
         "payloads": [timer.payload for timer in timers],
@@ -328,9 +328,13 @@ def _columns(planned: Sequence[_Planned], drawn_at: datetime) -> dict[str, objec
         "target_element_ids": [timer.target_element_id for timer in timers],
         "process_instance_keys": [timer.process_instance_key for timer in timers],
         "element_instance_keys": [timer.element_instance_key for timer in timers],
-        "zones": [timer.zone for timer in timers],
-        "drawn_at": drawn_at,
+        "zones": [None if timer.zone == "UTC" and timer.schedule is None else timer.zone for timer in timers],
     }
+    # Most timers have no value in most columns. Postgres reads an empty array as such a column, and it takes no time.
+    given: dict[str, object] = {
+        name: [] if column.count(None) == len(column) else column for name, column in columns.items()
+    }
+    return given | {"drawn_at": drawn_at}
 
 
 def _name_taken(timer: NewTimer) -> str:

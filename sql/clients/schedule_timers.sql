@@ -1,7 +1,7 @@
 -- Schedules many timers under keys drawn before; if it is sent again, it adds no timer twice.
 --
--- in:    one array for each column: :timer_keys bigint[], :due_dates timestamptz[],
---        :delays text[] (ISO 8601, counted from now on the zone's calendar, where there is no due date),
+-- in:    one array for each column, empty if no timer has a value in it: :timer_keys bigint[],
+--        :due_dates timestamptz[], :delays text[] (ISO 8601, counted from now on the zone's calendar, where there is no due date),
 --        :schedules text[], :anchors timestamptz[], :anchor_occurrences bigint[], :repetitions integer[],
 --        :missed text[], :names text[], :tenant_ids text[], :payloads jsonb[], :targets text[],
 --        :timer_types text[], :target_element_ids text[], :process_instance_keys bigint[],
@@ -38,7 +38,7 @@ select
     -- Key and created_at together belong to one timer alone: so a timer that is sent again is recognized.
     :drawn_at::timestamptz,
     coalesce(s.due_date, shardclock.later(now(), s.delay::interval, s.zone)),
-    s.anchor, s.anchor_occurrence, s.repetitions,
+    s.anchor, coalesce(s.anchor_occurrence, 0), coalesce(s.repetitions, 1),
     -- A plain timer has no value in columns that only a schedule needs.
     case when s.schedule is not null then s.missed end,
     -- A schedule outlives its first timer_key: it is cancelled by its name.

@@ -1,8 +1,8 @@
 -- Handles timers whose names are taken: each is left out, or replaces the timer with its name, as its on_conflict says.
 --
--- in:    as schedule_timers: :timer_keys bigint[], :due_dates timestamptz[], :delays text[], :schedules text[],
---        :anchors timestamptz[], :anchor_occurrences bigint[], :repetitions integer[], :missed text[],
---        :names text[], :tenant_ids text[], :payloads jsonb[], :targets text[], :timer_types text[],
+-- in:    as schedule_timers, empty arrays, too: :timer_keys bigint[], :due_dates timestamptz[], :delays text[],
+--        :schedules text[], :anchors timestamptz[], :anchor_occurrences bigint[], :repetitions integer[],
+--        :missed text[], :names text[], :tenant_ids text[], :payloads jsonb[], :targets text[], :timer_types text[],
 --        :target_element_ids text[], :process_instance_keys bigint[], :element_instance_keys bigint[],
 --        :zones text[], :drawn_at timestamptz; and :on_conflicts text[]: ignore or replace
 -- out:   asked bigint, the key that was sent; timer_key bigint, due_date timestamptz and outcome text of the timer that
@@ -20,9 +20,9 @@ from (
                 'created_at', :drawn_at::timestamptz,
                 'due_date', coalesce(s.due_date, shardclock.later(now(), s.delay::interval, s.zone)),
                 'anchor', s.anchor,
-                'anchor_occurrence', s.anchor_occurrence,
+                'anchor_occurrence', coalesce(s.anchor_occurrence, 0),
                 'occurrence', 1,
-                'repetitions', s.repetitions,
+                'repetitions', coalesce(s.repetitions, 1),
                 'missed', case when s.schedule is not null then s.missed end,
                 'name', s.name,
                 'schedule', s.schedule,
