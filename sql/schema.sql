@@ -135,6 +135,17 @@ CREATE TABLE shardclock.jobs (
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_cost_delay='0');
 
+CREATE TABLE shardclock.identity (
+    singleton boolean DEFAULT true NOT NULL,
+    name text,
+    origin text,
+    adopted_at timestamp with time zone,
+    held_why text,
+    CONSTRAINT held_why_is_one_to_200_characters CHECK ((held_why ~ '^[^[:cntrl:]]{1,200}$'::text)),
+    CONSTRAINT identity_is_one_row CHECK (singleton),
+    CONSTRAINT name_is_1_to_63_characters CHECK ((name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'::text))
+);
+
 CREATE TABLE shardclock.deliveries (
     timer_key bigint NOT NULL,
     process_instance_key bigint,
@@ -385,17 +396,6 @@ CREATE TABLE shardclock.idempotent_requests (
     CONSTRAINT status_is_of_http CHECK (((status >= 100) AND (status <= 599)))
 )
 PARTITION BY LIST (slot);
-
-CREATE TABLE shardclock.identity (
-    singleton boolean DEFAULT true NOT NULL,
-    name text,
-    origin text,
-    adopted_at timestamp with time zone,
-    held_why text,
-    CONSTRAINT held_why_is_one_to_200_characters CHECK ((held_why ~ '^[^[:cntrl:]]{1,200}$'::text)),
-    CONSTRAINT identity_is_one_row CHECK (singleton),
-    CONSTRAINT name_is_1_to_63_characters CHECK ((name ~ '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'::text))
-);
 
 CREATE TABLE shardclock.incidents (
     instance_key bigint NOT NULL,
@@ -944,7 +944,7 @@ ALTER TABLE ONLY shardclock.holders
 -- find_keys(text, text, text, timestamp with time zone, timestamp with time zone, bigint, bigint, integer, text)  0014_targets.sql
 -- find_requests(text[], text[], timestamp with time zone)  0013_api.sql
 -- find_timers(text, text, text, text, timestamp with time zone, timestamp with time zone, bigint, text, integer, text)  0014_targets.sql
--- foreign_reason(text)  0028_operators_hold.sql
+-- foreign_reason(text, shardclock.identity)  0028_operators_hold.sql
 -- forget_requests()  0013_api.sql
 -- has_no_start(text)  0011_jobs.sql
 -- has_targets()  0022_signals.sql

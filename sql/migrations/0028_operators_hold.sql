@@ -8,30 +8,30 @@ comment on column shardclock.identity.held_why is
     'Why an operator has put the database on hold; null: none has.';
 
 -- Apart from hold_reason, because a coordinator leads during an operator's hold, so that all is there when the hold ends.
--- On a database that is not its installation's it never leads.
-create function shardclock.foreign_reason(identity text)
+-- On a database that is not its installation's it never leads. Who has read the row already hands it on.
+create function shardclock.foreign_reason(identity text, whose shardclock.identity default null)
 returns text
 language plpgsql
 stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    name text;
-    origin text;
     here text;
 begin
-    select i.name, i.origin into name, origin from shardclock.identity i where i.singleton;
-    if origin is null or foreign_reason.identity is null then
+    if whose is null then
+        select i.* into whose from shardclock.identity i where i.singleton;
+    end if;
+    if whose.origin is null or foreign_reason.identity is null then
         return null;
     end if;
     here := shardclock.origin();
-    if origin <> here then
-        return format('the database is a copy, or was moved: it ran as %s and is %s now', origin, here);
+    if whose.origin <> here then
+        return format('the database is a copy, or was moved: it ran as %s and is %s now', whose.origin, here);
     end if;
     -- A database without a name puts no cluster on hold: else an operator who gives a cluster a name would stop it.
-    if name <> foreign_reason.identity then
+    if whose.name <> foreign_reason.identity then
         return format(
-            'the database belongs to %s, and the cluster %s', name,
+            'the database belongs to %s, and the cluster %s', whose.name,
             case foreign_reason.identity
                 when '' then 'has no SHARDCLOCK_IDENTITY'
                 else 'is ' || foreign_reason.identity
@@ -52,12 +52,16 @@ stable
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    held_why text;
+    whose shardclock.identity;
 begin
-    select i.held_why into held_why from shardclock.identity i where i.singleton;
+    select i.* into whose from shardclock.identity i where i.singleton;
+    -- Every claim asks: nearly always this is all.
+    if whose.held_why is null then
+        return shardclock.foreign_reason(hold_reason.identity, whose);
+    end if;
     -- Both, and this first: a copy of a database that was on hold is on hold for two reasons.
-    return nullif(
-        concat_ws('; ', shardclock.foreign_reason(hold_reason.identity), 'an operator said: ' || held_why), ''
+    return concat_ws(
+        '; ', shardclock.foreign_reason(hold_reason.identity, whose), 'an operator said: ' || whose.held_why
     );
 end
 $$;

@@ -124,7 +124,7 @@ BUILDS = (
         (
             Edit(
                 "sql/clients/schedule_timers.sql",
-                "where not exists (select from shardclock.logged_keys l where l.timer_key = s.timer_key)\n",
+                "where not exists (select from logged l where l.timer_key = s.timer_key)\n",
                 "",
             ),
         ),

@@ -320,9 +320,7 @@ async def test_a_gateway_may_all_that_a_scheduler_may_and_what_the_api_needs(any
     assert more == {
         "api_keys": {"select"},
         "idempotent_requests": {"select", "insert", "update"},
-        "consumers": {"insert", "delete"},
-        "records_aside": {"insert", "delete"},
-        "dead_letters": {"insert", "delete"},
+        **{name: {"insert", "delete"} for name in ("consumers", "records_aside", "dead_letters")},
         "endpoints": {"select", "insert", "update", "delete"},
         "tenants": {"insert", "update", "delete"},
         "audit": {"select"},
