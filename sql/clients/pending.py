@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from http import HTTPStatus
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from sql.clients.outcomes import KeyTaken, Locked, NameTaken, Refused, RequestDiffers, RequestInFlight, Scheduled
 from sql.requests.requests import IdempotentRequest, InFlight, OtherParameters, Stored, begin_requests, store_requests
@@ -311,7 +311,7 @@ def _columns(planned: Sequence[_Planned], drawn_at: datetime) -> dict[str, objec
     """Return the values for schedule_timers and write_named: an array for each column, and when the keys were drawn."""
     timers = [plan.timer for plan in planned]
     firsts = [plan.first for plan in planned]
-    columns = {
+    columns: dict[str, list[Any]] = {
         "timer_keys": [plan.key for plan in planned],
         "due_dates": [first.due_date if first else timer.due_date for first, timer in zip(firsts, timers, strict=True)],
         "delays": [None if timer.delay is None else str(timer.delay) for timer in timers],
