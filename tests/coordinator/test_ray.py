@@ -239,7 +239,7 @@ async def test_shards_scale_from_2_to_7_to_3_while_timers_fire(rays: RayOfNodes,
 
     async with exactly_once(dsn):
         await want(dsn, 7)
-        await until_serving(dsn, 7)
+        await until_serving(dsn, 7, within_s=60.0)  # five processes start at once, on two cores
         await want(dsn, 3)
         await until_serving(dsn, 3)
         await eventually(lambda: counts_actors(rays, 3))
