@@ -19,7 +19,7 @@ class InvalidScale(Refusal):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Between which numbers of shards the forecast may choose, and how many timers a second each is planned to fire.
+    """The least and the most shards that the forecast may choose, and how many timers a second one is to fire.
 
     What is None stays as it was.
     """

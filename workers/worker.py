@@ -99,8 +99,7 @@ class Worker:
         )
         self._claim_soon, self._search_soon = asyncio.Event(), asyncio.Event()
         self._is_full = False  # something has no place for another delivery
-        self._planner = ClaimPlanner()
-        self._reporter = Reporter(settings.metrics_socket)
+        self._planner, self._reporter = ClaimPlanner(), Reporter(settings.metrics_socket)
 
     def __len__(self) -> int:
         """Count the deliveries in hand, with those that are runs of jobs."""

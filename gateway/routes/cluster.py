@@ -78,7 +78,7 @@ async def get_cluster(gateway: Here, _: Operator) -> ClusterAnswer:
 
 @router.get("/forecast")
 async def get_forecast(gateway: Here, _: Operator) -> ForecastAnswer:
-    """Show the timers that fall due in each of the next 15 minutes, against what the living shards can fire."""
+    """Show how many timers fall due in each of the next 15 minutes, and how many the shards can fire."""
     async with gateway.pool.session(ALL_TENANTS) as session:
         return ForecastAnswer.of(await read_forecast(session), await read_policy(session, SHARD))
 

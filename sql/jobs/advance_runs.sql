@@ -2,8 +2,8 @@
 --
 -- in:    :holder bigint, one array for each fact about these runs: :jobs text[], :timer_keys bigint[], :claims integer[],
 --        :states text[], :reasons text[] (null: none)
--- out:   timer_key bigint, claims integer, of those whose jobs somebody has locked: send them again. Of the others those
---        were not changed that were in this state already, are to end, or are no longer their jobs' runs
+-- out:   timer_key bigint, claims integer, of those whose jobs somebody has locked: send them again. All others are
+--        settled: a run that was in this state already, or is to end, or was ended, stays as it is
 -- locks: the jobs; leaves out those that others have locked
 -- index: jobs_pkey, job_runs_pkey, one probe for each run
 with said as materialized (

@@ -7,8 +7,8 @@ alter table shardclock.identity
 comment on column shardclock.identity.held_why is
     'Why an operator has put the database on hold; null: none has.';
 
--- Apart from hold_reason, because a coordinator leads during an operator's hold, so that all is there when the hold ends.
--- On a database that is not its installation's it never leads. Who has read the row already hands it on.
+-- A coordinator asks this, and not hold_reason. During an operator's hold it leads: then shards and workers are there when
+-- the hold ends. On a database that is not its installation's it never leads. Who has read the row passes it.
 create function shardclock.foreign_reason(identity text, whose shardclock.identity default null)
 returns text
 language plpgsql

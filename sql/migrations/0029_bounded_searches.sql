@@ -1,5 +1,5 @@
--- A search for the ended timers of a tenant that has few reads everybody's log back from its end, in steps. It begins and
--- ends where the log does.
+-- A tenant may have few ended timers in a large log. A search for them reads the log in steps, from its end back to its
+-- beginning, and must know where these are.
 
 -- With its owner's rights, so that it is read from the ends of the index: a tenant's own records may be anywhere. Only
 -- numbers are seen here.

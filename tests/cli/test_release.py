@@ -1,4 +1,4 @@
-"""Prove that whoever looks is told of a hold, and that `release` ends one only where it is safe, and when told to."""
+"""Prove that `status` and others tell of a hold, and that `release` ends it only if it is asked to and that is safe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prove that neither a step of the clock nor somebody's lock takes a run, a place or a retry from a job."""
+"""Prove that jobs lose no run, place or retry when the clock is set back, or when somebody locks their rows."""
 
 from __future__ import annotations
 

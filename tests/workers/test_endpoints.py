@@ -58,7 +58,9 @@ def settled() -> list[Settlement]:
 
 
 @asynccontextmanager
-async def opened(settled: list[Settlement], send: Send | None = None) -> AsyncIterator[Endpoints]:
+async def opened(
+    settled: list[Settlement], send: Send | None = None, may_send: Callable[[], bool] = lambda: True
+) -> AsyncIterator[Endpoints]:
     """Set up the endpoints of a worker, and close them."""
     broken: list[BaseException] = []
     one = Endpoints(
@@ -67,7 +69,7 @@ async def opened(settled: list[Settlement], send: Send | None = None) -> AsyncIt
         settle=settled.extend,
         now=lambda: NOON,
         stats=WorkerStats(),
-        may_send=lambda: True,
+        may_send=may_send,
         broken=broken.append,
         send=send,
     )
@@ -109,6 +111,19 @@ async def test_a_row_that_is_wrong_fails_its_own_deliveries_alone(
     assert (first.delivery.target, first.ending, first.fails) == (BAD.target, None, True)
     assert "refused" in (first.reason or "")
     assert (second.delivery.target, second.reason) == (OTHER.target, "the endpoint is disabled: by hand")
+
+
+async def test_nothing_is_written_that_may_not_be_sent_when_its_turn_comes(settled: list[Settlement]) -> None:
+    async def in_turn(endpoint: Endpoint, write: Callable[[], Message], *, tenant_id: str) -> Answer:
+        raise AssertionError(f"{tenant_id} sent {write()} to {endpoint.url}")
+
+    enabled = ROW | {"disabled_at": None, "disabled_why": None}
+    async with opened(settled, in_turn, may_send=lambda: False) as endpoints:
+        endpoints.add(OTHER, [delivery(1, target=OTHER.target, tenant_id=OTHER.tenant_id)])
+        await endpoints.refresh(cast("Session", Rows(enabled)))
+        await eventually(lambda: len(settled) == 1)
+
+    assert [(it.ending, it.fails, it.reason) for it in settled] == [(None, False, None)]
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable("no answer"), StatementRefused("no such right")])

@@ -1,4 +1,4 @@
-"""What one turn, one worker or one release of an app left undone is done later, by the next one."""
+"""Prove that what a turn, a worker or an older app left undone is done later."""
 
 from __future__ import annotations
 
@@ -118,7 +118,15 @@ async def test_a_run_that_ends_at_a_drain_while_its_job_is_locked_for_a_moment_i
         await connection.execute("select from shardclock.jobs for update")
         gate.set()
         await eventually(lambda: bool(worker._runner._ended))
-        asyncio.get_running_loop().call_later(0.2, lambda: asyncio.ensure_future(lock.rollback()))
+        close = worker._runner.close
+
+        async def close_then_unlock() -> None:
+            closing = asyncio.ensure_future(close())
+            await asyncio.sleep(0.1)
+            await lock.rollback()
+            await closing
+
+        worker._runner.close = close_then_unlock  # type: ignore[method-assign]
     await connection.close()
 
     assert await outcomes(dsn) == {"SUCCEEDED": 1}
