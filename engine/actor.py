@@ -1,23 +1,16 @@
 """The Ray actor around one engine. It decides nothing."""
 
-import gc
-
 from engine.engine import Engine
 from engine.settings import EngineSettings
 from keepers.life import Life, new_incarnation
 from sql.cluster.holders import ENGINE
 from sql.dsn import Dsn
 
-# The steps of a batch make many small things that all live until they are written: the collector would look at them
-# again and again, for a seventh of an engine's time.
-COLLECT_AFTER = 50_000
-
 
 class EngineActor:
     """Keep one engine for as long as the actor lives; a new actor is a new holder."""
 
     def __init__(self, settings: EngineSettings, cluster_id: str, actor_name: str, *, dsn: Dsn) -> None:
-        gc.set_threshold(COLLECT_AFTER)
         self._life = Life(Engine(new_incarnation(ENGINE, cluster_id, actor_name, settings.identity), settings, dsn))
 
     async def start(self) -> int:

@@ -1,7 +1,6 @@
 """Run a gateway until it is told to stop: what has begun is answered first."""
 
 import asyncio
-import gc
 import signal
 import socket
 import ssl
@@ -18,6 +17,7 @@ from gateway.app import make_app
 from gateway.protocol import BoundedProtocol
 from gateway.requests.callers import is_loopback
 from gateway.settings import CannotServe, GatewaySettings
+from keepers.collector import collect_seldom
 from sql.clock.moved import require_real_clock
 from sql.cluster.rights import LacksRights, require_gateway_rights
 from sql.dsn import Dsn
@@ -69,7 +69,7 @@ async def serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
-    leave_out_of_collections()
+    collect_seldom()
     tend()
     tell(
         f"HTTP API at {_url_of(listener, is_tls=config.is_ssl)}"
@@ -80,12 +80,6 @@ async def serve(
         await server.serve(sockets=[listener])
     finally:
         tending.cancel()
-
-
-def leave_out_of_collections() -> None:
-    """Let the garbage collector never look again at what is there now: it takes 0.1 s, in which nobody is answered."""
-    gc.collect()
-    gc.freeze()
 
 
 async def _keep_on(tend: Callable[[], None]) -> None:

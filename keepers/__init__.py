@@ -10,4 +10,5 @@ pieces to compose, not a class to inherit:
     heartbeat  the signs of life, and the assignment that they bring back
     loops      takes turns until the keeper must stop; after a turn that fails it waits, longer after each failure
     life       the Ray actor's side: start, watch, drain; end the process when the work has failed
+    collector  the garbage collector looks seldom, and never at what was there at the start
 """

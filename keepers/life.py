@@ -8,6 +8,7 @@ from typing import Protocol
 
 import ray
 
+from keepers.collector import collect_seldom
 from sql.cluster.holders import Incarnation
 
 LEAVE_S = 0.5  # time for `watch` to report the error before the process ends
@@ -39,6 +40,7 @@ class Life:
     def start(self) -> int:
         """Start the keeper at the first call, and return its holder."""
         if self._work is None:
+            collect_seldom()
             self._work = asyncio.create_task(self._keeper.run(), name="keeper")
             self._work.add_done_callback(_leave_if_failed)
         return self._keeper.holder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -70,6 +71,15 @@ def logs() -> Iterator[None]:
     """Take back what a command run in this process has set: its stderr was the test's."""
     yield
     structlog.reset_defaults()
+
+
+@pytest.fixture
+def collector() -> Iterator[None]:
+    """Give the garbage collector back as it was: what serves sets it for its whole process."""
+    before = gc.get_threshold()
+    yield
+    gc.set_threshold(*before)
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
+from keepers.collector import leave_out_of_collections
 from shardclock import (
     COMPLETED,
     Handler,
@@ -142,6 +143,7 @@ class HandlerActor:
     def __init__(self, modules: str, directory: str, target: str, calls_max: int, priority: int) -> None:
         prepare_to_import(directory, priority=priority)
         self._calls = HandlerCalls(find_handlers(modules.split(","))[target], calls_max)
+        leave_out_of_collections()
 
     async def ready(self) -> None:
         """Answer once the user's code is imported."""

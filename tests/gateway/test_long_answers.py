@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gc
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
-from gateway.serving import leave_out_of_collections
+from keepers.collector import collect_seldom
 from tests.support.factories import query
 from tests.support.gateways import NDJSON, Api, serving
 from tests.support.loop_steps import longest_step
@@ -24,11 +23,9 @@ from generate_series(1, $2::integer) g
 
 
 @pytest.fixture(autouse=True)
-def as_a_gateway_serves() -> Iterator[None]:
+def as_a_gateway_serves(collector: None) -> None:
     """Leave the modules of all tests to themselves, as a gateway does with its own."""
-    leave_out_of_collections()
-    yield
-    gc.unfreeze()
+    collect_seldom()
 
 
 @pytest.fixture

@@ -147,23 +147,20 @@ async def test_what_would_make_each_answer_a_500_is_refused_at_the_start(dsn: st
         assert word in str(refused.value)
 
 
-async def test_what_a_gateway_has_when_it_begins_to_serve_is_left_out_of_collections(dsn: str) -> None:
+async def test_what_a_gateway_has_when_it_begins_to_serve_is_left_out_of_collections(dsn: str, collector: None) -> None:
     frozen = list[int]()
 
     def tend() -> None:
         frozen.append(gc.get_freeze_count())
         raise ZeroDivisionError  # it has seen enough
 
-    try:
-        with (
-            closing(serving.listen("127.0.0.1", 0)) as listener,
-            mock.patch.object(serving, "listen", return_value=listener),
-            pytest.raises(ZeroDivisionError),
-        ):
-            await serve(GatewaySettings(gateway_port=0), as_role(dsn, "gateway"), tell=print, tend=tend)
-        assert frozen[0] > 100_000
-    finally:
-        gc.unfreeze()
+    with (
+        closing(serving.listen("127.0.0.1", 0)) as listener,
+        mock.patch.object(serving, "listen", return_value=listener),
+        pytest.raises(ZeroDivisionError),
+    ):
+        await serve(GatewaySettings(gateway_port=0), as_role(dsn, "gateway"), tell=print, tend=tend)
+    assert frozen[0] > 100_000
 
 
 @pytest.mark.exhaustive

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
 from keepers import life
+from keepers.collector import COLLECT_AFTER
 from keepers.life import Life
 from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.usefixtures("collector")
 
 
 class Recorded:
@@ -40,6 +44,16 @@ def exits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(life, "LEAVE_S", 0.0)
     monkeypatch.setattr("keepers.life.os._exit", codes.append)
     return codes
+
+
+async def test_its_process_collects_garbage_seldom_and_never_what_was_there() -> None:
+    one = Life(Recorded())
+
+    one.start()
+
+    assert gc.get_freeze_count() > 100_000
+    assert gc.get_threshold()[0] == COLLECT_AFTER
+    await one.drain()
 
 
 async def test_it_is_started_once_whoever_asks() -> None:

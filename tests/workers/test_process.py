@@ -23,6 +23,8 @@ from workers.runs.actor import RunActor
 
 HERE = "a" * 56
 
+pytestmark = pytest.mark.usefixtures("collector")
+
 
 class Asked:
     """Records what Ray is asked for."""

@@ -1,0 +1,19 @@
+"""The garbage collector of a process that serves: it looks at what is new alone, and seldom."""
+
+import gc
+
+# A batch makes many small things that all live until it is written: the collector would look at them again and again,
+# for a sixth of a worker's or an engine's time.
+COLLECT_AFTER = 50_000
+
+
+def leave_out_of_collections() -> None:
+    """Let the collector never look again at what is there now: it takes 0.1 s, in which nothing else is done."""
+    gc.collect()
+    gc.freeze()
+
+
+def collect_seldom() -> None:
+    """Leave out what is there now, and collect after many more new things than Python does by itself."""
+    leave_out_of_collections()
+    gc.set_threshold(COLLECT_AFTER)
