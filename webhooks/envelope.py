@@ -1,8 +1,9 @@
 """The body of a webhook: compact JSON, made of what Postgres holds, so that each attempt sends the same bytes."""
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
+
+from pydantic_core import to_json
 
 TYPE = "timer.fired"
 
@@ -18,10 +19,6 @@ def write_body(fired_at: datetime, fields: Mapping[str, str | int | None], paylo
         "type": TYPE,
         "timestamp": fired_at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
     }
-    opened, inner = _compact(head)[:-1], _compact(dict(fields))[:-1]
-    comma = "," if fields else ""
-    return f'{opened},"data":{inner}{comma}"payload":{payload or "null"}}}}}'.encode()
-
-
-def _compact(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    opened, inner = to_json(head)[:-1], to_json(dict(fields))[:-1]
+    comma = b"," if fields else b""
+    return b'%b,"data":%b%b"payload":%b}}' % (opened, inner, comma, (payload or "null").encode())
