@@ -962,7 +962,7 @@ ALTER TABLE ONLY shardclock.holders
 -- log_of_job(text, text, bigint, jsonb)  0011_jobs.sql
 -- log_replaced(shardclock.timers, bigint)  0005_schedule.sql
 -- mark_log_writer()  0002_command_log.sql
--- mend_job_waits(bigint)  0015_job_files.sql
+-- mend_job_waits(bigint)  0030_what_jobs_leave.sql
 -- move_timers(bigint[], timestamp with time zone, interval, text)  0006_verbs.sql
 -- move_tokens(bigint, bigint[], text[], text)  0018_processes.sql
 -- named_target(shardclock.timers, shardclock.timers)  0018_processes.sql
@@ -983,7 +983,7 @@ ALTER TABLE ONLY shardclock.holders
 -- redrive_dead_letters(bigint[], integer)  0026_deliveries_in_hand.sql
 -- refused_job(jsonb)  0024_cancelled_for_good.sql
 -- rehome_log_default()  0002_command_log.sql
--- remove_job(text)  0012_job_verbs.sql
+-- remove_job(text)  0030_what_jobs_leave.sql
 -- request_slot(timestamp with time zone)  0013_api.sql
 -- reschedule_timer(bigint, text, text, timestamp with time zone, text, text, text, text, text)  0006_verbs.sql
 -- reset_group(text, bigint, integer)  0008_consumers.sql
@@ -1011,6 +1011,7 @@ ALTER TABLE ONLY shardclock.holders
 -- throw_signal(text, jsonb, text)  0018_processes.sql
 -- unknown_job(text, text)  0011_jobs.sql
 -- unknown_target(text, text)  0011_jobs.sql
+-- waits_for_old_clock(text, interval)  0030_what_jobs_leave.sql
 -- with_failure(jsonb, integer, text, bigint, timestamp with time zone)  0009_deliveries.sql
 -- withdraw_jobs(text[])  0012_job_verbs.sql
 -- write_timer(shardclock.timers, text, boolean)  0020_policies.sql

@@ -1,7 +1,7 @@
--- Removes a job that no app declares.
+-- Removes a job that no app declares, and its starts.
 --
 -- in:    :name text
 -- out:   removed boolean (false: there is no such job)
--- locks: the job, and the timer of its next start
--- index: jobs_pkey, timers_by_name_prefix
+-- locks: the job, the timer of its next start, and starts that wait
+-- index: jobs_pkey, timers_by_name_prefix, deliveries_by_lane
 select shardclock.remove_job(:name::text) as removed

@@ -9,12 +9,14 @@ import pytest
 
 from jobs.states import JobState, RunOutcome
 from sql.cluster.holders import end_holders
+from sql.jobs.declare import mend_job_waits
 from sql.jobs.runs import advance_runs
 from tests.support.factories import HolderClient, query, value
-from tests.support.job_runs import LEASE_S, JobWorker, declare, fire, is_whole, job_of, outcomes
+from tests.support.job_runs import LEASE_S, JobWorker, declare, fire, is_whole, job_of, outcomes, said_of
 from tests.support.jobs import job_spec
 
 RUNNING = JobState.RUNNING.value
+DUE_IN_A_DAY = "select count(*) from shardclock.timers where name = $1 and due_date < now() + interval '1 day'"
 
 
 @pytest.fixture
@@ -134,3 +136,66 @@ async def test_a_new_rule_that_no_shard_has_planned_yet_takes_no_retry_from_a_ru
     assert await value(dsn, "select count(*) from shardclock.deliveries where target = 'job:refresh'") == 1
     await worker.wait(2.0)
     assert (await worker.one()).attempt == 1
+
+
+@pytest.mark.parametrize("schedule", ["0 3 * * *", "R/PT1H"])
+async def test_a_start_on_a_grid_that_was_planned_while_the_clock_was_ahead_is_planned_again(
+    dsn: str, worker: JobWorker, schedule: str
+) -> None:
+    # Given one that a shard planned 40 days from now, and one beside it that was planned today
+    await declare(dsn, job_spec(schedule=schedule), job_spec("other", schedule=schedule))
+    await query(
+        dsn,
+        "update shardclock.timers set created_at = now() + interval '40 days', due_date = now() + interval '41 days'"
+        " where name = 'job:refresh'",
+    )
+
+    mended = await mend_job_waits(worker.session, worker.holder)
+
+    assert list(mended) == ["refresh"]
+    assert await value(dsn, DUE_IN_A_DAY, "job:refresh") == await value(dsn, DUE_IN_A_DAY, "job:other") == 1
+    assert await mend_job_waits(worker.session, worker.holder) == {}
+    assert await is_whole(dsn) == []
+
+
+async def test_a_start_that_fell_due_while_the_clock_was_ahead_begins_once_it_is_set_right(
+    dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec(schedule="0 3 * * *"))
+    await query(dsn, "select shardclock.run_job('refresh')")
+    await fire(shard)
+    await query(dsn, "update shardclock.deliveries set next_attempt_at = now() + interval '40 days'")
+    assert (await worker.begin()).runs == []
+
+    assert list(await mend_job_waits(worker.session, worker.holder)) == ["refresh"]
+
+    assert (await worker.one()).job == "refresh"
+
+
+async def test_a_retry_that_waits_long_is_no_clock_that_was_ahead(
+    dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec(schedule="0 3 * * *", max_retries=3))
+    await query(dsn, "select shardclock.run_job('refresh')")
+    await fire(shard)
+    await worker.end(await worker.one(), RunOutcome.FAILED, delay_s=1_800.0)
+    assert await value(dsn, "select count(*) from shardclock.deliveries") == 1
+
+    assert await mend_job_waits(worker.session, worker.holder) == {}
+
+
+async def test_a_job_that_is_removed_leaves_no_start_to_the_next_one_of_its_name(
+    dsn: str, shard: HolderClient, client: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec())
+    await client.value("select shardclock.add_job('eu', 'refresh', every => interval '1 hour')")
+    await fire(shard)
+    await worker.end(await worker.one(), RunOutcome.FAILED, delay_s=60.0)
+    assert await value(dsn, "select count(*) from shardclock.deliveries") == 1
+
+    assert await client.value("select shardclock.remove_job('eu')")
+    assert (await said_of(dsn, "eu"))[-1] == "DISCARDED"
+    await client.value("select shardclock.add_job('eu', 'refresh', every => interval '1 hour')")
+    await worker.wait(120.0)
+
+    assert (await worker.begin()).runs == []
