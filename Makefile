@@ -23,7 +23,7 @@ endef
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all check coverage lint chaos chaos-long chaos-timers chaos-deliveries chaos-cases chaos-broken reference-cases bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer iproute2 docs dashboards lock clean
+.PHONY: help setup demo test test-all check coverage lint chaos chaos-long chaos-timers chaos-deliveries chaos-jobs chaos-cases chaos-broken reference-cases bench bench-peers bench-peers-go bench-peers-jvm prometheus faketime pgbouncer iproute2 docs dashboards lock clean
 
 help: ## list these commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/\1|\2/' | awk -F'|' '{ printf "  make %-15s %s\n", $$1, $$2 }'
@@ -65,6 +65,9 @@ chaos-timers: setup ## an hour with timers alone, about 930 a second with its fl
 
 chaos-deliveries: setup ## kill workers, handlers' processes, shards and Postgres 50 times each (ten minutes)
 	$(BIN)/python -m tests.chaos --minutes 10 --of deliveries $(if $(SEED),--seed $(SEED))
+
+chaos-jobs: setup ## kill workers, runs' processes, shards, the coordinator, Ray and Postgres 50 times each while jobs run (half an hour)
+	$(BIN)/python -m tests.chaos.jobs $(if $(SEED),--seed $(SEED))
 
 chaos-cases: setup ## faults that need root, several nodes or a machine of their own (nine minutes; skipped with a reason where they can't be)
 	$(BIN)/python -m pytest -m chaos

@@ -25,7 +25,7 @@ from tests.support.shard_process import ShardProcess
 
 START_S = 60.0
 LED_S = 2.0  # a takeover that a coordinator makes
-APP, APP_FILE = "chaos_app", Path(__file__).with_name("app.py")
+APP = "chaos_app"
 WORKERS = 2  # what a new database wants
 WANT_ENGINES = "update shardclock.scale set wanted = $1 where role = 'engine'"
 SERVING = "select from shardclock.presence where role = $1 and part is not null and seen_at > started_at"
@@ -160,18 +160,18 @@ class Processes:
 
 
 class RayCluster:
-    """`shardclock up`: Ray, a coordinator, as many shards and engines as it is told, two workers with the rig's app.
+    """`shardclock up`: Ray, a coordinator, as many shards and engines as it is told, two workers with an app's file.
 
-    Without `has_workers` it has no app, and so no worker.
+    Without an `app` it has no worker.
     """
 
     name = "ray"
 
     def __init__(
-        self, place: Path, shards: int = 3, *, has_workers: bool = True, engines: int = 0, log: IO[bytes] | None = None
+        self, place: Path, shards: int = 3, *, app: Path | None, engines: int = 0, log: IO[bytes] | None = None
     ) -> None:
         self.takeover_s = LED_S
-        self._has_workers, self._engines = has_workers, engines
+        self._app, self._engines = app, engines
         self._place, self._shards, self._log = place, shards, log
         self._up: ClusterProcess | None = None
 
@@ -182,13 +182,14 @@ class RayCluster:
         """
         async with connected(direct_dsn) as admin:
             await admin.execute(WANT_ENGINES, max(1, self._engines))
-        shutil.copy(APP_FILE, self._place / f"{APP}.py")
+        if self._app is not None:
+            shutil.copy(self._app, self._place / f"{APP}.py")
         self._up = await asyncio.to_thread(
             ClusterProcess,
             self._place,
             cwd=self._place,
             SHARDCLOCK_DSN=dsn,
-            **({"SHARDCLOCK_APP": APP} if self._has_workers else {}),
+            **({"SHARDCLOCK_APP": APP} if self._app else {}),
             SHARDCLOCK_SHARDS=str(self._shards),
             SHARDCLOCK_METRICS_PORT="0",
             SHARDCLOCK_GATEWAY_ENABLED="false",
@@ -197,7 +198,7 @@ class RayCluster:
         )
         await asyncio.to_thread(self._up.until_running)
         await until_serving(direct_dsn, self._shards)
-        await until_serving(direct_dsn, WORKERS if self._has_workers else 0, role=WORKER)
+        await until_serving(direct_dsn, WORKERS if self._app else 0, role=WORKER)
         await until_serving(direct_dsn, self._engines, role=ENGINE)
 
     async def stop(self) -> None:

@@ -107,7 +107,7 @@ def draw(
     """
     # Each by a chance of its own: a seed gives the same faults at any load, and the same timers whatever they call.
     steps = _steps(random.Random(seed), length_s=length_s, calls_per_s=calls_per_s)
-    breaks = _breaks(random.Random(f"{seed} breaks"), length_s=length_s, menu=menu)
+    breaks = draw_breaks(random.Random(f"{seed} breaks"), length_s=length_s, menu=menu)
     weights = {**WEIGHTS, **WEBHOOKS} if webhooks else WEIGHTS
     aimed = _aimed(random.Random(f"{seed} targets"), steps, weights, share=targeted, length_s=length_s)
     begins = draw_begins(random.Random(f"{seed} instances"), length_s=length_s, instances_per_s=instances_per_s)
@@ -212,7 +212,7 @@ def _change(chance: random.Random, at_s: float, steps: Sequence[Step], *, of: in
     )
 
 
-def _breaks(chance: random.Random, *, length_s: float, menu: Sequence[Menu]) -> list[Break]:
+def draw_breaks(chance: random.Random, *, length_s: float, menu: Sequence[Menu]) -> list[Break]:
     """Draw faults one after another, and now and then a second one into the first."""
     breaks: list[Break] = []
     at_s, end_s = FIRST_FAULT_S, length_s - LAST_FAULT_S

@@ -16,7 +16,8 @@ from tests.chaos.acts import COSTLY, QUICK, WEIGHTS
 from tests.chaos.builds import TRIALS
 from tests.chaos.faults import TYPES
 from tests.chaos.faults.hosts import PARTITIONS
-from tests.chaos.menus import DELIVERING, menu
+from tests.chaos.jobs.__main__ import KINDS, MINUTES
+from tests.chaos.menus import DELIVERING, RUNNING, menu
 from tests.chaos.plan import (
     COSTLY_S,
     ENDLESS_S,
@@ -132,6 +133,15 @@ def test_ten_minutes_of_deliveries_kill_each_of_four_50_times() -> None:
         assert min(kinds.values()) >= 50
 
 
+def test_a_run_of_jobs_kills_each_of_six_50_times() -> None:
+    for seed in SEEDS:
+        drawn = draw(seed, length_s=MINUTES * 60, calls_per_s=0.01, menu=RUNNING).breaks
+        kills = Counter(KINDS[it.fault] for it in drawn)
+
+        assert kills.keys() == set(KINDS.values())
+        assert min(kills.values()) >= 50
+
+
 def test_all_that_a_run_must_be_able_to_break_is_drawn_or_has_a_scenario() -> None:
     offered = {entry.fault for ray in (True, False) for entry in menu(ray=ray, length_s=TEN_MINUTES_S)}
     offered |= {fault for trial in TRIALS.values() for fault in trial.faults}
@@ -143,7 +153,7 @@ def test_all_that_a_run_must_be_able_to_break_is_drawn_or_has_a_scenario() -> No
 
 
 def test_every_fault_that_there_is_breaks_something_that_must_break() -> None:
-    others = {"freeze coordinator", "put a shard's clock ahead"}
+    others = {"freeze coordinator", "put a shard's clock ahead", "kill run"}
 
     assert TYPES.keys() - {fault for names in COVERED.values() for fault in names} == others
 

@@ -47,7 +47,7 @@ from tests.chaos.faults.processes import (
     kill_shard_at,
     lose_head,
 )
-from tests.chaos.faults.workers import freeze_worker, kill_handler, kill_worker, replace_frozen_worker
+from tests.chaos.faults.workers import freeze_worker, kill_handler, kill_run, kill_worker, replace_frozen_worker
 
 TYPES: Mapping[str, FaultType] = {
     it.name: it
@@ -83,6 +83,7 @@ TYPES: Mapping[str, FaultType] = {
         ),
         FaultType("kill worker", "kill", kill_worker, disturbs=False),
         FaultType("kill handler", "kill", kill_handler, disturbs=False),
+        FaultType("kill run", "kill", kill_run, disturbs=False, only="ray"),
         FaultType("freeze worker", "freeze", freeze_worker, disturbs=False),
         FaultType("replace a frozen worker", "freeze", replace_frozen_worker, disturbs=False, only="processes"),
         FaultType("kill engine", "kill", kill_engine, disturbs=False),

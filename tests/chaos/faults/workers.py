@@ -1,4 +1,4 @@
-"""Workers and the processes of their handlers, killed or stopped. No timer fires later for it, so none is a victim."""
+"""Workers and the processes below them, killed or stopped. No timer fires later for it, so none is a victim."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tests.chaos.stage import Stage
 from tests.support.processes import kill
 
 HANDLERS = ("HandlerActor", "handler_process")  # on Ray, and without
+RUNS = "RunActor"
 STOPPED_S = 2.0  # less than a slow handler takes: the successor must still have in hand what it took over
 
 
@@ -28,6 +29,15 @@ async def kill_handler(stage: Stage, chance: random.Random, _: float) -> Hit:
     found = [process for word in HANDLERS for process in stage.cluster.processes(word)]
     if not found:
         raise NothingToBreak("no handler has a process")
+    kill([chance.choice(found)])
+    return Hit()
+
+
+async def kill_run(stage: Stage, chance: random.Random, _: float) -> Hit:
+    """Kill a process in which runs of jobs are made with -9, whether one is being made or not."""
+    found = stage.cluster.processes(RUNS)
+    if not found:
+        raise NothingToBreak("no run has a process")
     kill([chance.choice(found)])
     return Hit()
 

@@ -1,0 +1,99 @@
+"""Kill everything while jobs run, and say whether their promises held: python -m tests.chaos.jobs --minutes 22.
+
+exit:    0 valid, 1 a promise was broken, 2 nothing can be said (too little was killed, or nothing ran)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import secrets
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+
+import uvloop
+
+from tests.chaos.clusters import RayCluster
+from tests.chaos.jobs.promises import Finding, judge
+from tests.chaos.jobs.record import JobsRecord
+from tests.chaos.jobs.running import FILE, run
+from tests.chaos.stage import stage_for
+
+APP = Path(__file__).with_name("app.py")
+MINUTES = 22.0  # enough for 50 kills of each kind
+SHOWN = 10
+# What is killed so often: a worker, a run's process, a shard, the coordinator, Ray (by either of two), Postgres.
+KINDS = {
+    "kill worker": "worker",
+    "kill run": "run's process",
+    "kill shard": "shard",
+    "kill coordinator": "coordinator",
+    "kill raylet": "Ray",
+    "kill GCS": "Ray",
+    "kill postmaster": "Postgres",
+}
+
+
+def main() -> int:
+    """Read the arguments, do the run, tell what it came to."""
+    given = _arguments()
+    given.to.mkdir(parents=True, exist_ok=True)
+    _tell(f"the same run again: python -m tests.chaos.jobs --minutes {given.minutes:g} --seed {given.seed}")
+    with tempfile.TemporaryDirectory(prefix="sc-") as place, (given.to / "cluster.log").open("wb") as log:
+        record = uvloop.run(_run(RayCluster(Path(place), app=APP, log=log), given))
+    (given.to / "record.json").write_text(json.dumps(asdict(record)), encoding="utf-8")
+    return tell_all(record, judge(record), kills_min=given.kills_min)
+
+
+def tell_all(record: JobsRecord, findings: list[Finding], *, kills_min: int) -> int:
+    """Tell what was broken and what each promise came to; return how to exit."""
+    kills = Counter(dict.fromkeys(KINDS.values(), 0))
+    kills.update(KINDS[fault.name] for fault in record.faults)
+    outcomes = Counter(end.outcome for end in record.ends)
+    _tell("killed: " + ", ".join(f"{kind} {count}" for kind, count in kills.items()))
+    _tell(f"{len(record.starts):,} runs: " + ", ".join(f"{name} {n:,}" for name, n in outcomes.most_common()))
+    for it in findings:
+        _tell(f"{it.promise} {it.title}: {len(it.broken):,} of {it.cases:,} broken")
+        for line in it.broken[:SHOWN]:
+            _tell(f"    {line}")
+    if any(it.broken for it in findings):
+        _tell("invalid")
+        return 1
+    if few := [f"{kind} {count}" for kind, count in kills.items() if count < kills_min]:
+        _tell(f"unknown: killed too seldom ({kills_min} each): {', '.join(few)}")
+        return 2
+    if empty := [it.promise for it in findings if not it.cases]:
+        _tell(f"unknown: {', '.join(empty)} had no case")
+        return 2
+    _tell("valid")
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.jobs", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="how long faults go on")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6), help="of an earlier run, to repeat it")
+    parser.add_argument("--kills-min", type=int, default=50, help="kills of each kind below which nothing is proved")
+    parser.add_argument("--to", type=Path, default=Path("build/chaos-jobs"), help="where the record is written")
+    return parser.parse_args()
+
+
+async def _run(cluster: RayCluster, given: argparse.Namespace) -> JobsRecord:
+    async with stage_for(cluster) as stage:
+        try:
+            return await run(stage, seed=given.seed, length_s=given.minutes * 60, tell=_tell)
+        finally:
+            if (stage.place / FILE).exists():
+                shutil.copy(stage.place / FILE, given.to / FILE)
+
+
+def _tell(words: str) -> None:
+    sys.stderr.write(f"{words}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""Prove that the judge of jobs finds each way in which one of their promises can be broken, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.chaos.history import Fault
+from tests.chaos.jobs.__main__ import tell_all
+from tests.chaos.jobs.promises import AGAIN_S, LATE_S, judge
+from tests.chaos.jobs.record import Change, Counted, JobsRecord, Line
+
+JOB = "second"
+
+
+def lines(run: str, *what: str, job: str = JOB, at: float = 100.0) -> list[Line]:
+    return [Line(it, job, run, at, 7) for it in what]
+
+
+def changes(run: str, outcome: str, *, begun: float, took_s: float = 1.0, job: str = JOB) -> list[Change]:
+    return [Change(0, begun, job, run, None), Change(0, begun + took_s, job, run, outcome)]
+
+
+def kill(began_at: float, ended_at: float, name: str = "kill worker") -> Fault:
+    return Fault(1, "kill", name, began_at, ended_at)
+
+
+GOOD = JobsRecord(
+    lines=[
+        *lines("1.1", "begin", "beat", "end"),
+        *lines("2.1", "begin", "beat"),
+        *lines("3.1", "begin", "beat", "raise"),
+        *lines("4.1", "begin", "end"),
+    ],
+    changes=[
+        *changes("1.1", "SUCCEEDED", begun=10.0),
+        *changes("2.1", "CRASHED", begun=12.0, took_s=20.0),
+        *changes("3.1", "FAILED", begun=40.0),
+        *changes("4.1", "SUCCEEDED", begun=42.0),
+    ],
+    counted=[Counted(JOB, runs=4, successes=2, failures=1, crashes=1, is_marked=False)],
+    faults=[kill(13.0, 13.1)],
+    takes_s={JOB: 2.0},
+    warm_at=5.0,
+    mended_at=30.0,
+    watched_until=44.0,
+)
+
+
+def broken(record: JobsRecord) -> set[str]:
+    return {finding.promise for finding in judge(record) if finding.broken}
+
+
+def test_a_good_record_breaks_nothing_and_puts_every_promise_to_the_test() -> None:
+    assert broken(GOOD) == set()
+    assert all(finding.cases for finding in judge(GOOD))
+
+
+def test_a_run_that_lives_on_beside_the_next_one_breaks_j1() -> None:
+    late = [*GOOD.lines[:6], *lines("2.1", "beat"), *GOOD.lines[6:]]
+
+    assert broken(replace(GOOD, lines=late)) == {"J1"}
+
+
+def test_runs_of_two_jobs_may_go_on_at_the_same_time() -> None:
+    both = replace(
+        GOOD,
+        lines=[*lines("1.1", "begin"), *lines("9.1", "begin", job="other"), *lines("1.1", "end"), *GOOD.lines[3:]],
+        changes=[*GOOD.changes, *changes("9.1", "CRASHED", begun=43.0, job="other")],
+        takes_s={JOB: 2.0, "other": 2.0},
+    )
+
+    assert broken(both) == set()
+
+
+@pytest.mark.parametrize("missing", range(len(GOOD.changes)))
+def test_a_start_or_an_end_that_is_not_recorded_breaks_j2(missing: int) -> None:
+    told = [change for number, change in enumerate(GOOD.changes) if number != missing]
+
+    assert "J2" in broken(replace(GOOD, changes=told))
+
+
+def test_an_end_that_is_recorded_twice_breaks_j2() -> None:
+    assert "J2" in broken(replace(GOOD, changes=[*GOOD.changes, GOOD.changes[-1]]))
+
+
+def test_a_call_that_was_never_begun_breaks_j2() -> None:
+    assert broken(replace(GOOD, lines=[*GOOD.lines, *lines("5.1", "begin", "end")])) == {"J2"}
+
+
+@pytest.mark.parametrize(
+    ("run", "outcome"), [("2.1", "SUCCEEDED"), ("2.1", "FAILED"), ("3.1", "SUCCEEDED"), ("1.1", "FAILED")]
+)
+def test_an_outcome_that_is_not_what_the_function_did_breaks_j3(run: str, outcome: str) -> None:
+    told = [it._replace(outcome=outcome) if it.run == run and it.outcome else it for it in GOOD.changes]
+
+    assert "J3" in broken(replace(GOOD, changes=told))
+
+
+def test_a_run_whose_answer_was_lost_is_a_crash_however_it_ended() -> None:
+    told = [it._replace(outcome="CRASHED") if it.run == "1.1" and it.outcome else it for it in GOOD.changes]
+
+    assert broken(replace(GOOD, changes=told)) == {"J4"}, "and the statistics must say so"
+
+
+@pytest.mark.parametrize("field", ["runs", "successes", "failures", "crashes"])
+def test_a_count_that_is_not_that_of_the_records_breaks_j4(field: str) -> None:
+    (counted,) = GOOD.counted
+    more = counted._replace(**{field: getattr(counted, field) + 1})
+
+    assert broken(replace(GOOD, counted=[more])) == {"J4"}
+
+
+def test_a_mark_that_stays_breaks_j5() -> None:
+    (counted,) = GOOD.counted
+
+    assert broken(replace(GOOD, counted=[counted._replace(is_marked=True)])) == {"J5"}
+
+
+def test_a_job_that_begins_nothing_after_the_last_fault_breaks_j5() -> None:
+    assert "J5" in broken(replace(GOOD, mended_at=43.0))
+
+
+def test_a_pause_that_nothing_excuses_breaks_j6() -> None:
+    assert broken(replace(GOOD, faults=[])) == {"J6"}
+    assert broken(replace(GOOD, watched_until=42.0 + 2.0 + LATE_S + AGAIN_S + 0.1)) == {"J6"}
+
+
+def test_a_fault_that_lasts_excuses_its_own_length() -> None:
+    until = 42.0 + 2.0 + LATE_S + AGAIN_S + 9.9
+
+    assert broken(replace(GOOD, watched_until=until)) == {"J6"}
+    assert broken(replace(GOOD, watched_until=until, faults=[*GOOD.faults, kill(43.0, 53.0, "kill GCS")])) == set()
+
+
+@pytest.mark.parametrize(
+    ("record", "kills_min", "code"),
+    [
+        (GOOD, 0, 0),
+        (GOOD, 1, 2),
+        (replace(GOOD, faults=[]), 0, 1),
+        (replace(GOOD, lines=[], changes=[], counted=[]), 0, 2),
+    ],
+    ids=["valid", "too few kills", "invalid", "no case"],
+)
+def test_how_a_run_ends_says_what_it_came_to(record: JobsRecord, kills_min: int, code: int) -> None:
+    assert tell_all(record, judge(record), kills_min=kills_min) == code
