@@ -2,7 +2,7 @@
 --
 -- in:    nothing
 -- out:   due_at timestamptz, timer_key bigint, name text or null, target text, claims integer (0: a timer that has not
---        fired; else how often its delivery was claimed, plus one); no row: nothing is pending
+--        fired; else how often its delivery was claimed, plus one); no row: nothing is pending, or all is on hold
 -- locks: nothing
 -- index: none
 select n.due_at, n.timer_key, n.name, n.target, n.claims
@@ -43,5 +43,6 @@ from (
         limit 1
     )
 ) n
+where not exists (select from shardclock.identity i where i.held_why is not null)
 order by n.due_at, n.timer_key
 limit 1

@@ -227,6 +227,19 @@ async def test_a_timer_that_the_test_has_locked_is_told(sc: SteppedCluster) -> N
     assert [name for name, _ in await fired(sc)] == ["locked"]
 
 
+async def test_what_falls_due_during_a_hold_happens_once_it_is_released(sc: SteppedCluster) -> None:
+    await sc.client.schedule(delay="PT1H", name="held", target="stepped.noted")
+    await query(sc.dsn, "update shardclock.identity set held_why = 'we look at it'")
+
+    await sc.advance("PT2H")
+    assert await fired(sc) == []
+    assert sc.now() == BEGIN + timedelta(hours=2)
+
+    await query(sc.dsn, "update shardclock.identity set held_why = null")
+    await sc.advance("PT0S")
+    assert await fired(sc) == [("held", BEGIN + timedelta(hours=2))]
+
+
 async def test_a_timer_at_fault_fails_alone_as_on_a_cluster(sc: SteppedCluster) -> None:
     await query(sc.dsn, REFUSE)
     for name in ("a", "poison", "b"):

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import pytest
 
 from tests.support.factories import HolderClient, add_holder, query
+from tests.support.job_runs import JobWorker
 from tests.support.plans import fill
 from tests.support.postgres import Server
 from tests.support.scheduling import Ask, by_batch, by_sql
@@ -35,6 +36,20 @@ async def shard(dsn: str) -> AsyncIterator[HolderClient]:
     """Give a holder that keeps all slots."""
     await add_holder(dsn, 1)
     async with HolderClient(dsn, holder=1) as hand:
+        yield hand
+
+
+@pytest.fixture
+async def worker(dsn: str) -> AsyncIterator[JobWorker]:
+    """Give a worker that keeps all slots, for jobs; those of deliveries need targets, which their files say."""
+    async with JobWorker(dsn, 11) as hand:
+        yield hand
+
+
+@pytest.fixture
+async def another(dsn: str) -> AsyncIterator[JobWorker]:
+    """Give another worker that believes to keep all slots."""
+    async with JobWorker(dsn, 12) as hand:
         yield hand
 
 

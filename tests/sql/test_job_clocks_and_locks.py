@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
@@ -17,20 +16,6 @@ from tests.support.jobs import job_spec
 
 RUNNING = JobState.RUNNING.value
 DUE_IN_A_DAY = "select count(*) from shardclock.timers where name = $1 and due_date < now() + interval '1 day'"
-
-
-@pytest.fixture
-async def worker(dsn: str) -> AsyncIterator[JobWorker]:
-    """Give a worker that keeps all slots."""
-    async with JobWorker(dsn, 11) as hand:
-        yield hand
-
-
-@pytest.fixture
-async def another(dsn: str) -> AsyncIterator[JobWorker]:
-    """Give another worker that believes to keep all slots."""
-    async with JobWorker(dsn, 12) as hand:
-        yield hand
 
 
 async def test_a_job_that_a_client_has_locked_takes_up_no_place(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from jobs.states import JobState, RunOutcome
@@ -15,13 +13,6 @@ from tests.support.jobs import job_spec
 
 CANCEL = "select shardclock.cancel_job('refresh')"
 STARTS = "select count(*) from shardclock.deliveries"
-
-
-@pytest.fixture
-async def worker(dsn: str) -> AsyncIterator[JobWorker]:
-    """Give a worker that keeps all slots."""
-    async with JobWorker(dsn, 11) as hand:
-        yield hand
 
 
 async def start(dsn: str, shard: HolderClient, *, slot: int | None = None) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -16,13 +15,6 @@ from tests.support.jobs import job_spec
 from tests.support.sql_client import call, refusal
 
 EU: dict[str, Any] = {"name": "refresh-eu", "function": "app:refresh"}
-
-
-@pytest.fixture
-async def worker(dsn: str) -> AsyncIterator[JobWorker]:
-    """Give a worker that keeps all slots."""
-    async with JobWorker(dsn, 11) as hand:
-        yield hand
 
 
 async def apply(client: HolderClient, **said: Any) -> list[str]:

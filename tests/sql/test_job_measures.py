@@ -45,13 +45,6 @@ async def shard(dsn: str) -> AsyncIterator[HolderClient]:
         yield hand
 
 
-@pytest.fixture
-async def worker(dsn: str) -> AsyncIterator[JobWorker]:
-    """Give a worker that keeps all slots."""
-    async with JobWorker(dsn, 11) as hand:
-        yield hand
-
-
 async def measured(session: Session, *, in_s: float = 0.0) -> JobsMeasured:
     """Measure as if so many seconds had gone."""
     async with session.connection() as connection:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -23,13 +22,6 @@ from tests.support.shard_pool import incarnation
 from tests.support.sql_client import call, refusal
 
 DAILY = {"schedule": "0 3 * * *", "zone": "Europe/Berlin"}
-
-
-@pytest.fixture
-async def worker(dsn: str) -> AsyncIterator[JobWorker]:
-    """Give a worker that keeps all slots."""
-    async with JobWorker(dsn, 11) as hand:
-        yield hand
 
 
 async def timers(dsn: str) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
@@ -34,20 +33,6 @@ RUN_NOW = "select shardclock.run_job($1, $2)"
 def dsn(each_dsn: str) -> str:
     """Name an empty database on each version."""
     return each_dsn
-
-
-@pytest.fixture
-async def worker(dsn: str) -> AsyncIterator[JobWorker]:
-    """Give a worker that keeps all slots."""
-    async with JobWorker(dsn, 11) as hand:
-        yield hand
-
-
-@pytest.fixture
-async def another(dsn: str) -> AsyncIterator[JobWorker]:
-    """Give another worker that believes to keep all slots."""
-    async with JobWorker(dsn, 12) as hand:
-        yield hand
 
 
 async def start(dsn: str, shard: HolderClient, name: str = "refresh", config: str | None = None) -> int:
