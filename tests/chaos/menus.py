@@ -61,14 +61,15 @@ DELIVERING = (
     Menu("kill shard", rest_s=2.0),
     Menu("kill postmaster", 1, 0.0, 1.0, rest_s=4.0),
 )
-# What a run of a job can lose: its worker, its process, the shard that fires its start, who leads, Ray, Postgres.
+# What a run of a job can lose: its worker, its process, the shard that fires its start, who leads, Ray, Postgres. A new
+# Ray needs half a minute until runs have their processes again, and the next fault should find some.
 RUNNING = (
     Menu("kill worker", 2, rest_s=2.0),
     Menu("kill run", 4, rest_s=1.0),  # often there is none: those before have just been killed
     Menu("kill shard", 2, rest_s=2.0),
     Menu("kill coordinator", 2, rest_s=3.0),
-    Menu("kill raylet", 1, rest_s=12.0),
-    Menu("kill GCS", 1, rest_s=12.0),
+    Menu("kill raylet", 1, rest_s=30.0),
+    Menu("kill GCS", 1, rest_s=30.0),
     Menu("kill postmaster", 2, 0.0, 1.0, rest_s=4.0),
 )
 # Long ones, which a run of minutes has time for once or twice.
