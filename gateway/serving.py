@@ -17,7 +17,7 @@ from gateway.app import make_app
 from gateway.protocol import BoundedProtocol
 from gateway.requests.callers import is_loopback
 from gateway.settings import CannotServe, GatewaySettings
-from keepers.collector import collect_seldom
+from keepers.collector import leave_out_of_collections
 from sql.clock.moved import require_real_clock
 from sql.cluster.rights import LacksRights, require_gateway_rights
 from sql.dsn import Dsn
@@ -69,7 +69,7 @@ async def serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
-    collect_seldom()
+    leave_out_of_collections()
     tend()
     tell(
         f"HTTP API at {_url_of(listener, is_tls=config.is_ssl)}"

@@ -947,6 +947,7 @@ ALTER TABLE ONLY shardclock.holders
 -- foreign_reason(text, shardclock.identity)  0028_operators_hold.sql
 -- forget_requests()  0013_api.sql
 -- has_no_start(text)  0011_jobs.sql
+-- has_old_timer(text, interval)  0030_what_jobs_leave.sql
 -- has_targets()  0022_signals.sql
 -- hold_reason(text)  0028_operators_hold.sql
 -- is_free(bigint, timestamp with time zone, timestamp with time zone, interval, bigint[])  0001_timers.sql

@@ -9,6 +9,7 @@ from sql.session import Session
 
 KEPT_RUNS = 100  # of each job
 FORGOTTEN_MAX = 10_000  # by one call
+MENDED_MAX = 200  # by one call
 
 
 async def declare_jobs(session: Session, specs: Sequence[JobSpec]) -> dict[str, list[str]]:
@@ -38,6 +39,7 @@ async def tend_jobs(session: Session, holder: int) -> dict[str, str]:
 async def mend_job_waits(session: Session, holder: int) -> dict[str, str]:
     """Let jobs start that wait for a clock which was ahead, and was set back; return what was wrong, by job.
 
+    shape:   MENDED_MAX at most: call again
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/jobs/mend_job_waits.sql
     """

@@ -1,4 +1,4 @@
--- Removes a job that no app declares, and its starts.
+-- Removes a job that no app declares, with its next start and the starts that wait.
 --
 -- in:    :name text
 -- out:   removed boolean (false: there is no such job)

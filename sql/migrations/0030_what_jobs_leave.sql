@@ -1,4 +1,5 @@
--- A job that is removed leaves no start behind, and one whose clock was set back waits for none that was planned before.
+-- A job that is removed leaves no start that waits, and one whose clock was set back waits for none that was planned
+-- before. Timers that a client has scheduled with the job as their target are the client's.
 
 -- A start that waits would be run by the next job of this name, if there is one before it is due.
 create or replace function shardclock.remove_job(name text)
@@ -40,14 +41,17 @@ begin
 end
 $$;
 
+-- A few at a time, so that each call comes to its end; who calls comes again at once.
 create or replace function shardclock.mend_job_waits(holder bigint)
 returns table (job text, repair text)
 language plpgsql
 set enable_seqscan = off
+set lock_timeout = '100ms'
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     found_one shardclock.jobs;
+    ended_ahead boolean;
     slack constant interval := '1 minute'; -- a clock that is set right by less is none that was wrong
 begin
     if not exists (
@@ -63,35 +67,72 @@ begin
         where j.last_finish > clock_timestamp() + slack
             or j.not_before > clock_timestamp() + interval '1 day' -- no rest is so long
             or shardclock.waits_for_old_clock(j.name, slack)
+        limit 200
         for update of j skip locked
     loop
-        update shardclock.jobs j
-        set last_finish = least(j.last_finish, clock_timestamp()), not_before = null
-        where j.name = found_one.name
-        returning j.* into found_one;
-        if found_one.is_enabled and exists (
-            select from shardclock.timers t
-            where t.tenant_id = 'default' and t.name = 'job:' || found_one.name and t.paused_due_date is null
-                and case
-                    when found_one.every_s is null then t.created_at > clock_timestamp() + slack
-                    else t.due_date > clock_timestamp() + found_one.every_s * interval '1 second' + slack
+        begin
+            -- Only a run that ended while the clock was ahead has left a rest that is too long, and an end to come.
+            ended_ahead := (
+                found_one.last_finish > clock_timestamp() + slack
+                or found_one.not_before > clock_timestamp() + interval '1 day'
+            ) is true;
+            if ended_ahead then
+                update shardclock.jobs j
+                set last_finish = least(j.last_finish, clock_timestamp()), not_before = null
+                where j.name = found_one.name
+                returning j.* into found_one;
+            end if;
+            if found_one.is_enabled and (
+                shardclock.has_old_timer(found_one.name, slack)
+                or ended_ahead and exists (
+                    select from shardclock.timers t
+                    where t.tenant_id = 'default' and t.name = 'job:' || found_one.name and t.target = t.name
+                        and t.paused_due_date is null and t.schedule is null
+                        and t.due_date > clock_timestamp() + found_one.every_s * interval '1 second' + slack
+                )
+            ) then
+                perform shardclock.drop_job_timer(found_one.name, 'the clock was set back');
+                perform shardclock.plan_job(
+                    found_one, shardclock.next_start(found_one.every_s, found_one.last_finish)
+                );
+            end if;
+            -- Of a run that is going it is where a crash is looked for, and how long its lease is believed.
+            update shardclock.deliveries d
+            set next_attempt_at = least(d.next_attempt_at, clock_timestamp()),
+                claimed_until = case
+                    when d.claimed_until is not null then least(d.claimed_until, clock_timestamp() + slack)
                 end
-        ) then
-            perform shardclock.drop_job_timer(found_one.name, 'the clock was set back');
-            perform shardclock.plan_job(
-                found_one, shardclock.next_start(found_one.every_s, found_one.last_finish)
-            );
-        end if;
-        update shardclock.deliveries d
-        set next_attempt_at = clock_timestamp()
-        where d.target = 'job:' || found_one.name and d.tenant_id = 'default' and d.claimed_by is null
-            and d.next_attempt_at > clock_timestamp() + slack;
-        job := found_one.name;
-        repair := 'the clock was set back, and it waited for the old one';
-        return next;
+            where d.target = 'job:' || found_one.name and d.tenant_id = 'default'
+                and d.next_attempt_at > clock_timestamp() + slack
+                and (ended_ahead or d.claimed_by is not null or d.failed_attempts + d.given_back = 0);
+            job := found_one.name;
+            repair := 'the clock was set back, and it waited for the old one';
+            return next;
+        exception when lock_not_available then
+            -- Somebody has locked its timer or its delivery: the next call mends it, and this one the others.
+            null;
+        end;
     end loop;
 end
 $$;
+
+-- Whether a job's next start on a grid was planned when the clock was ahead, and nobody has changed it since.
+create function shardclock.has_old_timer(job text, slack interval)
+returns boolean
+language sql
+stable
+begin atomic
+    select exists (
+        select from shardclock.timers t
+        where t.tenant_id = 'default' and t.name = 'job:' || has_old_timer.job and t.target = t.name
+            and t.paused_due_date is null and t.schedule is not null
+            and coalesce(t.changed_at, t.created_at) > clock_timestamp() + has_old_timer.slack
+    );
+end;
+
+comment on function shardclock.has_old_timer is
+    'Internal: Says whether a job''s start on a grid was planned when the clock was ahead.';
+revoke all on function shardclock.has_old_timer(text, interval) from public;
 
 -- Whether a job's next start, or one that is due, was written when the clock was ahead. Each probes an index.
 create function shardclock.waits_for_old_clock(job text, slack interval)
@@ -100,19 +141,13 @@ language sql
 stable
 begin atomic
     select
-        exists (
-            select from shardclock.timers t
-            where t.tenant_id = 'default' and t.name = 'job:' || waits_for_old_clock.job
-                and t.paused_due_date is null and t.schedule is not null
-                and t.created_at > clock_timestamp() + waits_for_old_clock.slack
-        )
+        shardclock.has_old_timer(waits_for_old_clock.job, waits_for_old_clock.slack)
         or exists (
             select from shardclock.deliveries d
             where d.target = 'job:' || waits_for_old_clock.job and d.tenant_id = 'default'
-                and d.claimed_by is null
-                -- A retry waits by itself.
-                and d.failed_attempts + d.given_back = 0
                 and d.next_attempt_at > clock_timestamp() + waits_for_old_clock.slack
+                -- A retry waits by itself, but not while it is being made.
+                and (d.claimed_by is not null or d.failed_attempts + d.given_back = 0)
         );
 end;
 

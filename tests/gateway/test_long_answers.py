@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from keepers.collector import collect_seldom
+from keepers.collector import leave_out_of_collections
 from tests.support.factories import query
 from tests.support.gateways import NDJSON, Api, serving
 from tests.support.loop_steps import longest_step
@@ -25,7 +25,7 @@ from generate_series(1, $2::integer) g
 @pytest.fixture(autouse=True)
 def as_a_gateway_serves(collector: None) -> None:
     """Leave the modules of all tests to themselves, as a gateway does with its own."""
-    collect_seldom()
+    leave_out_of_collections()
 
 
 @pytest.fixture

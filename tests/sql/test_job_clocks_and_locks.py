@@ -184,3 +184,66 @@ async def test_a_job_that_is_removed_leaves_no_start_to_the_next_one_of_its_name
     await worker.wait(120.0)
 
     assert (await worker.begin()).runs == []
+
+
+async def test_a_run_that_began_while_the_clock_was_ahead_is_found_when_it_crashes(
+    dsn: str, shard: HolderClient, worker: JobWorker, another: JobWorker
+) -> None:
+    await declare(dsn, job_spec(schedule="0 3 * * *"))
+    await query(dsn, "select shardclock.run_job('refresh')")
+    await fire(shard)
+    await another.one()
+    ahead = "now() + interval '40 days'"
+    await query(dsn, f"update shardclock.deliveries set next_attempt_at = {ahead}, claimed_until = {ahead}")
+    await end_holders(another.session, [another.holder], why="died")
+    assert (await worker.begin()).runs == []
+
+    assert list(await mend_job_waits(worker.session, worker.holder)) == ["refresh"]
+
+    assert (await worker.one()).crashed
+
+
+async def test_a_rest_after_a_crash_stays_when_another_start_of_the_job_waits_for_the_old_clock(
+    dsn: str, shard: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec(schedule="0 3 * * *"))
+    await query(dsn, "select shardclock.run_job('refresh')")
+    await fire(shard)
+    await query(dsn, "update shardclock.deliveries set next_attempt_at = now() + interval '40 days'")
+    await query(dsn, "update shardclock.jobs set not_before = now() + interval '20 s'")
+
+    assert list(await mend_job_waits(worker.session, worker.holder)) == ["refresh"]
+
+    assert (await worker.begin()).runs == [], "the process of the run that crashed may still live"
+
+
+async def test_a_start_that_an_operator_has_moved_since_the_clock_was_set_right_stays(
+    dsn: str, client: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec(schedule="0 3 * * *"))
+    await query(
+        dsn,
+        "update shardclock.timers set created_at = now() + interval '40 days', due_date = now() + interval '41 days',"
+        " anchor_occurrence = 0",
+    )
+    await client.value(
+        "select shardclock.reschedule_timer(name => 'job:refresh', due_date => now() + interval '9 days')"
+    )
+
+    assert await mend_job_waits(worker.session, worker.holder) == {}
+
+    assert await value(dsn, "select due_date < now() + interval '10 days' from shardclock.timers")
+
+
+async def test_a_timer_that_a_client_has_locked_keeps_no_other_job_waiting_for_the_old_clock(
+    dsn: str, client: HolderClient, worker: JobWorker
+) -> None:
+    await declare(dsn, job_spec(schedule="0 3 * * *"), job_spec("other", schedule="0 3 * * *"))
+    await query(dsn, "update shardclock.timers set created_at = now() + interval '40 days'")
+    await client.begin()
+    await client.value("select count(*) from (select from shardclock.timers where name = 'job:refresh' for update) t")
+
+    assert list(await mend_job_waits(worker.session, worker.holder)) == ["other"]
+
+    await client.rollback()
+    assert list(await mend_job_waits(worker.session, worker.holder)) == ["refresh"]

@@ -14,7 +14,7 @@ from jobs.spec import InvalidJob, JobSpec
 from jobs.states import JobState, RunOutcome
 from shardclock import JobPolicy
 from sql.deliveries.claim import Claim, renew_deliveries
-from sql.jobs.declare import FORGOTTEN_MAX, mend_job_waits, prune_runs, tend_jobs
+from sql.jobs.declare import FORGOTTEN_MAX, MENDED_MAX, mend_job_waits, prune_runs, tend_jobs
 from sql.jobs.runs import (
     BegunRun,
     EndedRun,
@@ -131,9 +131,12 @@ class JobRunner:
         if not self._specs:
             await self._begin()
             await self._end()
-        for tend in (mend_job_waits, tend_jobs):  # a next start counts from what the first has mended
-            for job, repair in (await tend(self._tends, self._holder)).items():
-                self._log.warning("job repaired", job=job, repair=repair)
+        mended = await mend_job_waits(self._tends, self._holder)  # a next start counts from what this has mended
+        repaired = mended | await tend_jobs(self._tends, self._holder)
+        for job, repair in repaired.items():
+            self._log.warning("job repaired", job=job, repair=repair)
+        if len(mended) == MENDED_MAX:
+            return 0.0
         now_s = time.monotonic()
         if now_s >= self._prune_at_s:
             if await prune_runs(self._tends, self._holder) == FORGOTTEN_MAX:

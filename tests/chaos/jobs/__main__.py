@@ -52,7 +52,10 @@ def main() -> int:
 def tell_all(record: JobsRecord, findings: list[Finding], *, kills_min: int) -> int:
     """Tell what was broken and what each promise came to; return how to exit."""
     kills = Counter(dict.fromkeys(KINDS.values(), 0))
-    kills.update(KINDS[fault.name] for fault in record.faults)
+    # One that was broken off, because Postgres was away, may have killed nothing.
+    kills.update(KINDS[fault.name] for fault in record.faults if "broken_off" not in fault.detail)
+    begun = {line.run for line in record.lines}
+    crashed = sum(end.outcome == "CRASHED" and end.run in begun for end in record.ends)
     outcomes = Counter(end.outcome for end in record.ends)
     _tell("killed: " + ", ".join(f"{kind} {count}" for kind, count in kills.items()))
     _tell(f"{len(record.starts):,} runs: " + ", ".join(f"{name} {n:,}" for name, n in outcomes.most_common()))
@@ -63,7 +66,9 @@ def tell_all(record: JobsRecord, findings: list[Finding], *, kills_min: int) -> 
     if any(it.broken for it in findings):
         _tell("invalid")
         return 1
-    if few := [f"{kind} {count}" for kind, count in kills.items() if count < kills_min]:
+    if few := [
+        f"{kind} {count}" for kind, count in [*kills.items(), ("runs that crashed", crashed)] if count < kills_min
+    ]:
         _tell(f"unknown: killed too seldom ({kills_min} each): {', '.join(few)}")
         return 2
     if empty := [it.promise for it in findings if not it.cases]:

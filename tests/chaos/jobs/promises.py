@@ -16,20 +16,23 @@ from tests.chaos.jobs.record import Change, JobsRecord, Line
 from tests.chaos.promises.wording import clock
 
 # What an outcome may be, by the last line that the function wrote. A run whose answer was lost is a crash, however it
-# had ended; one that its worker gave up when it was drained was interrupted.
-LOST = frozenset({"CRASHED", "INTERRUPTED"})
+# had ended.
 POSSIBLE = {
-    "end": LOST | {"SUCCEEDED"},
-    "raise": LOST | {"FAILED"},
-    "break": LOST | {"CANCELED"},
-    "beat": LOST | {"CANCELED"},  # killed after the grace
-    "begin": LOST | {"CANCELED"},
-    "nothing": LOST | {"CANCELED"},
+    "end": {"CRASHED", "SUCCEEDED"},
+    "raise": {"CRASHED", "FAILED"},
+    "break": {"CRASHED", "CANCELED"},
+    "beat": {"CRASHED", "CANCELED"},  # killed after the grace
+    "begin": {"CRASHED", "CANCELED"},
+    "nothing": {"CRASHED", "CANCELED", "INTERRUPTED"},  # a process that had made another run died before this one
 }
+LEFT = "its worker left"  # and so its run was interrupted, whatever it wrote
+REPLACED = "a later start replaces it"  # until the jobs are disabled nobody else cancels a run
 # After faults, until a job runs again: the lease of the run that crashed, the rest after a crash, and the start of a
 # worker with its processes.
 AGAIN_S = 20.0 + 5.0 + 10.0
 LATE_S = 2.0  # of a start that nothing has disturbed, on a machine that is busy with new clusters
+LAST_S = 40.0  # of the quiet at the end, in which each job must begin a run
+EARLY_S = 0.05  # a run's end is recorded when it is written, a moment after the pause began
 
 
 class Finding(NamedTuple):
@@ -54,21 +57,25 @@ def judge(record: JobsRecord) -> list[Finding]:
 
 
 def one_at_a_time(record: JobsRecord) -> Iterator[str | None]:
-    """No run of a job begins before the last sign of life of the one before it."""
+    """No run of a job begins before the last sign of life of the one before it, and none is made twice."""
     going: dict[str, str] = {}
+    made: dict[str, int] = {}
     over: dict[str, set[str]] = defaultdict(set)
     told: set[str] = set()
     for line in record.lines:
+        fault = None
         if line.run in over[line.job]:
-            if line.run not in told:
-                told.add(line.run)
-                beside = going[line.job]
-                yield f"run {line.run} of {line.job} still lived at {clock(line.at)}, beside run {beside}"
+            fault = f"run {line.run} of {line.job} still lived at {clock(line.at)}, beside run {going[line.job]}"
+        elif line.run in made and (line.what == "begin" or line.pid != made[line.run]):
+            fault = f"run {line.run} of {line.job} was made twice, by process {line.pid}, too, at {clock(line.at)}"
         elif going.get(line.job) != line.run:
             if line.job in going:
                 over[line.job].add(going[line.job])
-            going[line.job] = line.run
+            going[line.job], made[line.run] = line.run, line.pid
             yield None
+        if fault is not None and line.run not in told:
+            told.add(line.run)
+            yield fault
 
 
 def recorded(record: JobsRecord) -> Iterator[str | None]:
@@ -84,14 +91,16 @@ def recorded(record: JobsRecord) -> Iterator[str | None]:
 
 
 def crashes_counted(record: JobsRecord) -> Iterator[str | None]:
-    """Each run's outcome is what its function did, or a crash; none that died was a success."""
+    """Each run's outcome is what its function did, or a crash; none that died is told as something else."""
     last: dict[str, Line] = {line.run: line for line in record.lines}
     for end in record.ends:
-        what = last[end.run].what if end.run in last else "nothing"
-        if end.outcome in POSSIBLE[what]:
+        what, reason = last[end.run].what if end.run in last else "nothing", end.reason or ""
+        may_be = POSSIBLE[what] | ({"INTERRUPTED"} if LEFT in reason else set())
+        is_asked = REPLACED in reason or end.at > record.watched_until
+        if end.outcome in may_be and (end.outcome != "CANCELED" or is_asked):
             yield None
         else:
-            yield f"run {end.run} of {end.job} wrote {what!r} last, and is {end.outcome}"
+            yield f"run {end.run} of {end.job} wrote {what!r} last, and is {end.outcome}: {reason}"
 
 
 def statistics_agree(record: JobsRecord) -> Iterator[str | None]:
@@ -113,19 +122,31 @@ def statistics_agree(record: JobsRecord) -> Iterator[str | None]:
 
 
 def none_is_stuck(record: JobsRecord) -> Iterator[str | None]:
-    """No job bears a mark when all has ended, and each has begun a run since the last fault."""
-    since = {it.job for it in record.starts if it.at > record.mended_at}
+    """No job bears a mark when all has ended, and each has begun a run in the last part of the quiet."""
+    since = {it.job for it in record.starts if record.watched_until - LAST_S < it.at <= record.watched_until}
     for job in record.counted:
         if job.is_marked:
             yield f"{job.job} still has a run"
         elif job.job not in since:
-            yield f"{job.job} began no run after the last fault"
+            yield f"{job.job} began no run in the last {LAST_S:.0f} s, when nothing was broken"
         else:
             yield None
 
 
+def waits_for_its_time(record: JobsRecord) -> Iterator[str | None]:
+    """After a success a job begins nothing before its pause is over: no start is made twice."""
+    for job, changes in _by_job(record.changes).items():
+        for end, start in pairwise(changes):
+            if job not in record.pauses_s or end.outcome != "SUCCEEDED" or start.outcome is not None:
+                continue
+            if start.at - end.at < record.pauses_s[job] - EARLY_S:
+                yield f"{job} began run {start.run} {start.at - end.at:.3f} s after the end of run {end.run}"
+            else:
+                yield None
+
+
 def keeps_its_cadence(record: JobsRecord) -> Iterator[str | None]:
-    """Between two starts of a job there is a run and its pause, and what faults cost: each its length, all one rest."""
+    """Between two starts of a job there is a run and its pause, and what faults cost: their length, one recovery."""
     for job, starts in _by_job(record.starts).items():
         moments = [*(it.at for it in starts if it.at >= record.warm_at), record.watched_until]
         for before, after in pairwise(moments):
@@ -138,10 +159,16 @@ def keeps_its_cadence(record: JobsRecord) -> Iterator[str | None]:
 
 
 def _cost_s(faults: Sequence[Fault], before: float, after: float) -> float:
+    """Return how much longer than usual a job may be quiet: no longer than until a recovery after the last fault."""
     # The crash of a run that a fault hit is found later: so a fault from before the last start matters, too.
     felt = [it for it in faults if it.began_at < after and it.ended_at + AGAIN_S > before]
-    broken_s = sum(max(0.0, min(after, it.ended_at) - max(before, it.began_at)) for it in felt)
-    return AGAIN_S + broken_s if felt else 0.0
+    if not felt:
+        return 0.0
+    broken_s, until = 0.0, before
+    for it in sorted(felt, key=lambda fault: fault.began_at):
+        broken_s += max(0.0, min(after, it.ended_at) - max(until, it.began_at))
+        until = max(until, it.ended_at)
+    return min(AGAIN_S + broken_s, max(it.ended_at for it in felt) + AGAIN_S - before)
 
 
 def _by_job(changes: Sequence[Change]) -> dict[str, list[Change]]:
@@ -155,7 +182,8 @@ PROMISES: Sequence[tuple[str, str, Check]] = (
     ("J1", "a job has one run at a time", one_at_a_time),
     ("J2", "each run is begun once and ends once", recorded),
     ("J3", "no crash is told as something else", crashes_counted),
-    ("J4", "statistics are those of the records", statistics_agree),
+    ("J4", "runs, successes, failures and crashes are counted as recorded", statistics_agree),
     ("J5", "no job is stuck", none_is_stuck),
     ("J6", "a job keeps its cadence, and has it back after a fault", keeps_its_cadence),
+    ("J7", "no start comes before its time", waits_for_its_time),
 )

@@ -20,13 +20,17 @@ class Line(NamedTuple):
 
 
 class Change(NamedTuple):
-    """One record of the log about a run: STARTING, or with an outcome its end. Moments are seconds since 1970."""
+    """One record of the log about a run: STARTING, or with an outcome its end, and why.
+
+    units:   moments are seconds since 1970
+    """
 
     position: int
     at: float
     job: str
     run: str
     outcome: str | None
+    reason: str | None = None
 
 
 class Counted(NamedTuple):
@@ -44,9 +48,9 @@ class Counted(NamedTuple):
 class JobsRecord:
     """All of it. `lines` stand in the order in which they were written, `changes` in that of the log.
 
-    Each job has made a run by `warm_at`, and so has a process; the first fault comes later. `mended_at` is when the
-    last fault was over, `watched_until` when the jobs were disabled. `takes_s` says how long a job's run and the pause
-    after it take together, if nothing is broken.
+    Each job has made a run by `warm_at`, and so has a process; the first fault comes later. `watched_until` is when the
+    jobs were disabled, long after the last fault. `takes_s` says how long a job's run and the pause after it take
+    together, if nothing is broken; `pauses_s` how long the pause after a success is, of those that have one.
     """
 
     lines: Sequence[Line]
@@ -54,8 +58,8 @@ class JobsRecord:
     counted: Sequence[Counted]
     faults: Sequence[Fault]
     takes_s: Mapping[str, float]
+    pauses_s: Mapping[str, float]
     warm_at: float
-    mended_at: float
     watched_until: float
 
     @property

@@ -18,17 +18,18 @@ from tests.chaos.stage import Stage
 from tests.support.roles import as_role
 
 WARM_S = 60.0  # for each job to make its first run, whose process must be started
-QUIET_S = 60.0  # after the last fault, so that each job shows that it has its cadence back
+QUIET_S = 90.0  # after the last fault, so that each job shows that it has its cadence back
 ENDED_S = 60.0  # for the last runs to end, once all jobs are disabled
 FILE = "runs.ndjson"  # where `app` writes
 # A run and the pause after it: of jobs on a grid, its period, or of one that is replaced its grace, too.
 TAKES_S = {
     "quick": 0.6, "second": 2.0, "plain": 2.2, "long": 13.0, "fails": 1.2, "grid": 2.5, "queues": 3.5, "replaces": 6.0,
 }  # fmt: skip
+PAUSES_S = {"quick": 0.5, "second": 1.0, "plain": 1.0, "long": 1.0, "fails": 1.0}
 CHANGES = """
     select
         position, extract(epoch from recorded_at)::double precision, substr(target, 5), detail ->> 'run',
-        detail ->> 'outcome'
+        detail ->> 'outcome', detail ->> 'reason'
     from shardclock.command_log
     where target like 'job:%' and detail ? 'run' and (intent = 'STARTING' or detail ? 'outcome')
     order by position
@@ -42,7 +43,7 @@ MARKED = "select count(*) from shardclock.jobs where run_timer_key is not null"
 
 
 async def run(stage: Stage, *, seed: int, length_s: float, tell: Tell) -> JobsRecord:
-    """Break things beside the jobs for a while, leave them alone for a minute, and read what was recorded."""
+    """Break things beside the jobs for a while, leave them alone for a while, and read what was recorded."""
     breaks = draw_breaks(random.Random(f"{seed} breaks"), length_s=length_s, menu=RUNNING)
     nemesis = Nemesis(stage, Plan(seed, length_s, (), breaks))
     tell(f"starting the cluster ({stage.cluster.name})")
@@ -51,7 +52,6 @@ async def run(stage: Stage, *, seed: int, length_s: float, tell: Tell) -> JobsRe
     warm_at = time.time()
     tell(f"{length_s:.0f} s, {len(breaks)} faults, seed {seed}")
     await nemesis.run()
-    mended_at = time.time()
     tell(f"all is mended; the jobs are left alone for {QUIET_S:.0f} s")
     await asyncio.sleep(QUIET_S)
     watched_until = time.time()
@@ -67,8 +67,8 @@ async def run(stage: Stage, *, seed: int, length_s: float, tell: Tell) -> JobsRe
         counted=counted,
         faults=sorted(nemesis.faults, key=lambda fault: fault.began_at),
         takes_s=TAKES_S,
+        pauses_s=PAUSES_S,
         warm_at=warm_at,
-        mended_at=mended_at,
         watched_until=watched_until,
     )
 

@@ -1,4 +1,4 @@
-"""Prove that the judge of jobs finds each way in which one of their promises can be broken, and nothing else."""
+"""Prove that the judge of jobs finds broken promises that are written by hand, and no others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.chaos.history import Fault
 from tests.chaos.jobs.__main__ import tell_all
-from tests.chaos.jobs.promises import AGAIN_S, LATE_S, judge
+from tests.chaos.jobs.promises import AGAIN_S, LAST_S, LATE_S, LEFT, REPLACED, judge
 from tests.chaos.jobs.record import Change, Counted, JobsRecord, Line
 
 JOB = "second"
@@ -18,8 +18,10 @@ def lines(run: str, *what: str, job: str = JOB, at: float = 100.0) -> list[Line]
     return [Line(it, job, run, at, 7) for it in what]
 
 
-def changes(run: str, outcome: str, *, begun: float, took_s: float = 1.0, job: str = JOB) -> list[Change]:
-    return [Change(0, begun, job, run, None), Change(0, begun + took_s, job, run, outcome)]
+def changes(
+    run: str, outcome: str, *, begun: float, took_s: float = 1.0, job: str = JOB, reason: str | None = None
+) -> list[Change]:
+    return [Change(0, begun, job, run, None), Change(0, begun + took_s, job, run, outcome, reason)]
 
 
 def kill(began_at: float, ended_at: float, name: str = "kill worker") -> Fault:
@@ -42,8 +44,8 @@ GOOD = JobsRecord(
     counted=[Counted(JOB, runs=4, successes=2, failures=1, crashes=1, is_marked=False)],
     faults=[kill(13.0, 13.1)],
     takes_s={JOB: 2.0},
+    pauses_s={JOB: 1.0},
     warm_at=5.0,
-    mended_at=30.0,
     watched_until=44.0,
 )
 
@@ -61,6 +63,11 @@ def test_a_run_that_lives_on_beside_the_next_one_breaks_j1() -> None:
     late = [*GOOD.lines[:6], *lines("2.1", "beat"), *GOOD.lines[6:]]
 
     assert broken(replace(GOOD, lines=late)) == {"J1"}
+
+
+@pytest.mark.parametrize("again", [Line("begin", JOB, "1.1", 100.0, 7), Line("beat", JOB, "1.1", 100.0, 8)])
+def test_a_run_that_is_made_twice_breaks_j1(again: Line) -> None:
+    assert broken(replace(GOOD, lines=[GOOD.lines[0], again, *GOOD.lines[1:]])) == {"J1"}
 
 
 def test_runs_of_two_jobs_may_go_on_at_the_same_time() -> None:
@@ -98,6 +105,24 @@ def test_an_outcome_that_is_not_what_the_function_did_breaks_j3(run: str, outcom
     assert "J3" in broken(replace(GOOD, changes=told))
 
 
+@pytest.mark.parametrize(
+    ("outcome", "reason"), [("INTERRUPTED", "its process died"), ("CANCELED", "it takes too long")]
+)
+def test_a_crash_that_is_told_as_something_else_breaks_j3(outcome: str, reason: str) -> None:
+    told = [it._replace(outcome=outcome, reason=reason) if it.outcome == "CRASHED" else it for it in GOOD.changes]
+
+    assert "J3" in broken(replace(GOOD, changes=told))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason"), [("INTERRUPTED", f"{LEFT}; killed"), ("CANCELED", f"{REPLACED}; killed")]
+)
+def test_a_run_may_be_broken_off_with_a_reason(outcome: str, reason: str) -> None:
+    told = [it._replace(outcome=outcome, reason=reason) if it.outcome == "CRASHED" else it for it in GOOD.changes]
+
+    assert broken(replace(GOOD, changes=told)) == {"J4"}
+
+
 def test_a_run_whose_answer_was_lost_is_a_crash_however_it_ended() -> None:
     told = [it._replace(outcome="CRASHED") if it.run == "1.1" and it.outcome else it for it in GOOD.changes]
 
@@ -118,20 +143,45 @@ def test_a_mark_that_stays_breaks_j5() -> None:
     assert broken(replace(GOOD, counted=[counted._replace(is_marked=True)])) == {"J5"}
 
 
-def test_a_job_that_begins_nothing_after_the_last_fault_breaks_j5() -> None:
-    assert "J5" in broken(replace(GOOD, mended_at=43.0))
+def test_a_job_that_begins_nothing_at_the_end_breaks_j5() -> None:
+    assert "J5" in broken(replace(GOOD, watched_until=42.0 + LAST_S))
+
+
+def test_a_start_before_the_pause_is_over_breaks_j7() -> None:
+    early = [it._replace(at=11.5) if it.run == "2.1" and it.outcome is None else it for it in GOOD.changes]
+
+    assert broken(replace(GOOD, changes=early)) == {"J7"}
+
+
+def test_a_retry_need_not_wait_for_the_pause() -> None:
+    early = [it._replace(at=41.1) if it.run == "4.1" and it.outcome is None else it for it in GOOD.changes]
+
+    assert broken(replace(GOOD, changes=early)) == set()
+
+
+def began_nothing(until: float, *faults: Fault) -> bool:
+    found = next(it for it in judge(replace(GOOD, faults=faults, watched_until=until)) if it.promise == "J6")
+    return any("00:00:42" in line for line in found.broken)
 
 
 def test_a_pause_that_nothing_excuses_breaks_j6() -> None:
     assert broken(replace(GOOD, faults=[])) == {"J6"}
-    assert broken(replace(GOOD, watched_until=42.0 + 2.0 + LATE_S + AGAIN_S + 0.1)) == {"J6"}
+    assert not began_nothing(42.0 + 2.0 + LATE_S)
+    assert began_nothing(42.0 + 2.0 + LATE_S + 0.1)
 
 
-def test_a_fault_that_lasts_excuses_its_own_length() -> None:
-    until = 42.0 + 2.0 + LATE_S + AGAIN_S + 9.9
+def test_a_fault_excuses_a_recovery_and_its_own_length_once() -> None:
+    long, within = kill(43.0, 53.0, "kill GCS"), kill(44.0, 52.0)
 
-    assert broken(replace(GOOD, watched_until=until)) == {"J6"}
-    assert broken(replace(GOOD, watched_until=until, faults=[*GOOD.faults, kill(43.0, 53.0, "kill GCS")])) == set()
+    assert not began_nothing(42.0 + 2.0 + LATE_S + AGAIN_S + 9.9, long, within)
+    assert began_nothing(42.0 + 2.0 + LATE_S + AGAIN_S + 10.1, long, within)
+
+
+def test_a_fault_that_was_over_excuses_no_more_than_what_is_left_of_its_recovery() -> None:
+    before = kill(20.0, 22.0)
+
+    assert not began_nothing(22.0 + AGAIN_S + 2.0 + LATE_S - 0.1, before)
+    assert began_nothing(22.0 + AGAIN_S + 2.0 + LATE_S + 0.1, before)
 
 
 @pytest.mark.parametrize(
