@@ -186,15 +186,17 @@ async def test_a_job_that_is_removed_leaves_no_start_to_the_next_one_of_its_name
     assert (await worker.begin()).runs == []
 
 
+@pytest.mark.parametrize("failed_attempts", [0, 1])
 async def test_a_run_that_began_while_the_clock_was_ahead_is_found_when_it_crashes(
-    dsn: str, shard: HolderClient, worker: JobWorker, another: JobWorker
+    dsn: str, shard: HolderClient, worker: JobWorker, another: JobWorker, failed_attempts: int
 ) -> None:
-    await declare(dsn, job_spec(schedule="0 3 * * *"))
+    await declare(dsn, job_spec(schedule="0 3 * * *", max_retries=3))
     await query(dsn, "select shardclock.run_job('refresh')")
     await fire(shard)
     await another.one()
     ahead = "now() + interval '40 days'"
     await query(dsn, f"update shardclock.deliveries set next_attempt_at = {ahead}, claimed_until = {ahead}")
+    await query(dsn, "update shardclock.deliveries set failed_attempts = $1", failed_attempts)
     await end_holders(another.session, [another.holder], why="died")
     assert (await worker.begin()).runs == []
 
