@@ -66,8 +66,9 @@ chaos-timers: setup ## an hour with timers alone, about 930 a second with its fl
 chaos-deliveries: setup ## kill workers, handlers' processes, shards and Postgres 50 times each (ten minutes)
 	$(BIN)/python -m tests.chaos --minutes 10 --of deliveries $(if $(SEED),--seed $(SEED))
 
-chaos-jobs: setup ## kill workers, runs' processes, shards, the coordinator, Ray and Postgres 50 times each while jobs run (three quarters of an hour)
-	$(BIN)/python -m tests.chaos.jobs $(if $(SEED),--seed $(SEED))
+chaos-jobs: setup ## while jobs run, kill workers, runs' processes, shards, the coordinator and Postgres, and then the whole Ray, 50 times each (an hour and a quarter)
+	$(BIN)/python -m tests.chaos.jobs --of processes $(if $(SEED),--seed $(SEED))
+	$(BIN)/python -m tests.chaos.jobs --of ray $(if $(SEED),--seed $(SEED))
 
 chaos-cases: setup ## faults that need root, several nodes or a machine of their own (nine minutes; skipped with a reason where they can't be)
 	$(BIN)/python -m pytest -m chaos

@@ -41,6 +41,15 @@ begin
 end
 $$;
 
+comment on function shardclock.remove_job is $$Removes a job that was added by add_job, or whose code is gone, with its next
+start and the starts that wait. Its records stay in the log.
+
+name: the job's name
+returns: true, or false: there is no such job
+errors: 55000 for a job that an app declares, or of which a run is going
+example: select shardclock.remove_job('refresh-eu');
+$$;
+
 -- A few at a time, so that each call comes to its end; who calls comes again at once.
 create or replace function shardclock.mend_job_waits(holder bigint)
 returns table (job text, repair text)

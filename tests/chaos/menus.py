@@ -61,17 +61,16 @@ DELIVERING = (
     Menu("kill shard", rest_s=2.0),
     Menu("kill postmaster", 1, 0.0, 1.0, rest_s=4.0),
 )
-# What a run of a job can lose: its worker, its process, the shard that fires its start, who leads, Ray, Postgres. A new
-# Ray needs half a minute until runs have their processes again, and the next fault should find some.
+# What a run of a job can lose: its worker, its process, the shard that fires its start, who leads, Postgres.
 RUNNING = (
-    Menu("kill worker", 2, rest_s=2.0),
-    Menu("kill run", 4, rest_s=1.0),  # often there is none: those before have just been killed
-    Menu("kill shard", 2, rest_s=2.0),
-    Menu("kill coordinator", 2, rest_s=3.0),
-    Menu("kill raylet", 1, rest_s=30.0),
-    Menu("kill GCS", 1, rest_s=30.0),
-    Menu("kill postmaster", 2, 0.0, 1.0, rest_s=4.0),
+    Menu("kill worker", rest_s=2.0),
+    Menu("kill run", 2, rest_s=1.0),  # often there is none: those before have just been killed
+    Menu("kill shard", rest_s=2.0),
+    Menu("kill coordinator", rest_s=3.0),
+    Menu("kill postmaster", 1, 0.0, 1.0, rest_s=4.0),
 )
+# And the whole Ray. A new one needs half a minute until runs have their processes again.
+HEADS = (Menu("kill raylet", rest_s=60.0), Menu("kill GCS", rest_s=60.0))
 # Long ones, which a run of minutes has time for once or twice.
 _LONG = [
     Menu("stop Postgres at once", 1, 60.0, 60.0, rest_s=15.0),

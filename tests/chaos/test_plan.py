@@ -16,8 +16,8 @@ from tests.chaos.acts import COSTLY, QUICK, WEIGHTS
 from tests.chaos.builds import TRIALS
 from tests.chaos.faults import TYPES
 from tests.chaos.faults.hosts import PARTITIONS
-from tests.chaos.jobs.__main__ import KINDS, MINUTES
-from tests.chaos.menus import DELIVERING, RUNNING, menu
+from tests.chaos.jobs.__main__ import RUNS
+from tests.chaos.menus import DELIVERING, menu
 from tests.chaos.plan import (
     COSTLY_S,
     ENDLESS_S,
@@ -133,12 +133,13 @@ def test_ten_minutes_of_deliveries_kill_each_of_four_50_times() -> None:
         assert min(kinds.values()) >= 50
 
 
-def test_a_run_of_jobs_kills_each_of_six_50_times() -> None:
+@pytest.mark.parametrize("of", RUNS)
+def test_a_run_of_jobs_kills_each_50_times(of: str) -> None:
     for seed in SEEDS:
-        drawn = draw(seed, length_s=MINUTES * 60, calls_per_s=0.01, menu=RUNNING).breaks
-        kills = Counter(KINDS[it.fault] for it in drawn)
+        drawn = draw(seed, length_s=RUNS[of].minutes * 60, calls_per_s=0.01, menu=RUNS[of].menu).breaks
+        kills = Counter(RUNS[of].kinds[it.fault] for it in drawn)
 
-        assert kills.keys() == set(KINDS.values())
+        assert kills.keys() == set(RUNS[of].kinds.values())
         assert min(kills.values()) >= 50
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from jobs.states import JobState, RunOutcome
 from sql.cluster.holders import end_holders
-from sql.jobs.declare import mend_job_waits
+from sql.jobs.declare import MENDED_MAX, mend_job_waits
 from sql.jobs.runs import advance_runs
 from tests.support.factories import HolderClient, query, value
 from tests.support.job_runs import LEASE_S, JobWorker, declare, fire, is_whole, job_of, outcomes, said_of
@@ -235,6 +235,15 @@ async def test_a_start_that_an_operator_has_moved_since_the_clock_was_set_right_
     assert await mend_job_waits(worker.session, worker.holder) == {}
 
     assert await value(dsn, "select due_date < now() + interval '10 days' from shardclock.timers")
+
+
+async def test_many_jobs_are_mended_a_few_at_a_time(dsn: str, worker: JobWorker) -> None:
+    await declare(dsn, *(job_spec(f"job-{n}", schedule="0 3 * * *") for n in range(MENDED_MAX + 1)))
+    await query(dsn, "update shardclock.timers set created_at = now() + interval '40 days'")
+
+    mended = [len(await mend_job_waits(worker.session, worker.holder)) for _ in range(3)]
+
+    assert mended == [MENDED_MAX, 1, 0]
 
 
 async def test_a_timer_that_a_client_has_locked_keeps_no_other_job_waiting_for_the_old_clock(

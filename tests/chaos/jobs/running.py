@@ -6,13 +6,13 @@ import asyncio
 import json
 import random
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.chaos.away import until
 from tests.chaos.jobs.record import Change, Counted, JobsRecord, Line
-from tests.chaos.menus import RUNNING
 from tests.chaos.nemesis import Nemesis
-from tests.chaos.plan import Plan, draw_breaks
+from tests.chaos.plan import Menu, Plan, draw_breaks
 from tests.chaos.running import Tell
 from tests.chaos.stage import Stage
 from tests.support.roles import as_role
@@ -42,9 +42,9 @@ ALL_RAN = "select bool_and(last_finish is not null) from shardclock.jobs"
 MARKED = "select count(*) from shardclock.jobs where run_timer_key is not null"
 
 
-async def run(stage: Stage, *, seed: int, length_s: float, tell: Tell) -> JobsRecord:
+async def run(stage: Stage, menu: Sequence[Menu], *, seed: int, length_s: float, tell: Tell) -> JobsRecord:
     """Break things beside the jobs for a while, leave them alone for a while, and read what was recorded."""
-    breaks = draw_breaks(random.Random(f"{seed} breaks"), length_s=length_s, menu=RUNNING)
+    breaks = draw_breaks(random.Random(f"{seed} breaks"), length_s=length_s, menu=menu)
     nemesis = Nemesis(stage, Plan(seed, length_s, (), breaks))
     tell(f"starting the cluster ({stage.cluster.name})")
     await stage.cluster.start(as_role(stage.dsn, "shard"), stage.direct_dsn)

@@ -188,11 +188,11 @@ def test_a_fault_that_was_over_excuses_no_more_than_what_is_left_of_its_recovery
     ("record", "kills_min", "code"),
     [
         (GOOD, 0, 0),
-        (GOOD, 1, 2),
+        (GOOD, 2, 2),
         (replace(GOOD, faults=[]), 0, 1),
         (replace(GOOD, lines=[], changes=[], counted=[]), 0, 2),
     ],
     ids=["valid", "too few kills", "invalid", "no case"],
 )
 def test_how_a_run_ends_says_what_it_came_to(record: JobsRecord, kills_min: int, code: int) -> None:
-    assert tell_all(record, judge(record), kills_min=kills_min) == code
+    assert tell_all(record, judge(record), {"kill worker": "worker"}, kills_min=kills_min) == code
