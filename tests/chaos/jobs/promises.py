@@ -32,7 +32,7 @@ REPLACED = "a later start replaces it"  # until the jobs are disabled nobody els
 AGAIN_S = 20.0 + 5.0 + 10.0
 LATE_S = 2.0  # of a start that nothing has disturbed, on a machine that is busy with new clusters
 LAST_S = 40.0  # of the quiet at the end, in which each job must begin a run
-EARLY_S = 0.05  # a run's end is recorded when it is written, a moment after the pause began
+LATER_OF = 100  # one pause of so many may be up to twice as long: who recovers may be hit, too
 
 
 class Finding(NamedTuple):
@@ -134,28 +134,36 @@ def none_is_stuck(record: JobsRecord) -> Iterator[str | None]:
 
 
 def waits_for_its_time(record: JobsRecord) -> Iterator[str | None]:
-    """After a success a job begins nothing before its pause is over: no start is made twice."""
+    """A job begins nothing before the moment that the end of its last run has told: no start is made twice."""
     for job, changes in _by_job(record.changes).items():
         for end, start in pairwise(changes):
-            if job not in record.pauses_s or end.outcome != "SUCCEEDED" or start.outcome is not None:
+            if job not in record.counted_from_end or end.next_start is None or start.outcome is not None:
                 continue
-            if start.at - end.at < record.pauses_s[job] - EARLY_S:
-                yield f"{job} began run {start.run} {start.at - end.at:.3f} s after the end of run {end.run}"
+            if start.at < end.next_start:
+                yield f"{job} began run {start.run} {end.next_start - start.at:.3f} s before its time"
             else:
                 yield None
 
 
 def keeps_its_cadence(record: JobsRecord) -> Iterator[str | None]:
     """Between two starts of a job there is a run and its pause, and what faults cost: their length, one recovery."""
+    late: list[tuple[bool, str]] = []
+    cases = 0
     for job, starts in _by_job(record.starts).items():
         moments = [*(it.at for it in starts if it.at >= record.warm_at), record.watched_until]
         for before, after in pairwise(moments):
-            may_take_s = record.takes_s[job] + LATE_S + _cost_s(record.faults, before, after)
-            if after - before > may_take_s:
+            cases += 1
+            cost_s = _cost_s(record.faults, before, after)
+            may_take_s, took_s = record.takes_s[job] + LATE_S + cost_s, after - before
+            if took_s > may_take_s:
                 gap = f"{job} began nothing from {clock(before)} to {clock(after)}"
-                yield f"{gap}: {after - before:.1f} s, of {may_take_s:.1f} s that it may take"
-            else:
-                yield None
+                is_excused = cost_s > 0 and took_s <= 2 * may_take_s
+                late.append((is_excused, f"{gap}: {took_s:.1f} s, of {may_take_s:.1f} s that it may take"))
+    may_be_late = cases // LATER_OF
+    excused = [line for is_excused, line in late if is_excused]
+    broken = [line for is_excused, line in late if not is_excused] + excused[may_be_late:]
+    yield from broken
+    yield from [None] * (cases - len(broken))
 
 
 def _cost_s(faults: Sequence[Fault], before: float, after: float) -> float:

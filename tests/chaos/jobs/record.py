@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ class Line(NamedTuple):
 
 
 class Change(NamedTuple):
-    """One record of the log about a run: STARTING, or with an outcome its end, and why.
+    """One record of the log about a run: STARTING, or with an outcome its end, why, and when the job starts next.
 
     units:   moments are seconds since 1970
     """
@@ -31,6 +31,7 @@ class Change(NamedTuple):
     run: str
     outcome: str | None
     reason: str | None = None
+    next_start: float | None = None
 
 
 class Counted(NamedTuple):
@@ -50,7 +51,7 @@ class JobsRecord:
 
     Each job has made a run by `warm_at`, and so has a process; the first fault comes later. `watched_until` is when the
     jobs were disabled, long after the last fault. `takes_s` says how long a job's run and the pause after it take
-    together, if nothing is broken; `pauses_s` how long the pause after a success is, of those that have one.
+    together, if nothing is broken. The jobs in `counted_from_end` have an interval, which counts from the end of a run.
     """
 
     lines: Sequence[Line]
@@ -58,7 +59,7 @@ class JobsRecord:
     counted: Sequence[Counted]
     faults: Sequence[Fault]
     takes_s: Mapping[str, float]
-    pauses_s: Mapping[str, float]
+    counted_from_end: Collection[str]
     warm_at: float
     watched_until: float
 

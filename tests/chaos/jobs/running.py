@@ -25,11 +25,12 @@ FILE = "runs.ndjson"  # where `app` writes
 TAKES_S = {
     "quick": 0.6, "second": 2.0, "plain": 2.2, "long": 13.0, "fails": 1.2, "grid": 2.5, "queues": 3.5, "replaces": 6.0,
 }  # fmt: skip
-PAUSES_S = {"quick": 0.5, "second": 1.0, "plain": 1.0, "long": 1.0, "fails": 1.0}
+COUNTED_FROM_END = ("quick", "second", "plain", "long", "fails")
 CHANGES = """
     select
         position, extract(epoch from recorded_at)::double precision, substr(target, 5), detail ->> 'run',
-        detail ->> 'outcome', detail ->> 'reason'
+        detail ->> 'outcome', detail ->> 'reason',
+        extract(epoch from (detail ->> 'next_start')::timestamptz)::double precision
     from shardclock.command_log
     where target like 'job:%' and detail ? 'run' and (intent = 'STARTING' or detail ? 'outcome')
     order by position
@@ -67,7 +68,7 @@ async def run(stage: Stage, menu: Sequence[Menu], *, seed: int, length_s: float,
         counted=counted,
         faults=sorted(nemesis.faults, key=lambda fault: fault.began_at),
         takes_s=TAKES_S,
-        pauses_s=PAUSES_S,
+        counted_from_end=COUNTED_FROM_END,
         warm_at=warm_at,
         watched_until=watched_until,
     )

@@ -18,10 +18,9 @@ def lines(run: str, *what: str, job: str = JOB, at: float = 100.0) -> list[Line]
     return [Line(it, job, run, at, 7) for it in what]
 
 
-def changes(
-    run: str, outcome: str, *, begun: float, took_s: float = 1.0, job: str = JOB, reason: str | None = None
-) -> list[Change]:
-    return [Change(0, begun, job, run, None), Change(0, begun + took_s, job, run, outcome, reason)]
+def changes(run: str, outcome: str, *, begun: float, took_s: float = 1.0, job: str = JOB) -> list[Change]:
+    end = begun + took_s
+    return [Change(0, begun, job, run, None), Change(0, end, job, run, outcome, next_start=end + 0.9)]
 
 
 def kill(began_at: float, ended_at: float, name: str = "kill worker") -> Fault:
@@ -44,7 +43,7 @@ GOOD = JobsRecord(
     counted=[Counted(JOB, runs=4, successes=2, failures=1, crashes=1, is_marked=False)],
     faults=[kill(13.0, 13.1)],
     takes_s={JOB: 2.0},
-    pauses_s={JOB: 1.0},
+    counted_from_end={JOB},
     warm_at=5.0,
     watched_until=44.0,
 )
@@ -147,16 +146,24 @@ def test_a_job_that_begins_nothing_at_the_end_breaks_j5() -> None:
     assert "J5" in broken(replace(GOOD, watched_until=42.0 + LAST_S))
 
 
-def test_a_start_before_the_pause_is_over_breaks_j7() -> None:
-    early = [it._replace(at=11.5) if it.run == "2.1" and it.outcome is None else it for it in GOOD.changes]
+def test_a_start_before_its_time_breaks_j7() -> None:
+    early = [it._replace(at=11.8) if it.run == "2.1" and it.outcome is None else it for it in GOOD.changes]
 
     assert broken(replace(GOOD, changes=early)) == {"J7"}
+    assert broken(replace(GOOD, changes=early, counted_from_end=())) == set(), "on a grid another start may wait"
 
 
-def test_a_retry_need_not_wait_for_the_pause() -> None:
-    early = [it._replace(at=41.1) if it.run == "4.1" and it.outcome is None else it for it in GOOD.changes]
+@pytest.mark.parametrize(
+    ("runs", "quiet_s", "is_broken"),
+    [(200, 39.0, False), (200, 45.0, False), (200, 80.0, True), (50, 45.0, True)],
+    ids=["in time", "one of two hundred", "twice as long", "one of fifty"],
+)
+def test_one_pause_of_a_hundred_may_be_longer_after_a_fault(runs: int, quiet_s: float, is_broken: bool) -> None:
+    told = [it for n in range(runs) for it in changes(f"{n}.1", "SUCCEEDED", begun=100.0 + 2 * n)]
+    last = told[-2].at
+    record = replace(GOOD, changes=told, faults=[kill(last + 1.0, last + 1.1)], watched_until=last + quiet_s)
 
-    assert broken(replace(GOOD, changes=early)) == set()
+    assert ("J6" in broken(record)) is is_broken
 
 
 def began_nothing(until: float, *faults: Fault) -> bool:
