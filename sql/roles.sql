@@ -244,8 +244,7 @@ grant insert, update on shardclock.jobs to shardclock_shard;
 grant insert, update, delete on shardclock.job_runs to shardclock_shard;
 grant execute on function
     shardclock.declare_job, shardclock.withdraw_jobs, shardclock.tend_jobs, shardclock.has_no_start,
-    shardclock.mend_job_waits, shardclock.waits_for_old_clock,
-    shardclock.has_old_timer
+    shardclock.mend_job_waits, shardclock.waits_for_old_clock, shardclock.has_old_timer
 to shardclock_shard;
 -- Secrets and headers are for who sends; who schedules sees which endpoints there are.
 grant select (tenant_id, name, url, policy, added_at, changed_at, disabled_at, disabled_why)

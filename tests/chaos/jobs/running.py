@@ -44,7 +44,7 @@ MARKED = "select count(*) from shardclock.jobs where run_timer_key is not null"
 
 
 async def run(stage: Stage, menu: Sequence[Menu], *, seed: int, length_s: float, tell: Tell) -> JobsRecord:
-    """Break things beside the jobs for a while, leave them alone for a while, and read what was recorded."""
+    """Break things beside the jobs, then leave the jobs alone for a while, and read what was recorded."""
     breaks = draw_breaks(random.Random(f"{seed} breaks"), length_s=length_s, menu=menu)
     nemesis = Nemesis(stage, Plan(seed, length_s, (), breaks))
     tell(f"starting the cluster ({stage.cluster.name})")
