@@ -47,7 +47,8 @@ def _lines(results: Results, folder: Path) -> Iterator[str]:
         " own, one after the other, and from the beginning again for each round. Figures are medians, with the least"
         " and the greatest of the rounds in brackets; the best is bold. The statement alone and our SQL alone are no"
         " contenders but limits: our SQL in a loop, with nothing around it. A warm server has log files to use again: a"
-        " new one zeroes each before it writes to it, and everybody waits.\n"
+        " new one zeroes each before it writes to it, and everybody waits. Compare within a case: machines of the same"
+        " name were twice as fast on one day as on another.\n"
     )
     yield (
         f"In `{CASES['handled'].title}` and `{CASES['called'].title}` everybody calls a handler, which does nothing."
@@ -63,7 +64,8 @@ def _lines(results: Results, folder: Path) -> Iterator[str]:
     for case in CASES.values():
         if rows := results.in_case(case.name):
             rounds = max(len(values) for row in rows for values in (*row.figures.values(), ()))
-            yield f"\n## {case.title}\n\n{case.about} {results.runs[case.name]}; {rounds} rounds.\n"
+            how_often = "one round" if rounds == 1 else f"{rounds} rounds"
+            yield f"\n## {case.title}\n\n{case.about} {results.runs[case.name]}; {how_often}.\n"
             for part in case.parts:
                 title = part.title or case.title
                 picture = f"{case.name}-{part.key}.svg" if part.key else f"{case.name}.svg"
