@@ -64,7 +64,7 @@ def _lines(results: Results, folder: Path) -> Iterator[str]:
     for case in CASES.values():
         if rows := results.in_case(case.name):
             rounds = max(len(values) for row in rows for values in (*row.figures.values(), ()))
-            how_often = "one round" if rounds == 1 else f"{rounds} rounds"
+            how_often = f"{rounds} round{'s' if rounds > 1 else ''}"
             yield f"\n## {case.title}\n\n{case.about} {results.runs[case.name]}; {how_often}.\n"
             for part in case.parts:
                 title = part.title or case.title
