@@ -279,8 +279,10 @@ def asked_of(api: Api, timer_key: int) -> asyncio.Task[LogRecord | None]:
 
 async def test_the_log_is_read_for_all_although_a_look_takes_too_long(api: Api, shard: HolderClient) -> None:
     too_long = StoreUnavailable("it took too long")
-    with mock.patch.object(timer_ends, "find_ends", side_effect=too_long):
+    with mock.patch.object(timer_ends, "find_ends", side_effect=too_long) as look:
         task = asyncio.create_task(api.post("/v1/timers?wait=PT10S", NOW))
+        # What fires before the first look is found by a look alone; the log is read for what comes after it.
+        await eventually(lambda: look.called)
         await fire(shard)
         assert (await task).json["end"]["intent"] == "TRIGGERED"
 
