@@ -3,7 +3,7 @@
 import gc
 
 # A batch makes many small things that all live until it is written: the collector would look at them again and again,
-# for a sixth of a worker's or an engine's time.
+# for a seventh of a worker's or an engine's time.
 COLLECT_AFTER = 50_000
 
 

@@ -1,7 +1,7 @@
--- A job that is removed leaves no start that waits, and one whose clock was set back waits for none that was planned
--- before. Timers that a client has scheduled with the job as their target are the client's.
+-- Two cases in which jobs made starts that nobody wanted, or none: a job was removed, or the clock was set back.
 
--- A start that waits would be run by the next job of this name, if there is one before it is due.
+-- The starts that wait go with the job: else the next job of this name would run them. Timers that a client has scheduled
+-- with the job as their target stay.
 create or replace function shardclock.remove_job(name text)
 returns boolean
 language plpgsql
@@ -41,8 +41,8 @@ begin
 end
 $$;
 
-comment on function shardclock.remove_job is $$Removes a job that was added by add_job, or whose code is gone, with its next
-start and the starts that wait. Its records stay in the log.
+comment on function shardclock.remove_job is $$Removes a job that was added by add_job, or whose code is gone. Its next start and
+the starts that wait go with it. Its records stay in the log.
 
 name: the job's name
 returns: true, or false: there is no such job
@@ -80,7 +80,8 @@ begin
         for update of j skip locked
     loop
         begin
-            -- Only a run that ended while the clock was ahead has left a rest that is too long, and an end to come.
+            -- Its last run ended while the clock was ahead: so its end and its rest are in the future. If only a start
+            -- was written then, the rest is right, and stays.
             ended_ahead := (
                 found_one.last_finish > clock_timestamp() + slack
                 or found_one.not_before > clock_timestamp() + interval '1 day'
@@ -105,7 +106,7 @@ begin
                     found_one, shardclock.next_start(found_one.every_s, found_one.last_finish)
                 );
             end if;
-            -- Of a run that is going it is where a crash is looked for, and how long its lease is believed.
+            -- A crash is looked for among the deliveries that are due, and only when the lease is over.
             update shardclock.deliveries d
             set next_attempt_at = least(d.next_attempt_at, clock_timestamp()),
                 claimed_until = case
@@ -125,7 +126,8 @@ begin
 end
 $$;
 
--- Whether a job's next start on a grid was planned when the clock was ahead, and nobody has changed it since.
+-- Whether a job's next start, by a cron or repeat rule, was planned while the clock was ahead. If somebody has changed
+-- it since, that moment counts.
 create function shardclock.has_old_timer(job text, slack interval)
 returns boolean
 language sql

@@ -1,4 +1,4 @@
-"""Prove that `status` and others tell of a hold, and that `release` ends it only if it is asked to and that is safe."""
+"""Prove that `status` and others tell of a hold. `release` ends it only if it is asked to, and only if that is safe."""
 
 from __future__ import annotations
 

@@ -123,6 +123,13 @@ async def test_a_new_rule_that_no_shard_has_planned_yet_takes_no_retry_from_a_ru
     assert (await worker.one()).attempt == 1
 
 
+async def ask_for_run(dsn: str, shard: HolderClient) -> None:
+    """Let a start of a job on a grid be due, because somebody has asked for it."""
+    await declare(dsn, job_spec(schedule="0 3 * * *", max_retries=3))
+    await query(dsn, "select shardclock.run_job('refresh')")
+    await fire(shard)
+
+
 @pytest.mark.parametrize("schedule", ["0 3 * * *", "R/PT1H"])
 async def test_a_start_on_a_grid_that_was_planned_while_the_clock_was_ahead_is_planned_again(
     dsn: str, worker: JobWorker, schedule: str
@@ -146,9 +153,7 @@ async def test_a_start_on_a_grid_that_was_planned_while_the_clock_was_ahead_is_p
 async def test_a_start_that_fell_due_while_the_clock_was_ahead_begins_once_it_is_set_right(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
-    await declare(dsn, job_spec(schedule="0 3 * * *"))
-    await query(dsn, "select shardclock.run_job('refresh')")
-    await fire(shard)
+    await ask_for_run(dsn, shard)
     await query(dsn, "update shardclock.deliveries set next_attempt_at = now() + interval '40 days'")
     assert (await worker.begin()).runs == []
 
@@ -160,9 +165,7 @@ async def test_a_start_that_fell_due_while_the_clock_was_ahead_begins_once_it_is
 async def test_a_retry_that_waits_long_is_no_clock_that_was_ahead(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
-    await declare(dsn, job_spec(schedule="0 3 * * *", max_retries=3))
-    await query(dsn, "select shardclock.run_job('refresh')")
-    await fire(shard)
+    await ask_for_run(dsn, shard)
     await worker.end(await worker.one(), RunOutcome.FAILED, delay_s=1_800.0)
     assert await value(dsn, "select count(*) from shardclock.deliveries") == 1
 
@@ -190,9 +193,7 @@ async def test_a_job_that_is_removed_leaves_no_start_to_the_next_one_of_its_name
 async def test_a_run_that_began_while_the_clock_was_ahead_is_found_when_it_crashes(
     dsn: str, shard: HolderClient, worker: JobWorker, another: JobWorker, failed_attempts: int
 ) -> None:
-    await declare(dsn, job_spec(schedule="0 3 * * *", max_retries=3))
-    await query(dsn, "select shardclock.run_job('refresh')")
-    await fire(shard)
+    await ask_for_run(dsn, shard)
     await another.one()
     ahead = "now() + interval '40 days'"
     await query(dsn, f"update shardclock.deliveries set next_attempt_at = {ahead}, claimed_until = {ahead}")
@@ -208,9 +209,7 @@ async def test_a_run_that_began_while_the_clock_was_ahead_is_found_when_it_crash
 async def test_a_rest_after_a_crash_stays_when_another_start_of_the_job_waits_for_the_old_clock(
     dsn: str, shard: HolderClient, worker: JobWorker
 ) -> None:
-    await declare(dsn, job_spec(schedule="0 3 * * *"))
-    await query(dsn, "select shardclock.run_job('refresh')")
-    await fire(shard)
+    await ask_for_run(dsn, shard)
     await query(dsn, "update shardclock.deliveries set next_attempt_at = now() + interval '40 days'")
     await query(dsn, "update shardclock.jobs set not_before = now() + interval '20 s'")
 

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from structlog.typing import FilteringBoundLogger
@@ -131,12 +131,11 @@ class JobRunner:
         if not self._specs:
             await self._begin()
             await self._end()
-        mended = await mend_job_waits(self._tends, self._holder)  # a next start counts from what this has mended
-        repaired = mended | await tend_jobs(self._tends, self._holder)
-        for job, repair in repaired.items():
-            self._log.warning("job repaired", job=job, repair=repair)
+        mended = await mend_job_waits(self._tends, self._holder)
+        self._tell_repaired(mended)
         if len(mended) == MENDED_MAX:
             return 0.0
+        self._tell_repaired(await tend_jobs(self._tends, self._holder))  # a next start counts from what was mended
         now_s = time.monotonic()
         if now_s >= self._prune_at_s:
             if await prune_runs(self._tends, self._holder) == FORGOTTEN_MAX:
@@ -179,6 +178,10 @@ class JobRunner:
         while self._ended and time.monotonic() < until_s:  # somebody has locked their jobs
             await asyncio.sleep(CLOSE_S / 10)
             await self._end()
+
+    def _tell_repaired(self, repairs: Mapping[str, str]) -> None:
+        for job, repair in repairs.items():
+            self._log.warning("job repaired", job=job, repair=repair)
 
     async def _begin(self) -> bool:
         sent_s, before = time.monotonic(), len(self._ended)

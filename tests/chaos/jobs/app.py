@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import shardclock
 
@@ -26,13 +25,13 @@ BEAT_S = 0.05
 @shardclock.job("quick", every="PT0.5S", retry_period="PT1S")
 async def quick(run: shardclock.Run) -> None:
     with written(run):
-        await live(0.1)
+        await live(run, 0.1)
 
 
 @shardclock.job("second", every="PT1S", retry_period="PT1S")
 async def second(run: shardclock.Run) -> int:
     with written(run):
-        await live(1.0)
+        await live(run, 1.0)
     return run.attempt
 
 
@@ -48,13 +47,13 @@ def plain(run: shardclock.Run) -> None:
 @shardclock.job("long", every="PT1S", retry_period="PT1S")
 async def long(run: shardclock.Run) -> None:
     with written(run):
-        await live(12.0)
+        await live(run, 12.0)
 
 
 @shardclock.job("fails", every="PT1S", max_retries=2, retry_period="PT0.5S")
 async def fails(run: shardclock.Run) -> None:
     with written(run):
-        await live(0.2)
+        await live(run, 0.2)
         if run.attempt < 3:
             raise ValueError(f"attempt {run.attempt}")
 
@@ -62,57 +61,45 @@ async def fails(run: shardclock.Run) -> None:
 @shardclock.job("grid", cron="*/2 * * * * *", retry_period="PT1S")
 async def grid(run: shardclock.Run) -> None:
     with written(run):
-        await live(0.5)
+        await live(run, 0.5)
 
 
 @shardclock.job("queues", cron="*/3 * * * * *", overlap="queue", retry_period="PT1S")
 async def queues(run: shardclock.Run) -> None:
     with written(run):
-        await live(1.0)
+        await live(run, 1.0)
 
 
 @shardclock.job("replaces", cron="*/5 * * * * *", overlap="replace", grace="PT1S", retry_period="PT1S")
 async def replaces(run: shardclock.Run) -> None:
     with written(run):
-        await live(7.0)
+        await live(run, 7.0)
 
 
-async def live(length_s: float) -> None:
+async def live(run: shardclock.Run, length_s: float) -> None:
     """Take so long, and write a line every 50 ms."""
     end_s = time.monotonic() + length_s
     while time.monotonic() < end_s:
         await asyncio.sleep(BEAT_S)
-        _beat()
+        write_down(run, "beat")
 
 
 @contextmanager
 def written(run: shardclock.Run) -> Iterator[None]:
     """Write down how a run begins and ends."""
-    _going.append(run)
     write_down(run, "begin")
     try:
         yield
     except BaseException as error:
         write_down(run, "raise" if isinstance(error, Exception) else "break")
         raise
-    else:
-        write_down(run, "end")
-    finally:
-        _going.remove(run)
+    write_down(run, "end")
 
 
 def write_down(run: shardclock.Run, what: str) -> None:
     """Append a line, in the order of `record.Line`."""
     line = [what, run.job, run.run_id, time.time(), os.getpid()]
     os.write(_file(), f"{json.dumps(line)}\n".encode())
-
-
-_going: list[shardclock.Run[Any]] = []  # one at most: a process makes one run at a time
-
-
-def _beat() -> None:
-    for run in _going:
-        write_down(run, "beat")
 
 
 @cache

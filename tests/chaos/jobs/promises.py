@@ -57,7 +57,7 @@ def judge(record: JobsRecord) -> list[Finding]:
 
 
 def one_at_a_time(record: JobsRecord) -> Iterator[str | None]:
-    """No run of a job begins before the last sign of life of the one before it, and none is made twice."""
+    """A run of a job begins after the last sign of life of the one before it. No run is made twice."""
     going: dict[str, str] = {}
     made: dict[str, int] = {}
     over: dict[str, set[str]] = defaultdict(set)
@@ -122,7 +122,7 @@ def statistics_agree(record: JobsRecord) -> Iterator[str | None]:
 
 
 def none_is_stuck(record: JobsRecord) -> Iterator[str | None]:
-    """No job bears a mark when all has ended, and each has begun a run in the last part of the quiet."""
+    """When all has ended, no job bears a mark. Each job has begun a run shortly before that."""
     since = {it.job for it in record.starts if record.watched_until - LAST_S < it.at <= record.watched_until}
     for job in record.counted:
         if job.is_marked:
