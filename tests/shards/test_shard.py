@@ -124,6 +124,7 @@ async def test_two_shards_on_the_same_slots_fire_each_timer_once(each_pool: Shar
 
     shards = [await pool.start(0, 1), await pool.start(0, 1)]
     await pool.until_empty()
+    await pool.until_told(len(keys), *shards)
 
     assert await pool.count_fired() == len(keys)
     assert await breaches(pool.db, keys) == {}
@@ -135,6 +136,7 @@ async def test_shards_keep_to_their_own_slots(pool: ShardPool) -> None:
 
     shards = [await pool.start(place, 3) for place in range(3)]
     await pool.until_empty()
+    await pool.until_told(len(keys), *shards)
 
     assert [shard.stats.fired for shard in shards] == [280, 280, 280]
     fired = {row["timer_key"]: row["holder"] for row in await pool.fired()}

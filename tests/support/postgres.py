@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import tempfile
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from datetime import UTC, date, datetime
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,6 +16,10 @@ from tests.support.memory import IN_MEMORY
 from tests.support.roles import migrate_with_roles
 
 TEMPLATE = "tmpl"
+
+
+def _today() -> date:
+    return datetime.now(UTC).date()
 
 
 class Server:
@@ -30,6 +35,7 @@ class Server:
             self._configure()
             with ThreadPoolExecutor(1) as thread:  # the test that needs the fixture may have a running event loop
                 thread.submit(asyncio.run, migrate_with_roles(self._dsn(TEMPLATE), wall=True)).result()
+            self._day = _today()  # a midnight within the migration would be seen by the tests of the log's days
         except BaseException:
             self.close()
             raise
@@ -37,6 +43,7 @@ class Server:
     def clone(self) -> str:
         """Make a migrated database and return its DSN."""
         self._server.restart_if_dead()  # a test may have killed it
+        self._turn_day()
         name = f"t_{uuid4().hex}"
         self._execute(f"create database {name} template {TEMPLATE} strategy file_copy")
         wait(self._drops)  # or sessions of the last test would still end while this one counts sessions
@@ -68,6 +75,18 @@ class Server:
         self._server.close()
         self._server = EmbeddedPostgres.start(self._data_dir, version=self._version)
         self._execute(f"create database {TEMPLATE}")
+
+    def _turn_day(self) -> None:
+        """After midnight, give the template the days of the log that a new database has."""
+        if self._day == _today():
+            return
+        statements = (
+            f"drop table shardclock.command_log_{self._day:%Y%m%d}",
+            "select shardclock.ensure_log_partitions()",
+        )
+        connections.start(self._dsn(TEMPLATE), *statements).result()
+        connections.close_those_to(self._dsn(TEMPLATE))  # or it could not be cloned
+        self._day = _today()
 
     def _dsn(self, database: str) -> str:
         return self._server.dsn.replace("/postgres?", f"/{database}?", 1)

@@ -84,6 +84,10 @@ class ShardPool:
 
         await eventually(empty, within_s=within_s)
 
+    async def until_told(self, count: int, *shards: Shard) -> None:
+        """Wait until these shards together know of `count` firings of theirs, which Postgres knows before."""
+        await eventually(lambda: sum(shard.stats.fired for shard in shards) >= count)
+
     async def until_held(self, shard: Shard, count: int) -> None:
         """Wait until a shard holds `count` timers in memory."""
         await eventually(lambda: len(shard) >= count)
