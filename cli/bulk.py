@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from cli.options import in_options
+from cli.field_names import in_options
 from cli.output import DONE, NOT_DONE, err, print_json, print_table, tell
 from cli.session import with_session
 from service.bulk_change import BulkBroken, BulkChange, Change

@@ -1,12 +1,12 @@
 """The options that several commands share, and what they mean together: one timer, or many by a filter."""
 
-import re
 from dataclasses import replace
 from typing import Annotated, NamedTuple
 from zoneinfo import ZoneInfo
 
 import typer
 
+from cli.field_names import OPTIONS
 from service import filters
 from sql.clients.history import Filter
 from sql.clients.verbs import TimerRef
@@ -16,28 +16,6 @@ from timers.zone import zone_of
 
 DEFAULT_TENANT = "default"
 WAIT_S_MAX = 86_400.0  # of any wait: a longer one is a typing error, and infinity would fail later
-
-# The options for fields, by the names that the fields have in SQL and in lines of JSON.
-OPTIONS = {
-    "due_before": "--due-before",
-    "due_date": "--at",
-    "due_from": "--due-from",
-    "delay": "--in",
-    "schedule": "--every",
-    "missed": "--missed",
-    "name": "--name",
-    "name_prefix": "--name-prefix",
-    "on_conflict": "--on-conflict",
-    "operation": "--operation",
-    "page": "--page",
-    "payload": "--payload",
-    "process_instance_key": "--process-instance",
-    "shift": "--shift",
-    "state": "--state",
-    "tenant_id": "--tenant",
-    "zone": "--zone",
-}
-NAMED_FIELD = re.compile(rf"({'|'.join(OPTIONS)})(?= [\"'])")
 
 Key = Annotated[
     int | None,
@@ -89,13 +67,6 @@ ProcessInstance = Annotated[
     typer.Option("--process-instance", metavar="KEY", min=1, max=BIGINT_MAX, help="Of this process instance."),
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="With --all: do it, instead of counting only.")]
-
-
-def in_options(refusal: str) -> str:
-    """Replace the name of a field by that of its option in a refusal from SQL."""
-    named = NAMED_FIELD.match(refusal)
-    renamed = OPTIONS[named[1]] + refusal[named.end() :] if named else refusal
-    return renamed.replace(" by on_conflict ", f" by {OPTIONS['on_conflict']} ")
 
 
 def which_of(timer_key: int | None, name: str | None, tenant: str | None) -> TimerRef:

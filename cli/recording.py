@@ -95,20 +95,9 @@ _ACT: ContextVar[NewAct | None] = ContextVar("act", default=None)
 
 def record_verbs(app: typer.Typer) -> None:
     """Let each verb of an operator leave a record."""
-    for name, command in commands_of(app):
+    for name, command in _commands_of(app):
         if name in VERBS and command.callback is not None:
             command.callback = _recorded(name, command.callback)
-
-
-def commands_of(app: typer.Typer, *, before: str = "") -> Iterator[tuple[str, "typer.models.CommandInfo"]]:
-    """List all commands of a program with their names, such as "endpoints add"."""
-    for command in app.registered_commands:
-        assert command.callback is not None
-        name = command.name or command.callback.__name__.replace("_", "-")
-        yield f"{before}{name}", command
-    for group in app.registered_groups:
-        assert group.typer_instance is not None
-        yield from commands_of(group.typer_instance, before=f"{before}{group.name} ")
 
 
 async def recorded(session: Session, work: Callable[[Session], Awaitable[T]]) -> T:
@@ -133,6 +122,17 @@ async def recorded(session: Session, work: Callable[[Session], Awaitable[T]]) ->
     if why is not None:
         raise NotRecorded(f"{act.verb} is {'done' if is_done else 'not done'}, and that is not in the audit: {why}")
     return result
+
+
+def _commands_of(app: typer.Typer, *, before: str = "") -> Iterator[tuple[str, "typer.models.CommandInfo"]]:
+    """List all commands of a program with their names, such as "endpoints add"."""
+    for command in app.registered_commands:
+        assert command.callback is not None
+        name = command.name or command.callback.__name__.replace("_", "-")
+        yield f"{before}{name}", command
+    for group in app.registered_groups:
+        assert group.typer_instance is not None
+        yield from _commands_of(group.typer_instance, before=f"{before}{group.name} ")
 
 
 async def _try_to_record(session: Session, act: NewAct, outcome: str) -> str | None:

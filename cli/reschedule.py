@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from cli.bulk import Wording, change_many
+from cli.field_names import OPTIONS
 from cli.lengths import read_length
 from cli.options import (
-    OPTIONS,
     All,
     At,
     Cron,

@@ -9,10 +9,10 @@ from typing import IO, Annotated, Any
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from cli.field_names import OPTIONS, in_options
 from cli.lengths import read_length
 from cli.options import (
     DEFAULT_TENANT,
-    OPTIONS,
     At,
     Cron,
     Every,
@@ -22,7 +22,6 @@ from cli.options import (
     ProcessInstance,
     Tenant,
     Zone,
-    in_options,
     rule_of,
 )
 from cli.output import BAD_INPUT, DONE, NOT_DONE, Json, err, print_json, print_table, tell

@@ -1,0 +1,62 @@
+"""How an error ends a command: in one line, with an exit code for its kind."""
+
+from collections.abc import Mapping
+
+from pydantic import ValidationError
+
+from cli.field_names import in_options
+from cli.output import BAD_INPUT, NOT_DONE, NOT_THERE, WRONG_SCHEMA
+from sql.session import NOT_ALLOWED, StatementRefused, StoreUnavailable
+from timers.refusal import Refusal, shortened
+
+# By their names: an error that was raised has loaded its module, and no command loads those of all others.
+EXITS: Mapping[str, int] = {
+    "timers.refusal.Refusal": BAD_INPUT,
+    "cluster.settings.InvalidSettings": BAD_INPUT,
+    "workers.app.AppRefused": BAD_INPUT,
+    "sql.session.StoreUnavailable": NOT_THERE,
+    "embedded.postmaster.EmbeddedPostgresError": NOT_THERE,
+    "service.bulk_import.ImportBroken": NOT_THERE,
+    "service.bulk_change.BulkBroken": NOT_THERE,
+    "cluster.failed.ClusterFailed": NOT_THERE,
+    "metrics.refusals.CannotListen": NOT_THERE,
+    "gateway.settings.CannotServe": NOT_THERE,
+    "sql.cluster.rights.LacksRights": NOT_THERE,
+    "cli.recording.NotRecorded": NOT_THERE,
+    "sql.migrate.TablesInUse": NOT_DONE,
+    "sql.session.StatementRefused": NOT_DONE,
+    "sql.migrate.WrongSchema": WRONG_SCHEMA,
+}
+
+
+def exit_of(error: Exception) -> tuple[int, str] | None:
+    """Return the exit code for an error, and what to say about it; None if it is a bug."""
+    if _is_refused_entry(error):
+        return NOT_THERE, f"{error}; is SHARDCLOCK_DSN right?"
+    for kind in type(error).__mro__:
+        code = EXITS.get(f"{kind.__module__}.{kind.__qualname__}")
+        if code is not None:
+            return code, _message_of(error)
+    # Typer has its own copy of click, whose errors have no public name. They are recognized by their method.
+    if hasattr(error, "format_message"):
+        return BAD_INPUT, f"{error.format_message()}{_given(error)} (see `shardclock --help`)"
+    return None
+
+
+def _is_refused_entry(error: Exception) -> bool:
+    """Say whether Postgres, or a pooler before it, refused to connect: wrong user, password or database."""
+    return isinstance(error, StatementRefused) and error.sqlstate.startswith(("08", "28", "3D"))
+
+
+def _message_of(error: Exception) -> str:
+    if isinstance(error, StatementRefused) and error.sqlstate == NOT_ALLOWED:
+        return f"{error}: which role may do this is in docs/operate/security.md"
+    if isinstance(error, StoreUnavailable):
+        return f"Postgres does not answer: {error}; is it up, and is SHARDCLOCK_DSN right?"
+    return in_options(str(error)) if isinstance(error, Refusal) else str(error)
+
+
+def _given(error: BaseException) -> str:
+    """Return the value that typer refused, because typer's message leaves it out."""
+    cause = error.__cause__ or error.__context__
+    return f", not {shortened(cause.errors()[0]['input'])}" if isinstance(cause, ValidationError) else ""

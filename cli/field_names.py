@@ -1,0 +1,31 @@
+"""The names of fields, as SQL and lines of JSON have them, and the options that they are on the command line."""
+
+import re
+
+OPTIONS = {
+    "due_before": "--due-before",
+    "due_date": "--at",
+    "due_from": "--due-from",
+    "delay": "--in",
+    "schedule": "--every",
+    "missed": "--missed",
+    "name": "--name",
+    "name_prefix": "--name-prefix",
+    "on_conflict": "--on-conflict",
+    "operation": "--operation",
+    "page": "--page",
+    "payload": "--payload",
+    "process_instance_key": "--process-instance",
+    "shift": "--shift",
+    "state": "--state",
+    "tenant_id": "--tenant",
+    "zone": "--zone",
+}
+NAMED_FIELD = re.compile(rf"({'|'.join(OPTIONS)})(?= [\"'])")
+
+
+def in_options(refusal: str) -> str:
+    """Replace the name of a field by that of its option in a refusal from SQL."""
+    named = NAMED_FIELD.match(refusal)
+    renamed = OPTIONS[named[1]] + refusal[named.end() :] if named else refusal
+    return renamed.replace(" by on_conflict ", f" by {OPTIONS['on_conflict']} ")

@@ -1,0 +1,56 @@
+"""Prove that a command loads what it needs and no other, and that each error which ends one has an exit code."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+from pkgutil import resolve_name
+
+import pytest
+
+from cli.commands import COMMANDS
+from cli.exits import EXITS
+from tests.support.program import Shell
+
+NOWHERE = "postgresql://nobody@127.0.0.1:1/nothing"
+COMMAND_MODULES = {place.partition(":")[0] for place in COMMANDS.values()}
+LOADED = """
+import sys
+from cli import main
+try:
+    main()
+finally:
+    print(*[name for name in sys.modules if name.partition(".")[0] == "cli"], file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(("words", "loaded"), [(["list", "--help"], {"inspect"}), (["--version"], set())])
+def test_a_command_loads_no_other(words: list[str], loaded: set[str]) -> None:
+    done = subprocess.run([sys.executable, "-c", LOADED, *words], check=True, capture_output=True, text=True)
+
+    modules = {name.removeprefix("cli.") for name in done.stderr.split()}
+    assert {"app", "commands"} <= modules
+    assert modules & COMMAND_MODULES == loaded
+
+
+def test_a_word_that_is_no_command_is_told_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    done = Shell(NOWHERE, capsys)("endpoint", "list")
+
+    assert (done.code, done.out) == (2, "")
+    assert "No such command 'endpoint'. Did you mean 'endpoints'" in done.err
+
+
+def test_when_a_command_has_ended_garbage_is_collected(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--version"], ["list", "--help"], ["nonsense"]):
+        Shell(NOWHERE, capsys)(*words)
+
+        assert gc.isenabled()
+
+
+@pytest.mark.parametrize("name", EXITS)
+def test_each_error_with_an_exit_code_is_one(name: str) -> None:
+    kind = resolve_name(name)
+
+    assert issubclass(kind, Exception)
+    assert f"{kind.__module__}.{kind.__qualname__}" == name
