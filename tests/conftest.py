@@ -25,6 +25,7 @@ hypothesis.settings.load_profile("patient")
 # `make check` and `make test` ask for the newest alone; `make test-all` runs on each.
 VERSIONS = [int(version) for version in os.environ.get("TEST_POSTGRES", "16,18").split(",")]
 
+FEW = ("ray", "timed", "chaos")  # the marks of few files
 HERE = Path(__file__).parent
 RAY_S, SLOW_S, OTHER_S = 12.0, 4.0, 0.1  # a test with that mark, or with none
 
@@ -39,6 +40,17 @@ os.environ.pop("COLUMNS", None)
 def pytest_configure(config: pytest.Config) -> None:
     """Let `make test` run a sample of what has very many cases."""
     config.pluginmanager.register(Sampling())
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Load no file for nothing, where its marks are known without that: to load them all takes longer than a test."""
+    wanted = config.option.markexpr
+    first = wanted.partition(" ")[0]
+    if "not long" in wanted and is_long(collection_path, HERE):
+        return True
+    if first in FEW and collection_path.name.startswith("test_") and f"mark.{first}" not in collection_path.read_text():
+        return True
+    return None
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
