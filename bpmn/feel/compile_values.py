@@ -8,11 +8,9 @@ from decimal import Decimal
 from bpmn.feel.arithmetic import position
 from bpmn.feel.budget import Budget
 from bpmn.feel.code import Code, Place, Scope, cost_of
-from bpmn.feel.functions import FUNCTIONS
 from bpmn.feel.functions.dates import property_of
-from bpmn.feel.functions.registry import call_first, overloads
 from bpmn.feel.syntax import Condition, Constant, ContextOf, Filter, ListOf, Name, Path, Span, Test
-from bpmn.feel.values import NUMBER, OPEN, FeelValue, Function, Range, Unlike, as_list
+from bpmn.feel.values import NUMBER, OPEN, FeelValue, Range, Unlike, as_list
 
 
 def compile_constant(node: Constant, place: Place) -> Code:  # noqa: ARG001 as all compilers
@@ -22,14 +20,12 @@ def compile_constant(node: Constant, place: Place) -> Code:  # noqa: ARG001 as a
 
 
 def compile_name(node: Name, place: Place) -> Code:
-    """Compile a name: the innermost value of it, else the function of that name, else null."""
+    """Compile a name: the innermost value of it, else null, also if a function has that name."""
     name = node.name
     if name == "partial" and place.has_partial:
         return _copied_partial
     if name not in place.bound:
         place.free.add(name)
-    if name in FUNCTIONS:
-        return _name_or_function(name)
     if place.is_outermost:
         return lambda scope: scope.names.get(name)
     return lambda scope: found(scope, name)
@@ -43,16 +39,6 @@ def found(scope: Scope, name: str) -> FeelValue:
             return inner.names[name]
         inner = inner.outer
     return None
-
-
-def is_found(scope: Scope, name: str) -> bool:
-    """Say whether a name has a value, if only null."""
-    inner: Scope | None = scope
-    while inner is not None:
-        if name in inner.names:
-            return True
-        inner = inner.outer
-    return False
 
 
 def compile_path(node: Path, place: Place) -> Code:
@@ -141,14 +127,6 @@ def compile_condition(node: Condition, place: Place) -> Code:
     """Compile `if`; what is not true takes the way of else."""
     test, yes, no = place.code(node.test), place.code(node.yes), place.code(node.no)
     return lambda scope: yes(scope) if test(scope) is True else no(scope)
-
-
-def _name_or_function(name: str) -> Code:
-    def call(budget: Budget, arguments: list[FeelValue]) -> FeelValue:
-        return call_first(overloads(name, len(arguments), None), budget, arguments)
-
-    function = Function(tuple(parameter.name for parameter in FUNCTIONS[name][0].parameters), call)
-    return lambda scope: found(scope, name) if is_found(scope, name) else function
 
 
 def _live_partial(scope: Scope) -> FeelValue:

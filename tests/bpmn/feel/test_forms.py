@@ -116,7 +116,7 @@ def test_a_loop_goes_through_lists_numbers_and_dates(text: str, expected: object
         ("(function(a: list<number>) a)(1)", [1]),
         ("(function(a: number) a = null)(null)", True),
         ("{f: function(n) if n < 2 then 1 else n * f(n - 1), r: f(5)}.r", 120),
-        ("(function(f) f(-2))(abs)", 2),
+        ("(function(f) f(-2))(function(n) abs(n))", 2),
         ("{a: 5}.a(1)", None),
         ("1 /* one */ + // and\n 2", 3),
     ],

@@ -71,8 +71,25 @@ def test_a_name_with_spaces_is_written_in_backquotes_or_known_beforehand() -> No
 def test_a_functions_name_may_be_a_variables_name_too() -> None:
     assert value_of("count + count(list)", count=1, list=[1, 2]) == 3
     assert value_of("date", date="x") == "x"
-    assert value_of("sum instance of function") is True
     assert json_of("{count: function(x) 7, r: count([1])}.r") == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("count = null", True),
+        ("is defined(count)", False),
+        ("get or else(count, 0)", 0),
+        ("string(count)", None),
+        ('if mode = null then "none" else mode', "none"),
+        ("if count = null then 1 else count + 1", 1),
+        ("{c: count, n: count([1])}", {"c": None, "n": 1}),
+        ("(function(x) x)(date)", None),
+        ("sum instance of function", False),
+    ],
+)
+def test_without_such_a_variable_a_functions_name_is_null(text: str, expected: object) -> None:
+    assert json_of(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -119,4 +136,3 @@ def test_what_is_null_is_not_defined() -> None:
     assert value_of("is defined(1 + 1)") is True
     assert value_of("is defined(1 / 0)") is False
     assert value_of("is defined()") is None
-    assert json_of("for f in [`is defined`] return f(1)") == [True]
