@@ -1,6 +1,7 @@
 """All cases by name, in the order in which they run; `case` defines what a case is."""
 
 from benchmarks.cases import (
+    at_once,
     beside,
     called,
     consume,
@@ -35,6 +36,7 @@ CASES: dict[str, Case] = {
         takeover.CASE,
         schedule.CASE,
         rest.CASE,
+        at_once.CASE,
         repeat.CASE,
         consume.CASE,
         lives.CASE,
