@@ -9,7 +9,7 @@ from bpmn.model.definition import SCOPES, Call, Definition, Error, Escalation, K
 from bpmn.step.behaviours import begin_node, enter, number_execution, throw_error, throw_escalation
 from bpmn.step.effects import Effect, Ended, Outcome
 from bpmn.step.events import happen
-from bpmn.step.joins import join
+from bpmn.step.joins import join, let_go
 from bpmn.step.leaving import finish, leave
 from bpmn.step.loops import go_on_with_loop
 from bpmn.step.signals import (
@@ -158,6 +158,7 @@ def _move(step: Stepping, moved: Moved) -> bool:
         return False
     for node_id, scope in zip(moved.begun, scopes, strict=True):
         assert scope
+        let_go(scope, step.definition.nodes[node_id])
         step.plan(node_id, scope.key)
     for token in ending:
         if token and step.alive(token.key):
@@ -213,16 +214,26 @@ def _run(step: Stepping, goes_on: GoesOn) -> None:
 
 def _settle(step: Stepping, scope: Token) -> None:
     """Look what follows inside a scope in which a token has ended or has come to a join."""
-    if scope.has_incident or scope.phase != Phase.WAITS:
+    if scope.phase != Phase.WAITS:
         return
     if scope.loop:
-        go_on_with_loop(step, scope)
-    elif not (scope.arrived and join(step, scope)) and not step.instance.children(scope.key):
-        if scope.arrived:
-            waiting = ", ".join(sorted({step.definition.joins[flow_id].node_id for flow_id in scope.arrived}))
-            step.raise_incident(scope, f"{waiting} waits for a token that can't come; move a token to go on")
-        else:
-            finish(step, scope)
+        if not scope.has_incident:
+            go_on_with_loop(step, scope)
+        return
+    has_joined = bool(scope.arrived) and join(step, scope)
+    if has_joined or not scope.arrived:
+        step.resolve_incident(scope)  # of a join that has waited for what could not come
+    if has_joined or step.instance.children(scope.key):
+        return
+    if not scope.arrived:
+        finish(step, scope)
+    elif not scope.has_incident:
+        waiting = ", ".join(sorted({step.definition.joins[flow_id].node_id for flow_id in scope.arrived}))
+        step.raise_incident(
+            scope,
+            f"{waiting} waits for a token that can't come; move one to a node before {waiting}, to join when it"
+            f" comes, or to {waiting} itself, to go on without it",
+        )
 
 
 def _stop(step: Stepping) -> None:

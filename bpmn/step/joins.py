@@ -13,11 +13,16 @@ def join(step: Stepping, scope: Token) -> bool:
     joins = {step.definition.joins[flow_id].node_id: step.definition.joins[flow_id] for flow_id in scope.arrived}
     ready = [node for node in joins.values() if _is_ready(step, scope, node)]
     for node in ready:
-        # Of each flow one token goes on; a second one of the same flow waits for the next time.
-        for flow_id in set(node.incoming) & set(scope.arrived):
-            scope.arrived.remove(flow_id)
+        let_go(scope, node)
         step.plan(node.node_id, scope.key)
     return bool(ready)
+
+
+def let_go(scope: Token, node: Node) -> None:
+    """Take away what waits at a node to be joined, if anything does: it goes on as one token."""
+    # Of each flow one token goes on; a second one of the same flow waits for the next time.
+    for flow_id in set(node.incoming) & set(scope.arrived):
+        scope.arrived.remove(flow_id)
 
 
 def _is_ready(step: Stepping, scope: Token, node: Node) -> bool:

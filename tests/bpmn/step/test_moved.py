@@ -1,5 +1,7 @@
 """Somebody moves tokens, or changes what an incident has stopped, and no token is lost or made up by that."""
 
+import pytest
+
 from bpmn.step.signals import ErrorThrown, Happened, Moved, VariablesSet
 from tests.support.bpmn import SHARED, Played, definition, event_subprocess, job
 
@@ -54,6 +56,49 @@ def test_nothing_begins_in_a_scope_that_an_incident_stopped_at_its_end() -> None
     assert played.complete("o")
     assert played.ended
     assert not played.instance.tokens
+
+
+def stuck_at_a_join() -> Played:
+    """Play a fork to the jobs `a` and `b`, of which `a` is taken away and `b` has come to the join `j`."""
+    played = Played(
+        definition(
+            f'<startEvent id="s"/><parallelGateway id="f"/>{job("a")}{job("b")}<parallelGateway id="j"/>{job("o")}'
+            '<endEvent id="e"/>',
+            connected="s>f f>a f>b a>j b>j j>o o>e",
+        )
+    )
+    assert played.send(Moved((played.token("a"),), ()))
+    assert played.complete("b")
+    (incident,) = played.incidents.values()
+    assert incident.sentence.startswith("j waits for a token that can't come")
+    return played
+
+
+@pytest.mark.parametrize("begun", ["a", "j"])
+def test_a_join_that_an_incident_stopped_goes_on_with_the_token_that_it_waits_for_or_without_it(begun: str) -> None:
+    played = stuck_at_a_join()
+    assert played.send(Moved((), (begun,)))
+    if begun == "a":
+        assert played.complete("a")
+
+    assert not played.incidents
+    assert played.waits == ["o"]
+    assert played.complete("o")
+    assert played.ended
+    assert not played.instance.tokens
+
+
+def test_what_waits_at_a_join_stays_while_another_token_goes_its_own_way() -> None:
+    played = stuck_at_a_join()
+    assert played.send(Moved((), ("o",)))
+    assert played.complete("o")
+    assert len(played.incidents) == 1
+    assert not played.ended
+
+    assert played.send(Moved((), ("a",)))
+    assert played.complete("a")
+    assert played.waits == ["o"]
+    assert not played.incidents
 
 
 def test_an_error_in_an_event_sub_process_of_one_execution_ends_no_other() -> None:
