@@ -5,7 +5,8 @@
 --        :run_claims integer[] (of the mark; less than the claim, if the run crashed and its finder ends it),
 --        :outcomes text[], :fails boolean[] (the attempt counts), :delays interval[] (until the next attempt; null: this
 --        start is over), :rests interval[] (until any run of the job may begin), :duration_ms integer[], :reasons text[],
---        :tracebacks text[], :results jsonb[], :logs text[] (nulls: none); :now timestamptz or null
+--        :tracebacks text[], :results jsonb[], :logs text[], :progress double precision[] and :messages text[] (nulls:
+--        none); :now timestamptz or null
 -- out:   one row for each run, in no order: timer_key bigint, claims integer, how text: ENDED; LOCKED: somebody has
 --        locked its job or delivery, send it again; or LOST: the run was ended by somebody else, and nothing was changed
 -- locks: the deliveries and jobs, for the statement; leaves out those that others have locked
@@ -15,9 +16,10 @@ with attempt as materialized (
     from unnest(
         :jobs::text[], :timer_keys::bigint[], :claims::integer[], :run_claims::integer[], :outcomes::text[],
         :fails::boolean[], :delays::interval[], :rests::interval[], :duration_ms::integer[], :reasons::text[],
-        :tracebacks::text[], :results::jsonb[], :logs::text[]
+        :tracebacks::text[], :results::jsonb[], :logs::text[], :progress::double precision[], :messages::text[]
     ) as a (
-        job, timer_key, claims, run_claims, outcome, fails, delay, rest, duration_ms, reason, traceback, result, log
+        job, timer_key, claims, run_claims, outcome, fails, delay, rest, duration_ms, reason, traceback, result, log,
+        progress, message
     )
 ),
 held as materialized (
@@ -172,7 +174,9 @@ recorded as (
 kept as (
     update shardclock.job_runs r
     set outcome = a.outcome, ended_at = e.last_finish, reason = a.reason, traceback = a.traceback, result = a.result,
-        log = coalesce(a.log, r.log)
+        log = coalesce(a.log, r.log),
+        progress = coalesce(a.progress, r.progress),
+        message = case when a.progress is null then r.message else a.message end
     from decided e
     join attempt a on a.timer_key = e.timer_key
     where r.timer_key = a.timer_key and r.claims = a.run_claims

@@ -76,12 +76,14 @@ class How(StrEnum):
 
 
 class EndedRun(NamedTuple):
-    """One run that ended, how, and the last lines that it printed."""
+    """One run that ended, how, and what it has said last: its lines, and how far it was (None: nothing)."""
 
     run: BegunRun
     ending: Ending
     duration_s: float = 0.0
     log: str | None = None
+    progress: float | None = None
+    message: str | None = None
 
 
 class SaidOfRun(NamedTuple):
@@ -169,6 +171,8 @@ async def end_runs(
         tracebacks=[it.ending.traceback for it in ended],
         results=[it.ending.result for it in ended],
         logs=[it.log for it in ended],
+        progress=[it.progress for it in ended],
+        messages=[it.message for it in ended],
         now=now,
     )
     return {(row["timer_key"], row["claims"]): How(row["how"]) for row in rows}

@@ -81,7 +81,7 @@ async def test_an_end_reads_its_own_rows(crowded: str, *, analyzed: bool) -> Non
     arguments = [
         "11", "array['job7']", f"array[{key}]", "array[1]", "array[1]", "array['SUCCEEDED']", "array[false]",
         "array[null::interval]", "array[null::interval]", "array[5]", "array[null::text]", "array[null::text]",
-        "array[null::jsonb]", "array[null::text]", "null",
+        "array[null::jsonb]", "array[null::text]", "array[null::double precision]", "array[null::text]", "null",
     ]  # fmt: skip
 
     deliveries = await end.explain(*arguments, touched=True, table="deliveries")

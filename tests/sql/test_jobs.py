@@ -70,7 +70,7 @@ async def test_the_end_removes_the_mark_and_schedules_the_next_start_an_interval
     await fire(shard)
     run = await worker.one()
 
-    assert await worker.end(run, result='{"rows": 3}', log="a line") == How.ENDED
+    assert await worker.end(run, result='{"rows": 3}', log="a line", progress=1.0, message="all") == How.ENDED
 
     job = await job_of(dsn)
     assert (job.state, job.runs, job.successes, job.failures, job.crashes) == ("SCHEDULED", 1, 1, 0, 0)
@@ -79,6 +79,7 @@ async def test_the_end_removes_the_mark_and_schedules_the_next_start_an_interval
     assert job.next_start == job.last_finish + timedelta(seconds=60)
     (kept,) = await runs_of(dsn)
     assert (kept.outcome, kept.result, kept.log) == ("SUCCEEDED", '{"rows": 3}', "a line")
+    assert (kept.progress, kept.message) == (1.0, "all")
     assert await said_of(dsn) == ["SCHEDULED", "TRIGGERED", "STARTING", "DELIVERED", "SCHEDULED"]
     assert await last_detail(dsn, "DELIVERED") == {
         "run": run.run_id, "attempt": 1, "ms": 500, "result": {"rows": 3}

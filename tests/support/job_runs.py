@@ -130,9 +130,9 @@ class JobWorker:
     async def end(self, run: BegunRun, outcome: RunOutcome = RunOutcome.SUCCEEDED, **how: Any) -> How:
         """End a run; `fails` unless told otherwise, if it failed."""
         fails = outcome in (RunOutcome.FAILED, RunOutcome.TIMED_OUT, RunOutcome.CRASHED)
-        log = how.pop("log", None)
+        said = {name: how.pop(name, None) for name in ("log", "progress", "message")}
         ending = Ending(outcome, **{"fails": fails, **how})
-        ended = await end_runs(self.session, self.holder, [EndedRun(run, ending, 0.5, log)], now=self.now)
+        ended = await end_runs(self.session, self.holder, [EndedRun(run, ending, 0.5, **said)], now=self.now)
         return ended[run.claim]
 
     async def wait(self, seconds: float) -> None:

@@ -83,7 +83,10 @@ class LiveRun:
         finally:
             if self._looking is not None:
                 self._looking.cancel()
-        return EndedRun(self.run, ending, time.monotonic() - began_s, self._seen.log or None)
+        seen = self._seen
+        return EndedRun(
+            self.run, ending, time.monotonic() - began_s, seen.log or None, progress=seen.progress, message=seen.message
+        )
 
     def look(self) -> None:
         """Begin to look at what the run has said; this also lets its process live on."""

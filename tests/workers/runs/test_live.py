@@ -237,6 +237,15 @@ async def test_what_a_run_says_is_reported_once_and_a_look_lets_it_live_on(proce
     await making
 
 
+async def test_what_a_run_said_last_is_told_with_its_end_however_short_ago_it_was() -> None:
+    process = FakeRunProcess()
+    process.seen = Seen(1.0, "day 2", said=3, lines=1, log="done")
+
+    done = await live_run(process).make()
+
+    assert (done.progress, done.message, done.log) == (1.0, "day 2", "done")
+
+
 @pytest.fixture
 async def process() -> FakeRunProcess:
     """Give a process whose runs go on until they are told to end."""
