@@ -20,7 +20,7 @@ handler does to its process, it fails alone.
     bucket         how many calls a second (pure)
     seat           one process of a handler, and the calls in it
     process        the Ray actor in which a handler runs
-    importing      what such a process does first, with `niceness`
+    importing      what such a process does first, with `niceness`; `threads` is where plain functions are called
     ended          how such a process ended, in a sentence (pure)
 
     endpoints      all endpoints to which a worker has something to send

@@ -8,6 +8,7 @@ import pickle
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, Self
 
 from keepers.collector import leave_out_of_collections
@@ -26,6 +27,7 @@ from sql.deliveries.claim import ClaimedDelivery
 from workers.ended import has_ended, sentence_of
 from workers.handler import HandlerSpec
 from workers.importing import prepare_to_import
+from workers.threads import in_a_thread
 
 # What crosses to the process for each delivery, in the order of Timer's fields.
 Envelope = tuple[Any, ...]
@@ -112,7 +114,7 @@ class HandlerCalls:
                     outcomes = await call_batch_async(handler, timers)
                 else:
                     # In a thread: a plain function may run an event loop of its own.
-                    outcomes = await asyncio.to_thread(_call_plain, handler, timers)
+                    outcomes = await in_a_thread(partial(_call_plain, handler, timers))
         took_s = time.perf_counter() - began_s
         return [None if outcome is COMPLETED else outcome for outcome in outcomes], took_s
 

@@ -1,12 +1,11 @@
 """The Ray actor in which a run is made: it imports the user's code. It decides nothing."""
 
-import asyncio
 import signal
-import threading
 from collections.abc import Iterable
 
 from shardclock import CallOutcome, Failed, Job, JobCall, RunOrder, Seen, find_jobs
 from workers.importing import prepare_to_import
+from workers.threads import in_a_thread
 
 
 class Runs:
@@ -28,7 +27,7 @@ class Runs:
             return Failed(f"the app of this process has no job {order.function}"), Seen()
         call = self._call = JobCall(job, order)
         try:
-            outcome = await _in_a_thread(call)
+            outcome = await in_a_thread(call.run)
         finally:
             self._call = None
         return outcome, call.look()
@@ -79,16 +78,3 @@ def live_for(lives_s: float | None) -> None:
     the user's code may keep.
     """
     signal.setitimer(signal.ITIMER_REAL, 0 if lives_s is None else max(lives_s, 0.001))
-
-
-async def _in_a_thread(call: JobCall) -> CallOutcome:
-    # Not one of the loop's pool: a plain function that never ends would keep the pool's place, and the loop's end.
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[CallOutcome] = loop.create_future()
-
-    def make() -> None:
-        outcome = call.run()
-        loop.call_soon_threadsafe(ended.set_result, outcome)
-
-    threading.Thread(target=make, name="run", daemon=True).start()
-    return await ended
