@@ -52,6 +52,8 @@ from gateway.upkeep.watching import watching
 from gateway.waits.instance_ends import InstanceEnds
 from gateway.waits.task_lines import TaskLines
 from gateway.waits.timer_ends import TimerEnds
+from sql.claims.hints import send_due_hint
+from sql.deliveries.hints import send_signal_hint
 from sql.dsn import Dsn
 from sql.pool import Pool
 
@@ -146,7 +148,8 @@ async def _opened(
         Combiner(pool) as combiner,
         Quotas(counting, settings.usual_limits) as quotas,
         forgetting(pool),
-        hinting(dsn, timeout_s=settings.gateway_timeout_s) as hints,
+        hinting(dsn, send_signal_hint, to="engines", timeout_s=settings.gateway_timeout_s) as hints,
+        hinting(dsn, send_due_hint, to="shards", timeout_s=settings.gateway_timeout_s) as due_hints,
         aclosing(TimerEnds(dsn, stopping)) as timer_ends,
         aclosing(InstanceEnds(dsn, stopping)) as instance_ends,
         aclosing(TaskLines(dsn, stopping)) as task_lines,
@@ -162,6 +165,7 @@ async def _opened(
             callers=callers,
             quotas=quotas,
             hints=hints,
+            due_hints=due_hints,
             timer_ends=timer_ends,
             instance_ends=instance_ends,
             task_lines=task_lines,

@@ -1,9 +1,10 @@
 """What every route uses: the parts of one gateway, who asks, and how long it waits."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends
@@ -25,6 +26,7 @@ from gateway.waits.task_lines import TaskLines
 from gateway.waits.timer_ends import TimerEnds
 from service.audit import DONE
 from sql.audit.acts import record_act
+from sql.clients.outcomes import Refused, Scheduled
 from sql.hint_sender import HintSender
 from sql.pool import Pool
 from sql.session import Session, Tenants
@@ -32,6 +34,7 @@ from timers.refusal import shortened
 
 Model = TypeVar("Model", bound=BaseModel)
 IF_MATCH = "If-Match"
+AT_ONCE = timedelta(seconds=0.1)  # what is due later is found by a shard that nobody tells (`ShardSettings.poll_s`)
 # By header: the requests that heed it.
 HEEDED = {
     "Idempotency-Key": "changes of one timer, and of processes",
@@ -51,6 +54,7 @@ class Gateway:
     callers: Callers
     quotas: Quotas
     hints: HintSender  # to engines
+    due_hints: HintSender  # to shards
     timer_ends: TimerEnds
     instance_ends: InstanceEnds
     task_lines: TaskLines
@@ -65,6 +69,12 @@ class Gateway:
         self.stopping.set()
         for waits in (self.timer_ends, self.instance_ends, self.task_lines):
             waits.wake_all()
+
+    def tell_shards(self, outcomes: Iterable[Scheduled | Refused]) -> None:
+        """Tell shards to look at once, if one of these timers is due before they would by themselves."""
+        soon = datetime.now(UTC) + AT_ONCE
+        if any(isinstance(it, Scheduled) and it.due_date <= soon for it in outcomes):
+            self.due_hints.want(1)
 
     @asynccontextmanager
     async def waiting_of(self, tenant_id: str, places: Places) -> AsyncIterator[None]:

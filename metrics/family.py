@@ -49,6 +49,7 @@ LOOP = Label(
             "beats",
             "claims",
             "delivery_hints",
+            "due_hints",
             "endpoints",
             "fires",
             "hints",

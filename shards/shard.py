@@ -18,6 +18,7 @@ from shards.settings import ShardSettings
 from shards.stats import ShardGauges, ShardStats, report_of
 from sql.claims.claim import Scan, claim_due, leased_by, still_leased
 from sql.claims.fire import fire_due, pause_faulty, plan_schedules
+from sql.claims.hints import DUE
 from sql.cluster.holders import Incarnation
 from sql.deliveries.hints import send_delivery_hint
 from sql.dsn import Dsn
@@ -34,6 +35,10 @@ CLAIM_ONLY_S = 10.0
 # An alarm is set again only when Postgres's time proves to be later than estimated by more than this: an alarm is no
 # more exact.
 ALARM_SLACK_S = 0.001
+HINT_S = 0.5  # the longest wait for one hint, so that a shard that was asked to stop notices
+# Between two claims that hints asked for: at least this, and four times what the last one took. However many clients
+# there are, and however busy the machine, such claims take a fifth of a shard's time at most.
+HINTED_S, HINTED_SHARE = 0.01, 4.0
 
 
 class Shard:
@@ -50,6 +55,8 @@ class Shard:
         self._heartbeat, self._loops = registration.heartbeat, registration.loops
         # Two connections beside the heartbeat's: a claim over a long backlog must not keep a due timer from firing.
         self._claims, self._fires = registration.session("claims"), registration.session("fires")
+        # Whoever schedules a timer that is due at once may say so: it need not wait for the next poll.
+        self._due_hints = registration.listener(DUE)
         self._hints = registration.hint_sender(send_hint, to="consumers")
         self._delivery_hints = registration.hint_sender(send_delivery_hint, to="workers")
         self._clock = clock or PostgresClock()
@@ -57,6 +64,7 @@ class Shard:
         self._locked = LockedTimers(lease_s=settings.lease_s, timers_max=settings.queue_max)
         self._planner = ClaimPlanner(settings)
         self._claim_soon = asyncio.Event()
+        self._claim_took_s = 0.0
         self._fire_overdue_from = 0.0
         self._missed_answer = False
         self._reporter = Reporter(settings.metrics_socket)
@@ -77,6 +85,7 @@ class Shard:
                     "beats": self._loops.until_stopped("beats", self.beat_turn, stopping),
                     "claims": self._loops.until_stopped("claims", self.claim_turn, sooner),
                     "fires": self._loops.until_stopped("fires", self.fire_turn, stopping),
+                    "due_hints": self._loops.until_stopped("due_hints", self.due_hint_turn, stopping),
                     "hints": self._loops.until_stopped("hints", self._hints.turn, stopping),
                     "delivery_hints": self._loops.until_stopped("delivery_hints", self._delivery_hints.turn, stopping),
                     "reports": self._loops.report(self._report),
@@ -108,10 +117,20 @@ class Shard:
         if not self._heartbeat.began:
             return self._settings.poll_s
         await self._recall()
-        busy = False
+        busy, began_s = False, time.monotonic()
         for scan in self._planner.scans(held=len(self._queue), now_s=time.monotonic()):
             busy |= await self._scan(scan)
+        self._claim_took_s = time.monotonic() - began_s
         return 0.0 if busy else self._planner.pause_s
+
+    async def due_hint_turn(self) -> float:
+        """Make one turn of the loop that waits for hints: claim now, if one came."""
+        if not self._heartbeat.began:
+            return HINT_S
+        if await self._due_hints.wait(HINT_S):
+            self._due_hints.forget()
+            self._claim_soon.set()
+        return max(HINTED_S, HINTED_SHARE * self._claim_took_s)
 
     async def fire_turn(self) -> float:
         """Make one turn of the fire loop: wait until the soonest timer is due, then fire what is due."""

@@ -66,6 +66,8 @@ async def schedule(request: Request, caller: Caller, timer: NewTimer, idempotent
     gateway = gateway_of(request)
     if "if-match" in request.headers:
         raise Problem(REFUSED, "If-Match is not heeded here: it goes with PATCH, and with the verbs of a timer")
+    if "if-none-match" in request.headers:
+        raise Problem(REFUSED, "If-None-Match is not heeded here: POST /v1/timers refuses a name that is taken")
     if request.query_params:
         refuse_unknown(request, (WAIT["name"],))
     wait_s = wait_s_of(request.query_params.get("wait"))
@@ -87,6 +89,7 @@ async def _write(gateway: Gateway, caller: Caller, timer: NewTimer, idempotent: 
             raise refusal
         outcome = await gateway.combiner.schedule(caller.tenants, timer, idempotent)
         room.settle(timer, outcome)
+    gateway.tell_shards([outcome])
     if isinstance(outcome, Refused):
         raise problem_of(outcome, idempotent)
     return outcome

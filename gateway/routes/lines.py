@@ -119,6 +119,7 @@ async def _schedule(
                 for number, outcome in part.outcomes.items():
                     found[number] = _line(number, outcome)
                     await turns.give()
+                gateway.tell_shards(part.outcomes.values())
                 for number, timer in part.timers.items():
                     room.settle(timer, part.outcomes[number])
         except ImportBroken as broken:

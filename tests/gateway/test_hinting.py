@@ -1,4 +1,4 @@
-"""What a caller sends to instances wakes engines, once it is committed."""
+"""What a caller sends to instances wakes engines, and what is due at once wakes shards, once it is committed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 
 import asyncpg
 
+from sql.claims.hints import DUE
 from sql.deliveries.hints import SIGNALS
 from tests.support import ROOT
 from tests.support.factories import BOUND_S, value
@@ -13,6 +14,7 @@ from tests.support.gateways import Api
 
 MODEL = (ROOT / "examples" / "order.bpmn").read_bytes()
 XML = {"Content-Type": "application/xml"}
+LINES = {"Content-Type": "application/x-ndjson"}
 
 
 async def test_a_start_over_http_is_hinted_to_engines_when_it_is_committed(api: Api, dsn: str) -> None:
@@ -31,5 +33,26 @@ async def test_a_start_over_http_is_hinted_to_engines_when_it_is_committed(api: 
             await heard.get()
         assert heard.empty(), "one hint for each"
         assert await value(dsn, "select count(*) from shardclock.deliveries where target = 'process:instance'") == 2
+    finally:
+        await connection.close(timeout=BOUND_S)
+
+
+async def test_a_timer_that_is_due_at_once_is_hinted_to_shards_and_no_other(api: Api, dsn: str) -> None:
+    heard: asyncio.Queue[object] = asyncio.Queue()
+    connection = await asyncpg.connect(dsn, timeout=BOUND_S)
+    await connection.add_listener(DUE, lambda *_: heard.put_nowait(None))
+    try:
+        async with asyncio.timeout(BOUND_S):
+            later = await api.post("/v1/timers", {"delay": "PT1H", "name": "later"})
+            await api.post("/v1/timers", {"delay": "PT0S"})
+            await heard.get()
+            assert heard.empty(), "none for the one before it"
+
+            await api.ask_raw("POST", "/v1/timers/bulk", b'{"delay": "PT1H"}\n{"delay": "PT0S"}', LINES)
+            await heard.get()
+
+            await api.post(f"/v1/timers/{later.json['timer_key']}/run", {})
+            await heard.get()
+        assert heard.empty(), "one hint for each"
     finally:
         await connection.close(timeout=BOUND_S)

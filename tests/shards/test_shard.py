@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from sql.claims.hints import send_due_hint
+from sql.session import Session
 from tests.support.factories import add_schedule, add_timers
+from tests.support.roles import as_role
 from tests.support.shard_pool import ShardPool, pool_of
 from tests.support.verdict import breaches
 from tests.support.waiting import eventually
@@ -36,6 +39,16 @@ async def test_timers_due_at_once_and_soon_fire_once_and_never_early(each_pool: 
     assert sorted(row["timer_key"] for row in fired) == overdue + soon + at_once
     assert await breaches(pool.db, overdue + soon + at_once + later) == {}
     assert await pool.db.fetchval("select count(*) from shardclock.timers where claimed_by is null") == 50
+
+
+async def test_a_timer_that_is_due_at_once_is_claimed_as_soon_as_a_hint_says_so(pool: ShardPool) -> None:
+    shard = await pool.start(poll_s=60.0)
+    await eventually(lambda: shard.stats.failures["due_hints"] == 0 and shard._due_hints._on is not None)
+    await add_timers(pool.dsn, 1, "now()")
+    async with Session(as_role(pool.dsn, "gateway"), application="test") as gateway:
+        assert await send_due_hint(gateway)
+
+    await pool.until_fired(1)
 
 
 async def test_a_repeat_fires_each_occurrence_on_its_grid_and_in_order(each_pool: ShardPool) -> None:
