@@ -12,7 +12,7 @@ class Restarts:
 
     def __init__(self, pauses: Backoff) -> None:
         self._pauses = pauses
-        self._failures = 0
+        self.failures = 0  # deaths one after the other, none of them after a start that succeeded
         self._start_at_s = 0.0
         self.started_at_s = 0.0
 
@@ -25,12 +25,15 @@ class Restarts:
         """Take note that the process is started now."""
         self.started_at_s = time.monotonic()
 
-    def died(self) -> float:
-        """Take note that it has died; return how many seconds its next start must wait."""
+    def died(self, *, was_ready: bool = True) -> float:
+        """Take note that it has died; return how many seconds its next start must wait.
+
+        shape:   one that was never ready has failed to start, however long it lived
+        """
         now_s = time.monotonic()
-        if now_s - self.started_at_s > STEADY_S:
-            self._failures = 0
-        pause_s = self._pauses.pause_s(self._failures)
-        self._failures += 1
+        if was_ready and now_s - self.started_at_s > STEADY_S:
+            self.failures = 0
+        pause_s = self._pauses.pause_s(self.failures)
+        self.failures += 1
         self._start_at_s = now_s + pause_s
         return pause_s

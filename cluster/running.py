@@ -28,7 +28,9 @@ from sql.backoff import Backoff
 from workers.app import App
 
 READY_S = 60.0
-RESTARTED_S = 30.0  # a restarted host that isn't ready by then is killed and started again
+# A restarted host that isn't ready by then is killed and started again. The next has longer: the machine may be too
+# busy for one to start in that time.
+PATIENCE = Backoff(30.0, 240.0)
 STOP_S = 30.0
 PAUSES = Backoff(1.0, 10.0)  # before a host that keeps dying is started again
 TEND_S = 0.2
@@ -84,12 +86,15 @@ class RunningCluster:
         self._tend_database()
         self._exporting.tend()
         self._gateway.tend()
+        what = "Ray had died"
         if self._host is not None and self._is_stuck():
+            what = f"Ray was not ready within {self._patience_s:.0f} s, is killed"
             self._host.kill()
             self._host.wait()
         if self._host is not None and self._host.poll() is not None:
+            was_ready = self._ready
             self._clear_host()
-            self._tell(f"Ray had died and is started again in {self._restarts.died():.0f} s")
+            self._tell(f"{what} and is started again in {self._restarts.died(was_ready=was_ready):.0f} s")
         if self._host is None and self._restarts.is_due:
             self._start_host()
 
@@ -147,7 +152,11 @@ class RunningCluster:
         """Say whether the host hangs, as it may if one of Ray's processes dies while Ray is starting."""
         if self._ready or self._hears_ready(0):
             return False
-        return time.monotonic() - self._restarts.started_at_s > RESTARTED_S
+        return time.monotonic() - self._restarts.started_at_s > self._patience_s
+
+    @property
+    def _patience_s(self) -> float:
+        return PATIENCE.pause_s(max(1, self._restarts.failures))
 
     def _hears_ready(self, wait_s: float) -> bool:
         """Listen to the host until it is ready or `wait_s` is over, and pass its messages on to the user."""
@@ -186,7 +195,7 @@ class RunningCluster:
             for pipe in (self._host.stdin, self._host.stdout):
                 if pipe is not None:
                     pipe.close()
-            self._host = None
+            self._host, self._ready = None, False
         # Remove all directories each time: an orphan process of a killed Ray may have written to an older one again.
         for scratch in self._scratches:
             scratch.remove()
