@@ -7,6 +7,8 @@ import typer
 
 from cli.output import DONE, Json, print_json, print_table
 from cli.session import with_session
+from cluster.settings import load_settings
+from service.hold import living_of
 from service.words import counted
 from sql.cluster.holders import SHARD, list_holders
 from sql.cluster.leadership import set_ramp
@@ -72,7 +74,8 @@ async def _show(session: Session, *, as_json: bool) -> int:
         shown = ("ramp_per_s", "left_by_outage", "overdue_estimated", "caught_up_in_s")
         print_json({name: getattr(state, name) for name in shown})
         return DONE
-    is_served = any(holder.part is not None for holder in await list_holders(session, SHARD))
+    living = living_of(await list_holders(session, SHARD), load_settings().coordinator.silent_s)
+    is_served = any(holder.part is not None for holder in living)
     rows = [("ramp", _words(state.ramp_per_s)), ("left by an outage", outage_of(state, is_served=is_served))]
     print_table("", ["cluster", ""], rows)
     return DONE

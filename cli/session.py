@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
 
+from cli.output import tell
 from cli.recording import recorded
 from cluster.database import open_database
 from cluster.settings import load_settings
@@ -30,6 +31,8 @@ def with_session(
             return await work(session) if is_look else await recorded(session, work)
 
     with open_database(load_settings()) as database:
+        if database.is_new:
+            tell(f"shardclock: {database.place} is new; SHARDCLOCK_DSN or SHARDCLOCK_DATA_DIR names another database")
         return asyncio.run(do(database.dsn))
 
 

@@ -98,8 +98,9 @@ def status(as_json: Json = False) -> int:
                 }
             )
         else:
-            _print_status(state, holders, living_of(holders, settings.coordinator.silent_s))
-            _print_workers(state, workers)
+            silent_s = settings.coordinator.silent_s
+            _print_status(state, holders, living_of(holders, silent_s))
+            _print_workers(state, workers, living_of(workers, silent_s))
             _print_engines(processes, engines)
             if hold:
                 out.print(f"\n{hold.line}", style="red", markup=False, soft_wrap=True)
@@ -128,13 +129,15 @@ def _brief(payload: str | None) -> str | None:
 
 
 def _print_status(state: Status, holders: Sequence[Holder], living: Sequence[Holder]) -> None:
-    serving = [holder for holder in holders if holder.part is not None]
+    serving = [holder for holder in living if holder.part is not None]
+    silent = sum(holder.part is not None for holder in holders) - len(serving)
     about = "about " if state.pending_estimated else ""
     leader = f"{hex_of(state.leader)} in term {state.term}" if state.leader_alive else "none"
     rows: list[tuple[str, object]] = [
         (
             "shards",
-            f"{len(serving)} of {state.shards_wanted} wanted, on {counted(len({h.node_id for h in serving}), 'node')}",
+            f"{len(serving)} of {state.shards_wanted} wanted, on {counted(len({h.node_id for h in serving}), 'node')}"
+            + (f"; {silent} silent" if silent else ""),
         ),
         ("leader", leader),
         ("pending", f"{about}{state.pending:,}, {state.paused:,} of them paused"),
@@ -148,15 +151,17 @@ def _print_status(state: Status, holders: Sequence[Holder], living: Sequence[Hol
     print_table("", ["cluster", ""], rows)
     columns = ["shard", "cluster", "holder", "node", "host", "pid", "held", "seen"]
     print_table("", columns, [_keeper_row(holder) for holder in holders])
-    if not serving:
+    if silent and not serving:
+        tell("no shard gives a sign of life, so nothing fires: see whether `shardclock up` runs, and what it says")
+    elif not serving:
         tell("no shard is running: start one with `shardclock up`")
 
 
-def _print_workers(state: Status, workers: Sequence[Holder]) -> None:
+def _print_workers(state: Status, workers: Sequence[Holder], living: Sequence[Holder]) -> None:
     """Show who calls targets, if anybody does or should."""
     if not workers and not state.deliveries and not state.dead_letters:
         return
-    serving = sum(worker.part is not None for worker in workers)
+    serving = sum(worker.part is not None for worker in living)
     rows = [
         ("workers", f"{serving} of {state.workers_wanted} wanted"),
         ("deliveries on their way", _counted_up_to(state.deliveries)),

@@ -11,7 +11,7 @@ from sql.backoff import Backoff
 from sql.clock.moved import require_real_clock
 from sql.cluster.rights import require_rights
 from sql.dsn import Dsn
-from sql.migrate import migrate, require_current
+from sql.migrate import migrate, migrations, require_current
 from sql.session import Session, StoreUnavailable
 
 RETRY = Backoff(0.2, 5.0)
@@ -20,8 +20,9 @@ RETRY = Backoff(0.2, 5.0)
 class Database:
     """Know a database's DSN, and keep it running if it is embedded."""
 
-    def __init__(self, dsn: Dsn, embedded: EmbeddedPostgres | None = None) -> None:
+    def __init__(self, dsn: Dsn, embedded: EmbeddedPostgres | None = None, *, is_new: bool = False) -> None:
         self.dsn = dsn
+        self.is_new = is_new  # it was made just now
         self._embedded = embedded
 
     @property
@@ -71,8 +72,8 @@ def open_database(settings: Settings) -> Iterator[Database]:
     embedded = EmbeddedPostgres.start(settings.data_dir, version=settings.postgres_version)
     try:
         # No operator manages the embedded database, so its schema is migrated here.
-        asyncio.run(migrate(embedded.dsn))
-        yield Database(Dsn(embedded.dsn), embedded)
+        applied = asyncio.run(migrate(embedded.dsn))
+        yield Database(Dsn(embedded.dsn), embedded, is_new=bool(applied) and applied[0] == migrations()[0].name)
     finally:
         embedded.close()
 

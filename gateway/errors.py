@@ -18,7 +18,8 @@ from service.jobs import JobConflict, UnknownJob
 from service.processes import UnknownProcess
 from service.single_change import NotChanged, UnknownTimer
 from service.tenants import NoOwnLimits
-from sql.session import NOT_ALLOWED, StatementRefused, StoreUnavailable
+from sql.pool import PoolEmpty
+from sql.session import NOT_ALLOWED, StatementRefused, StoreLocked, StoreUnavailable
 from timers.refusal import Refusal
 
 PATH_SHOWN = 300  # characters, in a sentence
@@ -49,7 +50,8 @@ async def _invalid(_: Request, error: RequestValidationError) -> Response:
 
 
 async def _unavailable(_: Request, error: StoreUnavailable) -> Response:
-    return unavailable(str(error)).answer()
+    is_ours = isinstance(error, PoolEmpty | StoreLocked)  # Postgres may well be there
+    return unavailable(str(error) if is_ours else f"Postgres does not answer: {error}; send it again").answer()
 
 
 async def _no_route(request: Request, error: HTTPException) -> Response:

@@ -307,4 +307,4 @@ def _literal(text: str) -> str:
 
 def _one_line(error: BaseException) -> str:
     text = " ".join(str(error).split())
-    return text or type(error).__name__
+    return text or ("it took too long" if isinstance(error, TimeoutError) else type(error).__name__)

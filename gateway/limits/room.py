@@ -84,9 +84,11 @@ class Room:
             room = Pending(0, max(0, more))
         quota = self._standing.exceeded_by(room)
         if quota is not None:
+            has = self._standing.has(quota[0])
+            at_least = " or more" if has >= quota[1] else ""  # nobody has counted any further
             return over_quota(
-                f"tenant {shortened(timer.tenant_id)} may have {_limit_in_words(*quota)}, and has"
-                f" {self._standing.has(quota[0]):,}; cancel some, wait until some have fired, {WAY_OUT}",
+                f"tenant {shortened(timer.tenant_id)} may have {_limit_in_words(*quota)}, and has {has:,}{at_least};"
+                f" cancel some, wait until some have fired, {WAY_OUT}",
                 again_s=self._standing.again_in_s(self._clock()), quota=quota[0], limit=quota[1],
             )  # fmt: skip
         self._standing.take(room)

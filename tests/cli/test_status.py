@@ -154,6 +154,20 @@ def test_status_tells_a_shard_that_is_not_heard_from_one_that_has_no_part(shell:
     assert sorted(rows) == ["-", "0", "suspended"]
 
 
+def test_status_says_that_shards_are_silent_and_promises_nothing_of_them(shell: Shell) -> None:
+    asyncio.run(add_holder(shell.dsn, 1))
+    asyncio.run(add_timers(shell.dsn, 3, "now() - interval '1 minute'"))
+    asyncio.run(query(shell.dsn, "update shardclock.beats set seen_at = now() - interval '70 s'"))
+
+    told = shell("status")
+    ramped = shell("ramp")
+
+    assert re.search(r"shards +0 of 2 wanted, on 0 nodes; 1 silent", told.out)
+    assert "no shard gives a sign of life" in told.err
+    for done in (told, ramped):
+        assert "3 timers, waiting for a shard to run" in done.out
+
+
 def test_status_says_nothing_of_standing_by_while_no_cluster_serves(shell: Shell) -> None:
     asyncio.run(add_holder(shell.dsn, 1, None, None))
 
