@@ -9,7 +9,7 @@ from sql.session import QUEUE_PLANS, UNSYNCED, Session
 
 # The pause between two hints is twenty times what one takes, within these bounds: hints then use a twentieth of one
 # connection.
-GAP_S, SHARE, GAP_MAX_S = 0.004, 20.0, 0.1
+GAP_S, SHARE, GAP_MAX_S = 0.004, 20.0, 0.05
 # After a hint about at least `MANY` rows, the others are busy and come back by themselves: the next hint can wait.
 MANY, GAP_OF_MANY_S = 100, 0.05
 NOBODY_S = 1.0  # the pause when there is nobody to hear it
