@@ -11,7 +11,7 @@ from sql.session import QUEUE_PLANS, UNSYNCED, Session
 # connection.
 GAP_S, SHARE, GAP_MAX_S = 0.004, 20.0, 0.05
 # After a hint about at least `MANY` rows, the others are busy and come back by themselves: the next hint can wait.
-MANY, GAP_OF_MANY_S = 100, 0.05
+MANY, GAP_OF_MANY_S, GAP_OF_MANY_MAX_S = 100, 0.05, 0.1
 NOBODY_S = 1.0  # the pause when there is nobody to hear it
 
 Send = Callable[[Session], Awaitable[bool]]
@@ -65,4 +65,5 @@ def gap_s(took_s: float, new: int, *, heard: bool) -> float:
     """Return the pause after a hint. It took `took_s`, and told of `new` rows; somebody `heard` it, or nobody did."""
     if not heard:
         return NOBODY_S
-    return min(max(took_s * SHARE, GAP_OF_MANY_S if new >= MANY else GAP_S), GAP_MAX_S)
+    least_s, most_s = (GAP_OF_MANY_S, GAP_OF_MANY_MAX_S) if new >= MANY else (GAP_S, GAP_MAX_S)
+    return min(max(took_s * SHARE, least_s), most_s)
