@@ -96,18 +96,23 @@ class Crew:
         self._quarantine.fail(late, now_s=now_s)
         self._quarantine.learn_nodes(members, nodes, now_s=now_s)
         quarantined = self._quarantine.nodes(now_s=now_s)
-        if set(quarantined) != self._told_quarantined:
-            self._told_quarantined = set(quarantined)
-            if quarantined:
-                self._log.warning("quarantine", nodes=[node_id[:12] for node_id in quarantined])
-            else:
-                self._log.info("quarantine over")
+        self._tell_avoided(quarantined if len(nodes) > 1 else ())  # the only node is used all the same
         return Observed(
             members=members,
             nodes=nodes,
             quarantined=quarantined,
             foreign_holders=[h.holder for h in holders if h.cluster_id != self._cluster_id and h.part is not None],
         )
+
+    def _tell_avoided(self, node_ids: Sequence[str]) -> None:
+        if set(node_ids) == self._told_quarantined:
+            return
+        self._told_quarantined = set(node_ids)
+        if node_ids:
+            why = "an actor there went silent, or did not start in time"
+            self._log.warning("quarantine", nodes=[node_id[:12] for node_id in node_ids], why=why)
+        else:
+            self._log.info("quarantine over")
 
     async def _take_over(self, nodes: Sequence[str], leadership: Leadership) -> list[Holder]:
         """Read the holders, end those that are lost, and drop the actors that are gone.

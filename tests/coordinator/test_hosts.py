@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
+from structlog.testing import capture_logs
 
 from coordinator import crew
 from coordinator.backoff import STARTING_S
@@ -206,3 +207,29 @@ async def fleet_loses_a_start(reconciler: Reconciler, fleet: TwoNodes, node: str
     fleet.there[name].dies.set()
     await eventually(lambda: name in reconciler._crews[0]._supervisor.gone())
     await reconciler.turn()
+
+
+@pytest.mark.parametrize("nodes", [["a", "b"], ["a"]])
+async def test_that_a_node_is_avoided_is_told_where_there_is_another(
+    session: Session, dsn: str, fleet: TwoNodes, nodes: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def there() -> list[str]:
+        return nodes
+
+    monkeypatch.setattr(fleet, "nodes", there)
+    with capture_logs() as logs:
+        reconciler = reconciler_of(dsn, fleet, stalled_s=0.1)
+        await reconciler.turn()
+
+        async def is_late() -> bool:
+            await reconciler.turn()
+            return "a" in reconciler._crews[0]._quarantine.nodes(now_s=time.monotonic())
+
+        await eventually(is_late)
+
+    told = [log for log in logs if log["event"] == "quarantine"]
+    if len(nodes) == 1:
+        assert told == [], "it is used all the same"
+    else:
+        assert "a" in told[0]["nodes"]
+        assert told[0]["why"] == "an actor there went silent, or did not start in time"
