@@ -66,11 +66,11 @@ def read_json(text: str | bytes, *, bytes_max: int) -> object:
         return DECODER.decode(decoded)
     except json.JSONDecodeError as error:
         reason = error.msg[:1].lower() + error.msg[1:].rstrip(": ")
-        raise InvalidTimer(f"{shortened(text)} is not JSON: {reason}, at character {error.pos + 1}") from None
+        raise InvalidTimer(f"{shortened(decoded)} is not JSON: {reason}, at character {error.pos + 1}") from None
     except InvalidTimer as refusal:
-        raise InvalidTimer(f"{shortened(text)} {refusal}") from None
+        raise InvalidTimer(f"{shortened(decoded)} {refusal}") from None
     except RecursionError:
-        raise InvalidTimer(f"{shortened(text)} {TOO_DEEP}") from None
+        raise InvalidTimer(f"{shortened(decoded)} {TOO_DEEP}") from None
 
 
 def has_nul(text: str) -> bool:

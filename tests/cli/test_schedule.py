@@ -151,7 +151,7 @@ def test_takes_a_past_due_date(shell: Shell) -> None:
         (["--in", "PT1S", "--name", "a\nb"], ["'a\\nb'", "control character"]),
         (["--in", "PT1S", "--payload", "@no-such.json"], ["--payload '@no-such.json'", "No such file"]),
         (["--in", "PT1S", "--payload", "@tests"], ["--payload '@tests'", "directory"]),
-        (["--in", "PT1S", "--payload", "-"], ["--payload b''", "not JSON"]),
+        (["--in", "PT1S", "--payload", "-"], ["--payload ''", "not JSON"]),
         (["--in", "PT1S", "--name", ""], ["--name ''", "1 to 200 characters"]),
         (["--in", "PT1S", "--tenant", "x" * 201], ["--tenant", "1 to 200 characters"]),
         ([], ["exactly one of --at, --in and --every", "none"]),

@@ -229,7 +229,7 @@ async def test_a_faulty_one_among_many_is_refused_alone(dsn: str, api: Api) -> N
 async def test_without_postgres_it_says_so_within_its_limits_and_goes_on_when_it_is_back(dsn: str, api: Api) -> None:
     async with serving("postgresql://nobody@127.0.0.1:1/none", role="", gateway_timeout_s=1.0) as lonely:
         done = await lonely.post("/v1/timers", HOUR)
-        done.assert_problem("unavailable", 503)
+        done.assert_problem("unavailable", 503, "Postgres does not answer: ", "send it again")
         assert done.headers["Retry-After"] == "1"
         assert (await lonely.get("/healthz")).status == 200
         (await lonely.get("/readyz")).assert_problem("unavailable", 503)

@@ -264,6 +264,14 @@ async def test_a_replacement_heeds_no_tag_and_says_so(api: Api) -> None:
     assert (await api.get("/v1/timers/by-name/n")).json["due_date"] == FAR["due_date"]
 
 
+async def test_a_timer_is_made_only_if_there_is_none_by_a_post_and_no_header_asks_for_that(api: Api) -> None:
+    await made(api, name="n")
+    refused = await api.put("/v1/timers/by-name/n", HOUR, If_None_Match="*")
+    refused.assert_problem("refused", 422, "If-None-Match", "POST /v1/timers")
+    (await api.post("/v1/timers", {**HOUR, "name": "n"})).assert_problem("name-taken", 409)
+    assert (await api.get("/v1/timers/by-name/n")).json["due_date"] == FAR["due_date"]
+
+
 async def test_a_tag_of_an_ended_timer_changes_none_that_has_its_name_now(api: Api) -> None:
     await made(api, name="n")
     await api.post("/v1/timers/by-name/n/cancel")

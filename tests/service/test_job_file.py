@@ -68,7 +68,7 @@ async def test_of_a_file_with_one_bad_job_nothing_is_written_and_each_bad_one_is
         (2, "name 'EU' is refused"),
         (3, "name 'eu' is that of line 1, too"),
         (4, 'name "refresh" is of a job that an app declares'),
-        (6, "line b'{' is not JSON"),
+        (6, "line '{' is not JSON"),
         (7, "priority 9 is refused"),
     ]
     assert [job.name for job in await list_jobs(session)] == ["refresh"]
