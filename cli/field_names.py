@@ -1,4 +1,4 @@
-"""The names of fields, as SQL and lines of JSON have them, and the options that they are on the command line."""
+"""The option of the command line for each field, which has the name that SQL and lines of JSON give it."""
 
 import re
 

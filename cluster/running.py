@@ -88,7 +88,7 @@ class RunningCluster:
         self._gateway.tend()
         what = "Ray had died"
         if self._host is not None and self._is_stuck():
-            what = f"Ray was not ready within {self._patience_s:.0f} s, is killed"
+            what = f"Ray was not ready within {self._patience_s:.0f} s: it is killed"
             self._host.kill()
             self._host.wait()
         if self._host is not None and self._host.poll() is not None:

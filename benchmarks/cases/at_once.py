@@ -31,9 +31,9 @@ async def measure(contender: Contender) -> Figures:
 CASE = Case(
     "at-once",
     "From a request to its handler",
-    f"Timers over HTTP with the delay PT0S, for {SECONDS} s at each pace: from the moment that the request is written"
-    " until the handler is called, by the clock of the one machine. On the way are the gateway, Postgres, a shard, a"
-    " worker and the handler's process.",
+    f"Timers over HTTP with the delay PT0S, for {SECONDS} s at each pace. The time runs from when a request is"
+    " written to when its handler is called, on one machine. On the way are the gateway, Postgres, a shard, a worker"
+    " and the handler's process.",
     tuple(PACES.values()),
     lambda: [OverHttpToHandler()],
     measure,

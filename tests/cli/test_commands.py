@@ -1,4 +1,4 @@
-"""Prove that a command loads what it needs and no other, and that each error which ends one has an exit code."""
+"""Prove that a command loads no other command, and that each error has an exit code."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""What a caller sends to instances wakes engines, and what is due at once wakes shards, once it is committed."""
+"""A hint wakes engines or shards when something is there for them, and committed."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import asyncpg
 
@@ -17,42 +19,43 @@ XML = {"Content-Type": "application/xml"}
 LINES = {"Content-Type": "application/x-ndjson"}
 
 
-async def test_a_start_over_http_is_hinted_to_engines_when_it_is_committed(api: Api, dsn: str) -> None:
+@asynccontextmanager
+async def hearing(dsn: str, channel: str) -> AsyncIterator[asyncio.Queue[object]]:
+    """Give the hints of a channel as they come, for a block that is bounded in time."""
     heard: asyncio.Queue[object] = asyncio.Queue()
     connection = await asyncpg.connect(dsn, timeout=BOUND_S)
-    await connection.add_listener(SIGNALS, lambda *_: heard.put_nowait(None))
+    await connection.add_listener(channel, lambda *_: heard.put_nowait(None))
     try:
         async with asyncio.timeout(BOUND_S):
-            await api.ask_raw("POST", "/v1/processes", MODEL, XML)
-            await heard.get()
-
-            await api.post("/v1/processes/order/start", {})
-            await heard.get()
-
-            await api.post("/v1/processes/order/start", {})
-            await heard.get()
-        assert heard.empty(), "one hint for each"
-        assert await value(dsn, "select count(*) from shardclock.deliveries where target = 'process:instance'") == 2
+            yield heard
     finally:
         await connection.close(timeout=BOUND_S)
+
+
+async def test_a_start_over_http_is_hinted_to_engines_when_it_is_committed(api: Api, dsn: str) -> None:
+    async with hearing(dsn, SIGNALS) as heard:
+        await api.ask_raw("POST", "/v1/processes", MODEL, XML)
+        await heard.get()
+
+        await api.post("/v1/processes/order/start", {})
+        await heard.get()
+
+        await api.post("/v1/processes/order/start", {})
+        await heard.get()
+        assert heard.empty(), "one hint for each"
+    assert await value(dsn, "select count(*) from shardclock.deliveries where target = 'process:instance'") == 2
 
 
 async def test_a_timer_that_is_due_at_once_is_hinted_to_shards_and_no_other(api: Api, dsn: str) -> None:
-    heard: asyncio.Queue[object] = asyncio.Queue()
-    connection = await asyncpg.connect(dsn, timeout=BOUND_S)
-    await connection.add_listener(DUE, lambda *_: heard.put_nowait(None))
-    try:
-        async with asyncio.timeout(BOUND_S):
-            later = await api.post("/v1/timers", {"delay": "PT1H", "name": "later"})
-            await api.post("/v1/timers", {"delay": "PT0S"})
-            await heard.get()
-            assert heard.empty(), "none for the one before it"
+    async with hearing(dsn, DUE) as heard:
+        later = await api.post("/v1/timers", {"delay": "PT1H", "name": "later"})
+        await api.post("/v1/timers", {"delay": "PT0S"})
+        await heard.get()
+        assert heard.empty(), "none for the one before it"
 
-            await api.ask_raw("POST", "/v1/timers/bulk", b'{"delay": "PT1H"}\n{"delay": "PT0S"}', LINES)
-            await heard.get()
+        await api.ask_raw("POST", "/v1/timers/bulk", b'{"delay": "PT1H"}\n{"delay": "PT0S"}', LINES)
+        await heard.get()
 
-            await api.post(f"/v1/timers/{later.json['timer_key']}/run", {})
-            await heard.get()
+        await api.post(f"/v1/timers/{later.json['timer_key']}/run", {})
+        await heard.get()
         assert heard.empty(), "one hint for each"
-    finally:
-        await connection.close(timeout=BOUND_S)

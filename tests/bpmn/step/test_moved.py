@@ -59,7 +59,7 @@ def test_nothing_begins_in_a_scope_that_an_incident_stopped_at_its_end() -> None
 
 
 def stuck_at_a_join() -> Played:
-    """Play a fork to the jobs `a` and `b`, of which `a` is taken away and `b` has come to the join `j`."""
+    """Play a fork to two jobs: `a` is taken away, and `b` has come to the join `j`."""
     played = Played(
         definition(
             f'<startEvent id="s"/><parallelGateway id="f"/>{job("a")}{job("b")}<parallelGateway id="j"/>{job("o")}'
