@@ -60,6 +60,7 @@ class Line:
         self._bucket = Bucket(spec.policy.rate_per_s)
         self._payload_bytes = 0.0  # of one delivery, in the mean of the last claim
         self._failed_starts = 0
+        self._is_starting = False
         self._start_at_s = 0.0
         self._tell_at_s = 0.0
         self._stopped = False
@@ -69,10 +70,15 @@ class Line:
         return len(self._waiting) + len(self._suspects) + sum(map(len, self._seats))
 
     @property
+    def is_up(self) -> bool:
+        """Say whether a process is up, to call the handler in."""
+        return any(seat.is_started for seat in self._seats)
+
+    @property
     def places(self) -> int:
-        """Return how many more deliveries it takes; at most one, which tries it, while its process doesn't start."""
-        if self._failed_starts:
-            return max(0, 1 - len(self))
+        """Return how many more deliveries it takes: one, which tries it, if no process is up or one doesn't start."""
+        if self._failed_starts or not self.is_up:
+            return 0 if self._is_starting or len(self) or time.monotonic() < self._start_at_s else 1
         most = min(sum(self._room(seat) for seat in self._seats) * (1 + QUEUED_CHUNKS), IN_HAND_MAX)
         if (rate := self.spec.policy.rate_per_s) is not None:
             most = min(most, self.spec.policy.batch * (1 + int(rate)))  # a second's worth
@@ -82,7 +88,17 @@ class Line:
         return free if 2 * free >= most else 0
 
     def add(self, deliveries: Sequence[ClaimedDelivery]) -> None:
-        """Take deliveries that were claimed."""
+        """Take deliveries that were claimed; without a process to call them, give them back and start one.
+
+        If the worker dies before its process is up, what it has in hand has lost an attempt without a call. After some
+        such workers that would be a dead letter.
+        """
+        if not self.is_up and not len(self):
+            self._settle([Settlement(it, None) for it in self._still_wanted(deliveries)])
+            if not self._is_starting:
+                self._is_starting = True
+                self._calls.begin(self._start_first())
+            return
         self._waiting.extend(deliveries)
         self._payload_bytes = sum(len(it.payload or "") for it in deliveries) / max(1, len(deliveries))
         self._changed.set()
@@ -118,6 +134,15 @@ class Line:
         self._suspects.clear()
         self._waiting.clear()
         return [Settlement(delivery, None) for delivery in left]
+
+    async def _start_first(self) -> None:
+        try:
+            await self._seats[0].start()
+            self._failed_starts = 0
+        except CannotStart as error:
+            self._wait_after_failed_start(str(error))
+        finally:
+            self._is_starting = False
 
     def _room(self, seat: Seat) -> int:
         if self.spec.takes_batch:
@@ -171,8 +196,8 @@ class Line:
             self._learn(called)
             self._failed_starts = 0
         except CannotStart as error:
-            self._waiting.extendleft(reversed(chunk))
             self._bucket.put_back(self._calls_of(chunk))
+            self._settle([*(Settlement(it, None) for it in chunk), *self.give_back()])
             self._wait_after_failed_start(str(error))
         except Exception as error:  # noqa: BLE001 - a fault of ours costs these an attempt: they must not stay in hand
             self._log.exception("call broken off")

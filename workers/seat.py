@@ -69,6 +69,11 @@ class Seat:
         return not self._calls
 
     @property
+    def is_started(self) -> bool:
+        """Say whether its process is up: a call begins at once."""
+        return self._started
+
+    @property
     def has_room(self) -> bool:
         """Say whether it takes another chunk: while one is settled, the next can already be called."""
         if self._alone or not self._started:
@@ -97,6 +102,13 @@ class Seat:
             self._calls -= 1
             self._deliveries -= len(chunk)
             self._alone = False
+
+    async def start(self) -> None:
+        """Start its process, if there is none.
+
+        errors:  CannotStart
+        """
+        await self._ready()
 
     def end(self) -> None:
         """End the process, whatever it does."""

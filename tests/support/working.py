@@ -28,12 +28,21 @@ def no_runs(needs: Needs) -> RunProcess:
 
 @asynccontextmanager
 async def working(
-    dsn: str, processes: Processes, spec: HandlerSpec | None = None, settings: WorkerSettings = QUICK
+    dsn: str,
+    processes: Processes,
+    spec: HandlerSpec | None = None,
+    settings: WorkerSettings = QUICK,
+    *,
+    is_up: bool = True,
 ) -> AsyncIterator[Worker]:
-    """Run a worker that keeps all slots, and drain it."""
+    """Run a worker that keeps all slots, and drain it; unless `is_up` is false, its handler's process is up."""
+    spec = spec or spec_of()
     worker = worker_of(dsn, processes, spec, settings)
     run = asyncio.create_task(worker.run())
     try:
+        if is_up:
+            worker._handlers.add(spec.target, [])
+            await eventually(lambda: worker._handlers.places[spec.target] > 0)
         await eventually(lambda: assigned(dsn, worker.holder))
         yield worker
     finally:

@@ -4,77 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
 
 from shardclock import Completed, Failed, Outcome
-from sql.backoff import Backoff
-from sql.deliveries.claim import Claim, ClaimedDelivery
-from sql.deliveries.settle import Ending, Settlement
-from tests.support.handlers import NOON, Died, Hangs, Processes, delivery, spec_of
+from sql.deliveries.claim import ClaimedDelivery
+from sql.deliveries.settle import Ending
+from tests.support.handlers import NOON, Processes, delivery, spec_of
+from tests.support.lines import dies_of, hangs_on, running
 from tests.support.waiting import eventually
 from workers import line as lines
 from workers import seat
-from workers.handler import HandlerSpec
-from workers.line import Line
 from workers.seat import CHUNK_MAX, next_chunk
-from workers.stats import WorkerStats
-
-
-class Running:
-    """One line that runs, and what it has settled."""
-
-    def __init__(self, spec: HandlerSpec, processes: Processes) -> None:
-        self.settled: list[Settlement] = []
-        self.lost: set[Claim] = set()
-        self.stats = WorkerStats([spec.target])
-        self.broken: list[BaseException] = []
-        self.line = Line(
-            spec,
-            start=processes,
-            settle=self.settled.extend,
-            held=lambda deliveries: [it for it in deliveries if it.claim not in self.lost],
-            now=lambda: NOON + timedelta(seconds=1),
-            stats=self.stats,
-            broken=self.broken.append,
-        )
-
-    def ends(self) -> dict[int, Ending | None]:
-        """Say how each delivery ended."""
-        return {it.delivery.timer_key: it.ending for it in self.settled}
-
-
-@asynccontextmanager
-async def running(spec: HandlerSpec, processes: Processes) -> AsyncIterator[Running]:
-    it = Running(spec, processes)
-    task = asyncio.create_task(it.line.run())
-    try:
-        yield it
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        assert it.broken == []
-
-
-def dies_of(*keys: int) -> Callable[[ClaimedDelivery], Outcome]:
-    def play(it: ClaimedDelivery) -> Outcome:
-        if it.timer_key in keys:
-            raise Died
-        return Completed()
-
-    return play
-
-
-def hangs_on(*keys: int) -> Callable[[ClaimedDelivery], Outcome]:
-    def play(it: ClaimedDelivery) -> Outcome:
-        if it.timer_key in keys:
-            raise Hangs
-        return Completed()
-
-    return play
 
 
 @pytest.mark.parametrize(
@@ -310,20 +252,6 @@ async def test_an_async_handler_is_called_side_by_side_up_to_its_limit() -> None
         assert it.line.places <= 4 * (1 + lines.QUEUED_CHUNKS)
 
 
-async def test_a_process_that_does_not_start_fails_no_attempt_and_takes_no_more() -> None:
-    processes = Processes(comes_up=False)
-    async with running(spec_of(), processes) as it:
-        it.line.add([delivery(1), delivery(2)])
-        await eventually(lambda: bool(processes.started) and processes.started[0].killed)
-        await eventually(lambda: it.line.places == 0)
-
-        assert it.settled == []
-        assert len(it.line) == 2
-        assert [one.delivery.timer_key for one in it.line.give_back()] == [1, 2]
-        assert it.stats.failed_starts["order.expired"] >= 1
-        assert sum(it.stats.lags["handler"].counts) == 0, "none was called"
-
-
 async def test_a_handler_is_called_no_more_often_than_its_rate() -> None:
     processes = Processes()
     began_s = time.monotonic()
@@ -346,17 +274,6 @@ async def test_a_rate_counts_calls_so_a_batch_stays_whole() -> None:
 
     assert [len(chunk) for chunk in processes.chunks] == [50, 50, 50, 50, 50, 20]
     assert time.monotonic() - began_s >= 5 / 20, "one call at once, and five after it one by one"
-
-
-async def test_a_call_that_did_not_begin_leaves_the_rate_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "RESTART", Backoff(0.001, 0.001))
-    processes = Processes(comes_up=False)
-    async with running(spec_of(rate_per_s=0.01), processes) as it:
-        it.line.add([delivery(1)])
-        await eventually(lambda: len(processes.started) >= 2)
-        processes.comes_up = True
-
-        await eventually(lambda: len(it.settled) == 1)
 
 
 async def test_what_expired_is_not_called() -> None:

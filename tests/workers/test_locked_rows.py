@@ -64,7 +64,7 @@ async def test_a_locked_delivery_is_settled_when_the_lock_is_gone_and_all_others
     processes = Processes(gate=asyncio.Event())
     keys = await deliver(shard, 3)
     async with working(dsn, processes) as worker:
-        await eventually(lambda: processes.chunks == [keys[:1]] and len(worker) == 3)
+        await eventually(lambda: [keys[0]] in processes.chunks and len(worker) == 3)
         async with locked(dsn, keys[0]):
             assert processes.gate is not None
             processes.gate.set()
@@ -89,7 +89,7 @@ async def test_a_locked_delivery_keeps_no_other_lease_from_being_renewed_and_sta
     processes = Processes(gate=asyncio.Event())
     keys = await deliver(shard, 2)
     async with working(dsn, processes, settings=SHORT) as worker:
-        await eventually(lambda: processes.chunks == [keys[:1]] and len(worker) == 2)
+        await eventually(lambda: [keys[0]] in processes.chunks and len(worker) == 2)
         monkeypatch.setattr(ClaimPlanner, "known", lambda *_: None)
         monkeypatch.setattr(ClaimPlanner, "search_pause_s", lambda *_: 600.0)
         async with locked(dsn, keys[0]):

@@ -1,0 +1,75 @@
+"""One line of a handler's deliveries that runs, with processes that a test plays."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from shardclock import Completed, Outcome
+from sql.deliveries.claim import Claim, ClaimedDelivery
+from sql.deliveries.settle import Ending, Settlement
+from tests.support.handlers import NOON, Died, Hangs, Processes, delivery
+from tests.support.waiting import eventually
+from workers.handler import HandlerSpec
+from workers.line import Line
+from workers.stats import WorkerStats
+
+
+class Running:
+    """One line that runs, and what it has settled."""
+
+    def __init__(self, spec: HandlerSpec, processes: Processes) -> None:
+        self.settled: list[Settlement] = []
+        self.lost: set[Claim] = set()
+        self.stats = WorkerStats([spec.target])
+        self.broken: list[BaseException] = []
+        self.line = Line(
+            spec,
+            start=processes,
+            settle=self.settled.extend,
+            held=lambda deliveries: [it for it in deliveries if it.claim not in self.lost],
+            now=lambda: NOON + timedelta(seconds=1),
+            stats=self.stats,
+            broken=self.broken.append,
+        )
+
+    def ends(self) -> dict[int, Ending | None]:
+        """Say how each delivery ended."""
+        return {it.delivery.timer_key: it.ending for it in self.settled}
+
+
+@asynccontextmanager
+async def running(spec: HandlerSpec, processes: Processes, *, up: bool = True) -> AsyncIterator[Running]:
+    """Run a line, whose process is up."""
+    it = Running(spec, processes)
+    task = asyncio.create_task(it.line.run())
+    try:
+        if up:
+            it.line.add([delivery(-1)])
+            await eventually(lambda: it.line.is_up)
+            it.settled.clear()
+        yield it
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert it.broken == []
+
+
+def dies_of(*keys: int) -> Callable[[ClaimedDelivery], Outcome]:
+    def play(it: ClaimedDelivery) -> Outcome:
+        if it.timer_key in keys:
+            raise Died
+        return Completed()
+
+    return play
+
+
+def hangs_on(*keys: int) -> Callable[[ClaimedDelivery], Outcome]:
+    def play(it: ClaimedDelivery) -> Outcome:
+        if it.timer_key in keys:
+            raise Hangs
+        return Completed()
+
+    return play

@@ -1,0 +1,95 @@
+"""Prove that a handler's deliveries are in hand only while a process can call them."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from sql.backoff import Backoff
+from sql.deliveries.settle import Ending
+from tests.support.deliveries import deliver
+from tests.support.factories import HolderClient, value
+from tests.support.handlers import NOON, Processes, delivery, spec_of
+from tests.support.lines import running
+from tests.support.waiting import eventually
+from tests.support.working import ended, working
+from workers import line as lines
+
+
+async def test_until_its_process_is_up_it_has_nothing_in_hand() -> None:
+    # Given a worker that dies meanwhile: what it has in hand would have lost one of its twenty claims without a call.
+    processes = Processes(gate=asyncio.Event())
+    async with running(spec_of(), processes, up=False) as it:
+        assert it.line.places == 1
+        it.line.add([delivery(1), delivery(2)])
+
+        assert (len(it.line), it.line.places) == (0, 0)
+        assert it.ends() == {1: None, 2: None}
+        assert not any(one.fails for one in it.settled)
+        await eventually(lambda: it.line.places > 1)
+    assert len(processes.started) == 1
+    assert processes.chunks == []
+
+
+async def test_a_process_that_does_not_start_fails_no_attempt_and_takes_one_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lines, "RESTART", Backoff(0.05, 0.05))
+    processes = Processes(comes_up=False)
+    async with running(spec_of(), processes, up=False) as it:
+        it.line.add([delivery(1)])
+        await eventually(lambda: bool(processes.started) and processes.started[0].killed)
+        assert it.line.places == 0, "it pauses"
+
+        await eventually(lambda: it.line.places == 1)
+        it.line.add([delivery(1)])
+        await eventually(lambda: it.stats.failed_starts["order.expired"] == 2)
+        assert [(one.ending, one.fails) for one in it.settled] == [(None, False)] * 2
+        assert sum(it.stats.lags["handler"].counts) == 0, "none was called"
+
+
+async def test_what_is_too_old_ends_though_its_handler_does_not_start() -> None:
+    processes = Processes(comes_up=False)
+    async with running(spec_of(give_up_after_s=10.0, max_attempts=1), processes, up=False) as it:
+        it.line.add([delivery(1, fired_at=NOON - timedelta(seconds=30))])
+
+        assert it.ends() == {1: Ending.DEAD}
+
+
+async def test_what_a_process_leaves_in_hand_is_given_back_if_no_other_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lines, "RESTART", Backoff(0.001, 0.001))
+    processes = Processes()
+    async with running(spec_of(rate_per_s=0.01), processes) as it:
+        processes.comes_up = False
+        processes.started[0].die()
+        it.line.add([delivery(1), delivery(2)])  # claimed before that was known
+        await eventually(lambda: it.ends() == {1: None, 2: None})
+        assert len(it.line) == 0
+
+        processes.comes_up = True
+        await eventually(lambda: it.line.places == 1)
+        it.line.add([delivery(1)])
+        await eventually(lambda: it.line.places == 1 and it.stats.failed_starts["order.expired"] == 1)
+        it.line.add([delivery(1)])
+        await eventually(lambda: it.ends()[1] is Ending.DELIVERED)  # no call began before, so it need not wait 100 s
+
+
+async def test_a_worker_whose_handler_does_not_start_leaves_no_claim_behind(dsn: str, shard: HolderClient) -> None:
+    await deliver(shard, 300)
+    processes = Processes(comes_up=False)
+    async with working(dsn, processes, is_up=False) as worker:
+        await eventually(lambda: bool(processes.started))
+        await eventually(lambda: len(worker) == 0)
+        assert await value(dsn, "select sum(claims - given_back) from shardclock.deliveries") == 0
+
+    async with working(dsn, Processes(), is_up=False):
+        await eventually(lambda: _is_empty(dsn))
+    assert await ended(dsn) == {"DELIVERED": 300}
+
+
+async def _is_empty(dsn: str) -> bool:
+    return bool(await value(dsn, "select not exists (select from shardclock.deliveries)"))
