@@ -16,6 +16,8 @@ from typing import Self
 
 import psutil
 
+from embedded.memory import MEMORY
+
 PREFIX = "shardclock-"
 LOCK = "owner.lock"
 
@@ -28,9 +30,9 @@ class Scratch:
         self._lock = lock
 
     @classmethod
-    def make(cls, kind: str) -> Self:
-        """Make a directory with `kind` in its name."""
-        path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{kind}-"))
+    def make(cls, kind: str, *, place: Path | None = None) -> Self:
+        """Make a directory with `kind` in its name, among the temporary ones or in memory."""
+        path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{kind}-", dir=place))
         new = path / f"{LOCK}.new"
         lock = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -56,7 +58,7 @@ def remove_abandoned() -> list[Path]:
              command line
     """
     removed = []
-    for path in sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*")):
+    for path in _found(f"{PREFIX}*-*"):
         with ExitStack() as open_files:
             if not _is_abandoned(path, open_files):
                 continue
@@ -70,8 +72,11 @@ def remove_abandoned() -> list[Path]:
 def left_behind(kind: str) -> Iterator[list[Path]]:
     """Name the directories of a kind whose owners have ended, though others may use them; they are ours for a block."""
     with ExitStack() as open_files:
-        found = sorted(Path(tempfile.gettempdir()).glob(f"{PREFIX}{kind}-*"))
-        yield [path for path in found if _has_no_owner(path, open_files)]
+        yield [path for path in _found(f"{PREFIX}{kind}-*") if _has_no_owner(path, open_files)]
+
+
+def _found(names: str) -> list[Path]:
+    return sorted(path for place in {Path(tempfile.gettempdir()), MEMORY} for path in place.glob(names))
 
 
 def _is_abandoned(path: Path, open_files: ExitStack) -> bool:

@@ -35,6 +35,6 @@ async def serving(dsn: str) -> AsyncIterator[str]:
             await server.serves.wait()
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:
-            server.should_exit = True
+            server.stop()
             app.state.gateway.stop_waits()
             await task

@@ -1,21 +1,30 @@
-"""A database for each test: a copy of a migrated one, in a Postgres that lives as long as this process."""
+"""A database for each test: a copy of a migrated one, in a Postgres that lives as long as this process.
+
+To make the log's days takes longer than the copy. So there is a template for each day on which tests begin.
+"""
 
 import asyncio
 import atexit
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 from uuid import uuid4
 
 from cluster.scratch import Scratch, left_behind, remove_abandoned
+from embedded.memory import find_memory
 from embedded.server import EmbeddedPostgres
-from sql.clock.moved import install
+from sql.clock.moved import install, move
 from sql.copies import create_database, drop_database, forgo_safety
+from sql.log.partitions import ensure_log_partitions
 from sql.migrate import migrate
 from sql.session import Session
 
 KIND, DATA = "testing", "data"  # of the directories, and in each of them
 TEMPLATE = "template_of_tests"
+DAYS_MAX = (
+    20  # of which there are templates, 8 MiB each: tests that begin on more days make the others' days themselves
+)
 TIMEOUT_S = 60.0  # a copy waits for two checkpoints, on a machine that may be busy with other tests
 
 
@@ -24,7 +33,8 @@ class Databases:
 
     def __init__(self) -> None:
         stop_abandoned()
-        self._scratch = Scratch.make(KIND)
+        self._templates: set[str] = set()
+        self._scratch = Scratch.make(KIND, place=find_memory())
         self._server: EmbeddedPostgres | None = None
         try:
             self._server = EmbeddedPostgres.start(self._scratch.path / DATA)
@@ -35,15 +45,16 @@ class Databases:
             raise
 
     @asynccontextmanager
-    async def lend(self) -> AsyncIterator[str]:
-        """Lend a database for the length of a block.
+    async def lend(self, now: datetime) -> AsyncIterator[str]:
+        """Lend a database whose clock stands at a moment, for the length of a block.
 
         errors:  StoreUnavailable  Postgres does not answer: it was killed, or the machine is out of something
         """
         name = f"test_{uuid4().hex}"
         async with self._admin() as admin:
-            await create_database(admin, name, template=TEMPLATE)
+            await create_database(admin, name, template=await self._template_of(admin, now))
         try:
+            await self._begin(name, now)
             yield self._dsn_of(name)
         finally:
             async with self._admin() as admin:
@@ -63,6 +74,20 @@ class Databases:
         async with Session(dsn, application="shardclock testing", timeout_s=TIMEOUT_S) as session:
             await install(session)
         await migrate(dsn)
+
+    async def _template_of(self, admin: Session, now: datetime) -> str:
+        name = f"{TEMPLATE}_{now:%Y%m%d}"
+        if name in self._templates or len(self._templates) == DAYS_MAX:
+            return name if name in self._templates else TEMPLATE
+        await create_database(admin, name, template=TEMPLATE)
+        await self._begin(name, now)
+        self._templates.add(name)
+        return name
+
+    async def _begin(self, name: str, now: datetime) -> None:
+        async with Session(self._dsn_of(name), application="shardclock testing", timeout_s=TIMEOUT_S) as session:
+            await move(session, now)
+            await ensure_log_partitions(session)
 
     def _admin(self) -> Session:
         return Session(self._admin_dsn, application="shardclock testing", timeout_s=TIMEOUT_S)

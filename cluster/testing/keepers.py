@@ -1,5 +1,6 @@
 """The shard, the worker and the engine of a cluster in a test: they keep all slots, and act when they are told to."""
 
+import asyncio
 import os
 import random
 import secrets
@@ -65,9 +66,7 @@ async def keeping(
         await _assign_all(session, keepers)
         yield keepers
     finally:
-        await keepers.engine.end()
-        await keepers.worker.end()
-        await keepers.shard.end()
+        await asyncio.gather(keepers.engine.end(), keepers.worker.end(), keepers.shard.end())
 
 
 async def _assign_all(session: Session, keepers: Keepers) -> None:

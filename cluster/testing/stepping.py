@@ -147,10 +147,8 @@ async def cluster(app: str = "", *, now: datetime | None = None, seed: int = 0) 
     code = AppHere.found(app)
     begins_at = target_of(datetime.min.replace(tzinfo=UTC), None, now or datetime.now(UTC))
     async with AsyncExitStack() as stack:
-        dsn = await stack.enter_async_context((await databases()).lend())
+        dsn = await stack.enter_async_context((await databases()).lend(begins_at))
         session = await stack.enter_async_context(Session(dsn, application="shardclock testing"))
-        await move(session, begins_at)
-        await ensure_log_partitions(session)
         await code.declare(session)
         book = WebhookBook()
         keepers = await stack.enter_async_context(keeping(dsn, session, code, book, random.Random(seed)))  # noqa: S311

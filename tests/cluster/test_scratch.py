@@ -12,9 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from cluster import scratch
 from cluster.scratch import LOCK, Scratch, remove_abandoned
 
-MAKE = "from cluster.scratch import Scratch; s = Scratch.make('test'); print(s.path, flush=True); input()"
+MAKE = (
+    "import pathlib, sys; from cluster.scratch import Scratch; s = Scratch.make('test');"
+    "print(s.path, flush=True); input()"
+)
 HAND_ON = (
     "import subprocess, sys; from cluster.scratch import Scratch; s = Scratch.make('test');"
     "c = subprocess.Popen([sys.executable, '-c', 'input()'], pass_fds=[s.fileno()], stdout=subprocess.DEVNULL);"
@@ -29,13 +33,16 @@ def temp(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="sc-") as place:
         monkeypatch.setattr(tempfile, "tempdir", place)
         monkeypatch.setenv("TMPDIR", place)
+        monkeypatch.setattr(scratch, "MEMORY", Path(place, "memory"))
         yield Path(place)
 
 
-def start(program: str) -> tuple[subprocess.Popen[str], list[str]]:
+def start(program: str, *arguments: Path) -> tuple[subprocess.Popen[str], list[str]]:
     """Start a process that holds a directory, and read what it says."""
     pipe = subprocess.PIPE
-    process = subprocess.Popen([sys.executable, "-c", program], stdin=pipe, stdout=pipe, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, arguments)], stdin=pipe, stdout=pipe, text=True
+    )
     assert process.stdout is not None
     return process, process.stdout.readline().split()
 
@@ -56,6 +63,16 @@ def test_what_a_killed_process_has_left_is_removed(temp: Path) -> None:
 
     assert remove_abandoned() == [Path(path)]
     assert list(temp.iterdir()) == []
+
+
+def test_what_was_left_in_memory_is_removed_too(temp: Path) -> None:
+    (temp / "memory").mkdir()
+    process, (path,) = start(
+        MAKE.replace("make('test')", "make('test', place=pathlib.Path(sys.argv[1]))"), temp / "memory"
+    )
+    kill(process)
+
+    assert remove_abandoned() == [Path(path)]
 
 
 def test_a_child_that_was_handed_the_lock_keeps_the_directory(temp: Path) -> None:
@@ -103,10 +120,10 @@ def test_another_user_s_is_left_alone(temp: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_directory_that_is_removed_is_gone_and_may_be_removed_again(temp: Path) -> None:
-    scratch = Scratch.make("test")
-    assert scratch.path.name.startswith("shardclock-test-")
-    scratch.remove()
-    scratch.remove()
+    made = Scratch.make("test")
+    assert made.path.name.startswith("shardclock-test-")
+    made.remove()
+    made.remove()
 
     assert list(temp.iterdir()) == []
 

@@ -19,6 +19,7 @@ from gateway.app import make_app
 from gateway.parts import Gateway
 from gateway.protocol import BoundedProtocol
 from gateway.requests.problems import MEDIA_TYPE
+from gateway.serving import Server
 from gateway.settings import GatewaySettings
 from tests.support.factories import BOUND_S, value
 from tests.support.roles import as_role
@@ -127,8 +128,8 @@ async def serving(
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     config = uvicorn.Config(app, http=BoundedProtocol, ws="none", log_config=None, access_log=False)
     config.timeout_keep_alive = idle_s  # type: ignore[assignment] # it is only added to a moment
-    server = uvicorn.Server(config)
-    task = asyncio.create_task(server._serve([listener]))
+    server = Server(config)
+    task = asyncio.create_task(server.serve([listener]))
     try:
         async with asyncio.timeout(BOUND_S):
             while not server.started:
@@ -138,7 +139,7 @@ async def serving(
         async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
             yield Api(session, f"http://127.0.0.1:{listener.getsockname()[1]}", app)
     finally:
-        server.should_exit = True
+        server.stop()
         async with asyncio.timeout(BOUND_S):
             await task
 

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-MEMORY = Path("/dev/shm")
-BYTES_MIN = 4 * 2**30
-
-
-def find_memory() -> Path | None:
-    """Find a file system in memory with room for several servers; None: use the directory for temporary files.
-
-    A database is 420 files, and each test has one of its own. To make a file, ext4 passes over the inodes of files that
-    were deleted in the last seconds, so that to clone a database takes ever longer: 64 ms and more, in memory 22.
-    """
-    if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= BYTES_MIN:
-        return MEMORY
-    return None
-
+from embedded.memory import find_memory
 
 IN_MEMORY = find_memory()
 
