@@ -161,7 +161,7 @@ def of_ray() -> Any:
     """Make a validator of KubeRay's RayCluster, which refuses what the API server would silently drop."""
     if not RAY_SCHEMA.exists():
         pytest.skip(f"no {RAY_SCHEMA.name} beside the checkout: KubeRay's schema is not ours to ship")
-    versions = yaml.safe_load(RAY_SCHEMA.read_text())["spec"]["versions"]
+    versions = yaml.load(RAY_SCHEMA.read_text(), yaml.CSafeLoader)["spec"]["versions"]
     (schema,) = (version["schema"]["openAPIV3Schema"] for version in versions if version["name"] == "v1")
     schema["properties"]["metadata"] = {"type": "object"}
     return jsonschema.Draft202012Validator(_closed(schema))

@@ -79,7 +79,7 @@ def ask(request: pytest.FixtureRequest) -> Ask:
 
 @pytest.fixture(scope="module")
 def filled(postgres: Callable[[int], Server]) -> Iterator[str]:
-    """Name a database with a million timers, which tests leave as it is."""
+    """Name a database with 300,000 timers, which tests leave as it is."""
     server = postgres(18)
     dsn = server.clone()
     asyncio.run(fill(dsn))
@@ -88,7 +88,7 @@ def filled(postgres: Callable[[int], Server]) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module", params=["never_analyzed", "analyzed"])
-def million(request: pytest.FixtureRequest, filled: str) -> str:
+def many(request: pytest.FixtureRequest, filled: str) -> str:
     """Name that database, before the planner knows of its size and after."""
     if request.param == "analyzed":
         asyncio.run(query(filled, "analyze shardclock.timers"))

@@ -1,4 +1,4 @@
-"""Prove that what waits for each target is measured, and that a million behind one target cost next to nothing."""
+"""Prove that what waits for each target is measured, and that many behind one target cost next to nothing."""
 
 from __future__ import annotations
 
@@ -207,12 +207,12 @@ async def test_workers_are_wanted_once_an_app_has_declared_handlers(session: Ses
 
 # What a reading costs
 
-STUCK = 1_000_000
+STUCK = 300_000
 
 
 @pytest.fixture(scope="module")
 def stuck_dsn(postgres: Callable[[int], Server]) -> Iterator[str]:
-    """Name a database in which a million deliveries and dead letters are one dead target's."""
+    """Name a database in which 300,000 deliveries and 30,000 dead letters are one dead target's."""
     server = postgres(18)
     dsn = server.clone()
     asyncio.run(_stick(dsn))
@@ -242,7 +242,7 @@ def stuck(request: pytest.FixtureRequest, stuck_dsn: str) -> str:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("plans", [{}, {"enable_seqscan": "on", "enable_bitmapscan": "on", "plan_cache_mode": "auto"}])
-async def test_a_million_stuck_behind_one_target_are_not_read(stuck: str, plans: dict[str, str]) -> None:
+async def test_many_stuck_behind_one_target_are_not_read(stuck: str, plans: dict[str, str]) -> None:
     measure = await prepare(stuck, "measure_deliveries", **plans)
 
     reading = await measure.explain("false", "50", str(COUNTED_MAX), "null", touched=True, table="deliveries")
@@ -259,7 +259,7 @@ async def test_a_million_stuck_behind_one_target_are_not_read(stuck: str, plans:
 
 
 @pytest.mark.slow
-async def test_what_waits_for_the_other_targets_is_seen_beside_a_million(stuck: str) -> None:
+async def test_what_waits_for_the_other_targets_is_seen_beside_many_that_are_stuck(stuck: str) -> None:
     async with Session(as_role(stuck, "reader"), application="test", plans=QUEUE_PLANS) as session:
         assert await waiting(session) == {"a.dead": COUNTED_MAX, HANDLER: 200, "other": 0}
         assert await oldest_s(session, "a.dead") > 80_000

@@ -30,9 +30,9 @@ def planning(keys: Sequence[int], version: int) -> list[str]:
 @pytest.mark.parametrize("fire_overdue", [False, True], ids=["leasing", "fusing"])
 @pytest.mark.parametrize("shards", [1, 2, 7])
 async def test_a_claim_reads_each_timer_it_takes_three_times_and_no_other(
-    million: str, shards: int, fire_overdue: bool
+    many: str, shards: int, fire_overdue: bool
 ) -> None:
-    take = await prepare(million, "claim_due")
+    take = await prepare(many, "claim_due")
 
     reading = await take.explain(*taking(shards, fire_overdue=fire_overdue))
 
@@ -44,8 +44,8 @@ async def test_a_claim_reads_each_timer_it_takes_three_times_and_no_other(
 
 
 @pytest.mark.slow
-async def test_a_claim_reads_again_a_row_that_somebody_touched(million: str) -> None:
-    take = await prepare(million, "claim_due")
+async def test_a_claim_reads_again_a_row_that_somebody_touched(many: str) -> None:
+    take = await prepare(many, "claim_due")
     await take.explain(*taking(1, fire_overdue=True), touched=True)
 
     reading = await take.explain(*taking(1, fire_overdue=True), touched=True)
@@ -69,8 +69,8 @@ async def test_the_lag_of_a_fired_timer_is_an_expression_and_no_table(each_dsn: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shards", [1, 2, 7])
-async def test_a_claim_stops_at_its_limit_in_each_slot(million: str, shards: int) -> None:
-    take = await prepare(million, "claim_due")
+async def test_a_claim_stops_at_its_limit_in_each_slot(many: str, shards: int) -> None:
+    take = await prepare(many, "claim_due")
 
     reading = await take.explain(*taking(shards, batch=SLOTS // shards, fire_overdue=True))
 
@@ -80,8 +80,8 @@ async def test_a_claim_stops_at_its_limit_in_each_slot(million: str, shards: int
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shards", [1, 2, 7])
-async def test_a_claim_that_finds_nothing_reads_nothing(million: str, shards: int) -> None:
-    take = await prepare(million, "claim_due")
+async def test_a_claim_that_finds_nothing_reads_nothing(many: str, shards: int) -> None:
+    take = await prepare(many, "claim_due")
 
     for arguments, slots in (
         (taking(shards, horizon="2 s", floor="0 s"), SLOTS / shards),
@@ -98,8 +98,8 @@ async def test_a_claim_that_finds_nothing_reads_nothing(million: str, shards: in
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shards", [1, 2, 7])
-async def test_a_claim_reads_each_leased_row_once_and_nothing_beyond(million: str, shards: int) -> None:
-    take = await prepare(million, "claim_due")
+async def test_a_claim_reads_each_leased_row_once_and_nothing_beyond(many: str, shards: int) -> None:
+    take = await prepare(many, "claim_due")
     transaction = take.connection.transaction()
     await transaction.start()
     claim = (
@@ -117,8 +117,8 @@ async def test_a_claim_reads_each_leased_row_once_and_nothing_beyond(million: st
 
 
 @pytest.mark.slow
-async def test_a_fire_probes_the_key_of_each_timer_twice_and_touches_no_other(million: str) -> None:
-    fire = await prepare(million, "fire_due")
+async def test_a_fire_probes_the_key_of_each_timer_twice_and_touches_no_other(many: str) -> None:
+    fire = await prepare(many, "fire_due")
     transaction = fire.connection.transaction()
     await transaction.start()
     keys = await fire.connection.fetchval(LEASE)
@@ -132,10 +132,10 @@ async def test_a_fire_probes_the_key_of_each_timer_twice_and_touches_no_other(mi
 
 
 @pytest.mark.slow
-async def test_what_a_client_asks_of_one_timer_reads_a_few_rows(million: str) -> None:
+async def test_what_a_client_asks_of_one_timer_reads_a_few_rows(many: str) -> None:
     plain = "select max(timer_key) from shardclock.timers"
     touched = "select seq_tup_read + idx_tup_fetch from pg_stat_xact_user_tables where relname = 'timers'"
-    connection = await asyncpg.connect(million)
+    connection = await asyncpg.connect(many)
     transaction = connection.transaction()
     await transaction.start()
     key = await connection.fetchval(plain)
@@ -157,8 +157,8 @@ async def test_what_a_client_asks_of_one_timer_reads_a_few_rows(million: str) ->
 
 
 @pytest.mark.slow
-async def test_a_plan_probes_the_key_of_each_schedule_twice_and_touches_no_other(million: str) -> None:
-    plan = await prepare(million, "plan_schedules")
+async def test_a_plan_probes_the_key_of_each_schedule_twice_and_touches_no_other(many: str) -> None:
+    plan = await prepare(many, "plan_schedules")
     transaction = plan.connection.transaction()
     await transaction.start()
     keys = (await plan.connection.fetchval(LEASE))[:100]
