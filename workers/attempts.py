@@ -32,8 +32,8 @@ def settlement_of(
         case Completed(result, note):
             text = None if result is None else json.dumps(result)
             return Settlement(delivery, Ending.DELIVERED, duration_s=duration_s, reason=note, result=text)
-        case Discarded(reason, code):
-            thrown = None if code is None else json.dumps({"error_code": code})
+        case Discarded(reason, code, variables):
+            thrown = None if code is None else json.dumps({"error_code": code, "variables": variables or {}})
             return Settlement(delivery, Ending.DISCARDED, duration_s=duration_s, reason=reason, result=thrown)
         case RetryLater(delay_s, reason):
             return _again(delivery, policy, now=now, delay_s=delay_s, duration_s=duration_s, reason=reason)

@@ -20,10 +20,14 @@ COMPLETED = Completed()  # how most attempts end
 
 @dataclass(frozen=True, slots=True)
 class Discarded:
-    """The handler wants no further attempt, and that is no fault. `code` is of an error that a process may catch."""
+    """The handler wants no further attempt, and that is no fault.
+
+    `code` is of an error that a process may catch, `variables` are what it gives to who catches it.
+    """
 
     reason: str
     code: str | None = None
+    variables: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,7 @@ def outcome_of(error: BaseException) -> Outcome:
         error = error.exceptions[0]
     match error:
         case BpmnError():
-            return Discarded(_said(error.reason), error.code)
+            return Discarded(_said(error.reason), error.code, error.variables)
         case Discard():
             return Discarded(_said(error.reason))
         case RetryIn():

@@ -2,8 +2,12 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
+
+from pydantic import BaseModel
 
 from shardclock.durations import seconds_of
+from shardclock.recorded import as_variables
 from shardclock.refusal import shown
 
 RETRY_IN_MAX = "P365D"
@@ -23,18 +27,27 @@ class Discard(Exception):
 class BpmnError(Discard):
     """End a service task of a process with an error of BPMN. An event in the model may catch it by its code.
 
-    For a timer of its own it is a `Discard`.
+    The output mappings of that event see the `variables`. For a timer of its own it is a `Discard`.
 
-    errors:  ValueError  the code is empty, or longer than 200 characters
+    errors:  ValueError  the code is empty, or longer than 200 characters, or the variables can't be recorded
     """
 
-    def __init__(self, code: str, reason: str = "the handler threw an error") -> None:
+    def __init__(
+        self,
+        code: str,
+        reason: str = "the handler threw an error",
+        variables: dict[str, Any] | BaseModel | None = None,
+    ) -> None:
         super().__init__(reason)
         if not 0 < len(code) <= CODE_CHARS_MAX:
             raise ValueError(
                 f"BpmnError {shown(code)} is refused: a code is a text of 1 to {CODE_CHARS_MAX} characters"
             )
+        kept, why = (None, None) if variables is None else as_variables(variables)
+        if why is not None:
+            raise ValueError(f"the variables of BpmnError {shown(code)} can't be recorded: what was given {why}")
         self.code = code
+        self.variables: dict[str, Any] | None = kept
 
 
 class RetryIn(Exception):

@@ -3,39 +3,16 @@
 Of a service task of a process it becomes variables, and to lose those is a fault.
 """
 
-import json
-import math
-from typing import Any
-
-from pydantic import BaseModel
-
 from shardclock.outcome import COMPLETED, Completed, Failed
+from shardclock.recorded import HUGE, as_json, as_variables
 from shardclock.refusal import shown
-
-RESULT_BYTES_MAX = 16_384
-WRITTEN_MAX = 1_000_000  # characters and parts: what has more is not written, since that would copy it
-DEPTH_MAX = 100  # as a payload's: Postgres refuses what is nested too deeply for its stack
-HUGE = (
-    f"has over {WRITTEN_MAX:,} characters or parts, and the limit is {RESULT_BYTES_MAX:,} bytes of JSON;"
-    " store it, return its key"
-)
-FORMLESS = "has no form in JSON; return objects, arrays, text, finite numbers, booleans, pydantic models or None"
-
-
-def _json_of(value: object) -> object:
-    if isinstance(value, BaseModel):
-        return value.model_dump(mode="json")
-    raise TypeError(f"{shown(value)} has no form in JSON")
-
-
-ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_json_of)
 
 
 def completed(result: object) -> Completed:
     """Judge a call that returned; a result that can't be recorded is dropped with a note, and is no fault."""
     if result is None:
         return COMPLETED
-    value, why = _written(result)
+    value, why = as_json(result)
     if why is None:
         return Completed(value)
     told = type(result) if why is HUGE else result
@@ -46,98 +23,5 @@ def with_variables(result: object) -> Completed | Failed:
     """Judge a call for a service task: it fails if what it returned is no object, or can't be recorded."""
     if result is None:
         return COMPLETED
-    value, why = _written(result)
-    if not isinstance(result, dict | BaseModel) or (why is None and not isinstance(value, dict)):
-        why = (
-            f"is of type {type(result).__name__}, and only an object has names; return a dict, a pydantic model or None"
-        )
-    elif why is FORMLESS:
-        why = _formless(result)
+    value, why = as_variables(result)
     return Completed(value) if why is None else Failed(f"the result can't become variables: it {why}")
-
-
-def _written(result: object) -> tuple[Any, str | None]:
-    """Return a result in the form that its JSON gives back. If it can't be recorded, say why."""
-    if _is_huge(result):
-        return None, HUGE
-    try:
-        text = ENCODER.encode(result)
-        size = len(text.encode())
-    except Exception:  # noqa: BLE001 - encoding runs into the user's classes
-        return None, FORMLESS
-    if size > RESULT_BYTES_MAX:
-        return None, f"has {size:,} bytes as JSON, more than {RESULT_BYTES_MAX:,}; store it, return its key"
-    try:
-        # Read back, so that a test sees what is recorded: an object's keys are text, a tuple is an array.
-        value = json.loads(text)
-    except (RecursionError, ValueError):
-        return None, f"is nested deeper than {DEPTH_MAX} levels; flatten it"
-    return value, _unfit(value, DEPTH_MAX)
-
-
-def _is_huge(value: object) -> bool:
-    """Say whether a value of text, objects and arrays is so large that to write it would need much memory."""
-    left, size = [value], 0
-    while left and size <= WRITTEN_MAX:
-        part = left.pop()
-        if not isinstance(part, str | bytes | bytearray | dict | list | tuple):
-            continue
-        size += len(part) + 1  # an empty one, too: a list may hold itself
-        if size > WRITTEN_MAX or isinstance(part, str | bytes | bytearray):
-            continue
-        left.extend([*part, *part.values()] if isinstance(part, dict) else part)
-    return size > WRITTEN_MAX
-
-
-def _unfit(value: object, levels: int) -> str | None:
-    if levels < 0:
-        return f"is nested deeper than {DEPTH_MAX} levels; flatten it"
-    match value:
-        case str():
-            return "holds a NUL character, which Postgres can't store; leave it out" if "\0" in value else None
-        case dict():
-            parts = [*value, *value.values()]
-        case list():
-            parts = value
-        case _:
-            return None
-    return next((why for part in parts if (why := _unfit(part, levels - 1))), None)
-
-
-def _formless(result: dict[Any, Any] | BaseModel) -> str:
-    """Name the first part of a result that has no form in JSON, and where it is."""
-    left: list[tuple[str, object]] = [("", result)]
-    while left:
-        where, part = left.pop()
-        match part:
-            case dict():
-                if odd := [key for key in part if not isinstance(key, str | int | float | bool | None)]:
-                    return (
-                        f"has a key of type {type(odd[0]).__name__}, which JSON can't say; return names that are texts"
-                    )
-                left += [(f"{where}.{key}" if where else f"{key}", value) for key, value in reversed(part.items())]
-            case list() | tuple():
-                left += reversed([(f"{where}[{at}]", value) for at, value in enumerate(part)])
-            case _ if not _has_form(part):
-                what, instead = _said_of(part)
-                return f"has {what} at {shown(where)}, which JSON can't say; return {instead}"
-    return FORMLESS
-
-
-def _has_form(part: object) -> bool:
-    try:
-        ENCODER.encode(part).encode()
-    except Exception:  # noqa: BLE001 - encoding runs into the user's classes
-        return False
-    return True
-
-
-def _said_of(part: object) -> tuple[str, str]:
-    match part:
-        case float() if not math.isfinite(part):
-            return f"{part}", "a finite number, a text or None"
-        case str():
-            return "a text with half of a surrogate pair", "a text of whole characters"
-        case set() | frozenset():
-            return f"a value of type {type(part).__name__}", "a list"
-    return f"a value of type {type(part).__name__}", "a text or a number"

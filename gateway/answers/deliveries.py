@@ -44,19 +44,6 @@ class DeliveryStateAnswer(Answer):
     said: str = Field(examples=["the delivery of timer 20514 is DISCARDED"], description="the same for people")
 
 
-class RetriedAnswer(Answer):
-    """Which deliveries are due now, or would be."""
-
-    timer_keys: list[int] = Field(examples=[[20514, 20517]])
-    said: str = Field(examples=["2 deliveries are due now"], description="the same for people")
-    more: bool = MORE
-
-    @classmethod
-    def of(cls, retried: Changed[int]) -> Self:
-        """Make it of what was done."""
-        return cls(timer_keys=list(retried.keys), said=retried.sentence, more=retried.more)
-
-
 class DeadLetterAnswer(Answer):
     """A delivery that was given up."""
 
@@ -91,10 +78,10 @@ class DeadLettersAnswer(Answer):
 
 
 class ActedAnswer(Answer):
-    """What was done with dead letters, or would be."""
+    """What was done with deliveries or dead letters, or would be."""
 
     timer_keys: list[int] = Field(
-        examples=[[20514, 20517]], description="of those that were changed, the first that was given up coming first"
+        examples=[[20514, 20517]], description="of those that were changed; of dead letters, the oldest comes first"
     )
     said: str = Field(examples=["2 dead letters discarded"], description="the same for people")
     more: bool = MORE

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from gateway.answers.deliveries import DeliveriesAnswer, DeliveryAnswer, DeliveryStateAnswer, RetriedAnswer
+from gateway.answers.deliveries import ActedAnswer, DeliveriesAnswer, DeliveryAnswer, DeliveryStateAnswer
 from gateway.parts import Here, Manager, Reader, acting, read_model
 from gateway.reference.openapi import body_of
 from gateway.requests.asked import PAID, DryRun, ReasonRequest, find_own
@@ -64,12 +64,12 @@ async def retry_deliveries(
     request: Request,
     caller: Manager,
     dry_run: DryRun = False,
-) -> RetriedAnswer:
+) -> ActedAnswer:
     """Make the next attempts of all deliveries that wait for them due now."""
     asked = await read_model(request, RetryRequest)
     wanted = DeliveryFilter(target=asked.target, tenant_id=caller.tenant_id, failing=asked.failing)
     async with acting(request, caller.tenants) as session:
-        return RetriedAnswer.of(await retry_many(session, wanted, limit=asked.limit, dry_run=dry_run))
+        return ActedAnswer.of(await retry_many(session, wanted, limit=asked.limit, dry_run=dry_run))
 
 
 @router.post("/{timer_key:key}/retry")

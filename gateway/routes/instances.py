@@ -26,6 +26,7 @@ from gateway.requests.listing import listing
 from gateway.requests.paths import Key
 from gateway.requests.problems import NOT_FOUND, Problem
 from gateway.routes.doing import do_once
+from gateway.routes.waiting import WaitForEnd
 from gateway.waits.waiter import wait_s_of
 from service import processes as use_cases
 from service import token_moves
@@ -40,7 +41,6 @@ ORDER = {"order": 42}
 router = APIRouter(prefix="/v1/instances", tags=["processes"])
 
 Limit = Annotated[int, Query(ge=1, le=LISTED_MAX)]
-Wait = Annotated[str | None, Query(description="for how long to wait for its end, at most PT300S", examples=["PT30S"])]
 
 
 class InstancesQuery(BaseModel):
@@ -103,7 +103,7 @@ async def list_instances(gateway: Here, caller: Reader, wanted: Annotated[Instan
 
 @router.get("/{instance_key:key}")
 async def get_instance(
-    instance_key: Key, request: Request, gateway: Here, caller: Reader, wait: Wait = None
+    instance_key: Key, request: Request, gateway: Here, caller: Reader, wait: WaitForEnd = None
 ) -> WholeInstanceAnswer:
     """Show an instance, with what it waits for; with `wait`, when it has ended or the time is over."""
     async with may_wait(gateway, caller, wait, gateway.wait_places) as wait_s:

@@ -25,7 +25,8 @@ from gateway.requests.idempotency import REPLAYED
 from gateway.requests.paths import Key, Name
 from gateway.requests.problems import NOT_FOUND, Problem
 from gateway.routes.doing import do_once
-from gateway.routes.instances import ORDER, VariablesRequest, Wait, ended, may_wait
+from gateway.routes.instances import ORDER, VariablesRequest, ended, may_wait
+from gateway.routes.waiting import WaitForEnd
 from service import deployment
 from service import processes as use_cases
 from sql.processes import definitions
@@ -109,7 +110,7 @@ async def delete_definition(definition_key: Key, request: Request, caller: Manag
     openapi_extra=body_of(StartRequest, is_needed=False, example={"variables": ORDER}),
 )
 async def start_process(
-    name: Name, request: Request, response: Response, caller: Writer, wait: Wait = None
+    name: Name, request: Request, response: Response, caller: Writer, wait: WaitForEnd = None
 ) -> WholeInstanceAnswer:
     """Start an instance of a process; with `wait`, answer when it has ended, or when the time is over.
 

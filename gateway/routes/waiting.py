@@ -18,6 +18,9 @@ Wait = Annotated[
     str | None,
     Query(description="for how long to wait until there is something, an ISO 8601 duration of at most PT300S"),
 ]
+WaitForEnd = Annotated[
+    str | None, Query(description="for how long to wait for its end, at most PT300S", examples=["PT30S"])
+]
 
 
 async def look_until(

@@ -110,7 +110,10 @@ signaled as (
                     end
                 )
             when e.intent = 'DISCARDED' and e.result ? 'error_code'
-                then jsonb_build_object('kind', 'error', 'code', e.result ->> 'error_code', 'reason', e.reason)
+                then jsonb_build_object(
+                    'kind', 'error', 'code', e.result ->> 'error_code', 'reason', e.reason,
+                    'variables', coalesce(e.result -> 'variables', '{}')
+                )
             else jsonb_build_object('kind', 'failed', 'reason', coalesce(e.reason, 'no reason was given'))
         end
     from ended e

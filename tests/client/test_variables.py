@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from shardclock import Completed, Failed, Handler, Outcome, Partly, Timer
+from shardclock import BpmnError, Completed, Discarded, Failed, Handler, Outcome, Partly, Timer
 from shardclock.testing import call, call_batch
 
 Declare = Callable[..., Handler]
@@ -106,3 +106,35 @@ def test_of_a_batch_single_results_become_variables_and_one_for_all_fails(declar
         assert outcome == Failed(
             "what a batch returns can't become variables; raise shardclock.Partly with an object for each timer"
         )
+
+
+# The variables of an error
+
+
+def throwing(declare: Declare, variables: Any) -> Outcome:
+    async def handler(_: Timer) -> None:
+        raise BpmnError("E1", "no money", variables)
+
+    return call(declare(handler), timer_type=TASK)
+
+
+def test_what_an_error_of_bpmn_gives_is_kept_as_its_json_gives_it_back(declare: Declare) -> None:
+    assert throwing(declare, None) == Discarded("no money", "E1", None)
+    assert throwing(declare, {"missing": (12,)}) == Discarded("no money", "E1", {"missing": [12]})
+    assert throwing(declare, Receipt(amount=Decimal("1.50"))) == Discarded("no money", "E1", {"amount": "1.50"})
+
+
+@pytest.mark.parametrize(
+    ("variables", "why"),
+    [
+        ({"missing": Decimal(12)}, "has a value of type Decimal at 'missing', which JSON can't say"),
+        ([12], "is of type list, and only an object has names"),
+        ({"text": "x" * 20_000}, "has 20,011 bytes as JSON, more than 16,384"),
+    ],
+)
+def test_what_can_not_be_recorded_fails_where_it_is_raised(declare: Declare, variables: Any, why: str) -> None:
+    outcome = throwing(declare, variables)
+
+    assert isinstance(outcome, Failed)
+    assert f"the variables of BpmnError 'E1' can't be recorded: what was given {why}" in outcome.reason
+    assert "raise BpmnError" in outcome.traceback

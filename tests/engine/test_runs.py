@@ -71,11 +71,14 @@ async def test_a_service_task_that_is_given_up_is_an_incident_and_goes_on_when_i
 
 
 async def test_an_error_that_a_handler_throws_is_caught_by_its_code() -> None:
-    caught = boundary("b", "charge", '<errorEventDefinition errorRef="x"/>') + '<endEvent id="o"/>'
+    mapping = '<zeebe:ioMapping><zeebe:output source="=missing" target="missing"/></zeebe:ioMapping>'
+    event = f'<extensionElements>{mapping}</extensionElements><errorEventDefinition errorRef="x"/>'
+    caught = boundary("b", "charge", event) + '<endEvent id="o"/>'
     async with running(APP) as it:
         await it.deploy(START + job("charge") + caught + END, connected="s>charge charge>e b>o", beside=SHARED)
         caught_key, other_key = await it.start(throws="E1"), await it.start(throws="E2")
         assert "o+" in await it.history(caught_key)
+        assert (await it.see(caught_key)).result["missing"] == 12
         (incident,) = (await it.see(other_key)).waits["incident_list"]
         assert "E2" in incident["sentence"]
 

@@ -33,7 +33,7 @@ async def charge(timer: shardclock.Timer) -> dict[str, Any]:
     if timer.payload.get("fails"):
         raise shardclock.Discard("the card is expired")
     if code := timer.payload.get("throws"):
-        raise shardclock.BpmnError(code, "no money")
+        raise shardclock.BpmnError(code, "no money", {"missing": 12})
     return {"charged": timer.payload.get("amount", 1)}
 
 
