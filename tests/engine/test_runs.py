@@ -78,7 +78,7 @@ async def test_an_error_that_a_handler_throws_is_caught_by_its_code() -> None:
         await it.deploy(START + job("charge") + caught + END, connected="s>charge charge>e b>o", beside=SHARED)
         caught_key, other_key = await it.start(throws="E1"), await it.start(throws="E2")
         assert "o+" in await it.history(caught_key)
-        assert (await it.see(caught_key)).result["missing"] == 12
+        assert ((await it.see(caught_key)).result or {})["missing"] == 12
         (incident,) = (await it.see(other_key)).waits["incident_list"]
         assert "E2" in incident["sentence"]
 
