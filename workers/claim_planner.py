@@ -6,6 +6,7 @@ known, where the last one ended. Beside them a search finds what they can't see:
 are free again. It reads every lane from its beginning, and takes long if many settled deliveries can't be removed.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -72,6 +73,12 @@ class ClaimPlanner:
             begin = Position(taken.server_time - timedelta(seconds=took_s + MARGIN_S), 0)
             self._remember({lane: begin for lane in self._positions if scan.has_places(lane)})
         return taken.next != BEGINNING or (taken.saturated and bool(taken.claimed))
+
+    def go_back_to(self, deliveries: Sequence[ClaimedDelivery]) -> None:
+        """Let the next claims find deliveries that were claimed and given back as they were."""
+        for it in deliveries:
+            lane, before = Lane(it.target, it.tenant_id), Position(it.next_attempt_at, it.timer_key - 1)
+            self._remember({lane: min(before, self._positions.get(lane, before))})
 
     def fail_search(self, *, began_s: float, ended_s: float) -> None:
         """Learn that a search got no answer: the next one begins anew, after a pause as if it had come to its end."""

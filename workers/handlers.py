@@ -1,18 +1,15 @@
 """The deliveries of handlers in one worker: one line for each handler."""
 
 import asyncio
-import random
 from collections.abc import Callable, Collection, Sequence
-from datetime import datetime
 
 from sql.deliveries.claim import Claim, ClaimedDelivery
 from sql.deliveries.settle import Settlement
-from workers.attempts import Jitter
-from workers.calls import Broken, Calls
+from workers.calls import Calls
+from workers.context import WorkerContext
 from workers.handler import HandlerSpec
 from workers.line import Line
 from workers.process import HandlerProcess
-from workers.stats import WorkerStats
 
 
 class Handlers:
@@ -21,22 +18,12 @@ class Handlers:
     def __init__(
         self,
         specs: Sequence[HandlerSpec],
+        context: WorkerContext,
         *,
         start: Callable[[HandlerSpec], HandlerProcess],
-        settle: Callable[[Sequence[Settlement]], None],
-        held: Callable[[Sequence[ClaimedDelivery]], list[ClaimedDelivery]],
-        now: Callable[[], datetime],
-        stats: WorkerStats,
-        broken: Broken,
-        jitter: Jitter = random.uniform,
     ) -> None:
-        self._lines = {
-            spec.target: Line(
-                spec, start=start, settle=settle, held=held, now=now, stats=stats, broken=broken, jitter=jitter
-            )
-            for spec in specs
-        }
-        self._running = Calls(broken)
+        self._lines = {spec.target: Line(spec, context, start=start) for spec in specs}
+        self._running = Calls(context.broken)
 
     def __contains__(self, target: str) -> bool:
         """Say whether a target is one of the handlers."""
@@ -50,6 +37,11 @@ class Handlers:
     def places(self) -> dict[str, int]:
         """Return how many more deliveries each handler takes, as a scan asks for it."""
         return {target: line.places for target, line in self._lines.items()}
+
+    def lack_process(self, target: str) -> bool:
+        """Say whether a target is a handler without a process, which takes nothing for that reason alone."""
+        line = self._lines.get(target)
+        return line is not None and not line.is_up
 
     def begin(self) -> None:
         """Begin to call what waits."""

@@ -1,67 +1,54 @@
 """The deliveries of one handler in one worker: those that wait, those that are being called, and the suspects."""
 
 import asyncio
-import random
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from datetime import datetime
+from typing import Any
 
 import structlog
 
 from keepers.loops import one_line
-from shardclock import Failed
-from sql.backoff import Backoff
+from shardclock import Failed, Outcome
 from sql.deliveries.claim import Claim, ClaimedDelivery
 from sql.deliveries.settle import Settlement
-from workers.attempts import Jitter, ended_uncalled, settlement_of
+from workers.attempts import ended_uncalled, settlement_of
 from workers.bucket import Bucket
-from workers.calls import Broken, Calls
+from workers.calls import Calls
+from workers.context import WorkerContext
 from workers.handler import HandlerSpec
 from workers.process import HandlerProcess
-from workers.seat import Called, CannotStart, Seat
-from workers.stats import WorkerStats
+from workers.seat import Called, Seat
 
 TELL_S = 1.0  # between two log lines about attempts that failed: a handler may fail thousands of times a second
 QUEUED_CHUNKS = 2  # that wait in memory beside those in progress
 IN_HAND_MAX = 5_000  # of one handler, in one worker
 PAYLOADS_BYTES_MAX = 32 * 2**20  # of these, if they are like those of the last claim
-RESTART = Backoff(2.0, 30.0)
+GIVEN_BACK_MAX = 100  # that are claimed again as soon as a process is up; a search finds the others
 
 
 class Line:
     """Call one handler for its deliveries, in as many processes as it may have."""
 
     def __init__(
-        self,
-        spec: HandlerSpec,
-        *,
-        start: Callable[[HandlerSpec], HandlerProcess],
-        settle: Callable[[Sequence[Settlement]], None],
-        held: Callable[[Sequence[ClaimedDelivery]], list[ClaimedDelivery]],
-        now: Callable[[], datetime],
-        stats: WorkerStats,
-        broken: Broken,
-        jitter: Jitter = random.uniform,
+        self, spec: HandlerSpec, context: WorkerContext, *, start: Callable[[HandlerSpec], HandlerProcess]
     ) -> None:
         self.spec = spec
-        self._jitter = jitter
-        self._settle = settle
-        self._held = held
-        self._now = now
-        self._stats = stats
+        self._context = context
+        self._stats = context.stats
         self._log = structlog.get_logger().bind(target=spec.target)
         # An async function shares its process with its other calls; a plain one has the process to itself.
-        self._seats = [Seat(spec, start) for _ in range(1 if spec.is_async else spec.calls_max)]
+        self._seats = [
+            Seat(spec, start, failed=self._count_failed_start) for _ in range(1 if spec.is_async else spec.calls_max)
+        ]
         self._waiting: deque[ClaimedDelivery] = deque()
         self._suspects: deque[ClaimedDelivery] = deque()
-        self._calls = Calls(broken)
+        self._given_back: list[ClaimedDelivery] = []  # for want of a process
+        self._calls = Calls(context.broken)
         self._changed = asyncio.Event()
         self._bucket = Bucket(spec.policy.rate_per_s)
         self._payload_bytes = 0.0  # of one delivery, in the mean of the last claim
-        self._failed_starts = 0
-        self._is_starting = False
-        self._start_at_s = 0.0
         self._tell_at_s = 0.0
         self._stopped = False
 
@@ -76,10 +63,10 @@ class Line:
 
     @property
     def places(self) -> int:
-        """Return how many more deliveries it takes: one, which tries it, if no process is up or one doesn't start."""
-        if self._failed_starts or not self.is_up:
-            return 0 if self._is_starting or len(self) or time.monotonic() < self._start_at_s else 1
-        most = min(sum(self._room(seat) for seat in self._seats) * (1 + QUEUED_CHUNKS), IN_HAND_MAX)
+        """Return how many more deliveries it takes; without a process one, for which `add` starts it."""
+        if not self.is_up:
+            return 1 if not len(self) and self._next_start_s() == 0.0 else 0
+        most = min(sum(self._room(seat) for seat in self._seats if seat.is_started) * (1 + QUEUED_CHUNKS), IN_HAND_MAX)
         if (rate := self.spec.policy.rate_per_s) is not None:
             most = min(most, self.spec.policy.batch * (1 + int(rate)))  # a second's worth
         most = min(most, int(PAYLOADS_BYTES_MAX / max(1.0, self._payload_bytes)))
@@ -94,10 +81,8 @@ class Line:
         such workers that would be a dead letter.
         """
         if not self.is_up and not len(self):
-            self._settle([Settlement(it, None) for it in self._still_wanted(deliveries)])
-            if not self._is_starting:
-                self._is_starting = True
-                self._calls.begin(self._start_first())
+            self._give_back_uncalled(self._still_wanted(deliveries))
+            self._start_seats(1)
             return
         self._waiting.extend(deliveries)
         self._payload_bytes = sum(len(it.payload or "") for it in deliveries) / max(1, len(deliveries))
@@ -110,6 +95,8 @@ class Line:
                 self._changed.clear()
                 while self._begin_one():
                     pass
+                # Nothing that waits has room: more processes, if the handler may have them.
+                self._start_seats(len(self._waiting) + len(self._suspects))
                 await self._changed.wait()
         finally:
             await self._calls.break_off()
@@ -129,20 +116,57 @@ class Line:
         return set(self._calls)
 
     def give_back(self) -> list[Settlement]:
-        """Give up what waits: attempts that did not take place."""
-        left = [*self._suspects, *self._waiting]
+        """Give up what waits: attempts that did not take place. Of the suspects' nobody knows how they ended."""
+        left = [
+            *(Settlement(delivery, None, fails=None) for delivery in self._suspects),
+            *(Settlement(delivery, None) for delivery in self._waiting),
+        ]
         self._suspects.clear()
         self._waiting.clear()
-        return [Settlement(delivery, None) for delivery in left]
+        return left
 
-    async def _start_first(self) -> None:
-        try:
-            await self._seats[0].start()
-            self._failed_starts = 0
-        except CannotStart as error:
-            self._wait_after_failed_start(str(error))
-        finally:
-            self._is_starting = False
+    def _next_start_s(self) -> float | None:
+        """Return the seconds until a further process may be started; None: one starts, or all are up."""
+        if any(seat.is_starting for seat in self._seats):
+            return None
+        return min((in_s for seat in self._seats if (in_s := seat.start_in_s) is not None), default=None)
+
+    def _start_seats(self, most: int) -> None:
+        """Start processes, until so many start; beside one that is up, none while another pauses."""
+        pauses = [in_s for seat in self._seats if (in_s := seat.start_in_s) is not None]
+        if self._stopped or (self.is_up and any(pauses)):
+            return
+        most -= sum(seat.is_starting for seat in self._seats)
+        for seat in [seat for seat in self._seats if seat.start_in_s == 0.0][: max(0, most)]:
+            self._calls.begin(self._follow(seat, seat.start()))
+
+    async def _follow(self, seat: Seat, start: Coroutine[Any, Any, None]) -> None:
+        await start
+        if seat.is_started:
+            self._context.claim_again(self._given_back)
+            self._given_back = []
+        else:
+            self._pause()
+        self._changed.set()
+
+    def _pause(self) -> None:
+        """Go on when the next process may be started; if none is up, what waits is better off elsewhere."""
+        if (in_s := self._next_start_s()) is None:
+            return
+        if not self.is_up:
+            self._context.settle(self.give_back())
+        self._wake_in(in_s)
+
+    def _give_back_uncalled(self, deliveries: Sequence[ClaimedDelivery]) -> None:
+        """Give deliveries back as they were: they stay due since when they were, and come first again."""
+        self._context.settle([Settlement(it, None, delay_s=None) for it in deliveries])
+        self._given_back = [*self._given_back, *deliveries][-GIVEN_BACK_MAX:]
+
+    def _count_failed_start(self, why: str) -> None:
+        self._stats.count_failed_start(self.spec.target)
+        times = max(seat.failed_starts for seat in self._seats)
+        self._log.error("handler does not start", times=times, error=why)
+        self._pause()
 
     def _room(self, seat: Seat) -> int:
         if self.spec.takes_batch:
@@ -152,17 +176,17 @@ class Line:
     def _begin_one(self) -> bool:
         """Begin one call if something waits and there is room for it."""
         now_s = time.monotonic()
-        if self._stopped or now_s < self._start_at_s:
+        if self._stopped:
             return False
         if not (allowed := self._bucket.room(now_s)):
-            self._wake_at(self._bucket.next_at_s(now_s))
+            self._wake_in(self._bucket.next_at_s(now_s) - now_s)
             return False
         if self._suspects:
             # A suspect is called with nothing beside it.
-            seat = next((seat for seat in self._seats if seat.is_empty), None)
+            seat = next((seat for seat in self._seats if seat.is_started and seat.is_empty), None)
             if seat is None:
                 return False
-            return self._begin(seat, self._held([self._suspects.popleft()]), alone=True)
+            return self._begin(seat, self._context.held([self._suspects.popleft()]), alone=True)
         seat = next((seat for seat in self._seats if seat.has_room), None)
         if seat is None or not self._waiting:
             return False
@@ -178,31 +202,27 @@ class Line:
         return True
 
     def _calls_of(self, chunk: Sequence[ClaimedDelivery]) -> int:
-        return 1 if self.spec.takes_batch else len(chunk)
+        return min(1, len(chunk)) if self.spec.takes_batch else len(chunk)
 
     def _still_wanted(self, deliveries: Sequence[ClaimedDelivery]) -> list[ClaimedDelivery]:
-        held = self._held(deliveries)
-        if not (ended := ended_uncalled(held, self.spec.policy, now=self._now())):
+        held = self._context.held(deliveries)
+        if not (ended := ended_uncalled(held, self.spec.policy, now=self._context.now())):
             return held
-        self._settle(list(ended.values()))
+        self._context.settle(list(ended.values()))
         return [it for it in held if it.claim not in ended]
 
     async def _call(self, seat: Seat, chunk: Sequence[ClaimedDelivery], *, alone: bool) -> None:
         try:
-            called = await seat.call(chunk, now=self._now)
-            self._waiting.extendleft(reversed(called.uncalled))
+            called = await seat.call(chunk, now=self._context.now)
+            (self._suspects if alone else self._waiting).extendleft(reversed(called.uncalled))
+            self._bucket.put_back(self._calls_of(chunk) - self._calls_of(called.chunk))
             if not alone:  # a suspect has been called before
                 self._stats.count_called(self.spec.target, called.chunk, now=called.began_at)
             self._learn(called)
-            self._failed_starts = 0
-        except CannotStart as error:
-            self._bucket.put_back(self._calls_of(chunk))
-            self._settle([*(Settlement(it, None) for it in chunk), *self.give_back()])
-            self._wait_after_failed_start(str(error))
         except Exception as error:  # noqa: BLE001 - a fault of ours costs these an attempt: they must not stay in hand
             self._log.exception("call broken off")
-            why, now = Failed(f"the worker failed: {one_line(error)}"), self._now()
-            self._settle([settlement_of(it, why, self.spec.policy, now=now, jitter=self._jitter) for it in chunk])
+            why = Failed(f"the worker failed: {one_line(error)}")
+            self._context.settle([self._judged(it, why, now=self._context.now()) for it in chunk])
         finally:
             self._changed.set()
 
@@ -210,16 +230,20 @@ class Line:
         if called.outcomes is None:
             self._suspects.extend(called.chunk)
             return
-        now = self._now()
+        now = self._context.now()
         self._tell(called)
-        self._settle(
+        self._context.settle(
             [
-                settlement_of(
-                    delivery, outcome, self.spec.policy, now=now, duration_s=called.each_s, jitter=self._jitter
-                )
+                self._judged(delivery, outcome, now=now, duration_s=called.each_s)
                 for delivery, outcome in zip(called.chunk, called.outcomes, strict=True)
             ]
         )
+
+    def _judged(
+        self, delivery: ClaimedDelivery, outcome: Outcome, *, now: datetime, duration_s: float = 0.0
+    ) -> Settlement:
+        policy, jitter = self.spec.policy, self._context.jitter
+        return settlement_of(delivery, outcome, policy, now=now, duration_s=duration_s, jitter=jitter)
 
     def _tell(self, called: Called) -> None:
         """Log where a handler failed: the database keeps the reason alone. One failure stands for those of a second."""
@@ -237,12 +261,5 @@ class Line:
                 )
                 return
 
-    def _wake_at(self, moment_s: float) -> None:
-        asyncio.get_running_loop().call_later(max(0.0, moment_s - time.monotonic()), self._changed.set)
-
-    def _wait_after_failed_start(self, why: str) -> None:
-        self._failed_starts += 1
-        self._stats.count_failed_start(self.spec.target)
-        self._start_at_s = time.monotonic() + RESTART.pause_s(self._failed_starts)
-        self._wake_at(self._start_at_s)
-        self._log.error("handler does not start", times=self._failed_starts, error=why)
+    def _wake_in(self, seconds: float) -> None:
+        asyncio.get_running_loop().call_later(max(0.0, seconds), self._changed.set)

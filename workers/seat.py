@@ -7,16 +7,21 @@ handler's concurrency, so a chunk may be larger.
 If the process dies or hangs while several deliveries are being called, nobody knows which of them was the cause. The
 seat gives them back as suspects. Each is then called alone: the one that dies alone is guilty, and only its attempt
 fails. If it dies while nothing is being called, nobody is: a call to it is pending for as long as it lives, so that the
-seat knows, and starts another one for the next delivery.
+seat knows.
+
+To start a process takes seconds, because it imports the user's code. One that does not start, or ends before its first
+call, is started again after a pause, which doubles. Meanwhile its seat has no room, and the other seats go on.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from shardclock import Failed, Outcome
+from sql.backoff import Backoff
 from sql.deliveries.claim import ClaimedDelivery
 from workers.handler import HandlerSpec
 from workers.process import CallResult, HandlerProcess
@@ -25,6 +30,7 @@ CHUNK_S = 0.02  # a chunk is as large as is called in about this time
 CHUNK_MAX = 500
 GRACE_S = 1.0  # beyond the handler's own timeout, until its process is killed
 START_S = 60.0  # for the import of the user's code
+RESTART = Backoff(2.0, 30.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +47,22 @@ class Called:
     uncalled: Sequence[ClaimedDelivery] = ()
 
 
-class CannotStart(Exception):
-    """The process of a handler does not come up; the message says why."""
-
-
 class Seat:
-    """Keep one process of a handler, and call it."""
+    """Keep one process of a handler, and call it; `failed` is told why a process did not come up."""
 
-    def __init__(self, spec: HandlerSpec, start: Callable[[HandlerSpec], HandlerProcess]) -> None:
+    def __init__(
+        self, spec: HandlerSpec, start: Callable[[HandlerSpec], HandlerProcess], *, failed: Callable[[str], None]
+    ) -> None:
         self.chunk = 1
+        self.failed_starts = 0  # one after the other
+        self.is_starting = False
         self._spec = spec
         self._start = start
+        self._failed = failed
         self._process: HandlerProcess | None = None
         self._started = False
+        self._has_called = False
+        self._start_at_s = float("-inf")
         self._watch: asyncio.Task[None] | None = None
         self._calls = 0
         self._deliveries = 0
@@ -74,9 +83,18 @@ class Seat:
         return self._started
 
     @property
+    def start_in_s(self) -> float | None:
+        """Return the seconds until a process may be started; None: there is one, or it starts."""
+        if self._started or self.is_starting:
+            return None
+        return max(0.0, self._start_at_s - time.monotonic())
+
+    @property
     def has_room(self) -> bool:
         """Say whether it takes another chunk: while one is settled, the next can already be called."""
-        if self._alone or not self._started:
+        if not self._started:
+            return False
+        if self._alone:
             return not self._calls
         if not self._spec.is_async:
             return self._calls < (1 if self.chunk == 1 else 2)
@@ -91,24 +109,21 @@ class Seat:
         self._alone = alone
 
     async def call(self, chunk: Sequence[ClaimedDelivery], *, now: Callable[[], datetime]) -> Called:
-        """Call the handler for each delivery of a chunk that was taken.
-
-        errors:  CannotStart  no delivery was called
-        """
+        """Call the handler for each delivery of a chunk that was taken; without a process, for none of them."""
         try:
-            process = await self._ready()
-            return await self._call(process, chunk, began_at=now())
+            if self._process is None:
+                return Called((), (), 0.0, now(), uncalled=chunk)
+            self._has_called = True
+            return await self._call(self._process, chunk, began_at=now())
         finally:
             self._calls -= 1
             self._deliveries -= len(chunk)
             self._alone = False
 
-    async def start(self) -> None:
-        """Start its process, if there is none.
-
-        errors:  CannotStart
-        """
-        await self._ready()
+    def start(self) -> Coroutine[Any, Any, None]:
+        """Start its process, which must not be there; if it does not come up, the next start waits for a pause."""
+        self.is_starting = True  # from now on, not from when the coroutine's task has its first turn
+        return self._bring_up()
 
     def end(self) -> None:
         """End the process, whatever it does."""
@@ -120,6 +135,21 @@ class Seat:
             self._watch.cancel()
             self._watch = None
 
+    async def _bring_up(self) -> None:
+        try:
+            process = self._process = self._start(self._spec)
+            async with asyncio.timeout(START_S):
+                await process.ready()
+        except TimeoutError:
+            self._fail(f"it was not ready within {START_S:g} s")
+        except Exception as error:  # noqa: BLE001 - whatever the user's code raised where it was imported
+            self._fail(str(error) or type(error).__name__)
+        else:
+            self._started, self._has_called = True, False
+            self._watch = asyncio.create_task(self._watch_process(process))
+        finally:
+            self.is_starting = False
+
     async def _call(self, process: HandlerProcess, chunk: Sequence[ClaimedDelivery], *, began_at: datetime) -> Called:
         began_s = time.monotonic()
         try:
@@ -130,6 +160,7 @@ class Seat:
         except Exception as error:  # noqa: BLE001 - whatever it is, its deliveries must not stay in hand for ever
             return self._lose(process, chunk, Failed(str(error) or type(error).__name__), began_s, began_at)
         count = len(answer.outcomes)
+        self.failed_starts = 0
         self.chunk = next_chunk(self.chunk, answer.took_s, count)
         return Called(chunk[:count], answer.outcomes, answer.took_s / count, began_at, uncalled=chunk[count:])
 
@@ -179,29 +210,23 @@ class Seat:
             return Called(chunk, None, took_s, began_at)
         return Called(chunk, [why], took_s, began_at)
 
-    async def _ready(self) -> HandlerProcess:
-        if self._process is None:
-            try:
-                process = self._process = self._start(self._spec)
-                async with asyncio.timeout(START_S):
-                    await process.ready()
-            except TimeoutError as error:
-                self.end()
-                raise CannotStart(f"it was not ready within {START_S:g} s") from error
-            except Exception as error:
-                self.end()
-                raise CannotStart(str(error) or type(error).__name__) from error
-            self._started = True
-            self._watch = asyncio.create_task(self._watch_process(process))
-        return self._process
+    def _fail(self, why: str) -> None:
+        self.end()
+        self.failed_starts += 1
+        self._start_at_s = time.monotonic() + RESTART.pause_s(self.failed_starts)
+        self._failed(why)
 
     async def _watch_process(self, process: HandlerProcess) -> None:
         """Forget a process that ends while nothing is being called; else the calls tell what became of them."""
         try:
             await process.gone()
-        except Exception:  # noqa: BLE001 - whatever it is, nobody would hear of the process's end any more
-            if self._process is process and self.is_empty:
+        except Exception as error:  # noqa: BLE001 - whatever it is, nobody would hear of the process's end any more
+            if self._process is not process or not self.is_empty:
+                return
+            if self._has_called:
                 self.end()
+            else:
+                self._fail(f"it ended before its first call: {error}")
 
 
 def next_chunk(size: int, took_s: float, deliveries: int) -> int:

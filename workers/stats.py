@@ -112,7 +112,7 @@ def _outcomes_of(stats: WorkerStats) -> list[Sample]:
     ]
 
 
-def _outcome_of(ending: Ending | None, *, fails: bool) -> str:
+def _outcome_of(ending: Ending | None, *, fails: bool | None) -> str:
     if ending is not None:
         return ending.value.lower()
     return "retried" if fails else "given_back"

@@ -16,6 +16,7 @@ from sql.deliveries.settle import SETTLE_PLANS, Settlement
 from sql.dsn import Dsn
 from sql.session import Session, StoreUnavailable
 from workers.claim_planner import ClaimPlanner
+from workers.context import WorkerContext
 from workers.endpoints import Endpoints
 from workers.hand import Hand
 from workers.handler import HandlerSpec
@@ -73,16 +74,16 @@ class Worker:
             refused=lambda: registration.count_failure("settles"),
             log=self._log,
         )
-        self._handlers = Handlers(
-            handlers,
-            start=start,
+        context = WorkerContext(
             settle=self._settle_soon,
             held=self._held,
+            claim_again=self._claim_again,
             now=self._clock.now,
             stats=self.stats,
             broken=self._break_off,
             jitter=around.jitter,
         )
+        self._handlers = Handlers(handlers, context, start=start)
         self._endpoints = Endpoints(
             http=settings.webhook_http,
             networks=settings.networks,
@@ -155,7 +156,7 @@ class Worker:
         """Make one turn of the claim loop: go on in the lanes that are known; no pause if there is more."""
         self._claim_soon.clear()
         scan = self._scan()
-        self._is_full = 0 in scan.places.values()
+        self._is_full = any(not free and not self._handlers.lack_process(place) for place, free in scan.places.items())
         if not self._may_claim or (known := self._planner.known(scan)) is None:
             return self._settings.delivery_poll_s
         again = await self._claim(self._claims, known, time.monotonic())
@@ -289,6 +290,11 @@ class Worker:
         self._settler.add(settlements)
         if self._is_full:
             self._claim_soon.set()
+
+    def _claim_again(self, deliveries: Sequence[ClaimedDelivery]) -> None:
+        """Claim soon what was given back until a process is up."""
+        self._planner.go_back_to(deliveries)
+        self._claim_soon.set()
 
     def _forget(self, settled: Sequence[Settlement], lost: frozenset[Claim]) -> None:
         """Take out of the hand what was settled, or is another worker's now."""

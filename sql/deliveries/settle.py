@@ -26,15 +26,16 @@ class Ending(StrEnum):
 class Settlement(NamedTuple):
     """How one attempt ended. Without an ending, the next attempt is due in `delay_s`.
 
-    `fails` says whether the attempt counts as failed: one that its worker gave back does not. `result` is JSON.
+    `fails` says whether the attempt counts as failed: one that its worker gave back does not, and of some that were
+    called nobody knows (None). Without `delay_s` it is due as it was. `result` is JSON.
 
     shape:   a tuple is made in a fifth of the time of a frozen dataclass, and each delivery needs one
     """
 
     delivery: ClaimedDelivery
     ending: Ending | None
-    fails: bool = False
-    delay_s: float = 0.0
+    fails: bool | None = False
+    delay_s: float | None = 0.0
     duration_s: float = 0.0
     reason: str | None = None
     result: str | None = None
@@ -75,13 +76,19 @@ async def settle_deliveries(
         duration_ms=[round(it.duration_s * 1000) for it in settlements],
         intents=_unless_all([it.ending for it in settlements], Ending.DELIVERED),
         fails=_unless_all([it.fails for it in settlements], False),
-        delays=_unless_all([None if it.ending else timedelta(seconds=it.delay_s) for it in settlements], None),
+        delays=_unless_all([_delay_of(it) for it in settlements], None),
         reasons=_unless_all([it.reason for it in settlements], None),
         results=_unless_all([it.result for it in settlements], None),
         leaves_locked=leaves_locked,
         now=now,
     )
     return Unsettled(lost=claims_of(rows, is_locked=False), locked=claims_of(rows, is_locked=True))
+
+
+def _delay_of(settlement: Settlement) -> timedelta | None:
+    if settlement.ending or settlement.delay_s is None:
+        return None
+    return timedelta(seconds=settlement.delay_s)
 
 
 def _unless_all(values: list[ValueT], usual: ValueT) -> list[ValueT]:

@@ -7,9 +7,12 @@
 --        :duration_ms integer[],
 --        then arrays that may be empty:
 --        :intents text[]: DELIVERED, DISCARDED or DEAD; null: another attempt is due; empty: all are DELIVERED,
---        :fails boolean[]: the attempt counts as failed; empty: none does,
---        :delays interval[]: until the next attempt, or null,
---        :reasons text[] (null: none), :results jsonb[] (what a handler returned; null: nothing);
+--        :fails boolean[]: the attempt counts as failed; false: it was given back; null: nobody knows how it ended;
+--        empty: none fails,
+--        :delays interval[]: until the next attempt; null: it is due as it was,
+--        :reasons text[] (null: none),
+--        :results jsonb[]: what a handler returned (null: nothing); of one that is DISCARDED by an error of BPMN its
+--        error_code and variables;
 --        :leaves_locked boolean: leave out rows that others have locked; false: give up if there is one,
 --        :now timestamptz or null
 -- out:   timer_key bigint, claims integer, of those that this call did not settle; is_locked boolean: somebody has locked
@@ -32,7 +35,8 @@ free as materialized (
 ),
 attempt as materialized (
     select
-        a.timer_key, a.claims, a.duration_ms, a.delay, a.reason, a.result, coalesce(a.fails, false) as fails,
+        a.timer_key, a.claims, a.duration_ms, a.delay, a.reason, a.result,
+        case when cardinality(:fails) = 0 then false else a.fails end as fails,
         case when cardinality(:intents) = 0 then 'DELIVERED' else a.intent end as intent,
         not :leaves_locked or a.timer_key in (select f.timer_key from free f) as is_free
     from unnest(
@@ -123,9 +127,9 @@ again as (
     update shardclock.deliveries d
     set claimed_by = null,
         claimed_until = null,
-        failed_attempts = d.failed_attempts + a.fails::integer,
-        given_back = d.given_back + (not a.fails)::integer,
-        next_attempt_at = coalesce(:now::timestamptz, now()) + a.delay,
+        failed_attempts = d.failed_attempts + coalesce(a.fails, false)::integer,
+        given_back = d.given_back + (a.fails is false)::integer,
+        next_attempt_at = coalesce(coalesce(:now::timestamptz, now()) + a.delay, d.next_attempt_at),
         failures = case
             when a.reason is null then d.failures
             else shardclock.with_failure(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -12,6 +13,7 @@ from sql.deliveries.claim import Claim, ClaimedDelivery
 from sql.deliveries.settle import Ending, Settlement
 from tests.support.handlers import NOON, Died, Hangs, Processes, delivery
 from tests.support.waiting import eventually
+from workers.context import WorkerContext
 from workers.handler import HandlerSpec
 from workers.line import Line
 from workers.stats import WorkerStats
@@ -25,15 +27,17 @@ class Running:
         self.lost: set[Claim] = set()
         self.stats = WorkerStats([spec.target])
         self.broken: list[BaseException] = []
-        self.line = Line(
-            spec,
-            start=processes,
+        self.claim_again: list[ClaimedDelivery] = []
+        context = WorkerContext(
             settle=self.settled.extend,
             held=lambda deliveries: [it for it in deliveries if it.claim not in self.lost],
+            claim_again=self.claim_again.extend,
             now=lambda: NOON + timedelta(seconds=1),
             stats=self.stats,
             broken=self.broken.append,
+            jitter=random.uniform,
         )
+        self.line = Line(spec, context, start=processes)
 
     def ends(self) -> dict[int, Ending | None]:
         """Say how each delivery ended."""

@@ -12,10 +12,10 @@ from sql.deliveries.settle import Ending
 from tests.support.deliveries import deliver
 from tests.support.factories import HolderClient, value
 from tests.support.handlers import NOON, Processes, delivery, spec_of
-from tests.support.lines import running
+from tests.support.lines import dies_of, running
 from tests.support.waiting import eventually
 from tests.support.working import ended, working
-from workers import line as lines
+from workers import seat as seats
 
 
 async def test_until_its_process_is_up_it_has_nothing_in_hand() -> None:
@@ -29,14 +29,16 @@ async def test_until_its_process_is_up_it_has_nothing_in_hand() -> None:
         assert it.ends() == {1: None, 2: None}
         assert not any(one.fails for one in it.settled)
         await eventually(lambda: it.line.places > 1)
+        assert [one.timer_key for one in it.claim_again] == [1, 2], "they are claimed as soon as it is up"
     assert len(processes.started) == 1
     assert processes.chunks == []
+    assert [one.delay_s for one in it.settled] == [None, None], "they are due as they were"
 
 
 async def test_a_process_that_does_not_start_fails_no_attempt_and_takes_one_at_a_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lines, "RESTART", Backoff(0.05, 0.05))
+    monkeypatch.setattr(seats, "RESTART", Backoff(0.05, 0.05))
     processes = Processes(comes_up=False)
     async with running(spec_of(), processes, up=False) as it:
         it.line.add([delivery(1)])
@@ -58,10 +60,8 @@ async def test_what_is_too_old_ends_though_its_handler_does_not_start() -> None:
         assert it.ends() == {1: Ending.DEAD}
 
 
-async def test_what_a_process_leaves_in_hand_is_given_back_if_no_other_starts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(lines, "RESTART", Backoff(0.001, 0.001))
+async def test_what_a_process_leaves_in_hand_is_given_back_if_no_other_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seats, "RESTART", Backoff(0.001, 0.001))
     processes = Processes()
     async with running(spec_of(rate_per_s=0.01), processes) as it:
         processes.comes_up = False
@@ -73,9 +73,56 @@ async def test_what_a_process_leaves_in_hand_is_given_back_if_no_other_starts(
         processes.comes_up = True
         await eventually(lambda: it.line.places == 1)
         it.line.add([delivery(1)])
-        await eventually(lambda: it.line.places == 1 and it.stats.failed_starts["order.expired"] == 1)
+        await eventually(lambda: it.line.is_up)
         it.line.add([delivery(1)])
         await eventually(lambda: it.ends()[1] is Ending.DELIVERED)  # no call began before, so it need not wait 100 s
+
+
+async def test_a_seat_that_does_not_start_keeps_no_other_from_being_called() -> None:
+    # Given a plain handler with two processes, of which one has died and can't start again
+    processes = Processes()
+    async with running(spec_of(is_async=False, concurrency=2), processes) as it:
+        it.line.add([delivery(key) for key in range(4)])
+        await eventually(lambda: len(processes.started) == 2 and len(it.settled) == 4)
+        processes.comes_up = False
+        processes.started[0].die()
+        await eventually(lambda: processes.started[0].killed)
+
+        for first in range(4, 40, 6):
+            it.line.add([delivery(key) for key in range(first, first + 6)])
+            await eventually(lambda: len(it.line) == 0)
+
+    assert set(it.ends().values()) == {Ending.DELIVERED}
+    assert len(it.settled) == 40, "nothing was given back"
+    assert it.stats.failed_starts["order.expired"] == 1, "and it is not tried for each of them"
+
+
+async def test_further_processes_start_beside_the_calls_of_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    processes = Processes(gate=asyncio.Event())
+    async with running(spec_of(is_async=False, concurrency=4), processes) as it:
+        processes.comes_up = False  # but for the first
+        it.line.add([delivery(key) for key in range(3)])
+        await eventually(lambda: it.stats.failed_starts["order.expired"] == 2)
+
+        assert processes.chunks == [[0]]
+        assert it.settled == []
+        assert processes.gate is not None
+        processes.gate.set()
+        await eventually(lambda: it.ends() == dict.fromkeys(range(3), Ending.DELIVERED))
+
+
+async def test_of_a_suspect_that_is_given_back_nobody_knows_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given two in a process that dies, and no other that starts
+    processes = Processes(dies_of(1))
+    async with running(spec_of(concurrency=10), processes) as it:
+        it.line.add([delivery(0)])
+        await eventually(lambda: len(it.settled) == 1)
+        processes.comes_up = False
+        it.line.add([delivery(1), delivery(2)])
+        await eventually(lambda: len(it.settled) == 3)
+
+    # Then their claims count: they may be what it died of
+    assert [(one.ending, one.fails) for one in it.settled[1:]] == [(None, None)] * 2
 
 
 async def test_a_worker_whose_handler_does_not_start_leaves_no_claim_behind(dsn: str, shard: HolderClient) -> None:

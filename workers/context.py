@@ -1,0 +1,28 @@
+"""What a worker lends to those who keep its deliveries until they are called."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sql.deliveries.claim import ClaimedDelivery
+from sql.deliveries.settle import Settlement
+from workers.attempts import Jitter
+from workers.calls import Broken
+from workers.stats import WorkerStats
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerContext:
+    """`settle` takes outcomes; `held` tells which deliveries may still be called, and lets go of the others.
+
+    `claim_again` is told what was given back when it can be called, so that it is claimed soon; `broken` of what nobody
+    can settle any more.
+    """
+
+    settle: Callable[[Sequence[Settlement]], None]
+    held: Callable[[Sequence[ClaimedDelivery]], list[ClaimedDelivery]]
+    claim_again: Callable[[Sequence[ClaimedDelivery]], None]
+    now: Callable[[], datetime]
+    stats: WorkerStats
+    broken: Broken
+    jitter: Jitter
