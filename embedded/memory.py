@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - whoever makes a directory here gives it a name of its own
-ROOM_MIN_BYTES = 4 * 2**30
+ROOM_BYTES_MIN = 4 * 2**30
 
 
 def find_memory() -> Path | None:
@@ -17,4 +17,4 @@ def find_memory() -> Path | None:
     """
     if "TMPDIR" in os.environ or not MEMORY.is_dir() or not os.access(MEMORY, os.W_OK):
         return None
-    return MEMORY if shutil.disk_usage(MEMORY).free >= ROOM_MIN_BYTES else None
+    return MEMORY if shutil.disk_usage(MEMORY).free >= ROOM_BYTES_MIN else None

@@ -28,7 +28,6 @@ STOP_S = 10  # for requests that have begun
 IDLE_S = 75  # longer than balancers keep an idle connection
 BACKLOG = 2_048
 TEND_S, TICK_S = 1.0, 1.0
-CLOSING_TURNS = 3  # of the loop, in which idle connections close
 Tell = Callable[[str], None]
 
 
@@ -49,21 +48,6 @@ class Server(uvicorn.Server):
         while not await self.on_tick(0):
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._told.wait(), TICK_S)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer what has begun, as uvicorn does, which waits for 0.1 s at least; if nothing has, end at once."""
-        for server in self.servers:
-            server.close()
-        for connection in list(self.server_state.connections):
-            connection.shutdown()
-        for _ in range(CLOSING_TURNS):
-            await asyncio.sleep(0)
-        if self.server_state.connections or self.server_state.tasks:
-            await super().shutdown(sockets)
-            return
-        for listener in sockets or []:
-            listener.close()
-        await self.lifespan.shutdown()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

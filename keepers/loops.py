@@ -62,7 +62,7 @@ class Loops:
     async def until_stopped(self, name: str, turn: Callable[[], Awaitable[float]], sooner: asyncio.Event) -> None:
         """Take turns until asked to stop; log a turn that fails, and wait longer after each further failure.
 
-        units:   a turn returns the seconds to wait before the next; `sooner` ends the wait
+        units:   a turn returns the seconds to wait before the next; `sooner` ends the wait, but not after a failure
         errors:  HolderEnded  the keeper must stop
         """
         careful = _Careful(name, self._backoff, self._log)
@@ -70,7 +70,8 @@ class Loops:
             pause_s = await careful.take(turn)
             if careful.failures:
                 self._failed(name)
-            await pause(pause_s, sooner)
+            # What asks for a turn sooner comes most often when Postgres has the least left.
+            await pause(pause_s, self.stopping if careful.failures else sooner)
 
     async def report(self, send: Callable[[], None]) -> None:
         """Report every second until asked to stop."""

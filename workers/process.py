@@ -49,7 +49,7 @@ class CallResult:
 
     @classmethod
     def of(cls, outcomes: Sequence[Outcome | None], took_s: float) -> Self:
-        """Read what `Calls.call` has returned."""
+        """Read what `HandlerCalls.call` has returned."""
         return cls([COMPLETED if outcome is None else outcome for outcome in outcomes], took_s)
 
 
@@ -155,7 +155,7 @@ class HandlerActor:
         await asyncio.Event().wait()
 
     async def call(self, envelopes: bytes) -> tuple[list[Outcome | None], float]:
-        """Call the handler for each timer, as `Calls` does.
+        """Call the handler for each timer, as `HandlerCalls` does.
 
         shape:   the envelopes come pickled
         """

@@ -13,9 +13,9 @@ WRITTEN_MAX = 1_000_000  # characters and parts: what has more is not written, s
 DEPTH_MAX = 100  # as a payload's: Postgres refuses what is nested too deeply for its stack
 HUGE = (
     f"has over {WRITTEN_MAX:,} characters or parts, and the limit is {RESULT_BYTES_MAX:,} bytes of JSON;"
-    " store it, return its key"
+    " store it, give its key"
 )
-FORMLESS = "has no form in JSON; return objects, arrays, text, finite numbers, booleans, pydantic models or None"
+FORMLESS = "has no form in JSON; give objects, arrays, text, finite numbers, booleans, pydantic models or None"
 
 
 def _json_of(value: object) -> object:
@@ -34,9 +34,7 @@ def as_variables(value: object) -> tuple[Any, str | None]:
     """
     written, why = as_json(value)
     if not isinstance(value, dict | BaseModel) or (why is None and not isinstance(written, dict)):
-        why = (
-            f"is of type {type(value).__name__}, and only an object has names; return a dict, a pydantic model or None"
-        )
+        why = f"is of type {type(value).__name__}, and only an object has names; give a dict, a pydantic model or None"
     elif why is FORMLESS:
         why = _formless(value)
     return (written, None) if why is None else (None, why)
@@ -52,7 +50,7 @@ def as_json(result: object) -> tuple[Any, str | None]:
     except Exception:  # noqa: BLE001 - encoding runs into the user's classes
         return None, FORMLESS
     if size > RESULT_BYTES_MAX:
-        return None, f"has {size:,} bytes as JSON, more than {RESULT_BYTES_MAX:,}; store it, return its key"
+        return None, f"has {size:,} bytes as JSON, more than {RESULT_BYTES_MAX:,}; store it, give its key"
     try:
         # Read back, so that a test sees what is recorded: an object's keys are text, a tuple is an array.
         value = json.loads(text)
@@ -98,15 +96,13 @@ def _formless(result: dict[Any, Any] | BaseModel) -> str:
         match part:
             case dict():
                 if odd := [key for key in part if not isinstance(key, str | int | float | bool | None)]:
-                    return (
-                        f"has a key of type {type(odd[0]).__name__}, which JSON can't say; return names that are texts"
-                    )
+                    return f"has a key of type {type(odd[0]).__name__}, which JSON can't say; give names that are texts"
                 left += [(f"{where}.{key}" if where else f"{key}", value) for key, value in reversed(part.items())]
             case list() | tuple():
                 left += reversed([(f"{where}[{at}]", value) for at, value in enumerate(part)])
             case _ if not _has_form(part):
                 what, instead = _said_of(part)
-                return f"has {what} at {shown(where)}, which JSON can't say; return {instead}"
+                return f"has {what} at {shown(where)}, which JSON can't say; give {instead}"
     return FORMLESS
 
 

@@ -50,7 +50,7 @@ def test_an_object_and_nothing_are_fine(declare: Declare) -> None:
     [
         (
             {"amount": Decimal(1)},
-            "it has a value of type Decimal at 'amount', which JSON can't say; return a text or a number",
+            "it has a value of type Decimal at 'amount', which JSON can't say; give a text or a number",
         ),
         (
             {"paid": [{"at": datetime(2026, 1, 1, tzinfo=UTC)}]},
@@ -58,16 +58,16 @@ def test_an_object_and_nothing_are_fine(declare: Declare) -> None:
         ),
         (
             {"share": float("nan")},
-            "it has nan at 'share', which JSON can't say; return a finite number, a text or None",
+            "it has nan at 'share', which JSON can't say; give a finite number, a text or None",
         ),
-        ({"tags": {1}}, "it has a value of type set at 'tags', which JSON can't say; return a list"),
-        ({(1, 2): 3}, "it has a key of type tuple, which JSON can't say; return names that are texts"),
+        ({"tags": {1}}, "it has a value of type set at 'tags', which JSON can't say; give a list"),
+        ({(1, 2): 3}, "it has a key of type tuple, which JSON can't say; give names that are texts"),
         ({"of": Rows(rows=object())}, "it has a value of type Rows at 'of', which JSON can't say"),
         ({"name": "\ud800"}, "it has a text with half of a surrogate pair at 'name', which JSON can't say"),
         ({"name": "\0"}, "it holds a NUL character, which Postgres can't store; leave it out"),
-        ({"rows": "x" * 20_000}, "it has 20,011 bytes as JSON, more than 16,384; store it, return its key"),
+        ({"rows": "x" * 20_000}, "it has 20,011 bytes as JSON, more than 16,384; store it, give its key"),
         ({"rows": "x" * 1_000_001}, "it has over 1,000,000 characters or parts"),
-        ([1, 2], "it is of type list, and only an object has names; return a dict, a pydantic model or None"),
+        ([1, 2], "it is of type list, and only an object has names; give a dict, a pydantic model or None"),
         ("R-42", "it is of type str, and only an object has names"),
         (42, "it is of type int, and only an object has names"),
         (Decimal(1), "it is of type Decimal, and only an object has names"),
@@ -128,7 +128,7 @@ def test_what_an_error_of_bpmn_gives_is_kept_as_its_json_gives_it_back(declare: 
     ("variables", "why"),
     [
         ({"missing": Decimal(12)}, "has a value of type Decimal at 'missing', which JSON can't say"),
-        ([12], "is of type list, and only an object has names"),
+        ([12], "is of type list, and only an object has names; give a dict, a pydantic model or None"),
         ({"text": "x" * 20_000}, "has 20,011 bytes as JSON, more than 16,384"),
     ],
 )

@@ -1,16 +1,20 @@
-"""Prove that what a killed test leaves behind is stopped by the next one."""
+"""Prove that what a killed test leaves behind is stopped by the next one, and that each test gets a database."""
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from cluster.testing import cluster, databases
 from cluster.testing.databases import DATA, stop_abandoned
 from embedded.server import EmbeddedPostgres
+from sql.session import StoreUnavailable
 from tests.support import ROOT
 from tests.support.factories import BOUND_S
 
@@ -40,3 +44,33 @@ def test_the_server_of_a_killed_test_is_stopped_and_its_files_are_removed(
     stop_abandoned()
 
     assert list(place.glob("shardclock-testing-*")) == []
+
+
+# The template of a day
+
+
+def day(number: int) -> datetime:
+    """Give a moment of a day on which no other test begins."""
+    return datetime(2031, 1, number, 8, tzinfo=UTC)
+
+
+async def test_tests_that_begin_on_one_day_at_once_get_a_database_each() -> None:
+    async def begun() -> str:
+        async with cluster(now=day(1)) as made:
+            return made.dsn
+
+    assert len(set(await asyncio.gather(*(begun() for _ in range(3))))) == 3
+
+
+async def test_a_template_that_was_left_half_made_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(*_: object) -> None:
+        raise StoreUnavailable("away")
+
+    with monkeypatch.context() as away:
+        away.setattr(databases, "ensure_log_partitions", broken)
+        with pytest.raises(StoreUnavailable):
+            async with cluster(now=day(2)):
+                raise AssertionError("there is no database")
+
+    async with cluster(now=day(2)) as made:
+        assert made.now() == day(2)

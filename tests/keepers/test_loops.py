@@ -65,6 +65,28 @@ async def test_a_loop_that_fails_waits_twice_as_long_each_time_up_to_a_limit(
     assert pauses == [0.1, 0.2, 0.4, 0.8, 1.0, 0.0]
 
 
+async def test_what_asks_for_a_turn_sooner_does_not_end_the_pause_after_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended_by: list[asyncio.Event] = []
+    it, sooner = loops_of(), asyncio.Event()
+
+    async def pause(_: float, event: asyncio.Event) -> None:
+        ended_by.append(event)
+
+    async def turn() -> float:
+        if len(ended_by) == 2:
+            it.stopping.set()
+        if len(ended_by) == 1:
+            raise ValueError("no")
+        return 0.5
+
+    monkeypatch.setattr(loops, "pause", pause)
+    await it.until_stopped("claims", turn, sooner)
+
+    assert ended_by == [sooner, it.stopping, sooner]
+
+
 async def test_waits_after_failures_differ_so_that_keepers_do_not_retry_together(pauses: list[float]) -> None:
     failed: list[str] = []
     it = loops_of(failed)

@@ -130,6 +130,32 @@ async def test_what_is_given_back_costs_no_attempt_and_is_due_at_once(
     assert (await deliveries(dsn))[0]["failures"] is None
 
 
+async def test_what_is_given_back_as_it_was_is_due_since_when_it_was(
+    dsn: str, shard: HolderClient, worker: WorkerClient
+) -> None:
+    await deliver(shard)
+    (mine,) = await worker.take()
+
+    await worker.settle(Settlement(mine, None, delay_s=None))
+
+    (row,) = await deliveries(dsn)
+    assert (row["next_attempt_at"], row["claimed_by"]) == (mine.next_attempt_at, None)
+
+
+async def test_of_one_that_was_called_and_whose_end_nobody_knows_the_claim_counts(
+    dsn: str, shard: HolderClient, worker: WorkerClient
+) -> None:
+    await deliver(shard, 2)
+    one, other = await worker.take()
+
+    await worker.settle(Settlement(one, None, fails=None), Settlement(other, None, fails=True))
+
+    assert [(row["failed_attempts"], row["given_back"], row["claims"]) for row in await deliveries(dsn)] == [
+        (0, 0, 1),
+        (1, 0, 1),
+    ]
+
+
 async def test_answers_for_two_claims_of_one_worker_end_the_delivery_once(
     dsn: str, shard: HolderClient, worker: WorkerClient
 ) -> None:

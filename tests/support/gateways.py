@@ -15,11 +15,11 @@ import uvicorn
 from fastapi import FastAPI
 from yarl import URL
 
+from cluster.testing.api import QuickServer
 from gateway.app import make_app
 from gateway.parts import Gateway
 from gateway.protocol import BoundedProtocol
 from gateway.requests.problems import MEDIA_TYPE
-from gateway.serving import Server
 from gateway.settings import GatewaySettings
 from tests.support.factories import BOUND_S, value
 from tests.support.roles import as_role
@@ -128,7 +128,7 @@ async def serving(
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     config = uvicorn.Config(app, http=BoundedProtocol, ws="none", log_config=None, access_log=False)
     config.timeout_keep_alive = idle_s  # type: ignore[assignment] # it is only added to a moment
-    server = Server(config)
+    server = QuickServer(config)
     task = asyncio.create_task(server.serve([listener]))
     try:
         async with asyncio.timeout(BOUND_S):
