@@ -67,11 +67,15 @@ def print_instance(found: WholeInstance, steps: list[FoundStep], *, as_json: boo
 
 
 def _signals_of(step: FoundStep) -> str:
-    said = (
-        f"{it['kind']}{' at ' + it['node'] if 'node' in it else ''}{' (stale)' if it.get('stale') else ''}"
-        for it in step.signals
-    )
-    return ", ".join(said)
+    return ", ".join(map(_signal_of, step.signals))
+
+
+def _signal_of(signal: dict[str, Any]) -> str:
+    at = f" at {signal['node']}" if "node" in signal else ""
+    said = f": {signal['sentence']}" if "sentence" in signal else ""
+    names = f" {', '.join(signal['variables'])}" if signal.get("variables") else ""
+    by = f" by {signal['by']}" if "by" in signal else ""
+    return f"{signal['kind']}{names}{at}{by}{said}{' (stale)' if signal.get('stale') else ''}"
 
 
 def _passes_of(step: FoundStep) -> str:

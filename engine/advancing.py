@@ -17,6 +17,7 @@ from timers.model import BIGINT_MAX
 
 NODES_MAX = 500  # that one instance enters in one batch: some 15 ms, unless expressions take long
 SHARE_S = 0.05  # the same in time; a node that has begun is finished
+NAMES_MAX = 20  # of the variables of one signal, in the history
 
 
 @dataclass(slots=True)
@@ -78,7 +79,7 @@ class Advanced:
             "outcome": ended and ended.outcome.value.upper(),
             "error_code": ended and ended.error_code,
             "result": ended and dict(ended.variables),
-            "signals": self.history,
+            "signals": [*self.history, *self.outbox.stopped()],
             "passes": self.outbox.passes,
         }
         written = Writes(signals=[(row["key"], owner.instance_key) for row in self.history], steps=[step])
@@ -193,4 +194,7 @@ def _history_of(taken: DueSignal, said: Mapping[str, Any], *, stale: bool) -> Ro
     row: Row = {"key": taken.timer_key, "kind": kind_of(said)}
     row |= {} if taken.token is None else {"token": taken.token}
     row |= {} if taken.node_id is None else {"node": taken.node_id}
+    row |= {} if "by" not in said else {"by": said["by"]}
+    # Their names: values may be large, and secret.
+    row |= {"variables": sorted(said["variables"])[:NAMES_MAX]} if said.get("variables") else {}
     return row | ({"stale": True} if stale else {})

@@ -104,6 +104,13 @@ class Outbox:
         """Count the service tasks that wait for a worker."""
         return sum(isinstance(effect, JobOpened) for effect, _ in self._opened.values())
 
+    def stopped(self) -> list[Row]:
+        """Tell which tokens have stopped, and why: an incident that is resolved is gone, and its sentence with it."""
+        return [
+            {"kind": "incident", "token": it.token, "node": it.node_id, "sentence": it.sentence}
+            for it in self.raised.values()
+        ]
+
     def write(self, writes: Writes) -> None:
         """Add the rows to a batch."""
         key = {"instance_key": self._owner.instance_key}

@@ -920,7 +920,7 @@ ALTER TABLE ONLY shardclock.holders
 -- clock_of(timestamp with time zone, text)  0004_dates.sql
 -- close_starts(bigint)  0018_processes.sql
 -- complete_service_task(bigint, integer, jsonb, text)  0018_processes.sql
--- complete_task(bigint, jsonb, text)  0018_processes.sql
+-- complete_task(bigint, jsonb, text)  0031_who_did_it.sql
 -- configure_job(text, jsonb)  0012_job_verbs.sql
 -- correlate_waiting(bigint[])  0025_kept_messages.sql
 -- declare_job(jsonb)  0012_job_verbs.sql
@@ -1003,7 +1003,7 @@ ALTER TABLE ONLY shardclock.holders
 -- set_variables(bigint, jsonb, bigint, text)  0018_processes.sql
 -- shift_length(text)  0004_dates.sql
 -- shift_timers(bigint[], text, text)  0006_verbs.sql
--- signal_instance(bigint, text, jsonb, bigint)  0018_processes.sql
+-- signal_instance(bigint, text, jsonb, bigint)  0031_who_did_it.sql
 -- start_process(text, jsonb, text, integer, text)  0021_bounds_of_processes.sql
 -- stop_job(shardclock.jobs, text)  0011_jobs.sql
 -- tenant_of_instance(bigint, text)  0018_processes.sql

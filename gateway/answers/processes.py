@@ -150,7 +150,12 @@ class StepAnswer(Answer):
 
     version: int = Field(examples=[1], description="how often it has been advanced")
     stepped_at: datetime = MOMENT
-    signals: list[dict[str, Any]] = Field(examples=[[{"key": 31007, "kind": "begin"}]])
+    signals: list[dict[str, Any]] = Field(
+        examples=[
+            [{"key": 31007, "kind": "completed", "token": 3, "node": "approve", "by": "ann", "variables": ["ok"]}]
+        ],
+        description="what came, who did it, and the names of the variables; an incident comes with its sentence",
+    )
     passes: list[list[Any]] = Field(
         examples=[[[1, "order", "entered"]]], description="token, node, and entered, left or terminated"
     )

@@ -199,4 +199,5 @@ def told_of(step: InstanceStepped) -> list[Told]:
     return [
         Told(it["key"], it["kind"], it.get("token"), it.get("node"), bool(it.get("stale")))
         for it in json.loads(step.signals)
+        if "key" in it  # an incident that the step has raised is no signal
     ]

@@ -37,3 +37,13 @@ def test_a_person_sees_variables_incidents_and_steps(capsys: pytest.CaptureFixtu
     assert "incidents" in said
     assert "fired at t (stale)" in said
     assert "p left" in said
+
+
+def test_a_person_sees_who_did_it_and_why_a_token_stopped(capsys: pytest.CaptureFixture[str]) -> None:
+    came = [
+        {"key": 8, "kind": "completed", "node": "u", "by": "ann", "variables": ["ok", "price"]},
+        {"kind": "incident", "token": 2, "node": "g", "sentence": "no condition is true"},
+    ]
+    print_instance(ended(), [FoundStep(2, NOW, came, [])], as_json=False)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "completed ok, price at u by ann, incident at g: no condition is true" in said

@@ -190,7 +190,7 @@ async def test_a_result_that_can_t_become_variables_is_an_incident_in_the_end() 
         (incident,) = (await it.see(key)).waits["incident_list"]
         assert incident["sentence"] == (
             "the result can't become variables: it has a value of type Decimal at 'amount', which JSON can't say;"
-            " return a text or a number (attempt 2 of 2)"
+            " give a text or a number (attempt 2 of 2)"
         )
 
 
