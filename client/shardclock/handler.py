@@ -39,7 +39,7 @@ _handlers: dict[str, Handler] = {}
 def on_timer(  # noqa: PLR0913 - each is a word of the user's, with a default that fits most
     target: str,
     *,
-    max_attempts: int = 10,
+    max_attempts: int = 20,
     timeout: str | timedelta = "PT30S",
     retry_min: str | timedelta = "PT1S",
     retry_max: str | timedelta = "PT1H",

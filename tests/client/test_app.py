@@ -207,7 +207,7 @@ def test_a_description_is_json_for_those_who_do_not_import_the_app(app: App) -> 
         "is_async": False,
         "takes_batch": True,
         "policy": {
-            "max_attempts": 10,
+            "max_attempts": 20,
             "timeout_s": 30.0,
             "retry_min_s": 1.0,
             "retry_max_s": 3_600.0,

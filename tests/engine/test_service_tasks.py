@@ -166,7 +166,7 @@ async def test_a_task_that_is_interrupted_while_somebody_does_it_is_answered_in_
         assert await it.state(key) == "CANCELED"
 
 
-@pytest.mark.parametrize(("retries", "attempts"), [(None, 10), ("3", 3), ("0", 1), ("=n + 2", 4), ("14", 14)])
+@pytest.mark.parametrize(("retries", "attempts"), [(None, 20), ("3", 3), ("0", 1), ("=n + 2", 4), ("14", 14)])
 async def test_the_model_s_retries_decide_how_often_a_handler_is_called(retries: str | None, attempts: int) -> None:
     async with running(APP) as it:
         await it.deploy(START + job("flaky", retries=retries) + END, connected="s>flaky flaky>e")

@@ -89,3 +89,19 @@ async def test_what_is_in_hand_or_was_settled_before_the_position_is_not_read(ds
     assert readings["all"].rows >= 2_500, "else this would prove nothing"
     assert readings["known"].indexes == {"deliveries_by_lane", "deliveries_pkey"}
     await claim.connection.close()
+
+
+async def test_with_fewer_places_than_tenants_a_scan_never_says_that_it_has_read_all(
+    dsn: str, worker: WorkerClient
+) -> None:
+    # Given two tenants, and one delivery of each, of which the first is in another worker's hand
+    await add_deliveries(dsn, 1, tenant_id="'acme'")
+    await add_deliveries(dsn, 1, tenant_id="'umbrella'")
+    in_hand = "claimed_by = 5, claimed_until = now() + interval '10 s'"
+    await query(dsn, f"update shardclock.deliveries set {in_hand} where tenant_id = 'acme'")
+
+    # When chance gives the one place to either
+    found = [await worker.scan(places={HANDLER: 1}) for _ in range(12)]
+
+    assert [it for it in found if not it.claimed and not it.saturated] == []
+    assert sum(len(it.claimed) for it in found) == 1

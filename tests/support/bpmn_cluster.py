@@ -39,7 +39,7 @@ async def charge(timer: shardclock.Timer) -> dict[str, Any]:
 
 @shardclock.on_timer("flaky")
 async def flaky(timer: shardclock.Timer) -> None:
-    """Fail at each attempt; a handler that is called ten times if nobody says otherwise."""
+    """Fail at each attempt; a handler that is called 20 times if nobody says otherwise."""
     raise RuntimeError("the line is busy")
 
 

@@ -17,7 +17,7 @@ NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 # The policy of a handler that declares nothing.
 NUMBERS: dict[str, Any] = {
-    "max_attempts": 10, "timeout_s": 30.0, "retry_min_s": 1.0, "retry_max_s": 3_600.0, "give_up_after_s": None,
+    "max_attempts": 20, "timeout_s": 30.0, "retry_min_s": 1.0, "retry_max_s": 3_600.0, "give_up_after_s": None,
     "expires_after_s": None, "concurrency": None, "rate_per_s": None, "batch": 1, "priority": 2,
     "num_cpus": None, "memory_mib": None,
 }  # fmt: skip
