@@ -9,7 +9,7 @@ from cli.ramp import span_of
 from cli.session import with_session
 from service.consumers import END, START, position_of
 from service.words import counted
-from sql.log.groups import Group, drop_group, list_aside, list_groups, reset_group
+from sql.log.groups import Group, drop_group, knows_group, list_aside, list_groups, reset_group
 from sql.session import Session
 from timers.model import SLOTS
 from timers.refusal import Refusal, shortened
@@ -64,6 +64,8 @@ def aside(
 
     async def do(session: Session) -> int:
         found = await list_aside(session, group, limit=limit)
+        if not found and not await knows_group(session, group):
+            return _unknown(group)
         if as_json:
             print_json(found)
         elif found:

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from cli.changed import print_changed
+from cli.lists import tell_none
 from cli.output import DONE, Json, print_json, print_table, tell
 from cli.session import with_session
 from service import dead_letters as use_cases
@@ -54,7 +55,7 @@ def list_all(
             columns = ["timer_key", "target", "tenant", "name", "given up", "attempts", "reason"]
             print_table("", columns, [_row(letter) for letter in found])
         else:
-            tell("there are no dead letters")
+            tell_none("dead letters", "there are no dead letters", filtered=wanted != DeadLetterFilter())
         return DONE
 
     return with_session(do)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from cli.changed import print_changed
+from cli.lists import tell_more, tell_none
 from cli.options import Reason
 from cli.output import DONE, NOT_DONE, Json, cell, hex_of, print_json, print_records, print_table, tell
 from cli.session import with_session
@@ -61,9 +62,10 @@ def list_all(
             columns = ["timer_key", "target", "tenant", "name", "state", "attempts", "next attempt", "last error"]
             print_table("", columns, [_row(delivery) for delivery in found.deliveries])
         else:
-            tell("there are no such deliveries" if wanted != DeliveryFilter() or page else "there are no deliveries")
+            filtered = wanted != DeliveryFilter() or page is not None
+            tell_none("deliveries", "there are no deliveries", filtered=filtered)
         if found.next is not None and not as_json:
-            tell(f"there may be more: the same with --page {shlex.quote(found.next)}")
+            tell_more(f"--page {shlex.quote(found.next)}")
         return DONE
 
     return with_session(do)

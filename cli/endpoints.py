@@ -7,6 +7,7 @@ import typer
 
 from cli.file_text import is_file, read_text
 from cli.lengths import read_length
+from cli.lists import tell_none
 from cli.options import DEFAULT_TENANT, Tenant
 from cli.output import DONE, NOT_DONE, Json, out, print_json, print_table, tell
 from cli.session import with_session
@@ -65,7 +66,8 @@ def list_all(
         elif found:
             print_table("", ["tenant", "target", "url", "state", "on the way"], [_row(it) for it in found])
         else:
-            tell("there are no endpoints; `shardclock endpoints add NAME --url https://…` adds one")
+            none = "there are no endpoints; `shardclock endpoints add NAME --url https://…` adds one"
+            tell_none("endpoints", none, filtered=tenant is not None)
         return DONE
 
     return with_session(do)

@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from cli.changed import print_changed
-from cli.output import DONE, Json, print_json, print_table, tell
+from cli.lists import tell_none
+from cli.output import DONE, Json, print_json, print_table
 from cli.process_words import print_sent
 from cli.session import with_session, with_signals
 from service.incidents import AT_ONCE_MAX, resolve_many
@@ -45,7 +46,7 @@ def incidents(
             ]
             print_table("", columns, rows)
         else:
-            tell("there are no incidents")
+            tell_none("incidents", "there are no incidents", filtered=wanted != IncidentFilter())
         return DONE
 
     return with_session(do)

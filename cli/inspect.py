@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 import typer
 from rich.table import Column
 
+from cli.lists import tell_more
 from cli.options import (
     DEFAULT_TENANT,
     DueBefore,
@@ -79,7 +80,7 @@ def list_(
         rows = [_row(timer, clock) for timer in found.timers]
         print_table("", ["timer_key", "state", "due", "ended", "tenant", "target", "name", "schedule"], rows)
         if found.next is not None:
-            tell(f"there may be more: the same with --page {shlex.quote(found.next)}")
+            tell_more(f"--page {shlex.quote(found.next)}")
         return DONE
 
     return with_session(do)

@@ -7,6 +7,7 @@ import typer
 
 from cli import incidents
 from cli.lengths import read_length
+from cli.lists import tell_none
 from cli.options import DEFAULT_TENANT, WAIT_S_MAX, Tenant
 from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
 from cli.payload import read_payload
@@ -96,7 +97,8 @@ def list_(
                 ],
             )
         else:
-            tell("no process is deployed; `shardclock deploy model.bpmn` deploys one (docs/bpmn.md)")
+            none = "no process is deployed; `shardclock deploy model.bpmn` deploys one (docs/bpmn.md)"
+            tell_none("processes", none, filtered=tenant is not None)
         return DONE
 
     return with_session(do)
@@ -163,7 +165,9 @@ def instances_(
         if as_json:
             print_json(found)
         elif not found:
-            tell("no instance has begun; `shardclock processes start` starts one, and an engine begins it")
+            none = "no instance has begun; `shardclock processes start` starts one, and an engine begins it"
+            filters = (process_id, state, tenant, before)
+            tell_none("instances", none, filtered=any(it is not None for it in filters))
         else:
             columns = ["instance_key", "process", "version", "state", "incidents", "started", "ended"]
             print_table(

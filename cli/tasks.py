@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from cli.lists import tell_none
 from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
 from cli.processes import LISTED_MAX, MaybeTenant, Variables, read_variables
 from cli.session import with_session, with_signals
@@ -63,7 +64,8 @@ def list_(
                 ],
             )  # fmt: skip
         else:
-            tell("no task is open")
+            filters = (assignee, group, process_id, instance_key, tenant, after or None)
+            tell_none("tasks", "no task is open", filtered=any(it is not None for it in filters))
         return DONE
 
     return with_session(do)

@@ -102,9 +102,9 @@ def test_a_group_is_dropped_only_when_told_to(shell: Shell) -> None:
     assert shown(shell) == []
 
 
-@pytest.mark.parametrize("verb", [("reset", "--to", "end"), ("drop",)])
+@pytest.mark.parametrize("verb", [("reset", "--to", "end", "--yes"), ("drop", "--yes"), ("aside",)])
 def test_a_group_that_is_not_there_is_named(shell: Shell, verb: tuple[str, ...]) -> None:
-    assert_refused(shell("consumers", verb[0], "nobody", *verb[1:], "--yes"), "nobody", "consumers`", code=NOT_DONE)
+    assert_refused(shell("consumers", verb[0], "nobody", *verb[1:]), "nobody", "consumers`", code=NOT_DONE)
 
 
 @pytest.mark.parametrize("wrong", [(), ("--to", "somewhere"), ("--to", "1" * 19)])

@@ -57,7 +57,7 @@ def test_they_are_listed_the_last_one_first_with_reason_and_failures(shell: Shel
     assert [failure["attempt"] for failure in listed[0]["failures"]] == [1]
     assert [it["timer_key"] for it in shell("dead-letters", "--target", HANDLER, "--json").json] == letters[1::-1]
     assert "it raised too often" in shell("dead-letters", "--tenant", "acme").out
-    assert shell("dead-letters", "--died-before", "2020-01-01T00:00Z").err == "there are no dead letters\n"
+    assert shell("dead-letters", "--died-before", "2020-01-01T00:00Z").err == "there are no such dead letters\n"
 
 
 def test_a_redrive_says_first_what_it_would_do(shell: Shell, letters: list[int]) -> None:

@@ -52,7 +52,7 @@ def test_incidents_are_listed_the_newest_first(stopped: Shell) -> None:
     assert [one["instance_key"] for one in listed] == [104, 103, 102, 101]
     shown = stopped("processes", "incidents", "--saying", "STOCK")
     assert (shown.code, "no stock" in shown.out, "expired" in shown.out) == (DONE, True, False)
-    assert "there are no incidents" in stopped("processes", "incidents", "--process", "q").err
+    assert "there are no such incidents" in stopped("processes", "incidents", "--process", "q").err
 
 
 def test_many_are_resolved_and_first_only_counted(stopped: Shell) -> None:
