@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from cli.lists import tell_if_full
 from cli.output import DONE, Json, print_json, print_table, tell
 from cli.session import with_session
 from service.audit import LISTED_MAX
@@ -28,6 +29,7 @@ def audit(
             print_json(found)
         elif found:
             print_table("", ["when", "who", "from", "tenant", "verb", "what", "outcome"], [_row(act) for act in found])
+            tell_if_full(found, limit, most=LISTED_MAX)
         else:
             tell("no operator has done anything yet" if begin is None else "no operator has done anything since")
         return DONE

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from cli.lists import tell_if_full
 from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
 from cli.ramp import span_of
 from cli.session import with_session
@@ -13,6 +14,8 @@ from sql.log.groups import Group, drop_group, knows_group, list_aside, list_grou
 from sql.session import Session
 from timers.model import SLOTS
 from timers.refusal import Refusal, shortened
+
+ASIDE_MAX = 10_000  # records in one list
 
 Name = Annotated[str, typer.Argument(metavar="GROUP", show_default=False)]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it, instead of saying what it would do.")]
@@ -56,7 +59,7 @@ def list_all(context: typer.Context, as_json: Json = False) -> int | None:
 def aside(
     group: Name,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=1, max=10_000, help="At most N records.")
+        int, typer.Option("--limit", "-n", metavar="N", min=1, max=ASIDE_MAX, help="At most N records.")
     ] = 100,
     as_json: Json = False,
 ) -> int:
@@ -71,6 +74,7 @@ def aside(
         elif found:
             rows = [(it.set_aside_at, it.position, it.timer_key, it.intent, it.attempts, it.error) for it in found]
             print_table("", ["set aside", "position", "timer_key", "intent", "attempts", "error"], rows)
+            tell_if_full(found, limit, most=ASIDE_MAX)
         else:
             tell(f"{group} has set nothing aside")
         return DONE

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from cli.changed import print_changed
-from cli.lists import tell_none
-from cli.output import DONE, Json, print_json, print_table, tell
+from cli.lists import tell_if_full, tell_none
+from cli.output import DONE, Json, print_json, print_table
 from cli.session import with_session
 from service import dead_letters as use_cases
 from service.dead_letters import AT_ONCE_MAX
@@ -54,6 +54,7 @@ def list_all(
         elif found:
             columns = ["timer_key", "target", "tenant", "name", "given up", "attempts", "reason"]
             print_table("", columns, [_row(letter) for letter in found])
+            tell_if_full(found, limit, most=AT_ONCE_MAX)
         else:
             tell_none("dead letters", "there are no dead letters", filtered=wanted != DeadLetterFilter())
         return DONE

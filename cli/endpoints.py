@@ -7,7 +7,7 @@ import typer
 
 from cli.file_text import is_file, read_text
 from cli.lengths import read_length
-from cli.lists import tell_none
+from cli.lists import tell_if_full, tell_none
 from cli.options import DEFAULT_TENANT, Tenant
 from cli.output import DONE, NOT_DONE, Json, out, print_json, print_table, tell
 from cli.session import with_session
@@ -65,6 +65,7 @@ def list_all(
             print_json(found)
         elif found:
             print_table("", ["tenant", "target", "url", "state", "on the way"], [_row(it) for it in found])
+            tell_if_full(found, limit)
         else:
             none = "there are no endpoints; `shardclock endpoints add NAME --url https://…` adds one"
             tell_none("endpoints", none, filtered=tenant is not None)

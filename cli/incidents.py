@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from cli.changed import print_changed
-from cli.lists import tell_none
+from cli.lists import tell_if_full, tell_none
 from cli.output import DONE, Json, print_json, print_table
 from cli.process_words import print_sent
 from cli.session import with_session, with_signals
@@ -45,6 +45,7 @@ def incidents(
                 for it in found
             ]
             print_table("", columns, rows)
+            tell_if_full(found, limit, most=LISTED_MAX)
         else:
             tell_none("incidents", "there are no incidents", filtered=wanted != IncidentFilter())
         return DONE

@@ -12,6 +12,7 @@ import typer
 from cli.job_making import add, apply, remove
 from cli.job_watch import watch
 from cli.job_words import print_job, print_jobs, print_run, print_runs
+from cli.lists import tell_if_full
 from cli.options import WAIT_S_MAX, Reason
 from cli.output import DONE, NOT_DONE, Json, out, print_json, print_table, tell
 from cli.payload import read_payload
@@ -185,6 +186,7 @@ def history(
             print_json(runs)
         elif runs:
             print_runs("", runs)
+            tell_if_full(runs, limit, most=HISTORY_MAX)
         else:
             tell(f"job {shortened(name)} has not run yet")
         return DONE

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from cli.lengths import read_length
-from cli.lists import tell_none
+from cli.lists import tell_if_full, tell_none
 from cli.options import DEFAULT_TENANT
 from cli.output import DONE, NOT_DONE, Json, out, print_json, print_table, tell
 from cli.session import with_session
@@ -50,6 +50,7 @@ def list_all(
         elif found:
             columns = ["prefix", "tenant", "name", "scopes", "made", "expires", "revoked"]
             print_table("", columns, [_row(it) for it in found])
+            tell_if_full(found, limit)
         else:
             none = "there are no keys; `shardclock keys add NAME --scope read` adds one"
             tell_none("keys", none, filtered=tenant is not None)

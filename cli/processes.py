@@ -7,7 +7,7 @@ import typer
 
 from cli import incidents
 from cli.lengths import read_length
-from cli.lists import tell_none
+from cli.lists import tell_if_full, tell_none
 from cli.options import DEFAULT_TENANT, WAIT_S_MAX, Tenant
 from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
 from cli.payload import read_payload
@@ -186,6 +186,7 @@ def instances_(
                     for it in found
                 ],
             )
+            tell_if_full(found, limit, way_on=f"--before {found[-1].instance_key}")
         return DONE
 
     return with_session(do)

@@ -4,15 +4,18 @@ from typing import Annotated
 
 import typer
 
+from cli.lists import tell_if_full
 from cli.output import DONE, Json, print_json, print_table
 from cli.session import with_session
 from sql.deliveries.targets import Target, list_targets
 from sql.session import Session
 
+LISTED_MAX = 10_000
+
 
 def targets(
     tenant: Annotated[str | None, typer.Option("--tenant", help="Only those that its timers may name.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=10_000, help="At most N.")] = 100,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=LISTED_MAX, help="At most N.")] = 100,
     as_json: Json = False,
 ) -> int:
     """List the targets of timers: the log, handlers, jobs and endpoints, with what is on its way and dead letters."""
@@ -24,6 +27,7 @@ def targets(
         else:
             columns = ["target", "kind", "tenant", "state", "on the way", "dead letters"]
             print_table("", columns, [_row(target) for target in found])
+            tell_if_full(found, limit, most=LISTED_MAX)
         return DONE
 
     return with_session(do)

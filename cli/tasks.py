@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from cli.lists import tell_none
+from cli.lists import tell_if_full, tell_none
 from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
 from cli.processes import LISTED_MAX, MaybeTenant, Variables, read_variables
 from cli.session import with_session, with_signals
@@ -63,6 +63,7 @@ def list_(
                     for it in found
                 ],
             )  # fmt: skip
+            tell_if_full(found, limit, way_on=f"--after {found[-1].task_key}")
         else:
             filters = (assignee, group, process_id, instance_key, tenant, after or None)
             tell_none("tasks", "no task is open", filtered=any(it is not None for it in filters))

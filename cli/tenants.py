@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from cli.lists import tell_if_full
 from cli.output import DONE, Json, print_json, print_table, tell
 from cli.session import with_session
 from service import tenants as use_cases
@@ -52,6 +53,7 @@ def list_(
             print_json(found)
         elif found:
             print_table("", ["tenant", *HEADINGS, "set"], [_row(tenant) for tenant in found])
+            tell_if_full(found, limit, most=LISTED_MAX)
         else:
             tell("no tenant has limits of its own; all have those of the gateways' settings")
         return DONE
