@@ -71,7 +71,7 @@ def _print(bulk: BulkChange, words: Wording, *, yes: bool, as_json: bool) -> Non
     """Print the numbers, and remarks about the timers that were not changed."""
     numbers = {"matched": bulk.matched, "changed": bulk.changed}
     if as_json:
-        print_json(numbers | words.shown)
+        print_json(numbers | {"unsure": bulk.unsure} | words.shown)
     else:
         print_table("", list(numbers), [list(numbers.values())])
     for remark in _remarks(bulk, words, yes=yes, as_json=as_json):

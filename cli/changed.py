@@ -9,7 +9,8 @@ from service.many import Changed, Key
 def print_changed(changed: Changed[Key], shown: Mapping[str, Sequence[object]], *, yes: bool, as_json: bool) -> int:
     """Print what was done or, without `yes`, would be; in JSON the rows as they are `shown`. Return how it ends."""
     if as_json:
-        print_json({**shown, "done": yes, "more": changed.more})
+        numbers = {"more": changed.more, "again_in_s": changed.again_in_s}
+        print_json({**shown, "said": changed.sentence, "done": yes, **numbers})
     else:
         tell(f"{changed.sentence}{_way_on(changed, yes=yes)}")
     return DONE if changed.keys else NOT_DONE

@@ -87,7 +87,16 @@ def test_it_says_of_how_many_tenants_they_are_if_not_of_one(shell: Shell, letter
 def test_a_redriven_one_begins_again_with_the_same_envelope(shell: Shell, letters: list[int]) -> None:
     done = shell("dead-letters", "redrive", letters[0], "--yes", "--json")
 
-    assert (done.code, done.json) == (DONE, {"timer_keys": [letters[0]], "done": True, "more": False})
+    assert (done.code, done.json) == (
+        DONE,
+        {
+            "timer_keys": [letters[0]],
+            "said": "put back: 1 dead letter is due again",
+            "done": True,
+            "more": False,
+            "again_in_s": 0,
+        },
+    )
     (delivery,) = waiting(shell)
     assert (delivery["failed_attempts"], json.loads(delivery["payload"])) == (0, {"order": 42})
     assert last_records(shell, "REDRIVEN").keys() == {letters[0]}
@@ -111,9 +120,11 @@ def test_what_one_run_leaves_is_told_and_done_by_the_next(shell: Shell, letters:
     )
     assert shell(*redrive, "--json").json["more"] is True
 
+    planned = shell(*redrive, "--rate", 1, "--json").json
     first = shell(*redrive, "--rate", 1, "--yes")
     second = shell(*redrive, "--rate", 1, "--yes")
 
+    assert (planned["more"], planned["again_in_s"]) == (True, 2)
     assert first.err == (
         "put back: 2 dead letters of 2 tenants are due again; there are more: run it again in 2 s, when these are due\n"
     )

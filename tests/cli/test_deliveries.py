@@ -139,7 +139,16 @@ def test_those_of_a_target_are_retried_when_that_is_meant(shell: Shell, keys: li
     assert would.err == "1 delivery would be due now; nothing was changed; add --yes to do it\n"
 
     done = shell("deliveries", "retry", "--target", HANDLER, "--yes", "--json")
-    assert (done.code, done.json) == (DONE, {"timer_keys": [failing], "done": True, "more": False})
+    assert (done.code, done.json) == (
+        DONE,
+        {
+            "timer_keys": [failing],
+            "said": "1 delivery is due now",
+            "done": True,
+            "more": False,
+            "again_in_s": 0,
+        },
+    )
     none = shell("deliveries", "retry", "--target", HANDLER, "--yes")
     assert (none.code, none.err) == (NOT_DONE, "no such delivery waits for its next attempt\n")
 

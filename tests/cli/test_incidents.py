@@ -62,7 +62,13 @@ def test_many_are_resolved_and_first_only_counted(stopped: Shell) -> None:
     assert would.err.strip() == "2 incidents would be resolved, at u; nothing was changed; add --yes to do it"
     assert sent(stopped) == []
     some = stopped(*words, "--limit", 1, "--yes", "--json").json
-    assert some == {"tokens": [{"instance_key": 102, "token": 2}], "done": True, "more": True}
+    assert some == {
+        "tokens": [{"instance_key": 102, "token": 2}],
+        "said": "1 incident resolved",
+        "done": True,
+        "more": True,
+        "again_in_s": 0,
+    }
     assert stopped("processes", "resolve", "--all", "--yes").err.strip() == "3 incidents resolved"
     assert sent(stopped) == [101, 102, 102, 103], "an engine has not resolved the first one yet"
     assert stopped("processes", "resolve", "--all", "--version", 2).code == NOT_DONE
