@@ -25,7 +25,7 @@ from timers.refusal import Refusal, shortened
 RETRY_S = 1.0
 INTENTS = (
     "TRIGGERED", "CANCELED", "RESCHEDULED", "SKIPPED", "PAUSED", "RESUMED", "DELIVERED", "DISCARDED", "DEAD",
-    "REDRIVEN", "SCHEDULED", "STARTING", "RUNNING", "TERMINATING", "DISABLED",
+    "REDRIVEN", "SCHEDULED", "STARTING", "RUNNING", "TERMINATING", "DISABLED", "STALE",
 )  # fmt: skip
 PAYLOAD_SHOWN_CHARS = 120
 COUNTED_MAX = 100_000  # sql/metrics/read_status.sql counts no further

@@ -1,0 +1,36 @@
+"""Prove that `tail --intent` takes each intent that is written to the log."""
+
+from __future__ import annotations
+
+import re
+
+from cli.status import INTENTS
+from tests.support import ROOT
+from tests.support.cli_asserts import DONE
+from tests.support.program import Shell
+
+WRITES = re.compile(r"insert into shardclock\.command_log|log_of\w*\(")
+WORD = re.compile(r"'([A-Z][A-Z_]{2,})'")
+# The other words in capitals of the statements that write the log: states, answers and outcomes, and types of timers.
+NO_INTENTS = {
+    "ASSIGNED", "BOUNDARY", "COMPLETED", "CRASHED", "CREATED", "DELETED", "DUE", "ENDED", "ERROR", "FAILED",
+    "INTERMEDIATE", "INTERRUPTED", "IN_HAND", "ISO", "LOCKED", "LOST", "NOT_FOUND", "OUT_OF_STOCK", "PENDING",
+    "RETRIED", "SENT", "SERVICE_TASK", "START_EVENT", "SUCCEEDED", "TAKEN", "TIMED_OUT", "UNKNOWN", "USER", "UTC",
+    "WAITING",
+}  # fmt: skip
+
+
+def words_of(text: str) -> set[str]:
+    """Read the words in capitals of statements, without those of comments."""
+    return set(WORD.findall(re.sub("--.*", "", text)))
+
+
+def test_a_tail_knows_all_intents_that_the_sql_writes() -> None:
+    texts = [path.read_text() for path in (ROOT / "sql").rglob("*.sql")]
+    found = set[str]().union(*(words_of(text) for text in texts if WRITES.search(text)))
+
+    assert found - NO_INTENTS == set(INTENTS), "a new word is an intent of `tail`, or stands in NO_INTENTS"
+
+
+def test_a_tail_of_stale_signals_is_accepted(shell: Shell) -> None:
+    assert shell("tail", "--from-start", "--stop", "--intent", "stale").code == DONE
