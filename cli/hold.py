@@ -51,9 +51,10 @@ async def _hold(session: Session, *, why: str, as_json: bool) -> int:
     if as_json:
         print_json({"hold": why, "before": before})
     else:
+        instead = "" if before is None else f"; instead of: {before}"
         tell(
             "on hold: within half a second nothing fires any more, and what is under way ends;"
-            " `shardclock release --yes` lets it fire"
+            f" `shardclock release --yes` lets it fire{instead}"
         )
     return DONE
 
