@@ -77,7 +77,8 @@ def resolve(
     async def do(session: Session) -> int:
         if instance_key is not None and token is not None:
             sent = await resolve_incident(session, instance_key, token)
-            return print_sent(sent, instance_key, as_json=as_json)
+            why_not = f"instance {instance_key} has no incident at token {token}"
+            return print_sent(sent, instance_key, why_not, as_json=as_json)
         wanted = IncidentFilter(tenant, process_id, version, saying)
         done = await resolve_many(session, wanted, limit=limit, dry_run=not yes)
         tokens = [{"instance_key": key, "token": which} for key, which in done.keys]

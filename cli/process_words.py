@@ -9,14 +9,14 @@ from service.processes import variables_of
 from sql.processes.instances import FoundStep, WholeInstance
 
 
-def print_sent(sent: bool, instance_key: int, *, as_json: bool) -> int:
-    """Say whether an instance was told; return the exit code."""
+def print_sent(sent: bool, instance_key: int, why_not: str, *, as_json: bool) -> int:
+    """Say whether an instance was told, or why not; return the exit code."""
     if as_json:
         print_json({"instance_key": instance_key, "sent": sent})
     elif sent:
         tell(f"sent; `shardclock processes show {instance_key}` tells what came of it")
     else:
-        tell(f"shardclock: instance {instance_key} does not run, or has no such incident; it may have ended")
+        tell(f"shardclock: {why_not}")
     return DONE if sent else NOT_DONE
 
 
@@ -39,8 +39,8 @@ def print_fields(fields: dict[str, Any], *, as_json: bool) -> None:
         print_table("", list(fields), [tuple(fields.values())])
 
 
-def print_instance(found: WholeInstance, steps: list[FoundStep], *, as_json: bool) -> None:
-    """Print an instance with what it waits for, and what has happened in it."""
+def print_instance(found: WholeInstance, steps: list[FoundStep] | None, *, as_json: bool) -> None:
+    """Print an instance with what it waits for, and what has happened in it, if its `steps` were read."""
     it, variables = found.found, variables_of(found)
     if as_json:
         print_json(
@@ -48,7 +48,7 @@ def print_instance(found: WholeInstance, steps: list[FoundStep], *, as_json: boo
             | {"definition_key": found.definition_key, "error_code": found.error_code}
             | {"result": Verbatim(found.result), "variables": Verbatim(variables)}
             | {name: Verbatim(rows) for name, rows in found.waits.items()}
-            | {"steps": [asdict(step) | {"signals": Verbatim(step.signals)} for step in steps]}
+            | ({} if steps is None else {"steps": [_json_of(step) for step in steps]})
         )
         return
     columns = ["instance_key", "process", "version", "state", "started", "ended", "variables"]
@@ -64,6 +64,10 @@ def print_instance(found: WholeInstance, steps: list[FoundStep], *, as_json: boo
     if steps:
         rows = [(step.stepped_at, _signals_of(step), _passes_of(step)) for step in steps]
         print_table("\nsteps", ["at", "signals", "tokens"], rows)
+
+
+def _json_of(step: FoundStep) -> dict[str, object]:
+    return asdict(step) | {"signals": Verbatim(step.signals)}
 
 
 def _signals_of(step: FoundStep) -> str:

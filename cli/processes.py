@@ -134,7 +134,9 @@ def start(
             print_fields({"instance_key": key}, as_json=as_json)
             return DONE
         found = await service.wait_for_end(session, key, within_s=wait_s)
-        print_instance(found, [], as_json=as_json)
+        print_instance(found, None, as_json=as_json)
+        if found.found.ended_at is None:
+            tell(f"shardclock: instance {key} has not ended within {wait_s:g} s; it goes on")
         return DONE if found.found.state == "COMPLETED" else NOT_DONE
 
     return with_session(do)
@@ -209,7 +211,8 @@ def cancel(instance_key: InstanceKey, as_json: Json = False) -> int:
     """Cancel an instance, with all that it waits for."""
 
     async def do(session: Session) -> int:
-        return print_sent(await instances.cancel_instance(session, instance_key), instance_key, as_json=as_json)
+        sent = await instances.cancel_instance(session, instance_key)
+        return await _end_sent(session, sent, instance_key, "there is nothing to cancel", as_json=as_json)
 
     return with_signals(do)
 
@@ -226,7 +229,7 @@ def set_(
 
     async def do(session: Session) -> int:
         sent = await instances.set_variables(session, instance_key, given, token=token)
-        return print_sent(sent, instance_key, as_json=as_json)
+        return await _end_sent(session, sent, instance_key, "its variables can't be set", as_json=as_json)
 
     return with_signals(do)
 
@@ -253,7 +256,7 @@ def move(
             begun=begun or (),
             definition=token_moves.definition_in(stored) if stored else None,
         )
-        return print_sent(sent, instance_key, as_json=as_json)
+        return await _end_sent(session, sent, instance_key, "no token of it can be moved", as_json=as_json)
 
     return with_signals(do)
 
@@ -311,7 +314,9 @@ def delete(
         deleted = await delete_definition(session, definition_key)
         if as_json:
             print_json({"definition_key": definition_key, "deleted": deleted})
-        elif not deleted:
+        elif deleted:
+            tell(f"definition {definition_key} is deleted; its instances go on")
+        else:
             tell(f"shardclock: definition {definition_key} is unknown, or deleted already")
         return DONE if deleted else NOT_DONE
 
@@ -329,6 +334,17 @@ def read_variables(text: str | None, *, option: str = "--variables") -> dict[str
     if not isinstance(given, dict):
         raise Refusal(f"{option} {shortened(text)} is no JSON object; give names and values")
     return given
+
+
+async def _end_sent(session: Session, sent: bool, instance_key: int, in_vain: str, *, as_json: bool) -> int:
+    """Print whether an instance was told; of one that has ended, say what is `in_vain`."""
+    if sent:
+        why_not = ""
+    elif found := await instances.find_instance(session, instance_key):
+        why_not = f"instance {instance_key} has ended, it is {found.found.state}: {in_vain}"
+    else:
+        why_not = f"instance {instance_key} is unknown: `shardclock processes instances` lists them"
+    return print_sent(sent, instance_key, why_not, as_json=as_json)
 
 
 def _running_of(it: FoundDefinition) -> str:

@@ -10,6 +10,7 @@ from cli.processes import LISTED_MAX, MaybeTenant, Variables, read_variables
 from cli.session import with_session, with_signals
 from sql.processes.tasks import claim_task, complete_task, find_tasks
 from sql.session import Session
+from timers.refusal import shortened
 
 TaskKey = Annotated[int, typer.Argument(metavar="TASK_KEY", min=1, help="The task.", show_default=False)]
 
@@ -97,7 +98,9 @@ def complete(task_key: TaskKey, variables: Variables = None, as_json: Json = Fal
         done = await complete_task(session, task_key, variables=given)
         if as_json:
             print_json({"task_key": task_key, "state": "COMPLETED" if done else "NOT_FOUND"})
-        elif not done:
+        elif done:
+            tell(f"task {task_key} is completed; its instance goes on")
+        else:
             tell(f"shardclock: task {task_key} is completed already, or never was")
         return DONE if done else NOT_DONE
 
@@ -109,9 +112,22 @@ def _assign(task_key: int, assignee: str | None, *, as_json: bool) -> int:
         outcome = await claim_task(session, task_key, assignee=assignee)
         if as_json:
             print_json({"task_key": task_key, "state": outcome})
-        elif outcome != "ASSIGNED":
-            why = "is another's" if outcome == "TAKEN" else "is completed, or never was"
-            tell(f"shardclock: task {task_key} {why}")
+        elif outcome == "ASSIGNED":
+            whose = "nobody" if assignee is None else shortened(assignee)
+            tell(f"task {task_key} is assigned to {whose} now")
+        elif outcome == "TAKEN":
+            whose = await _assignee_of(session, task_key)
+            way_out = f"`shardclock tasks unclaim {task_key}` takes it away"
+            tell(f"shardclock: task {task_key} is assigned to {whose}: {way_out}")
+        else:
+            tell(f"shardclock: task {task_key} is completed, or never was")
         return DONE if outcome == "ASSIGNED" else NOT_DONE
 
     return with_session(do)
+
+
+async def _assignee_of(session: Session, task_key: int) -> str:
+    """Say to whom a task is assigned; somebody may have given it back, or completed it, in the meantime."""
+    found = await find_tasks(session, after=task_key - 1, page_size=1)
+    is_known = found and found[0].task_key == task_key and found[0].assignee is not None
+    return shortened(str(found[0].assignee)) if is_known else "another person"

@@ -77,7 +77,8 @@ def test_many_are_resolved_and_first_only_counted(stopped: Shell) -> None:
 
 def test_one_is_resolved_by_its_key_and_token(stopped: Shell) -> None:
     assert stopped("processes", "resolve", 101, 2).code == DONE
-    assert stopped("processes", "resolve", 101, 3).code == NOT_DONE
+    none = stopped("processes", "resolve", 101, 3)
+    assert (none.code, none.err) == (NOT_DONE, "shardclock: instance 101 has no incident at token 3\n")
     assert sent(stopped) == [101]
 
 

@@ -85,7 +85,38 @@ def test_engines_are_told_of_what_a_command_has_sent_and_before_it_waits(
     begun(shell)
     assert shell("processes", "start", "p").code == DONE
     assert told == [1]
-    assert shell("processes", "start", "p", "--wait", 0.1).code == NOT_DONE
+    waited = shell("processes", "start", "p", "--wait", 0.1, "--json")
+    assert (waited.code, "steps" in waited.json) == (NOT_DONE, False), "nobody has read them"
+    assert waited.err.endswith(" has not ended within 0.1 s; it goes on\n")
     assert told == [1, 2]
     assert shell("processes", "cancel", 101).code == DONE
     assert told == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("verb", "in_vain"),
+    [
+        (["cancel", "101"], "there is nothing to cancel"),
+        (["set", "101", "{}"], "its variables can't be set"),
+        (["move", "101", "--end", "3"], "no token of it can be moved"),
+    ],
+)
+def test_each_verb_says_of_an_instance_that_has_ended_what_is_in_vain(
+    shell: Shell, verb: list[str], in_vain: str
+) -> None:
+    begun(shell)
+    ended = "update shardclock.instances set outcome = 'COMPLETED', ended_at = now(), state = null"
+    asyncio.run(query(shell.dsn, ended))
+
+    done, unknown = shell("processes", *verb), shell("processes", verb[0], "7", *verb[2:])
+
+    assert (done.code, done.err) == (NOT_DONE, f"shardclock: instance 101 has ended, it is COMPLETED: {in_vain}\n")
+    assert unknown.code == NOT_DONE
+    assert unknown.err == "shardclock: instance 7 is unknown: `shardclock processes instances` lists them\n"
+
+
+def test_a_deletion_says_what_is_deleted(shell: Shell) -> None:
+    begun(shell)
+    key = shell("processes", "list", "--json").json[0]["definition_key"]
+
+    assert shell("processes", "delete", key).err == f"definition {key} is deleted; its instances go on\n"

@@ -1,0 +1,56 @@
+"""Prove that commands about user tasks say what they did, and whose a task is that they leave as it is."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.support.cli_asserts import DONE, NOT_DONE
+from tests.support.factories import query
+from tests.support.program import Shell
+
+DEFINITION = """
+insert into shardclock.definitions (
+    definition_key, tenant_id, process_id, version, name, resource, digest, model, starts
+)
+select 1, 'default', 'p', 1, 'p', 'p.bpmn', sha256(''), '', '[]'
+"""
+INSTANCE = """
+insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)
+values (1, 1, 1, 'default', 'p', '{}')
+"""
+TASK = """
+insert into shardclock.tasks (task_key, instance_key, token, tenant_id, process_id, node_id, name)
+values (7, 1, 2, 'default', 'p', 'u', 'u')
+"""
+
+
+@pytest.fixture
+def task(shell: Shell) -> Shell:
+    """Open one task, of key 7."""
+
+    async def make() -> None:
+        for statement in (DEFINITION, INSTANCE, TASK):
+            await query(shell.dsn, statement)
+
+    asyncio.run(make())
+    return shell
+
+
+def test_what_was_done_with_a_task_is_said(task: Shell) -> None:
+    claimed = task("tasks", "claim", 7, "--assignee", "ann")
+    assert (claimed.code, claimed.err) == (DONE, "task 7 is assigned to 'ann' now\n")
+    assert task("tasks", "unclaim", 7).err == "task 7 is assigned to nobody now\n"
+    completed = task("tasks", "complete", 7)
+    assert (completed.code, completed.err) == (DONE, "task 7 is completed; its instance goes on\n")
+
+
+def test_a_task_that_is_another_s_says_whose_and_the_way_out(task: Shell) -> None:
+    task("tasks", "claim", 7, "--assignee", "ann")
+
+    taken = task("tasks", "claim", 7, "--assignee", "bob")
+
+    assert taken.code == NOT_DONE
+    assert taken.err == "shardclock: task 7 is assigned to 'ann': `shardclock tasks unclaim 7` takes it away\n"
+    assert task("tasks", "claim", 8, "--assignee", "bob").err == "shardclock: task 8 is completed, or never was\n"
