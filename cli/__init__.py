@@ -1,8 +1,9 @@
 """The command line: `shardclock --help`.
 
 Results go to stdout, as tables for people or, with `--json`, for programs; everything else goes to stderr. Exit codes:
-0 done; 1 not done as asked (a refused line, a timer that had fired already, a demo that failed); 2 bad input or
-settings; 3 no answer from Postgres or Ray; 4 the schema needs `shardclock migrate`.
+0 done, or so already (an endpoint that was disabled before); 1 not done as asked (a refused line, a timer that had
+fired already, a demo that failed); 2 bad input or settings; 3 no answer from Postgres or Ray; 4 the schema needs
+`shardclock migrate`.
 
     app       the program
     commands  its commands by their names, loaded when they are asked for

@@ -221,9 +221,9 @@ def _run(
 
     async def do(session: Session) -> int:
         match await use_case(session):
-            case Done(sentence, changed):
+            case Done(sentence):
                 _print(sentence, {"done": sentence}, as_json=as_json)
-                return DONE if changed else NOT_DONE
+                return DONE
             case NewSecret(sentence, verifier):
                 shown_once = f"{sentence}; its receiver verifies webhooks with this, which is not shown again:"
                 _print(shown_once, {"done": sentence, "secret": verifier}, as_json=as_json)

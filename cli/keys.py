@@ -8,7 +8,7 @@ import typer
 from cli.lengths import read_length
 from cli.lists import tell_if_full, tell_none
 from cli.options import DEFAULT_TENANT
-from cli.output import DONE, NOT_DONE, Json, out, print_json, print_table, tell
+from cli.output import DONE, Json, out, print_json, print_table, tell
 from cli.session import with_session
 from service import keys as use_cases
 from service.keys import OVERLAP, SCOPES, Made, UnknownPrefix
@@ -109,7 +109,7 @@ def revoke(prefix: Prefix, as_json: Json = False) -> int:
             print_json({"done": revoked.sentence})
         else:
             tell(revoked.sentence)
-        return DONE if revoked.changed else NOT_DONE
+        return DONE
 
     return _with_session(do)
 

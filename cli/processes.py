@@ -15,7 +15,7 @@ from cli.process_words import print_fields, print_instance, print_reached, print
 from cli.session import tell_engines, with_session, with_signals
 from service import processes as service
 from sql.processes import instances
-from sql.processes.definitions import RUNNING_MAX, FoundDefinition, delete_definition, list_definitions
+from sql.processes.definitions import RUNNING_MAX, FoundDefinition, delete_definition, list_definitions, read_definition
 from sql.processes.instances import FoundStep
 from sql.session import Session
 from timers.refusal import Refusal, shortened
@@ -312,13 +312,16 @@ def delete(
 
     async def do(session: Session) -> int:
         deleted = await delete_definition(session, definition_key)
+        is_gone = deleted or await read_definition(session, definition_key) is not None
         if as_json:
             print_json({"definition_key": definition_key, "deleted": deleted})
         elif deleted:
             tell(f"definition {definition_key} is deleted; its instances go on")
+        elif is_gone:
+            tell(f"definition {definition_key} was deleted already; its instances go on")
         else:
-            tell(f"shardclock: definition {definition_key} is unknown, or deleted already")
-        return DONE if deleted else NOT_DONE
+            tell(f"shardclock: definition {definition_key} is unknown: `shardclock processes list` lists them")
+        return DONE if is_gone else NOT_DONE
 
     return with_session(do)
 

@@ -238,7 +238,7 @@ async def enable(session: Session, key: EndpointName) -> Done:
     """
     await _found(session, key)
     changed = await enable_endpoint(session, key)
-    return Done(f"endpoint {key.target} {'is enabled' if changed else 'was not disabled'}", changed)
+    return Done(f"endpoint {key.target} {'is enabled' if changed else 'was enabled already'}", changed)
 
 
 async def disable(session: Session, key: EndpointName, *, why: str, though_named: bool) -> Done | StillNamed:

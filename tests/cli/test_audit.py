@@ -65,7 +65,7 @@ def test_a_record_says_who_did_what_and_how_it_ended(shell: Shell) -> None:
         ("test_shard", "ramp", {"per_second": "100"}, "done"),
         ("test_owner", "keys add", {"name": "on-call", "scopes": ["admin"], "all_tenants": True}, "done"),
         ("test_owner", "keys revoke", {"prefix": prefix}, "done"),
-        ("test_owner", "keys revoke", {"prefix": prefix}, "not done"),
+        ("test_owner", "keys revoke", {"prefix": prefix}, "done"),
         ("test_scheduler", "jobs disable", {"name": "nightly"}, "not done"),
     ]
     assert {act["interface"] for act in acts(shell)} == {"cli"}
