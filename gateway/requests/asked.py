@@ -1,6 +1,6 @@
 """What several routes are asked alike: why, for how long, which timers; and that a timer is the caller's own."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field
@@ -28,6 +28,30 @@ class ReasonRequest(BaseModel):
 DryRun = Annotated[bool, Query(description="say what would be done, and do nothing")]
 PAID = {"reason": "order was paid"}
 MAINTENANCE = {"reason": "maintenance"}
+
+
+class ManyRequest(BaseModel):
+    """Which of many things are changed; all of them are only if that is said."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    THINGS: ClassVar[str]
+    FILTERS: ClassVar[tuple[str, ...]]
+
+    every: bool = Field(False, description="without a filter: all are meant")
+
+    def check(self) -> None:
+        """Refuse to change everything because a filter was forgotten.
+
+        errors:  Problem
+        """
+        if not self.every and all(getattr(self, name) in (None, False) for name in self.FILTERS):
+            *others, last = self.FILTERS
+            raise Problem(
+                REFUSED,
+                f"nothing says which {self.THINGS} are meant; give {', '.join(others)} or {last},"
+                ' or "every": true for all',
+            )
 
 
 class TimersFilter(BaseModel):

@@ -1,6 +1,6 @@
 """Dead letters: deliveries that were given up. They are looked at, and redriven or discarded."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
@@ -10,7 +10,7 @@ from starlette.responses import Response
 from gateway.answers.deliveries import ActedAnswer, DeadLetterAnswer, DeadLettersAnswer
 from gateway.parts import Here, Manager, Reader, acting, read_model
 from gateway.reference.openapi import body_of
-from gateway.requests.asked import DryRun
+from gateway.requests.asked import DryRun, ManyRequest
 from gateway.requests.callers import Caller
 from gateway.requests.listing import listing
 from gateway.requests.paths import Key
@@ -35,10 +35,11 @@ class DeadLettersQuery(BaseModel):
     after: str | None = Field(None, description="the last answer's `next`")
 
 
-class DeadLettersRequest(BaseModel):
+class DeadLettersRequest(ManyRequest):
     """Which dead letters are meant; what is not given leaves none out."""
 
-    model_config = ConfigDict(extra="forbid")
+    THINGS: ClassVar[str] = "dead letters"
+    FILTERS: ClassVar[tuple[str, ...]] = ("target", "died_before")
 
     target: str | None = Field(None, examples=["webhook:billing"])
     died_before: str | None = Field(None, examples=["2027-01-01T00:00:00Z"])
@@ -78,6 +79,7 @@ async def list_dead_letters(gateway: Here, caller: Reader, wanted: Annotated[Dea
 async def redrive_dead_letters(request: Request, caller: Manager, dry_run: DryRun = False) -> ActedAnswer:
     """Deliver dead letters again, from their first attempt on."""
     asked = await read_model(request, RedriveRequest)
+    asked.check()
     async with acting(request, caller.tenants) as session:
         acted = await redrive(session, asked.filter_of(caller), limit=asked.limit, per_s=asked.per_s, dry_run=dry_run)
     return ActedAnswer.of(acted)
@@ -92,6 +94,7 @@ async def redrive_dead_letters(request: Request, caller: Manager, dry_run: DryRu
 async def discard_dead_letters(request: Request, caller: Manager, dry_run: DryRun = False) -> ActedAnswer:
     """Discard dead letters for good."""
     asked = await read_model(request, DiscardRequest)
+    asked.check()
     async with acting(request, caller.tenants) as session:
         acted = await discard(session, asked.filter_of(caller), limit=asked.limit, reason=asked.reason, dry_run=dry_run)
     return ActedAnswer.of(acted)

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,7 +12,7 @@ from starlette.responses import Response
 from gateway.answers.deliveries import ActedAnswer, DeliveriesAnswer, DeliveryAnswer, DeliveryStateAnswer
 from gateway.parts import Here, Manager, Reader, acting, read_model
 from gateway.reference.openapi import body_of
-from gateway.requests.asked import PAID, DryRun, ReasonRequest, find_own
+from gateway.requests.asked import PAID, DryRun, ManyRequest, ReasonRequest, find_own
 from gateway.requests.callers import Caller
 from gateway.requests.listing import listing
 from gateway.requests.paths import Key
@@ -26,10 +26,11 @@ from sql.session import Session
 router = APIRouter(prefix="/v1/deliveries", tags=["deliveries"])
 
 
-class RetryRequest(BaseModel):
+class RetryRequest(ManyRequest):
     """Which deliveries are meant; what is not given leaves none out."""
 
-    model_config = ConfigDict(extra="forbid")
+    THINGS: ClassVar[str] = "deliveries"
+    FILTERS: ClassVar[tuple[str, ...]] = ("target", "failing")
 
     target: str | None = Field(None, examples=["webhook:billing"])
     failing: bool = Field(False, description="only those with a failed attempt")
@@ -67,6 +68,7 @@ async def retry_deliveries(
 ) -> ActedAnswer:
     """Make the next attempts of all deliveries that wait for them due now."""
     asked = await read_model(request, RetryRequest)
+    asked.check()
     wanted = DeliveryFilter(target=asked.target, tenant_id=caller.tenant_id, failing=asked.failing)
     async with acting(request, caller.tenants) as session:
         return ActedAnswer.of(await retry_many(session, wanted, limit=asked.limit, dry_run=dry_run))

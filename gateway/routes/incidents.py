@@ -1,6 +1,6 @@
 """Incidents: tokens that can't go on until somebody has corrected what is wrong. They are looked at, and resolved."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
@@ -10,10 +10,9 @@ from starlette.responses import Response
 from gateway.answers.incidents import IncidentAnswer, IncidentsAnswer, ResolvedAnswer
 from gateway.parts import Here, Manager, Reader, read_model
 from gateway.reference.openapi import body_of
-from gateway.requests.asked import DryRun
+from gateway.requests.asked import DryRun, ManyRequest
 from gateway.requests.callers import Caller
 from gateway.requests.listing import listing
-from gateway.requests.problems import REFUSED, Problem
 from gateway.routes.doing import do_once
 from service.incidents import AT_ONCE_MAX, resolve_many
 from sql.processes.incidents import IncidentFilter, find_incidents
@@ -51,22 +50,13 @@ class IncidentsQuery(IncidentsFilter):
     limit: int = Field(100, ge=1, le=LISTED_MAX)
 
 
-class ResolveIncidentsRequest(IncidentsFilter):
+class ResolveIncidentsRequest(ManyRequest, IncidentsFilter):
     """Which incidents are resolved."""
 
-    every: bool = Field(False, description="without a filter: all incidents are meant")
+    THINGS: ClassVar[str] = "incidents"
+    FILTERS: ClassVar[tuple[str, ...]] = ("process_id", "version", "saying")
+
     limit: int = Field(AT_ONCE_MAX, ge=1, le=AT_ONCE_MAX, description="at most so many, the newest of them")
-
-    def check(self) -> None:
-        """Refuse to resolve everything because a filter was forgotten.
-
-        errors:  Problem
-        """
-        if not self.every and self.process_id is None and self.version is None and self.saying is None:
-            raise Problem(
-                REFUSED,
-                'nothing says which incidents are meant; give process_id, version or saying, or "every": true for all',
-            )
 
 
 @router.get("", response_model=IncidentsAnswer)

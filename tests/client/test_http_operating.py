@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shardclock import AsyncClient
-from shardclock.http import NotFound
+from shardclock.http import NotFound, Refused
 from sql.deliveries import dead_letters
 from tests.support.deliveries import HANDLER, WorkerClient, add_worker, dead, declare, deliver
 from tests.support.factories import HolderClient, add_holder, value
@@ -32,7 +32,7 @@ async def test_dead_letters_are_found_redriven_and_discarded(dsn: str, client: A
     assert [letter.timer_key for letter in found] == letters[::-1]
     assert await client.dead_letters(target="other") == ()
 
-    would = await client.redrive(limit=2, dry_run=True)
+    would = await client.redrive(every=True, limit=2, dry_run=True)
     assert (len(would.timer_keys), would.more) == (2, True)
     assert await value(dsn, "select count(*) from shardclock.dead_letters") == 4
     assert (await client.redrive(letters[0])).timer_keys == (letters[0],)
@@ -60,6 +60,18 @@ async def test_one_dead_letter_or_those_that_are_chosen(client: AsyncClient) -> 
         await client.redrive(7, target=HANDLER)
     with pytest.raises(TypeError, match="discard takes a timer_key alone"):
         await client.discard(7, dry_run=True)
+    with pytest.raises(TypeError, match="discard takes a timer_key alone"):
+        await client.discard(7, every=True)
+
+
+async def test_all_dead_letters_are_chosen_by_saying_so(dsn: str, client: AsyncClient, letters: list[int]) -> None:
+    for act in (client.redrive, client.discard):
+        with pytest.raises(Refused, match="nothing says which dead letters are meant"):
+            await act()
+    assert await value(dsn, "select count(*) from shardclock.dead_letters") == len(letters)
+
+    assert len((await client.redrive(every=True, limit=1)).timer_keys) == 1
+    assert len((await client.discard(every=True)).timer_keys) == len(letters) - 1
 
 
 async def test_a_job_is_found_and_started(dsn: str, client: AsyncClient) -> None:

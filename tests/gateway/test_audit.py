@@ -138,7 +138,7 @@ async def test_who_looks_schedules_or_may_not_leaves_no_record(dsn: str, locked:
 async def test_a_tenants_key_leaves_records_of_its_tenant(dsn: str, locked: Api, owner: Session) -> None:
     key = await bearer(owner, "acme", "operate")
 
-    await locked.post("/v1/dead-letters/discard", {"reason": "old"}, **key)
+    await locked.post("/v1/dead-letters/discard", {"every": True, "reason": "old"}, **key)
 
     (act,) = await audited(dsn)
     assert (act["verb"], act["tenant_id"], act["key_name"]) == ("dead-letters discard", "acme", "operate")

@@ -37,13 +37,13 @@ async def test_dead_letters_are_listed_redriven_and_discarded(dsn: str, api: Api
     listed = (await api.get(f"/v1/dead-letters?target={HANDLER}")).json["dead_letters"]
     assert [letter["timer_key"] for letter in listed] == letters[::-1]
 
-    would = (await api.post("/v1/dead-letters/redrive?dry_run=true", {"limit": 2})).json
+    would = (await api.post("/v1/dead-letters/redrive?dry_run=true", {"every": True, "limit": 2})).json
     assert (len(would["timer_keys"]), would["more"]) == (2, True)
     assert await value(dsn, "select count(*) from shardclock.dead_letters") == 3
     one = (await api.post(f"/v1/dead-letters/{letters[0]}/redrive")).json
     assert one["timer_keys"] == letters[:1]
     (await api.post(f"/v1/dead-letters/{letters[0]}/redrive")).assert_problem("not-found", 404, str(letters[0]))
-    rest = (await api.post("/v1/dead-letters/discard", {"reason": "obsolete"})).json
+    rest = (await api.post("/v1/dead-letters/discard", {"every": True, "reason": "obsolete"})).json
     assert sorted(rest["timer_keys"]) == letters[1:]
     assert await value(dsn, "select count(*) from shardclock.dead_letters") == 0
 
@@ -76,7 +76,7 @@ async def test_another_tenants_dead_letters_are_not_there(dsn: str, api: Api, le
     assert (await api.get("/v1/dead-letters", **eve)).json["dead_letters"] == []
     for verb in ("redrive", "discard"):
         (await api.post(f"/v1/dead-letters/{letters[0]}/{verb}", **eve)).assert_problem("not-found", 404)
-        assert (await api.post(f"/v1/dead-letters/{verb}", **eve)).json["timer_keys"] == []
+        assert (await api.post(f"/v1/dead-letters/{verb}", {"every": True}, **eve)).json["timer_keys"] == []
     assert await value(dsn, "select count(*) from shardclock.dead_letters") == 3
 
 
@@ -86,6 +86,25 @@ async def test_dead_letters_that_are_asked_for_wrongly_stay(
 ) -> None:
     (await api.post("/v1/dead-letters/redrive", body)).assert_problem("refused", 422, next(iter(body)))
     assert await value(dsn, "select count(*) from shardclock.dead_letters") == 3
+
+
+@pytest.mark.parametrize(
+    ("path", "meant"),
+    [
+        ("dead-letters/discard", "dead letters are meant; give target or died_before"),
+        ("dead-letters/redrive", "dead letters are meant; give target or died_before"),
+        ("deliveries/retry", "deliveries are meant; give target or failing"),
+    ],
+)
+async def test_nothing_is_done_to_all_because_a_filter_was_forgotten(
+    dsn: str, api: Api, letters: list[int], path: str, meant: str
+) -> None:
+    sentence = f'nothing says which {meant}, or "every": true for all'
+    for query_text, body in (("", None), ("", {"limit": 7}), ("?dry_run=true", {})):
+        (await api.post(f"/v1/{path}{query_text}", body)).assert_problem("refused", 422, sentence)
+    assert await value(dsn, "select count(*) from shardclock.dead_letters") == len(letters)
+    assert (await api.post(f"/v1/{path}", {"target": "other"})).json["timer_keys"] == []
+    assert (await api.post(f"/v1/{path}", {"every": True})).status == 200
 
 
 async def test_an_endpoint_lives_through_all_that_is_done_to_one(dsn: str, api: Api) -> None:
@@ -165,9 +184,9 @@ async def test_deliveries_are_listed_retried_and_cancelled(dsn: str, api: Api) -
     assert {listed["deliveries"][0]["timer_key"], more[0]["timer_key"]} == set(keys)
     eve = {"Shardclock_Tenant": "eve"}
     (await api.post(f"/v1/deliveries/{keys[0]}/cancel", **eve)).assert_problem("not-found", 404)
-    assert (await api.post("/v1/deliveries/retry", **eve)).json["timer_keys"] == []
+    assert (await api.post("/v1/deliveries/retry", {"every": True}, **eve)).json["timer_keys"] == []
     assert (await api.post(f"/v1/deliveries/{keys[0]}/retry")).json["state"] == "DUE"
-    assert (await api.post("/v1/deliveries/retry")).json["timer_keys"] == keys[1:]
+    assert (await api.post("/v1/deliveries/retry", {"failing": True})).json["timer_keys"] == keys[1:]
     assert (await api.post(f"/v1/deliveries/{keys[0]}/cancel", {"reason": "paid"})).json["state"] == "DISCARDED"
     late = await api.post(f"/v1/deliveries/{keys[0]}/retry")
     late.assert_problem("too-late", 409, "DISCARDED already")

@@ -36,28 +36,34 @@ class Operating:
         timer_key: int | None = None,
         *,
         per_s: int | None = None,
+        every: bool = False,
         dry_run: bool = False,
         **chosen: Unpack[Letters],
     ) -> Acted:
         """Deliver one dead letter again, or all that are chosen, so many a second; it is not sent again by itself.
 
         errors:  NotFound  there is no such dead letter
+                 Refused   nothing chooses any, and `every` was not asked for
         """
-        return self._act_on_letters("redrive", timer_key, {"per_s": per_s, **chosen}, dry_run=dry_run)
+        body = {"per_s": per_s, "every": every or None, **chosen}
+        return self._act_on_letters("redrive", timer_key, body, dry_run=dry_run)
 
     def discard(
         self,
         timer_key: int | None = None,
         *,
         reason: str | None = None,
+        every: bool = False,
         dry_run: bool = False,
         **chosen: Unpack[Letters],
     ) -> Acted:
         """Discard one dead letter for good, or all that are chosen; it is not sent again by itself.
 
         errors:  NotFound  there is no such dead letter
+                 Refused   nothing chooses any, and `every` was not asked for
         """
-        return self._act_on_letters("discard", timer_key, {"reason": reason, **chosen}, dry_run=dry_run)
+        body = {"reason": reason, "every": every or None, **chosen}
+        return self._act_on_letters("discard", timer_key, body, dry_run=dry_run)
 
     def jobs(self) -> tuple[JobState, ...]:
         """List all jobs, by name; the key must be for all tenants."""
