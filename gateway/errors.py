@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from gateway.parts import sentence_of
 from gateway.requests.problems import BROKEN, CONFLICT, NOT_FOUND, REFUSED, TOO_LATE, WRONG_METHOD, Problem, unavailable
+from service.deliveries import DeliveryConflict
 from service.endpoints import EndpointConflict, UnknownEndpoint
 from service.hold import NotReleased
 from service.jobs import JobConflict, UnknownJob
@@ -87,6 +88,7 @@ HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, An
     UnknownEndpoint: _not_found,
     UnknownProcess: _not_found,
     NoOwnLimits: _not_found,
+    DeliveryConflict: _conflict,
     EndpointConflict: _conflict,
     JobConflict: _conflict,
     NotReleased: _conflict,

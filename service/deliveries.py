@@ -14,12 +14,13 @@ from sql.clients.verbs import TimerRef
 from sql.deliveries import verbs
 from sql.deliveries.find import DeliveryFilter, DeliveryState, FoundDelivery, Place, find_deliveries, find_delivery
 from sql.log.records import LogRecord
-from sql.session import Session
+from sql.session import Session, StatementRefused
 from timers.model import BIGINT_MAX
 from timers.refusal import Refusal, shortened
 
 LISTED_MAX = 1_000  # on one page
 AT_ONCE_MAX = 10_000  # the most that one statement changes
+WRONG_STATE = "55000"  # with which the function refuses to cancel what a job or an instance waits for
 ENDS = ("DELIVERED", "DISCARDED", "DEAD")
 
 # What a delivery is that a change leaves as it is.
@@ -30,6 +31,10 @@ LEFT: Mapping[str, str] = {
     "DISCARDED": "too late: the delivery of timer {key} is DISCARDED already",
     "UNKNOWN": "timer {key} has no delivery",
 }
+
+
+class DeliveryConflict(StatementRefused):
+    """A job or an instance waits for a delivery, so it can't be cancelled; the message says what to do instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,11 @@ class ShownDelivery:
 
     delivery: DeliveryState | None
     records: Sequence[LogRecord]
+
+    @property
+    def tenant_id(self) -> str:
+        """Return whose it is: of a service task only the delivery and the record of its end tell that."""
+        return self.delivery.tenant_id if self.delivery else self.records[0].tenant_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +93,15 @@ async def show(session: Session, timer_key: int) -> ShownDelivery | None:
 async def cancel(session: Session, timer_key: int, *, reason: str | None = None) -> Answer:
     """End a delivery that nobody has in hand: its target is not called any more.
 
-    errors:  StatementRefused  it is a start of a job; the sentence says what to do
+    errors:  DeliveryConflict  it is a start of a job, or an instance waits for it
              StoreUnavailable  the outcome is unknown: call again
     """
-    state = await verbs.cancel_delivery(session, timer_key, reason=reason)
+    try:
+        state = await verbs.cancel_delivery(session, timer_key, reason=reason)
+    except StatementRefused as error:
+        if error.sqlstate != WRONG_STATE:
+            raise
+        raise DeliveryConflict(str(error), sqlstate=error.sqlstate) from None
     return _answer(timer_key, state, {"DISCARDED": "the delivery of timer {key} is DISCARDED"})
 
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from gateway.answers.answer import DUE, KEY, MOMENT, MORE, NAME, NEXT, PAYLOAD, TENANT, Answer, value_of
 from service.many import Changed
 from sql.deliveries.dead_letters import DeadLetter
-from sql.deliveries.find import FoundDelivery
+from sql.deliveries.find import DeliveryState, FoundDelivery
 
 
 class DeliveryAnswer(Answer):
@@ -25,7 +25,7 @@ class DeliveryAnswer(Answer):
     last_error: str | None = Field(examples=["it answered 503"])
 
     @classmethod
-    def of(cls, delivery: FoundDelivery) -> Self:
+    def of(cls, delivery: FoundDelivery | DeliveryState) -> Self:
         """Make it of what was found."""
         return cls(**{name: getattr(delivery, name) for name in cls.model_fields})
 

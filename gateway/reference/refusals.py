@@ -46,7 +46,7 @@ OWN: Mapping[str, Collection[Kind]] = {
     **{f"{verb}_timers": {MORE_MATCH} for verb in ("cancel", "pause", "resume", "shift")},
     **{name: {TOO_LATE} for change in CHANGES for name in (change, f"{change}_by_name")},
     "retry_delivery": {TOO_LATE},
-    "cancel_delivery": {TOO_LATE},
+    "cancel_delivery": {TOO_LATE, CONFLICT},
     **{name: {CONFLICT} for name in ("change_endpoint", "remove_endpoint", "disable_endpoint")},
     **{name: {CONFLICT} for name in ("enable_endpoint", "rotate_endpoint", "end_rotation", "test_endpoint")},
     "add_endpoint": {CONFLICT, OVER_QUOTA},

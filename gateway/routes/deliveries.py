@@ -12,15 +12,14 @@ from starlette.responses import Response
 from gateway.answers.deliveries import ActedAnswer, DeliveriesAnswer, DeliveryAnswer, DeliveryStateAnswer
 from gateway.parts import Here, Manager, Reader, acting, read_model
 from gateway.reference.openapi import body_of
-from gateway.requests.asked import PAID, DryRun, ManyRequest, ReasonRequest, find_own
+from gateway.requests.asked import PAID, DryRun, ManyRequest, ReasonRequest
 from gateway.requests.callers import Caller
 from gateway.requests.listing import listing
 from gateway.requests.paths import Key
 from gateway.requests.problems import NOT_FOUND, TOO_LATE, Problem
-from service.deliveries import AT_ONCE_MAX, LISTED_MAX, Answer, cancel, page_of, retry, retry_many
+from service.deliveries import AT_ONCE_MAX, LEFT, LISTED_MAX, Answer, cancel, page_of, retry, retry_many, show
 from shardclock.api.changes import UNKNOWN
-from sql.clients.verbs import TimerRef
-from sql.deliveries.find import DeliveryFilter
+from sql.deliveries.find import DeliveryFilter, find_delivery
 from sql.session import Session
 
 router = APIRouter(prefix="/v1/deliveries", tags=["deliveries"])
@@ -74,6 +73,17 @@ async def retry_deliveries(
         return ActedAnswer.of(await retry_many(session, wanted, limit=asked.limit, dry_run=dry_run))
 
 
+@router.get("/{timer_key:key}")
+async def get_delivery(gateway: Here, timer_key: Key, caller: Reader) -> DeliveryAnswer:
+    """Show a delivery that is on its way."""
+    async with gateway.pool.session(caller.tenants) as session:
+        found = await find_delivery(session, timer_key)
+    if found is None or found.tenant_id != caller.tenant_id or found.state == "DEAD":
+        sentence = f"no delivery of timer {timer_key} is on its way: it has ended, is a dead letter, or never was"
+        raise Problem(NOT_FOUND, sentence)
+    return DeliveryAnswer.of(found)
+
+
 @router.post("/{timer_key:key}/retry")
 async def retry_delivery(request: Request, timer_key: Key, caller: Manager) -> DeliveryStateAnswer:
     """Make the next attempt of a delivery due now."""
@@ -91,9 +101,14 @@ async def cancel_delivery(timer_key: Key, request: Request, caller: Manager) -> 
 
 @asynccontextmanager
 async def _own(request: Request, timer_key: int, caller: Caller) -> AsyncIterator[Session]:
-    """Lend a session to act on a timer, if it is the caller's."""
+    """Lend a session to act on a delivery, if it is or was the caller's.
+
+    errors:  Problem  it is not
+    """
     async with acting(request, caller.tenants) as session:
-        await find_own(session, TimerRef(timer_key), caller)
+        shown = await show(session, timer_key)
+        if shown is None or shown.tenant_id != caller.tenant_id:
+            raise Problem(NOT_FOUND, LEFT[UNKNOWN].format(key=timer_key), state=UNKNOWN)
         yield session
 
 

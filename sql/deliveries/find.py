@@ -1,10 +1,13 @@
 """Find deliveries: what became of one timer's, and which are on their way."""
 
+import json
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
 from sql.session import Session
+
+LAST_ERROR_CHARS = 1_000  # as in find_deliveries.sql
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,12 +16,20 @@ class DeliveryState:
 
     timer_key: int
     target: str
+    tenant_id: str
+    name: str | None
     state: str
     failed_attempts: int
     next_attempt_at: datetime | None
     holder: int | None
     reason: str | None
     failures: str | None
+
+    @property
+    def last_error(self) -> str | None:
+        """Return why the last attempt failed, its first characters, as a list of deliveries tells it."""
+        failures = json.loads(self.failures or "[]")
+        return failures[-1]["reason"][:LAST_ERROR_CHARS] if failures else None
 
 
 @dataclass(frozen=True, slots=True)

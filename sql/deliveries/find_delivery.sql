@@ -1,13 +1,13 @@
 -- Finds the delivery of a timer that has fired: on its way, or given up. One that has ended is only in the log.
 --
 -- in:    :timer_key bigint
--- out:   one row or none: timer_key bigint, target text, state text (WAITING, IN_HAND or DEAD), failed_attempts integer,
---        next_attempt_at timestamptz or null, holder bigint or null (who has it in hand), reason text or null (why it
+-- out:   one row or none: timer_key bigint, target text, tenant_id text, name text, state text (WAITING, IN_HAND or DEAD),
+--        failed_attempts integer, next_attempt_at timestamptz or null, holder bigint or null (who has it in hand), reason text or null (why it
 --        was given up), failures text or null (JSON: the last failed attempts)
 -- locks: nothing
 -- index: deliveries_pkey, dead_letters_pkey
 select
-    d.timer_key, d.target,
+    d.timer_key, d.target, d.tenant_id, d.name,
     case when d.claimed_until > now() then 'IN_HAND' else 'WAITING' end as state,
     d.failed_attempts, d.next_attempt_at,
     case when d.claimed_until > now() then d.claimed_by end as holder,
@@ -15,7 +15,8 @@ select
 from shardclock.deliveries d
 where d.timer_key = :timer_key
 union all
-select l.timer_key, l.target, 'DEAD', l.failed_attempts, null, null, l.reason, l.failures::text
+select
+    l.timer_key, l.target, l.tenant_id, l.name, 'DEAD', l.failed_attempts, null, null, l.reason, l.failures::text
 from shardclock.dead_letters l
 where l.timer_key = :timer_key
 limit 1

@@ -89,6 +89,13 @@ async def test_what_has_ended_is_said_to_be_too_late_unless_that_was_asked_for(
     assert not (await deliveries.retry(operator, second)).done
 
 
+async def test_a_start_of_a_job_is_not_cancelled(dsn: str, operator: Session) -> None:
+    await add_deliveries(dsn, 1, "job:refresh")
+
+    with pytest.raises(deliveries.DeliveryConflict, match='a start of job "refresh"'):
+        await deliveries.cancel(operator, 1)
+
+
 async def test_one_is_shown_with_its_records_also_when_it_has_ended(
     operator: Session, shard: HolderClient, worker: WorkerClient
 ) -> None:

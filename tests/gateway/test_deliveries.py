@@ -1,0 +1,79 @@
+"""One delivery over HTTP: shown, retried and cancelled by who owns it, whether a timer's or a service task's."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+from fastapi import FastAPI
+
+from cluster.testing import SteppedCluster, cluster
+from tests.support.bpmn import job, model
+from tests.support.deliveries import HANDLER, WorkerClient, add_deliveries, add_worker, dead, declare, deliver, failed
+from tests.support.factories import HolderClient, add_holder
+from tests.support.gateways import Api
+
+XML = {"Content-Type": "application/xml"}
+PACK = model(f'<startEvent id="s"/>{job("pack")}<endEvent id="e"/>', connected="s>pack pack>e")
+EVE = {"Shardclock_Tenant": "eve"}
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[tuple[SteppedCluster, Api]]:
+    """Run a cluster whose clock the test moves, and a process whose service task a program does."""
+    async with cluster() as sc, aiohttp.ClientSession() as http:
+        api = Api(http, sc.url, FastAPI())
+        await api.ask_raw("POST", "/v1/processes", PACK, XML)
+        await api.post("/v1/processes/p/start", {})
+        await sc.advance("PT0S")
+        yield sc, api
+
+
+async def test_a_service_tasks_delivery_is_acted_on_as_any_other(served: tuple[SteppedCluster, Api]) -> None:
+    sc, api = served
+    (task,) = (await api.post("/v1/service-tasks/activate", {"type": "pack", "lease": "PT1M"})).json["tasks"]
+    path = f"/v1/deliveries/{task['task_key']}"
+
+    (await api.post(f"{path}/retry")).assert_problem("too-late", 409, "in hand now")
+    failing = {"claim": task["claim"], "reason": "no box", "retries": 3, "retry_after": "PT1H"}
+    assert (await api.post(f"/v1/service-tasks/{task['task_key']}/fail", failing)).status == 200
+    for verb in ("retry", "cancel"):
+        other = await api.post(f"{path}/{verb}", **EVE)
+        other.assert_problem("not-found", 404, f"timer {task['task_key']} has no delivery")
+    assert (await api.post(f"{path}/retry")).json["state"] == "DUE"
+    (await api.post(f"{path}/cancel")).assert_problem("conflict", 409, "belongs to instance")
+    await sc.advance("PT1M")
+    (again,) = (await api.post("/v1/service-tasks/activate", {"type": "pack", "lease": "PT1M"})).json["tasks"]
+    await api.post(f"/v1/service-tasks/{again['task_key']}/complete", {"claim": again["claim"]})
+    (await api.post(f"{path}/retry")).assert_problem("too-late", 409, "DELIVERED already")
+    (await api.post(f"{path}/retry", **EVE)).assert_problem("not-found", 404)
+
+
+async def test_a_start_of_a_job_is_not_cancelled_and_the_way_out_told(dsn: str, api: Api) -> None:
+    await add_deliveries(dsn, 1, "job:refresh", tenant_id="'default'")
+
+    done = await api.post("/v1/deliveries/1/cancel")
+
+    done.assert_problem("conflict", 409, 'a start of job "refresh": disable the job')
+
+
+async def test_a_delivery_is_shown_as_the_list_shows_it_while_it_is_on_its_way(dsn: str, api: Api) -> None:
+    await declare(dsn, HANDLER)
+    await add_holder(dsn, 1)
+    await add_worker(dsn, 11)
+    async with HolderClient(dsn, holder=1) as shard, WorkerClient(dsn, 11) as worker:
+        (key,) = await deliver(shard)
+        waiting = (await api.get(f"/v1/deliveries/{key}")).json
+        await worker.settle(*map(failed, await worker.take()))
+        shown = (await api.get(f"/v1/deliveries/{key}")).json
+        (listed,) = (await api.get("/v1/deliveries")).json["deliveries"]
+        (await api.get(f"/v1/deliveries/{key}", **EVE)).assert_problem("not-found", 404)
+        await api.post(f"/v1/deliveries/{key}/retry")
+        await worker.settle(*map(dead, await worker.take()))
+
+    assert (waiting["state"], waiting["failed_attempts"], waiting["last_error"]) == ("WAITING", 0, None)
+    assert shown == listed
+    assert shown["last_error"]
+    (await api.get(f"/v1/deliveries/{key}")).assert_problem("not-found", 404, "is a dead letter")
+    (await api.post(f"/v1/deliveries/{key}/retry")).assert_problem("too-late", 409, "given up already")
