@@ -1,7 +1,7 @@
 """The commands about processes: deploy a model, start instances, look at them, signal them, cancel them."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast, get_args
 
 import typer
 
@@ -16,11 +16,11 @@ from cli.session import tell_engines, with_session, with_signals
 from service import processes as service
 from sql.processes import instances
 from sql.processes.definitions import RUNNING_MAX, FoundDefinition, delete_definition, list_definitions, read_definition
-from sql.processes.instances import FoundStep
+from sql.processes.instances import FoundStep, StateFilter
 from sql.session import Session
 from timers.refusal import Refusal, shortened
 
-STATES = ("running", "ended", "incident")
+STATES = [state.lower() for state in get_args(StateFilter)]
 LISTED_MAX = 1_000
 
 Variables = Annotated[
@@ -160,7 +160,7 @@ def instances_(
             session,
             tenant_id=tenant,
             process_id=process_id,
-            state=state and state.upper(),
+            state=cast("StateFilter | None", state and state.upper()),
             before=before,
             page_size=limit,
         )

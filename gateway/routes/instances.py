@@ -2,10 +2,10 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -31,7 +31,7 @@ from gateway.waits.waiter import wait_s_of
 from service import processes as use_cases
 from service import token_moves
 from sql.processes import instances as statements
-from sql.processes.instances import WholeInstance
+from sql.processes.instances import StateFilter, WholeInstance
 from sql.session import Session
 from timers.model import BIGINT_MAX
 
@@ -49,7 +49,9 @@ class InstancesQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     process_id: str | None = Field(None, description="only of this process")
-    state: Literal["RUNNING", "ENDED", "INCIDENT"] | None = Field(None, description="only those")
+    state: Annotated[StateFilter, BeforeValidator(str.upper)] | None = Field(
+        None, description="only those, in upper or lower case; ENDED: in any way, INCIDENT: with one"
+    )
     limit: int = Field(100, ge=1, le=LISTED_MAX)
     before: int | None = Field(None, ge=1, le=BIGINT_MAX, description="the last answer's `next`")
 

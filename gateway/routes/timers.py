@@ -61,7 +61,7 @@ class RescheduleRequest(BaseModel):
 class TimersQuery(TimersFilter):
     """Which timers are listed; what is not given leaves none out."""
 
-    state: str = Field("pending", description=f"one of {', '.join(STATES)}")
+    state: str = Field("pending", description=f"one of {', '.join(STATES)}, in upper or lower case")
     name: str | None = Field(None, description="only timers of this name")
     limit: int = Field(100, ge=1, le=1_000)
     after: str | None = Field(None, description="the last answer's `next`")
@@ -74,7 +74,7 @@ async def list_timers(gateway: Here, caller: Reader, wanted: Annotated[TimersQue
     Ended ones are found in the log. If that takes long, a page may be empty and yet not the last one: ask with `next`.
     """
     state = wanted.state
-    if state not in STATES:
+    if state.lower() not in STATES:
         raise InvalidTimer(f"state {shortened(state)} is unknown: use {', '.join(STATES[:-1])} or {STATES[-1]}")
     async with gateway.pool.session(caller.tenants) as session:
         page = await find_timers(

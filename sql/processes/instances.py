@@ -4,10 +4,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from sql.processes.variables import write_variables
 from sql.session import Session
+
+# Those of one state, those that have ended in any way, or those with an incident. One that is STARTING is in no list.
+StateFilter = Literal["RUNNING", "COMPLETED", "CANCELED", "ERROR", "ENDED", "INCIDENT"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +89,11 @@ async def find_instances(
     *,
     tenant_id: str | None = None,
     process_id: str | None = None,
-    state: str | None = None,
+    state: StateFilter | None = None,
     before: int | None = None,
     page_size: int = 100,
 ) -> list[FoundInstance]:
-    """Find instances, the newest first; `state` is RUNNING, ENDED or INCIDENT.
+    """Find instances that an engine has begun, the newest first.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/processes/find_instances.sql

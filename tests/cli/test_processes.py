@@ -120,3 +120,18 @@ def test_a_deletion_says_what_is_deleted(shell: Shell) -> None:
     key = shell("processes", "list", "--json").json[0]["definition_key"]
 
     assert shell("processes", "delete", key).err == f"definition {key} is deleted; its instances go on\n"
+
+
+def test_instances_are_listed_by_each_state_that_they_have(shell: Shell) -> None:
+    begun(shell)
+    ended = "update shardclock.instances set ended_at = now(), outcome = 'COMPLETED', state = null, result = '{}'"
+
+    def listed(state: str) -> list[str]:
+        return [it["state"] for it in shell("processes", "instances", "--state", state, "--json").json]
+
+    assert [listed(state) for state in ("running", "completed", "ended")] == [["RUNNING"], [], []]
+    asyncio.run(query(shell.dsn, ended))
+    assert [listed(state) for state in ("running", "COMPLETED", "Ended")] == [[], ["COMPLETED"], ["COMPLETED"]]
+    assert [listed(state) for state in ("canceled", "error", "incident")] == [[], [], []]
+    refused = shell("processes", "instances", "--state", "starting")
+    assert "use running, completed, canceled, error, ended or incident" in refused.err

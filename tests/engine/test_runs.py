@@ -226,6 +226,8 @@ async def test_cancelling_takes_all_away_called_processes_too() -> None:
         await it.settle()
         states = [one.state for one in await instances.find_instances(it.session)]
         assert states == ["CANCELED", "CANCELED"]
+        assert len(await instances.find_instances(it.session, state="CANCELED")) == 2
+        assert await instances.find_instances(it.session, state="COMPLETED") == []
         for table in ("timers", "deliveries", "tasks", "subscriptions", "incidents"):
             assert await it.query(f"select 1 from shardclock.{table}") == [], table
         assert not await instances.cancel_instance(it.session, key)

@@ -119,6 +119,10 @@ async def test_what_drives_processes_is_done_once_for_each_idempotency_key(serve
     assert [row["kind"] for row in signals] == ["variables", "retried"]
     await sc.advance("PT0S")
     assert (await api.get(f"/v1/instances/{key}")).json["state"] == "COMPLETED"
+    for state in ("COMPLETED", "completed", "Ended"):
+        assert len((await api.get(f"/v1/instances?state={state}")).json["instances"]) == 1
+    assert (await api.get("/v1/instances?state=running")).json["instances"] == []
+    (await api.get("/v1/instances?state=lost")).assert_problem("refused", 422, "state", "COMPLETED")
     # What was refused is asked for anew, and a condition that is not heeded is refused.
     for _ in range(2):
         (await api.post(f"/v1/instances/{key}/cancel", {}, Idempotency_Key="c")).assert_problem("not-found", 404)

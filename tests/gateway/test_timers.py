@@ -97,6 +97,12 @@ async def test_a_list_that_is_asked_for_wrongly_is_refused(api: Api, query: str,
     (await api.get(f"/v1/timers?{query}")).assert_problem("refused", 422, *words)
 
 
+async def test_timers_are_listed_by_a_state_in_either_case(api: Api) -> None:
+    key = (await api.post("/v1/timers", {"delay": "PT1H"})).json["timer_key"]
+    for state in ("PENDING", "pending", "Pending"):
+        assert [it["timer_key"] for it in (await api.get(f"/v1/timers?state={state}")).json["timers"]] == [key]
+
+
 @pytest.mark.parametrize("by", ["key", "name"])
 async def test_each_verb_answers_the_state_that_is_true(dsn: str, api: Api, by: str) -> None:
     key = await made(api, name="n")

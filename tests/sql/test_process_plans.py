@@ -159,6 +159,18 @@ async def test_one_instance_is_found_among_many(waiting: str) -> None:
     assert all(1 <= read <= 2 for read in rows.values())
 
 
+@pytest.mark.parametrize("state", [None, "RUNNING", "INCIDENT"])
+async def test_a_page_of_instances_reads_no_more_than_it_shows(waiting: str, state: str | None) -> None:
+    find = await prepare(waiting, "find_instances")
+    asked = {"tenant_id": None, "process_id": None, "state": state, "before": None, "page_size": len(FEW)}
+
+    rows, indexes = await reading(find, literals("find_instances", **asked))
+
+    await find.connection.close()
+    assert rows["instances"] == len(FEW)
+    assert indexes == {"instances_pkey", "incidents_pkey"}
+
+
 @pytest.mark.parametrize(
     "ending", [{"outcome": "COMPLETED"}, {"outcome": None, "state": "{}"}], ids=["ends", "goes on"]
 )

@@ -114,7 +114,8 @@ class AsyncProcesses:
     async def list(self, *, process_id: str | None = None, state: str | None = None) -> AsyncIterator[InstanceState]:
         """Find instances, the newest first.
 
-        shape:   all of them, read page by page; `state` is RUNNING, ENDED, or INCIDENT
+        shape:   all of them, read page by page; `state` is RUNNING, COMPLETED, CANCELED or ERROR; ENDED: in any way;
+                 INCIDENT: with one
         """
         before: int | None = None
         while True:

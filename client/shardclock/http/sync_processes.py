@@ -115,7 +115,8 @@ class Processes:
     def list(self, *, process_id: str | None = None, state: str | None = None) -> Iterator[InstanceState]:
         """Find instances, the newest first.
 
-        shape:   all of them, read page by page; `state` is RUNNING, ENDED, or INCIDENT
+        shape:   all of them, read page by page; `state` is RUNNING, COMPLETED, CANCELED or ERROR; ENDED: in any way;
+                 INCIDENT: with one
         """
         before: int | None = None
         while True:
