@@ -30,6 +30,7 @@ class JobAnswer(Answer):
     run_id: str | None
     run_attempt: int | None
     run_started_at: datetime | None
+    cancel_why: str | None = Field(description="why its run is told to end")
     progress: float | None
     message: str | None
     last_start: datetime | None
@@ -42,10 +43,13 @@ class JobAnswer(Answer):
     failures: int = Field(examples=[1])
     crashes: int = Field(examples=[0])
     consecutive_failures: int = Field(examples=[0])
+    consecutive_crashes: int = Field(examples=[0])
     p50_s: float | None = Field(examples=[41.0])
     p99_s: float | None = Field(examples=[88.5])
     disabled_at: datetime | None
     disabled_why: str | None
+    disabled_by: str | None
+    withdrawn_at: datetime | None = Field(description="since when no app has its code; it is DISABLED, too")
 
     @classmethod
     def of(cls, job: Job) -> Self:

@@ -79,7 +79,18 @@ async def test_a_job_is_found_and_started(dsn: str, client: AsyncClient) -> None
 
     (job,) = await client.jobs()
     assert (job.name, job.every_s, job.state) == ("refresh", 3600.0, "SCHEDULED")
+    assert (job.withdrawn_at, job.disabled_by, job.cancel_why, job.consecutive_crashes) == (None, None, None, 0)
     key = await client.run_job("refresh", config={"since": 7})
     assert (await client.get(timer_key=key)).payload == {"since": 7}
     with pytest.raises(NotFound, match="meant"):
         await client.run_job("refersh")
+
+
+async def test_a_job_that_no_app_has_any_more_is_recognized(dsn: str, client: AsyncClient) -> None:
+    await declare_jobs(dsn, job_spec("refresh", every_s=3600.0))
+    await declare_jobs(dsn)
+
+    (job,) = await client.jobs()
+
+    assert job.state == "DISABLED"
+    assert job.withdrawn_at is not None

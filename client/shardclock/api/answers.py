@@ -164,7 +164,10 @@ class Acted(Answer):
 
 
 class JobState(Answer):
-    """Hold a job, with what is known of it."""
+    """Hold a job, with what is known of it.
+
+    shape:   `withdrawn_at` is since when no app has its code; it is DISABLED, too
+    """
 
     name: str
     function: str
@@ -189,6 +192,11 @@ class JobState(Answer):
     consecutive_failures: int
     disabled_at: datetime | None
     disabled_why: str | None
+    # A gateway of an older release does not send these.
+    cancel_why: str | None = None
+    consecutive_crashes: int = 0
+    disabled_by: str | None = None
+    withdrawn_at: datetime | None = None
 
 
 class JobRun(Answer):
