@@ -9,6 +9,7 @@ import select
 import subprocess
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,6 +68,7 @@ class RunningCluster:
         self._why_not = ""
         self._output_ended = False
         self._restarts = Restarts(PAUSES)
+        self._faults: defaultdict[str, Restarts] = defaultdict(lambda: Restarts(PAUSES))  # of what could not be tended
 
     def start(self, *, stopped: Callable[[], bool] = lambda: False) -> None:
         """Start Ray and the coordinator, and wait for them, unless we are told to stop first.
@@ -83,9 +85,34 @@ class RunningCluster:
 
     def tend(self) -> None:
         """Restart what has died; call this every `TEND_S`."""
-        self._tend_database()
-        self._exporting.tend()
-        self._gateway.tend()
+        self._tend_one("Postgres", self._tend_database)
+        self._tend_one("the exporter", self._exporting.tend)
+        self._tend_one("the HTTP API", self._gateway.tend)
+        self._tend_one("Ray", self._tend_host)
+
+    def unready(self) -> list[str]:
+        """List what must still happen before timers fire."""
+        return [] if self._ready else ["Ray has not started"]
+
+    def stop(self) -> None:
+        """Let the host hand everything back and end; a second call does nothing."""
+        self._gateway.stop()
+        self._stop_host()
+        self._exporting.stop()
+
+    def _tend_one(self, what: str, tend: Callable[[], None]) -> None:
+        """Tend one, or try it again later: that the machine is out of memory, disk or processes must end no other."""
+        if not self._faults[what].is_due:
+            return
+        try:
+            tend()
+        except (EmbeddedPostgresError, OSError) as error:
+            pause_s = self._faults[what].died(was_ready=False)
+            self._tell(f"{what} can't be started ({error}); trying again in {pause_s:.0f} s")
+        else:
+            del self._faults[what]
+
+    def _tend_host(self) -> None:
         what = "Ray had died"
         if self._host is not None and self._is_stuck():
             what = f"Ray was not ready within {self._patience_s:.0f} s: it is killed"
@@ -97,16 +124,6 @@ class RunningCluster:
             self._tell(f"{what} and is started again in {self._restarts.died(was_ready=was_ready):.0f} s")
         if self._host is None and self._restarts.is_due:
             self._start_host()
-
-    def unready(self) -> list[str]:
-        """List what must still happen before timers fire."""
-        return [] if self._ready else ["Ray has not started"]
-
-    def stop(self) -> None:
-        """Let the host hand everything back and end; a second call does nothing."""
-        self._gateway.stop()
-        self._stop_host()
-        self._exporting.stop()
 
     def _stop_host(self) -> None:
         if self._host is None:
@@ -122,11 +139,8 @@ class RunningCluster:
         self._clear_host()
 
     def _tend_database(self) -> None:
-        try:
-            if self._database.restart_if_dead():
-                self._tell("Postgres had died and was started again")
-        except EmbeddedPostgresError as error:
-            self._tell(f"{error}; trying again")
+        if self._database.restart_if_dead():
+            self._tell("Postgres had died and was started again")
 
     def _start_host(self) -> None:
         self._ready, self._output_ended, self._why_not = False, False, ""

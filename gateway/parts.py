@@ -26,7 +26,6 @@ from gateway.waits.task_lines import TaskLines
 from gateway.waits.timer_ends import TimerEnds
 from service.audit import DONE
 from sql.audit.acts import record_act
-from sql.clients.outcomes import Refused, Scheduled
 from sql.hint_sender import HintSender
 from sql.pool import Pool
 from sql.session import Session, Tenants
@@ -70,10 +69,10 @@ class Gateway:
         for waits in (self.timer_ends, self.instance_ends, self.task_lines):
             waits.wake_all()
 
-    def tell_shards(self, outcomes: Iterable[Scheduled | Refused]) -> None:
-        """Tell shards to look at once, if one of these timers is due before they would by themselves."""
+    def tell_shards(self, due_dates: Iterable[datetime]) -> None:
+        """Tell shards to look at once, if a timer is due before they would by themselves."""
         soon = datetime.now(UTC) + AT_ONCE
-        if any(isinstance(it, Scheduled) and it.due_date <= soon for it in outcomes):
+        if any(due_date <= soon for due_date in due_dates):
             self.due_hints.want(1)
 
     @asynccontextmanager

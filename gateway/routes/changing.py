@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from functools import partial
 
 from pydantic import BaseModel
@@ -14,8 +15,8 @@ from gateway.requests.asked import find_own
 from gateway.requests.callers import Caller
 from gateway.requests.idempotency import once, request_of
 from gateway.requests.problems import STALE, Problem
-from service.single_change import change_one
-from shardclock.api.changes import Outcomes
+from service.single_change import Changed, change_one
+from shardclock.api.changes import RESUMED, RUN, Outcomes
 from sql.clients.history import TimerState, lock_timer
 from sql.clients.verbs import TimerRef
 from sql.session import Session
@@ -41,6 +42,7 @@ async def change_own(
     """Change a timer of the caller's, once for each idempotency key, and only if it matches `If-Match`."""
     idempotent = request_of(request, caller, body.model_dump() if body else {})
     expected = request.headers.get("if-match")
+    due_dates: list[datetime] = []  # none if the same request was answered before
 
     async def do(session: Session) -> Response:
         meant = which
@@ -51,16 +53,28 @@ async def change_own(
         elif which.timer_key is not None:  # a name is looked up among the caller's own
             await find_own(session, which, caller)
         changed = await change_one(session, meant, change, outcomes)
+        due_dates.extend(_due_of(changed, outcomes))
         answer = ChangedAnswer(
             timer_key=which.timer_key, name=which.name, state=changed.state, due_date=changed.due_date
         )
         return JSONResponse(answer.model_dump(mode="json"))
 
-    async with gateway_of(request).pool.session(caller.tenants) as session:
+    gateway = gateway_of(request)
+    async with gateway.pool.session(caller.tenants) as session:
         if expected is None:
-            return await once(session, idempotent, partial(do, session))
-        async with session.transaction():
-            return await once(session, idempotent, partial(do, session))
+            answer = await once(session, idempotent, partial(do, session))
+        else:
+            async with session.transaction():
+                answer = await once(session, idempotent, partial(do, session))
+    gateway.tell_shards(due_dates)
+    return answer
+
+
+def _due_of(changed: Changed, outcomes: Outcomes) -> list[datetime]:
+    """Return when a changed timer is due: at once if it was told to run, and perhaps so if it was resumed."""
+    if outcomes in (RUN, RESUMED):
+        return [datetime.now(UTC)]
+    return [] if changed.due_date is None else [changed.due_date]
 
 
 async def _require(session: Session, timer: TimerState, caller: Caller, expected: str) -> None:

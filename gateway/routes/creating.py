@@ -89,9 +89,9 @@ async def _write(gateway: Gateway, caller: Caller, timer: NewTimer, idempotent: 
             raise refusal
         outcome = await gateway.combiner.schedule(caller.tenants, timer, idempotent)
         room.settle(timer, outcome)
-    gateway.tell_shards([outcome])
     if isinstance(outcome, Refused):
         raise problem_of(outcome, idempotent)
+    gateway.tell_shards([outcome.due_date])
     return outcome
 
 

@@ -119,7 +119,7 @@ async def _schedule(
                 for number, outcome in part.outcomes.items():
                     found[number] = _line(number, outcome)
                     await turns.give()
-                gateway.tell_shards(part.outcomes.values())
+                gateway.tell_shards(it.due_date for it in part.outcomes.values() if isinstance(it, Scheduled))
                 for number, timer in part.timers.items():
                     room.settle(timer, part.outcomes[number])
         except ImportBroken as broken:

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 
 from gateway.answers.log import RecordAnswer, RecordsAnswer
 from gateway.answers.timers import ChangedAnswer, ExplainedAnswer, TimerAnswer, TimersAnswer
-from gateway.parts import Asking, Here, Reader, Writer, gateway_of, read_model
+from gateway.parts import Asking, Here, Reader, Writer, read_model
 from gateway.reference.openapi import WAIT, body_of
 from gateway.requests.asked import PAID, ReasonRequest, TimersFilter, find_own
 from gateway.requests.bodies import TIMER, read_object
@@ -246,9 +246,7 @@ def _add_changes(path: str, which_of: Callable[..., TimerRef], suffix: str) -> N
     async def run(which: which_is, request: Request, caller: Writer) -> Response:
         """Make a pending timer due now; a schedule runs once more, and keeps its dates."""
         once_more = partial(run_timer, operation=secrets.token_hex(8))
-        answer = await change_own(request, caller, which, once_more, RUN)
-        gateway_of(request).due_hints.want(1)
-        return answer
+        return await change_own(request, caller, which, once_more, RUN)
 
 
 for _path, _which_of, _suffix in (("/by-name/{name}", by_name, "_by_name"), ("/{timer_key:key}", by_key, "")):

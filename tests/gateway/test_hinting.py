@@ -56,6 +56,14 @@ async def test_a_timer_that_is_due_at_once_is_hinted_to_shards_and_no_other(api:
         await api.ask_raw("POST", "/v1/timers/bulk", b'{"delay": "PT1H"}\n{"delay": "PT0S"}', LINES)
         await heard.get()
 
-        await api.post(f"/v1/timers/{later.json['timer_key']}/run", {})
-        await heard.get()
-        assert heard.empty(), "one hint for each"
+        key = later.json["timer_key"]
+        await api.patch(f"/v1/timers/{key}", {"delay": "PT2H"})
+        await api.post(f"/v1/timers/{key}/pause", {})
+        for verb, path, body in (
+            ("POST", "resume", {}),
+            ("PATCH", "", {"delay": "PT0S"}),
+            ("POST", "run", {}),
+        ):
+            await api.ask(verb, f"/v1/timers/{key}/{path}".rstrip("/"), body)
+            await heard.get()
+            assert heard.empty(), "one hint for each, and none for those before"

@@ -1,0 +1,92 @@
+"""Prove that what can't be started ends nothing else, and is tried again ever more seldom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from cluster import restarts
+from cluster.database import Database
+from cluster.running import RunningCluster
+from cluster.settings import load_settings
+from embedded.server import EmbeddedPostgresError
+from sql.dsn import Dsn
+
+
+class Clock:
+    """A clock that the test moves, for the pauses between starts."""
+
+    now_s = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Give it to what counts pauses."""
+    clock = Clock()
+    monkeypatch.setattr(restarts, "time", clock)
+    return clock
+
+
+class Parts:
+    """A cluster whose parts only record that they were tended, or fail as they are told."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.told: list[str] = []
+        self.tended: list[str] = []
+        self.faults: dict[str, Exception] = {}
+        self.cluster = RunningCluster(load_settings(), Database(Dsn("postgresql://x/x")), tell=self.told.append)
+        for owner, name, part in (
+            (self.cluster, "_tend_database", "Postgres"),
+            (self.cluster._exporting, "tend", "the exporter"),
+            (self.cluster._gateway, "tend", "the HTTP API"),
+            (self.cluster, "_tend_host", "Ray"),
+        ):
+            monkeypatch.setattr(owner, name, lambda part=part: self._tend(part))
+
+    def tend(self) -> list[str]:
+        """Tend all; list which were."""
+        self.tended.clear()
+        self.cluster.tend()
+        return list(self.tended)
+
+    def _tend(self, part: str) -> None:
+        self.tended.append(part)
+        if part in self.faults:
+            raise self.faults[part]
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> Iterator[Parts]:
+    """Give a cluster that has not been started."""
+    parts = Parts(monkeypatch)
+    yield parts
+    parts.cluster.stop()
+
+
+ALL = ["Postgres", "the exporter", "the HTTP API", "Ray"]
+
+
+@pytest.mark.parametrize("part", ALL)
+def test_one_that_can_t_be_started_ends_no_other(parts: Parts, part: str) -> None:
+    parts.faults[part] = OSError(28, "No space left on device")
+
+    assert parts.tend() == ALL
+    assert parts.told == [f"{part} can't be started ([Errno 28] No space left on device); trying again in 0 s"]
+
+
+def test_it_is_tried_again_ever_more_seldom_until_it_goes_again(parts: Parts, clock: Clock) -> None:
+    parts.faults["Postgres"] = EmbeddedPostgresError("it did not come up")
+    tried = 0
+    for _ in range(60):
+        tried += "Postgres" in parts.tend()
+        clock.now_s += 1.0
+
+    assert tried == len(parts.told) < 12
+    parts.faults.clear()
+    clock.now_s += 60.0
+    assert parts.tend() == ALL
+    assert parts.tend() == ALL, "at once from then on"
