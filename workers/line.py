@@ -95,8 +95,10 @@ class Line:
                 self._changed.clear()
                 while self._begin_one():
                     pass
-                # Nothing that waits has room: more processes, if the handler may have them.
-                self._start_seats(len(self._waiting) + len(self._suspects))
+                if not any(seat.has_room for seat in self._seats):
+                    # What waits for the rate needs no process.
+                    allowed = self._bucket.room(time.monotonic())
+                    self._start_seats(int(min(len(self._waiting) + len(self._suspects), allowed)))
                 await self._changed.wait()
         finally:
             await self._calls.break_off()

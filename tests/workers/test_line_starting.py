@@ -111,6 +111,15 @@ async def test_further_processes_start_beside_the_calls_of_the_first(monkeypatch
         await eventually(lambda: it.ends() == dict.fromkeys(range(3), Ending.DELIVERED))
 
 
+async def test_what_waits_for_its_rate_starts_no_further_process() -> None:
+    processes = Processes()
+    async with running(spec_of(is_async=False, concurrency=4, rate_per_s=40.0), processes) as it:
+        it.line.add([delivery(key) for key in range(4)])
+        await eventually(lambda: len(it.settled) == 4)
+
+    assert len(processes.started) == 1
+
+
 async def test_of_a_suspect_that_is_given_back_nobody_knows_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given two in a process that dies, and no other that starts
     processes = Processes(dies_of(1))
