@@ -1,4 +1,4 @@
-"""The option of the command line for each field, which has the name that SQL and lines of JSON give it."""
+"""The name of each field in SQL and in lines of JSON, and its option on the command line."""
 
 import re
 

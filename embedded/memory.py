@@ -11,7 +11,7 @@ ROOM_BYTES_MIN = 4 * 2**30
 def find_memory() -> Path | None:
     """Find a file system in memory with room for several servers; None: use the directory for temporary files.
 
-    A database is 1,100 files. To make a file, ext4 passes over the inodes of files that were deleted in the last
+    A database is 500 files. To make a file, ext4 passes over the inodes of files that were deleted in the last
     seconds, so that to copy a database takes ever longer: 64 to 500 ms, in memory 22 to 40. Whoever has set TMPDIR has
     chosen a place.
     """

@@ -60,7 +60,7 @@ def as_json(result: object) -> tuple[Any, str | None]:
 
 
 def _is_huge(value: object) -> bool:
-    """Say whether a value of text, objects and arrays is so large that to write it would need much memory."""
+    """Say whether a value is too large to be written: that would need much memory."""
     left, size = [value], 0
     while left and size <= WRITTEN_MAX:
         part = left.pop()

@@ -22,9 +22,7 @@ from sql.session import Session
 
 KIND, DATA = "testing", "data"  # of the directories, and in each of them
 TEMPLATE = "template_of_tests"
-DAYS_MAX = (
-    20  # of which there are templates, 8 MiB each: tests that begin on more days make the others' days themselves
-)
+DAYS_MAX = 20  # of which there are templates, 8 MiB each; for a test of another day the days are made anew
 TIMEOUT_S = 60.0  # a copy waits for two checkpoints, on a machine that may be busy with other tests
 
 

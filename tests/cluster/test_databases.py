@@ -1,4 +1,4 @@
-"""Prove that what a killed test leaves behind is stopped by the next one, and that each test gets a database."""
+"""Prove that each test gets a database, and that the next one stops what a killed test has left."""
 
 from __future__ import annotations
 

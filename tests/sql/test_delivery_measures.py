@@ -1,4 +1,4 @@
-"""Prove that what waits for each target is measured, and that many behind one target cost next to nothing."""
+"""Prove that what waits for each target is measured, and that many that wait cost next to nothing."""
 
 from __future__ import annotations
 

@@ -272,7 +272,7 @@ async def test_asking_reads_one_row_and_nothing_else(each_dsn: str) -> None:
             pages.append(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
         databases = await db.fetchval("select pg_relation_size('pg_database') / current_setting('block_size')::int")
 
-    # The one row of the identity by its index, and the server's list of databases, which says which one this is.
+    # The identity's one row, by its index, and the server's list of databases.
     assert pages[2] - pages[1] <= 1_000 * (2 + databases)
 
 
