@@ -1,41 +1,41 @@
-"""The commands about processes: deploy a model, start instances, look at them, signal them, cancel them."""
+"""The commands about processes: deploy models, list and delete them, publish messages and throw signals."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated
 
 import typer
 
-from cli import incidents
+from cli import incidents, instances
 from cli.lengths import read_length
-from cli.lists import tell_if_full, tell_none
-from cli.options import DEFAULT_TENANT, WAIT_S_MAX, Tenant
+from cli.lists import tell_none
+from cli.options import DEFAULT_TENANT, Tenant
 from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
-from cli.payload import read_payload
-from cli.process_words import print_fields, print_instance, print_reached, print_sent
-from cli.session import tell_engines, with_session, with_signals
+from cli.process_options import MaybeTenant, Variables, read_variables
+from cli.process_words import print_reached
+from cli.session import with_session, with_signals
 from service import processes as service
-from sql.processes import instances
 from sql.processes.definitions import RUNNING_MAX, FoundDefinition, delete_definition, list_definitions, read_definition
-from sql.processes.instances import FoundStep, StateFilter
+from sql.processes.instances import publish_message, throw_signal
 from sql.session import Session
 from timers.refusal import Refusal, shortened
-
-STATES = [state.lower() for state in get_args(StateFilter)]
-LISTED_MAX = 1_000
-
-Variables = Annotated[
-    str | None,
-    typer.Option("--variables", metavar="JSON", help="A JSON object, @FILE, or - for standard input."),
-]
-InstanceKey = Annotated[int, typer.Argument(metavar="INSTANCE_KEY", min=1, help="The instance.", show_default=False)]
-MaybeTenant = Annotated[str | None, typer.Option("--tenant", help="Only of this tenant; if not given, of all.")]
 
 processes = typer.Typer(
     help="List deployed processes; the subcommands start instances, show, signal and cancel them.",
     invoke_without_command=True,
 )
-processes.command()(incidents.incidents)
-processes.command()(incidents.resolve)
+INSTANCES: dict[str, Callable[..., int]] = {
+    "start": instances.start,
+    "instances": instances.list_,
+    "show": instances.show,
+    "cancel": instances.cancel,
+    "set": instances.set_,
+    "move": instances.move,
+    "incidents": incidents.incidents,
+    "resolve": incidents.resolve,
+}
+for name, command in INSTANCES.items():
+    processes.command(name=name)(command)
 
 
 def deploy(
@@ -105,163 +105,6 @@ def list_(
 
 
 @processes.command()
-def start(
-    process_id: Annotated[str, typer.Argument(metavar="PROCESS", help="Its id in the model.", show_default=False)],
-    variables: Variables = None,
-    tenant: Tenant = DEFAULT_TENANT,
-    version: Annotated[
-        int | None, typer.Option("--version", min=1, help="This version; if not given, the newest.")
-    ] = None,
-    once: Annotated[
-        str | None,
-        typer.Option("--idempotency-key", metavar="KEY", help="Given again within a day, nothing more is started."),
-    ] = None,
-    wait_s: Annotated[
-        float,
-        typer.Option("--wait", metavar="SECONDS", min=0, max=WAIT_S_MAX, help="Wait at most this long for its end."),
-    ] = 0.0,
-    as_json: Json = False,
-) -> int:
-    """Start an instance of a process."""
-    given = read_variables(variables)
-
-    async def do(session: Session) -> int:
-        key = await service.start(
-            session, process_id, variables=given, tenant_id=tenant, version=version, idempotency_key=once
-        )
-        await tell_engines(session)
-        if not wait_s:
-            print_fields({"instance_key": key}, as_json=as_json)
-            return DONE
-        found = await service.wait_for_end(session, key, within_s=wait_s)
-        print_instance(found, None, as_json=as_json)
-        if found.found.ended_at is None:
-            tell(f"shardclock: instance {key} has not ended within {wait_s:g} s; it goes on")
-        return DONE if found.found.state == "COMPLETED" else NOT_DONE
-
-    return with_session(do)
-
-
-@processes.command(name="instances")
-def instances_(
-    process_id: Annotated[str | None, typer.Option("--process", help="Only of this process.")] = None,
-    state: Annotated[str | None, typer.Option("--state", help=f"One of {', '.join(STATES)}.")] = None,
-    tenant: MaybeTenant = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LISTED_MAX, help="How many to show.")] = 20,
-    before: Annotated[int | None, typer.Option("--before", help="Continue after this instance_key.")] = None,
-    as_json: Json = False,
-) -> int:
-    """List instances, the newest first."""
-    if state is not None and state.lower() not in STATES:
-        raise Refusal(f"--state {shortened(state)} is unknown: use {', '.join(STATES[:-1])} or {STATES[-1]}")
-
-    async def do(session: Session) -> int:
-        found = await instances.find_instances(
-            session,
-            tenant_id=tenant,
-            process_id=process_id,
-            state=cast("StateFilter | None", state and state.upper()),
-            before=before,
-            page_size=limit,
-        )
-        if as_json:
-            print_json(found)
-        elif not found:
-            none = "no instance has begun; `shardclock processes start` starts one, and an engine begins it"
-            filters = (process_id, state, tenant, before)
-            tell_none("instances", none, filtered=any(it is not None for it in filters))
-        else:
-            columns = ["instance_key", "process", "version", "state", "incidents", "started", "ended"]
-            print_table(
-                "",
-                columns,
-                [
-                    (
-                        it.instance_key,
-                        it.process_id,
-                        it.version,
-                        it.state,
-                        it.incidents or None,
-                        it.started_at,
-                        it.ended_at,
-                    )
-                    for it in found
-                ],
-            )
-            tell_if_full(found, limit, way_on=f"--before {found[-1].instance_key}")
-        return DONE
-
-    return with_session(do)
-
-
-@processes.command()
-def show(instance_key: InstanceKey, as_json: Json = False) -> int:
-    """Show one instance: what it waits for, its variables, and what has happened in it."""
-
-    async def do(session: Session) -> int:
-        found = await service.find(session, instance_key)
-        print_instance(found, await _all_steps(session, instance_key), as_json=as_json)
-        return DONE
-
-    return with_session(do)
-
-
-@processes.command()
-def cancel(instance_key: InstanceKey, as_json: Json = False) -> int:
-    """Cancel an instance, with all that it waits for."""
-
-    async def do(session: Session) -> int:
-        sent = await instances.cancel_instance(session, instance_key)
-        return await _end_sent(session, sent, instance_key, "there is nothing to cancel", as_json=as_json)
-
-    return with_signals(do)
-
-
-@processes.command(name="set")
-def set_(
-    instance_key: InstanceKey,
-    variables: Annotated[str, typer.Argument(metavar="JSON", help="A JSON object, @FILE, or -.", show_default=False)],
-    token: Annotated[int, typer.Option("--token", min=1, help="Whose variables; 1: those of the process.")] = 1,
-    as_json: Json = False,
-) -> int:
-    """Set variables of an instance."""
-    given = read_variables(variables, option="JSON")
-
-    async def do(session: Session) -> int:
-        sent = await instances.set_variables(session, instance_key, given, token=token)
-        return await _end_sent(session, sent, instance_key, "its variables can't be set", as_json=as_json)
-
-    return with_signals(do)
-
-
-@processes.command()
-def move(
-    instance_key: InstanceKey,
-    ending: Annotated[list[int] | None, typer.Option("--end", metavar="TOKEN", help="A token that ends.")] = None,
-    begun: Annotated[list[str] | None, typer.Option("--begin", metavar="NODE", help="Where one begins.")] = None,
-    as_json: Json = False,
-) -> int:
-    """Let tokens of an instance end, and others begin; all of it or nothing."""
-    if not ending and not begun:
-        raise Refusal("nothing is to be moved; give --end TOKEN, --begin NODE, or both")
-
-    async def do(session: Session) -> int:
-        from service import token_moves
-
-        stored = await token_moves.model_of(session, instance_key) if begun else None
-        sent = await token_moves.move(
-            session,
-            instance_key,
-            terminated=ending or (),
-            begun=begun or (),
-            definition=token_moves.definition_in(stored) if stored else None,
-        )
-        return await _end_sent(session, sent, instance_key, "no token of it can be moved", as_json=as_json)
-
-    return with_signals(do)
-
-
-@processes.command()
 def message(
     name: Annotated[str, typer.Argument(metavar="NAME", help="As in the model.", show_default=False)],
     correlation: Annotated[str, typer.Option("--key", help="The correlation key.")] = "",
@@ -278,7 +121,7 @@ def message(
     keep_s = 0.0 if keep is None else read_length("--keep", keep).average().total_seconds()
 
     async def do(session: Session) -> int:
-        reached = await instances.publish_message(
+        reached = await publish_message(
             session, name, correlation=correlation, variables=given, tenant_id=tenant, time_to_live_s=keep_s
         )
         return print_reached(reached, as_json=as_json, kept=keep_s > 0)
@@ -297,7 +140,7 @@ def signal(
     given = read_variables(variables)
 
     async def do(session: Session) -> int:
-        reached = await instances.throw_signal(session, name, variables=given, tenant_id=tenant)
+        reached = await throw_signal(session, name, variables=given, tenant_id=tenant)
         return print_reached(reached, as_json=as_json)
 
     return with_signals(do)
@@ -326,30 +169,6 @@ def delete(
     return with_session(do)
 
 
-def read_variables(text: str | None, *, option: str = "--variables") -> dict[str, Any]:
-    """Read the JSON object that an option gives; without it there are no variables.
-
-    errors:  Refusal  it is no JSON, or no object
-    """
-    if text is None:
-        return {}
-    given = read_payload(text, option=option)
-    if not isinstance(given, dict):
-        raise Refusal(f"{option} {shortened(text)} is no JSON object; give names and values")
-    return given
-
-
-async def _end_sent(session: Session, sent: bool, instance_key: int, in_vain: str, *, as_json: bool) -> int:
-    """Print whether an instance was told; of one that has ended, say what is `in_vain`."""
-    if sent:
-        why_not = ""
-    elif found := await instances.find_instance(session, instance_key):
-        why_not = f"instance {instance_key} has ended, it is {found.found.state}: {in_vain}"
-    else:
-        why_not = f"instance {instance_key} is unknown: `shardclock processes instances` lists them"
-    return print_sent(sent, instance_key, why_not, as_json=as_json)
-
-
 def _running_of(it: FoundDefinition) -> str:
     return f"{it.running:,}{'+' if it.running >= RUNNING_MAX else ''}"
 
@@ -362,10 +181,3 @@ def _read(file: Path) -> bytes:
             return opened.read(MODEL_BYTES_MAX + 1)
     except OSError as error:
         raise Refusal(f"{shortened(str(file))} can't be read: {error.strerror}") from None
-
-
-async def _all_steps(session: Session, instance_key: int) -> list[FoundStep]:
-    steps: list[FoundStep] = []
-    while page := await instances.steps_of(session, instance_key, after=steps[-1].version if steps else 0):
-        steps += page
-    return steps

@@ -6,7 +6,7 @@ import typer
 
 from cli.lists import tell_if_full, tell_none
 from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
-from cli.processes import LISTED_MAX, MaybeTenant, Variables, read_variables
+from cli.process_options import LISTED_MAX, MaybeTenant, Variables, read_variables
 from cli.session import with_session, with_signals
 from sql.processes.tasks import claim_task, complete_task, find_tasks
 from sql.session import Session
