@@ -1,8 +1,9 @@
 -- Begins runs of jobs: claims their due deliveries and marks the jobs, before anything is called; drops starts that must
 -- not run.
 --
--- in:    :holder bigint, :lease interval, :places integer (how many the caller takes at most), :running bigint[]: the
---        deliveries whose runs the caller makes, which have not crashed, whatever a clock says; :now timestamptz or null
+-- in:    :holder bigint, :lease interval, :places integer (how many the caller takes at most), :reserving boolean
+--        (also jobs that reserve processors, GPUs or memory; false: these stay due), :running bigint[]: the deliveries
+--        whose runs the caller makes, which have not crashed, whatever a clock says; :now timestamptz or null
 -- out:   at least one row: server_time timestamptz, dropped bigint (starts that were skipped or discarded), replaced
 --        bigint (runs that are to end for a later start), saturated boolean (there may be more), then one run or nulls:
 --        job text, function text, timer_key bigint, claims integer (of the delivery, which the caller has now),
@@ -46,13 +47,15 @@ due as materialized (
 of_job as materialized (
     select
         due.timer_key, due.next_attempt_at, due.due_date, j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key,
-        j.run_claims, r.due_date as run_due_date, j.not_before > coalesce(:now::timestamptz, now()) as rests,
+        j.run_claims, j.reserves, r.due_date as run_due_date, j.not_before > coalesce(:now::timestamptz, now()) as rests,
         row_number() over (partition by due.target, due.tenant_id order by due.next_attempt_at, due.timer_key) as place,
         row_number() over (partition by due.target, due.tenant_id order by due.due_date, due.timer_key) as age,
         count(*) over (partition by due.target, due.tenant_id) as waiting
     from due
     left join lateral (
-        select j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key, j.run_claims, j.not_before
+        select
+            j.name, j.priority, j.overlap, j.is_enabled, j.run_timer_key, j.run_claims, j.not_before,
+            jsonb_strip_nulls(j.policy) ?| array['num_cpus', 'num_gpus', 'memory_mib'] as reserves
         from shardclock.jobs j
         where j.name = substr(due.target, 5) and due.tenant_id = 'default'
         -- A name has one row. Without the limit this would be a join, and the planner might begin it with every job.
@@ -94,6 +97,7 @@ chosen as materialized (
             or (
                 j.run_timer_key is null
                 and j.rests is not true
+                and (:reserving::boolean or not j.reserves)
                 and case when j.overlap = 'replace' then j.age = j.waiting else j.place = 1 end
             )
         )

@@ -101,12 +101,14 @@ async def begin_runs(
     *,
     places: int,
     lease_s: float,
+    reserving: bool = True,
     running: Sequence[int] = (),
     now: datetime | None = None,
 ) -> Begun:
     """Begin runs of the jobs that are due, those of the lowest priority number first.
 
-    The deliveries whose runs the holder makes are `running`: none of them has crashed.
+    The deliveries whose runs the holder makes are `running`: none of them has crashed. Unless `reserving`, a job that
+    asks for processors, GPUs or memory of its own stays due.
 
     shape:   at most `places` runs, of each job one at most
     errors:  StoreUnavailable  no answer: runs may have begun. Nobody calls them, and they count as crashes
@@ -117,6 +119,7 @@ async def begin_runs(
         holder=holder,
         lease=timedelta(seconds=lease_s),
         places=places,
+        reserving=reserving,
         running=list(running),
         now=now,
     )

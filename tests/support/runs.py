@@ -106,12 +106,20 @@ class RunProcesses:
     gate: asyncio.Event | None = None
     heeds: bool = True
     comes_up: bool = True
+    fits: Callable[[Needs], bool] = lambda _: True  # whether a node has what a process asks for
     started: list[tuple[Needs, FakeRunProcess]] = field(default_factory=list)
     orders: list[RunOrder] = field(default_factory=list)
 
     def __call__(self, needs: Needs) -> FakeRunProcess:
         """Start one."""
-        process = FakeRunProcess(self.play, self.gate, heeds=self.heeds, comes_up=self.comes_up, of_all=self.orders)
+        process = FakeRunProcess(
+            self.play,
+            self.gate,
+            heeds=self.heeds,
+            comes_up=self.comes_up,
+            is_slow=not self.fits(needs),
+            of_all=self.orders,
+        )
         self.started.append((needs, process))
         return process
 

@@ -12,7 +12,7 @@ from shardclock import CallOutcome, Canceled, JobPolicy, RunOrder, Seen
 from sql.jobs.runs import BegunRun, EndedRun, SaidOfRun
 from workers.process import ProcessDied
 from workers.runs.lifetime import Lifetime
-from workers.runs.process import RunProcess
+from workers.runs.process import Needs, RunProcess
 
 START_S = 120.0  # for the import of the user's code, and for a node that has what the job asks for
 START_AGAIN_S = 5.0
@@ -106,7 +106,9 @@ class LiveRun:
         if not await self._within(START_S, self.process.ready()):
             if self._asked is not None:
                 return self._judged(Canceled("it had not begun"))
-            reason = f"its process was not ready within {START_S:g} s"
+            needs = Needs.of(0, self.policy)
+            asked = f"; it asks Ray for {needs}" if needs.are_special else ""
+            reason = f"its process was not ready within {START_S:g} s{asked}"
             return Ending(RunOutcome.INTERRUPTED, delay_s=START_AGAIN_S, reason=reason)
         self._is_called = True
         self._tells_called(self)

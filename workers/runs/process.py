@@ -24,6 +24,10 @@ class Needs:
         """Read what a job asks for."""
         return cls(priority, policy.num_cpus, policy.num_gpus, policy.memory_mib)
 
+    def __str__(self) -> str:
+        asked = {"CPUs": self.num_cpus, "GPUs": self.num_gpus, "MiB of memory": self.memory_mib}
+        return " and ".join(f"{amount:g} {unit}" for unit, amount in asked.items() if amount is not None)
+
     @property
     def are_special(self) -> bool:
         """Say whether it reserves anything, which a process that waits would keep from others."""

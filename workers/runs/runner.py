@@ -189,6 +189,7 @@ class JobRunner:
             self._runs,
             self._holder,
             places=self._places.free if self._specs else 0,
+            reserving=self._places.may_wait,
             lease_s=self._settings.lease_s,
             running=[key for key, _ in self._live],
         )
@@ -229,7 +230,7 @@ class JobRunner:
             process,
             was_used=was_used,
             lease_until_s=sent_s + self._settings.lease_s - MARGIN_S,
-            called=lambda it: self._say(it, JobState.RUNNING, None),
+            called=self._called,
             ends=lambda it, why: self._say(it, JobState.TERMINATING, why),
             jitter=self._jitter,
         )
@@ -255,6 +256,10 @@ class JobRunner:
         else:
             self._ended.append(ended)
             self.soon.set()
+
+    def _called(self, live: LiveRun) -> None:
+        self._places.is_ready(live.process)
+        self._say(live, JobState.RUNNING, None)
 
     def _say(self, live: LiveRun, state: JobState, reason: str | None) -> None:
         self._advanced.append((live.run, state.value, reason))

@@ -196,11 +196,12 @@ async def test_a_process_that_does_not_come_up_is_a_failed_attempt_and_one_that_
     told = Told()
 
     done = await live_run(FakeRunProcess(comes_up=False), told).make()
-    slow = await live_run(FakeRunProcess(is_slow=True), told).make()
+    slow = await live_run(FakeRunProcess(is_slow=True), told, num_gpus=8.0, memory_mib=512).make()
 
     assert (done.ending.outcome, done.ending.fails) == (RunOutcome.CRASHED, True)
     assert "no module named app" in (done.ending.reason or "")
     assert (slow.ending.outcome, slow.ending.fails, slow.ending.delay_s) == (RunOutcome.INTERRUPTED, False, 5.0)
+    assert "it asks Ray for 8 GPUs and 512 MiB of memory" in (slow.ending.reason or "")
     assert told.called == 0
 
 

@@ -35,13 +35,27 @@ def test_one_that_is_not_well_or_that_reserves_something_is_ended() -> None:
     assert [needs for needs, _ in processes.started] == [PLAIN, ON_A_GPU]
 
 
+def test_what_waits_for_a_node_takes_up_no_place_until_one_has_it() -> None:
+    places = Places(2, start=RunProcesses())
+    waiting = [places.take(ON_A_GPU)[0] for _ in range(2)]
+
+    assert (places.free, places.may_wait) == (2, False), "as many wait as could run"
+
+    places.is_ready(waiting[0])
+    assert (places.free, places.may_wait) == (1, True)
+    for process in waiting:
+        places.give_back(ON_A_GPU, process, is_well=True)
+    assert (places.free, places.may_wait) == (2, True)
+
+
 def test_there_are_never_more_processes_than_places() -> None:
     processes = RunProcesses()
     places = Places(2, start=processes)
     for needs in (PLAIN, URGENT):
         places.give_back(needs, places.take(needs)[0], is_well=True)
 
-    places.take(ON_A_GPU)
+    on_a_gpu, _ = places.take(ON_A_GPU)
+    places.is_ready(on_a_gpu)
 
     assert [process.killed for _, process in processes.started] == [True, False, False]
     places.end()

@@ -1,0 +1,30 @@
+"""Prove that runs which wait for a node that can hold them keep no others from running."""
+
+from __future__ import annotations
+
+from tests.support.factories import HolderClient
+from tests.support.job_runs import declare, fire, job_of, outcomes
+from tests.support.jobs import job_spec
+from tests.support.runs import RunProcesses, running_jobs
+from tests.support.waiting import eventually
+from workers.settings import WorkerSettings
+
+ONE_PLACE = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02, run_places=1)
+
+
+async def test_jobs_that_no_node_can_hold_leave_the_places_to_others(dsn: str, shard: HolderClient) -> None:
+    on_gpus = [job_spec(f"train{n}", every_s=3_600.0, priority=1, num_gpus=8.0) for n in range(3)]
+    plain = job_spec(every_s=3_600.0, priority=4)
+    await declare(dsn, *on_gpus, plain)
+    await fire(shard)
+
+    async def has_run() -> bool:
+        return (await outcomes(dsn))["SUCCEEDED"] == 1
+
+    processes = RunProcesses(fits=lambda needs: not needs.num_gpus)
+    async with running_jobs(dsn, processes, [*on_gpus, plain], ONE_PLACE):
+        await eventually(has_run)
+        states = [(await job_of(dsn, spec.name)).state for spec in on_gpus]
+
+    assert [order.job for order in processes.orders] == ["refresh"]
+    assert sorted(states) == ["SCHEDULED", "SCHEDULED", "STARTING"], "as many wait as there are places, no more"
