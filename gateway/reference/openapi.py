@@ -17,6 +17,7 @@ from gateway.reference.refusals import kinds_of
 from gateway.requests.callers import TENANT_HEADER
 from gateway.requests.idempotency import HEADER, KEY_CHARS_MAX
 from gateway.requests.problems import MEDIA_TYPE, ProblemAnswer
+from gateway.requests.wait import WAIT_EXAMPLE, how_long
 
 REFS = "#/components/schemas/{model}"
 JSON = "application/json"
@@ -51,10 +52,9 @@ WAIT: Mapping[str, Any] = {
     "name": "wait",
     "in": "query",
     "required": False,
-    "description": "for how long to wait until it has ended, an ISO 8601 duration of at most PT300S; then the answer"
-    " has `end`, the record that ended it",
+    "description": f"{how_long('it has ended')}; then the answer has `end`, the record that ended it",
     "schema": {"type": "string"},
-    "example": "PT30S",
+    "example": WAIT_EXAMPLE,
 }
 WITHOUT_KEY = ("/healthz", "/readyz")
 ALL_TENANTS = "x-all-tenants"  # of an operation: only a key for all tenants may ask for it

@@ -16,8 +16,8 @@ from gateway.requests.asked import seconds_of
 from gateway.requests.listing import listing
 from gateway.requests.paths import Name
 from gateway.requests.problems import CONFLICT, NOT_FOUND, REFUSED, Problem
-from gateway.routes.waiting import Wait, look_until
-from gateway.waits.waiter import wait_s_of
+from gateway.requests.wait import WaitForMore, wait_s_of
+from gateway.routes.waiting import look_until
 from service.consumers import position_of
 from sql.log.groups import GroupDiffers, Place, drop_group, list_groups, open_group, reset_group
 from sql.log.leasing import Batch, LeaseLost, lease_batch, move_place
@@ -78,7 +78,7 @@ async def list_consumers(gateway: Here, _: Operator) -> GroupsAnswer:
     responses={204: {"description": "There is nothing to do now."}},
     openapi_extra=body_of(LeaseRequest, is_needed=False, example={"limit": 100, "lease": "PT30S"}),
 )
-async def lease(group: Name, request: Request, gateway: Here, caller: Operator, wait: Wait = None) -> Response:
+async def lease(group: Name, request: Request, gateway: Here, caller: Operator, wait: WaitForMore = None) -> Response:
     """Lease the next records of a group, which begins at the start of the log if it is new."""
     asked = await read_model(request, LeaseRequest)
     lease_s, wait_s = _lease_s_of(asked.lease), wait_s_of(wait)

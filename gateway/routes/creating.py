@@ -18,7 +18,7 @@ from gateway.requests.callers import Caller
 from gateway.requests.idempotency import REPLAYED, differs, in_flight, request_of
 from gateway.requests.problems import NAME_TAKEN, REFUSED, Problem
 from gateway.requests.queries import refuse_unknown
-from gateway.waits.waiter import wait_s_of
+from gateway.requests.wait import wait_s_of
 from sql.clients.outcomes import NameTaken, Refused, RequestDiffers, RequestInFlight, Scheduled
 from sql.requests.requests import IdempotentRequest
 from timers.model import NewTimer

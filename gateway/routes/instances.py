@@ -25,9 +25,8 @@ from gateway.requests.callers import Caller
 from gateway.requests.listing import listing
 from gateway.requests.paths import Key
 from gateway.requests.problems import NOT_FOUND, Problem
+from gateway.requests.wait import WaitForEnd, wait_s_of
 from gateway.routes.doing import do_once
-from gateway.routes.waiting import WaitForEnd
-from gateway.waits.waiter import wait_s_of
 from service import processes as use_cases
 from service import token_moves
 from sql.processes import instances as statements

@@ -22,8 +22,8 @@ from gateway.requests.asked import MAINTENANCE, ReasonRequest
 from gateway.requests.callers import Caller
 from gateway.requests.listing import listing
 from gateway.requests.paths import Key, Name
-from gateway.routes.waiting import Wait, look_until
-from gateway.waits.waiter import wait_s_of
+from gateway.requests.wait import WaitForEnd, wait_s_of
+from gateway.routes.waiting import look_until
 from jobs.entry import read_entry
 from service import jobs as use_cases
 from service.job_file import apply_one
@@ -115,14 +115,16 @@ async def list_runs(
 @router.get(
     "/{name}/runs/{timer_key:key}", responses={204: {"description": "It is not over."}}, response_model=RunAnswer
 )
-async def get_run(name: Name, timer_key: Key, request: Request, caller: Operator, wait: Wait = None) -> Response:
+async def get_run(name: Name, timer_key: Key, request: Request, caller: Operator, wait: WaitForEnd = None) -> Response:
     """Show how a start of a job ended: its last run, once it is over."""
     run = await _ended(request, caller, name, timer_key, within_s=wait_s_of(wait))
     return Response(status_code=204) if run is None else JSONResponse(RunAnswer.of(run).model_dump(mode="json"))
 
 
 @router.post("/{name}/run", openapi_extra=body_of(ConfigRequest, is_needed=False, example=SINCE), status_code=202)
-async def run_job(name: Name, request: Request, caller: Operator, wait: Wait = None) -> WaitedRunAnswer | StartedAnswer:
+async def run_job(
+    name: Name, request: Request, caller: Operator, wait: WaitForEnd = None
+) -> WaitedRunAnswer | StartedAnswer:
     """Start a job now; `timer_key` names the start. A configuration that is given is for this run alone.
 
     With `wait`, the answer comes when the start is over, with its last run as `run`, or when that time is over.

@@ -15,8 +15,8 @@ from gateway.parts import Gateway, Here, Reader, gateway_of
 from gateway.requests.callers import Caller
 from gateway.requests.listing import PIECE_BYTES, listing
 from gateway.requests.problems import Problem
-from gateway.routes.waiting import Wait, look_until
-from gateway.waits.waiter import wait_s_of
+from gateway.requests.wait import WaitForMore, wait_s_of
+from gateway.routes.waiting import look_until
 from sql.log.records import LogRecord, OwnRecords, log_end, read_own
 from sql.session import NO_TENANTS, StoreUnavailable
 from sql.turns import Turns
@@ -40,7 +40,7 @@ async def read_page(
     limit: Annotated[
         int, Query(ge=1, le=READ_MAX, description="how many records are read; those of other tenants are left out")
     ] = 100,
-    wait: Wait = None,
+    wait: WaitForMore = None,
 ) -> Response:
     """Read what happened to the caller's timers, in the order in which it is read by everybody.
 

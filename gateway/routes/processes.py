@@ -24,9 +24,9 @@ from gateway.requests.bodies import read_body
 from gateway.requests.idempotency import REPLAYED
 from gateway.requests.paths import Key, Name
 from gateway.requests.problems import NOT_FOUND, Problem
+from gateway.requests.wait import WaitForEnd
 from gateway.routes.doing import do_once
 from gateway.routes.instances import ORDER, VariablesRequest, ended, may_wait
-from gateway.routes.waiting import WaitForEnd
 from service import deployment
 from service import processes as use_cases
 from sql.processes import definitions

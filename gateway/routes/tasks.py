@@ -21,6 +21,7 @@ from gateway.requests.idempotency import NothingDone
 from gateway.requests.listing import listing
 from gateway.requests.paths import Key
 from gateway.requests.problems import CONFLICT, NOT_FOUND, Problem
+from gateway.requests.wait import WaitForTasks
 from gateway.routes.doing import do_once
 from gateway.routes.instances import LISTED_MAX, ORDER, VariablesRequest, may_wait
 from sql.deliveries.claim import Lane
@@ -37,10 +38,6 @@ from timers.model import BIGINT_MAX, INTEGER_MAX
 NOT_YOURS = "is not yours: it has ended, its lease has run out, or it never was"  # of one that a program takes
 
 router = APIRouter(prefix="/v1", tags=["processes"])
-
-WaitForTasks = Annotated[
-    str | None, Query(description="for how long to wait for a task, at most PT300S", examples=["PT30S"])
-]
 
 
 class TasksQuery(BaseModel):

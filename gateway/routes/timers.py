@@ -23,10 +23,10 @@ from gateway.requests.bodies import TIMER, read_object
 from gateway.requests.idempotency import request_of
 from gateway.requests.listing import listing
 from gateway.requests.paths import Key, Name
+from gateway.requests.wait import WaitForEnd, wait_s_of
 from gateway.routes.changing import change_own, etag_of
 from gateway.routes.creating import TIMERS, WAITED, schedule, timer_of
 from gateway.waits.timer_ends import find_end
-from gateway.waits.waiter import wait_s_of
 from service.explain import explain
 from service.filters import moment_of
 from service.moves import destination_of, move
@@ -179,7 +179,7 @@ def _add_end(path: str, which_of: Callable[..., TimerRef], suffix: str) -> None:
         request: Request,
         gateway: Here,
         caller: Reader,
-        wait: Annotated[str, Query(description="for how long, an ISO 8601 duration of at most PT300S")] = "PT0S",
+        wait: WaitForEnd = None,
     ) -> Response:
         """Wait until a timer has ended, and show the record that ended it: of one with a target, its delivery's end."""
         wait_s = wait_s_of(wait) or 0.0

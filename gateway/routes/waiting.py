@@ -3,9 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
-from fastapi import Query
 from starlette.requests import Request
 
 from gateway.parts import gateway_of
@@ -14,13 +13,6 @@ from gateway.requests.callers import Caller
 POLL_S = 0.1
 
 T = TypeVar("T")
-Wait = Annotated[
-    str | None,
-    Query(description="for how long to wait until there is something, an ISO 8601 duration of at most PT300S"),
-]
-WaitForEnd = Annotated[
-    str | None, Query(description="for how long to wait for its end, at most PT300S", examples=["PT30S"])
-]
 
 
 async def look_until(

@@ -11,26 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from starlette.requests import Request
 
-from gateway.requests.asked import seconds_of
-from gateway.requests.problems import REFUSED, Problem
-from timers.refusal import shortened
-
-WAIT_S_MAX = 300.0
-
 T = TypeVar("T")
-
-
-def wait_s_of(text: str | None) -> float | None:
-    """Read for how long a caller wants to wait; None: it does not.
-
-    errors:  Problem  no duration, or more than five minutes
-    """
-    if text is None:
-        return None
-    wait_s = seconds_of("wait", text)
-    if wait_s > WAIT_S_MAX:
-        raise Problem(REFUSED, f"wait {shortened(text)} is refused: it must be at most PT{WAIT_S_MAX:.0f}S; ask again")
-    return wait_s
 
 
 class Waiter(Generic[T]):
