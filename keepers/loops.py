@@ -35,24 +35,32 @@ class Loops:
         self._log = log
 
     async def run(self, loops: Mapping[str, Coroutine[Any, Any, None]], *, stop: Callable[[], None]) -> None:
-        """Run loops until all have ended, or one has failed; `stop` asks the others to end.
+        """Run loops until they are asked to stop, or one has failed; `stop` asks all to end.
 
         errors:  whatever ended a loop, for example HolderEnded
         """
         tasks = [asyncio.create_task(work, name=name) for name, work in loops.items()]
+        for task in tasks:
+            task.add_done_callback(self._end_others)
         try:
-            await asyncio.gather(*tasks)
-            self.check()
+            await self.stopping.wait()
         finally:
             stop()
             _, stuck = await asyncio.wait(tasks, timeout=DRAIN_S)
             for task in stuck:
                 task.cancel()
-            await asyncio.gather(*stuck, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
+        self.check()
 
     def end_with(self, error: BaseException) -> None:
-        """Let `run` end with the error of something that runs beside the loops, once they have been asked to stop."""
+        """Let `run` end with an error, of a loop or of something beside them, once they have been asked to stop."""
         self._fault = self._fault or error
+
+    def _end_others(self, task: asyncio.Task[None]) -> None:
+        """End all loops when one has ended: it was asked to, or it has failed."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.end_with(error)
+        self.stopping.set()
 
     def check(self) -> None:
         """Raise that error, if there is one."""

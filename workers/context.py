@@ -13,13 +13,15 @@ from workers.stats import WorkerStats
 
 @dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """`settle` takes outcomes; `held` tells which deliveries may still be called, and lets go of the others.
+    """What is asked and told.
 
-    `claim_again` is told what was given back when it can be called, so that it is claimed soon; `broken` of what nobody
-    can settle any more.
+    `settle` takes outcomes. `may_call` says whether targets may be called: not while the database is on hold. `held`
+    tells which deliveries may still be called, and lets go of the others. `claim_again` is told what was given back
+    when it can be called, so that it is claimed soon; `broken` of what nobody can settle any more.
     """
 
     settle: Callable[[Sequence[Settlement]], None]
+    may_call: Callable[[], bool]
     held: Callable[[Sequence[ClaimedDelivery]], list[ClaimedDelivery]]
     claim_again: Callable[[Sequence[ClaimedDelivery]], None]
     now: Callable[[], datetime]

@@ -1,6 +1,7 @@
 """The deliveries of one handler in one worker: those that wait, those that are being called, and the suspects."""
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Sequence
@@ -50,6 +51,7 @@ class Line:
         self._bucket = Bucket(spec.policy.rate_per_s)
         self._payload_bytes = 0.0  # of one delivery, in the mean of the last claim
         self._tell_at_s = 0.0
+        self._wakes_at_s = math.inf
         self._stopped = False
 
     def __len__(self) -> int:
@@ -95,7 +97,7 @@ class Line:
                 self._changed.clear()
                 while self._begin_one():
                     pass
-                if not any(seat.has_room for seat in self._seats):
+                if self._seat_for_next() is None:
                     # What waits for the rate needs no process.
                     allowed = self._bucket.room(time.monotonic())
                     self._start_seats(int(min(len(self._waiting) + len(self._suspects), allowed)))
@@ -135,8 +137,10 @@ class Line:
 
     def _start_seats(self, most: int) -> None:
         """Start processes, until so many start; beside one that is up, none while another pauses."""
-        pauses = [in_s for seat in self._seats if (in_s := seat.start_in_s) is not None]
-        if self._stopped or (self.is_up and any(pauses)):
+        pauses = [in_s for seat in self._seats if (in_s := seat.start_in_s)]
+        if pauses and self.is_up:
+            self._wake_in(min(pauses))
+        if self._stopped or (pauses and self.is_up):
             return
         most -= sum(seat.is_starting for seat in self._seats)
         for seat in [seat for seat in self._seats if seat.start_in_s == 0.0][: max(0, most)]:
@@ -147,8 +151,6 @@ class Line:
         if seat.is_started:
             self._context.claim_again(self._given_back)
             self._given_back = []
-        else:
-            self._pause()
         self._changed.set()
 
     def _pause(self) -> None:
@@ -178,23 +180,27 @@ class Line:
     def _begin_one(self) -> bool:
         """Begin one call if something waits and there is room for it."""
         now_s = time.monotonic()
-        if self._stopped:
+        if self._stopped or not self._context.may_call():
             return False
         if not (allowed := self._bucket.room(now_s)):
             self._wake_in(self._bucket.next_at_s(now_s) - now_s)
             return False
+        if (seat := self._seat_for_next()) is None:
+            return False
         if self._suspects:
-            # A suspect is called with nothing beside it.
-            seat = next((seat for seat in self._seats if seat.is_started and seat.is_empty), None)
-            if seat is None:
-                return False
             return self._begin(seat, self._context.held([self._suspects.popleft()]), alone=True)
-        seat = next((seat for seat in self._seats if seat.has_room), None)
-        if seat is None or not self._waiting:
+        if not self._waiting:
             return False
         most = self.spec.policy.batch if self.spec.takes_batch else min(seat.chunk, allowed)
         size = int(min(most, len(self._waiting)))
         return self._begin(seat, self._still_wanted([self._waiting.popleft() for _ in range(size)]))
+
+    def _seat_for_next(self) -> Seat | None:
+        """Choose the seat of the next call, with the fewest beside it; a suspect is called with nothing beside it."""
+        seats = [
+            seat for seat in self._seats if (seat.is_started and seat.is_empty if self._suspects else seat.has_room)
+        ]
+        return min(seats, key=len, default=None)
 
     def _begin(self, seat: Seat, chunk: Sequence[ClaimedDelivery], *, alone: bool = False) -> bool:
         if chunk:
@@ -264,4 +270,13 @@ class Line:
                 return
 
     def _wake_in(self, seconds: float) -> None:
-        asyncio.get_running_loop().call_later(max(0.0, seconds), self._changed.set)
+        """Go on after a time, or sooner if that was asked for: then what is to be waited for is judged anew."""
+        loop = asyncio.get_running_loop()
+        at_s = loop.time() + max(0.0, seconds)
+        if at_s < self._wakes_at_s:
+            self._wakes_at_s = at_s
+            loop.call_at(at_s, self._wake)
+
+    def _wake(self) -> None:
+        self._wakes_at_s = math.inf
+        self._changed.set()

@@ -37,7 +37,7 @@ RESTART = Backoff(2.0, 30.0)
 class Called:
     """What became of a chunk: an outcome for each delivery, or none if it must be called again, one at a time.
 
-    Of the chunk, `uncalled` were not called: the handler has become slow.
+    Those in `uncalled` are not in `chunk`: the handler has become slow, or its process had ended before the call.
     """
 
     chunk: Sequence[ClaimedDelivery]
@@ -121,7 +121,10 @@ class Seat:
             self._alone = False
 
     def start(self) -> Coroutine[Any, Any, None]:
-        """Start its process, which must not be there; if it does not come up, the next start waits for a pause."""
+        """Return what starts its process, which must not be there; from now on the seat counts as starting.
+
+        If the process does not come up, the next start waits for a pause.
+        """
         self.is_starting = True  # from now on, not from when the coroutine's task has its first turn
         return self._bring_up()
 
@@ -212,6 +215,7 @@ class Seat:
 
     def _fail(self, why: str) -> None:
         self.end()
+        self.is_starting = False
         self.failed_starts += 1
         self._start_at_s = time.monotonic() + RESTART.pause_s(self.failed_starts)
         self._failed(why)

@@ -17,7 +17,12 @@ class WorkerSettings(KeeperSettings):
 
     delivery_poll_s: float = Field(0.1, gt=0, description="between two looks for due deliveries, if no hint comes")
     delivery_lease_s: float = Field(10.0, gt=0, description="how long a silent worker keeps what it has in hand")
-    run_places: int = Field(4, gt=0, le=1_000, description="runs of jobs at a time in one worker, a process each")
+    run_places: int = Field(
+        4,
+        gt=0,
+        le=1_000,
+        description="runs of jobs at a time in one worker, a process each; as many more that reserve resources",
+    )
     run_lease_s: float = Field(20.0, ge=5, description="how long a silent worker keeps the runs of its jobs")
     delivery_batch: int = Field(1_000, gt=0, description="deliveries claimed, or settled, by one statement")
     webhook_http: bool = Field(False, description="whether webhooks may go to http:// too, which everybody can read")

@@ -76,6 +76,7 @@ class Worker:
         )
         context = WorkerContext(
             settle=self._settle_soon,
+            may_call=self._may_call,
             held=self._held,
             claim_again=self._claim_again,
             now=self._clock.now,
@@ -311,6 +312,8 @@ class Worker:
         self._runner.soon.set()
 
     def _stop(self) -> None:
+        self._handlers.stop()
+        self._endpoints.stop()
         self._loops.stopping.set()
         self._look_soon()
         self._settler.wake()

@@ -170,9 +170,17 @@ def policy_of(
         retry_period_s=length("retry_period", retry_period, "PT0.1S", "P1D"),
         retry_max_s=length("retry_max", retry_max, "PT0.1S", "P30D"),
         num_cpus=given(number, "num_cpus", num_cpus, 0, 1_024),
-        num_gpus=given(number, "num_gpus", num_gpus, 0, 1_024),
+        num_gpus=given(_gpus, "num_gpus", num_gpus, 0, 1_024),
         memory_mib=given(whole, "memory_mib", memory_mib, 1, 1_048_576),
     )
+
+
+def _gpus(name: str, value: object, low: float, high: float) -> float:
+    """Read a number of GPUs: Ray shares one, but gives several only as whole ones."""
+    amount = number(name, value, low, high)
+    if amount > 1 and amount != int(amount):
+        raise InvalidHandler(f"{name} {amount:g} is refused: Ray gives a part of one GPU, or whole ones")
+    return amount
 
 
 def declared_jobs() -> list[Job]:

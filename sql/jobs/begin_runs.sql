@@ -1,9 +1,10 @@
 -- Begins runs of jobs: claims their due deliveries and marks the jobs, before anything is called; drops starts that must
 -- not run.
 --
--- in:    :holder bigint, :lease interval, :places integer (how many the caller takes at most), :reserving boolean
---        (also jobs that reserve processors, GPUs or memory; false: these stay due), :running bigint[]: the deliveries
---        whose runs the caller makes, which have not crashed, whatever a clock says; :now timestamptz or null
+-- in:    :holder bigint, :lease interval, :places integer and :reserving integer (how many runs the caller
+--        takes at most, of jobs that reserve nothing, and of those that reserve processors, GPUs or memory), :running
+--        bigint[]: the deliveries whose runs the caller makes, which have not crashed, whatever a clock says; :now
+--        timestamptz or null
 -- out:   at least one row: server_time timestamptz, dropped bigint (starts that were skipped or discarded), replaced
 --        bigint (runs that are to end for a later start), saturated boolean (there may be more), then one run or nulls:
 --        job text, function text, timer_key bigint, claims integer (of the delivery, which the caller has now),
@@ -85,7 +86,7 @@ judged as materialized (
 ),
 chosen as materialized (
     select
-        j.timer_key, j.name, j.crashed, j.run_claims,
+        j.timer_key, j.name, j.crashed, j.run_claims, j.reserves,
         -- A start is as urgent as one of the next lower number that is due five minutes later: so none waits for ever.
         row_number() over (
             order by j.next_attempt_at + j.priority * interval '5 minutes', j.timer_key
@@ -97,7 +98,6 @@ chosen as materialized (
             or (
                 j.run_timer_key is null
                 and j.rests is not true
-                and (:reserving::boolean or not j.reserves)
                 and case when j.overlap = 'replace' then j.age = j.waiting else j.place = 1 end
             )
         )
@@ -105,11 +105,13 @@ chosen as materialized (
 held as materialized (
     -- Locked first, and asked again on the newest version: from here on both rows of a run are ours, or none is. One after
     -- the other, until there are as many as places: a job that somebody has locked takes up none.
-    (
+    select r.*
+    from (values (false, :places::integer), (true, :reserving::integer)) as kind (reserves, places)
+    cross join lateral (
         select
             c.name, c.crashed, c.run_claims, d.timer_key, d.claims, d.failed_attempts, d.claimed_until,
             j.function, j.config, j.policy
-        from (select s.* from chosen s where not s.crashed order by s.rank) c
+        from (select s.* from chosen s where not s.crashed and s.reserves = kind.reserves order by s.rank) c
         cross join lateral (
             select d.timer_key, d.claims, d.failed_attempts, d.claimed_until
             from shardclock.deliveries d
@@ -131,8 +133,8 @@ held as materialized (
                 and (j.not_before > coalesce(:now::timestamptz, now())) is not true
             for update of j skip locked
         ) j
-        limit greatest(:places::integer, 0)
-    )
+        limit greatest(kind.places, 0)
+    ) r
     union all
     -- The end of a run that crashed needs no place.
     select

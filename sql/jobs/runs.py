@@ -101,16 +101,15 @@ async def begin_runs(
     *,
     places: int,
     lease_s: float,
-    reserving: bool = True,
+    reserving: int,
     running: Sequence[int] = (),
     now: datetime | None = None,
 ) -> Begun:
     """Begin runs of the jobs that are due, those of the lowest priority number first.
 
-    The deliveries whose runs the holder makes are `running`: none of them has crashed. Unless `reserving`, a job that
-    asks for processors, GPUs or memory of its own stays due.
+    The deliveries whose runs the holder makes are `running`: none of them has crashed.
 
-    shape:   at most `places` runs, of each job one at most
+    shape:   at most `places` runs, and at most `reserving` of jobs that reserve resources; of each job one at most
     errors:  StoreUnavailable  no answer: runs may have begun. Nobody calls them, and they count as crashes
     source:  sql/jobs/begin_runs.sql
     """

@@ -138,6 +138,27 @@ async def test_when_one_loop_fails_the_others_are_asked_to_end_and_a_stuck_one_i
     assert ended == ["in order", "cancelled"]
 
 
+async def test_when_they_are_asked_to_stop_a_statement_in_flight_is_waited_for_no_longer_than_a_drain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loops, "DRAIN_S", 0.05)
+    it, in_flight = loops_of(), asyncio.Event()
+
+    async def takes_long() -> float:
+        in_flight.set()
+        await asyncio.Event().wait()
+        return 0.0
+
+    running = asyncio.create_task(
+        it.run({"claims": it.until_stopped("claims", takes_long, asyncio.Event())}, stop=it.stopping.set)
+    )
+    await in_flight.wait()
+    it.stopping.set()
+
+    async with asyncio.timeout(5):
+        await running
+
+
 async def test_an_event_ends_a_pause_at_once() -> None:
     sooner = asyncio.Event()
     waiting = asyncio.create_task(pause(3600.0, sooner))

@@ -116,10 +116,16 @@ class JobWorker:
     async def __aexit__(self, *_: object) -> None:
         await self.session.close()
 
-    async def begin(self, places: int = 10, *, running: Sequence[int] = ()) -> Begun:
+    async def begin(self, places: int = 10, *, reserving: int = 10, running: Sequence[int] = ()) -> Begun:
         """Begin what is due."""
         return await begin_runs(
-            self.session, self.holder, places=places, lease_s=LEASE_S, running=running, now=self.now
+            self.session,
+            self.holder,
+            places=places,
+            reserving=reserving,
+            lease_s=LEASE_S,
+            running=running,
+            now=self.now,
         )
 
     async def one(self) -> BegunRun:

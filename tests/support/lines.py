@@ -11,7 +11,7 @@ from datetime import timedelta
 from shardclock import Completed, Outcome
 from sql.deliveries.claim import Claim, ClaimedDelivery
 from sql.deliveries.settle import Ending, Settlement
-from tests.support.handlers import NOON, Died, Hangs, Processes, delivery
+from tests.support.handlers import NOON, Died, FakeProcess, Hangs, delivery
 from tests.support.waiting import eventually
 from workers.context import WorkerContext
 from workers.handler import HandlerSpec
@@ -22,14 +22,16 @@ from workers.stats import WorkerStats
 class Running:
     """One line that runs, and what it has settled."""
 
-    def __init__(self, spec: HandlerSpec, processes: Processes) -> None:
+    def __init__(self, spec: HandlerSpec, start: Callable[[HandlerSpec], FakeProcess]) -> None:
         self.settled: list[Settlement] = []
         self.lost: set[Claim] = set()
+        self.may_call = True
         self.stats = WorkerStats([spec.target])
         self.broken: list[BaseException] = []
         self.claim_again: list[ClaimedDelivery] = []
         context = WorkerContext(
             settle=self.settled.extend,
+            may_call=lambda: self.may_call,
             held=lambda deliveries: [it for it in deliveries if it.claim not in self.lost],
             claim_again=self.claim_again.extend,
             now=lambda: NOON + timedelta(seconds=1),
@@ -37,7 +39,7 @@ class Running:
             broken=self.broken.append,
             jitter=random.uniform,
         )
-        self.line = Line(spec, context, start=processes)
+        self.line = Line(spec, context, start=start)
 
     def ends(self) -> dict[int, Ending | None]:
         """Say how each delivery ended."""
@@ -45,9 +47,11 @@ class Running:
 
 
 @asynccontextmanager
-async def running(spec: HandlerSpec, processes: Processes, *, up: bool = True) -> AsyncIterator[Running]:
+async def running(
+    spec: HandlerSpec, start: Callable[[HandlerSpec], FakeProcess], *, up: bool = True
+) -> AsyncIterator[Running]:
     """Run a line, whose process is up."""
-    it = Running(spec, processes)
+    it = Running(spec, start)
     task = asyncio.create_task(it.line.run())
     try:
         if up:

@@ -126,14 +126,15 @@ class RunProcesses:
 
 @asynccontextmanager
 async def running_jobs(
-    dsn: str, processes: RunProcesses, specs: Sequence[JobSpec], settings: WorkerSettings = QUICK
+    dsn: str,
+    start: Callable[[Needs], FakeRunProcess],
+    specs: Sequence[JobSpec],
+    settings: WorkerSettings = QUICK,
 ) -> AsyncIterator[Worker]:
     """Run a worker that keeps all slots and has these jobs, and drain it."""
     holder = secrets.randbits(62)
     incarnation = Incarnation(holder, WORKER, "test", "test", "test", "test", 1)
-    worker = Worker(
-        incarnation, settings, [], as_role(dsn, "shard"), start=Processes(), jobs=specs, start_run=processes
-    )
+    worker = Worker(incarnation, settings, [], as_role(dsn, "shard"), start=Processes(), jobs=specs, start_run=start)
     run = asyncio.create_task(worker.run())
     try:
         await eventually(lambda: assigned(dsn, holder))

@@ -30,7 +30,7 @@ class Needs:
 
     @property
     def are_special(self) -> bool:
-        """Say whether it reserves anything, which a process that waits would keep from others."""
+        """Say whether it reserves anything, which an idle process would keep from others."""
         return (self.num_cpus, self.num_gpus, self.memory_mib) != (None, None, None)
 
 

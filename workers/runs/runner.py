@@ -28,7 +28,7 @@ from sql.jobs.runs import (
 )
 from sql.session import Session
 from workers.runs.gate import HintGate
-from workers.runs.live import KILL_S, LiveRun
+from workers.runs.live import KILL_S, START_AGAIN_S, LiveRun
 from workers.runs.places import Places
 from workers.runs.process import Needs, RunProcess
 
@@ -43,7 +43,7 @@ CLOSE_S = 0.5  # for ends of runs whose jobs somebody has locked, when the worke
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """How many runs there are at a time, and how long a silent worker keeps its runs."""
+    """How many runs there are at a time of each kind, and how long a silent worker keeps its runs."""
 
     places: int
     lease_s: float
@@ -51,7 +51,7 @@ class RunLimits:
 
 
 class JobRunner:
-    """Make runs of an app's jobs, one at a time of each job, as many at a time as there are places."""
+    """Make runs of an app's jobs, one at a time of each job, as many at a time as there are places of their kind."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class JobRunner:
             self._runs,
             self._holder,
             places=self._places.free if self._specs else 0,
-            reserving=self._places.may_wait,
+            reserving=self._places.free_reserving if self._specs else 0,
             lease_s=self._settings.lease_s,
             running=[key for key, _ in self._live],
         )
@@ -201,8 +201,12 @@ class JobRunner:
                 self._take(run, policy_of(run.policy), sent_s)
             except InvalidJob as refusal:
                 self._ended.append(EndedRun(run, Ending(RunOutcome.FAILED, fails=True, reason=str(refusal))))
+            except Exception as error:  # noqa: BLE001 - whatever Ray says, the other runs of this answer have begun
+                reason = f"its process can't be started: {type(error).__name__}: {error}"[:300]
+                ending = Ending(RunOutcome.INTERRUPTED, delay_s=START_AGAIN_S, reason=reason)
+                self._ended.append(EndedRun(run, ending))
         # To look again at once helps only if another run has ended, or if a place is free.
-        again = (begun.saturated and found) or (bool(begun.runs) and bool(self._places.free))
+        again = (begun.saturated and found) or (bool(begun.runs) and self._places.free > 0)
         return len(self._ended) > before or again
 
     def _take(self, run: BegunRun, policy: JobPolicy, sent_s: float) -> None:
@@ -230,7 +234,7 @@ class JobRunner:
             process,
             was_used=was_used,
             lease_until_s=sent_s + self._settings.lease_s - MARGIN_S,
-            called=self._called,
+            called=lambda it: self._say(it, JobState.RUNNING, None),
             ends=lambda it, why: self._say(it, JobState.TERMINATING, why),
             jitter=self._jitter,
         )
@@ -256,10 +260,6 @@ class JobRunner:
         else:
             self._ended.append(ended)
             self.soon.set()
-
-    def _called(self, live: LiveRun) -> None:
-        self._places.is_ready(live.process)
-        self._say(live, JobState.RUNNING, None)
 
     def _say(self, live: LiveRun, state: JobState, reason: str | None) -> None:
         self._advanced.append((live.run, state.value, reason))

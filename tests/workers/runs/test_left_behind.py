@@ -41,7 +41,7 @@ async def test_a_run_that_was_called_while_its_job_was_locked_is_shown_as_runnin
         process.ready = until_ready  # type: ignore[method-assign]
         return process
 
-    async with running_jobs(dsn, start, [spec]):  # type: ignore[arg-type]
+    async with running_jobs(dsn, start, [spec]):
         await eventually(lambda: is_in(dsn, "STARTING"))
         connection = await asyncpg.connect(dsn)
         async with connection.transaction():

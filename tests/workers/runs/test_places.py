@@ -1,12 +1,14 @@
-"""Prove that a worker makes as many runs at a time as it has places. A process that reserves nothing is used again."""
+"""Prove that a worker makes as many runs at a time as it has places of their kind, and uses plain processes again."""
 
 from __future__ import annotations
 
-from tests.support.runs import RunProcesses
+import pytest
+
+from tests.support.runs import FakeRunProcess, RunProcesses
 from workers.runs.places import Places
 from workers.runs.process import Needs
 
-PLAIN, URGENT, ON_A_GPU = Needs(), Needs(priority=1), Needs(num_gpus=1.0)
+PLAIN, URGENT, LAST, ON_A_GPU = Needs(), Needs(priority=1), Needs(priority=4), Needs(num_gpus=1.0)
 
 
 def test_a_process_that_is_well_is_lent_again_to_a_run_with_the_same_needs() -> None:
@@ -35,17 +37,26 @@ def test_one_that_is_not_well_or_that_reserves_something_is_ended() -> None:
     assert [needs for needs, _ in processes.started] == [PLAIN, ON_A_GPU]
 
 
-def test_what_waits_for_a_node_takes_up_no_place_until_one_has_it() -> None:
+def test_runs_that_reserve_something_have_places_of_their_own() -> None:
     places = Places(2, start=RunProcesses())
     waiting = [places.take(ON_A_GPU)[0] for _ in range(2)]
 
-    assert (places.free, places.may_wait) == (2, False), "as many wait as could run"
+    assert (places.free, places.free_reserving) == (2, 0)
+    places.take(PLAIN)
+    places.give_back(ON_A_GPU, waiting[0], is_well=True)
+    assert (places.free, places.free_reserving) == (1, 1)
 
-    places.is_ready(waiting[0])
-    assert (places.free, places.may_wait) == (1, True)
-    for process in waiting:
-        places.give_back(ON_A_GPU, process, is_well=True)
-    assert (places.free, places.may_wait) == (2, True)
+
+def test_a_process_that_can_not_be_started_takes_up_no_place() -> None:
+    def refuse(_: Needs) -> FakeRunProcess:
+        raise ValueError("GPUs must be whole numbers")
+
+    places = Places(1, start=refuse)
+    for needs in (PLAIN, ON_A_GPU):
+        with pytest.raises(ValueError, match="whole numbers"):
+            places.take(needs)
+
+    assert (places.free, places.free_reserving) == (1, 1)
 
 
 def test_there_are_never_more_processes_than_places() -> None:
@@ -54,9 +65,11 @@ def test_there_are_never_more_processes_than_places() -> None:
     for needs in (PLAIN, URGENT):
         places.give_back(needs, places.take(needs)[0], is_well=True)
 
-    on_a_gpu, _ = places.take(ON_A_GPU)
-    places.is_ready(on_a_gpu)
+    places.take(LAST)
 
     assert [process.killed for _, process in processes.started] == [True, False, False]
+    places.take(ON_A_GPU)
     places.end()
-    assert [process.killed for _, process in processes.started] == [True, True, False], "what is lent is its run's"
+    assert [process.killed for _, process in processes.started] == [True, True, False, False], (
+        "what is lent is its run's"
+    )

@@ -1,12 +1,13 @@
-"""Prove that runs which wait for a node that can hold them keep no others from running."""
+"""Prove that runs which Ray has no node for, or can't start, keep no others from running."""
 
 from __future__ import annotations
 
 from tests.support.factories import HolderClient
 from tests.support.job_runs import declare, fire, job_of, outcomes
 from tests.support.jobs import job_spec
-from tests.support.runs import RunProcesses, running_jobs
+from tests.support.runs import FakeRunProcess, RunProcesses, running_jobs
 from tests.support.waiting import eventually
+from workers.runs.process import Needs
 from workers.settings import WorkerSettings
 
 ONE_PLACE = WorkerSettings(delivery_poll_s=0.01, heartbeat_s=0.02, run_places=1)
@@ -28,3 +29,28 @@ async def test_jobs_that_no_node_can_hold_leave_the_places_to_others(dsn: str, s
 
     assert [order.job for order in processes.orders] == ["refresh"]
     assert sorted(states) == ["SCHEDULED", "SCHEDULED", "STARTING"], "as many wait as there are places, no more"
+
+
+async def test_a_process_that_can_not_be_started_interrupts_its_own_run_and_no_other(
+    dsn: str, shard: HolderClient
+) -> None:
+    refused = [job_spec(f"train{n}", every_s=3_600.0, priority=1, num_gpus=8.0, max_retries=0) for n in range(2)]
+    plain = job_spec(every_s=3_600.0, priority=4)
+    await declare(dsn, *refused, plain)
+    await fire(shard)
+
+    def start(needs: Needs) -> FakeRunProcess:
+        if needs.num_gpus:
+            raise ValueError("8 GPUs are not possible here")
+        return FakeRunProcess()
+
+    async def have_ended() -> bool:
+        counts = [await outcomes(dsn, spec.name) for spec in (*refused, plain)]
+        return all(count["INTERRUPTED"] for count in counts[:2]) and counts[2]["SUCCEEDED"] == 1
+
+    async with running_jobs(dsn, start, [*refused, plain]):
+        await eventually(have_ended)
+
+    jobs = [await job_of(dsn, spec.name) for spec in refused]
+    assert [(it.crashes, it.failures) for it in jobs] == [(0, 0), (0, 0)]
+    assert "8 GPUs are not possible here" in str(jobs[0].last_reason)
