@@ -124,8 +124,10 @@ def cancel(instance_key: InstanceKey, as_json: Json = False) -> int:
     """Cancel an instance, with all that it waits for."""
 
     async def do(session: Session) -> int:
-        sent = await instances.cancel_instance(session, instance_key)
-        return await _end_sent(session, sent, instance_key, "there is nothing to cancel", as_json=as_json)
+        outcome = await instances.cancel_instance(session, instance_key)
+        why_not = "" if outcome == "SENT" else service.why_not_canceled(instance_key, outcome)
+        is_so = outcome == "CANCELED"
+        return print_sent(outcome == "SENT", instance_key, why_not, is_so=is_so, as_json=as_json)
 
     return with_signals(do)
 
@@ -179,7 +181,7 @@ async def _end_sent(session: Session, sent: bool, instance_key: int, in_vain: st
     elif found := await instances.find_instance(session, instance_key):
         why_not = f"instance {instance_key} has ended, it is {found.found.state}: {in_vain}"
     else:
-        why_not = f"instance {instance_key} is unknown: `shardclock processes instances` lists them"
+        why_not = service.UNKNOWN.format(key=instance_key)
     return print_sent(sent, instance_key, why_not, as_json=as_json)
 
 

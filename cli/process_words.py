@@ -9,15 +9,15 @@ from service.processes import variables_of
 from sql.processes.instances import FoundStep, WholeInstance
 
 
-def print_sent(sent: bool, instance_key: int, why_not: str, *, as_json: bool) -> int:
-    """Say whether an instance was told, or why not; return the exit code."""
+def print_sent(sent: bool, instance_key: int, why_not: str, *, is_so: bool = False, as_json: bool) -> int:
+    """Say whether an instance was told, or why not, for example because it `is_so` already; return the exit code."""
     if as_json:
         print_json({"instance_key": instance_key, "sent": sent})
     elif sent:
         tell(f"sent; `shardclock processes show {instance_key}` tells what came of it")
     else:
-        tell(f"shardclock: {why_not}")
-    return DONE if sent else NOT_DONE
+        tell(why_not if is_so else f"shardclock: {why_not}")
+    return DONE if sent or is_so else NOT_DONE
 
 
 def print_reached(reached: list[int], *, as_json: bool, kept: bool = False) -> int:

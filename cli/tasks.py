@@ -8,6 +8,7 @@ from cli.lists import tell_if_full, tell_none
 from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
 from cli.process_options import LISTED_MAX, MaybeTenant, Variables, read_variables
 from cli.session import with_session, with_signals
+from service.tasks import COMPLETED, COMPLETED_BEFORE, LEFT
 from sql.processes.tasks import claim_task, complete_task, find_tasks
 from sql.session import Session
 from timers.refusal import shortened
@@ -95,14 +96,16 @@ def complete(task_key: TaskKey, variables: Variables = None, as_json: Json = Fal
     given = read_variables(variables)
 
     async def do(session: Session) -> int:
-        done = await complete_task(session, task_key, variables=given)
+        outcome = await complete_task(session, task_key, variables=given)
+        is_so = outcome in (COMPLETED, COMPLETED_BEFORE)
         if as_json:
-            print_json({"task_key": task_key, "state": "COMPLETED" if done else "NOT_FOUND"})
-        elif done:
+            print_json({"task_key": task_key, "state": outcome})
+        elif outcome == COMPLETED:
             tell(f"task {task_key} is completed; its instance goes on")
         else:
-            tell(f"shardclock: task {task_key} is completed already, or never was")
-        return DONE if done else NOT_DONE
+            why_not = LEFT[outcome].format(key=task_key)
+            tell(why_not if is_so else f"shardclock: {why_not}")
+        return DONE if is_so else NOT_DONE
 
     return with_signals(do)
 

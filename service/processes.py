@@ -15,6 +15,7 @@ from sql.session import Session, StatementRefused
 from timers.refusal import Refusal
 
 NOT_THERE = "P0002"  # the state with which the functions refuse what names nothing, in a sentence for users
+UNKNOWN = "instance {key} is unknown; `shardclock processes instances` lists them"
 FOLLOW_S = 0.05  # between two looks at an instance whose end somebody waits for
 
 T = TypeVar("T")
@@ -86,7 +87,7 @@ async def find(session: Session, instance_key: int, *, tenant_id: str | None = N
     """
     if found := await instances.find_instance(session, instance_key, tenant_id=tenant_id):
         return found
-    raise UnknownProcess(f"instance {instance_key} is unknown; `shardclock processes instances` lists them")
+    raise UnknownProcess(UNKNOWN.format(key=instance_key))
 
 
 async def wait_for_end(
@@ -102,6 +103,15 @@ async def wait_for_end(
         await asyncio.sleep(FOLLOW_S)
         found = await find(session, instance_key, tenant_id=tenant_id)
     return found
+
+
+def why_not_canceled(instance_key: int, outcome: str) -> str:
+    """Say why an instance was not told to end; `outcome` is as of `cancel_instance`, and not SENT."""
+    if outcome == "NOT_FOUND":
+        return UNKNOWN.format(key=instance_key)
+    if outcome == "CANCELED":
+        return f"instance {instance_key} was cancelled already"
+    return f"instance {instance_key} has ended, it is {outcome}: there is nothing to cancel"
 
 
 async def _unless_refused(work: Awaitable[T]) -> T:

@@ -375,7 +375,6 @@ declare
     )$rule$;
     -- What has no tenant of its own is seen with what it belongs to.
     of_instance constant text := 'exists (select from shardclock.instances i where i.instance_key = %I.instance_key)';
-    of_task constant text := 'exists (select from shardclock.tasks t where t.task_key = %I.task_key)';
     held record;
 begin
     for held in
@@ -385,7 +384,7 @@ begin
                 ('timers', own), ('command_log', own), ('deliveries', own), ('dead_letters', own), ('endpoints', own),
                 ('tenants', own), ('audit', own), ('idempotent_requests', own), ('definitions', own),
                 ('instances', own), ('subscriptions', own), ('messages', own), ('process_starts', own), ('tasks', own),
-                ('instance_steps', of_instance), ('incidents', of_instance), ('task_acts', of_task),
+                ('instance_steps', of_instance), ('incidents', of_instance), ('task_acts', of_instance),
                 -- They quote records and runs of any tenant.
                 ('records_aside', everyone), ('job_runs', everyone)
         ) as r (table_name, rule)

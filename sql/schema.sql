@@ -898,7 +898,7 @@ ALTER TABLE ONLY shardclock.holders
 -- out_of_range(timestamp with time zone, text)  0001_timers.sql
 -- broken_rule(shardclock.timers)  0001_timers.sql
 -- cancel_delivery(bigint, text)  0018_processes.sql
--- cancel_instance(bigint, text)  0018_processes.sql
+-- cancel_instance(bigint, text)  0032_tasks.sql
 -- cancel_job(text, text)  0024_cancelled_for_good.sql
 -- cancel_process_instance(bigint, text)  0006_verbs.sql
 -- change_timer(text, bigint, text, text, text)  0006_verbs.sql
@@ -920,7 +920,7 @@ ALTER TABLE ONLY shardclock.holders
 -- clock_of(timestamp with time zone, text)  0004_dates.sql
 -- close_starts(bigint)  0018_processes.sql
 -- complete_service_task(bigint, integer, jsonb, text)  0018_processes.sql
--- complete_task(bigint, jsonb, text)  0031_who_did_it.sql
+-- complete_task(bigint, jsonb, text)  0032_tasks.sql
 -- configure_job(text, jsonb)  0012_job_verbs.sql
 -- correlate_waiting(bigint[])  0025_kept_messages.sql
 -- declare_job(jsonb)  0012_job_verbs.sql

@@ -52,7 +52,7 @@ OWN: Mapping[str, Collection[Kind]] = {
     "add_endpoint": {CONFLICT, OVER_QUOTA},
     "stream_log": {OVER_QUOTA},
     "lease_records": {CONFLICT},
-    "claim_task": {CONFLICT},
+    **{name: {CONFLICT} for name in ("claim_task", "complete_task", "cancel_instance")},
     "acknowledge_records": {CONFLICT},
 }
 

@@ -24,7 +24,7 @@ from gateway.reference.openapi import body_of
 from gateway.requests.callers import Caller
 from gateway.requests.listing import listing
 from gateway.requests.paths import Key
-from gateway.requests.problems import NOT_FOUND, Problem
+from gateway.requests.problems import CONFLICT, NOT_FOUND, Problem
 from gateway.requests.wait import WaitForEnd, wait_s_of
 from gateway.routes.doing import do_once
 from service import processes as use_cases
@@ -129,10 +129,14 @@ async def list_steps(
 
 @router.post("/{instance_key:key}/cancel", status_code=202, response_model=InstanceKeyAnswer)
 async def cancel_instance(instance_key: Key, request: Request, caller: Writer) -> Response:
-    """Cancel an instance, with all that it waits for."""
+    """Cancel an instance, with all that it waits for. One that was cancelled already is so."""
 
     async def do(session: Session) -> InstanceKeyAnswer:
-        return _sent(instance_key, await statements.cancel_instance(session, instance_key, tenant_id=caller.tenant_id))
+        outcome = await statements.cancel_instance(session, instance_key, tenant_id=caller.tenant_id)
+        if outcome not in ("SENT", "CANCELED"):
+            kind = NOT_FOUND if outcome == "NOT_FOUND" else CONFLICT
+            raise Problem(kind, use_cases.why_not_canceled(instance_key, outcome), state=outcome)
+        return InstanceKeyAnswer(instance_key=instance_key)
 
     return await do_once(request, caller, {}, do, status=202)
 

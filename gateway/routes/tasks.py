@@ -24,6 +24,7 @@ from gateway.requests.problems import CONFLICT, NOT_FOUND, Problem
 from gateway.requests.wait import WaitForTasks
 from gateway.routes.doing import do_once
 from gateway.routes.instances import LISTED_MAX, ORDER, VariablesRequest, may_wait
+from service.tasks import LEFT
 from sql.deliveries.claim import Lane
 from sql.processes.service_tasks import activate_service_tasks as activate
 from sql.processes.service_tasks import complete_service_task as complete_taken
@@ -142,13 +143,15 @@ async def claim_task(task_key: Key, request: Request, caller: Writer) -> Respons
     openapi_extra=body_of(VariablesRequest, is_needed=False, example={"variables": {"approved": True}}),
 )
 async def complete_task(task_key: Key, request: Request, caller: Writer) -> Response:
-    """Complete a task; its instance goes on."""
+    """Complete a task; its instance goes on. One that was completed already, or is cancelled, stays as it is."""
     asked = await read_model(request, VariablesRequest)
 
     async def do(session: Session) -> TaskStateAnswer:
-        done = await complete(session, task_key, variables=asked.variables, tenant_id=caller.tenant_id)
-        outcome = "COMPLETED" if done else "NOT_FOUND"
-        return _of_task(task_key, outcome, gone="is completed already, or never was")
+        outcome = await complete(session, task_key, variables=asked.variables, tenant_id=caller.tenant_id)
+        if outcome in LEFT:
+            kind = NOT_FOUND if outcome == "NOT_FOUND" else CONFLICT
+            raise Problem(kind, LEFT[outcome].format(key=task_key), state=outcome)
+        return TaskStateAnswer(task_key=task_key, state=outcome)
 
     return await do_once(request, caller, asked, do)
 

@@ -153,13 +153,15 @@ async def steps_of(session: Session, instance_key: int, *, after: int = 0, page_
     ]
 
 
-async def cancel_instance(session: Session, instance_key: int, *, tenant_id: str | None = None) -> bool:
-    """Ask for an instance to be cancelled; False: it has ended, or never was.
+async def cancel_instance(session: Session, instance_key: int, *, tenant_id: str | None = None) -> str:
+    """Ask for an instance to be cancelled; return SENT, how it has ended (CANCELED, COMPLETED or ERROR), or NOT_FOUND.
 
     errors:  StoreUnavailable  the outcome is unknown: call again
     source:  sql/processes/cancel_instance.sql
     """
-    return await _sent(session, "cancel_instance", instance_key=instance_key, tenant_id=tenant_id)
+    row = await session.row("cancel_instance", instance_key=instance_key, tenant_id=tenant_id)
+    assert row is not None, "a function's value is one row"
+    return str(row["outcome"])
 
 
 async def resolve_incident(session: Session, instance_key: int, token: int, *, tenant_id: str | None = None) -> bool:

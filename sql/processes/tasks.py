@@ -69,8 +69,8 @@ async def claim_task(session: Session, task_key: int, *, assignee: str | None, t
 
 async def complete_task(
     session: Session, task_key: int, *, variables: Mapping[str, Any], tenant_id: str | None = None
-) -> bool:
-    """Complete a task; False: it is completed already, or never was.
+) -> str:
+    """Complete a task; return COMPLETED, or why not: COMPLETED_BEFORE, CANCELED or NOT_FOUND.
 
     errors:  StoreUnavailable  the outcome is unknown: read whether it is still open
              StatementRefused  the variables are too large
@@ -80,4 +80,5 @@ async def complete_task(
     row = await session.row(
         "complete_task", task_key=task_key, variables=write_variables(variables), tenant_id=tenant_id
     )
-    return row is not None and row["outcome"] == "COMPLETED"
+    assert row is not None, "a function's value is one row"
+    return str(row["outcome"])

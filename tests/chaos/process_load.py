@@ -144,7 +144,7 @@ def _completes(begin: Begin, task_key: int) -> Send:
     async def send(session: Session, call: Call) -> Call:
         variables = {"done": begin.key}
         done = await complete_task(session, task_key, variables=variables, tenant_id=begin.tenant_id)
-        return replace(call, outcome="ok", answer="COMPLETED" if done else "NOT_FOUND")
+        return replace(call, outcome="ok", answer="COMPLETED" if done == "COMPLETED" else "NOT_FOUND")
 
     return send
 
@@ -168,6 +168,6 @@ def _publishes(begin: Begin, key: int) -> Send:
 def _stops(begin: Begin, key: int) -> Send:
     async def send(session: Session, call: Call) -> Call:
         sent = await cancel_instance(session, key, tenant_id=begin.tenant_id)
-        return replace(call, outcome="ok", answer="SENT" if sent else "NOT_FOUND")
+        return replace(call, outcome="ok", answer="SENT" if sent == "SENT" else "NOT_FOUND")
 
     return send

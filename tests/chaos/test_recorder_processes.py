@@ -42,9 +42,9 @@ async def test_an_instance_is_recorded_with_its_signals_its_steps_and_all_that_i
         key = await processes.start(session, "chaos-race", variables=VARIABLES)
         await engine.step()
         (task,) = await tasks.find_tasks(session)
-        assert await tasks.complete_task(session, task.task_key, variables={})
+        assert await tasks.complete_task(session, task.task_key, variables={}) == "COMPLETED"
         await engine.step()
-        assert await instances.cancel_instance(session, key)
+        assert await instances.cancel_instance(session, key) == "SENT"
         await engine.step()
         await engine.end()
     async with asyncio.timeout(BOUND_S):

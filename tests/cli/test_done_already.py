@@ -12,9 +12,19 @@ from sql.session import Session
 from tests.support.bpmn import model
 from tests.support.cli_asserts import DONE
 from tests.support.deliveries import add_deliveries
+from tests.support.factories import query
 from tests.support.job_runs import declare
 from tests.support.jobs import job_spec
 from tests.support.program import Shell
+
+INSTANCE = """
+insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)
+values (1, 1, 1, 'default', 'p', '{}')
+"""
+TASK = """
+insert into shardclock.tasks (task_key, instance_key, token, tenant_id, process_id, node_id, name)
+values (7, 1, 2, 'default', 'p', 'u', 'u')
+"""
 
 
 def job(shell: Shell) -> object:
@@ -49,6 +59,20 @@ def definition(shell: Shell) -> object:
     return asyncio.run(make())
 
 
+def task(shell: Shell) -> object:
+    asyncio.run(query(shell.dsn, INSTANCE))
+    asyncio.run(query(shell.dsn, TASK))
+    return 7
+
+
+def canceled(shell: Shell) -> object:
+    asyncio.run(query(shell.dsn, INSTANCE))
+    asyncio.run(
+        query(shell.dsn, "update shardclock.instances set outcome = 'CANCELED', ended_at = now(), state = null")
+    )
+    return 1
+
+
 def nothing(_: Shell) -> object:
     return "--yes"
 
@@ -66,6 +90,8 @@ def nothing(_: Shell) -> object:
         ("deliveries cancel", delivery, "is DISCARDED"),
         ("keys revoke", key, "was revoked already"),
         ("processes delete", definition, "was deleted already"),
+        ("processes cancel", canceled, "was cancelled already"),
+        ("tasks complete", task, "was completed already"),
     ],
 )
 def test_what_is_so_already_is_done(shell: Shell, words: str, made: Callable[[Shell], object], said: str) -> None:

@@ -112,7 +112,7 @@ def test_each_verb_says_of_an_instance_that_has_ended_what_is_in_vain(
 
     assert (done.code, done.err) == (NOT_DONE, f"shardclock: instance 101 has ended, it is COMPLETED: {in_vain}\n")
     assert unknown.code == NOT_DONE
-    assert unknown.err == "shardclock: instance 7 is unknown: `shardclock processes instances` lists them\n"
+    assert unknown.err == "shardclock: instance 7 is unknown; `shardclock processes instances` lists them\n"
 
 
 def test_a_deletion_says_what_is_deleted(shell: Shell) -> None:

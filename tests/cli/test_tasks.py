@@ -46,6 +46,22 @@ def test_what_was_done_with_a_task_is_said(task: Shell) -> None:
     assert (completed.code, completed.err) == (DONE, "task 7 is completed; its instance goes on\n")
 
 
+def test_why_a_task_is_not_completed_is_said(task: Shell) -> None:
+    task("tasks", "complete", 7)
+    again = task("tasks", "complete", 7, "--json")
+    assert (again.code, again.json) == (DONE, {"task_key": 7, "state": "COMPLETED_BEFORE"})
+
+    gone = "insert into shardclock.task_acts (task_key, instance_key, act, who) values (8, 1, 'CANCELED', 'engine')"
+    asyncio.run(query(task.dsn, gone))
+    canceled = task("tasks", "complete", 8)
+    assert canceled.code == NOT_DONE
+    assert canceled.err == "shardclock: task 8 is CANCELED: its instance waits for it no more\n"
+
+    unknown = task("tasks", "complete", 9)
+    assert unknown.code == NOT_DONE
+    assert unknown.err == "shardclock: task 9 is unknown: it never was, or its instance is forgotten\n"
+
+
 def test_a_task_that_is_another_s_says_whose_and_the_way_out(task: Shell) -> None:
     task("tasks", "claim", 7, "--assignee", "ann")
 

@@ -62,8 +62,10 @@ async def test_a_process_is_deployed_started_and_told_what_happens(sc: SteppedCl
     assert (ended.state, ended.result) == ("COMPLETED", {"order": "42", "a": 1, "b": 2})
     kinds = [said["kind"] async for step in client.processes.history(key) for said in step.signals]
     assert kinds == ["begin", "variables", "happened", "happened"]
-    with pytest.raises(NotFound):
+    with pytest.raises(Conflict, match="has ended, it is COMPLETED"):
         await client.processes.cancel(key)
+    with pytest.raises(NotFound):
+        await client.processes.cancel(key + 1_000)
 
     await client.processes.delete(deployed.definition_key)
     assert await client.processes.definitions() == ()
@@ -82,6 +84,7 @@ async def test_a_caller_waits_no_longer_than_it_says(sc: SteppedCluster, client:
     await client.processes.cancel(key)
     await sc.advance("PT0S")
     assert (await client.processes.show(key)).state == "CANCELED"
+    await client.processes.cancel(key)  # it is so already
 
 
 async def test_a_task_is_claimed_given_back_and_completed(sc: SteppedCluster, client: AsyncClient) -> None:
@@ -97,8 +100,10 @@ async def test_a_task_is_claimed_given_back_and_completed(sc: SteppedCluster, cl
     await client.tasks.claim(task.task_key, "bob")
     assert [one.assignee async for one in client.tasks.list(assignee="bob")] == ["bob"]
     assert (await client.tasks.complete(task.task_key, {"approved": True})).state == "COMPLETED"
-    with pytest.raises(NotFound):
+    with pytest.raises(Conflict, match="was completed already"):
         await client.tasks.complete(task.task_key)
+    with pytest.raises(NotFound):
+        await client.tasks.complete(task.task_key + 1_000)
     await sc.advance("PT0S")
     assert (await client.processes.show(key)).result == {"approved": True}
 

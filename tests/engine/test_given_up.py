@@ -26,7 +26,7 @@ async def given_up(it: Processes, key: int) -> int:
     (task,) = await tasks.find_tasks(it.session)
     (stored,) = await it.query("select state from shardclock.instances where instance_key = $1", key)
     await it.query("update shardclock.instances set state = 'x' where instance_key = $1", key)
-    assert await tasks.complete_task(it.session, task.task_key, variables={})
+    assert await tasks.complete_task(it.session, task.task_key, variables={}) == "COMPLETED"
     for _ in range(6):
         await it.advance("PT1S")
     await it.query("update shardclock.instances set state = $2 where instance_key = $1", key, stored["state"])

@@ -88,7 +88,7 @@ async def test_a_service_task_that_was_locked_as_its_token_went_is_given_to_nobo
         key = await it.start()
         async with holding(it, "select shardclock.activate_service_tasks('pack')"):
             if is_cancelled:
-                assert await instances.cancel_instance(it.session, key)
+                assert await instances.cancel_instance(it.session, key) == "SENT"
             else:
                 await let_an_hour_pass(it)
             await it.engine.step()
@@ -107,7 +107,7 @@ async def test_a_child_that_begins_as_its_call_goes_ends_with_it() -> None:
             await runner.turn()
         # As an engine that begins the child at this moment
         async with holding(it, "select 1 from shardclock.deliveries where name is not null for update"):
-            assert await instances.cancel_instance(it.session, parent)
+            assert await instances.cancel_instance(it.session, parent) == "SENT"
             await it.engine.step()
             assert await it.state(parent) == "CANCELED"
         await look_again(it)

@@ -52,7 +52,7 @@ async def test_a_long_step_is_cancelled_between_its_parts(monkeypatch: pytest.Mo
         key = (await it.query("select shardclock.start_process('p', '{\"n\": 0, \"turns\": 200}') as key"))[0]["key"]
         for runner in it.engine._runners:
             await runner.turn()
-        assert await instances.cancel_instance(it.session, key)
+        assert await instances.cancel_instance(it.session, key) == "SENT"
         await it.settle()
         assert await it.state(key) == "CANCELED"
         assert (await it.history(key)).count("x+") <= 10
@@ -112,7 +112,7 @@ async def test_what_was_sent_after_a_completion_is_done_after_it_though_the_step
             )
             key = await it.start(n=0)
             (task,) = await tasks.find_tasks(it.session)
-            assert await tasks.complete_task(it.session, task.task_key, variables={})
+            assert await tasks.complete_task(it.session, task.task_key, variables={}) == "COMPLETED"
             assert await instances.set_variables(it.session, key, {"by": "hand"})
             await it.settle()
             found.append((variables_of(await it.see(key)) or {})["by"])
@@ -138,7 +138,7 @@ async def test_what_is_moved_after_a_completion_is_moved_though_the_step_is_cut(
             )
             key = await it.start(n=0)
             (task,) = await tasks.find_tasks(it.session)
-            assert await tasks.complete_task(it.session, task.task_key, variables={})
+            assert await tasks.complete_task(it.session, task.task_key, variables={}) == "COMPLETED"
             assert await instances.move_tokens(it.session, key, begun=["zv"])
             await it.settle()
             stale.append(await it.stale(key))

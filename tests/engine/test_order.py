@@ -68,7 +68,7 @@ async def test_a_cancellation_waits_for_no_signal_that_was_put_off(puts_off: int
         for _ in range(puts_off):
             await _send_what(it, key)
         await it.settle()
-        assert await instances.cancel_instance(it.session, key)
+        assert await instances.cancel_instance(it.session, key) == "SENT"
         await it.settle()
         assert await it.state(key) == "CANCELED"
         await it.advance("PT1M")

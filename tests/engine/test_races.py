@@ -26,7 +26,7 @@ async def test_a_schedule_that_could_not_be_closed_ends_a_little_later() -> None
         key = await it.start()
         (task,) = await tasks.find_tasks(it.session)
         async with holding(it, "select 1 from shardclock.timers for update"):  # as a shard that fires it just now
-            assert await tasks.complete_task(it.session, task.task_key, variables={})
+            assert await tasks.complete_task(it.session, task.task_key, variables={}) == "COMPLETED"
             await it.engine.step()
             assert len(await it.query("select 1 from shardclock.timers")) == 1
         await it.advance("PT1S")
@@ -40,7 +40,7 @@ async def test_a_schedule_of_an_instance_that_has_ended_ends_a_little_later() ->
         await it.deploy(START + '<userTask id="u"/>' + cycle + END, connected="s>u u>e")
         key = await it.start()
         async with holding(it, "select 1 from shardclock.timers for update"):
-            assert await instances.cancel_instance(it.session, key)
+            assert await instances.cancel_instance(it.session, key) == "SENT"
             await it.engine.step()
         await it.advance("PT1S")
         assert await it.query("select 1 from shardclock.timers") == []

@@ -38,7 +38,7 @@ async def play(it: Processes, seed: int) -> None:
         if ended:
             break
         if random.random() < 0.02:
-            assert await instances.cancel_instance(it.session, key)
+            assert await instances.cancel_instance(it.session, key) == "SENT"
             ended.append("CANCELED")
             expected = Scope(None, lambda: None, None)
         elif await move(it, random, expected, waits):

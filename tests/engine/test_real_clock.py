@@ -101,7 +101,7 @@ async def test_what_comes_first_by_a_clock_that_was_set_back_waits_for_the_begin
     async with one_engine(dsn) as it:
         await processes.deploy(it.session, model(USER, connected="s>u u>e"), resource="p.bpmn")
         key = await processes.start(it.session, "p")
-        assert await instances.cancel_instance(it.session, key)
+        assert await instances.cancel_instance(it.session, key) == "SENT"
         back = "update shardclock.deliveries set next_attempt_at = now() - interval '1 minute' where timer_key <> $1"
         await query(dsn, back, key)
 
@@ -172,7 +172,7 @@ async def test_a_child_does_not_outlive_its_caller_however_they_are_taken(
         await it.runner.turn()
 
         async def end_its_caller() -> None:
-            assert await instances.cancel_instance(it.session, parent)
+            assert await instances.cancel_instance(it.session, parent) == "SENT"
             async with Session(dsn, application="the other") as other:
                 await SignalRunner(other, 1, EngineStats(), batch=500, log=structlog.get_logger()).turn()
 

@@ -95,8 +95,8 @@ async def test_a_task_of_a_person_is_claimed_and_completed_once() -> None:
         assert (task.name, task.instance_key) == ("Approve", key)
         assert await tasks.claim_task(it.session, task.task_key, assignee="ann") == "ASSIGNED"
         assert await tasks.claim_task(it.session, task.task_key, assignee="bob") == "TAKEN"
-        assert await tasks.complete_task(it.session, task.task_key, variables={"approved": True})
-        assert not await tasks.complete_task(it.session, task.task_key, variables={})
+        assert await tasks.complete_task(it.session, task.task_key, variables={"approved": True}) == "COMPLETED"
+        assert await tasks.complete_task(it.session, task.task_key, variables={}) == "COMPLETED_BEFORE"
         await it.settle()
         assert (await it.see(key)).result == {"approved": True}
         acts = await it.query("select act from shardclock.task_acts order by act_id")
@@ -115,10 +115,10 @@ async def test_of_a_timer_and_a_completion_exactly_one_wins_and_the_other_is_sta
         if first == "timer":
             await move(it.session, due)
             await it.shard.step()
-            assert await tasks.complete_task(it.session, task.task_key, variables={})
+            assert await tasks.complete_task(it.session, task.task_key, variables={}) == "COMPLETED"
         else:
             await move(it.session, just_before)
-            assert await tasks.complete_task(it.session, task.task_key, variables={})
+            assert await tasks.complete_task(it.session, task.task_key, variables={}) == "COMPLETED"
             await move(it.session, due)
             await it.shard.step()
         await it.engine.step()
@@ -158,7 +158,7 @@ async def test_a_cycle_begins_beside_as_often_as_it_says_and_stops_with_its_task
         await it.advance("PT25M")
         assert (await it.history(key)).count("r+") == 2
         (task,) = await tasks.find_tasks(it.session)
-        assert await tasks.complete_task(it.session, task.task_key, variables={})
+        assert await tasks.complete_task(it.session, task.task_key, variables={}) == "COMPLETED"
         await it.advance("PT2H")
         assert await it.state(key) == "COMPLETED"
         assert (await it.history(key)).count("r+") == 2
@@ -210,7 +210,7 @@ async def test_an_instance_shows_the_called_one_for_which_it_waits() -> None:
         child = await it.see(called["instance_key"])
         assert (child.found.parent_key, called["process_id"]) == (key, "child")
         (task,) = child.waits["tasks"]
-        assert await tasks.complete_task(it.session, task["task_key"], variables={})
+        assert await tasks.complete_task(it.session, task["task_key"], variables={}) == "COMPLETED"
         await it.settle()
         assert (await it.see(key)).waits["called"] == []
 
@@ -222,7 +222,7 @@ async def test_cancelling_takes_all_away_called_processes_too() -> None:
         await it.deploy(START + CALL + job("nobody") + END, connected="s>c s>nobody c>e")
         key = await it.start()
         assert len(await instances.find_instances(it.session, state="RUNNING")) == 2
-        assert await instances.cancel_instance(it.session, key)
+        assert await instances.cancel_instance(it.session, key) == "SENT"
         await it.settle()
         states = [one.state for one in await instances.find_instances(it.session)]
         assert states == ["CANCELED", "CANCELED"]
@@ -230,7 +230,7 @@ async def test_cancelling_takes_all_away_called_processes_too() -> None:
         assert await instances.find_instances(it.session, state="COMPLETED") == []
         for table in ("timers", "deliveries", "tasks", "subscriptions", "incidents"):
             assert await it.query(f"select 1 from shardclock.{table}") == [], table
-        assert not await instances.cancel_instance(it.session, key)
+        assert await instances.cancel_instance(it.session, key) == "CANCELED"
 
 
 async def test_variables_are_an_object_and_a_process_is_known() -> None:

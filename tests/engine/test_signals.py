@@ -81,7 +81,7 @@ async def test_what_no_engine_can_take_becomes_a_dead_letter_and_holds_up_nobody
         bad, good = await it.start(), await it.start()
         await it.query("select shardclock.send_signal($1, 'default', $2, 1)", bad, '{"kind": "failed"}')
         of = {task.instance_key: task.task_key for task in await tasks.find_tasks(it.session)}
-        assert await tasks.complete_task(it.session, of[good], variables={})
+        assert await tasks.complete_task(it.session, of[good], variables={}) == "COMPLETED"
         await it.advance("PT1M")
         assert [await it.state(key) for key in (bad, good)] == ["RUNNING", "COMPLETED"]
         (dead,) = await it.query("select timer_key, reason, failed_attempts from shardclock.dead_letters")
@@ -97,7 +97,7 @@ async def test_what_no_engine_can_take_becomes_a_dead_letter_and_holds_up_nobody
         await it.query("select shardclock.redrive_dead_letters($1)", [dead["timer_key"]])
         await it.settle()
         assert (await it.see(bad)).waits["incident_list"] == []
-        assert await tasks.complete_task(it.session, of[bad], variables={})
+        assert await tasks.complete_task(it.session, of[bad], variables={}) == "COMPLETED"
         await it.settle()
         assert (await it.see(bad)).result == {"a": 1}
 
@@ -142,7 +142,7 @@ async def test_an_instance_that_another_engine_has_advanced_is_not_written_twice
         await it.deploy(START + '<userTask id="u"/>' + END, connected="s>u u>e")
         key = await it.start()
         (task,) = await tasks.find_tasks(it.session)
-        assert await tasks.complete_task(it.session, task.task_key, variables={})
+        assert await tasks.complete_task(it.session, task.task_key, variables={}) == "COMPLETED"
         # Another engine has read the same signal, and this one writes first.
         taken = await read_due_signals(it.session, it.engine.holder, batch=10)
         definition_key = taken[0].definition_key

@@ -107,7 +107,7 @@ async def test_ids_as_long_as_they_may_be_run() -> None:
         await it.advance("PT2H")
         assert (await it.history(key)).count(f"{longest}-") == 2
         (task_of_it,) = await tasks.find_tasks(it.session)
-        assert await tasks.complete_task(it.session, task_of_it.task_key, variables={})
+        assert await tasks.complete_task(it.session, task_of_it.task_key, variables={}) == "COMPLETED"
         await it.settle()
         assert await it.state(key) == "COMPLETED"
 
@@ -194,7 +194,7 @@ async def test_a_circle_without_a_wait_is_an_incident_and_can_be_cancelled() -> 
         key = await it.start()
         assert "entered 10,000 nodes without waiting" in await sentence_of(it, key)
         assert len(await it.history(key)) < 30_000
-        assert await instances.cancel_instance(it.session, key)
+        assert await instances.cancel_instance(it.session, key) == "SENT"
         await it.settle()
         assert await it.state(key) == "CANCELED"
 
@@ -212,7 +212,7 @@ async def test_a_process_that_calls_itself_for_ever_stops_with_an_incident_and_e
             f"the process 'p' would be the {CALLS_DEPTH_MAX + 1}th that calls another in a row,"
             f" and there may be {CALLS_DEPTH_MAX}; let a process not call itself for ever"
         )
-        assert await instances.cancel_instance(it.session, key)
+        assert await instances.cancel_instance(it.session, key) == "SENT"
         await it.settle()
         ended = await instances.find_instances(it.session, page_size=1_000)
         assert {one.state for one in ended} == {"CANCELED"}

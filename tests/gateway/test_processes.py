@@ -100,13 +100,19 @@ async def test_a_caller_waits_for_the_end_and_a_task_is_completed() -> None:
         assert (await api.post(f"/v1/tasks/{task['task_key']}/claim", {"assignee": "bob"})).status == 409
         assert (await api.post(f"/v1/tasks/{task['task_key']}/claim", {"assignee": ""})).status == 422
         assert (await api.post(f"/v1/tasks/{task['task_key']}/complete", {})).json["state"] == "COMPLETED"
-        await sc.advance("PT0S")
+        for _ in ("before an engine has taken it", "after"):
+            again = await api.post(f"/v1/tasks/{task['task_key']}/complete", {})
+            again.assert_problem("conflict", 409, "was completed already")
+            assert again.json["state"] == "COMPLETED_BEFORE"
+            await sc.advance("PT0S")
         shown = (await api.get(f"/v1/instances/{key}")).json
         assert (shown["state"], shown["variables"]) == ("RUNNING", {"order": "42"})
         assert [it["name"] for it in shown["subscriptions"]] == ["paid"]
         told = await api.post("/v1/messages", {"name": "paid", "correlation": "42", "variables": {"amount": 10}})
         assert told.json == {"instance_keys": [key]}
         await sc.advance("PT0S")
+        late = await api.post(f"/v1/instances/{key}/cancel", {})
+        late.assert_problem("conflict", 409, f"instance {key} has ended, it is COMPLETED: there is nothing to cancel")
         ended = (await api.get(f"/v1/instances/{key}?wait=PT5S")).json
         assert (ended["state"], ended["result"]) == ("COMPLETED", {"order": "42", "amount": 10})
         steps = (await api.get(f"/v1/instances/{key}/steps")).json["steps"]
@@ -131,7 +137,7 @@ async def test_a_body_that_is_no_object_is_shown_as_it_was_sent(api: Api) -> Non
 
 async def test_a_task_that_is_gone_is_told_as_what_it_was(api: Api) -> None:
     for done, sentence in (
-        (await api.post("/v1/tasks/7/complete", {}), "task 7 is completed already, or never was"),
+        (await api.post("/v1/tasks/7/complete", {}), "task 7 is unknown: it never was, or its instance is forgotten"),
         (await api.post("/v1/tasks/7/claim", {"assignee": "ann"}), "task 7 is completed, or never was"),
         (await api.post("/v1/service-tasks/7/complete", {"claim": 1}), "task 7 is not yours: it has ended, its lease"),
     ):

@@ -194,7 +194,7 @@ async def test_an_instance_whose_rest_must_not_happen_is_cancelled_before_anythi
         chosen, other = await it.start(), await it.start()
         # Given a signal that waited for each at the backup
         for task in await tasks.find_tasks(it.session):
-            assert await tasks.complete_task(it.session, task.task_key, variables={})
+            assert await tasks.complete_task(it.session, task.task_key, variables={}) == "COMPLETED"
 
         await do(it.cluster.dsn, block("cancel_instance").replace("201,202", str(chosen)))
         await it.settle()

@@ -19,6 +19,7 @@ TABLES = (
     "subscriptions",
     "messages",
     "tasks",
+    "task_acts",
     "incidents",
     "dead_letters",
 )
@@ -63,11 +64,13 @@ READ = """
     [
         "start_process('p', idempotency_key => 'another' || $1)",
         "cancel_instance(1000000 + $1)",
+        "cancel_instance(5000000 + $1)",
         "set_variables(1000000 + $1, '{\"a\": 1}')",
         "move_tokens(1000000 + $1, array[2], array['u'])",
         "resolve_incident(1000000 + $1, 2)",
         "claim_task(2000000 + $1, 'ada')",
         "complete_task(2000000 + $1)",
+        "complete_task(5000000 + $1)",
         "publish_message('m', 'k' || $1)",
         "throw_signal('s' || $1)",
         "complete_service_task(3000000 + $1, 1)",

@@ -97,6 +97,12 @@ async def test_a_migration_leaves_the_policies_that_are_right_and_makes_the_othe
     assert anew == {"shardclock.timers", "shardclock.tasks"}
 
 
+async def test_what_became_of_a_task_is_seen_when_its_row_is_gone(filled: str) -> None:
+    await query(filled, "delete from shardclock.tasks")
+    async with gateway(filled, ADA) as connection:
+        assert await connection.fetchval("select array_agg(task_key) from shardclock.task_acts") == [KEYS["ada"]]
+
+
 async def test_a_database_has_policies_where_it_asks_for_them(filled: str) -> None:
     policies = "select count(*) from pg_policies where schemaname = 'shardclock'"
     secured = "select count(*) from pg_class where relrowsecurity"

@@ -136,7 +136,7 @@ async def _advance(it: Processes, words: list[str], variables: dict[str, Any]) -
 async def _complete(it: Processes, words: list[str], variables: dict[str, Any]) -> None:
     found = [task for task in await tasks.find_tasks(it.session) if task.node_id == words[0]]
     first = min(found, key=lambda task: task.task_key)
-    assert await tasks.complete_task(it.session, first.task_key, variables=variables)
+    assert await tasks.complete_task(it.session, first.task_key, variables=variables) == "COMPLETED"
 
 
 async def _task(it: Processes, task_type: str) -> tuple[int, int]:

@@ -143,9 +143,10 @@ class AsyncProcesses:
             after = page.next
 
     async def cancel(self, instance_key: int, *, idempotency_key: str | None = None) -> None:
-        """Cancel an instance, with all that it waits for; an engine does it soon.
+        """Cancel an instance, with all that it waits for; an engine does it soon. One that is cancelled already is so.
 
-        errors:  NotFound  it has ended, or never was
+        errors:  Conflict  it has ended otherwise
+                 NotFound  it never was, or is forgotten
         """
         await self._tell(instance_key, "cancel", {}, idempotency_key)
 
@@ -154,7 +155,7 @@ class AsyncProcesses:
     ) -> None:
         """Set variables of an instance; those that are not named stay. Token 1 is the process.
 
-        errors:  as `cancel`
+        errors:  NotFound  it has ended, or never was
         """
         await self._tell(instance_key, "variables", {"variables": variables, "token": token}, idempotency_key)
 
@@ -168,7 +169,7 @@ class AsyncProcesses:
     ) -> None:
         """Let tokens end, and others begin at nodes that are named; all of it happens, or nothing.
 
-        errors:  as `cancel`
+        errors:  as `set_variables`
         """
         fields = {"terminated": list(terminated), "begun": list(begun)}
         await self._tell(instance_key, "move", fields, idempotency_key)

@@ -66,7 +66,8 @@ class Tasks:
     ) -> TaskState:
         """Complete a task of a person; its instance goes on.
 
-        errors:  NotFound  it is completed already, or never was
+        errors:  Conflict  it was completed already, or is cancelled
+                 NotFound  it never was, or its instance is forgotten
         """
         return self._do(TASKS, task_key, "complete", {"variables": variables}, idempotency_key)
 

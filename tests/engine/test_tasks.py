@@ -1,0 +1,58 @@
+"""Prove that a task tells how it ended, and an instance too, for as long as anything of them is kept."""
+
+from __future__ import annotations
+
+from sql.processes import instances, tasks
+from tests.support.bpmn import SHARED
+from tests.support.bpmn_cluster import Processes, running
+
+START, END, USER = '<startEvent id="s"/>', '<endEvent id="e"/>', '<userTask id="u" name="Approve"/>'
+CALLED = '<zeebe:calledElement processId="child"/>'
+CALL = f'<callActivity id="c"><extensionElements>{CALLED}</extensionElements></callActivity>'
+THROW = '<endEvent id="t"><errorEventDefinition errorRef="x"/></endEvent>'
+CATCH = '<boundaryEvent id="b" attachedToRef="c"><errorEventDefinition errorRef="x"/></boundaryEvent>'
+
+
+async def waiting(it: Processes) -> tasks.FoundTask:
+    """Start an instance that waits for a task, and find that."""
+    await it.deploy(START + USER + END, connected="s>u u>e")
+    await it.start()
+    (task,) = await tasks.find_tasks(it.session)
+    return task
+
+
+async def test_who_completes_a_task_again_is_told_that_it_was_whatever_has_become_of_its_instance() -> None:
+    async with running() as it:
+        key = (await waiting(it)).task_key
+        answers = [await tasks.complete_task(it.session, key, variables={"n": n}) for n in range(2)]
+        await it.settle()
+        assert await tasks.find_tasks(it.session) == []
+        answers.append(await tasks.complete_task(it.session, key, variables={"n": 2}))
+        others = await tasks.complete_task(it.session, key, variables={}, tenant_id="other")
+        never = await tasks.complete_task(it.session, key + 1_000, variables={})
+        (ended,) = await instances.find_instances(it.session)
+        assert (await it.see(ended.instance_key)).result == {"n": 0}
+    assert answers == ["COMPLETED", "COMPLETED_BEFORE", "COMPLETED_BEFORE"]
+    assert (others, never) == ("NOT_FOUND", "NOT_FOUND")
+
+
+async def test_a_task_of_a_cancelled_instance_is_cancelled() -> None:
+    async with running() as it:
+        task = await waiting(it)
+        sent = [await instances.cancel_instance(it.session, task.instance_key) for _ in range(2)]
+        await it.settle()
+        assert await tasks.complete_task(it.session, task.task_key, variables={}) == "CANCELED"
+        assert await instances.cancel_instance(it.session, task.instance_key) == "CANCELED"
+        assert await instances.cancel_instance(it.session, task.instance_key, tenant_id="other") == "NOT_FOUND"
+    assert sent == ["SENT", "SENT"], "until an engine has taken it"
+
+
+async def test_who_cancels_an_instance_that_ended_otherwise_is_told_how() -> None:
+    async with running() as it:
+        await it.deploy(START + THROW, connected="s>t", beside=SHARED, process_id="child")
+        await it.deploy(START + CALL + CATCH + END, connected="s>c c>e b>e", beside=SHARED)
+        key = await it.start()
+        (child,) = [one for one in await instances.find_instances(it.session) if one.parent_key == key]
+        assert await instances.cancel_instance(it.session, child.instance_key) == "ERROR"
+        assert await instances.cancel_instance(it.session, key) == "COMPLETED"
+        assert await instances.cancel_instance(it.session, key + 1_000) == "NOT_FOUND"
