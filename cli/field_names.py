@@ -3,6 +3,7 @@
 import re
 
 OPTIONS = {
+    "assignee": "--assignee",
     "due_before": "--due-before",
     "due_date": "--at",
     "due_from": "--due-from",

@@ -9,7 +9,7 @@ from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
 from cli.process_options import LISTED_MAX, MaybeTenant, Variables, read_variables
 from cli.session import with_session, with_signals
 from service.tasks import COMPLETED, COMPLETED_BEFORE, LEFT
-from sql.processes.tasks import claim_task, complete_task, find_tasks
+from sql.processes.tasks import EVERY_TASK, TaskFilter, claim_task, complete_task, find_tasks
 from sql.session import Session
 from timers.refusal import shortened
 
@@ -29,7 +29,9 @@ def list_all(context: typer.Context, as_json: Json = False) -> int | None:
 @tasks.command(name="list")
 def list_(
     assignee: Annotated[str | None, typer.Option("--assignee", help="Only of this person.")] = None,
+    unassigned: Annotated[bool, typer.Option("--unassigned", help="Only those that nobody has.")] = False,
     group: Annotated[str | None, typer.Option("--group", help="Only with this candidate group.")] = None,
+    user: Annotated[str | None, typer.Option("--user", help="Only with this candidate user.")] = None,
     process_id: Annotated[str | None, typer.Option("--process", help="Only of this process.")] = None,
     instance_key: Annotated[int | None, typer.Option("--instance", help="Only of this instance.")] = None,
     tenant: MaybeTenant = None,
@@ -38,37 +40,37 @@ def list_(
     as_json: Json = False,
 ) -> int:
     """List open tasks, the oldest first."""
+    wanted = TaskFilter(
+        tenant_id=tenant,
+        assignee=assignee,
+        unassigned=unassigned,
+        candidate_group=group,
+        candidate_user=user,
+        process_id=process_id,
+        instance_key=instance_key,
+    )
 
     async def do(session: Session) -> int:
-        found = await find_tasks(
-            session,
-            tenant_id=tenant,
-            assignee=assignee,
-            candidate_group=group,
-            process_id=process_id,
-            instance_key=instance_key,
-            after=after,
-            page_size=limit,
-        )
+        found = await find_tasks(session, wanted, after=after, page_size=limit)
         if as_json:
             print_json(found)
         elif found:
-            columns = ["task_key", "name", "process", "instance_key", "assignee", "groups", "created", "due"]
+            columns = ["task_key", "name", "process", "instance_key", "assignee", "groups", "users", "created", "due"]
             print_table(
                 "",
                 columns,
                 [
                     (
                         it.task_key, it.name, it.process_id, it.instance_key, it.assignee,
-                        ", ".join(it.candidate_groups) or None, it.created_at, it.due_date,
+                        ", ".join(it.candidate_groups) or None, ", ".join(it.candidate_users) or None, it.created_at,
+                        it.due_date,
                     )
                     for it in found
                 ],
             )  # fmt: skip
             tell_if_full(found, limit, way_on=f"--after {found[-1].task_key}")
         else:
-            filters = (assignee, group, process_id, instance_key, tenant, after or None)
-            tell_none("tasks", "no task is open", filtered=any(it is not None for it in filters))
+            tell_none("tasks", "no task is open", filtered=wanted != EVERY_TASK or after > 0)
         return DONE
 
     return with_session(do)

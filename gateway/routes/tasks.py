@@ -30,9 +30,9 @@ from sql.processes.service_tasks import activate_service_tasks as activate
 from sql.processes.service_tasks import complete_service_task as complete_taken
 from sql.processes.service_tasks import fail_service_task as fail_taken
 from sql.processes.service_tasks import throw_service_task_error as throw_taken
+from sql.processes.tasks import TaskFilter, find_tasks
 from sql.processes.tasks import claim_task as claim
 from sql.processes.tasks import complete_task as complete
-from sql.processes.tasks import find_tasks
 from sql.session import Session
 from timers.model import BIGINT_MAX, INTEGER_MAX
 
@@ -47,7 +47,9 @@ class TasksQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     assignee: str | None = Field(None, description="only of this person")
+    unassigned: bool = Field(False, description="only those that nobody has")
     group: str | None = Field(None, description="only with this candidate group")
+    user: str | None = Field(None, description="only with this candidate user")
     process_id: str | None = Field(None, description="only of this process")
     instance_key: int | None = Field(None, ge=1, le=BIGINT_MAX, description="only of this instance")
     limit: int = Field(100, ge=1, le=LISTED_MAX)
@@ -104,17 +106,17 @@ class ThrowErrorRequest(CompleteRequest):
 @router.get("/tasks", response_model=TasksAnswer)
 async def list_tasks(gateway: Here, caller: Reader, wanted: Annotated[TasksQuery, Query()]) -> Response:
     """List open tasks, the oldest first."""
+    chosen = TaskFilter(
+        tenant_id=caller.tenant_id,
+        assignee=wanted.assignee,
+        unassigned=wanted.unassigned,
+        candidate_group=wanted.group,
+        candidate_user=wanted.user,
+        process_id=wanted.process_id,
+        instance_key=wanted.instance_key,
+    )
     async with gateway.pool.session(caller.tenants) as session:
-        found = await find_tasks(
-            session,
-            tenant_id=caller.tenant_id,
-            assignee=wanted.assignee,
-            candidate_group=wanted.group,
-            process_id=wanted.process_id,
-            instance_key=wanted.instance_key,
-            after=wanted.after,
-            page_size=wanted.limit,
-        )
+        found = await find_tasks(session, chosen, after=wanted.after, page_size=wanted.limit)
     following = found[-1].task_key if len(found) == wanted.limit else None
     return await listing(TasksAnswer, "tasks", map(TaskAnswer.of, found), next=following)
 

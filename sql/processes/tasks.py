@@ -1,12 +1,13 @@
 """Find the tasks of persons, give them to somebody, and complete them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
 from sql.processes.variables import write_variables
 from sql.session import Session
+from timers.refusal import Refusal, shortened
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,32 +28,38 @@ class FoundTask:
     form_key: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class TaskFilter:
+    """Which tasks are meant; what is not given leaves none out. `unassigned` are those that nobody has.
+
+    errors:  Refusal  an assignee is given, and those that nobody has
+    """
+
+    tenant_id: str | None = None
+    assignee: str | None = None
+    unassigned: bool = False
+    candidate_group: str | None = None
+    candidate_user: str | None = None
+    process_id: str | None = None
+    instance_key: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.unassigned and self.assignee is not None:
+            raise Refusal(f"assignee {shortened(self.assignee)} and unassigned exclude each other; give one of the two")
+
+
+EVERY_TASK = TaskFilter()
+
+
 async def find_tasks(
-    session: Session,
-    *,
-    tenant_id: str | None = None,
-    assignee: str | None = None,
-    candidate_group: str | None = None,
-    process_id: str | None = None,
-    instance_key: int | None = None,
-    after: int = 0,
-    page_size: int = 100,
+    session: Session, wanted: TaskFilter = EVERY_TASK, *, after: int = 0, page_size: int = 100
 ) -> list[FoundTask]:
     """Find open tasks, the oldest first.
 
     errors:  StoreUnavailable  no answer in time
     source:  sql/processes/find_tasks.sql
     """
-    rows = await session.rows(
-        "find_tasks",
-        tenant_id=tenant_id,
-        assignee=assignee,
-        candidate_group=candidate_group,
-        process_id=process_id,
-        instance_key=instance_key,
-        after=after,
-        page_size=page_size,
-    )
+    rows = await session.rows("find_tasks", **asdict(wanted), after=after, page_size=page_size)
     return [FoundTask(*row) for row in rows]
 
 

@@ -22,6 +22,8 @@ FILTERED = [
     ("processes instances --state incident", "instances"),
     ("processes list --tenant typo", "processes"),
     ("tasks list --group typo", "tasks"),
+    ("tasks list --user typo", "tasks"),
+    ("tasks list --unassigned", "tasks"),
     ("tasks list --after 7", "tasks"),
 ]
 WHOLE = [

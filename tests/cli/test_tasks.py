@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tests.support.cli_asserts import DONE, NOT_DONE
+from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE
 from tests.support.factories import query
 from tests.support.program import Shell
 
@@ -60,6 +60,28 @@ def test_why_a_task_is_not_completed_is_said(task: Shell) -> None:
     unknown = task("tasks", "complete", 9)
     assert unknown.code == NOT_DONE
     assert unknown.err == "shardclock: task 9 is unknown: it never was, or its instance is forgotten\n"
+
+
+def test_tasks_are_listed_by_who_may_do_them_and_who_has_them(task: Shell) -> None:
+    others = """
+        insert into shardclock.tasks
+            (task_key, instance_key, token, tenant_id, process_id, node_id, name, assignee, candidate_users)
+        values
+            (8, 1, 3, 'default', 'p', 'u', 'u', null, '{ann,bob}'),
+            (9, 1, 4, 'default', 'p', 'u', 'u', 'ann', '{eve}')
+    """
+    asyncio.run(query(task.dsn, others))
+
+    def listed(*options: str) -> list[int]:
+        return [one["task_key"] for one in task("tasks", "list", *options, "--json").json]
+
+    assert listed("--user", "bob") == [8]
+    assert listed("--unassigned") == [7, 8]
+    assert listed("--unassigned", "--user", "eve") == []
+    assert "ann, bob" in task("tasks", "list", "--user", "ann").out
+    refused = task("tasks", "list", "--assignee", "ann", "--unassigned")
+    assert refused.code == BAD_INPUT
+    assert refused.err == "shardclock: --assignee 'ann' and unassigned exclude each other; give one of the two\n"
 
 
 def test_a_task_that_is_another_s_says_whose_and_the_way_out(task: Shell) -> None:

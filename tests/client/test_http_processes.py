@@ -18,8 +18,8 @@ CATCH = '<intermediateCatchEvent id="m1"><messageEventDefinition messageRef="m"/
 STOP = '<intermediateCatchEvent id="g1"><signalEventDefinition signalRef="g"/></intermediateCatchEvent>'
 START = '<startEvent id="s"/>'
 USER = (
-    '<userTask id="u" name="Approve"><extensionElements><zeebe:assignmentDefinition candidateGroups="bosses"/>'
-    "</extensionElements></userTask>"
+    '<userTask id="u" name="Approve"><extensionElements>'
+    '<zeebe:assignmentDefinition candidateGroups="bosses" candidateUsers="ann, bob"/></extensionElements></userTask>'
 )
 
 
@@ -93,7 +93,12 @@ async def test_a_task_is_claimed_given_back_and_completed(sc: SteppedCluster, cl
     await sc.advance("PT0S")
     (task,) = [task async for task in client.tasks.list(group="bosses")]
     assert (task.name, task.instance_key) == ("Approve", key)
+    assert [one async for one in client.tasks.list(user="bob", unassigned=True)] == [task]
+    assert [one async for one in client.tasks.list(user="eve")] == []
     assert (await client.tasks.claim(task.task_key, "ann")).state == "ASSIGNED"
+    assert [one async for one in client.tasks.list(unassigned=True)] == []
+    with pytest.raises(Refused, match="exclude each other"):
+        _ = [one async for one in client.tasks.list(assignee="ann", unassigned=True)]
     with pytest.raises(Conflict):
         await client.tasks.claim(task.task_key, "bob")
     await client.tasks.give_back(task.task_key)

@@ -126,6 +126,12 @@ async def test_a_field_that_is_not_there_is_refused_with_those_that_are(api: Api
     listed.assert_problem("refused", 422, "'colour' is not a field here; leave it out")
 
 
+async def test_who_has_a_task_and_that_nobody_has_it_are_not_asked_for_together(api: Api) -> None:
+    refused = await api.get("/v1/tasks?assignee=ann&unassigned=true")
+    refused.assert_problem("refused", 422, "assignee 'ann' and unassigned exclude each other; give one of the two")
+    assert (await api.get("/v1/tasks?assignee=ann&unassigned=false")).json["tasks"] == []
+
+
 async def test_a_body_that_is_no_object_is_shown_as_it_was_sent(api: Api) -> None:
     started = await api.post("/v1/processes/none/start", [1])
     started.assert_problem("refused", 422, "the body '[1]' is not a JSON object; send one, of names and values")

@@ -50,8 +50,10 @@ FILLED = (
 SEARCH: dict[str, Any] = dict.fromkeys(
     ("name", "name_prefix", "due_from", "due_before", "process_instance_key", "page", "target")
 ) | {"state": "PENDING", "tenant_id": BIG, "page_size": PAGE}
-TASKS: dict[str, Any] = dict.fromkeys(("assignee", "candidate_group", "process_id", "instance_key")) | {
-    "tenant_id": BIG, "after": 0, "page_size": PAGE,
+TASKS: dict[str, Any] = dict.fromkeys(
+    ("assignee", "candidate_group", "candidate_user", "process_id", "instance_key")
+) | {
+    "tenant_id": BIG, "unassigned": False, "after": 0, "page_size": PAGE,
 }  # fmt: skip
 DELIVERIES: dict[str, Any] = dict.fromkeys(("after_target", "after_tenant", "after_at", "after_key")) | {
     "target": "webhook:n", "tenant_id": BIG, "failing": False, "delayed": False, "limit": PAGE,

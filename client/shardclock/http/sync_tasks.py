@@ -28,16 +28,26 @@ class Tasks:
         self,
         *,
         assignee: str | None = None,
+        unassigned: bool = False,
         group: str | None = None,
+        user: str | None = None,
         process_id: str | None = None,
         instance_key: int | None = None,
     ) -> Iterator[Task]:
-        """Find open tasks of persons, the oldest first.
+        """Find open tasks of persons, the oldest first; `unassigned` are those that nobody has.
 
-        shape:   all of them, read page by page
+        shape:   all of them, read page by page; `group` and `user` are candidates
+        errors:  Refused  an assignee is given, and `unassigned`
         """
         after: int | None = None
-        chosen = {"assignee": assignee, "group": group, "process_id": process_id, "instance_key": instance_key}
+        chosen = {
+            "assignee": assignee,
+            "unassigned": unassigned or None,
+            "group": group,
+            "user": user,
+            "process_id": process_id,
+            "instance_key": instance_key,
+        }
         while True:
             page = self._sender.ask(TasksPage, ask.read(TASKS, **chosen, limit=ask.PAGE, after=after))
             for task in page.tasks:
