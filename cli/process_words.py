@@ -5,8 +5,10 @@ from dataclasses import asdict
 from typing import Any
 
 from cli.output import DONE, NOT_DONE, Verbatim, print_json, print_table, tell
+from service import tasks
 from service.processes import variables_of
 from sql.processes.instances import FoundStep, WholeInstance
+from sql.processes.tasks import WholeTask
 
 
 def print_sent(sent: bool, instance_key: int, why_not: str, *, is_so: bool = False, as_json: bool) -> int:
@@ -64,6 +66,26 @@ def print_instance(found: WholeInstance, steps: list[FoundStep] | None, *, as_js
     if steps:
         rows = [(step.stepped_at, _signals_of(step), _passes_of(step)) for step in steps]
         print_table("\nsteps", ["at", "signals", "tokens"], rows)
+
+
+def print_task(found: WholeTask, *, as_json: bool) -> None:
+    """Print a task with the variables that it sees, and what became of it."""
+    variables = tasks.variables_of(found)
+    if as_json:
+        fields = {name: value for name, value in asdict(found).items() if name not in ("token", "instance_state")}
+        print_json(fields | {"variables": Verbatim(variables)})
+        return
+    columns = ["task_key", "name", "node", "process", "instance_key", "state", "assignee", "groups", "users", "due"]
+    row = (
+        found.task_key, found.name, found.node_id, found.process_id, found.instance_key, found.state, found.assignee,
+        ", ".join(found.candidate_groups or ()), ", ".join(found.candidate_users or ()), found.due_date,
+    )  # fmt: skip
+    print_table("", columns, [row])
+    if variables is not None:
+        shown = [(name, json.dumps(value, ensure_ascii=False)) for name, value in variables.items()]
+        print_table("\nvariables", ["name", "value"], shown)
+    acts = [(act.acted_at, act.act, act.who, act.detail.get("assignee")) for act in found.acts]
+    print_table("\nacts", ["at", "act", "who", "assignee"], acts)
 
 
 def _json_of(step: FoundStep) -> dict[str, object]:

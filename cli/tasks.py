@@ -1,4 +1,4 @@
-"""The commands about user tasks: list the open ones, claim one, complete one."""
+"""The commands about user tasks: list the open ones, show one, claim one, complete one."""
 
 from typing import Annotated
 
@@ -7,22 +7,24 @@ import typer
 from cli.lists import tell_if_full, tell_none
 from cli.output import DONE, NOT_DONE, Json, print_json, print_table, tell
 from cli.process_options import LISTED_MAX, MaybeTenant, Variables, read_variables
+from cli.process_words import print_task
 from cli.session import with_session, with_signals
+from service import tasks as service
 from service.tasks import COMPLETED, COMPLETED_BEFORE, LEFT
-from sql.processes.tasks import EVERY_TASK, TaskFilter, claim_task, complete_task, find_tasks
+from sql.processes.tasks import EVERY_TASK, TaskFilter, claim_task, complete_task, find_task, find_tasks
 from sql.session import Session
 from timers.refusal import shortened
 
 TaskKey = Annotated[int, typer.Argument(metavar="TASK_KEY", min=1, help="The task.", show_default=False)]
 
 tasks = typer.Typer(
-    help="List the open user tasks; the subcommands claim and complete one.", invoke_without_command=True
+    help="List the open user tasks; the subcommands show, claim and complete one.", invoke_without_command=True
 )
 
 
 @tasks.callback()
 def list_all(context: typer.Context, as_json: Json = False) -> int | None:
-    """List the open user tasks; the subcommands claim and complete one."""
+    """List the open user tasks; the subcommands show, claim and complete one."""
     return list_(as_json=as_json) if context.invoked_subcommand is None else None
 
 
@@ -71,6 +73,17 @@ def list_(
             tell_if_full(found, limit, way_on=f"--after {found[-1].task_key}")
         else:
             tell_none("tasks", "no task is open", filtered=wanted != EVERY_TASK or after > 0)
+        return DONE
+
+    return with_session(do)
+
+
+@tasks.command()
+def show(task_key: TaskKey, as_json: Json = False) -> int:
+    """Show a task: the variables that it sees, and what became of it."""
+
+    async def do(session: Session) -> int:
+        print_task(await service.find(session, task_key), as_json=as_json)
         return DONE
 
     return with_session(do)
@@ -133,6 +146,5 @@ def _assign(task_key: int, assignee: str | None, *, as_json: bool) -> int:
 
 async def _assignee_of(session: Session, task_key: int) -> str:
     """Say to whom a task is assigned; somebody may have given it back, or completed it, in the meantime."""
-    found = await find_tasks(session, after=task_key - 1, page_size=1)
-    is_known = found and found[0].task_key == task_key and found[0].assignee is not None
-    return shortened(str(found[0].assignee)) if is_known else "another person"
+    found = await find_task(session, task_key)
+    return shortened(found.assignee) if found and found.assignee is not None else "another person"

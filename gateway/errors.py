@@ -18,6 +18,7 @@ from service.hold import NotReleased
 from service.jobs import JobConflict, UnknownJob
 from service.processes import UnknownProcess
 from service.single_change import NotChanged, UnknownTimer
+from service.tasks import UnknownTask
 from service.tenants import NoOwnLimits
 from sql.pool import PoolEmpty
 from sql.session import NOT_ALLOWED, StatementRefused, StoreLocked, StoreUnavailable
@@ -87,6 +88,7 @@ HANDLERS: dict[int | type[Exception], Callable[[Request, Any], Coroutine[Any, An
     UnknownJob: _not_found,
     UnknownEndpoint: _not_found,
     UnknownProcess: _not_found,
+    UnknownTask: _not_found,
     NoOwnLimits: _not_found,
     DeliveryConflict: _conflict,
     EndpointConflict: _conflict,

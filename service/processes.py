@@ -130,12 +130,24 @@ def variables_of(whole: WholeInstance) -> dict[str, Any] | None:
 
     shape:   None: it has not begun, or has ended, or a newer release has written it
     """
-    from bpmn.step import StateTooNew, read_state
     from bpmn.step.state import ROOT
 
-    if whole.state is None:
+    return variables_at(whole.state, ROOT)
+
+
+def variables_at(state: str | None, token: int) -> dict[str, Any] | None:
+    """Return the variables that a token of an instance sees: its own, and those of the scopes around it.
+
+    shape:   None: it is not there, or a newer release has written the instance's state
+    """
+    from bpmn.step import StateTooNew, read_state
+    from bpmn.step.variables import visible
+
+    if state is None:
         return None
     try:
-        return dict(read_state(whole.state).tokens[ROOT].variables)
+        instance = read_state(state)
     except StateTooNew:
         return None
+    found = instance.tokens.get(token)
+    return None if found is None else visible(instance, found)

@@ -8,10 +8,11 @@ from pydantic import Field
 
 from gateway.answers.answer import MOMENT, TENANT, Answer
 from service.processes import variables_of
+from service.tasks import variables_of as seen_by
 from sql.processes.definitions import Deployed, FoundDefinition
 from sql.processes.instances import FoundInstance, FoundStep, WholeInstance
 from sql.processes.service_tasks import TakenTask
-from sql.processes.tasks import FoundTask
+from sql.processes.tasks import FoundTask, WholeTask
 
 DEFINITION_KEY = Field(examples=[30001])
 INSTANCE_KEY = Field(examples=[31007])
@@ -212,6 +213,44 @@ class TasksAnswer(Answer):
 
     tasks: list[TaskAnswer]
     next: int | None = Field(examples=[None], description="the next request's `after`; null: there are no more")
+
+
+class TaskActAnswer(Answer):
+    """One act on a task."""
+
+    act: str = Field(examples=["COMPLETED"], description="CREATED, ASSIGNED, COMPLETED or CANCELED")
+    acted_at: datetime = MOMENT
+    who: str = Field(examples=["engine"], description="the role that acted, or engine")
+    detail: dict[str, Any] = Field(examples=[{"assignee": "ann"}], description="whose the task was, and its node")
+
+
+class WholeTaskAnswer(Answer):
+    """One task with its variables, and what became of it; of one that has ended all is null that no act tells."""
+
+    task_key: int = Field(examples=[31009])
+    tenant_id: str = TENANT
+    instance_key: int = INSTANCE_KEY
+    process_id: str = PROCESS
+    node_id: str | None = NODE
+    name: str | None = Field(examples=["Approve the order"])
+    state: str = Field(examples=["ASSIGNED"], description="CREATED, ASSIGNED, COMPLETED or CANCELED")
+    assignee: str | None = Field(examples=["ann"])
+    candidate_groups: list[str] | None = Field(examples=[["sales"]])
+    candidate_users: list[str] | None = Field(examples=[[]])
+    created_at: datetime = MOMENT
+    due_date: datetime | None = Field(examples=[None])
+    form_key: str | None = Field(examples=[None])
+    variables: dict[str, Any] | None = Field(
+        examples=[{"order": 42}],
+        description="all that the task sees; of one name the nearest; null: it has ended",
+    )
+    acts: list[TaskActAnswer] = Field(description="in order, the last 1,000")
+
+    @classmethod
+    def of(cls, task: WholeTask) -> Self:
+        """Make it of what was found."""
+        fields = asdict(task)
+        return cls(variables=seen_by(task), **{name: fields[name] for name in cls.model_fields if name in fields})
 
 
 class ServiceTaskAnswer(Answer):

@@ -13,6 +13,7 @@ from gateway.answers.processes import (
     TaskAnswer,
     TasksAnswer,
     TaskStateAnswer,
+    WholeTaskAnswer,
 )
 from gateway.parts import Here, Reader, Writer, read_model
 from gateway.reference.openapi import body_of
@@ -24,7 +25,7 @@ from gateway.requests.problems import CONFLICT, NOT_FOUND, Problem
 from gateway.requests.wait import WaitForTasks
 from gateway.routes.doing import do_once
 from gateway.routes.instances import LISTED_MAX, ORDER, VariablesRequest, may_wait
-from service.tasks import LEFT
+from service import tasks as use_cases
 from sql.deliveries.claim import Lane
 from sql.processes.service_tasks import activate_service_tasks as activate
 from sql.processes.service_tasks import complete_service_task as complete_taken
@@ -121,6 +122,14 @@ async def list_tasks(gateway: Here, caller: Reader, wanted: Annotated[TasksQuery
     return await listing(TasksAnswer, "tasks", map(TaskAnswer.of, found), next=following)
 
 
+@router.get("/tasks/{task_key:key}")
+async def get_task(task_key: Key, gateway: Here, caller: Reader) -> WholeTaskAnswer:
+    """Show a task, with the variables that it sees, and what became of it: of an ended one as long as its instance."""
+    async with gateway.pool.session(caller.tenants) as session:
+        found = await use_cases.find(session, task_key, tenant_id=caller.tenant_id)
+    return WholeTaskAnswer.of(found)
+
+
 @router.post(
     "/tasks/{task_key:key}/claim",
     response_model=TaskStateAnswer,
@@ -150,9 +159,9 @@ async def complete_task(task_key: Key, request: Request, caller: Writer) -> Resp
 
     async def do(session: Session) -> TaskStateAnswer:
         outcome = await complete(session, task_key, variables=asked.variables, tenant_id=caller.tenant_id)
-        if outcome in LEFT:
+        if outcome in use_cases.LEFT:
             kind = NOT_FOUND if outcome == "NOT_FOUND" else CONFLICT
-            raise Problem(kind, LEFT[outcome].format(key=task_key), state=outcome)
+            raise Problem(kind, use_cases.LEFT[outcome].format(key=task_key), state=outcome)
         return TaskStateAnswer(task_key=task_key, state=outcome)
 
     return await do_once(request, caller, asked, do)

@@ -445,11 +445,14 @@ assigned as (
     where t.instance_key in (select w.instance_key from written w)
     -- A task that was completed in vain, because its token had stopped, is open again.
     on conflict on constraint tasks_by_token do update set completed_at = null
-    returning task_key, instance_key, assignee
+    returning task_key, instance_key, node_id, assignee
 ),
 acted as (
     insert into shardclock.task_acts (task_key, instance_key, act, who, detail)
-    select a.task_key, a.instance_key, 'CREATED', 'engine', jsonb_strip_nulls(jsonb_build_object('assignee', a.assignee))
+    -- It outlives the task's row, so it says of which node that was.
+    select
+        a.task_key, a.instance_key, 'CREATED', 'engine',
+        jsonb_strip_nulls(jsonb_build_object('node', a.node_id, 'assignee', a.assignee))
     from assigned a
     union all
     select g.task_key, g.instance_key, 'CANCELED', 'engine', '{}' from tasks_gone g where g.completed_at is null

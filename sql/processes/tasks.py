@@ -1,5 +1,6 @@
-"""Find the tasks of persons, give them to somebody, and complete them."""
+"""Find the tasks of persons, tell what became of them, give them to somebody, and complete them."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -8,6 +9,8 @@ from typing import Any
 from sql.processes.variables import write_variables
 from sql.session import Session
 from timers.refusal import Refusal, shortened
+
+ACTS_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,42 @@ class FoundTask:
     created_at: datetime
     due_date: datetime | None
     form_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAct:
+    """One act on a task: CREATED, ASSIGNED, COMPLETED or CANCELED; `who` is the role that acted, or engine."""
+
+    act: str
+    acted_at: datetime
+    who: str
+    detail: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class WholeTask:
+    """One task with what became of it; `state` is CREATED, ASSIGNED, COMPLETED or CANCELED.
+
+    shape:   of one that has ended only what its acts tell is kept, all else is None; `acts` are in order, the last
+             1,000
+    """
+
+    task_key: int
+    tenant_id: str
+    instance_key: int
+    process_id: str
+    node_id: str | None
+    name: str | None
+    assignee: str | None
+    candidate_groups: list[str] | None
+    candidate_users: list[str] | None
+    created_at: datetime
+    due_date: datetime | None
+    form_key: str | None
+    state: str
+    token: int | None
+    instance_state: str | None
+    acts: list[TaskAct]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +100,23 @@ async def find_tasks(
     """
     rows = await session.rows("find_tasks", **asdict(wanted), after=after, page_size=page_size)
     return [FoundTask(*row) for row in rows]
+
+
+async def find_task(session: Session, task_key: int, *, tenant_id: str | None = None) -> WholeTask | None:
+    """Find one task, open or ended; None: it never was, or its instance is forgotten.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/processes/find_task.sql
+    """
+    row = await session.row("find_task", task_key=task_key, tenant_id=tenant_id, acts_max=ACTS_MAX)
+    if row is None:
+        return None
+    values = [*row]
+    values[-1] = [
+        TaskAct(told["act"], datetime.fromisoformat(told["acted_at"]), told["who"], told["detail"])
+        for told in json.loads(row["acts"])
+    ]
+    return WholeTask(*values)
 
 
 async def claim_task(session: Session, task_key: int, *, assignee: str | None, tenant_id: str | None = None) -> str:

@@ -18,7 +18,10 @@ select 1, 'default', 'p', 1, 'p', 'p.bpmn', sha256(''), '', '[]'
 """
 INSTANCE = """
 insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)
-values (1, 1, 1, 'default', 'p', '{}')
+values (
+    1, 1, 1, 'default', 'p',
+    '{"k": 3, "c": 0, "s": null, "t": [[1, "p", 0, 3, {"order": 42, "who": "all"}], [2, "u", 1, 3, {"who": "one"}]]}'
+)
 """
 TASK = """
 insert into shardclock.tasks (task_key, instance_key, token, tenant_id, process_id, node_id, name)
@@ -82,6 +85,24 @@ def test_tasks_are_listed_by_who_may_do_them_and_who_has_them(task: Shell) -> No
     refused = task("tasks", "list", "--assignee", "ann", "--unassigned")
     assert refused.code == BAD_INPUT
     assert refused.err == "shardclock: --assignee 'ann' and unassigned exclude each other; give one of the two\n"
+
+
+def test_a_task_is_shown_with_what_it_sees_and_what_became_of_it(task: Shell) -> None:
+    task("tasks", "claim", 7, "--assignee", "ann")
+
+    table, shown = task("tasks", "show", 7), task("tasks", "show", 7, "--json").json
+
+    assert (table.code, shown["state"], shown["assignee"]) == (DONE, "ASSIGNED", "ann")
+    assert shown["variables"] == {"order": 42, "who": "one"}
+    assert [(act["act"], act["detail"]) for act in shown["acts"]] == [("ASSIGNED", {"assignee": "ann"})]
+    _, row, _, _, names, order, who, _, _, _, act = table.out.splitlines()
+    assert row.split()[:6] == ["7", "u", "u", "p", "1", "ASSIGNED"]
+    assert [line.split() for line in (names, order, who)] == [["name", "value"], ["order", "42"], ["who", '"one"']]
+    assert (act.split()[2], act.split()[-1]) == ("ASSIGNED", "ann")
+
+    unknown = task("tasks", "show", 9)
+    assert unknown.code == BAD_INPUT
+    assert unknown.err == "shardclock: task 9 is unknown: it never was, or its instance is forgotten\n"
 
 
 def test_a_task_that_is_another_s_says_whose_and_the_way_out(task: Shell) -> None:

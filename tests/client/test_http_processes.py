@@ -104,11 +104,16 @@ async def test_a_task_is_claimed_given_back_and_completed(sc: SteppedCluster, cl
     await client.tasks.give_back(task.task_key)
     await client.tasks.claim(task.task_key, "bob")
     assert [one.assignee async for one in client.tasks.list(assignee="bob")] == ["bob"]
+    shown = await client.tasks.show(task.task_key)
+    assert (shown.state, shown.variables, shown.candidate_users) == ("ASSIGNED", {}, ("ann", "bob"))
+    assert [act.detail.get("assignee") for act in shown.acts] == [None, "ann", None, "bob"]
     assert (await client.tasks.complete(task.task_key, {"approved": True})).state == "COMPLETED"
     with pytest.raises(Conflict, match="was completed already"):
         await client.tasks.complete(task.task_key)
     with pytest.raises(NotFound):
         await client.tasks.complete(task.task_key + 1_000)
+    with pytest.raises(NotFound):
+        await client.tasks.show(task.task_key + 1_000)
     await sc.advance("PT0S")
     assert (await client.processes.show(key)).result == {"approved": True}
 

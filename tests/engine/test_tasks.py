@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from service.tasks import variables_of
 from sql.processes import instances, tasks
 from tests.support.bpmn import SHARED
 from tests.support.bpmn_cluster import Processes, running
@@ -19,6 +20,12 @@ async def waiting(it: Processes) -> tasks.FoundTask:
     await it.start()
     (task,) = await tasks.find_tasks(it.session)
     return task
+
+
+async def find(it: Processes, task_key: int) -> tasks.WholeTask:
+    found = await tasks.find_task(it.session, task_key)
+    assert found is not None
+    return found
 
 
 async def test_who_completes_a_task_again_is_told_that_it_was_whatever_has_become_of_its_instance() -> None:
@@ -56,3 +63,55 @@ async def test_who_cancels_an_instance_that_ended_otherwise_is_told_how() -> Non
         assert await instances.cancel_instance(it.session, child.instance_key) == "ERROR"
         assert await instances.cancel_instance(it.session, key) == "COMPLETED"
         assert await instances.cancel_instance(it.session, key + 1_000) == "NOT_FOUND"
+
+
+async def test_a_task_shows_what_its_token_sees_and_what_became_of_it() -> None:
+    mapping = '<zeebe:ioMapping><zeebe:input source="=item * 10" target="price"/></zeebe:ioMapping>'
+    each = (
+        '<multiInstanceLoopCharacteristics isSequential="false"><extensionElements>'
+        '<zeebe:loopCharacteristics inputCollection="=items" inputElement="item"/>'
+        "</extensionElements></multiInstanceLoopCharacteristics>"
+    )
+    priced = f'<userTask id="u" name="Price"><extensionElements>{mapping}</extensionElements>{each}</userTask>'
+    async with running() as it:
+        await it.deploy(START + priced + END, connected="s>u u>e")
+        await it.start(items=[1, 2], item="of the process", order=42)
+        keys = [task.task_key for task in await tasks.find_tasks(it.session)]
+        first, second = [await find(it, key) for key in keys]
+
+        seen = [variables_of(task) for task in (first, second)]
+        assert seen == [{"items": [1, 2], "item": n, "price": 10 * n, "order": 42, "loopCounter": n} for n in (1, 2)]
+        assert (first.state, first.node_id, first.name, first.assignee) == ("CREATED", "u", "Price", None)
+        assert [(act.act, act.who) for act in first.acts] == [("CREATED", "engine")]
+
+        await tasks.claim_task(it.session, keys[0], assignee="ann")
+        assert ((await find(it, keys[0])).state, (await find(it, keys[1])).state) == ("ASSIGNED", "CREATED")
+        await tasks.complete_task(it.session, keys[0], variables={})
+        assert (await find(it, keys[0])).state == "COMPLETED"
+
+
+async def test_what_became_of_a_task_is_told_until_its_instance_is_forgotten() -> None:
+    async with running() as it:
+        key = (await waiting(it)).task_key
+        await tasks.claim_task(it.session, key, assignee="ann")
+        opened = await find(it, key)
+        await tasks.complete_task(it.session, key, variables={})
+        await it.settle()
+        done = await find(it, key)
+        assert (done.state, done.assignee, done.node_id, done.process_id) == ("COMPLETED", "ann", "u", "p")
+        assert (done.instance_key, variables_of(done), done.name) == (opened.instance_key, None, None)
+        assert abs((done.created_at - opened.created_at).total_seconds()) < 60
+        assert [(act.act, act.detail) for act in done.acts] == [
+            ("CREATED", {"node": "u"}),
+            ("ASSIGNED", {"assignee": "ann"}),
+            ("COMPLETED", {"assignee": "ann"}),
+        ]
+        assert await tasks.find_task(it.session, key, tenant_id="other") is None
+
+        canceled = (await waiting(it)).task_key
+        await instances.cancel_instance(it.session, (await find(it, canceled)).instance_key)
+        await it.settle()
+        assert (await find(it, canceled)).state == "CANCELED"
+
+        await it.query("delete from shardclock.task_acts")
+        assert await tasks.find_task(it.session, key) is None

@@ -31,7 +31,7 @@ NEEDS = {
         ("GET", "/v1/targets"), ("GET", "/v1/deliveries/7"),
         ("GET", "/v1/processes"), ("GET", "/v1/instances"), ("GET", "/v1/instances/7"),
         ("GET", "/v1/instances/7/steps"),
-        ("GET", "/v1/tasks"), ("GET", "/v1/incidents"),
+        ("GET", "/v1/tasks"), ("GET", "/v1/tasks/7"), ("GET", "/v1/incidents"),
     ],
     "write": [
         ("POST", "/v1/timers"), ("PUT", "/v1/timers/by-name/n"), ("PATCH", "/v1/timers/7"), ("POST", "/v1/timers/bulk"),

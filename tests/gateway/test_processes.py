@@ -99,12 +99,19 @@ async def test_a_caller_waits_for_the_end_and_a_task_is_completed() -> None:
         assert (await api.post(f"/v1/tasks/{task['task_key']}/claim", {"assignee": "ann"})).json["state"] == "ASSIGNED"
         assert (await api.post(f"/v1/tasks/{task['task_key']}/claim", {"assignee": "bob"})).status == 409
         assert (await api.post(f"/v1/tasks/{task['task_key']}/claim", {"assignee": ""})).status == 422
+        opened = (await api.get(f"/v1/tasks/{task['task_key']}")).json
+        assert (opened["state"], opened["variables"], opened["candidate_groups"]) == ("ASSIGNED", {"order": "42"}, [])
+        other = api.with_headers(Shardclock_Tenant="other")
+        (await other.get(f"/v1/tasks/{task['task_key']}")).assert_problem("not-found", 404, "is unknown")
         assert (await api.post(f"/v1/tasks/{task['task_key']}/complete", {})).json["state"] == "COMPLETED"
         for _ in ("before an engine has taken it", "after"):
             again = await api.post(f"/v1/tasks/{task['task_key']}/complete", {})
             again.assert_problem("conflict", 409, "was completed already")
             assert again.json["state"] == "COMPLETED_BEFORE"
             await sc.advance("PT0S")
+        done = (await api.get(f"/v1/tasks/{task['task_key']}")).json
+        assert (done["state"], done["variables"], done["assignee"]) == ("COMPLETED", None, "ann")
+        assert [act["act"] for act in done["acts"]] == ["CREATED", "ASSIGNED", "COMPLETED"]
         shown = (await api.get(f"/v1/instances/{key}")).json
         assert (shown["state"], shown["variables"]) == ("RUNNING", {"order": "42"})
         assert [it["name"] for it in shown["subscriptions"]] == ["paid"]

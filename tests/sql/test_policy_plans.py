@@ -42,6 +42,9 @@ FILLED = (
         select i, 1, 1, '[]', '[]' from generate_series(1, 10000) i""",
     f"""insert into shardclock.tasks (task_key, instance_key, token, tenant_id, process_id, node_id, name)
         select i, i, 1, {TENANT}, 'p', 'n', 't' from generate_series(1, 10000) i""",
+    """insert into shardclock.task_acts (task_key, instance_key, act, who)
+        select i * case act when 'CREATED' then 1 else 2 end, i, act, 'w'
+        from generate_series(1, 10000) i cross join unnest(array['CREATED', 'COMPLETED']) act""",
     f"""insert into shardclock.idempotent_requests
         (created_at, slot, status, tenant_id, idempotency_key, fingerprint, body)
         select now(), shardclock.request_slot(now()), 201, {TENANT}, 'k' || i, sha256('k'), '{{}}'
@@ -81,6 +84,8 @@ ASKED: dict[str, tuple[str, dict[str, Any], int]] = {
     "page_of_the_log": ("end_of_page", {"after": 0, "page_size": PAGE}, PAGE),
     "deliveries": ("find_deliveries", DELIVERIES, PAGE),
     "tasks": ("find_tasks", TASKS, 2 * PAGE),
+    "task": ("find_task", {"task_key": 1_000, "tenant_id": BIG, "acts_max": PAGE}, 8),
+    "ended_task": ("find_task", {"task_key": 20_000, "tenant_id": BIG, "acts_max": PAGE}, 8),
     "steps": ("steps_of", {"instance_key": 2, "after": 0, "page_size": PAGE}, 2),
     "request": ("find_requests", {"tenants": [BIG], "keys": ["k2"], "now": None}, 1),
 }

@@ -120,6 +120,38 @@ class Task(Answer):
     form_key: str | None
 
 
+class TaskAct(Answer):
+    """Hold one act on a task: CREATED, ASSIGNED, COMPLETED or CANCELED; `who` is the role that acted, or engine."""
+
+    act: str
+    acted_at: datetime
+    who: str
+    detail: Mapping[str, Any]
+
+
+class WholeTask(Answer):
+    """Hold one task with what became of it; `state` is CREATED, ASSIGNED, COMPLETED or CANCELED.
+
+    shape:   `variables` are all that it sees; of one that has ended all is None that no act tells
+    """
+
+    task_key: int
+    tenant_id: str
+    instance_key: int
+    process_id: str
+    node_id: str | None
+    name: str | None
+    state: str
+    assignee: str | None
+    candidate_groups: tuple[str, ...] | None
+    candidate_users: tuple[str, ...] | None
+    created_at: datetime
+    due_date: datetime | None
+    form_key: str | None
+    variables: Mapping[str, Any] | None
+    acts: tuple[TaskAct, ...]
+
+
 class ServiceTask(Answer):
     """Hold one service task that the caller has until its lease runs out; an answer names its key and its claim."""
 

@@ -76,8 +76,10 @@ from shardclock.api.processes import (
     ServiceTask,
     Step,
     Task,
+    TaskAct,
     TaskState,
     WholeInstance,
+    WholeTask,
 )
 from shardclock.http.asked import Chosen, Letters
 from shardclock.http.async_client import AsyncClient
@@ -136,6 +138,7 @@ __all__ = [
     "Stale",
     "Step",
     "Task",
+    "TaskAct",
     "TaskState",
     "Tasks",
     "TimerState",
@@ -144,4 +147,5 @@ __all__ = [
     "TooMany",
     "Unavailable",
     "WholeInstance",
+    "WholeTask",
 ]

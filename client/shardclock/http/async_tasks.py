@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from shardclock.api.fields import Length
-from shardclock.api.processes import ServiceTask, ServiceTasksPage, Task, TasksPage, TaskState
+from shardclock.api.processes import ServiceTask, ServiceTasksPage, Task, TasksPage, TaskState, WholeTask
 from shardclock.http import asked as ask
 from shardclock.http.async_sending import AsyncSender
 
@@ -54,6 +54,13 @@ class AsyncTasks:
             if page.next is None:
                 return
             after = page.next
+
+    async def show(self, task_key: int) -> WholeTask:
+        """Find one task of a person, open or ended, with the variables that it sees, and what became of it.
+
+        errors:  NotFound  it never was, or its instance is forgotten
+        """
+        return await self._sender.ask(WholeTask, ask.read(f"{TASKS}/{task_key:d}"))
 
     async def claim(self, task_key: int, assignee: str, *, idempotency_key: str | None = None) -> TaskState:
         """Give a task to a person.

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from shardclock.api.fields import Length
-from shardclock.api.processes import ServiceTask, ServiceTasksPage, Task, TasksPage, TaskState
+from shardclock.api.processes import ServiceTask, ServiceTasksPage, Task, TasksPage, TaskState, WholeTask
 from shardclock.http import asked as ask
 from shardclock.http.sync_sending import Sender
 
@@ -55,6 +55,13 @@ class Tasks:
             if page.next is None:
                 return
             after = page.next
+
+    def show(self, task_key: int) -> WholeTask:
+        """Find one task of a person, open or ended, with the variables that it sees, and what became of it.
+
+        errors:  NotFound  it never was, or its instance is forgotten
+        """
+        return self._sender.ask(WholeTask, ask.read(f"{TASKS}/{task_key:d}"))
 
     def claim(self, task_key: int, assignee: str, *, idempotency_key: str | None = None) -> TaskState:
         """Give a task to a person.

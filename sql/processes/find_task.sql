@@ -1,0 +1,66 @@
+-- Finds one task, with what became of it. Its row goes soon after its end; what is known then is what its acts tell.
+--
+-- in:    :task_key bigint, :tenant_id text or null (null: of any), :acts_max integer: the last so many are told
+-- out:   task_key bigint, tenant_id text, instance_key bigint, process_id text, node_id text, name text, assignee text,
+--        candidate_groups text[], candidate_users text[], created_at timestamptz, due_date timestamptz, form_key text,
+--        as find_tasks tells them, null of one whose row is gone if no act tells it; state text; token bigint,
+--        instance_state text (tokens and variables), null if the row or the instance's state is gone; acts jsonb, in order.
+--        No row: there is none
+-- locks: nothing
+-- index: tasks_pkey, instances_pkey, task_acts_by_task: probes
+with act as materialized (
+    select a.act_id, a.instance_key, a.acted_at, a.act, a.who, a.detail
+    from shardclock.task_acts a
+    where a.task_key = :task_key::bigint
+    order by a.act_id desc
+    limit :acts_max::integer
+),
+found as (
+    select
+        t.task_key, t.tenant_id, t.instance_key, t.process_id, t.node_id, t.name, t.assignee, t.candidate_groups,
+        t.candidate_users, t.created_at, t.due_date, t.form_key,
+        case
+            when t.completed_at is not null then 'COMPLETED' when t.assignee is not null then 'ASSIGNED' else 'CREATED'
+        end as state,
+        t.token,
+        (select i.state from shardclock.instances i where i.instance_key = t.instance_key) as instance_state
+    from shardclock.tasks t
+    where t.task_key = :task_key
+    union all
+    select
+        :task_key, i.tenant_id, i.instance_key, i.process_id, f.detail ->> 'node', null,
+        (select a.detail ->> 'assignee' from act a where a.detail ? 'assignee' order by a.act_id desc limit 1),
+        null, null, f.acted_at, null, null, l.act, null, null
+    from (select a.act, a.instance_key from act a order by a.act_id desc limit 1) l
+    cross join lateral (
+        select a.acted_at, a.detail
+        from shardclock.task_acts a
+        where a.task_key = :task_key
+        order by a.act_id
+        limit 1
+    ) f
+    -- A limit, not a join: whatever the planner believes, it can only probe (docs/decisions/0005-queue-plans.md).
+    cross join lateral (
+        select i.instance_key, i.tenant_id, i.process_id
+        from shardclock.instances i
+        where i.instance_key = l.instance_key
+        limit 1
+    ) i
+    where l.act in ('COMPLETED', 'CANCELED')
+        and not exists (select from shardclock.tasks t where t.task_key = :task_key)
+)
+select
+    f.task_key, f.tenant_id, f.instance_key, f.process_id, f.node_id, f.name, f.assignee, f.candidate_groups,
+    f.candidate_users, f.created_at, f.due_date, f.form_key, f.state, f.token, f.instance_state,
+    (
+        select coalesce(
+            jsonb_agg(
+                jsonb_build_object('act', a.act, 'acted_at', a.acted_at, 'who', a.who, 'detail', a.detail)
+                order by a.act_id
+            ),
+            '[]'
+        )
+        from act a
+    ) as acts
+from found f
+where :tenant_id::text is null or f.tenant_id = :tenant_id
