@@ -125,7 +125,7 @@ async def test_what_drives_processes_is_done_once_for_each_idempotency_key(serve
     (await api.get("/v1/instances?state=lost")).assert_problem("refused", 422, "state", "COMPLETED")
     # What was refused is asked for anew, and a condition that is not heeded is refused.
     for _ in range(2):
-        (await api.post(f"/v1/instances/{key}/cancel", {}, Idempotency_Key="c")).assert_problem("not-found", 404)
+        (await api.post(f"/v1/instances/{key}/cancel", {}, Idempotency_Key="c")).assert_problem("conflict", 409)
     (await api.post(f"/v1/instances/{key}/cancel", {}, If_Match="x")).assert_problem("refused", 422, "If-Match")
 
 
