@@ -209,8 +209,8 @@ grant execute on function
     shardclock.deploy_model, shardclock.delete_definition, shardclock.start_process, shardclock.cancel_instance,
     shardclock.set_variables, shardclock.resolve_incident, shardclock.move_tokens, shardclock.claim_task,
     shardclock.complete_task, shardclock.publish_message, shardclock.throw_signal,
-    shardclock.activate_service_tasks, shardclock.complete_service_task, shardclock.fail_service_task,
-    shardclock.throw_service_task_error
+    shardclock.activate_service_tasks, shardclock.extend_service_task, shardclock.complete_service_task,
+    shardclock.fail_service_task, shardclock.throw_service_task_error
 to shardclock_scheduler;
 grant execute on function
     shardclock.check_variables, shardclock.open_starts, shardclock.close_starts, shardclock.tenant_of_instance,

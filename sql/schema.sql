@@ -939,6 +939,7 @@ ALTER TABLE ONLY shardclock.holders
 -- ended_as(bigint, text, text)  0006_verbs.sql
 -- ensure_log_partitions(integer)  0002_command_log.sql
 -- ensure_timer(timestamp with time zone, text, text, text, text, jsonb, text, text, text, bigint, bigint, text, text, text)  0005_schedule.sql
+-- extend_service_task(bigint, integer, interval, text)  0033_leases_of_programs.sql
 -- fail_service_task(bigint, integer, text, integer, interval, text)  0027_bounded_retries.sql
 -- find_definition(text, text, integer)  0018_processes.sql
 -- find_keys(text, text, text, timestamp with time zone, timestamp with time zone, bigint, bigint, integer, text)  0014_targets.sql

@@ -32,6 +32,7 @@ OWN: Mapping[str, Mapping[str, Any]] = {
     "disable_job": {"state": "DISABLED"},
     "enable_job": {"state": "SCHEDULED"},
     "claim_task": {"state": "ASSIGNED"},
+    "extend_service_task": {"state": "EXTENDED"},
     "complete_service_task": {"state": "DELIVERED"},
     "fail_service_task": {"state": "RETRIED"},
     "throw_service_task_error": {"state": "DISCARDED"},

@@ -29,6 +29,7 @@ from service import tasks as use_cases
 from sql.deliveries.claim import Lane
 from sql.processes.service_tasks import activate_service_tasks as activate
 from sql.processes.service_tasks import complete_service_task as complete_taken
+from sql.processes.service_tasks import extend_service_task as extend_taken
 from sql.processes.service_tasks import fail_service_task as fail_taken
 from sql.processes.service_tasks import throw_service_task_error as throw_taken
 from sql.processes.tasks import TaskFilter, find_tasks
@@ -73,6 +74,15 @@ class ActivateRequest(BaseModel):
     type: str = Field(max_length=200, examples=["order.pack"])
     most: int = Field(10, ge=1, le=LISTED_MAX)
     lease: str = Field("PT1M", description="an ISO 8601 duration, a second to a day")
+
+
+class ExtendRequest(BaseModel):
+    """For how long a service task stays the caller's."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    claim: int = Field(ge=1, le=INTEGER_MAX, description="as it was taken", examples=[1])
+    lease: str = Field("PT1M", description="from now, an ISO 8601 duration, a second to a day")
 
 
 class CompleteRequest(VariablesRequest):
@@ -200,6 +210,23 @@ async def activate_service_tasks(
             is_gone=request.is_disconnected,
             within_s=wait_s,
         )
+
+
+@router.post(
+    "/service-tasks/{task_key:key}/extend",
+    response_model=TaskStateAnswer,
+    openapi_extra=body_of(ExtendRequest, example={"claim": 1, "lease": "PT30S"}),
+)
+async def extend_service_task(task_key: Key, request: Request, caller: Writer) -> Response:
+    """Keep a service task that was taken for longer; also after its lease, if nobody else has taken it."""
+    asked = await read_model(request, ExtendRequest)
+    lease_s = seconds_of("lease", asked.lease)
+
+    async def do(session: Session) -> TaskStateAnswer:
+        outcome = await extend_taken(session, task_key, asked.claim, lease_s=lease_s, tenant_id=caller.tenant_id)
+        return _of_task(task_key, outcome)
+
+    return await do_once(request, caller, asked, do)
 
 
 @router.post(

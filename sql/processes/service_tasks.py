@@ -56,6 +56,25 @@ async def activate_service_tasks(
     return [TakenTask(**dict(row) | {"variables": json.loads(row["variables"])}) for row in rows]
 
 
+async def extend_service_task(
+    session: Session, task_key: int, claim: int, *, lease_s: float, tenant_id: str | None = None
+) -> str:
+    """Keep a service task for so long from now; return EXTENDED, or NOT_FOUND if it is another's now, or has ended.
+
+    errors:  StoreUnavailable  the outcome is unknown: call again
+             StatementRefused  the lease is not possible
+    source:  sql/processes/extend_service_task.sql
+    """
+    return await _outcome(
+        session,
+        "extend_service_task",
+        task_key=task_key,
+        claim=claim,
+        lease=timedelta(seconds=lease_s),
+        tenant_id=tenant_id,
+    )
+
+
 async def complete_service_task(
     session: Session, task_key: int, claim: int, *, variables: Mapping[str, Any], tenant_id: str | None = None
 ) -> str:

@@ -129,6 +129,9 @@ async def test_a_program_takes_service_tasks_and_answers(sc: SteppedCluster, cli
     assert (await client.tasks.fail_service_task(taken[1], "no box is left", retries=1)).state == "RETRIED"
     assert (await client.tasks.throw_error(taken[2], "E7", reason="why")).state == "DISCARDED"
     (retried,) = await client.tasks.activate("pack")
+    assert (await client.tasks.extend(taken[0], "PT2M")).state == "EXTENDED"
+    with pytest.raises(Refused, match="give a second to a day"):
+        await client.tasks.extend(taken[0], "P2D")
     assert (retried.claim, retried.failed_attempts) == (2, 1)
     with pytest.raises(NotFound):
         await client.tasks.complete_service_task(taken[1])
@@ -136,6 +139,8 @@ async def test_a_program_takes_service_tasks_and_answers(sc: SteppedCluster, cli
     await sc.advance("PT0S")
     assert (await client.processes.show(keys[0])).result == {"n": 0, "packed": True}
     of = {one.instance_key: one.sentence for one in await client.processes.incidents(process_id="p", version=1)}
+    with pytest.raises(NotFound, match="is not yours"):
+        await client.tasks.extend(taken[1])
     assert of[keys[1]] == "no box is left"
     assert "E7" in of[keys[2]]
 

@@ -14,6 +14,7 @@ from sql.processes.service_tasks import (
     TakenTask,
     activate_service_tasks,
     complete_service_task,
+    extend_service_task,
     fail_service_task,
     throw_service_task_error,
 )
@@ -62,6 +63,54 @@ async def test_after_its_lease_a_task_is_another_s_and_the_first_answer_counts_n
         )
         await it.settle()
         assert (await it.see(key)).result == {"by": 2}
+
+
+async def test_a_lease_that_is_extended_keeps_the_task_from_all_others() -> None:
+    async with running() as it:
+        await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
+        await it.start()
+        (task,) = await take(it)
+        await it.advance("PT29S")
+        assert await extend_service_task(it.session, task.task_key, task.claim, lease_s=60.0) == "EXTENDED"
+        (leased,) = await it.query("select claimed_until, next_attempt_at from shardclock.deliveries")
+        assert leased["next_attempt_at"] == leased["claimed_until"], "no worker claims it either"
+        await it.advance("PT59S")
+        assert await take(it) == []
+        assert await extend_service_task(it.session, task.task_key, task.claim, lease_s=1.0) == "EXTENDED"
+        await it.advance("PT2S")
+        (again,) = await take(it)
+        assert again.claim == task.claim + 1
+
+
+async def test_a_lease_that_has_run_out_is_extended_unless_another_has_taken_the_task() -> None:
+    async with running() as it:
+        await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
+        await it.start()
+        (task,) = await take(it)
+        await it.advance("PT31S")
+        assert await extend_service_task(it.session, task.task_key, task.claim, lease_s=30.0) == "EXTENDED"
+        assert await take(it) == []
+        await it.advance("PT31S")
+        (another,) = await take(it)
+        assert await extend_service_task(it.session, task.task_key, task.claim, lease_s=30.0) == "NOT_FOUND"
+        assert (
+            await extend_service_task(it.session, task.task_key, another.claim, lease_s=30.0, tenant_id="other")
+            == "NOT_FOUND"
+        )
+        assert await complete_service_task(it.session, task.task_key, another.claim, variables={}) == "DELIVERED"
+        assert await extend_service_task(it.session, task.task_key, another.claim, lease_s=30.0) == "NOT_FOUND"
+
+
+async def test_a_task_that_was_given_back_is_nobody_s_to_extend() -> None:
+    async with running() as it:
+        await it.deploy(START + job("pack") + END, connected="s>pack pack>e")
+        await it.start()
+        (task,) = await take(it)
+        await fail_service_task(it.session, task.task_key, task.claim, reason="no box", retries=1)
+        assert await extend_service_task(it.session, task.task_key, task.claim, lease_s=30.0) == "NOT_FOUND"
+        for lease_s in (0.5, 86_401.0):
+            with pytest.raises(StatementRefused, match="is not possible: give a second to a day"):
+                await extend_service_task(it.session, task.task_key, task.claim, lease_s=lease_s)
 
 
 async def test_nobody_gets_a_task_and_no_instance_goes_on_while_an_operator_holds_the_database() -> None:

@@ -73,6 +73,7 @@ READ = """
         "complete_task(5000000 + $1)",
         "publish_message('m', 'k' || $1)",
         "throw_signal('s' || $1)",
+        "extend_service_task(3000000 + $1, 1)",
         "complete_service_task(3000000 + $1, 1)",
         "throw_service_task_error(3000000 + $1, 1, 'CODE')",
         "redrive_dead_letters(array[4000000 + $1])",

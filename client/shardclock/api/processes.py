@@ -165,7 +165,7 @@ class ServiceTask(Answer):
 
 
 class TaskState(Answer):
-    """Hold what a task is now: ASSIGNED, COMPLETED, DELIVERED, RETRIED, DEAD or DISCARDED."""
+    """Hold what a task is now: ASSIGNED, COMPLETED, EXTENDED, DELIVERED, RETRIED, DEAD or DISCARDED."""
 
     task_key: int
     state: str

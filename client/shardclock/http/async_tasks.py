@@ -104,6 +104,17 @@ class AsyncTasks:
         asked = ask.once("POST", f"{SERVICE_TASKS}/activate", fields, idempotency_key).waiting(wait)
         return (await self._sender.ask(ServiceTasksPage, asked)).tasks
 
+    async def extend(
+        self, taken: ServiceTask, lease: Length = "PT1M", *, idempotency_key: str | None = None
+    ) -> TaskState:
+        """Keep a service task that was taken for so long from now; also after its lease, if nobody else has taken it.
+
+        errors:  as `complete_service_task`
+        """
+        return await self._do(
+            SERVICE_TASKS, taken.task_key, "extend", {"claim": taken.claim, "lease": lease}, idempotency_key
+        )
+
     async def complete_service_task(
         self, taken: ServiceTask, variables: Mapping[str, Any] | None = None, *, idempotency_key: str | None = None
     ) -> TaskState:

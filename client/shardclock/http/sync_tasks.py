@@ -105,6 +105,15 @@ class Tasks:
         asked = ask.once("POST", f"{SERVICE_TASKS}/activate", fields, idempotency_key).waiting(wait)
         return (self._sender.ask(ServiceTasksPage, asked)).tasks
 
+    def extend(self, taken: ServiceTask, lease: Length = "PT1M", *, idempotency_key: str | None = None) -> TaskState:
+        """Keep a service task that was taken for so long from now; also after its lease, if nobody else has taken it.
+
+        errors:  as `complete_service_task`
+        """
+        return self._do(
+            SERVICE_TASKS, taken.task_key, "extend", {"claim": taken.claim, "lease": lease}, idempotency_key
+        )
+
     def complete_service_task(
         self, taken: ServiceTask, variables: Mapping[str, Any] | None = None, *, idempotency_key: str | None = None
     ) -> TaskState:
