@@ -150,12 +150,12 @@ def set_(
 
 def move(
     instance_key: InstanceKey,
-    ending: Annotated[list[int] | None, typer.Option("--end", metavar="TOKEN", help="A token that ends.")] = None,
+    terminated: Annotated[list[int] | None, typer.Option("--end", metavar="TOKEN", help="A token that ends.")] = None,
     begun: Annotated[list[str] | None, typer.Option("--begin", metavar="NODE", help="Where one begins.")] = None,
     as_json: Json = False,
 ) -> int:
     """Let tokens of an instance end, and others begin; all of it or nothing."""
-    if not ending and not begun:
+    if not terminated and not begun:
         raise Refusal("nothing is to be moved; give --end TOKEN, --begin NODE, or both")
 
     async def do(session: Session) -> int:
@@ -165,7 +165,7 @@ def move(
         sent = await token_moves.move(
             session,
             instance_key,
-            terminated=ending or (),
+            terminated=terminated or (),
             begun=begun or (),
             definition=token_moves.definition_in(stored) if stored else None,
         )

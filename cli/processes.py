@@ -39,15 +39,15 @@ for name, command in INSTANCES.items():
 
 
 def deploy(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A BPMN 2.0 model.", show_default=False)],
+    resource: Annotated[Path, typer.Argument(metavar="FILE", help="A BPMN 2.0 model.", show_default=False)],
     tenant: Tenant = DEFAULT_TENANT,
     as_json: Json = False,
 ) -> int:
     """Deploy the processes of a BPMN model: a new version of each, unless the file is the same as before."""
-    model = _read(file)
+    model = _read(resource)
 
     async def do(session: Session) -> int:
-        deployed = await service.deploy(session, model, resource=file.name, tenant_id=tenant)
+        deployed = await service.deploy(session, model, resource=resource.name, tenant_id=tenant)
         if as_json:
             print_json(deployed)
         else:

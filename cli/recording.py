@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import wraps
+from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
@@ -81,7 +82,9 @@ VERBS: Mapping[str, Callable[[Options], bool]] = {
     "jobs enable": _always,
     "jobs configure": _always,
     "deploy": _always,
+    "processes cancel": _always,
     "processes delete": _always,
+    "processes set": _always,
     "processes move": _always,
     "processes resolve": lambda given: given["instance_key"] is not None or bool(given["yes"]),
     "keys add": _always,
@@ -145,10 +148,15 @@ async def _try_to_record(session: Session, act: NewAct, outcome: str) -> str | N
     return None
 
 
+def _recordable(value: object) -> object:
+    """Make of a file its name, as the HTTP API has it: where it lies says nothing on another machine."""
+    return value.name if isinstance(value, Path) else value
+
+
 def _recorded(verb: str, command: Command) -> Command:
     @wraps(command)
     def acting(**options: Any) -> Any:
-        asked = {name: value for name, value in options.items() if name not in NO_MATTER}
+        asked = {name: _recordable(value) for name, value in options.items() if name not in NO_MATTER}
         act = NewAct("cli", verb, shown(asked), options.get("tenant")) if VERBS[verb](options) else None
         before = _ACT.set(act)
         try:

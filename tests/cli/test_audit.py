@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -14,6 +15,7 @@ from cli import recording
 from cli.app import app
 from cli.recording import VERBS
 from sql.session import StoreUnavailable
+from tests.support.bpmn import model
 from tests.support.cli_asserts import DONE, NOT_DONE, NOT_THERE
 from tests.support.factories import add_timers, value
 from tests.support.program import Shell
@@ -23,9 +25,8 @@ OTHERS = {
     "up", "gateway", "demo", "migrate", "exporter", "dsn", "psql", "forecast", "schedule", "preview", "list", "show",
     "explain", "run-now", "tail", "status", "targets", "audit", "consumers aside", "deliveries show", "jobs list",
     "jobs show", "jobs history", "jobs logs", "tenants list", "tenants show", "processes list", "processes start",
-    "processes instances", "processes incidents", "processes show", "processes cancel", "processes set",
-    "processes message", "processes signal", "tasks list", "tasks show", "tasks claim", "tasks unclaim",
-    "tasks complete",
+    "processes instances", "processes incidents", "processes show", "processes message", "processes signal",
+    "tasks list", "tasks show", "tasks claim", "tasks unclaim", "tasks complete",
 }  # fmt: skip
 SECRET = "whsec_" + "aHVudGVyMmh1bnRlcjJodW50ZXIyaHVudGVyMg=="
 URL = "https://billing.example.com/hooks?token=hunter2"
@@ -86,6 +87,26 @@ def test_a_command_that_only_looks_leaves_no_record(shell: Shell) -> None:
     assert acts(shell) == []
     assert shell("audit").err == "no operator has done anything yet\n"
     assert shell("audit", "--since", "2020-01-01T00:00Z").err == "no operator has done anything since\n"
+
+
+def test_what_is_done_to_processes_and_instances_is_recorded_in_the_words_of_http(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "p.bpmn").write_bytes(model('<startEvent id="s"/>'))
+    key = shell("deploy", tmp_path / "p.bpmn", "--json").json[0]["definition_key"]
+    instance = shell("processes", "start", "p", "--json").json["instance_key"]
+    shell("processes", "set", instance, '{"card": "hunter2"}', "--token", 1)
+    shell("processes", "move", instance, "--end", 3)
+    shell("processes", "cancel", instance)
+    shell("processes", "cancel", 7)
+    shell("processes", "delete", key)
+
+    assert [(act["verb"], act["what"], act["outcome"]) for act in acts(shell)] == [
+        ("deploy", {"resource": "p.bpmn", "tenant": "default"}, "done"),
+        ("processes set", {"instance_key": instance, "variables": "…", "token": "…"}, "done"),
+        ("processes move", {"instance_key": instance, "terminated": [3]}, "done"),
+        ("processes cancel", {"instance_key": instance}, "done"),
+        ("processes cancel", {"instance_key": 7}, "not done"),
+        ("processes delete", {"definition_key": key}, "done"),
+    ]
 
 
 def test_a_change_of_many_timers_leaves_one_record(shell: Shell) -> None:
