@@ -1,5 +1,6 @@
 """The commands about processes: deploy models, list and delete them, publish messages and throw signals."""
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +16,7 @@ from cli.process_options import MaybeTenant, Variables, read_variables
 from cli.process_words import print_reached
 from cli.session import with_session, with_signals
 from service import processes as service
+from service.undeclared import notes_on
 from sql.processes.definitions import RUNNING_MAX, FoundDefinition, delete_definition, list_definitions, read_definition
 from sql.processes.instances import publish_message, throw_signal
 from sql.session import Session
@@ -55,6 +57,9 @@ def deploy(
                 (it.process_id, it.version, it.definition_key, "new" if it.is_new else "as before") for it in deployed
             ]
             print_table("", ["process", "version", "definition_key", ""], rows)
+        undeclared = [task_type for it in deployed for task_type in it.undeclared]
+        for note in await notes_on(session, undeclared, tenant_id=tenant):
+            tell(f"note: {note}")
         return DONE
 
     return with_session(do)
@@ -147,6 +152,27 @@ def signal(
 
 
 @processes.command()
+def model(
+    definition_key: Annotated[int, typer.Argument(metavar="DEFINITION_KEY", min=1, show_default=False)],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there, not to standard output.")
+    ] = None,
+) -> int:
+    """Write the model of a definition as it was deployed, also of a deleted one that is still kept."""
+
+    async def do(session: Session) -> int:
+        found = await service.find_definition(session, definition_key)
+        if output is None:
+            sys.stdout.buffer.write(found.model)
+            sys.stdout.flush()
+        else:
+            _write(output, found.model)
+        return DONE
+
+    return with_session(do)
+
+
+@processes.command()
 def delete(
     definition_key: Annotated[int, typer.Argument(metavar="DEFINITION_KEY", min=1, show_default=False)],
     as_json: Json = False,
@@ -171,6 +197,13 @@ def delete(
 
 def _running_of(it: FoundDefinition) -> str:
     return f"{it.running:,}{'+' if it.running >= RUNNING_MAX else ''}"
+
+
+def _write(file: Path, model: bytes) -> None:
+    try:
+        file.write_bytes(model)
+    except OSError as error:
+        raise Refusal(f"can't write {file}: {error.strerror}; name another file with --output") from None
 
 
 def _read(file: Path) -> bytes:

@@ -4,22 +4,22 @@ from datetime import UTC, datetime
 from typing import Any
 
 from bpmn.model import Definition, read_model
-from bpmn.model.definition import TimerKind
+from bpmn.model.definition import Job, TimerKind
 from bpmn.model.expressions import bounded
 from bpmn.model.refusal import InvalidModel, Problem
 from bpmn.step import opened_at_deployment
 from bpmn.step.effects import Effect, MessageOpened, SignalOpened, TimerOpened
 from bpmn.step.variables import Unanswerable
+from service.processes import DescribedProcess
 from timers.moment import parse_due_date
 from timers.zone import UTC_ZONE, agreed_zone
 
 STARTS_MAX = 100  # events with a trigger: each is evaluated here, which takes up to 0.1 s
 
 
-def describe_processes(model: bytes) -> list[dict[str, Any]]:
+def describe_processes(model: bytes) -> list[DescribedProcess]:
     """Read a new model, and describe each of its processes; it may take seconds.
 
-    shape:   as `shardclock.deploy_model` takes them
     errors:  InvalidModel  with each element that can't be run, and why
     """
     with bounded():
@@ -31,17 +31,19 @@ def describe_processes(model: bytes) -> list[dict[str, Any]]:
     return [_described(definition) for definition in definitions]
 
 
-def _described(definition: Definition) -> dict[str, Any]:
+def _described(definition: Definition) -> DescribedProcess:
     try:
         opened = opened_at_deployment(definition, now=datetime.now(UTC))
     except Unanswerable as error:
         raise InvalidModel(Problem(definition.process_id, str(error))) from None
-    return {
+    said = {
         "process_id": definition.process_id,
         "name": definition.name or definition.process_id,
         "starts": [_start_of(effect) for effect in opened],
         "starts_by_hand": definition.root.start is not None,
     }
+    types = (node.work.job_type for node in definition.nodes.values() if isinstance(node.work, Job))
+    return DescribedProcess(said, frozenset(it for it in types if isinstance(it, str)))
 
 
 def _start_of(effect: Effect) -> dict[str, Any]:

@@ -6,10 +6,13 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
+from service.undeclared import undeclared_among
+from sql.deliveries.targets import declared_targets
 from sql.processes import definitions, instances
-from sql.processes.definitions import Deployed
+from sql.processes.definitions import Deployed, StoredDefinition
 from sql.processes.instances import WholeInstance
 from sql.session import Session, StatementRefused
 from timers.refusal import Refusal
@@ -25,7 +28,29 @@ class UnknownProcess(Refusal):
     """Refuse a process or an instance that is not there, in one sentence."""
 
 
-async def deploy(session: Session, model: bytes, *, resource: str, tenant_id: str = "default") -> list[Deployed]:
+@dataclass(frozen=True, slots=True)
+class DescribedProcess:
+    """One process of a new model.
+
+    shape:   `said` is as `shardclock.deploy_model` takes it; `task_types` are those of its service tasks and of
+             whatever else is a job, without types that are expressions
+    """
+
+    said: dict[str, Any]
+    task_types: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class DeployedProcess(Deployed):
+    """One process of a deployed model, with the types of its service tasks that nobody has declared.
+
+    An app may declare their handlers later, and a program may take them without a declaration.
+    """
+
+    undeclared: tuple[str, ...]
+
+
+async def deploy(session: Session, model: bytes, *, resource: str, tenant_id: str = "default") -> list[DeployedProcess]:
     """Read a model, and deploy its processes: all of them, or none.
 
     shape:   a process whose newest version is of the same file stays as it is
@@ -38,16 +63,35 @@ async def deploy(session: Session, model: bytes, *, resource: str, tenant_id: st
 
 
 async def deploy_described(
-    session: Session, model: bytes, processes: Sequence[dict[str, Any]], *, resource: str, tenant_id: str
-) -> list[Deployed]:
+    session: Session, model: bytes, processes: Sequence[DescribedProcess], *, resource: str, tenant_id: str
+) -> list[DeployedProcess]:
     """Deploy the processes of a model as `describe_processes` has described them.
 
     errors:  Refusal           the times of a start event can't be kept
              StoreUnavailable  the outcome is unknown: call again
     """
-    return await _unless_refused(
-        definitions.deploy_model(session, tenant_id=tenant_id, resource=resource, model=model, processes=processes)
+    said = [it.said for it in processes]
+    deployed = await _unless_refused(
+        definitions.deploy_model(session, tenant_id=tenant_id, resource=resource, model=model, processes=said)
     )
+    task_types = {it.said["process_id"]: it.task_types for it in processes}
+    declared = await declared_targets(session, tenant_id) if any(task_types.values()) else []
+    return [
+        DeployedProcess(**asdict(it), undeclared=undeclared_among(task_types[it.process_id], declared))
+        for it in deployed
+    ]
+
+
+async def find_definition(session: Session, definition_key: int, *, tenant_id: str | None = None) -> StoredDefinition:
+    """Find a version of a process with its model as it was deployed, also one that is deleted and still kept.
+
+    errors:  UnknownProcess    there is none, or it is another tenant's
+             StoreUnavailable  no answer in time
+    """
+    found = await definitions.read_definition(session, definition_key)
+    if found is None or tenant_id not in (None, found.tenant_id):
+        raise UnknownProcess(f"definition {definition_key} is unknown; `shardclock processes list` lists them")
+    return found
 
 
 async def start(

@@ -7,9 +7,9 @@ from typing import Any, Self
 from pydantic import Field
 
 from gateway.answers.answer import MOMENT, TENANT, Answer
-from service.processes import variables_of
+from service.processes import DeployedProcess, variables_of
 from service.tasks import variables_of as seen_by
-from sql.processes.definitions import Deployed, FoundDefinition
+from sql.processes.definitions import FoundDefinition
 from sql.processes.instances import FoundInstance, FoundStep, WholeInstance
 from sql.processes.service_tasks import TakenTask
 from sql.processes.tasks import FoundTask, WholeTask
@@ -28,9 +28,13 @@ class DeployedAnswer(Answer):
     process_id: str = PROCESS
     version: int = VERSION
     is_new: bool = Field(examples=[True], description="false: the newest version is of the same file already")
+    undeclared: list[str] = Field(
+        examples=[["order.pack"]],
+        description="the types of its service tasks that are no app's handler and no endpoint: for a program to take",
+    )
 
     @classmethod
-    def of(cls, deployed: Deployed) -> Self:
+    def of(cls, deployed: DeployedProcess) -> Self:
         """Make it of what was deployed."""
         return cls(**asdict(deployed))
 

@@ -34,18 +34,19 @@ from sql.session import Session
 from timers.model import INTEGER_MAX
 
 XML = "application/xml"
+A_MODEL = (
+    '<definitions xmlns="http://www.omg.org/spec/BPMN/20100524/MODEL"><process id="hello"'
+    ' isExecutable="true"><startEvent id="start"/></process></definitions>'
+)
 MODEL_BODY: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            XML: {
-                "schema": {"type": "string"},
-                "example": '<definitions xmlns="http://www.omg.org/spec/BPMN/20100524/MODEL"><process id="hello"'
-                ' isExecutable="true"><startEvent id="start"/></process></definitions>',
-            }
-        },
-    }
+    "requestBody": {"required": True, "content": {XML: {"schema": {"type": "string"}, "example": A_MODEL}}}
 }
+
+MODEL_ANSWER: dict[int | str, dict[str, Any]] = {
+    200: {"content": {XML: {"schema": {"type": "string"}, "example": A_MODEL}}}
+}
+# A browser would else show it as a page of the gateway's, and run the scripts that it may have.
+AS_FILE = {"Content-Disposition": "attachment", "X-Content-Type-Options": "nosniff"}
 
 router = APIRouter(prefix="/v1/processes", tags=["processes"])
 
@@ -90,6 +91,14 @@ async def list_processes(
     async with gateway.pool.session(caller.tenants) as session:
         found = await definitions.list_definitions(session, tenant_id=caller.tenant_id, all_versions=all_versions)
     return ProcessesAnswer(processes=[ProcessAnswer.of(it) for it in found])
+
+
+@router.get("/{definition_key:key}/model", response_class=Response, responses=MODEL_ANSWER)
+async def get_model(definition_key: Key, gateway: Here, caller: Reader) -> Response:
+    """Fetch the model of a definition as it was deployed, also of a deleted one that is still kept."""
+    async with gateway.pool.session(caller.tenants) as session:
+        found = await use_cases.find_definition(session, definition_key, tenant_id=caller.tenant_id)
+    return Response(found.model, media_type=XML, headers=AS_FILE)
 
 
 @router.delete("/{definition_key:key}", response_model=DefinitionKeyAnswer)

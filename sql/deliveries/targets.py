@@ -23,6 +23,15 @@ class Target:
     dead_letters: int
 
 
+async def declared_targets(session: Session, tenant_id: str) -> list[str]:
+    """List what may do a tenant's service tasks: declared handlers, and its endpoints.
+
+    errors:  StoreUnavailable  no answer in time
+    source:  sql/deliveries/declared_targets.sql
+    """
+    return [row["target"] for row in await session.rows("declared_targets", tenant_id=tenant_id)]
+
+
 async def list_targets(session: Session, *, tenant_id: str | None, limit: int) -> list[Target]:
     """List the targets that there are, or those that a tenant's timers may name.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -13,8 +14,9 @@ from bpmn.step import begin, write_state
 from service.processes import deploy
 from sql.deliveries.hints import send_signal_hint
 from sql.session import Session
-from tests.support.bpmn import model
+from tests.support.bpmn import job, model
 from tests.support.cli_asserts import BAD_INPUT, DONE, NOT_DONE
+from tests.support.deliveries import declare
 from tests.support.factories import query, value
 from tests.support.program import Shell
 
@@ -120,6 +122,37 @@ def test_a_deletion_says_what_is_deleted(shell: Shell) -> None:
     key = shell("processes", "list", "--json").json[0]["definition_key"]
 
     assert shell("processes", "delete", key).err == f"definition {key} is deleted; its instances go on\n"
+
+
+def test_a_model_comes_back_as_it_was_deployed_even_when_it_is_deleted(shell: Shell, tmp_path: Path) -> None:
+    begun(shell)
+    key = shell("processes", "list", "--json").json[0]["definition_key"]
+    shell("processes", "delete", key)
+
+    assert shell("processes", "model", key).out.encode() == MODEL
+    assert shell("processes", "model", key, "-o", tmp_path / "p.bpmn").out == ""
+    assert (tmp_path / "p.bpmn").read_bytes() == MODEL
+    nowhere = shell("processes", "model", key, "--output", tmp_path / "none" / "p.bpmn")
+    assert (nowhere.code, "p.bpmn: No such file or directory; name another" in nowhere.err) == (BAD_INPUT, True)
+    unknown = shell("processes", "model", 7)
+    assert (unknown.code, unknown.out) == (BAD_INPUT, "")
+    assert unknown.err == "shardclock: definition 7 is unknown; `shardclock processes list` lists them\n"
+
+
+def test_who_deploys_is_told_of_types_that_nobody_has_declared(shell: Shell, tmp_path: Path) -> None:
+    file = tmp_path / "order.bpmn"
+    file.write_bytes(model('<startEvent id="s"/>' + job("order.pak"), connected="s>order.pak"))
+    asyncio.run(declare(shell.dsn, "order.pack"))
+
+    told = shell("deploy", file, "--json")
+
+    assert (told.code, told.json[0]["undeclared"]) == (DONE, ["order.pak"])
+    assert told.err == (
+        "note: no app has declared the handler order.pak (did you mean order.pack?):"
+        " until one does, a program must take it over HTTP\n"
+    )
+    asyncio.run(declare(shell.dsn, "order.pack", "order.pak"))
+    assert (shell("deploy", file).err, shell("deploy", file, "--json").json[0]["undeclared"]) == ("", [])
 
 
 def test_instances_are_listed_by_each_state_that_they_have(shell: Shell) -> None:

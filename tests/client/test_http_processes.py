@@ -67,6 +67,9 @@ async def test_a_process_is_deployed_started_and_told_what_happens(sc: SteppedCl
     with pytest.raises(NotFound):
         await client.processes.cancel(key + 1_000)
 
+    assert await client.processes.model(deployed.definition_key) == text
+    with pytest.raises(NotFound, match="definition 7 is unknown"):
+        await client.processes.model(7)
     await client.processes.delete(deployed.definition_key)
     assert await client.processes.definitions() == ()
     with pytest.raises(NotFound):
@@ -119,28 +122,29 @@ async def test_a_task_is_claimed_given_back_and_completed(sc: SteppedCluster, cl
 
 
 async def test_a_program_takes_service_tasks_and_answers(sc: SteppedCluster, client: AsyncClient) -> None:
-    await client.processes.deploy(model(START + job("pack"), connected="s>pack"))
+    (deployed,) = await client.processes.deploy(model(START + job("pack"), connected="s>pack"))
+    assert deployed.undeclared == ("pack",)
     keys = [(await client.processes.start("p", {"n": n})).instance_key for n in range(3)]
     await sc.advance("PT0S")
     taken = {task.variables["n"]: task for task in await client.tasks.activate("pack", most=5, lease="PT30S")}
     assert sorted(taken) == [0, 1, 2]
     assert await client.tasks.activate("pack") == ()
+    assert (await client.tasks.extend(taken[0], "PT2M")).state == "EXTENDED"
+    with pytest.raises(Refused, match="give a second to a day"):
+        await client.tasks.extend(taken[0], "P2D")
     assert (await client.tasks.complete_service_task(taken[0], {"packed": True})).state == "DELIVERED"
     assert (await client.tasks.fail_service_task(taken[1], "no box is left", retries=1)).state == "RETRIED"
     assert (await client.tasks.throw_error(taken[2], "E7", reason="why")).state == "DISCARDED"
     (retried,) = await client.tasks.activate("pack")
-    assert (await client.tasks.extend(taken[0], "PT2M")).state == "EXTENDED"
-    with pytest.raises(Refused, match="give a second to a day"):
-        await client.tasks.extend(taken[0], "P2D")
     assert (retried.claim, retried.failed_attempts) == (2, 1)
     with pytest.raises(NotFound):
         await client.tasks.complete_service_task(taken[1])
+    with pytest.raises(NotFound, match="is not yours"):
+        await client.tasks.extend(taken[1])
     assert (await client.tasks.fail_service_task(retried, "no box is left")).state == "DEAD"
     await sc.advance("PT0S")
     assert (await client.processes.show(keys[0])).result == {"n": 0, "packed": True}
     of = {one.instance_key: one.sentence for one in await client.processes.incidents(process_id="p", version=1)}
-    with pytest.raises(NotFound, match="is not yours"):
-        await client.tasks.extend(taken[1])
     assert of[keys[1]] == "no box is left"
     assert "E7" in of[keys[2]]
 

@@ -29,8 +29,8 @@ NEEDS = {
         ("GET", "/v1/timers/by-name/n/explanation"), ("GET", "/v1/schedules/preview"), ("GET", "/v1/log/stream"),
         ("GET", "/v1/dead-letters"), ("GET", "/v1/deliveries"), ("GET", "/v1/endpoints"), ("GET", "/v1/endpoints/n"),
         ("GET", "/v1/targets"), ("GET", "/v1/deliveries/7"),
-        ("GET", "/v1/processes"), ("GET", "/v1/instances"), ("GET", "/v1/instances/7"),
-        ("GET", "/v1/instances/7/steps"),
+        ("GET", "/v1/processes"), ("GET", "/v1/processes/7/model"), ("GET", "/v1/instances"),
+        ("GET", "/v1/instances/7"), ("GET", "/v1/instances/7/steps"),
         ("GET", "/v1/tasks"), ("GET", "/v1/tasks/7"), ("GET", "/v1/incidents"),
     ],
     "write": [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any
 
 import pytest
 
@@ -12,6 +11,7 @@ from gateway.limits import models
 from gateway.limits.models import ModelReader
 from gateway.requests.problems import Problem
 from service import deployment
+from service.processes import DescribedProcess
 from tests.support.bpmn import model
 from tests.support.factories import value
 from tests.support.gateways import Api
@@ -35,7 +35,7 @@ class Reading:
         self.begun = self.most = 0
         self._running = 0
 
-    def __call__(self, text: bytes) -> list[dict[str, Any]]:
+    def __call__(self, text: bytes) -> list[DescribedProcess]:
         """Read a model."""
         self.begun += 1
         self._running += 1

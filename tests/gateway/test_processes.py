@@ -49,6 +49,20 @@ async def test_a_version_is_deleted_and_the_one_before_it_is_the_newest_again(ap
     assert newest["definition_key"] == first.json["processes"][0]["definition_key"]
 
 
+async def test_a_model_comes_back_as_it_was_deployed_even_when_it_is_deleted(api: Api) -> None:
+    deployed = await api.ask_raw("POST", "/v1/processes", MODEL, XML)
+    (process,) = deployed.json["processes"]
+    path = f"/v1/processes/{process['definition_key']}/model"
+    assert process["undeclared"] == ["order.charge"]
+    for _ in range(2):
+        found = await api.get(path)
+        assert (found.status, found.headers["Content-Type"], found.body) == (200, "application/xml", MODEL)
+        assert found.headers["Content-Disposition"] == "attachment", "no page of the gateway's"
+        await api.ask("DELETE", f"/v1/processes/{process['definition_key']}")
+    for asking, where in ((api.with_headers(Shardclock_Tenant="other"), path), (api, "/v1/processes/7/model")):
+        (await asking.get(where)).assert_problem("not-found", 404, "is unknown; ")
+
+
 async def test_a_tenant_sees_its_own_alone(api: Api) -> None:
     await api.ask_raw("POST", "/v1/processes", MODEL, XML)
     key = (await api.post("/v1/processes/order/start", {})).json["instance_key"]

@@ -7,6 +7,8 @@ import pytest
 from bpmn.model import InvalidModel, expressions, read_model
 from service import deployment
 from service.deployment import describe_processes
+from service.processes import UnknownProcess, deploy, find_definition
+from sql.session import Session
 from tests.support.bpmn import model
 
 START = '<startEvent id="s"/>'
@@ -37,6 +39,17 @@ def test_the_start_events_of_a_new_model_that_wait_are_bounded(monkeypatch: pyte
         for n in range(3)
     ]
 
-    assert len(describe_processes(model(START + "".join(timers[:2])))[0]["starts"]) == 2
+    assert len(describe_processes(model(START + "".join(timers[:2])))[0].said["starts"]) == 2
     with pytest.raises(InvalidModel, match="3 start events of the model wait; 2 may: divide it into several models"):
         describe_processes(model(START + "".join(timers)))
+
+
+async def test_a_model_is_found_by_its_own_tenant_alone_also_without_row_level_security(dsn: str) -> None:
+    text = model(START)
+    async with Session(dsn, application="test") as session:
+        (deployed,) = await deploy(session, text, resource="p.bpmn", tenant_id="acme")
+
+        for tenant_id in ("acme", None):
+            assert (await find_definition(session, deployed.definition_key, tenant_id=tenant_id)).model == text
+        with pytest.raises(UnknownProcess, match=f"definition {deployed.definition_key} is unknown"):
+            await find_definition(session, deployed.definition_key, tenant_id="default")

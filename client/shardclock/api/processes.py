@@ -10,12 +10,16 @@ Waits = tuple[Mapping[str, Any], ...]
 
 
 class Deployed(Answer):
-    """Hold one process of a model; if it is not new, its newest version was of the same file already."""
+    """Hold one process of a model; if it is not new, its newest version was of the same file already.
+
+    shape:   `undeclared` are the types of its service tasks that are no handler of an app and no endpoint
+    """
 
     definition_key: int
     process_id: str
     version: int
     is_new: bool
+    undeclared: tuple[str, ...] = ()
 
 
 class ProcessState(Answer):

@@ -60,6 +60,13 @@ class AsyncProcesses:
         asked = ask.read(PROCESSES, all_versions=all_versions)
         return (await self._sender.ask(ProcessesPage, asked)).processes
 
+    async def model(self, definition_key: int) -> bytes:
+        """Fetch the model of a definition as it was deployed, also of a deleted one that is still kept.
+
+        errors:  NotFound  there is none
+        """
+        return (await self._sender.send(ask.read(f"{PROCESSES}/{definition_key:d}/model"))).content
+
     async def delete(self, definition_key: int, *, idempotency_key: str | None = None) -> None:
         """Delete one version of a process; its instances go on.
 

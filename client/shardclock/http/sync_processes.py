@@ -61,6 +61,13 @@ class Processes:
         asked = ask.read(PROCESSES, all_versions=all_versions)
         return (self._sender.ask(ProcessesPage, asked)).processes
 
+    def model(self, definition_key: int) -> bytes:
+        """Fetch the model of a definition as it was deployed, also of a deleted one that is still kept.
+
+        errors:  NotFound  there is none
+        """
+        return (self._sender.send(ask.read(f"{PROCESSES}/{definition_key:d}/model"))).content
+
     def delete(self, definition_key: int, *, idempotency_key: str | None = None) -> None:
         """Delete one version of a process; its instances go on.
 

@@ -1,0 +1,13 @@
+-- Lists what may do a tenant's service tasks, by the names that models give: handlers that are declared, and endpoints.
+--
+-- in:    :tenant_id text
+-- out:   target text: handlers that are not withdrawn, and the tenant's endpoints, disabled ones too
+-- locks: nothing
+-- index: endpoints_pkey; of handlers none, the table is small
+select h.target
+from shardclock.handlers h
+where h.withdrawn_at is null
+union all
+select 'webhook:' || e.name
+from shardclock.endpoints e
+where e.tenant_id = :tenant_id::text
