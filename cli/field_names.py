@@ -4,6 +4,7 @@ import re
 
 OPTIONS = {
     "assignee": "--assignee",
+    "business_key": "--business-key",
     "due_before": "--due-before",
     "due_date": "--at",
     "due_from": "--due-from",

@@ -32,6 +32,10 @@ def start(
         str | None,
         typer.Option("--idempotency-key", metavar="KEY", help="Given again within a day, nothing more is started."),
     ] = None,
+    business_key: Annotated[
+        str | None,
+        typer.Option("--business-key", metavar="KEY", help="By which it is found; several may have the same."),
+    ] = None,
     wait_s: Annotated[
         float,
         typer.Option("--wait", metavar="SECONDS", min=0, max=WAIT_S_MAX, help="Wait at most this long for its end."),
@@ -43,7 +47,13 @@ def start(
 
     async def do(session: Session) -> int:
         key = await service.start(
-            session, process_id, variables=given, tenant_id=tenant, version=version, idempotency_key=once
+            session,
+            process_id,
+            variables=given,
+            tenant_id=tenant,
+            version=version,
+            idempotency_key=once,
+            business_key=business_key,
         )
         await tell_engines(session)
         if not wait_s:
@@ -60,6 +70,9 @@ def start(
 
 def list_(
     process_id: Annotated[str | None, typer.Option("--process", help="Only of this process.")] = None,
+    business_key: Annotated[
+        str | None, typer.Option("--business-key", metavar="KEY", help="Only those whose start gave it.")
+    ] = None,
     state: Annotated[str | None, typer.Option("--state", help=f"One of {', '.join(STATES)}.")] = None,
     tenant: MaybeTenant = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=LISTED_MAX, help="How many to show.")] = 20,
@@ -75,6 +88,7 @@ def list_(
             session,
             tenant_id=tenant,
             process_id=process_id,
+            business_key=business_key,
             state=cast("StateFilter | None", state and state.upper()),
             before=before,
             page_size=limit,
@@ -83,10 +97,10 @@ def list_(
             print_json(found)
         elif not found:
             none = "no instance has begun; `shardclock processes start` starts one, and an engine begins it"
-            filters = (process_id, state, tenant, before)
+            filters = (process_id, business_key, state, tenant, before)
             tell_none("instances", none, filtered=any(it is not None for it in filters))
         else:
-            columns = ["instance_key", "process", "version", "state", "incidents", "started", "ended"]
+            columns = ["instance_key", "process", "version", "business_key", "state", "incidents", "started", "ended"]
             print_table(
                 "",
                 columns,
@@ -95,6 +109,7 @@ def list_(
                         it.instance_key,
                         it.process_id,
                         it.version,
+                        it.business_key,
                         it.state,
                         it.incidents or None,
                         it.started_at,

@@ -53,11 +53,10 @@ def print_instance(found: WholeInstance, steps: list[FoundStep] | None, *, as_js
             | ({} if steps is None else {"steps": [_json_of(step) for step in steps]})
         )
         return
-    columns = ["instance_key", "process", "version", "state", "started", "ended", "variables"]
+    columns = ["instance_key", "process", "version", "business_key", "state", "started", "ended", "variables"]
     shown = json.dumps(found.result if variables is None else variables, ensure_ascii=False)
-    print_table(
-        "", columns, [(it.instance_key, it.process_id, it.version, it.state, it.started_at, it.ended_at, shown)]
-    )
+    row = (it.instance_key, it.process_id, it.version, it.business_key, it.state, it.started_at, it.ended_at, shown)
+    print_table("", columns, [row])
     for kind, waiting in found.waits.items():
         if waiting:
             name = "incidents" if kind == "incident_list" else kind

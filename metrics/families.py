@@ -20,8 +20,8 @@ TABLE = Label(
         [
             "timers", "command_log", "deliveries", "dead_letters", "jobs", "job_runs", "holders", "beats", "consumers",
             "records_aside", "coordination", "leadership", "zones", "idempotent_requests", "audit", "endpoints",
-            "definitions", "instances", "instance_steps", "subscriptions", "messages", "process_starts", "tasks",
-            "task_acts", "incidents",
+            "definitions", "instances", "instance_steps", "subscriptions", "messages", "process_starts",
+            "business_keys", "tasks", "task_acts", "incidents",
         ]
     ),
 )  # fmt: skip

@@ -102,13 +102,16 @@ async def start(
     tenant_id: str = "default",
     version: int | None = None,
     idempotency_key: str | None = None,
+    business_key: str | None = None,
 ) -> int:
     """Start an instance of a process; return its key. An engine begins it within milliseconds, if one is there.
 
-    With an idempotency key, the same call within a day returns the same instance.
+    With an idempotency key, the same call within a day returns the same instance. An instance is found by its
+    business key; several may have the same.
 
     errors:  UnknownProcess    it is not deployed
-             Refusal           the variables have more than 1 MiB, or only a message, a signal or a timer begins it
+             Refusal           the variables have more than 1 MiB, the business key more than 255 characters, or only a
+                               message, a signal or a timer begins it
              StoreUnavailable  the outcome is unknown: without a key, calling again may start a second one
     """
     return await _unless_refused(
@@ -119,6 +122,7 @@ async def start(
             tenant_id=tenant_id,
             version=version,
             idempotency_key=idempotency_key,
+            business_key=business_key,
         )
     )
 

@@ -148,7 +148,7 @@ grant select on
     shardclock.scale, shardclock.zones, shardclock.jobs, shardclock.job_runs, shardclock.tenants,
     shardclock.definitions, shardclock.instances, shardclock.instance_steps, shardclock.incidents,
     shardclock.subscriptions, shardclock.messages, shardclock.tasks, shardclock.task_acts,
-    shardclock.process_starts
+    shardclock.process_starts, shardclock.business_keys
 to shardclock_reader, shardclock_scheduler, shardclock_shard;
 grant select on
     sequence shardclock.timer_key_seq, shardclock.position_seq, shardclock.canceled_seq, shardclock.rescheduled_seq,
@@ -203,6 +203,7 @@ grant insert, update, delete on shardclock.subscriptions to shardclock_scheduler
 grant update on shardclock.tasks to shardclock_scheduler;
 grant insert on shardclock.task_acts to shardclock_scheduler;
 grant insert, update on shardclock.process_starts to shardclock_scheduler;
+grant insert on shardclock.business_keys to shardclock_scheduler;
 -- Signals to instances are deliveries, and so are service tasks, which a program may take and answer itself.
 grant insert, update, delete on shardclock.deliveries to shardclock_scheduler;
 grant execute on function
@@ -222,6 +223,7 @@ grant insert, update, delete on
 to shardclock_shard;
 grant insert, delete on shardclock.instance_steps to shardclock_shard;
 grant update, delete on shardclock.messages, shardclock.process_starts to shardclock_shard;
+grant delete on shardclock.business_keys to shardclock_shard;
 grant insert, delete on shardclock.task_acts to shardclock_shard;
 grant execute on function shardclock.correlate_waiting to shardclock_shard;
 grant execute on function shardclock.send_signal, shardclock.find_definition, shardclock.lock_message
@@ -343,6 +345,8 @@ begin
     -- Its callers act on their deliveries, dead letters and endpoints.
     grant insert, update, delete on shardclock.deliveries to shardclock_gateway;
     grant insert, delete on shardclock.dead_letters to shardclock_gateway;
+    -- A start that is discarded takes its business key with it.
+    grant delete on shardclock.business_keys to shardclock_gateway;
     grant select, insert, update, delete on shardclock.endpoints to shardclock_gateway;
     grant execute on function
         shardclock.redrive_dead_letters, shardclock.discard_dead_letters, shardclock.lock_delivery,
@@ -383,7 +387,8 @@ begin
             values
                 ('timers', own), ('command_log', own), ('deliveries', own), ('dead_letters', own), ('endpoints', own),
                 ('tenants', own), ('audit', own), ('idempotent_requests', own), ('definitions', own),
-                ('instances', own), ('subscriptions', own), ('messages', own), ('process_starts', own), ('tasks', own),
+                ('instances', own), ('subscriptions', own), ('messages', own), ('process_starts', own),
+                ('business_keys', own), ('tasks', own),
                 ('instance_steps', of_instance), ('incidents', of_instance), ('task_acts', of_instance),
                 -- They quote records and runs of any tenant.
                 ('records_aside', everyone), ('job_runs', everyone)

@@ -286,6 +286,13 @@ CREATE TABLE shardclock.beats (
     held integer DEFAULT 0 NOT NULL
 );
 
+CREATE TABLE shardclock.business_keys (
+    instance_key bigint NOT NULL,
+    tenant_id text NOT NULL,
+    business_key text NOT NULL,
+    CONSTRAINT business_key_is_1_to_255_characters CHECK (((length(business_key) >= 1) AND (length(business_key) <= 255)))
+);
+
 CREATE TABLE shardclock.consumers (
     group_name text NOT NULL,
     partition smallint DEFAULT 0 NOT NULL,
@@ -717,6 +724,9 @@ ALTER TABLE ONLY shardclock.audit
 ALTER TABLE ONLY shardclock.beats
     ADD CONSTRAINT beats_pkey PRIMARY KEY (holder, seen_at);
 
+ALTER TABLE ONLY shardclock.business_keys
+    ADD CONSTRAINT business_keys_pkey PRIMARY KEY (instance_key);
+
 ALTER TABLE ONLY shardclock.consumers
     ADD CONSTRAINT consumers_pkey PRIMARY KEY (group_name, partition);
 
@@ -807,6 +817,8 @@ ALTER TABLE ONLY shardclock.zones
 CREATE INDEX api_keys_by_name ON shardclock.api_keys USING btree (name, tenant_id);
 
 CREATE INDEX audit_by_age ON shardclock.audit USING btree (recorded_at, act_id);
+
+CREATE INDEX business_keys_by_key ON shardclock.business_keys USING btree (business_key, tenant_id, instance_key);
 
 CREATE INDEX command_log_by_name ON ONLY shardclock.command_log USING btree (tenant_id, name, recorded_at) WHERE (name IS NOT NULL);
 
@@ -929,7 +941,7 @@ ALTER TABLE ONLY shardclock.holders
 -- deploy_model(text, text, bytea, bytea, jsonb)  0021_bounds_of_processes.sql
 -- described_job(jsonb)  0015_job_files.sql
 -- disable_job(text, text)  0012_job_verbs.sql
--- discard_dead_letters(bigint[], text)  0023_mended_ends.sql
+-- discard_dead_letters(bigint[], text)  0034_business_keys.sql
 -- drop_job_timer(text, text)  0011_jobs.sql
 -- drop_log_partition(integer)  0002_command_log.sql
 -- enable_job(text)  0012_job_verbs.sql
@@ -1005,7 +1017,7 @@ ALTER TABLE ONLY shardclock.holders
 -- shift_length(text)  0004_dates.sql
 -- shift_timers(bigint[], text, text)  0006_verbs.sql
 -- signal_instance(bigint, text, jsonb, bigint)  0031_who_did_it.sql
--- start_process(text, jsonb, text, integer, text)  0021_bounds_of_processes.sql
+-- start_process(text, jsonb, text, integer, text, text)  0034_business_keys.sql
 -- stop_job(shardclock.jobs, text)  0011_jobs.sql
 -- tenant_of_instance(bigint, text)  0018_processes.sql
 -- tend_jobs(bigint)  0011_jobs.sql

@@ -88,6 +88,7 @@ class InstanceAnswer(Answer):
     ended_at: datetime | None = Field(examples=[None])
     parent_key: int | None = Field(examples=[None], description="the instance whose call activity started it")
     incidents: int = Field(examples=[0], description="tokens that have stopped")
+    business_key: str | None = Field(examples=["order-42"], description="as its start gave it")
 
     @classmethod
     def of(cls, found: FoundInstance) -> Self:

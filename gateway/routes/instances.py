@@ -35,6 +35,7 @@ from sql.session import Session
 from timers.model import BIGINT_MAX
 
 LISTED_MAX = 1_000
+BUSINESS_KEY_CHARS_MAX = 255
 ORDER = {"order": 42}
 
 router = APIRouter(prefix="/v1/instances", tags=["processes"])
@@ -48,6 +49,9 @@ class InstancesQuery(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     process_id: str | None = Field(None, description="only of this process")
+    business_key: str | None = Field(
+        None, min_length=1, max_length=BUSINESS_KEY_CHARS_MAX, description="only those whose start gave it"
+    )
     state: Annotated[StateFilter, BeforeValidator(str.upper)] | None = Field(
         None, description="only those, in upper or lower case; ENDED: in any way, INCIDENT: with one"
     )
@@ -94,6 +98,7 @@ async def list_instances(gateway: Here, caller: Reader, wanted: Annotated[Instan
             session,
             tenant_id=caller.tenant_id,
             process_id=wanted.process_id,
+            business_key=wanted.business_key,
             state=wanted.state,
             before=wanted.before,
             page_size=wanted.limit,

@@ -26,7 +26,7 @@ from gateway.requests.paths import Key, Name
 from gateway.requests.problems import NOT_FOUND, Problem
 from gateway.requests.wait import WaitForEnd
 from gateway.routes.doing import do_once
-from gateway.routes.instances import ORDER, VariablesRequest, ended, may_wait
+from gateway.routes.instances import BUSINESS_KEY_CHARS_MAX, ORDER, VariablesRequest, ended, may_wait
 from service import deployment
 from service import processes as use_cases
 from sql.processes import definitions
@@ -57,6 +57,13 @@ class StartRequest(VariablesRequest):
     version: int | None = Field(None, ge=1, le=INTEGER_MAX, description="of the process; null: the newest")
     idempotency_key: str | None = Field(
         None, min_length=1, max_length=255, description="given again within a day, nothing more is started"
+    )
+    business_key: str | None = Field(
+        None,
+        min_length=1,
+        max_length=BUSINESS_KEY_CHARS_MAX,
+        description="what your own world calls the instance, which is found by it; several may have the same",
+        examples=["order-42"],
     )
 
 
@@ -135,6 +142,7 @@ async def start_process(
             tenant_id=caller.tenant_id,
             version=asked.version,
             idempotency_key=asked.idempotency_key,
+            business_key=asked.business_key,
         )
         return InstanceKeyAnswer(instance_key=key)
 

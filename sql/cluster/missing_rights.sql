@@ -35,6 +35,7 @@ with tables (name, rights) as (
         ('subscriptions', '{select,insert,update,delete}'),
         ('messages', '{select,update,delete}'),
         ('process_starts', '{select,update,delete}'),
+        ('business_keys', '{select,delete}'),
         ('tasks', '{select,insert,update,delete}'),
         ('task_acts', '{select,insert,delete}')
 ),

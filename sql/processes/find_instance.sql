@@ -2,17 +2,19 @@
 --
 -- in:    :instance_key bigint, :tenant_id text or null (null: of any)
 -- out:   instance_key bigint, tenant_id text, process_id text, version integer, state text, started_at timestamptz,
---        ended_at timestamptz, parent_key bigint, incidents integer, as find_instances tells them; definition_key bigint,
---        error_code text, instance_state text (tokens and variables), result jsonb; timers jsonb, jobs jsonb,
---        tasks jsonb, subscriptions jsonb, called jsonb, incident_list jsonb: what it waits for, called processes that have
---        begun among it. No row: there is none. One that has not begun yet is STARTING, and has nothing of it
+--        ended_at timestamptz, parent_key bigint, incidents integer, business_key text, as find_instances tells
+--        them; definition_key bigint, error_code text, instance_state text (tokens and variables), result jsonb; timers jsonb,
+--        jobs jsonb, tasks jsonb, subscriptions jsonb, called jsonb, incident_list jsonb: what it waits for, called
+--        processes that have begun among it. No row: there is none. One that has not begun yet is STARTING, and has
+--        nothing of it
 -- locks: nothing
 -- index: instances_pkey; timers_by_process_instance, deliveries_of_service_tasks, tasks_by_token,
---        subscriptions_by_instance, instances_by_parent, incidents_pkey: probes
+--        subscriptions_by_instance, instances_by_parent, incidents_pkey, business_keys_pkey: probes
 select
     i.instance_key, i.tenant_id, i.process_id, d.version, coalesce(i.outcome, 'RUNNING') as state, i.started_at,
-    i.ended_at, i.parent_key, jsonb_array_length(n.found) as incidents, i.definition_key, i.error_code,
-    i.state as instance_state, i.result,
+    i.ended_at, i.parent_key, jsonb_array_length(n.found) as incidents,
+    (select b.business_key from shardclock.business_keys b where b.instance_key = i.instance_key) as business_key,
+    i.definition_key, i.error_code, i.state as instance_state, i.result,
     (
         select coalesce(
             jsonb_agg(
@@ -101,7 +103,8 @@ cross join lateral (
 where i.instance_key = :instance_key::bigint and (:tenant_id::text is null or i.tenant_id = :tenant_id)
 union all
 select
-    w.timer_key, w.tenant_id, d.process_id, d.version, 'STARTING', w.created_at, null, null, 0, d.definition_key, null,
+    w.timer_key, w.tenant_id, d.process_id, d.version, 'STARTING', w.created_at, null, null, 0,
+    (select b.business_key from shardclock.business_keys b where b.instance_key = w.timer_key), d.definition_key, null,
     null, null, '[]', '[]', '[]', '[]', '[]', '[]'
 from shardclock.deliveries w
 join shardclock.definitions d on d.definition_key = (w.payload ->> 'definition')::bigint

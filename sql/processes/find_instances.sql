@@ -5,13 +5,15 @@
 --        :before bigint (the last key of the page before, or null), :page_size integer
 -- out:   instance_key bigint, tenant_id text, process_id text, version integer (of the process), state text: RUNNING,
 --        COMPLETED, CANCELED or ERROR; started_at timestamptz, ended_at timestamptz, parent_key bigint,
---        incidents bigint
+--        incidents bigint, business_key text or null
 -- locks: nothing
--- index: instances_pkey, backwards, or instances_by_process; definitions_pkey and incidents_pkey, one probe for each
+-- index: instances_pkey, backwards, or instances_by_process; definitions_pkey, incidents_pkey and
+--        business_keys_pkey, one probe for each
 select
     i.instance_key, i.tenant_id, i.process_id, d.version, coalesce(i.outcome, 'RUNNING') as state, i.started_at,
     i.ended_at, i.parent_key,
-    (select count(*) from shardclock.incidents n where n.instance_key = i.instance_key) as incidents
+    (select count(*) from shardclock.incidents n where n.instance_key = i.instance_key) as incidents,
+    (select b.business_key from shardclock.business_keys b where b.instance_key = i.instance_key) as business_key
 from shardclock.instances i
 join shardclock.definitions d on d.definition_key = i.definition_key
 where (:tenant_id::text is null or i.tenant_id = :tenant_id)

@@ -1,11 +1,12 @@
--- Forgets instances that ended long ago, with their history. One with a long history loses a part of it each time, and goes
--- itself with the last part: one statement never deletes more than it can in time.
+-- Forgets instances that ended long ago, with their history and business keys. One with a long history loses a part of
+-- it each time, and goes itself with the last part: one statement never deletes more than it can in time.
 --
 -- in:    :kept interval (how long they are kept after their end), :batch integer, :parts integer: how many steps are deleted
 --        at most, and as many acts
 -- out:   forgotten bigint: how many instances, has_more boolean: there may be others, or more of their history
 -- locks: the rows that it forgets; leaves out instances that others have locked
--- index: instances_by_end, instances_pkey, instance_steps_pkey, task_acts_by_instance, incidents_pkey
+-- index: instances_by_end, instances_pkey, instance_steps_pkey, task_acts_by_instance, incidents_pkey,
+--        business_keys_pkey
 with old as materialized (
     select i.instance_key, i.ended_at
     from shardclock.instances i
@@ -62,6 +63,9 @@ whole as materialized (
 ),
 incidents_gone as (
     delete from shardclock.incidents n where n.instance_key = any (array(select whole.instance_key from whole))
+),
+keys_gone as (
+    delete from shardclock.business_keys b where b.instance_key = any (array(select whole.instance_key from whole))
 ),
 gone as (
     delete from shardclock.instances i

@@ -26,6 +26,7 @@ class FoundInstance:
     ended_at: datetime | None
     parent_key: int | None
     incidents: int
+    business_key: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +65,12 @@ async def start_process(
     tenant_id: str,
     version: int | None = None,
     idempotency_key: str | None = None,
+    business_key: str | None = None,
 ) -> int:
     """Start an instance; an engine begins it soon. Return its key.
 
     errors:  StoreUnavailable  the outcome is unknown: with an idempotency key, call again
-             StatementRefused  the process is unknown, or the variables are too large
+             StatementRefused  the process is unknown, the variables are too large, or the business key is too long
              Refusal           a text in the variables can't be stored
     source:  sql/processes/start_process.sql
     """
@@ -79,6 +81,7 @@ async def start_process(
         tenant_id=tenant_id,
         version=version,
         idempotency_key=idempotency_key,
+        business_key=business_key,
     )
     assert row is not None, "a function's value is one row"
     return int(row["instance_key"])
@@ -89,6 +92,7 @@ async def find_instances(
     *,
     tenant_id: str | None = None,
     process_id: str | None = None,
+    business_key: str | None = None,
     state: StateFilter | None = None,
     before: int | None = None,
     page_size: int = 100,
@@ -96,16 +100,16 @@ async def find_instances(
     """Find instances that an engine has begun, the newest first.
 
     errors:  StoreUnavailable  no answer in time
-    source:  sql/processes/find_instances.sql
+    source:  sql/processes/find_instances.sql, sql/processes/find_instances_by_business_key.sql
     """
-    rows = await session.rows(
-        "find_instances",
-        tenant_id=tenant_id,
-        process_id=process_id,
-        state=state,
-        before=before,
-        page_size=page_size,
-    )
+    filters = {"tenant_id": tenant_id, "process_id": process_id, "state": state, "before": before}
+    if business_key is None:
+        rows = await session.rows("find_instances", **filters, page_size=page_size)
+    else:
+        # A statement of its own: no plan that is made for both would begin at the business key.
+        rows = await session.rows(
+            "find_instances_by_business_key", business_key=business_key, **filters, page_size=page_size
+        )
     return [FoundInstance(*row) for row in rows]
 
 

@@ -16,7 +16,7 @@ MINE = {"result": "ok", "holder": "ann", "payload": "42", "detail": None}
 
 
 def ended() -> WholeInstance:
-    found = FoundInstance(7, "default", "p", 1, "COMPLETED", NOW, NOW, None, 0)
+    found = FoundInstance(7, "default", "p", 1, "COMPLETED", NOW, NOW, None, 0, "order-42")
     return WholeInstance(found, 3, None, None, MINE, {"timers": [], "incident_list": [{"token": 2, "node_id": "a"}]})
 
 

@@ -168,3 +168,23 @@ def test_instances_are_listed_by_each_state_that_they_have(shell: Shell) -> None
     assert [listed(state) for state in ("canceled", "error", "incident")] == [[], [], []]
     refused = shell("processes", "instances", "--state", "starting")
     assert "use running, completed, canceled, error, ended or incident" in refused.err
+
+
+def test_an_instance_is_listed_by_its_business_key(shell: Shell) -> None:
+    begun(shell)
+    named = "insert into shardclock.business_keys values (101, 'default', 'order-42')"
+    asyncio.run(query(shell.dsn, named))
+    assert shell("processes", "instances", "--business-key", "order-42", "--json").json[0]["instance_key"] == 101
+    assert " order-42 " in shell("processes", "instances").out
+    assert " order-42 " in shell("processes", "show", 101).out
+    none = shell("processes", "instances", "--business-key", "order-43")
+    assert (none.code, none.out) == (DONE, "")
+
+    started = shell("processes", "start", "p", "--business-key", "order-43", "--json").json["instance_key"]
+
+    assert shell("processes", "show", started, "--json").json["business_key"] == "order-43"
+    wrong = shell("processes", "start", "p", "--business-key", "")
+    assert (wrong.code, wrong.err) == (
+        BAD_INPUT,
+        'shardclock: --business-key "" is refused: give 1 to 255 characters\n',
+    )

@@ -76,6 +76,15 @@ async def test_a_process_is_deployed_started_and_told_what_happens(sc: SteppedCl
         await client.processes.delete(deployed.definition_key)
 
 
+async def test_an_instance_is_found_by_its_business_key(sc: SteppedCluster, client: AsyncClient) -> None:
+    await client.processes.deploy(model(START + USER, connected="s>u"))
+    started = await client.processes.start("p", business_key="order-42")
+    assert (await client.processes.start("p", business_key="order-43")).business_key == "order-43"
+    await sc.advance("PT0S")
+    found = [one async for one in client.processes.list(business_key="order-42")]
+    assert [(one.instance_key, one.business_key) for one in found] == [(started.instance_key, "order-42")]
+
+
 async def test_a_caller_waits_no_longer_than_it_says(sc: SteppedCluster, client: AsyncClient) -> None:
     await client.processes.deploy(model(START + USER, connected="s>u"))
     key = (await client.processes.start("p", wait="PT0.1S")).instance_key

@@ -169,3 +169,30 @@ async def test_a_task_that_is_gone_is_told_as_what_it_was(api: Api) -> None:
         (await api.post("/v1/service-tasks/7/complete", {"claim": 1}), "task 7 is not yours: it has ended, its lease"),
     ):
         done.assert_problem("not-found", 404, sentence)
+
+
+async def test_an_instance_is_found_by_its_business_key() -> None:
+    async with cluster() as sc, aiohttp.ClientSession() as http:
+        api = Api(http, sc.url, FastAPI())
+        await api.ask_raw("POST", "/v1/processes", MODEL, XML)
+        started = (await api.post("/v1/processes/order/start", {"business_key": "order-42"})).json
+        await api.post("/v1/processes/order/start", {})
+        await sc.advance("PT0S")
+        (found,) = (await api.get("/v1/instances?business_key=order-42")).json["instances"]
+        shown = (await api.get(f"/v1/instances/{started['instance_key']}")).json
+        assert {it["business_key"] for it in (started, found, shown)} == {"order-42"}
+        assert {it["instance_key"] for it in (started, found, shown)} == {started["instance_key"]}
+        listed = (await api.get("/v1/instances")).json["instances"]
+        assert [it["business_key"] for it in listed] == [None, "order-42"]
+        other = api.with_headers(Shardclock_Tenant="other")
+        assert (await other.get("/v1/instances?business_key=order-42")).json["instances"] == []
+
+
+async def test_a_business_key_that_cannot_be_is_refused_in_a_sentence(api: Api) -> None:
+    for wrong in ("", 256 * "a", "\ud800", 7):
+        refused = await api.post("/v1/processes/none/start", {"business_key": wrong})
+        assert (refused.status, "business_key" in refused.json["detail"]) == (422, True), refused.json
+    for wrong in ("", 256 * "a"):
+        refused = await api.get(f"/v1/instances?business_key={wrong}")
+        assert (refused.status, "business_key" in refused.json["detail"]) == (422, True), refused.json
+    assert (await api.get("/v1/instances?business_key=a%00b")).status == 422

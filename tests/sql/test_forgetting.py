@@ -25,6 +25,10 @@ ACTS = """
     insert into shardclock.task_acts (task_key, instance_key, act, who)
     select n, $1, 'CREATED', 'engine' from generate_series(1, $2::integer) n
 """
+NAMED = """
+    insert into shardclock.business_keys (instance_key, tenant_id, business_key)
+    select n, 'default', 'order-' || n from generate_series(1, $1::integer) n
+"""
 
 
 async def left(dsn: str, table: str) -> int:
@@ -54,11 +58,13 @@ async def test_there_may_be_more_after_a_whole_batch(dsn: str) -> None:
 
 async def test_what_is_kept_is_not_read(dsn: str) -> None:
     await query(dsn, ENDED, 1_000)
+    await query(dsn, NAMED, 1_000)
     for key in range(1, 201):
         await query(dsn, STEPS, key, 10)
         await query(dsn, ACTS, key, 10)
     forgetting = await prepare(dsn, "forget_instances")
-    for table, rows in {"instances": 50, "instance_steps": 500, "task_acts": 500, "incidents": 50}.items():
+    read = {"instances": 50, "instance_steps": 500, "task_acts": 500, "incidents": 50, "business_keys": 50}
+    for table, rows in read.items():
         reading = await forgetting.explain("'7 days'", "50", "5000", touched=True, table=table)
         assert reading.rows <= 3 * rows, f"{table}: found, deleted, looked for again"
         assert "Seq Scan" not in reading.scans

@@ -35,6 +35,7 @@ ROWS = {
     "messages": """(message_key, expires_at, tenant_id, name, correlation, variables)
         values ({key}, now(), '{tenant}', 'm', 'c', '{{}}')""",
     "process_starts": """(tenant_id, idempotency_key, process_id, instance_key) values ('{tenant}', 'k', 'p', {key})""",
+    "business_keys": "(instance_key, tenant_id, business_key) values ({key}, '{tenant}', 'of-{tenant}')",
     "tasks": """(task_key, instance_key, token, tenant_id, process_id, node_id, name)
         values ({key}, {key}, 1, '{tenant}', 'p', 'n', 'of-{tenant}')""",
 }

@@ -46,6 +46,7 @@ class InstanceState(Answer):
     ended_at: datetime | None
     parent_key: int | None
     incidents: int
+    business_key: str | None = None
 
 
 class WholeInstance(InstanceState):

@@ -84,19 +84,22 @@ class Processes:
         variables: Mapping[str, Any] | None = None,
         *,
         version: int | None = None,
+        business_key: str | None = None,
         wait: Length | None = None,
         idempotency_key: str | None = None,
     ) -> WholeInstance:
         """Start an instance; an engine begins it within milliseconds.
 
         With `wait`, at most five minutes, the answer comes when the instance has ended, or when that time is over.
+        `business_key` is what your own world calls the instance; `list` finds it by that.
 
         errors:  NotFound      the process is not deployed, or has no such version
-                 Refused       the variables can't be
+                 Refused       the variables or the business key can't be
                  OtherRequest  the key came with other fields within a day
         """
         path = f"{PROCESSES}/{ask.segment(process_id)}/start"
-        asked = ask.once("POST", path, {"variables": variables, "version": version}, idempotency_key)
+        fields = {"variables": variables, "version": version, "business_key": business_key}
+        asked = ask.once("POST", path, fields, idempotency_key)
         return self._sender.ask(WholeInstance, asked.waiting(wait))
 
     def show(self, instance_key: int) -> WholeInstance:
@@ -119,7 +122,9 @@ class Processes:
         answer = self._sender.ask_until(has_ended, asked, within_s=seconds_of(within))
         return read_answer(WholeInstance, asked, answer.content)
 
-    def list(self, *, process_id: str | None = None, state: str | None = None) -> Iterator[InstanceState]:
+    def list(
+        self, *, process_id: str | None = None, business_key: str | None = None, state: str | None = None
+    ) -> Iterator[InstanceState]:
         """Find instances, the newest first.
 
         shape:   all of them, read page by page; `state` is RUNNING, COMPLETED, CANCELED or ERROR; ENDED: in any way;
@@ -127,7 +132,14 @@ class Processes:
         """
         before: int | None = None
         while True:
-            asked = ask.read(INSTANCES, process_id=process_id, state=state, limit=ask.PAGE, before=before)
+            asked = ask.read(
+                INSTANCES,
+                process_id=process_id,
+                business_key=business_key,
+                state=state,
+                limit=ask.PAGE,
+                before=before,
+            )
             page = self._sender.ask(InstancesPage, asked)
             for instance in page.instances:
                 yield instance

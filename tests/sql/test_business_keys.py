@@ -1,0 +1,152 @@
+"""A start's business key is written with it, found by its index, and goes with what it names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import asyncpg
+import pytest
+
+from service import processes
+from service.processes import UnknownProcess
+from sql.processes.instances import find_instances
+from sql.processes.signals import forget_instances
+from sql.session import CLIENT_PLANS, QUEUE_PLANS, Session
+from sql.statements import statement
+from tests.support.bpmn import model
+from tests.support.factories import query
+from tests.support.plans import Prepared
+from timers.refusal import Refusal
+
+MODEL = model('<startEvent id="s"/><userTask id="u"/>', connected="s>u")
+FIND = "find_instances_by_business_key"
+PAGE = 10
+MANY = 3_000
+# Half of the instances have a key of their own, a hundred share one, and another tenant has as many of the same.
+FILL = """
+    with definition as (
+        insert into shardclock.definitions (
+            definition_key, tenant_id, process_id, version, name, resource, digest, model, starts
+        )
+        values (1, 'default', 'p', 1, 'p', 'p.bpmn', sha256(''), '', '[]')
+    ), instance as (
+        insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)
+        select n, 1, 1, case when n % 2 = 0 then 'default' else 'other' end, 'p', '{}'
+        from generate_series(1, $1::integer) n
+    )
+    insert into shardclock.business_keys (instance_key, tenant_id, business_key)
+    select
+        n, case when n % 2 = 0 then 'default' else 'other' end,
+        case when n % 15 = 0 then 'shared' else 'order-' || n end
+    from generate_series(1, $1::integer) n
+    where n % 4 < 2 or n % 15 = 0
+"""
+
+
+async def keys(dsn: str) -> dict[int, str]:
+    rows = await query(dsn, "select instance_key, business_key from shardclock.business_keys")
+    return {row["instance_key"]: row["business_key"] for row in rows}
+
+
+@pytest.fixture
+async def deployed(dsn: str) -> str:
+    """Deploy a process."""
+    async with Session(dsn, application="test") as session:
+        await processes.deploy(session, MODEL, resource="p.bpmn")
+    return dsn
+
+
+async def test_a_start_writes_its_key_and_two_may_have_the_same(deployed: str) -> None:
+    async with Session(deployed, application="test") as session:
+        started = [await processes.start(session, "p", business_key="order-42") for _ in range(2)]
+        await processes.start(session, "p")
+    assert await keys(deployed) == dict.fromkeys(started, "order-42")
+
+
+async def test_the_same_start_again_changes_nothing(deployed: str) -> None:
+    async with Session(deployed, application="test") as session:
+        first = await processes.start(session, "p", idempotency_key="k", business_key="order-42")
+        again = await processes.start(session, "p", idempotency_key="k", business_key="order-43")
+    assert (again, await keys(deployed)) == (first, {first: "order-42"})
+
+
+async def test_a_start_that_is_refused_leaves_no_key(deployed: str) -> None:
+    async with Session(deployed, application="test") as session:
+        with pytest.raises(UnknownProcess):
+            await processes.start(session, "none", business_key="order-42")
+        for wrong in ("", 256 * "a"):
+            with pytest.raises(Refusal, match=r'business_key ".*" is refused: give 1 to 255 characters'):
+                await processes.start(session, "p", business_key=wrong)
+        longest = await processes.start(session, "p", business_key=255 * "ä")
+    assert await keys(deployed) == {longest: 255 * "ä"}
+
+
+async def test_a_start_whose_dead_letter_is_discarded_leaves_no_key(deployed: str) -> None:
+    async with Session(deployed, application="test") as session:
+        dead, other = [await processes.start(session, "p", business_key="order-42") for _ in range(2)]
+    await query(
+        deployed,
+        "with gone as (delete from shardclock.deliveries d where d.timer_key = $1 returning d.*)"
+        " insert into shardclock.dead_letters (timer_key, due_date, created_at, fired_at, occurrence, claims,"
+        " failed_attempts, slot, tenant_id, timer_type, target, reason)"
+        " select timer_key, due_date, created_at, now(), 1, 0, 5, slot, tenant_id, timer_type, target, 'no' from gone",
+        dead,
+    )
+    assert await keys(deployed) == {dead: "order-42", other: "order-42"}, "it may be redriven"
+    await query(deployed, "select shardclock.discard_dead_letters(array[$1::bigint])", dead)
+    assert await keys(deployed) == {other: "order-42"}
+
+
+async def test_a_key_goes_with_its_instance(dsn: str) -> None:
+    await query(
+        dsn,
+        "insert into shardclock.instances"
+        " (instance_key, definition_key, version, ended_at, tenant_id, process_id, outcome)"
+        " select n, 1, 1, now() - n * interval '1 day', 'default', 'p', 'COMPLETED' from generate_series(1, 9) n",
+    )
+    await query(
+        dsn,
+        "insert into shardclock.business_keys (instance_key, tenant_id, business_key)"
+        " select n, 'default', 'order-' || n from generate_series(1, 9) n",
+    )
+    async with Session(dsn, application="test") as session:
+        await forget_instances(session, kept_s=6.5 * 86_400, batch=500, parts=1_000)
+    assert set(await keys(dsn)) == set(range(1, 7))
+
+
+@pytest.mark.parametrize("plans", [CLIENT_PLANS, QUEUE_PLANS], ids=["custom", "generic"])
+@pytest.mark.parametrize("tenant_id", [None, "other"])
+@pytest.mark.parametrize("is_analyzed", [False, True])
+async def test_a_page_by_business_key_reads_what_has_the_key_and_the_instances_that_it_shows(
+    each_dsn: str, plans: dict[str, str], tenant_id: str | None, is_analyzed: bool
+) -> None:
+    await query(each_dsn, FILL, MANY)
+    if is_analyzed:
+        await query(each_dsn, "analyze")
+    connection = await asyncpg.connect(each_dsn, server_settings=plans)
+    await connection.execute(f"prepare {FIND} as {statement(FIND).text}")
+    find = Prepared(connection, FIND)
+    for business_key, found in (("order-1", 1), ("shared", PAGE), ("none", 0)):
+        values: dict[str, Any] = dict.fromkeys(statement(FIND).parameters)
+        values |= {"tenant_id": tenant_id, "business_key": business_key, "page_size": PAGE}
+        literals = ["null" if it is None else f"'{it}'" for it in values.values()]
+
+        instances = await find.explain(*literals, touched=True, table="instances")
+        keys = await find.explain(*literals, touched=True, table="business_keys")
+
+        assert instances.rows == found
+        assert keys.rows <= (MANY / 15 if business_key == "shared" else found), "those of the key, and no others"
+    await connection.close()
+
+
+async def test_pages_of_a_key_follow_one_another_and_other_filters_hold(dsn: str) -> None:
+    await query(dsn, FILL, MANY)
+    async with Session(dsn, application="test", plans=CLIENT_PLANS) as session:
+        everybody = await find_instances(session, business_key="shared", page_size=1_000)
+        mine = await find_instances(session, business_key="shared", tenant_id="default", page_size=1_000)
+        after = await find_instances(session, business_key="shared", before=everybody[9].instance_key, page_size=5)
+        ended = await find_instances(session, business_key="shared", state="ENDED")
+    assert [it.instance_key for it in everybody] == list(range(MANY, 0, -15))
+    assert [it.instance_key for it in mine] == list(range(MANY, 0, -30))
+    assert ([it.instance_key for it in after], ended) == ([it.instance_key for it in everybody[10:15]], [])
+    assert {it.business_key for it in everybody} == {"shared"}
