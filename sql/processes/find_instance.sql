@@ -3,10 +3,10 @@
 -- in:    :instance_key bigint, :tenant_id text or null (null: of any)
 -- out:   instance_key bigint, tenant_id text, process_id text, version integer, state text, started_at timestamptz,
 --        ended_at timestamptz, parent_key bigint, incidents integer, business_key text, as find_instances tells
---        them; definition_key bigint, error_code text, instance_state text (tokens and variables), result jsonb; timers jsonb,
---        jobs jsonb, tasks jsonb, subscriptions jsonb, called jsonb, incident_list jsonb: what it waits for, called
---        processes that have begun among it. No row: there is none. One that has not begun yet is STARTING, and has
---        nothing of it
+--        them; definition_key bigint, error_code text, instance_state text (tokens and variables), result jsonb;
+--        timers jsonb, jobs jsonb, tasks jsonb, subscriptions jsonb, called jsonb, incident_list jsonb: what it waits
+--        for, called processes that have begun among it. No row: there is none. One that has not begun yet is STARTING,
+--        and has nothing of it
 -- locks: nothing
 -- index: instances_pkey; timers_by_process_instance, deliveries_of_service_tasks, tasks_by_token,
 --        subscriptions_by_instance, instances_by_parent, incidents_pkey, business_keys_pkey: probes

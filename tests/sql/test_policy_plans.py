@@ -38,6 +38,8 @@ FILLED = (
         from generate_series(1, 10000) i""",
     f"""insert into shardclock.instances (instance_key, definition_key, version, tenant_id, process_id, state)
         select i, 1, 1, {TENANT}, 'p', '{{}}' from generate_series(1, 10000) i""",
+    f"""insert into shardclock.business_keys (instance_key, tenant_id, business_key)
+        select i, {TENANT}, 'k' || i % 1000 from generate_series(1, 10000) i""",
     """insert into shardclock.instance_steps (instance_key, version, holder, signals, passes)
         select i, 1, 1, '[]', '[]' from generate_series(1, 10000) i""",
     f"""insert into shardclock.tasks (task_key, instance_key, token, tenant_id, process_id, node_id, name)
@@ -57,6 +59,9 @@ TASKS: dict[str, Any] = dict.fromkeys(
     ("assignee", "candidate_group", "candidate_user", "process_id", "instance_key")
 ) | {
     "tenant_id": BIG, "unassigned": False, "after": 0, "page_size": PAGE,
+}  # fmt: skip
+NAMED: dict[str, Any] = dict.fromkeys(("process_id", "state", "before")) | {
+    "business_key": "k2", "tenant_id": BIG, "page_size": PAGE,
 }  # fmt: skip
 DELIVERIES: dict[str, Any] = dict.fromkeys(("after_target", "after_tenant", "after_at", "after_key")) | {
     "target": "webhook:n", "tenant_id": BIG, "failing": False, "delayed": False, "limit": PAGE,
@@ -86,6 +91,7 @@ ASKED: dict[str, tuple[str, dict[str, Any], int]] = {
     "tasks": ("find_tasks", TASKS, 2 * PAGE),
     "task": ("find_task", {"task_key": 1_000, "tenant_id": BIG, "acts_max": PAGE}, 8),
     "ended_task": ("find_task", {"task_key": 20_000, "tenant_id": BIG, "acts_max": PAGE}, 8),
+    "instances_of_a_business_key": ("find_instances_by_business_key", NAMED, 2 * 10),
     "steps": ("steps_of", {"instance_key": 2, "after": 0, "page_size": PAGE}, 2),
     "request": ("find_requests", {"tenants": [BIG], "keys": ["k2"], "now": None}, 1),
 }

@@ -321,6 +321,7 @@ async def test_a_gateway_may_all_that_a_scheduler_may_and_what_the_api_needs(any
         "api_keys": {"select"},
         "idempotent_requests": {"select", "insert", "update"},
         **{name: {"insert", "delete"} for name in ("consumers", "records_aside", "dead_letters")},
+        "business_keys": {"delete"},
         "endpoints": {"select", "insert", "update", "delete"},
         "tenants": {"insert", "update", "delete"},
         "audit": {"select"},
