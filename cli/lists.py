@@ -6,7 +6,7 @@ from cli.output import tell
 
 
 def tell_none(many: str, of_all: str, *, filtered: bool) -> None:
-    """Say that a list is empty: `of_all` is true of a list without filters, of one with filters "no such" is."""
+    """Say that a list is empty: `of_all` if it has no filters, else that there are no such rows."""
     tell(f"there are no such {many}" if filtered else of_all)
 
 

@@ -53,7 +53,7 @@ class GatewayProcess:
             return
         if self._process is not None and self._process.poll() is not None:
             self._forget()
-            pause_s = self._restarts.died()
+            pause_s = self._restarts.fail()
             self._tell(f"the HTTP API has ended and is started again in {pause_s:.0f} s; timers fire without it")
         if self._process is None and self._restarts.is_due:
             self._restarts.begin()

@@ -107,7 +107,7 @@ class RunningCluster:
         try:
             tend()
         except (EmbeddedPostgresError, OSError) as error:
-            pause_s = self._faults[what].died(was_ready=False)
+            pause_s = self._faults[what].fail(was_ready=False)
             self._tell(f"{what} can't be started ({error}); trying again in {pause_s:.0f} s")
         else:
             del self._faults[what]
@@ -121,7 +121,7 @@ class RunningCluster:
         if self._host is not None and self._host.poll() is not None:
             was_ready = self._ready
             self._clear_host()
-            self._tell(f"{what} and is started again in {self._restarts.died(was_ready=was_ready):.0f} s")
+            self._tell(f"{what} and is started again in {self._restarts.fail(was_ready=was_ready):.0f} s")
         if self._host is None and self._restarts.is_due:
             self._start_host()
 

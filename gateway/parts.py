@@ -52,7 +52,7 @@ class Gateway:
     combiner: Combiner
     callers: Callers
     quotas: Quotas
-    hints: HintSender  # to engines
+    signal_hints: HintSender  # to engines
     due_hints: HintSender  # to shards
     timer_ends: TimerEnds
     instance_ends: InstanceEnds
@@ -69,10 +69,13 @@ class Gateway:
         for waits in (self.timer_ends, self.instance_ends, self.task_lines):
             waits.wake_all()
 
-    def tell_shards(self, due_dates: Iterable[datetime]) -> None:
-        """Tell shards to look at once, if a timer is due before they would by themselves."""
+    def tell_shards(self, due_dates: Iterable[datetime | None]) -> None:
+        """Tell shards to look at once, if a timer is due before they would by themselves; None: it is due now.
+
+        This goes by the clock of this machine: a wrong one costs a poll.
+        """
         soon = datetime.now(UTC) + AT_ONCE
-        if any(due_date <= soon for due_date in due_dates):
+        if any(due_date is None or due_date <= soon for due_date in due_dates):
             self.due_hints.want(1)
 
     @asynccontextmanager

@@ -10,7 +10,7 @@ from sql.session import Connection, Session
 
 
 class HintListener:
-    """Receive hints on the connection of one who waits: a consumer for records, or a worker for deliveries."""
+    """Receive hints on the connection of one who waits: a consumer, a worker, an engine, a shard or a gateway."""
 
     def __init__(self, session: Session, channel: str) -> None:
         self._session = session

@@ -14,13 +14,15 @@ handler does to its process, it fails alone.
     calls          tasks that are under way; a fault of ours in one ends the worker
     attempts       what follows an attempt (pure)
 
+    context        what those who keep deliveries until they are called ask of their worker, and tell it
     handlers       all handlers of an app
     handler        what is known of a handler: its limits and policy
     line           the deliveries of one handler: waiting, being called, under suspicion
     bucket         how many calls a second (pure)
     seat           one process of a handler, and the calls in it
     process        the Ray actor in which a handler runs
-    importing      what such a process does first, with `niceness`; `threads` is where plain functions are called
+    importing      what such a process does first, with `niceness`
+    threads        where plain functions are called
     ended          how such a process ended, in a sentence (pure)
 
     endpoints      all endpoints to which a worker has something to send

@@ -38,7 +38,7 @@ class Handlers:
         """Return how many more deliveries each handler takes, as a scan asks for it."""
         return {target: line.places for target, line in self._lines.items()}
 
-    def lack_process(self, target: str) -> bool:
+    def waits_for_process(self, target: str) -> bool:
         """Say whether a target is a handler without a process, which takes nothing for that reason alone."""
         line = self._lines.get(target)
         return line is not None and not line.is_up

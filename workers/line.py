@@ -180,7 +180,11 @@ class Line:
     def _begin_one(self) -> bool:
         """Begin one call if something waits and there is room for it."""
         now_s = time.monotonic()
-        if self._stopped or not self._context.may_call():
+        if self._stopped:
+            return False
+        if not self._context.may_call():
+            # Nothing stays here: nobody would say when the hold is over.
+            self._context.settle(self.give_back())
             return False
         if not (allowed := self._bucket.room(now_s)):
             self._wake_in(self._bucket.next_at_s(now_s) - now_s)

@@ -157,7 +157,9 @@ class Worker:
         """Make one turn of the claim loop: go on in the lanes that are known; no pause if there is more."""
         self._claim_soon.clear()
         scan = self._scan()
-        self._is_full = any(not free and not self._handlers.lack_process(place) for place, free in scan.places.items())
+        self._is_full = any(
+            not free and not self._handlers.waits_for_process(where) for where, free in scan.places.items()
+        )
         if not self._may_claim or (known := self._planner.known(scan)) is None:
             return self._settings.delivery_poll_s
         again = await self._claim(self._claims, known, time.monotonic())

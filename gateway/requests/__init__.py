@@ -8,5 +8,6 @@ paths        keys and names in paths
 queries      what is not known in a query is refused
 idempotency  a request that is sent again does nothing twice
 recording    what operators do is recorded in the audit
+wait         for how long a caller wants to wait
 listing      answers that may be long
 """

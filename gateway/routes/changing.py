@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 
 from pydantic import BaseModel
@@ -42,7 +42,7 @@ async def change_own(
     """Change a timer of the caller's, once for each idempotency key, and only if it matches `If-Match`."""
     idempotent = request_of(request, caller, body.model_dump() if body else {})
     expected = request.headers.get("if-match")
-    due_dates: list[datetime] = []  # none if the same request was answered before
+    due_dates: list[datetime | None] = []  # none if the same request was answered before
 
     async def do(session: Session) -> Response:
         meant = which
@@ -70,10 +70,10 @@ async def change_own(
     return answer
 
 
-def _due_of(changed: Changed, outcomes: Outcomes) -> list[datetime]:
-    """Return when a changed timer is due: at once if it was told to run, and perhaps so if it was resumed."""
+def _due_of(changed: Changed, outcomes: Outcomes) -> list[datetime | None]:
+    """Return when a changed timer is due, None for now: if it was told to run, and perhaps if it was resumed."""
     if outcomes in (RUN, RESUMED):
-        return [datetime.now(UTC)]
+        return [None]
     return [] if changed.due_date is None else [changed.due_date]
 
 

@@ -47,5 +47,5 @@ async def do_once(
         if is_act and REPLAYED in answered.headers:
             del request.state.act  # it is recorded already
     if not isinstance(answered, NothingDone):
-        gateway_of(request).hints.want(1)
+        gateway_of(request).signal_hints.want(1)
     return answered

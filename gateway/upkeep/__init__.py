@@ -2,5 +2,5 @@
 
 stats     count requests, and how long they took, and report it
 watching  what no request tells: whether the loop stands still, which keys expire
-hinting   tell engines that callers have sent signals
+hinting   tell engines of signals, and shards of timers that are due at once
 """

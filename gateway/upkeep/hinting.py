@@ -1,4 +1,4 @@
-"""Tell those who look now and then that callers have left them something: it waits no longer for their next look."""
+"""Tell engines and shards at once what callers have left for them; otherwise they find it at their next poll."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
--- Tells shards that a client has scheduled a timer that is due at once.
+-- Tells shards that a timer is due at once: it was scheduled, moved, resumed or told to run.
 --
 -- in:    nothing
 -- out:   sent boolean

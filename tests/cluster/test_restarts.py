@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from cluster.restarts import STEADY_S, Restarts
-from cluster.running import PATIENCE
 from sql.backoff import Backoff
 
 
@@ -32,24 +31,9 @@ def test_one_that_lived_for_a_while_is_started_at_once_and_one_that_did_not_late
     for lived_s in (STEADY_S + 1, 1.0, 1.0, 1.0, STEADY_S + 1):
         restarts.begin()
         wait(lived_s)
-        pauses_s.append(restarts.died())
+        pauses_s.append(restarts.fail())
         assert restarts.is_due == (pauses_s[-1] == 0)
         wait(pauses_s[-1])
         assert restarts.is_due
 
     assert pauses_s == [0.0, 1.0, 2.0, 4.0, 0.0]
-
-
-def test_a_start_that_never_ended_has_failed_and_the_next_has_longer(wait: Callable[[float], None]) -> None:
-    restarts = Restarts(Backoff(1.0, 10.0))
-    restarts.begin()
-    wait(1_000)
-    restarts.died()
-    patience_s = []
-    for _ in range(5):
-        patience_s.append(PATIENCE.pause_s(restarts.failures))
-        restarts.begin()
-        wait(patience_s[-1])
-        restarts.died(was_ready=False)
-
-    assert patience_s == [30.0, 60.0, 120.0, 240.0, 240.0]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 
-from cluster import restarts
+from cluster import restarts, running
 from cluster.database import Database
 from cluster.running import RunningCluster
 from cluster.settings import load_settings
@@ -90,3 +91,45 @@ def test_it_is_tried_again_ever_more_seldom_until_it_goes_again(parts: Parts, cl
     clock.now_s += 60.0
     assert parts.tend() == ALL
     assert parts.tend() == ALL, "at once from then on"
+
+
+@dataclass
+class SilentHost:
+    """A host process that never says that it is ready."""
+
+    clock: Clock
+    started_s: float
+    killed_s: float | None = None
+
+    def poll(self) -> int | None:
+        return None if self.killed_s is None else -9
+
+    def kill(self) -> None:
+        self.killed_s = self.clock.now_s
+
+    def wait(self) -> int:
+        return -9
+
+
+def test_a_host_that_is_never_ready_is_killed_and_later_ones_have_longer(
+    monkeypatch: pytest.MonkeyPatch, clock: Clock
+) -> None:
+    cluster = RunningCluster(load_settings(), Database(Dsn("postgresql://x/x")), tell=lambda _: None)
+    hosts: list[SilentHost] = []
+
+    def start() -> None:
+        cluster._restarts.begin()
+        hosts.append(SilentHost(clock, clock.now_s))
+        monkeypatch.setattr(cluster, "_host", hosts[-1])
+
+    monkeypatch.setattr(running, "time", clock)
+    monkeypatch.setattr(cluster, "_start_host", start)
+    monkeypatch.setattr(cluster, "_hears_ready", lambda _: False)
+    monkeypatch.setattr(cluster, "_clear_host", lambda: monkeypatch.setattr(cluster, "_host", None))
+    start()
+    for _ in range(1_200):
+        clock.now_s += 1.0
+        cluster._tend_host()
+
+    lived_s = [host.killed_s - host.started_s for host in hosts if host.killed_s is not None]
+    assert lived_s == [31.0, 31.0, 61.0, 121.0, 241.0, 241.0, 241.0]

@@ -47,19 +47,22 @@ async def test_the_function_sees_the_callers_context() -> None:
     assert await in_a_thread(which.get) == "mine"
 
 
-async def test_an_end_that_nobody_waits_for_any_more_is_dropped() -> None:
-    gate, ended = threading.Event(), threading.Event()
+async def test_an_end_that_nobody_waits_for_any_more_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    faults: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", faults.append)
+    gate, threads = threading.Event(), list[threading.Thread]()
 
     def late() -> None:
+        threads.append(threading.current_thread())
         gate.wait()
-        ended.set()
 
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
             await in_a_thread(late)
     gate.set()
-    await asyncio.to_thread(ended.wait)
-    assert await in_a_thread(lambda: "next") == "next"
+    await asyncio.to_thread(threads[0].join)
+
+    assert faults == []
 
 
 def test_a_function_that_never_ends_keeps_neither_the_loop_nor_the_process() -> None:

@@ -25,7 +25,7 @@ REPORT_S = 1.0  # between two reports of one run
 class LiveRun:
     """Make one run in a process that was lent for it; `was_used` says that the process has made other runs.
 
-    `called` is called when its function is, `ends` when it was told to end, with the reason.
+    `called` hears that the run's function begins, `ends` that the run was told to end, and why.
     """
 
     def __init__(
